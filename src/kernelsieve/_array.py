@@ -1,0 +1,133 @@
+"""The few array operations that the array-API standard lacks or leaves slow.
+
+Everything numerical in this package asks `namespace(x)` for its functions, so that one text serves
+numpy, torch and cupy.  What is written here is what that leaves over: an exponential in place, the
+top of a spectrum, triangular solves.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import array_api_compat
+import array_api_compat.numpy as numpy_namespace
+import numpy as np
+import scipy.linalg
+import scipy.sparse
+
+Array: TypeAlias = Any  # an array of any namespace, or (where said) a scipy.sparse row matrix
+
+
+def namespace(*arrays: Array) -> Any:
+    """The array namespace of `arrays`; numpy for scipy.sparse, whose products are numpy arrays."""
+    if all(type(a) is np.ndarray for a in arrays):  # the common case, asked thousands of times a fit
+        return numpy_namespace
+    dense = [a for a in arrays if a is not None and not scipy.sparse.issparse(a)]
+    return array_api_compat.array_namespace(*dense) if dense else numpy_namespace
+
+
+def is_numpy(x: Array) -> bool:
+    """Whether `x` is a plain numpy array (memmaps included)."""
+    return isinstance(x, np.ndarray)
+
+
+def to_numpy(x: Array) -> np.ndarray:
+    """A numpy array with the values of `x`, copied from the device only where it must be."""
+    if isinstance(x, np.ndarray):
+        return x
+    if array_api_compat.is_torch_array(x):
+        return np.asarray(x.detach().cpu())
+    if array_api_compat.is_cupy_array(x):
+        return np.asarray(x.get())
+    return np.asarray(x)
+
+
+def like(values: Array, example: Array, dtype: Any = None) -> Array:
+    """`values` as an array of the namespace, device and (unless given) dtype of `example`."""
+    xp = namespace(example)
+    if scipy.sparse.issparse(example):
+        return np.asarray(values, dtype=dtype or example.dtype)
+    device = array_api_compat.device(example)
+    dtype = example.dtype if dtype is None else dtype
+    if array_api_compat.is_array_api_obj(values) and namespace(values) is xp:
+        return xp.astype(values, dtype, copy=False)
+    return xp.asarray(to_numpy(values), dtype=dtype, device=device)
+
+
+def as_float64(x: Array) -> Array:
+    """`x` in float64, itself where it is already."""
+    if isinstance(x, np.ndarray) or scipy.sparse.issparse(x):
+        return x.astype(np.float64, copy=False)
+    xp = namespace(x)
+    return xp.astype(x, xp.float64, copy=False)
+
+
+def exp_in_place(x: Array) -> Array:
+    """exp(x), overwriting x where the namespace can: a fresh block costs as much as the exponential."""
+    if isinstance(x, np.ndarray) or array_api_compat.is_cupy_array(x):
+        return namespace(x).exp(x, out=x)
+    if array_api_compat.is_torch_array(x):
+        return x.exp_()
+    return namespace(x).exp(x)
+
+
+def row_dot(x: Array, y: Array) -> Array:
+    """sum_j x_ij y_ij for every row i; sparse rows allowed for both."""
+    if scipy.sparse.issparse(x):
+        return np.asarray(x.multiply(y).sum(axis=1)).ravel()
+    return namespace(x, y).vecdot(x, y)
+
+
+def inner(x: Array, y: Array) -> float:
+    """sum_ij x_ij y_ij."""
+    if isinstance(x, np.ndarray):
+        return float(np.vdot(x, y))
+    return float(namespace(x, y).sum(x * y))
+
+
+def take_rows(x: Array, rows: Array) -> Array:
+    """The given rows of a dense or sparse matrix."""
+    if isinstance(x, np.ndarray) or scipy.sparse.issparse(x):
+        return x[to_numpy(rows)]
+    return namespace(x).take(x, like(rows, x, namespace(x).int64), axis=0)
+
+
+def add_to_diagonal(a: Array, value: float) -> Array:
+    """a + value I, for a square matrix."""
+    xp = namespace(a)
+    return a + value * xp.eye(a.shape[0], dtype=a.dtype, device=array_api_compat.device(a))
+
+
+def top_eigh(a: Array, n_top: int | None = None) -> tuple[Array, Array]:
+    """The `n_top` largest eigenvalues, descending, and their unit eigenvectors (as columns)."""
+    n = a.shape[0]
+    n_top = n if n_top is None else min(n_top, n)
+    if isinstance(a, np.ndarray):
+        subset = None if n_top == n else (n - n_top, n - 1)
+        values, vectors = scipy.linalg.eigh(a, subset_by_index=subset, check_finite=False)
+        return values[::-1], vectors[:, ::-1]
+    xp = namespace(a)
+    values, vectors = xp.linalg.eigh(a)
+    return xp.flip(values)[:n_top], xp.flip(vectors, axis=1)[:, :n_top]
+
+
+def cholesky(a: Array) -> Array | None:
+    """The lower Cholesky factor, or None where `a` is not positive definite."""
+    try:
+        if isinstance(a, np.ndarray):
+            return scipy.linalg.cholesky(a, lower=True, check_finite=False)
+        return namespace(a).linalg.cholesky(a)
+    except (np.linalg.LinAlgError, ValueError, RuntimeError):
+        return None
+
+
+def solve_lower(factor: Array, b: Array, *, transpose: bool = False) -> Array:
+    """factor^-1 b, or factor'^-1 b, for a lower triangular factor."""
+    if isinstance(factor, np.ndarray):
+        return scipy.linalg.solve_triangular(factor, b, lower=True, trans=int(transpose), check_finite=False)
+    if array_api_compat.is_torch_array(factor):
+        import torch
+
+        left = factor.mT if transpose else factor
+        return torch.linalg.solve_triangular(left, b, upper=transpose)
+    return namespace(factor).linalg.solve(factor.mT if transpose else factor, b)

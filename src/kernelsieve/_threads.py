@@ -1,0 +1,111 @@
+"""Thread policy: either many workers with one BLAS thread each, or one worker with BLAS as it is.
+
+numpy's exp uses one thread, so blocks of rows are spread over worker threads; a BLAS that starts its
+own threads under each of them costs far more than it gains, and so does one that wakes a second
+thread for a 50 x 50 matrix.  `one_blas_thread` therefore wraps every pass over blocks and every small
+dense solver.  It counts its users, so that fits running side by side restore the user's own setting
+exactly once, when the last of them leaves.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import cache
+from typing import Any, TypeVar
+
+from threadpoolctl import ThreadpoolController
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+_lock = threading.Lock()
+_users = 0
+_limiter: Any = None
+_idle_threads = 1
+
+
+@cache
+def _blas() -> ThreadpoolController:
+    import scipy.linalg  # noqa: F401  scipy brings a BLAS of its own: load it before looking
+
+    return ThreadpoolController().select(user_api="blas")
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Keep BLAS at one thread, for all threads of the process, until the last user leaves."""
+    global _users, _limiter, _idle_threads
+    with _lock:
+        if _users == 0:
+            _idle_threads = _blas_threads()
+            _limiter = _blas().limit(limits=1)
+            _limiter.__enter__()
+        _users += 1
+    try:
+        yield
+    finally:
+        with _lock:
+            _users -= 1
+            if _users == 0:
+                _limiter.__exit__(None, None, None)
+
+
+def _blas_threads() -> int:
+    return max((library["num_threads"] for library in _blas().info()), default=1)
+
+
+def _available_cores() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def effective_n_threads(n_jobs: int | None) -> int:
+    """Worker threads for `n_jobs`: None = as many as BLAS may use now, -1 = all cores, -2 = all but one.
+
+    Taking BLAS's own setting for None means that OMP_NUM_THREADS, joblib's nested limits and the
+    user's threadpoolctl contexts are all respected.
+    """
+    cores = _available_cores()
+    if n_jobs is None:
+        with _lock:
+            allowed = _idle_threads if _users else _blas_threads()
+        return max(1, min(cores, allowed))
+    if n_jobs == 0:
+        raise ValueError("n_jobs=0 has no meaning: give None, a positive number, or -1 for all cores")
+    return n_jobs if n_jobs > 0 else max(1, cores + 1 + n_jobs)
+
+
+@cache
+def _pool(n_threads: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(n_threads, thread_name_prefix="kernelsieve")
+
+
+if hasattr(os, "register_at_fork"):  # a forked child has the pool's queue but none of its threads
+    os.register_at_fork(after_in_child=_pool.cache_clear)
+
+
+def ordered_map(function: Callable[[Item], Result], items: Sequence[Item], n_threads: int) -> Iterator[Result]:
+    """`map` over worker threads, results in the order of `items`, at most 2 n_threads of them waiting.
+
+    The order makes sums independent of the number of threads, to the last bit.
+    """
+    if n_threads == 1 or len(items) == 1:
+        yield from map(function, items)
+        return
+    waiting: deque[Future[Result]] = deque()
+    try:
+        for item in items:
+            waiting.append(_pool(n_threads).submit(function, item))
+            if len(waiting) >= 2 * n_threads:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+    finally:
+        for future in waiting:
+            future.cancel()

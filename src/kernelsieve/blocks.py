@@ -1,0 +1,80 @@
+"""Rows in blocks: small enough for the cache, spread over threads, added up in a fixed order.
+
+A pass over N rows is a list of row ranges.  Their number depends on the shapes alone, never on the
+number of threads, and results come back in order: the same data give the same bits on any machine
+size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TypeVar
+
+import numpy as np
+import scipy.sparse
+from sklearn.utils import assert_all_finite
+
+from ._array import Array, is_numpy, namespace, to_numpy
+from ._threads import one_blas_thread, ordered_map
+
+Result = TypeVar("Result")
+
+# A block's kernel values take about half of a core's second-level cache: they are read and written
+# several times (product, norms, exponential, whitening), the rows only once or twice.
+BLOCK_BYTES = 2**19
+MIN_BLOCK_ROWS, MAX_BLOCK_ROWS = 128, 4096
+# On an accelerator one launch costs as much as a thousand rows: blocks are limited by memory only.
+DEVICE_BLOCK_BYTES = 2**28
+
+
+def block_rows(n_columns: int, itemsize: int, *, on_host: bool = True) -> int:
+    """Rows in a block whose kernel values have `n_columns` columns."""
+    if not on_host:
+        return max(MIN_BLOCK_ROWS, DEVICE_BLOCK_BYTES // max(1, n_columns * itemsize))
+    rows = BLOCK_BYTES // max(1, n_columns * itemsize)
+    return min(MAX_BLOCK_ROWS, max(MIN_BLOCK_ROWS, rows))
+
+
+def row_ranges(n_rows: int, size: int) -> list[slice]:
+    """[0, n_rows) cut into slices of nearly equal length, none longer than `size`."""
+    count = max(1, -(-n_rows // size))
+    bounds = [n_rows * i // count for i in range(count + 1)]
+    return [slice(a, b) for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
+
+
+def finite(block: Array) -> Array:
+    """The block itself, after making sure that it holds neither NaN nor infinity.
+
+    Done on blocks that are about to be used, this costs a read from the cache, not from memory.
+    """
+    if scipy.sparse.issparse(block):
+        finite(block.data)
+    elif block.size if is_numpy(block) else block.shape[0]:
+        xp = namespace(block)
+        if not bool(xp.isfinite(xp.sum(block))):
+            assert_all_finite(to_numpy(block), input_name="X")
+    return block
+
+
+def map_row_blocks(function: Callable[[slice], Result], X: Array, n_columns: int, n_threads: int) -> Iterator[Result]:
+    """function(range) for every block of rows of X, in order, over `n_threads` threads."""
+    on_host = is_numpy(X) or not hasattr(X, "device") or str(X.device) == "cpu"
+    size = block_rows(n_columns, 8 if X.dtype.itemsize == 8 else 4, on_host=on_host)
+    blocks = row_ranges(X.shape[0], size)
+    n_threads = min(n_threads, len(blocks)) if on_host else 1
+    if n_threads == 1:
+        yield from map(function, blocks)
+        return
+    with one_blas_thread():
+        yield from ordered_map(function, blocks, n_threads)
+
+
+def matmul(a: Array, b: Array, n_threads: int) -> Array:
+    """a @ b, the rows of a spread over threads."""
+    if n_threads == 1 or not is_numpy(a) or a.shape[0] < 4 * MIN_BLOCK_ROWS:
+        return a @ b
+    out = np.empty((a.shape[0], b.shape[1]), dtype=np.result_type(a, b))
+    parts = row_ranges(a.shape[0], -(-a.shape[0] // n_threads))
+    with one_blas_thread():
+        list(ordered_map(lambda rows: np.matmul(a[rows], b, out=out[rows]), parts, n_threads))
+    return out

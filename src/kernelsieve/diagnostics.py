@@ -1,0 +1,83 @@
+"""Warnings about kernels that say little of the data, each with what to do about it."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import scipy.sparse
+
+from ._array import Array, to_numpy
+from .sample import Sample
+
+MIN_EXPLAINED = 0.05
+FAR_ABOVE = 2.0  # captured in sample / captured on unseen rows
+NEARLY_CONSTANT = 1e-3  # total variance / mean k(x, x)
+WILD_SCALES = 100.0  # largest standard deviation of a column / that of the lower quartile
+
+
+class KernelWarning(UserWarning):
+    """The kernel, as it is set, fits these data badly."""
+
+
+def warn_about_scales(rows: Array) -> None:
+    """Columns in very different units: distances see only the largest."""
+    if scipy.sparse.issparse(rows) or rows.shape[1] < 2:
+        return
+    deviations = np.std(to_numpy(rows), axis=0)
+    varying = np.sort(deviations[deviations > 1e-12 * max(float(deviations.max()), 1e-300)])
+    if varying.size < 2:
+        return
+    low, high = float(varying[(varying.size - 1) // 4]), float(varying[-1])
+    if high > WILD_SCALES * low:
+        warnings.warn(
+            f"column scales differ wildly (standard deviations from {low:.3g} to {high:.3g}): the kernel sees only the "
+            "largest columns. Standardise first, e.g. make_pipeline(StandardScaler(), SparseKernelPCA(...))",
+            KernelWarning,
+            stacklevel=5,
+        )
+
+
+def warn_about_kernel(explained: float, spread: float, seen_and_unseen: tuple[float, float], gamma: float) -> None:
+    """Nearly the identity (every row like no other) or nearly constant (all rows alike).
+
+    Parameters
+    ----------
+    explained : share of the total variance in the components
+    spread : total variance over the mean of k(x, x)
+    seen_and_unseen : captured variance on rows that chose the points, and on others
+    """
+    seen, unseen = seen_and_unseen
+    if spread < NEARLY_CONSTANT:
+        _warn(
+            f"the kernel is nearly constant on these rows (variance {spread:.1e} of k(x, x)): all rows look alike to "
+            f"it. Give a larger gamma than {gamma:.3g}, or gamma='median'"
+        )
+    elif explained < MIN_EXPLAINED:
+        _warn(
+            f"the components explain {explained:.1%} of the variance: the kernel is nearly the identity, every row like "
+            f"no other. Give a smaller gamma than {gamma:.3g} (or gamma='median'), or more components"
+        )
+    elif seen > FAR_ABOVE * unseen:
+        _warn(
+            f"the components capture {seen / max(unseen, 1e-300):.1f} times as much variance on the rows they were found "
+            f"on as on others: the kernel is too narrow for so few rows. Give a smaller gamma than {gamma:.3g}, or "
+            "fewer components"
+        )
+
+
+def _warn(message: str) -> None:
+    warnings.warn(message, KernelWarning, stacklevel=6)
+
+
+def split_captured(sample: Sample) -> tuple[float, float]:
+    """Variance that exact kernel PCA of one half of the rows captures on that half, and on the other."""
+    first, second = sample.halves
+    if first.stop <= sample.n_components:
+        return 1.0, 1.0
+    found = sample.exact_halves[0]
+    positive = found.variances > 1e-12 * found.variances[0]
+    directions = to_numpy(found.directions)[:, positive] / np.sqrt(found.variances[positive])
+    scores = to_numpy(sample.gram)[second, first] @ directions
+    variance = np.var(scores, axis=0) if sample.center else np.mean(scores**2, axis=0)
+    return found.captured, float(variance.sum())

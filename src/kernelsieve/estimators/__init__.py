@@ -1,0 +1,1 @@
+"""Estimators: thin scikit-learn classes over the solvers."""

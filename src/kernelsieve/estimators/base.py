@@ -1,0 +1,220 @@
+"""What every estimator that ends in a kernel expansion shares: all that follows `fit`."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from os import PathLike
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+
+from .._array import Array, namespace
+from .._progress import CallbackSupportMixin
+from .._threads import effective_n_threads
+from ..expansion import KernelExpansion
+from ..kernels import NAMED_KERNELS, Kernel, bind_callable, named_kernel
+from ..preimage import RidgeMap, gaussian_preimage, linear_preimage
+
+FLOATS = [np.float64, np.float32]
+
+
+class ExpansionMixin:
+    """Attributes and methods of a fitted kernel expansion."""
+
+    expansion_: KernelExpansion
+    support_: np.ndarray | None
+
+    @property
+    def support_vectors_(self) -> Array:
+        """The support points, (m, d); for a precomputed kernel their gram, (m, m)."""
+        return self.expansion_.points
+
+    @property
+    def n_support_(self) -> int:
+        """The number of support points."""
+        return self.expansion_.n_support
+
+    @property
+    def offset_(self) -> Array:
+        """What is subtracted from k(x, S) A, (M,)."""
+        return self.expansion_.offset
+
+    def _rows(self, X: Any) -> Array:
+        """Validated rows for the expansion."""
+        raise AttributeError("_rows")
+
+    def _n_threads(self) -> int:
+        return effective_n_threads(getattr(self, "n_jobs", None))
+
+    def reconstruction_error(self, X: Any, *, diagonal: Any = None) -> Array:
+        """Squared feature-space distance of each row to its reconstruction from the scores.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Rows; for a precomputed kernel their kernel values.
+        diagonal : array-like of shape (n_samples,), optional
+            k(x, x) of each row.  Needed only for a precomputed kernel.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        check_is_fitted(self)
+        rows = self._rows(X)
+        return self.expansion_.reconstruction_error(rows, _diagonal(diagonal, rows), self._n_threads())
+
+    def score(self, X: Any, y: Any = None, *, diagonal: Any = None) -> float:
+        """The share of the variance of X about the training mean that the components capture.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Rows; for a precomputed kernel their kernel values.
+        y : ignored
+        diagonal : array-like of shape (n_samples,), optional
+            k(x, x) of each row.  Needed only for a precomputed kernel.
+
+        Returns
+        -------
+        float
+        """
+        check_is_fitted(self)
+        rows = self._rows(X)
+        distance, captured = self.expansion_.variance_parts(rows, _diagonal(diagonal, rows), self._n_threads())
+        xp = namespace(distance)
+        total = float(xp.sum(distance))
+        return float(xp.sum(captured)) / total if total > 0 else 1.0
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the fitted model to one file, atomically: arrays and JSON, no pickle.
+
+        Parameters
+        ----------
+        path : path of the file; `kernelsieve.load` reads it back
+        """
+        from ..io import save
+
+        save(self, path)
+
+
+def _diagonal(diagonal: Any, rows: Array) -> Array | None:
+    if diagonal is None:
+        return None
+    values = np.asarray(diagonal, dtype=np.float64)
+    if values.shape != (rows.shape[0],):
+        raise ValueError(f"diagonal has shape {values.shape}, expected ({rows.shape[0]},)")
+    return values
+
+
+class KernelTransformer(
+    ExpansionMixin, CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
+):
+    """Parameters, validation and use of the sparse kernel estimators."""
+
+    _parameter_constraints: dict[str, Any] = {
+        "n_components": [Interval(Integral, 1, None, closed="left")],
+        "kernel": [StrOptions(set(NAMED_KERNELS)), callable],
+        "gamma": [Interval(Real, 0, None, closed="neither"), StrOptions({"median", "scale"}), None],
+        "degree": [Interval(Real, 0, None, closed="neither")],
+        "coef0": [Interval(Real, None, None, closed="neither")],
+        "kernel_params": [dict, None],
+        "center": ["boolean"],
+        "random_state": ["random_state"],
+        "n_jobs": [Integral, None],
+    }
+    n_components: int
+    kernel: Any
+    gamma: float | str | None
+    degree: float
+    coef0: float
+    kernel_params: dict[str, Any] | None
+    center: bool
+    random_state: Any
+    n_jobs: int | None
+    gamma_: float
+    _inverse_map: RidgeMap | None
+
+    def _make_kernel(self, rows: Array, gamma: float) -> Kernel:
+        if callable(self.kernel):
+            return bind_callable(self.kernel, self.kernel_params, rows)
+        return named_kernel(self.kernel, gamma=gamma, degree=self.degree, coef0=self.coef0)
+
+    def _rows(self, X: Any) -> Array:
+        if self.kernel == "precomputed":
+            rows = check_array(X, accept_sparse="csr", dtype=FLOATS, ensure_all_finite=False)
+            if rows.shape[1] not in (self.n_features_in_, self.n_support_):
+                raise ValueError(
+                    f"X has {rows.shape[1]} features, but {type(self).__name__} is expecting "
+                    f"{self.n_features_in_} features as input: k(x, y) against every training row, or "
+                    f"{self.n_support_}, against the rows of support_ alone"
+                )
+            return rows
+        # every pass over blocks checks for NaN and infinity itself, while the block is in the cache
+        return validate_data(self, X, reset=False, accept_sparse="csr", dtype=FLOATS, ensure_all_finite=False)
+
+    @property
+    def dual_coef_(self) -> Array:
+        """Coefficients of the components over the support points, (m, M)."""
+        return self.expansion_.coef
+
+    def transform(self, X: Any) -> Array:
+        """Scores of the rows of X: k(X, S) A - b, m kernel evaluations a row.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            For a precomputed kernel: k(X, training rows), or k(X, training rows)[:, support_].
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_components)
+        """
+        check_is_fitted(self)
+        return self.expansion_.transform(self._rows(X), self._n_threads())
+
+    def inverse_transform(self, X: Any) -> Array:
+        """Rows whose features come closest to what the scores stand for.
+
+        Gaussian kernel: the fixed point of Mika et al. (1999) on the support.  Linear kernel: exact.
+        Other kernels: a ridge regression from scores to rows, learned in `fit`.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_components)
+            Scores, as `transform` gives them.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features)
+        """
+        check_is_fitted(self)
+        scores = check_array(X, dtype=FLOATS)
+        if scores.shape[1] != self.expansion_.n_components:
+            raise ValueError(
+                f"scores have {scores.shape[1]} columns, the model has {self.expansion_.n_components} components"
+            )
+        values = scores.astype(np.float64)
+        if self.expansion_.kernel.name == "rbf":
+            rows = gaussian_preimage(self.expansion_, values)
+        elif self.expansion_.kernel.name == "linear":
+            rows = linear_preimage(self.expansion_, values)
+        elif self._inverse_map is not None:
+            rows = self._inverse_map(values)
+        else:
+            raise ValueError(f"a {self.expansion_.kernel.name} kernel has no rows to go back to")
+        return rows.astype(scores.dtype, copy=False)
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.expansion_.n_components
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.pairwise = self.kernel == "precomputed"
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags

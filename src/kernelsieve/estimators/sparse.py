@@ -1,0 +1,391 @@
+"""SparseKernelPCA: the front door."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse
+from sklearn.base import _fit_context
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import assert_all_finite, check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import _check_sample_weight, validate_data
+
+from .._array import Array, take_rows
+from .._progress import Stages
+from .._threads import one_blas_thread
+from ..diagnostics import split_captured, warn_about_kernel, warn_about_scales
+from ..expansion import KernelExpansion, subset_components
+from ..gamma import resolve_gamma
+from ..kernels import Kernel, Precomputed
+from ..moments import Moments, accumulate, gram_of, whiten
+from ..preimage import RidgeMap, learn_ridge_map
+from ..sample import Rows, default_sample_size, sample_rows
+from ..selection.base import Selection
+from ..selection.choose import Chooser, own_points, points_for, rank_tolerance
+from ..selection.rules import SELECTORS
+from .base import FLOATS, KernelTransformer
+
+# Variances below this share of the largest are rounding: the rows have no such component.
+NO_VARIANCE = 1e-10
+# More than this share of a gram's spectrum below zero is not rounding.
+INDEFINITE_SHARE = 1e-8
+# An inverse map of more elements than this (800 MB) is not learned.
+MAX_INVERSE_MAP = 10**8
+
+
+class SparseKernelPCA(KernelTransformer):
+    """Kernel PCA on a few support points, moved to where they capture most variance.
+
+    Finds m points S and M components in span(phi(S)) that maximise the captured variance
+
+        sum_k var(v_k' phi(x)),    v_k = sum_i A_ik phi(s_i),   v_k' v_l = delta_kl
+
+    over the rows.  For given points the components are the best there are (an m x m eigenproblem on moments
+    gathered in one pass); the points themselves are chosen by `selection`, by default moved freely by L-BFGS on
+    the captured variance.  With all rows as support it is exact kernel PCA.
+
+    Cost: O(N m (d + m)) to fit, in one pass over the rows after a sample of a few thousand has been looked at, and
+    O(m^2) memory; m (d + M) a row to transform.  Nothing of size N x N or N x m is ever held.
+
+    Parameters
+    ----------
+    n_components : int, default=2
+        Number of components M.
+    n_support : int, float or "auto", default="auto"
+        Number of support points m: an int, a fraction of the rows, or "auto", the fewest points that keep `variance`
+        of what exact kernel PCA with the same `n_components` keeps.
+    selection : str, array or callable, default="optimized"
+        How points are chosen.  "optimized": moved freely (rows by "targeted" for kernels without a gradient);
+        "targeted", "rpcholesky", "uniform": rows; "kmeans": centres; an integer array (m,): these rows; an array
+        (m, d): these points; a callable ``f(X, n_support, *, kernel, rng)`` that returns either.
+    variance : float, default=0.99
+        Share of exact kernel PCA's captured variance that "auto" keeps.
+    kernel : str or callable, default="rbf"
+        "rbf", "poly", "linear", "sigmoid", "cosine", "laplacian", "precomputed", or a callable: vectorised,
+        ``k(X, Y) -> (n, m)``, or on two rows, ``k(x, y) -> float``.
+    gamma : float, "median", "scale" or None, default="median"
+        Kernel coefficient.  "median": 1/(2 median distance^2) over a random sample of rows; "scale":
+        1/(n_features * X.var()); None: 1/n_features.
+    degree, coef0 : float, default=3, 1
+        Of the "poly" (and "sigmoid") kernel.
+    kernel_params : dict, optional
+        Keyword arguments of a callable kernel.
+    center : bool, default=True
+        Centre the features.
+    n_optimization_samples : int, optional
+        Rows that the choice of points looks at; by default max(4000, 40 m).  More rows cost time in proportion
+        and are the strongest lever on accuracy.
+    max_iter : int, default=16
+        L-BFGS steps when points are moved.
+    tol : float, default=1e-3
+        The search has converged when its last quarter of steps gained less than this share of the captured variance.
+    random_state : int, RandomState or None, default=None
+    n_jobs : int or None, default=None
+        Threads for passes over the rows: None for as many as BLAS uses, -1 for all cores.  The result does not
+        depend on it.
+
+    Attributes
+    ----------
+    expansion_ : KernelExpansion
+        The fitted model.
+    support_vectors_ : ndarray of shape (m, n_features)
+    support_ : ndarray of shape (m,) or None
+        Row numbers of the support points; None for points that are no rows.
+    n_support_ : int
+    dual_coef_ : ndarray of shape (m, M)
+    offset_ : ndarray of shape (M,)
+    eigenvalues_ : ndarray of shape (M,)
+        As scikit-learn's KernelPCA: n_samples times the variance.
+    explained_variance_, explained_variance_ratio_ : ndarray of shape (M,)
+        Variance of the scores on the training rows, and its share of the total feature-space variance.
+    captured_ratio_ : float
+        Captured variance over exact kernel PCA's, both on the same rows: all of them, or a sample and its halves,
+        extrapolated to all.
+    captured_ratio_kind_ : "all rows" or "sample, extrapolated"
+    captured_ratio_n_samples_ : int
+        Number of those rows.
+    selection_report_ : dict
+        The rule that ran, the start that won and what each start captured, the sizes that "auto" tried.
+    gamma_ : float
+    n_iter_ : int
+    converged_ : bool
+    n_samples_seen_, n_features_in_ : int
+
+    References
+    ----------
+    Schoelkopf, Smola & Mueller (1998), Nonlinear component analysis as a kernel eigenvalue problem.
+    Williams & Seeger (2001), Using the Nystroem method to speed up kernel machines.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from kernelsieve import SparseKernelPCA
+    >>> X = load_digits().data
+    >>> model = SparseKernelPCA(n_components=10, n_support=20, random_state=0).fit(X)
+    >>> model.transform(X).shape
+    (1797, 10)
+    >>> bool(model.captured_ratio_ > 0.98)
+    True
+    """
+
+    _parameter_constraints: dict[str, Any] = {
+        **KernelTransformer._parameter_constraints,
+        "n_support": [
+            Interval(Integral, 1, None, closed="left"),
+            Interval(Real, 0, 1, closed="right"),
+            StrOptions({"auto"}),
+        ],
+        "selection": [StrOptions({"optimized", *SELECTORS}), "array-like", "sparse matrix", callable],
+        "variance": [Interval(Real, 0, 1, closed="neither")],
+        "n_optimization_samples": [Interval(Integral, 2, None, closed="left"), None],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "tol": [Interval(Real, 0, None, closed="left")],
+    }
+
+    def __init__(
+        self,
+        n_components: int = 2,
+        *,
+        n_support: int | float | str = "auto",
+        selection: Any = "optimized",
+        variance: float = 0.99,
+        kernel: Any = "rbf",
+        gamma: float | str | None = "median",
+        degree: float = 3,
+        coef0: float = 1,
+        kernel_params: dict[str, Any] | None = None,
+        center: bool = True,
+        n_optimization_samples: int | None = None,
+        max_iter: int = 16,
+        tol: float = 1e-3,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.n_components = n_components
+        self.n_support = n_support
+        self.selection = selection
+        self.variance = variance
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.kernel_params = kernel_params
+        self.center = center
+        self.n_optimization_samples = n_optimization_samples
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Choose the support points and find the components on them.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Rows; the square gram for a precomputed kernel.
+        y : ignored
+        sample_weight : array-like of shape (n_samples,), optional
+            A row of weight 2 counts as two rows, one of weight 0 not at all.
+
+        Returns
+        -------
+        self
+        """
+        X, weights = self._validate(X, sample_weight)
+        n_threads = self._n_threads()
+        stages = Stages(self, 3, X, y)
+        with one_blas_thread():
+            with stages.stage("choose points"):
+                chooser = self._chooser(X, weights, n_threads)
+                selection = self._choose(chooser)
+            with stages.stage("moments"):
+                points = points_for(selection, X)
+                moments = self._moments(selection.kernel, points, X, weights, n_threads)
+            with stages.stage("components"):
+                expansion, variances = self._components(selection.kernel, points, moments)
+                report = self._measure(chooser, selection, expansion, variances, moments)
+        self._store(expansion, variances, moments, selection, report)
+        self.gamma_ = chooser.gamma
+        self.n_samples_seen_ = X.shape[0]
+        stages.finish(X, y)
+        return self
+
+    def _validate(self, X: Any, sample_weight: Any) -> tuple[Array, np.ndarray | None]:
+        X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, ensure_min_samples=2, ensure_all_finite=False)
+        if scipy.sparse.issparse(X):
+            assert_all_finite(X.data, input_name="X")
+        if self.kernel == "precomputed" and X.shape[0] != X.shape[1]:
+            raise ValueError(
+                f"Precomputed matrix must be a square matrix. Input is a {X.shape[0]}x{X.shape[1]} matrix."
+            )
+        if sample_weight is None:
+            return X, None
+        weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        if np.count_nonzero(weights) < 2:
+            raise ValueError("at least two rows must have a positive sample_weight")
+        return X, weights
+
+    def _chooser(self, X: Array, weights: np.ndarray | None, n_threads: int) -> Chooser:
+        rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
+        first = self.n_components + 8 if isinstance(self.n_support, str) else self._n_support(X.shape[0])
+        size = self.n_optimization_samples or default_sample_size(min(first, X.shape[0]))
+        rows = sample_rows(X, size, rng, weights, merge=self.kernel != "precomputed")
+        assert_all_finite(rows.values, input_name="X")
+        self._check_sizes(rows, first)
+        if self.kernel in ("rbf", "laplacian", "poly", "sigmoid"):
+            warn_about_scales(rows.values)
+        gamma = resolve_gamma(self.gamma, self.kernel, rows.values, rows.weights)
+        kernel = self._make_kernel(rows.values, gamma)
+        return Chooser(
+            X,
+            kernel,
+            gamma,
+            rows,
+            self.n_components,
+            self.center,
+            weights,
+            rng,
+            n_threads,
+            self.n_optimization_samples,
+            self.max_iter,
+            self.tol,
+        )
+
+    def _n_support(self, n_samples: int) -> int:
+        if isinstance(self.n_support, Integral):
+            return int(self.n_support)
+        return math.ceil(self.n_support * n_samples)  # type: ignore[operator]
+
+    def _check_sizes(self, rows: Rows, n_support: int) -> None:
+        least = self.n_components + int(self.center)
+        if rows.whole and len(rows.indices) < least:
+            raise ValueError(
+                f"n_components={self.n_components} needs at least {least} different rows"
+                f"{' with centring' if self.center else ''}: X has {len(rows.indices)}"
+            )
+        if isinstance(self.selection, str) and n_support < least:
+            raise ValueError(
+                f"n_support={self.n_support} ({n_support} points) is too few for n_components={self.n_components}"
+                f"{' with centring' if self.center else ''}: give at least {least}"
+            )
+
+    def _choose(self, chooser: Chooser) -> Selection:
+        n_samples = chooser.X.shape[0]
+        if not isinstance(self.selection, str):
+            n_support = None if isinstance(self.n_support, str) else self._n_support(n_samples)
+            selection = own_points(self.selection, chooser.X, chooser.kernel, n_support, chooser.rng)
+            least = self.n_components + int(self.center)
+            if selection.n_support < least:
+                raise ValueError(f"selection gives {selection.n_support} points, at least {least} are needed")
+            return selection
+        if isinstance(self.n_support, str):
+            return chooser.automatic(self.selection, self.variance)
+        n_support = self._n_support(n_samples)
+        if n_support > n_samples:
+            warnings.warn(
+                f"n_support={n_support} is more than the {n_samples} rows: all rows are support, which is exact kernel PCA",
+                stacklevel=3,
+            )
+        return chooser.fixed(self.selection, min(n_support, n_samples))
+
+    def _moments(self, kernel: Kernel, points: Array, X: Array, weights: np.ndarray | None, n_threads: int) -> Moments:
+        whitening = whiten(gram_of(kernel, points), rank_tolerance(X))
+        if whitening.negative_share > max(INDEFINITE_SHARE, rank_tolerance(X)):
+            warnings.warn(
+                f"the kernel is not positive semi-definite on these rows: {whitening.negative_share:.1%} of its "
+                "spectrum is negative and was dropped",
+                stacklevel=4,
+            )
+        diagonal = X.diagonal() if isinstance(kernel, Precomputed) else None
+        return accumulate(
+            kernel, points, whitening.matrix, X, sample_weight=weights, diagonal=diagonal, n_threads=n_threads
+        )
+
+    def _components(self, kernel: Kernel, points: Array, moments: Moments) -> tuple[KernelExpansion, np.ndarray]:
+        if not moments.total_variance(self.center) > NO_VARIANCE * moments.trace / moments.weight:
+            raise ValueError("the rows are all the same to this kernel: there is no variance to explain")
+        expansion, variances = subset_components(kernel, points, moments, self.n_components, center=self.center)
+        n_real = int(np.sum(variances > NO_VARIANCE * variances[0]))
+        if n_real < self.n_components:
+            raise ValueError(
+                f"n_components={self.n_components} is more than the rank allows: on these rows and "
+                f"{points.shape[0]} points the kernel has {n_real} directions of variance"
+            )
+        return expansion, variances
+
+    def _measure(
+        self,
+        chooser: Chooser,
+        selection: Selection,
+        expansion: KernelExpansion,
+        variances: np.ndarray,
+        moments: Moments,
+    ) -> FitReport:
+        """What the fit reached, by exact kernel PCA of the reference rows; warnings where that is little."""
+        sample = chooser.sample
+        all_rows = chooser.reference_is_all
+        total = moments.total_variance(self.center)
+        warn_about_kernel(
+            explained=float(variances.sum()) / total,
+            spread=total * moments.weight / moments.trace if self.center else 1.0,
+            seen_and_unseen=split_captured(sample),
+            gamma=chooser.gamma,
+        )
+        if not selection.converged:
+            warnings.warn(
+                f"moving the points had not converged after max_iter={self.max_iter} steps: more would still gain over "
+                f"tol={self.tol} of the captured variance",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
+        rows = take_rows(chooser.X, sample.rows.indices[: sample.n_reference])
+        weights = None if sample.rows.weights is None else sample.rows.weights[: sample.n_reference]
+        learn = expansion.kernel.name not in ("rbf", "linear", "precomputed")
+        learn = learn and rows.shape[1] * expansion.n_support <= MAX_INVERSE_MAP
+        return FitReport(
+            captured_ratio=chooser.sample_ratio(selection),
+            kind="all rows" if all_rows else "sample, extrapolated",
+            n_samples=sample.n_reference,
+            selection={"rule": chooser.rule_name(self.selection), **selection.history},
+            inverse_map=learn_ridge_map(expansion, rows, weights) if learn else None,
+        )
+
+    def _store(
+        self,
+        expansion: KernelExpansion,
+        variances: np.ndarray,
+        moments: Moments,
+        selection: Selection,
+        report: FitReport,
+    ) -> None:
+        self.expansion_ = expansion
+        self.support_ = selection.indices
+        self.explained_variance_ = variances
+        self.eigenvalues_ = variances * moments.weight
+        self.explained_variance_ratio_ = variances / moments.total_variance(self.center)
+        self.captured_ratio_ = report.captured_ratio
+        self.captured_ratio_kind_ = report.kind
+        self.captured_ratio_n_samples_ = report.n_samples
+        self.selection_report_ = report.selection
+        self.n_iter_ = selection.n_steps
+        self.converged_ = selection.converged
+        self._inverse_map = report.inverse_map
+
+
+@dataclass(frozen=True)
+class FitReport:
+    """What a fit reached."""
+
+    captured_ratio: float
+    kind: str
+    n_samples: int
+    selection: dict[str, Any]
+    inverse_map: RidgeMap | None

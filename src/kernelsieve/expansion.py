@@ -1,0 +1,127 @@
+"""The one model: a kernel expansion over support points.
+
+    transform(x) = k(x, S) A - b
+
+m kernel evaluations a row.  Components v_k = sum_i A_ik phi(s_i) are unit vectors of feature space.  The mean of
+the training features is kept as its projection on the support's span, sum_i c_i phi(s_i), so that what the
+model reconstructs of a row,  mean + sum_k z_k v_k,  and the error of that, never touch another point:
+
+    |phi(x) - mean - V z|^2 = k(x, x) - 2 k(x, S) c + c' K_SS c - |z|^2
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse
+
+from ._array import Array, is_numpy, like, namespace, to_numpy, top_eigh
+from .blocks import finite, map_row_blocks
+from .kernels import Kernel
+from .moments import Moments, gram_of
+
+
+@dataclass(frozen=True)
+class KernelExpansion:
+    """Support points, coefficients, offset: all that a fitted model needs."""
+
+    kernel: Kernel
+    points: Array  # (m, d)
+    coef: Array  # (m, M)
+    offset: Array  # (M,)
+    mean_coef: Array | None = None  # (m,), None when not centred
+
+    @property
+    def n_support(self) -> int:
+        return int(self.points.shape[0])
+
+    @property
+    def n_components(self) -> int:
+        return int(self.coef.shape[1])
+
+    def transform(self, X: Array, n_threads: int = 1) -> Array:
+        """Scores of the rows of X: n m kernel evaluations, O(m) memory a row in flight."""
+        cross_gram = self.kernel.bind(self._points_like(X))
+        coef, offset = like(self.coef, X), like(self.offset, X)
+
+        def scores(rows: slice) -> Array:
+            scores = cross_gram(finite(X[rows])) @ coef
+            scores -= offset
+            return scores
+
+        return self._concat(X, self.n_components, scores, n_threads)
+
+    def reconstruction_error(self, X: Array, diagonal: Array | None = None, n_threads: int = 1) -> Array:
+        """Squared feature-space distance of each row to its reconstruction."""
+        distance, captured = self.variance_parts(X, diagonal, n_threads)
+        xp = namespace(distance)
+        return xp.maximum(distance - captured, xp.zeros_like(distance))
+
+    def variance_parts(self, X: Array, diagonal: Array | None = None, n_threads: int = 1) -> tuple[Array, Array]:
+        """For each row, its squared distance to the mean and the part of it the components capture."""
+        mean_coef = self.mean_coef
+        extended = self.coef
+        xp = namespace(self.coef)
+        if mean_coef is not None:
+            extended = xp.concat([self.coef, mean_coef[:, None]], axis=1)
+        cross_gram = self.kernel.bind(self._points_like(X))
+        extended, offset = like(extended, X), like(self.offset, X)
+        mean_square = 0.0 if mean_coef is None else float(mean_coef @ (gram_of(self.kernel, self.points) @ mean_coef))
+
+        def parts(rows: slice) -> Array:
+            block = cross_gram(finite(X[rows])) @ extended
+            scores = block[:, : self.n_components] - offset
+            length = self.kernel.diagonal(X[rows]) if diagonal is None else like(diagonal[rows], block)
+            if mean_coef is not None:
+                length = length - 2 * block[:, self.n_components] + mean_square
+            bp = namespace(block)
+            return bp.stack([length, bp.vecdot(scores, scores)], axis=1)
+
+        both = self._concat(X, 2, parts, n_threads)
+        return both[:, 0], both[:, 1]
+
+    def _points_like(self, X: Array) -> Array:
+        if scipy.sparse.issparse(self.points):
+            return self.points.astype(X.dtype, copy=False)
+        return like(self.points, X)
+
+    def _concat(self, X: Array, width: int, function: Callable[[slice], Array], n_threads: int) -> Array:
+        """function over the blocks of X, as one array."""
+        if not is_numpy(X) and not scipy.sparse.issparse(X):
+            return namespace(X).concat(list(map_row_blocks(function, X, self.n_support, n_threads)), axis=0)
+        out = np.empty((X.shape[0], width), dtype=X.dtype)
+
+        def fill(rows: slice) -> None:
+            out[rows] = function(rows)
+
+        for _ in map_row_blocks(fill, X, self.n_support, n_threads):
+            pass
+        return out
+
+
+def subset_components(
+    kernel: Kernel, points: Array, moments: Moments, n_components: int, *, center: bool
+) -> tuple[KernelExpansion, np.ndarray]:
+    """Optimal components in span(phi(S)) from the moments over S, and their variances.
+
+    With C the covariance of whitened features, C V = V diag(variance): A = W V, b = mean' V.
+    """
+    values, vectors = top_eigh(moments.covariance(center), n_components)
+    coef = moments.whitening @ vectors
+    signs = _signs(coef)
+    coef, vectors = coef * signs, vectors * signs
+    xp = namespace(coef)
+    offset = moments.mean @ vectors if center else xp.zeros_like(values)
+    mean_coef = moments.whitening @ moments.mean if center else None
+    variances = np.maximum(to_numpy(values), 0.0)
+    return KernelExpansion(kernel, points, coef, offset, mean_coef), variances
+
+
+def _signs(coef: Array) -> Array:
+    """+-1 for each component, such that its largest coefficient becomes positive."""
+    xp = namespace(coef)
+    largest = xp.argmax(xp.abs(coef), axis=0)
+    picked = xp.sum(xp.where(xp.arange(coef.shape[0])[:, None] == largest, coef, xp.zeros_like(coef)), axis=0)
+    return xp.where(picked < 0, -xp.ones_like(picked), xp.ones_like(picked))

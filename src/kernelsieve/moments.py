@@ -1,0 +1,134 @@
+"""Moments: what one pass over the data leaves behind.
+
+For dictionary points D with gram K_DD and whitening W (W' K_DD W = I), rows x are seen as
+
+    f(x) = W' k(D, x)            coordinates of phi(x) projected on span(phi(D))
+
+and the moments are
+
+    weight = sum w      mean = sum w f / weight      scatter = sum w (f - mean)(f - mean)'
+    trace = sum w k(x, x)
+
+They add, so blocks, threads, workers and days combine in any order.  The scatter is kept about the
+mean and merged by the pairwise rule of Chan, Golub & LeVeque (1979), so that a mean far from the origin
+costs no digits.  Whitening comes before accumulating: forming k(D, X) k(X, D) first would square the
+condition number of K_DD.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import reduce
+
+from ._array import Array, as_float64, is_numpy, like, namespace, top_eigh
+from .blocks import finite, map_row_blocks
+from .kernels import Kernel
+
+# Eigenvalues of K_DD below this share of the largest are rounding, in float64 and in float32 blocks.
+RANK_TOLERANCE = 1e-11
+RANK_TOLERANCE_FLOAT32 = 1e-6
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Weight, mean and scatter of whitened features, and the summed kernel diagonal."""
+
+    whitening: Array  # (r, q), q = numerical rank of K_DD
+    weight: float
+    mean: Array  # (q,)
+    scatter: Array  # (q, q)
+    trace: float
+
+    def __add__(self, other: Moments) -> Moments:
+        weight = self.weight + other.weight
+        if weight == 0:
+            return self
+        step = other.mean - self.mean
+        share = other.weight / weight
+        between = (self.weight * share) * (step[:, None] * step)
+        return Moments(
+            self.whitening,
+            weight,
+            self.mean + share * step,
+            self.scatter + other.scatter + between,
+            self.trace + other.trace,
+        )
+
+    def covariance(self, center: bool) -> Array:
+        """Covariance of the projected features (q, q), or their second moment when not centred."""
+        within = self.scatter / self.weight
+        return within if center else within + self.mean[:, None] * self.mean
+
+    def total_variance(self, center: bool) -> float:
+        """Mean squared length of phi(x), less that of the mean's projection when centred."""
+        mean_square = float(namespace(self.mean).vecdot(self.mean, self.mean)) if center else 0.0
+        return self.trace / self.weight - mean_square
+
+
+@dataclass(frozen=True)
+class Whitening:
+    """W with W' K W = I, and what was dropped on the way."""
+
+    matrix: Array  # (r, q)
+    negative_share: float  # |negative eigenvalues| / all: above rounding, the kernel is indefinite
+
+
+def whiten(gram: Array, tolerance: float = RANK_TOLERANCE) -> Whitening:
+    """K = U L U', W = U L^-1/2 over the eigenvalues above `tolerance` of the largest."""
+    xp = namespace(gram)
+    values, vectors = top_eigh((gram + gram.T) / 2)
+    total = float(xp.sum(xp.abs(values)))
+    negative = float(xp.sum(xp.where(values < 0, -values, xp.zeros_like(values))))
+    rank = int(xp.sum(xp.astype(values > tolerance * max(float(values[0]), 0.0), xp.int64)))
+    if rank == 0 or float(values[0]) <= 0:
+        raise ValueError("the kernel matrix of the support points has no positive part: nothing to model")
+    matrix = vectors[:, :rank] / xp.sqrt(values[:rank])
+    return Whitening(matrix, negative / total)
+
+
+def gram_of(kernel: Kernel, points: Array) -> Array:
+    """K_SS in float64, whatever the dtype of the blocks."""
+    points = as_float64(points)
+    return kernel(points, points)
+
+
+def accumulate(
+    kernel: Kernel,
+    points: Array,
+    whitening: Array,
+    X: Array,
+    *,
+    sample_weight: Array | None = None,
+    diagonal: Array | None = None,
+    n_threads: int = 1,
+) -> Moments:
+    """The moments of the rows of X over `points`: one pass, O(N r (d + q)) time, O(r^2) memory."""
+    cross_gram = kernel.bind(points)
+    block_whitening = like(whitening, points)
+
+    def block_moments(rows: slice) -> Moments:
+        block = finite(X[rows])
+        weights = None if sample_weight is None else sample_weight[rows]
+        block_diagonal = kernel.diagonal(block) if diagonal is None else diagonal[rows]
+        return _block_moments(cross_gram(block) @ block_whitening, whitening, weights, block_diagonal)
+
+    blocks = map_row_blocks(block_moments, X, whitening.shape[0] + whitening.shape[1], n_threads)
+    return reduce(Moments.__add__, blocks)
+
+
+def _block_moments(features: Array, whitening: Array, weights: Array | None, diagonal: Array) -> Moments:
+    xp = namespace(features)
+    if weights is None:
+        weight, trace = float(features.shape[0]), float(xp.sum(diagonal, dtype=whitening.dtype))
+        mean = xp.mean(features, axis=0)
+        features -= mean
+    else:
+        weights = like(weights, features)
+        weight, trace = float(xp.sum(weights)), float(xp.sum(weights * diagonal))
+        mean = (weights @ features) / (weight or 1.0)
+        features -= mean
+        features *= xp.sqrt(weights)[:, None]
+    scatter = features.T @ features
+    if not is_numpy(scatter) or scatter.dtype != whitening.dtype:
+        mean, scatter = like(mean, whitening), like(scatter, whitening)
+    return Moments(whitening, weight, mean, scatter, trace)

@@ -1,0 +1,219 @@
+"""The rows that selection looks at: a random sample, its gram, and exact kernel PCA on it.
+
+Choosing points needs far fewer rows than fitting them: a few thousand say where the variance is.  A
+`Sample` holds those rows with their weights and computes once, when first asked, what several users
+share: the gram of (a part of) the rows, and exact kernel PCA on it, which gives targeted selection its
+targets and `captured_ratio_` its denominator.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import scipy.sparse
+
+from ._array import Array, is_numpy, take_rows, to_numpy
+from ._threads import one_blas_thread, ordered_map
+from .blocks import matmul, row_ranges
+from .kernels import Kernel, Precomputed
+from .solvers.exact import ExactComponents, exact_components
+
+# Rows looked at for m points: all are used for the last steps, the first few for everything before.
+SAMPLE_ROWS, SAMPLE_ROWS_PER_POINT = 4000, 40
+REFERENCE_ROWS, REFERENCE_ROWS_PER_POINT = 1000, 4
+SMALL_SAMPLE = 2000  # a whole data set up to this size is its own reference
+EXACT_ROWS = 500  # samples no larger than this are kept in their own precision
+GRAM_BLOCK_ROWS = 250
+
+
+def default_sample_size(n_support: int) -> int:
+    """Rows to look at when choosing `n_support` points."""
+    return max(SAMPLE_ROWS, SAMPLE_ROWS_PER_POINT * n_support)
+
+
+def default_reference_rows(n_support: int) -> int:
+    """Rows of the sample that go into its gram."""
+    return max(REFERENCE_ROWS, REFERENCE_ROWS_PER_POINT * n_support)
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Sampled rows before a kernel is known: row numbers in X, the rows, their weights."""
+
+    X: Array
+    indices: np.ndarray  # (n,)
+    values: Array  # (n, d)
+    weights: np.ndarray | None  # (n,)
+    whole: bool  # the sample is all of X
+
+
+def sample_rows(X: Array, size: int, rng: np.random.Generator, weights: np.ndarray | None, *, merge: bool) -> Rows:
+    """`size` random rows of X, in random order; all of them, copies merged, when X has no more.
+
+    Merging copies (their weights added, the rows in an order of their own) makes the result the same
+    whether a row is repeated or weighted, and whatever order the rows come in.
+    """
+    n = X.shape[0]
+    candidates = np.arange(n) if weights is None else np.flatnonzero(weights > 0)
+    whole = len(candidates) <= size
+    if not whole:
+        chosen = rng.choice(len(candidates), size, replace=False)
+        indices = candidates[chosen]
+        return Rows(X, indices, take_rows(X, indices), None if weights is None else weights[indices], whole)
+    if merge:
+        candidates, weights = _merge_copies(X, candidates, weights)
+    else:
+        weights = None if weights is None else weights[candidates]
+    shuffled = rng.permutation(len(candidates))
+    indices = candidates[shuffled]
+    return Rows(X, indices, take_rows(X, indices), None if weights is None else weights[shuffled], whole)
+
+
+def _merge_copies(X: Array, candidates: np.ndarray, weights: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
+    """One row number for each distinct row, in an order that depends on the values alone."""
+    keys = _row_keys(X)[candidates]
+    _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
+    if len(first) == len(candidates) and weights is None:
+        return candidates[first], None
+    counts = np.bincount(inverse, weights=None if weights is None else weights[candidates])
+    return candidates[first], counts.astype(np.float64)
+
+
+def _row_keys(X: Array) -> np.ndarray:
+    """A number for each row, equal for equal rows and (but with probability zero) only for those."""
+    direction = np.random.default_rng(0).standard_normal(X.shape[1])
+    if scipy.sparse.issparse(X):
+        canonical = X.tocsr(copy=True)
+        canonical.sum_duplicates()
+        canonical.eliminate_zeros()
+        return np.asarray(canonical @ direction)
+    return np.einsum("ij,j->i", to_numpy(X), direction)
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Sampled rows under a kernel."""
+
+    rows: Rows
+    kernel: Kernel
+    n_components: int
+    center: bool
+    n_threads: int = 1
+    reference_rows: int = REFERENCE_ROWS
+
+    @property
+    def size(self) -> int:
+        return len(self.rows.indices)
+
+    @property
+    def n_reference(self) -> int:
+        """Rows in the gram and in exact kernel PCA: the first so many of the sample."""
+        if self.rows.whole and self.size <= SMALL_SAMPLE:
+            return self.size
+        return min(self.size, self.reference_rows)
+
+    @property
+    def omega(self) -> np.ndarray | None:
+        """Weights with sum one, or None when all are equal."""
+        weights = self.rows.weights
+        return None if weights is None else weights / weights.sum()
+
+    @cached_property
+    def light_rows(self) -> Array:
+        """The rows for grams and searches: float32 where the kernel is bounded, centred where only
+        differences count.  What is computed from them steers the fit or measures it to five digits;
+        the fit itself is done on the rows as given."""
+        values = self.rows.values
+        if not is_numpy(values) or not self.kernel.bounded or self.size <= EXACT_ROWS:
+            return values
+        if self.kernel.name in ("rbf", "laplacian"):
+            values = values - values.mean(axis=0)
+        return values.astype(np.float32, copy=False)
+
+    @cached_property
+    def gram(self) -> Array:
+        """K of the reference rows."""
+        if isinstance(self.kernel, Precomputed):
+            return self.kernel.at(self.rows.X, self.rows.indices[: self.n_reference])[1]
+        rows = self.light_rows[: self.n_reference]
+        if not is_numpy(rows):
+            return self.kernel(rows, rows)
+        gram = np.empty((self.n_reference, self.n_reference), dtype=rows.dtype)
+
+        def lower_part(block: slice) -> None:
+            # k(x, y) = k(y, x): only the columns up to the diagonal are computed
+            part = self.kernel(rows[block], rows[: block.stop])
+            gram[block, : block.stop] = part
+            gram[: block.start, block] = part[:, : block.start].T
+
+        blocks = row_ranges(self.n_reference, GRAM_BLOCK_ROWS)
+        with one_blas_thread():
+            list(ordered_map(lower_part, blocks[::-1], self.n_threads))
+        return gram
+
+    @cached_property
+    def exact(self) -> ExactComponents:
+        """Exact kernel PCA of the reference rows."""
+        weights = self.rows.weights
+        weights = None if weights is None else weights[: self.n_reference]
+        return exact_components(
+            self.gram, self.n_components, center=self.center, weights=weights, n_threads=self.n_threads
+        )
+
+    @cached_property
+    def exact_halves(self) -> list[ExactComponents]:
+        """Exact kernel PCA of each half of the reference rows."""
+        weights = self.rows.weights
+        return [
+            exact_components(
+                self.gram[part, part],
+                self.n_components,
+                center=self.center,
+                weights=None if weights is None else weights[part],
+            )
+            for part in self.halves
+        ]
+
+    @property
+    def halves(self) -> list[slice]:
+        """The two halves of the reference rows."""
+        return row_ranges(self.n_reference, -(-self.n_reference // 2))
+
+    @cached_property
+    def targets(self) -> Array:
+        """sqrt(lambda_k) v_k(x) for the reference rows, uncentred: what greedy selection explains."""
+        return matmul(self.gram, self.exact.directions, self.n_threads)
+
+    # Greedy rules read the gram of all sampled rows column by column: from the gram where that is all of
+    # them, else from the kernel, so that nothing of size^2 is ever needed.
+
+    @cached_property
+    def diagonal(self) -> np.ndarray:
+        """k(x, x) of all sampled rows."""
+        if self.n_reference == self.size:
+            return np.diagonal(to_numpy(self.gram)).astype(np.float64)
+        if isinstance(self.kernel, Precomputed):
+            indices = self.rows.indices
+            return np.asarray(self.rows.X[indices, indices], dtype=np.float64).ravel()
+        return to_numpy(self.kernel.diagonal(self.light_rows)).astype(np.float64)
+
+    def column(self, j: int) -> np.ndarray:
+        """k(x, x_j) of all sampled rows."""
+        if self.n_reference == self.size:
+            return to_numpy(self.gram[:, j])
+        return self._cross_gram(slice(j, j + 1))[:, 0]
+
+    @cached_property
+    def all_targets(self) -> np.ndarray:
+        """`targets` for all sampled rows."""
+        if self.n_reference == self.size:
+            return to_numpy(self.targets)
+        return self._cross_gram(slice(0, self.n_reference)) @ to_numpy(self.exact.directions)
+
+    def _cross_gram(self, columns: slice) -> np.ndarray:
+        kernel, points = self.kernel, self.light_rows[columns]
+        if isinstance(kernel, Precomputed):
+            kernel, points = kernel.at(self.rows.X, self.rows.indices[columns])
+        return to_numpy(kernel(self.light_rows, points))

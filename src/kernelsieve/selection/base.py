@@ -1,0 +1,57 @@
+"""What every rule for choosing points takes and gives.
+
+A selector is a function
+
+    select(sample, n_support, rng) -> Selection
+
+of a `Sample` (rows, kernel, weights, exact kernel PCA when asked for), the number of points wanted, and a
+random generator.  It returns at most `n_support` points: fewer when the rows have no more to give.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from .._array import Array
+from ..kernels import Kernel
+from ..sample import Sample
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Chosen points, and how they were come by."""
+
+    kernel: Kernel  # the kernel in which `points` are meant
+    points: Array  # (m, d)
+    indices: np.ndarray | None  # (m,) rows of X, or None for points that are not rows
+    history: dict[str, Any] = field(default_factory=dict)
+    nested: bool = False  # every prefix is the selection of that size
+    n_steps: int = 0
+    converged: bool = True
+
+    @property
+    def n_support(self) -> int:
+        return int(self.points.shape[0])
+
+    def prefix(self, n_support: int) -> Selection:
+        """The first `n_support` points of a nested selection."""
+        assert self.nested and self.indices is not None
+        kernel, points = self.kernel, self.points[:n_support]
+        if kernel.name == "precomputed":
+            points = points[:, :n_support]
+            kernel = type(kernel)(kernel.columns[:n_support], kernel.n_columns)  # type: ignore[attr-defined, call-arg]
+        return Selection(kernel, points, self.indices[:n_support], self.history, nested=True)
+
+
+Selector = Callable[[Sample, int, np.random.Generator], Selection]
+
+
+def select_rows(sample: Sample, chosen: Array, *, nested: bool, **history: Any) -> Selection:
+    """The selection of the sample's rows with numbers `chosen`."""
+    indices = sample.rows.indices[np.asarray(chosen, dtype=np.intp)]
+    kernel, points = sample.kernel.at(sample.rows.X, indices)
+    return Selection(kernel, points, indices, dict(history), nested)

@@ -1,0 +1,285 @@
+"""From what the user asked for to chosen points: any rule, any way of saying how many.
+
+`n_support="auto"` looks for the fewest points whose captured variance, on the sample, reaches a share of exact
+kernel PCA's on the same rows.  The share missing falls like a power of m, so the search is a secant on
+log(1 - ratio) against log m, every size starting from the points of the last.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property, reduce
+from operator import add
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+from .._array import Array, as_float64, like, take_rows, to_numpy, top_eigh
+from ..kernels import Kernel
+from ..moments import RANK_TOLERANCE, RANK_TOLERANCE_FLOAT32, Moments, accumulate, gram_of, whiten
+from ..sample import Rows, Sample, default_reference_rows, default_sample_size, sample_rows
+from .base import Selection, Selector
+from .coordinates import movable
+from .free import Candidate, FreePoints
+from .rules import SELECTORS
+
+# A ratio known from a sample is uncertain by about this much; the search aims so much higher.
+SAMPLE_MARGIN = 0.001
+FIRST_EXTRA_POINTS = 8  # the search starts at n_components + this
+FIRST_EXPONENT = 1.5  # of 1 - ratio ~ m^-exponent, before two sizes are known
+MAX_SIZES = 5
+MIN_GROWTH, MAX_GROWTH = 1.15, 4.0  # of the size while none is enough
+CLOSE_ENOUGH = 1.12  # stop when the size that fails is within this factor of the one that does
+
+
+@dataclass
+class Chooser:
+    """Chooses support points of X for one kernel."""
+
+    X: Array
+    kernel: Kernel
+    gamma: float
+    rows: Rows
+    n_components: int
+    center: bool
+    weights: np.ndarray | None
+    rng: np.random.Generator
+    n_threads: int
+    n_samples: int | None  # rows to look at, None for the default
+    max_iter: int
+    tol: float
+
+    @cached_property
+    def sample(self) -> Sample:
+        return Sample(self.rows, self.kernel, self.n_components, self.center, self.n_threads)
+
+    def rule_name(self, selection: Any) -> str:
+        """The rule that runs: free points fall back to rows where the kernel has no gradient."""
+        if not isinstance(selection, str):
+            return "callable" if callable(selection) else "given"
+        return "targeted" if selection == "optimized" and not movable(self.sample) else selection
+
+    def fixed(self, name: str, n_support: int) -> Selection:
+        """`n_support` points by the rule `name`."""
+        self.prepare(n_support)
+        if n_support >= self.sample.size and self.rows.whole:
+            return self.everything()
+        name = self.rule_name(name)
+        if name == "optimized":
+            search = FreePoints(self.sample, self.max_iter, self.tol, self.rng)
+            return self._moved(search, search.search(n_support))
+        return SELECTORS[name](self.sample, n_support, self.rng)
+
+    def everything(self) -> Selection:
+        """All distinct rows: exact kernel PCA."""
+        indices = np.sort(self.rows.indices)
+        kernel, points = self.kernel.at(self.X, indices)
+        return Selection(kernel, points, indices, {"winner": "all rows"})
+
+    def prepare(self, n_support: int) -> None:
+        """See to it that the sample is large enough for so many points."""
+        wanted = self.n_samples or default_sample_size(n_support)
+        if not self.rows.whole and wanted > len(self.rows.indices):
+            self.rows = sample_rows(self.X, wanted, self.rng, self.weights, merge=True)
+        reference = default_reference_rows(n_support)
+        if self.sample.rows is not self.rows or self.sample.n_reference < min(reference, len(self.rows.indices)):
+            self.sample = Sample(self.rows, self.kernel, self.n_components, self.center, self.n_threads, reference)
+
+    def automatic(self, name: str, variance: float) -> Selection:
+        """The fewest points that keep `variance` of what exact kernel PCA keeps."""
+        name = self.rule_name(name)
+        first = self.n_components + FIRST_EXTRA_POINTS
+        self.prepare(first)
+        # With all rows in the sample nothing is unseen, and nothing need be allowed for it.
+        target = variance if self.rows.whole else min(variance + SAMPLE_MARGIN, (1 + variance) / 2)
+        largest = self.sample.size if self.rows.whole else self.X.shape[0]
+        least = self.n_components + int(self.center)
+        if first >= largest:
+            return self.everything()
+        sizes = self._free_sizes() if name == "optimized" else self._rule_sizes(SELECTORS[name])
+        curve, best = _search(sizes, first, least, largest, target)
+        if best is None:
+            return self.everything()
+        best.history["curve"] = curve
+        return best
+
+    def _free_sizes(self) -> Callable[[int], tuple[float, Selection]]:
+        search: FreePoints | None = None
+        last: Candidate | None = None
+
+        def at(n_support: int) -> tuple[float, Selection]:
+            nonlocal search, last
+            self.prepare(n_support)
+            if search is None or last is None or search.sample is not self.sample:
+                search = FreePoints(self.sample, self.max_iter, self.tol, self.rng)
+                last = search.search(n_support)
+            else:
+                last = search.resize(last, n_support)
+            selection = self._moved(search, last)
+            return self.sample_ratio(selection), selection
+
+        return at
+
+    def _rule_sizes(self, select: Selector) -> Callable[[int], tuple[float, Selection]]:
+        longest: Selection | None = None
+
+        def at(n_support: int) -> tuple[float, Selection]:
+            nonlocal longest
+            self.prepare(n_support)
+            if longest is None or longest.n_support < n_support or not longest.nested:
+                longest = select(self.sample, n_support, self.rng)
+            selection = longest.prefix(n_support) if longest.nested else longest
+            return self.sample_ratio(selection), selection
+
+        return at
+
+    def sample_ratio(self, selection: Selection) -> float:
+        """Captured variance over exact kernel PCA's, both on the same reference rows, for all N rows.
+
+        On n of N rows exact kernel PCA fits the rows it sees more than a few points can, and the ratio r(n) falls
+        short by an amount that goes as 1/n.  With the mean ratio r(n/2) of two halves the line through both is
+        followed to 1/N:  r(N) = r(n) + (r(n) - r(n/2)) (1 - n/N).
+        """
+        sample = self.sample
+        halves = [self._reference_moments(selection, part) for part in sample.halves]
+        whole = self._captured(reduce(add, halves)) / sample.exact.captured
+        if self.reference_is_all:
+            return min(whole, 1.0)
+        half = np.mean([self._captured(m) / e.captured for m, e in zip(halves, sample.exact_halves, strict=True)])
+        share = sample.n_reference / self.X.shape[0]
+        return min(float(whole + (whole - half) * (1 - share)), 1.0)
+
+    @property
+    def reference_is_all(self) -> bool:
+        """Whether the reference rows are all rows there are."""
+        return self.rows.whole and self.sample.n_reference == self.sample.size
+
+    def _reference_moments(self, selection: Selection, part: slice) -> Moments:
+        sample = self.sample
+        rows = take_rows(self.X, sample.rows.indices[part])
+        weights = sample.rows.weights
+        points = points_for(selection, rows)
+        whitening = whiten(gram_of(selection.kernel, points), rank_tolerance(rows)).matrix
+        return accumulate(
+            selection.kernel,
+            points,
+            whitening,
+            rows,
+            sample_weight=None if weights is None else weights[part],
+            diagonal=np.zeros(rows.shape[0]),
+            n_threads=self.n_threads,
+        )
+
+    def _captured(self, moments: Moments) -> float:
+        values, _ = top_eigh(moments.covariance(self.center), self.n_components)
+        return float(np.maximum(to_numpy(values), 0.0).sum())
+
+    def _moved(self, search: FreePoints, found: Candidate) -> Selection:
+        history = {"winner": found.winner, "starts": found.starts}
+        if found.rows is not None:
+            indices = self.rows.indices[found.rows]
+            kernel, points = self.kernel.at(self.X, indices)
+            return Selection(kernel, points, indices, history, n_steps=found.n_steps, converged=found.converged)
+        points = search.coordinates.points(found.points)
+        return Selection(self.kernel, points, None, history, n_steps=found.n_steps, converged=found.converged)
+
+
+def rank_tolerance(X: Array) -> float:
+    """Relative size below which eigenvalues of a gram are rounding in blocks of X's dtype."""
+    return RANK_TOLERANCE if X.dtype.itemsize >= 8 else RANK_TOLERANCE_FLOAT32
+
+
+def points_for(selection: Selection, X: Array) -> Array:
+    """The selection's points in the dtype of X, dense or sparse as they are."""
+    points = selection.points
+    return points.astype(X.dtype, copy=False) if scipy.sparse.issparse(points) else like(points, X)
+
+
+def _search(
+    at: Callable[[int], tuple[float, Selection]], first: int, least: int, largest: int, target: float
+) -> tuple[list[tuple[int, float]], Selection | None]:
+    """The sizes tried with their ratios, and the smallest selection that reached the target."""
+    curve: list[tuple[int, float]] = []
+    best: Selection | None = None
+    m = first
+    while len(curve) < MAX_SIZES or best is None:
+        ratio, selection = at(m)
+        curve.append((m, ratio))
+        if ratio >= target and (best is None or m < best.n_support):
+            best = selection
+        following = _next_size(curve, least, largest, target)
+        if following is None:
+            break
+        if following >= largest:
+            return curve, best
+        m = following
+    return curve, best
+
+
+def _next_size(curve: list[tuple[int, float]], least: int, largest: int, target: float) -> int | None:
+    """Where the secant through the two nearest sizes meets the target, well inside what is still open."""
+    failing = max((m for m, ratio in curve if ratio < target), default=least - 1)
+    enough = min((m for m, ratio in curve if ratio >= target), default=largest)
+    guess = _secant(curve, target)
+    if all(ratio < target for _, ratio in curve):
+        return min(math.ceil(min(max(guess, MIN_GROWTH * failing), MAX_GROWTH * failing)), largest)
+    if enough - failing <= 1 or enough <= CLOSE_ENOUGH * failing:
+        return None
+    low, high = failing**0.75 * enough**0.25, failing**0.25 * enough**0.75
+    return min(max(round(min(max(guess, low), high)), failing + 1), enough - 1)
+
+
+def _secant(curve: list[tuple[int, float]], target: float) -> float:
+    def missing(ratio: float) -> float:
+        return math.log(max(1.0 - ratio, 1e-9))
+
+    nearest = sorted(curve, key=lambda item: abs(missing(item[1]) - missing(target)))[:2]
+    (m, ratio) = nearest[0]
+    exponent = FIRST_EXPONENT
+    if len(nearest) == 2 and nearest[1][0] != m:
+        other, other_ratio = nearest[1]
+        exponent = (missing(ratio) - missing(other_ratio)) / (math.log(other) - math.log(m))
+    exponent = min(max(exponent, 0.3), 5.0)
+    return m * math.exp((missing(ratio) - missing(target)) / exponent)
+
+
+def own_points(selection: Any, X: Array, kernel: Kernel, n_support: int | None, rng: np.random.Generator) -> Selection:
+    """Points given by the user: row numbers, points, or a function that chooses either."""
+    if callable(selection):
+        selection = selection(X, n_support, kernel=kernel, rng=rng)
+        if isinstance(selection, Selection):
+            return selection
+    if scipy.sparse.issparse(selection):
+        points = selection.tocsr()
+    else:
+        points = to_numpy(selection) if hasattr(selection, "shape") else np.asarray(selection)
+    if points.ndim == 1:
+        return _own_rows(points, X, kernel)
+    if kernel.name == "precomputed":
+        raise ValueError("selection must be row numbers with a precomputed kernel: its points cannot be given")
+    if points.ndim != 2 or points.shape[1] != X.shape[1]:
+        raise ValueError(f"selection has shape {points.shape}: give row numbers (m,), or points (m, {X.shape[1]})")
+    if not np.issubdtype(points.dtype, np.number):
+        raise ValueError(f"selection points must be numbers, got dtype {points.dtype}")
+    values = points.data if scipy.sparse.issparse(points) else points
+    if not np.all(np.isfinite(values)):
+        raise ValueError("selection points contain NaN or infinity")
+    return Selection(kernel, as_float64(points), None, {"winner": "given points"})
+
+
+def _own_rows(rows: np.ndarray, X: Array, kernel: Kernel) -> Selection:
+    if rows.dtype == bool and rows.shape[0] == X.shape[0]:
+        rows = np.flatnonzero(rows)
+    if not np.issubdtype(rows.dtype, np.integer):
+        raise ValueError(f"selection row numbers must be integers, got dtype {rows.dtype}")
+    n = X.shape[0]
+    if rows.size == 0 or rows.min() < -n or rows.max() >= n:
+        raise ValueError(f"selection row numbers must lie in [0, {n})")
+    rows = rows % n
+    if len(np.unique(rows)) != len(rows):
+        raise ValueError("selection names a row more than once")
+    kernel, points = kernel.at(X, rows)
+    return Selection(kernel, points, rows, {"winner": "given rows"})

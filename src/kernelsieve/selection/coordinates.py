@@ -1,0 +1,126 @@
+"""A few principal coordinates in which free points are moved.
+
+For points s in an affine subspace that holds most of the rows' variance, with x_r the coordinates of a
+row in it and e(x) the rest of the row,
+
+    Gaussian:   k(x, s) = exp(-gamma |e(x)|^2) exp(-gamma |x_r - s_r|^2)
+    k of x's:   k(x, s) = f(x_r's_r)            cosine: times |x_r| / |x|
+
+exactly, so the rest of a row is one number, `row_scale`.  Moving points in 40 coordinates instead of 784
+pixels changes nothing that can be measured in the captured variance.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse
+from sklearn.utils.extmath import randomized_svd
+
+from .._array import Array, as_float64, is_numpy, namespace, row_dot, to_numpy, top_eigh
+from ..blocks import matmul
+from ..kernels import Cosine, Kernel, Laplacian
+from ..sample import Sample
+
+# Mean exponent gamma |e(x)|^2 that may be left outside the subspace.
+MAX_LOST_EXPONENT = 0.05
+# Below this many features a projection costs more than it saves.
+MIN_FEATURES = 64
+# Sparse rows of more features than this are not moved freely (their points would be dense).
+MAX_SPARSE_FEATURES = 20_000
+MAX_SPARSE_DIRECTIONS = 128
+
+
+@dataclass(frozen=True)
+class Coordinates:
+    """Rows and points in units of the kernel's width, in a subspace."""
+
+    kernel: Kernel  # of width one
+    rows: Array  # (n, r)
+    row_scale: Array | None  # (n,)
+    scale: float
+    origin: Array | None  # (d,)
+    basis: Array | None  # (d, r), orthonormal columns
+
+    def points(self, moved: Array) -> Array:
+        """Points in input space."""
+        points = moved / self.scale
+        if self.basis is not None:
+            points = points @ self.basis.T
+        return points if self.origin is None else points + self.origin
+
+
+def movable(sample: Sample) -> bool:
+    """Whether this kernel has a gradient in its points on these rows."""
+    values = sample.rows.values
+    if not sample.kernel.differentiable:
+        return False
+    if scipy.sparse.issparse(values):
+        return values.shape[1] <= MAX_SPARSE_FEATURES and not isinstance(sample.kernel, Laplacian)
+    return True
+
+
+def coordinates(sample: Sample) -> Coordinates:
+    """The sample's rows in the coordinates in which points are moved."""
+    values, kernel = sample.rows.values, sample.kernel
+    scale, unit = kernel.unit(values)
+    gaussian = kernel.name == "rbf"
+    if scipy.sparse.issparse(values):
+        return _sparse_coordinates(values, scale, unit)
+    xp = namespace(values)
+    if not gaussian:
+        return Coordinates(unit, as_float64(values) * scale, None, scale, None, None)
+    origin = xp.mean(as_float64(values), axis=0)
+    light = sample.light_rows
+    basis = _principal_directions(to_numpy(light), scale, sample.n_threads) if is_numpy(light) else None
+    if basis is None:
+        return Coordinates(unit, (as_float64(values) - origin) * scale, None, scale, origin, None)
+    rows = light if light is not values else values - origin
+    projected = matmul(rows, basis, sample.n_threads)
+    lost = xp.maximum(row_dot(rows, rows) - row_dot(projected, projected), 0.0)
+    row_scale = xp.exp(as_float64(lost) * -(scale**2))
+    return Coordinates(unit, as_float64(projected) * scale, row_scale, scale, origin, as_float64(basis))
+
+
+def _principal_directions(rows: np.ndarray, scale: float, n_threads: int) -> np.ndarray | None:
+    """The fewest principal directions that leave at most MAX_LOST_EXPONENT outside, or None for all."""
+    n, d = rows.shape
+    if d <= MIN_FEATURES:
+        return None
+    total = scale**2 * float(np.vdot(rows, rows)) / n
+    n_directions = MIN_FEATURES
+    while n_directions <= min(n, d) // 2:
+        basis, variances = _subspace(rows, n_directions, n_threads)
+        lost = total - scale**2 * np.cumsum(variances)
+        if lost[-1] <= MAX_LOST_EXPONENT:
+            return basis[:, : int(np.argmax(lost <= MAX_LOST_EXPONENT)) + 1]
+        n_directions *= 2
+    return None
+
+
+def _subspace(rows: np.ndarray, n_directions: int, n_threads: int) -> tuple[np.ndarray, np.ndarray]:
+    """Leading principal directions (d, r) and the variances along them, by two subspace iterations."""
+    n, d = rows.shape
+    basis = np.random.default_rng(0).standard_normal((d, min(d, n_directions + 8))).astype(rows.dtype)
+    transposed = rows.T
+    for _ in range(2):
+        basis, _ = np.linalg.qr(matmul(transposed, matmul(rows, basis, n_threads), n_threads))
+    scores = matmul(rows, basis, n_threads)
+    variances, rotation = top_eigh((scores.T @ scores).astype(np.float64) / n, n_directions)
+    return basis @ rotation.astype(rows.dtype), variances
+
+
+def _sparse_coordinates(values: Array, scale: float, unit: Kernel) -> Coordinates:
+    rows = values.astype(np.float64) * scale
+    n_directions = min(MAX_SPARSE_DIRECTIONS, min(rows.shape) - 1)
+    _, _, directions = randomized_svd(rows, max(1, n_directions), n_iter=2, random_state=0)
+    projected = np.asarray(rows @ directions.T)
+    lengths = row_dot(rows, rows)
+    inside = np.einsum("ij,ij->i", projected, projected)
+    row_scale = None
+    if unit.name == "rbf":
+        row_scale = np.exp(-np.maximum(lengths - inside, 0.0))
+    elif isinstance(unit, Cosine):
+        row_scale = np.sqrt(inside / np.where(lengths > 0, lengths, 1.0))
+    return Coordinates(unit, projected, row_scale, scale, None, directions.T)

@@ -1,0 +1,171 @@
+"""Free support points: moved to where they capture most variance.
+
+Two starts race: k-means centres, good for wide kernels, and targeted rows, good for narrow ones, where
+k-means centres fall between the rows.  After a quarter of the steps the better goes on alone; the plain
+rows stay if moving them gained nothing.  Most steps are taken on a part of the sample, the last on all of
+it: what limits the result is not how far the points are moved but for how many rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from .._array import Array, like, namespace, take_rows, to_numpy
+from ..moments import whiten
+from ..sample import Sample
+from ..solvers.points import Ascent, CapturedVariance
+from .coordinates import Coordinates, coordinates
+from .greedy import best_for_targets, greedy
+from .kmeans import kmeans_centers
+
+KMEANS_STEPS = 3
+RACE_SHARE = 0.25  # of the steps are run from both starts
+COARSE_SHARE = 0.6  # of the steps are taken on COARSE_ROWS_PER_POINT rows a point, the rest on all
+COARSE_ROWS, COARSE_ROWS_PER_POINT = 1000, 10
+NO_GAIN = 1e-8  # a step that gains less, relative to the value, is the last
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """Points found for one size, in the search's coordinates."""
+
+    points: Array  # (m, r)
+    captured: float
+    rows: np.ndarray | None  # numbers within the sample, where the plain rows were not bettered
+    n_steps: int
+    converged: bool
+    starts: dict[str, float]  # captured variance of each start when one was chosen
+    winner: str
+
+    @property
+    def n_support(self) -> int:
+        return int(self.points.shape[0])
+
+
+class FreePoints:
+    """The search for free points on one sample, at any number of sizes."""
+
+    def __init__(self, sample: Sample, max_iter: int, tol: float, rng: np.random.Generator) -> None:
+        self.sample = sample
+        self.max_iter = max_iter
+        self.tol = tol
+        self.rng = rng
+
+    @cached_property
+    def coordinates(self) -> Coordinates:
+        return coordinates(self.sample)
+
+    @cached_property
+    def objective(self) -> CapturedVariance:
+        c, sample = self.coordinates, self.sample
+        omega = None if sample.omega is None else like(sample.omega, c.rows)
+        return CapturedVariance(
+            c.kernel, c.rows, c.row_scale, omega, sample.n_components, sample.center, sample.n_threads
+        )
+
+    def search(self, n_support: int) -> Candidate:
+        """The race of both starts, then the better one to the end."""
+        rows = targeted_rows(self.sample, n_support)
+        coarse, n_coarse = self._coarse(n_support)
+        n_race = max(1, round(RACE_SHARE * self.max_iter))
+        centers = kmeans_centers(coarse.rows, n_support, KMEANS_STEPS, self.rng, coarse.weights)
+        runners = {"kmeans": self._start(coarse, centers)}
+        if len(rows) == n_support:  # fewer where the rank is reached
+            runners["targeted"] = self._start(coarse, take_rows(self.coordinates.rows, rows))
+        for runner in runners.values():
+            self._run(runner, coarse, n_race)
+        starts = {name: runner.value for name, runner in runners.items()}
+        winner = max(starts, key=lambda name: starts[name])
+        best = self._run(runners[winner], coarse, n_coarse - n_race)
+        best, converged = self._finish(best, self.max_iter - max(n_coarse, n_race))
+        if "targeted" in runners:
+            plain = take_rows(self.coordinates.rows, rows)
+            captured = self.objective.captured(plain)
+            if captured >= best.value:
+                return Candidate(plain, captured, rows, best.n_steps, converged, starts, "rows")
+        return Candidate(best.points, best.value, None, best.n_steps, converged, starts, winner)
+
+    def resize(self, previous: Candidate, n_support: int) -> Candidate:
+        """From points found for one size to another: the least useful go, or targeted rows come."""
+        change = n_support - previous.n_support
+        if change < 0:
+            order = np.argsort(-to_numpy(self._usefulness(previous.points)), kind="stable")
+            points = take_rows(previous.points, np.sort(order[:n_support]))
+        else:
+            points = self._add_rows(previous.points, change)
+        coarse, n_coarse = self._coarse(n_support)
+        runner = self._run(self._start(coarse, points), coarse, n_coarse)
+        runner, converged = self._finish(runner, self.max_iter - n_coarse)
+        starts = {**previous.starts, "resized": runner.value}
+        return Candidate(runner.points, runner.value, None, runner.n_steps, converged, starts, "resized")
+
+    def _coarse(self, n_support: int) -> tuple[CapturedVariance, int]:
+        """The objective of the early steps, and their number."""
+        n_rows = max(COARSE_ROWS, COARSE_ROWS_PER_POINT * n_support)
+        if self.sample.size < 2 * n_rows:  # a part would save little
+            return self.objective, 0
+        # the last rows: `captured_ratio_` is measured on the first, which should not have steered the search
+        return self.objective.last_rows(n_rows), round(COARSE_SHARE * self.max_iter)
+
+    def _start(self, objective: CapturedVariance, points: Array) -> Ascent:
+        light = objective.light(points)
+        return Ascent(objective if light is None else light, points)
+
+    def _run(self, runner: Ascent, objective: CapturedVariance, n_steps: int) -> Ascent:
+        before = runner.n_steps
+        runner.run(n_steps, NO_GAIN)
+        if runner.converged and runner.objective.rows.dtype != objective.rows.dtype:
+            # float32 found no way up: float64 may
+            left = n_steps - (runner.n_steps - before)
+            runner.continue_on(objective).run(left, NO_GAIN)
+        return runner
+
+    def _finish(self, runner: Ascent, n_steps: int) -> tuple[Ascent, bool]:
+        """The last steps, on all rows; converged when the last quarter gained less than tol."""
+        if runner.objective.rows.shape[0] < self.sample.size:
+            light = self.objective.light(runner.points)
+            runner.continue_on(self.objective if light is None else light)
+        last = max(1, min(n_steps, round(self.max_iter / 4)))
+        before = self._run(runner, self.objective, n_steps - last).value
+        gained = self._run(runner, self.objective, last).value - before
+        return runner, runner.converged or gained <= self.tol * abs(runner.value)
+
+    def _usefulness(self, points: Array) -> Array:
+        """Captured variance lost without each point, its components kept: sum mu g_i^2 / (K^-1)_ii."""
+        xp = namespace(points)
+        values, coef = self.objective.components(points)
+        inverse = whiten(self.coordinates.kernel(points, points)).matrix
+        return xp.sum(coef**2 * values, axis=1) / xp.sum(inverse**2, axis=1)
+
+    def _add_rows(self, points: Array, count: int) -> Array:
+        """The points and `count` sample rows, chosen for what the points leave of the targets."""
+        n = self.sample.n_reference
+        whitening = whiten(self.coordinates.kernel(points, points)).matrix
+        features = to_numpy(self.objective.cross_gram(points, n) @ whitening)
+        rows = targeted_rows(self.sample, count, features)
+        missing = count - len(rows)
+        if missing > 0:  # all rows are explained to rounding: any will do
+            rows = np.concatenate([rows, self.rng.choice(self.sample.size, missing)])
+        added = take_rows(self.coordinates.rows, rows)
+        return namespace(points).concat([points, added], axis=0)
+
+
+def targeted_rows(sample: Sample, n_rows: int, features: np.ndarray | None = None) -> np.ndarray:
+    """Numbers, within the sample, of reference rows chosen by targeted greedy selection.
+
+    `features` are the rows' whitened features over points that are already there.
+    """
+    gram, targets = to_numpy(sample.gram), to_numpy(sample.targets)
+    if features is not None:
+        targets = targets - features @ (features.T @ to_numpy(sample.exact.directions))
+    return greedy(
+        lambda j: gram[:, j],
+        np.diagonal(gram),
+        min(n_rows, sample.n_reference),
+        best_for_targets,
+        targets=targets,
+        explained=features,
+    )

@@ -1,0 +1,50 @@
+"""Selection rules by name."""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.sparse
+
+from .._array import as_float64
+from ..sample import Sample
+from .base import Selection, Selector, select_rows
+from .greedy import best_for_targets, greedy, random_by_residual
+from .kmeans import kmeans_centers
+
+KMEANS_SELECTION_STEPS = 20
+
+
+def uniform(sample: Sample, n_support: int, rng: np.random.Generator) -> Selection:
+    """Rows at random: the Nystroem method's choice.  The sample is in random order already."""
+    return select_rows(sample, np.arange(min(n_support, sample.size)), nested=True)
+
+
+def targeted(sample: Sample, n_support: int, rng: np.random.Generator) -> Selection:
+    """Rows that best explain the leading components: argmax |T_i|^2 / R_ii."""
+    count = min(n_support, sample.size)
+    chosen = greedy(sample.column, sample.diagonal, count, best_for_targets, targets=sample.all_targets)
+    return select_rows(sample, chosen, nested=True)
+
+
+def rpcholesky(sample: Sample, n_support: int, rng: np.random.Generator) -> Selection:
+    """Rows drawn with probability proportional to the residual kernel's diagonal (Chen et al. 2024)."""
+    count = min(n_support, sample.size)
+    chosen = greedy(sample.column, sample.diagonal, count, random_by_residual(rng, sample.rows.weights))
+    return select_rows(sample, chosen, nested=True)
+
+
+def kmeans(sample: Sample, n_support: int, rng: np.random.Generator) -> Selection:
+    """k-means centres: points that are no rows, where the rows are dense."""
+    values = sample.rows.values
+    values = as_float64(values.toarray() if scipy.sparse.issparse(values) else values)
+    count = min(n_support, sample.size)
+    centers = kmeans_centers(values, count, KMEANS_SELECTION_STEPS, rng, sample.rows.weights)
+    return Selection(sample.kernel, centers, None)
+
+
+SELECTORS: dict[str, Selector] = {
+    "targeted": targeted,
+    "kmeans": kmeans,
+    "rpcholesky": rpcholesky,
+    "uniform": uniform,
+}

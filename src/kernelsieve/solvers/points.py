@@ -1,0 +1,234 @@
+"""Captured variance as a function of where the support points are, and its gradient.
+
+For points S with gram K_SS and rows with weights omega (sum 1), centring C = I - 1 omega':
+
+    K_NS' C' diag(omega) C K_NS g = mu K_SS g,     G = top M eigenvectors, G' K_SS G = I
+    captured variance = mu_1 + ... + mu_M
+
+and, since the eigenvalues are stationary in G,
+
+    d captured = sum_nj P_nj dk(x_n, s_j) + sum_ij Q_ij dk(s_i, s_j)
+    Z = C K_NS G,    P = 2 diag(omega) Z G',    Q = -G diag(mu) G'
+
+so every differentiable kernel needs only its own pull-back.  `row_scale` multiplies the kernel values of
+a row: with it, rows are seen in a few principal coordinates and the rest of their length is not lost.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import reduce
+from operator import add
+
+import numpy as np
+
+from .._array import (
+    Array,
+    add_to_diagonal,
+    as_float64,
+    cholesky,
+    inner,
+    is_numpy,
+    like,
+    namespace,
+    solve_lower,
+    top_eigh,
+)
+from .._threads import ordered_map
+from ..blocks import row_ranges
+from ..kernels import Kernel
+from ..moments import whiten
+
+# Added to K_SS, relative to its mean diagonal, so that coinciding points do not stop the search.
+JITTER = 1e-10
+# Rows that a thread takes at once: their kernel values stay in its cache between the two passes.
+ROWS_AT_ONCE = 4000
+# Smallest squared Cholesky pivot of K_SS (unit diagonal) down to which float32 rows lose nothing.
+FLOAT32_PIVOT = 1e-2
+
+
+@dataclass(frozen=True)
+class CapturedVariance:
+    """The objective of free support points, on a fixed sample of rows."""
+
+    kernel: Kernel
+    rows: Array  # (n, r)
+    row_scale: Array | None  # (n,)
+    weights: Array | None  # (n,), sum 1
+    n_components: int
+    center: bool
+    n_threads: int = 1
+
+    def __call__(self, points: Array) -> tuple[float, Array]:
+        """(captured variance, its gradient in the points)."""
+        gram = self.kernel(points, points)
+        blocks, mean, second = self._first_pass(points)
+        values, coef = self._top(gram, second)
+        light_points, light_coef = like(points, self.rows), like(coef, self.rows)
+        offset = like(mean @ coef, self.rows) if self.center else 0.0
+
+        def block_gradient(block: tuple[slice, Array, Array]) -> Array:
+            rows, plain, cross = block
+            scores = cross @ light_coef
+            scores -= offset
+            scores *= 2.0 / self.rows.shape[0] if self.weights is None else 2.0 * self.weights[rows, None]
+            if self.row_scale is not None:
+                scores *= self.row_scale[rows, None]
+            return self.kernel.pullback(self.rows[rows, :], light_points, plain, scores @ light_coef.T)
+
+        gradient = as_float64(reduce(add, ordered_map(block_gradient, blocks, self.n_threads)))
+        gradient -= 2 * self.kernel.pullback(points, points, gram, (coef * values) @ coef.T)
+        return float(namespace(values).sum(values)), gradient
+
+    def last_rows(self, n_rows: int) -> CapturedVariance:
+        """The same objective on the last `n_rows` rows."""
+        row_scale = None if self.row_scale is None else self.row_scale[-n_rows:]
+        weights = None if self.weights is None else self.weights[-n_rows:]
+        if weights is not None:
+            weights = weights / namespace(weights).sum(weights)
+        return replace(self, rows=self.rows[-n_rows:, :], row_scale=row_scale, weights=weights)
+
+    def light(self, points: Array) -> CapturedVariance | None:
+        """This objective with its rows in float32, twice as fast, where these points allow it."""
+        if not self.kernel.bounded:
+            return None
+        xp = namespace(points)
+        factor = cholesky(self.kernel(points, points))
+        if factor is None or float(xp.min(xp.linalg.diagonal(factor))) ** 2 < FLOAT32_PIVOT:
+            return None
+        rows, row_scale, weights = (
+            None if part is None else xp.astype(part, xp.float32) for part in (self.rows, self.row_scale, self.weights)
+        )
+        return replace(self, rows=rows, row_scale=row_scale, weights=weights)
+
+    def captured(self, points: Array) -> float:
+        """The captured variance alone."""
+        values, _ = self.components(points)
+        return float(namespace(values).sum(values))
+
+    def components(self, points: Array) -> tuple[Array, Array]:
+        """Variances and coefficients (m, M) of the best components on these points."""
+        _, _, second = self._first_pass(points)
+        return self._top(self.kernel(points, points), second)
+
+    def cross_gram(self, points: Array, n_rows: int) -> Array:
+        """k(rows, points) of the first `n_rows` rows."""
+        cross = self.kernel(self.rows[:n_rows, :], points)
+        return cross if self.row_scale is None else cross * self.row_scale[:n_rows, None]
+
+    def _first_pass(self, points: Array) -> tuple[list[tuple[slice, Array, Array]], Array, Array]:
+        """Kernel values block by block, their mean, and their second moment (about it if centred)."""
+        cross_gram = self.kernel.bind(like(points, self.rows))
+
+        def block_values(rows: slice) -> tuple[slice, Array, Array, Array, Array]:
+            plain = cross_gram(self.rows[rows, :])
+            cross = plain if self.row_scale is None else plain * self.row_scale[rows, None]
+            if self.weights is None:
+                n = self.rows.shape[0]
+                return rows, plain, cross, namespace(cross).sum(cross, axis=0) / n, (cross.T @ cross) / n
+            weights = self.weights[rows]
+            return rows, plain, cross, weights @ cross, cross.T @ (cross * weights[:, None])
+
+        ranges = row_ranges(self.rows.shape[0], ROWS_AT_ONCE if is_numpy(points) else self.rows.shape[0])
+        parts = list(ordered_map(block_values, ranges, self.n_threads))
+        mean = as_float64(reduce(add, (part[3] for part in parts)))
+        second = as_float64(reduce(add, (part[4] for part in parts)))
+        if self.center:
+            second = second - mean[:, None] * mean
+        return [part[:3] for part in parts], mean, second
+
+    def _top(self, gram: Array, second: Array) -> tuple[Array, Array]:
+        """Top pairs of second g = mu gram g, g' gram g = 1."""
+        xp = namespace(gram)
+        mean_diagonal = float(xp.mean(xp.abs(xp.linalg.diagonal(gram))))
+        factor = cholesky(add_to_diagonal(gram, JITTER * mean_diagonal))
+        if factor is None:  # an indefinite kernel: its negative part is dropped
+            matrix = whiten(gram).matrix
+            values, vectors = top_eigh(matrix.T @ second @ matrix, self.n_components)
+            return values, matrix @ vectors
+        half = solve_lower(factor, second)
+        reduced = solve_lower(factor, half.T)
+        values, vectors = top_eigh((reduced + reduced.T) / 2, self.n_components)
+        return values, solve_lower(factor, vectors, transpose=True)
+
+
+class Ascent:
+    """L-BFGS on an objective to be maximised, which can be paused, compared with others, and resumed.
+
+    Two-loop recursion (Nocedal 1980) over the last `MEMORY` steps; steps are accepted on sufficient
+    increase, shortened by the parabola through the values, and pairs without curvature are skipped.
+    """
+
+    MEMORY = 10
+    SUFFICIENT = 1e-4
+    MAX_TRIALS = 12
+    FIRST_MOVE = 0.2  # root-mean-square move of a point in the first step, in kernel widths
+    GRADIENT_TOLERANCE = 1e-10
+
+    def __init__(self, objective: CapturedVariance, points: Array) -> None:
+        self.objective = objective
+        self.points = points
+        self.value, self.gradient = objective(points)
+        self.n_steps = 0
+        self.n_evaluations = 1
+        self.converged = False
+        self._pairs: list[tuple[Array, Array, float]] = []
+
+    def run(self, n_steps: int, tolerance: float = 0.0) -> Ascent:
+        """Up to `n_steps` more steps; fewer when a step gains no more than `tolerance` of the value."""
+        for _ in range(n_steps):
+            before = self.value
+            if self.converged or not self._step():
+                self.converged = True
+                break
+            self.converged = self.value - before <= tolerance * abs(self.value)
+        return self
+
+    def continue_on(self, objective: CapturedVariance) -> Ascent:
+        """Go on from here on another form of the objective; its curvature is taken to be the same."""
+        self.objective, self.converged = objective, False
+        self.value, self.gradient = objective(self.points)
+        self.n_evaluations += 1
+        return self
+
+    def _step(self) -> bool:
+        """One step uphill; False where none can be found."""
+        direction = self._direction()
+        slope = inner(direction, self.gradient)
+        if not slope > self.GRADIENT_TOLERANCE * abs(self.value):
+            return False
+        length = 1.0
+        for _ in range(self.MAX_TRIALS):
+            points = self.points + length * direction
+            value, gradient = self.objective(points)
+            self.n_evaluations += 1
+            if value >= self.value + self.SUFFICIENT * length * slope:
+                self._remember(length * direction, self.gradient - gradient)
+                self.points, self.value, self.gradient = points, value, gradient
+                self.n_steps += 1
+                return True
+            curvature = 2 * (self.value + length * slope - value)
+            shorter = slope * length**2 / curvature if np.isfinite(value) else 0.1 * length
+            length = min(0.5 * length, max(0.1 * length, shorter))
+        return False
+
+    def _direction(self) -> Array:
+        direction = self.gradient
+        if not self._pairs:
+            norm = inner(direction, direction) ** 0.5
+            return direction * (self.FIRST_MOVE * direction.shape[0] ** 0.5 / norm if norm > 0 else 0.0)
+        shares = []
+        for move, change, inverse in reversed(self._pairs):
+            share = inverse * inner(move, direction)
+            direction = direction - share * change
+            shares.append(share)
+        move, change, inverse = self._pairs[-1]
+        direction = direction * (1.0 / (inverse * inner(change, change)))
+        for (move, change, inverse), share in zip(self._pairs, reversed(shares), strict=True):
+            direction = direction + (share - inverse * inner(change, direction)) * move
+        return direction
+
+    def _remember(self, move: Array, change: Array) -> None:
+        curvature = inner(move, change)
+        if curvature > 1e-12 * inner(change, change):
+            self._pairs = [*self._pairs[1 - self.MEMORY :], (move, change, 1.0 / curvature)]
