@@ -13,6 +13,7 @@ from .sample import Sample
 MIN_EXPLAINED = 0.05
 FAR_ABOVE = 2.0  # captured in sample / captured on unseen rows
 NEARLY_CONSTANT = 1e-3  # total variance / mean k(x, x)
+SCALE_ROWS = 500
 WILD_SCALES = 100.0  # largest standard deviation of a column / that of the lower quartile
 
 
@@ -24,7 +25,7 @@ def warn_about_scales(rows: Array) -> None:
     """Columns in very different units: distances see only the largest."""
     if scipy.sparse.issparse(rows) or rows.shape[1] < 2:
         return
-    deviations = np.std(to_numpy(rows), axis=0)
+    deviations = np.std(to_numpy(rows[:SCALE_ROWS]), axis=0)
     varying = np.sort(deviations[deviations > 1e-12 * max(float(deviations.max()), 1e-300)])
     if varying.size < 2:
         return

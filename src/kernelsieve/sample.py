@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 import scipy.sparse
 
-from ._array import Array, is_numpy, take_rows, to_numpy
+from ._array import Array, as_float64, is_numpy, namespace, take_rows, to_numpy
 from ._threads import one_blas_thread, ordered_map
 from .blocks import matmul, row_ranges
 from .kernels import Kernel, Precomputed
@@ -121,16 +121,26 @@ class Sample:
         return None if weights is None else weights / weights.sum()
 
     @cached_property
-    def light_rows(self) -> Array:
-        """The rows for grams and searches: float32 where the kernel is bounded, centred where only
-        differences count.  What is computed from them steers the fit or measures it to five digits;
-        the fit itself is done on the rows as given."""
+    def origin(self) -> Array | None:
+        """The centre of the rows, where only their differences count."""
         values = self.rows.values
+        if self.kernel.name not in ("rbf", "laplacian") or scipy.sparse.issparse(values):
+            return None
+        return namespace(values).mean(as_float64(values[: self.n_reference, :]), axis=0)
+
+    @cached_property
+    def light_rows(self) -> Array:
+        """The rows about their origin, in float32 where the kernel is bounded.
+
+        What is computed from them steers the fit or measures it to five digits; the fit itself is done on
+        the rows as given.
+        """
+        values, origin = self.rows.values, self.origin
         if not is_numpy(values) or not self.kernel.bounded or self.size <= EXACT_ROWS:
-            return values
-        if self.kernel.name in ("rbf", "laplacian"):
-            values = values - values.mean(axis=0)
-        return values.astype(np.float32, copy=False)
+            return values if origin is None else as_float64(values) - origin
+        light = np.empty(values.shape, dtype=np.float32)
+        # subtracted in float64, rounded once, without a float64 copy on the way
+        return np.subtract(values, 0.0 if origin is None else origin, out=light, casting="same_kind")
 
     @cached_property
     def gram(self) -> Array:

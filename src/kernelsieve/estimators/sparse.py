@@ -83,7 +83,7 @@ class SparseKernelPCA(KernelTransformer):
         and are the strongest lever on accuracy.
     max_iter : int, default=16
         L-BFGS steps when points are moved.
-    tol : float, default=1e-3
+    tol : float, default=5e-3
         The search has converged when its last quarter of steps gained less than this share of the captured variance.
     random_state : int, RandomState or None, default=None
     n_jobs : int or None, default=None
@@ -163,7 +163,7 @@ class SparseKernelPCA(KernelTransformer):
         center: bool = True,
         n_optimization_samples: int | None = None,
         max_iter: int = 16,
-        tol: float = 1e-3,
+        tol: float = 5e-3,
         random_state: Any = None,
         n_jobs: int | None = None,
     ) -> None:

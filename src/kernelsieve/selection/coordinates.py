@@ -18,7 +18,7 @@ import numpy as np
 import scipy.sparse
 from sklearn.utils.extmath import randomized_svd
 
-from .._array import Array, as_float64, is_numpy, namespace, row_dot, to_numpy, top_eigh
+from .._array import Array, as_float64, is_numpy, row_dot, top_eigh
 from ..blocks import matmul
 from ..kernels import Cosine, Kernel, Laplacian
 from ..sample import Sample
@@ -27,6 +27,8 @@ from ..sample import Sample
 MAX_LOST_EXPONENT = 0.05
 # Below this many features a projection costs more than it saves.
 MIN_FEATURES = 64
+# Rows from which the directions are taken; more do not change them enough to matter.
+DIRECTION_ROWS = 1000
 # Sparse rows of more features than this are not moved freely (their points would be dense).
 MAX_SPARSE_FEATURES = 20_000
 MAX_SPARSE_DIRECTIONS = 128
@@ -68,28 +70,27 @@ def coordinates(sample: Sample) -> Coordinates:
     gaussian = kernel.name == "rbf"
     if scipy.sparse.issparse(values):
         return _sparse_coordinates(values, scale, unit)
-    xp = namespace(values)
     if not gaussian:
         return Coordinates(unit, as_float64(values) * scale, None, scale, None, None)
-    origin = xp.mean(as_float64(values), axis=0)
-    light = sample.light_rows
-    basis = _principal_directions(to_numpy(light), scale, sample.n_threads) if is_numpy(light) else None
+    rows, origin, n_threads = sample.light_rows, sample.origin, sample.n_threads
+    basis = _principal_directions(rows, scale, n_threads) if is_numpy(rows) else None
     if basis is None:
-        return Coordinates(unit, (as_float64(values) - origin) * scale, None, scale, origin, None)
-    rows = light if light is not values else values - origin
-    projected = matmul(rows, basis, sample.n_threads)
-    lost = xp.maximum(row_dot(rows, rows) - row_dot(projected, projected), 0.0)
-    row_scale = xp.exp(as_float64(lost) * -(scale**2))
+        return Coordinates(unit, as_float64(rows) * scale, None, scale, origin, None)
+    projected = matmul(rows, basis, n_threads)
+    lost = np.maximum(row_dot(rows, rows) - row_dot(projected, projected), 0.0)
+    row_scale = np.exp(as_float64(lost) * -(scale**2))
     return Coordinates(unit, as_float64(projected) * scale, row_scale, scale, origin, as_float64(basis))
 
 
 def _principal_directions(rows: np.ndarray, scale: float, n_threads: int) -> np.ndarray | None:
     """The fewest principal directions that leave at most MAX_LOST_EXPONENT outside, or None for all."""
-    n, d = rows.shape
+    d = rows.shape[1]
     if d <= MIN_FEATURES:
         return None
+    rows = rows[:DIRECTION_ROWS]
+    n = rows.shape[0]
     total = scale**2 * float(np.vdot(rows, rows)) / n
-    n_directions = MIN_FEATURES
+    n_directions = MIN_FEATURES // 2
     while n_directions <= min(n, d) // 2:
         basis, variances = _subspace(rows, n_directions, n_threads)
         lost = total - scale**2 * np.cumsum(variances)

@@ -75,17 +75,18 @@ class FreePoints:
         runners = {"kmeans": self._start(coarse, centers)}
         if len(rows) == n_support:  # fewer where the rank is reached
             runners["targeted"] = self._start(coarse, take_rows(self.coordinates.rows, rows))
+        plain = runners["targeted"].value if "targeted" in runners else -np.inf
         for runner in runners.values():
             self._run(runner, coarse, n_race)
         starts = {name: runner.value for name, runner in runners.items()}
         winner = max(starts, key=lambda name: starts[name])
         best = self._run(runners[winner], coarse, n_coarse - n_race)
+        bettered = best.value > plain
         best, converged = self._finish(best, self.max_iter - max(n_coarse, n_race))
-        if "targeted" in runners:
-            plain = take_rows(self.coordinates.rows, rows)
-            captured = self.objective.captured(plain)
-            if captured >= best.value:
-                return Candidate(plain, captured, rows, best.n_steps, converged, starts, "rows")
+        if not bettered:
+            points = take_rows(self.coordinates.rows, rows)
+            captured = self.objective.captured(points)
+            return Candidate(points, captured, rows, best.n_steps, converged, starts, "rows")
         return Candidate(best.points, best.value, None, best.n_steps, converged, starts, winner)
 
     def resize(self, previous: Candidate, n_support: int) -> Candidate:

@@ -44,7 +44,7 @@ JITTER = 1e-10
 # Rows that a thread takes at once: their kernel values stay in its cache between the two passes.
 ROWS_AT_ONCE = 4000
 # Smallest squared Cholesky pivot of K_SS (unit diagonal) down to which float32 rows lose nothing.
-FLOAT32_PIVOT = 1e-2
+FLOAT32_PIVOT = 1e-3
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,53 @@
+# Two commands set everything up on a machine with Python 3.11+ and make: `make demo` and `make test`.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+
+.PHONY: demo test lint format bench reproduce wheel clean
+
+demo: $(VENV)/.demo
+	$(BIN)/kernelsieve demo --out demo/index.html
+
+test: $(VENV)/.dev
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(VENV)/.dev
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+# Measured figures, kept in benchmarks/RESULTS.md.
+bench: $(VENV)/.dev
+	$(BIN)/python -m benchmarks.bench
+
+# The papers' experiments: tables on the screen, pictures and a report in experiments/output.
+reproduce: $(VENV)/.dev
+	$(BIN)/python -m experiments
+
+# The wheel, installed into an empty environment, runs the demo.
+wheel: $(VENV)/.dev
+	rm -rf dist build/wheel-check
+	$(BIN)/python -m build --wheel --outdir dist . > /dev/null
+	$(PYTHON) -m venv build/wheel-check
+	build/wheel-check/bin/python -m pip --disable-pip-version-check --quiet install "$$(ls dist/*.whl)[cli,plots]"
+	cd build/wheel-check && bin/kernelsieve demo --out page/index.html
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "kernelsieve needs Python 3.11 or newer: make PYTHON=python3.12 ..."; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.demo: $(VENV)/bin/python pyproject.toml
+	$(PIP) install --editable ".[cli,plots]"
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/bin/python pyproject.toml
+	$(PIP) install --editable ".[dev]"
+	@touch $@ $(VENV)/.demo
+
+clean:
+	rm -rf $(VENV) build dist demo experiments/output

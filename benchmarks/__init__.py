@@ -1,0 +1,1 @@
+"""Measurements: both sides in one run, best of several, alternating."""

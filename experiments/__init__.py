@@ -1,0 +1,1 @@
+"""One file a paper: what it prints, and what comes out."""

@@ -1,0 +1,127 @@
+"""Data and oracles that the tests share.
+
+Truth never comes from the code under test: it comes from scikit-learn, from a dense eigendecomposition of
+the whole gram in float64, or from brute force.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.linalg
+from sklearn.datasets import load_digits, make_blobs
+from sklearn.metrics import pairwise
+from sklearn.model_selection import train_test_split
+
+# Name and parameters of every named vector kernel, gamma a number of order 1 / (squared length) of `cloud`.
+KERNELS = {
+    "rbf": {"gamma": 0.3},
+    "poly": {"gamma": 0.4, "degree": 3, "coef0": 1.0},
+    "linear": {},
+    "sigmoid": {"gamma": 0.05, "coef0": 0.2},
+    "cosine": {},
+    "laplacian": {"gamma": 0.25},
+}
+
+
+def gram_of(name, X, Y=None, **params):
+    """k(X, Y) by scikit-learn."""
+    function = {
+        "rbf": pairwise.rbf_kernel,
+        "poly": pairwise.polynomial_kernel,
+        "linear": pairwise.linear_kernel,
+        "sigmoid": pairwise.sigmoid_kernel,
+        "cosine": pairwise.cosine_similarity,
+        "laplacian": pairwise.laplacian_kernel,
+    }[name]
+    return function(X, Y, **params)
+
+
+def exact_kernel_pca(gram, n_components, *, center=True, weights=None):
+    """(eigenvalues as scikit-learn's KernelPCA, unit components over the rows, offset) by numpy eigh.
+
+    With weights w (sum n) the covariance is that of the rows repeated w times.  The scores of new rows are
+    k(x, X) components - offset.
+    """
+    n = len(gram)
+    w = np.ones(n) if weights is None else np.asarray(weights, dtype=float)
+    omega = w / w.sum()
+    centring = np.eye(n) - np.outer(np.ones(n), omega) if center else np.eye(n)
+    root = np.sqrt(w)
+    values, vectors = np.linalg.eigh(root[:, None] * (centring @ gram @ centring.T) * root)
+    values, vectors = values[::-1][:n_components], vectors[:, ::-1][:, :n_components]
+    components = centring.T @ (root[:, None] * vectors) / np.sqrt(values)
+    offset = omega @ gram @ components if center else np.zeros(n_components)
+    return values, components, offset
+
+
+def captured_by(gram_ss, cross, n_components, *, center=True):
+    """The most variance that components in span(phi(S)) capture on rows with cross-gram `cross`: a generalised
+    eigenproblem solved on the numerical range of K_SS."""
+    values, vectors = np.linalg.eigh(gram_ss)
+    keep = values > 1e-10 * values[-1]
+    features = cross @ (vectors[:, keep] / np.sqrt(values[keep]))
+    if center:
+        features = features - features.mean(axis=0)
+    spectrum = np.linalg.svd(features, compute_uv=False) ** 2 / len(cross)
+    return float(spectrum[:n_components].sum())
+
+
+def held_out_ratio(model, gram_train, gram_test, scores_test):
+    """Variance of the model's scores on unseen rows over exact kernel PCA's on the same rows."""
+    _, components, offset = exact_kernel_pca(gram_train, scores_test.shape[1])
+    exact = gram_test @ components - offset
+    return np.var(scores_test, axis=0).sum() / np.var(exact, axis=0).sum()
+
+
+def match_signs(scores, truth):
+    """`scores` with each column's sign turned to that of `truth`."""
+    signs = np.sign(np.sum(np.asarray(scores) * np.asarray(truth), axis=0))
+    return np.asarray(scores) * np.where(signs == 0, 1.0, signs)
+
+
+def assert_same_up_to_sign(scores, truth, atol):
+    np.testing.assert_allclose(match_signs(scores, truth), truth, rtol=0, atol=atol)
+
+
+def subspace_gap(gram, coef_a, coef_b):
+    """How far apart two sets of orthonormal components over the same points are: 0 same span, 1 orthogonal."""
+    cosines = scipy.linalg.svdvals(coef_a.T @ gram @ coef_b)
+    return float(np.sqrt(np.maximum(1 - cosines.min() ** 2, 0)))
+
+
+def finite_difference(function, points, step=1e-5):
+    """Central differences of a scalar function of an array."""
+    gradient = np.empty_like(points)
+    for index in np.ndindex(*points.shape):
+        move = np.zeros_like(points)
+        move[index] = step
+        gradient[index] = (function(points + move) - function(points - move)) / (2 * step)
+    return gradient
+
+
+@pytest.fixture(scope="session")
+def cloud():
+    """80 rows in 5 features, away from the origin and from symmetry."""
+    rng = np.random.default_rng(7)
+    return rng.standard_normal((80, 5)) * [1.0, 0.8, 1.2, 0.5, 1.5] + [0.3, 0.0, -0.4, 0.2, 0.1]
+
+
+@pytest.fixture(scope="session")
+def new_rows():
+    """30 rows of the kind of `cloud`, not among them."""
+    rng = np.random.default_rng(8)
+    return rng.standard_normal((30, 5)) + 0.1
+
+
+@pytest.fixture(scope="session")
+def digits():
+    """(train, test) of scikit-learn's digits, pixels in [0, 1]."""
+    return train_test_split(load_digits().data / 16, test_size=1 / 3, random_state=0)
+
+
+@pytest.fixture(scope="session")
+def blobs():
+    """(train, test): 1500 rows about 12 centres in 6 features."""
+    X, _ = make_blobs(1500, n_features=6, centers=12, cluster_std=1.5, random_state=3)
+    return train_test_split(X, test_size=1 / 3, random_state=0)
