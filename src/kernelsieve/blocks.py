@@ -22,16 +22,17 @@ Result = TypeVar("Result")
 # A block's kernel values take about half of a core's second-level cache: they are read and written
 # several times (product, norms, exponential, whitening), the rows only once or twice.
 BLOCK_BYTES = 2**19
+ROW_BYTES = 2**21  # and its rows no more than this
 MIN_BLOCK_ROWS, MAX_BLOCK_ROWS = 128, 4096
 # On an accelerator one launch costs as much as a thousand rows: blocks are limited by memory only.
 DEVICE_BLOCK_BYTES = 2**28
 
 
-def block_rows(n_columns: int, itemsize: int, *, on_host: bool = True) -> int:
-    """Rows in a block whose kernel values have `n_columns` columns."""
+def block_rows(n_columns: int, n_features: int, itemsize: int, *, on_host: bool = True) -> int:
+    """Rows in a block of `n_features` features whose kernel values have `n_columns` columns."""
     if not on_host:
         return max(MIN_BLOCK_ROWS, DEVICE_BLOCK_BYTES // max(1, n_columns * itemsize))
-    rows = BLOCK_BYTES // max(1, n_columns * itemsize)
+    rows = min(BLOCK_BYTES // max(1, n_columns * itemsize), ROW_BYTES // max(1, n_features * itemsize))
     return min(MAX_BLOCK_ROWS, max(MIN_BLOCK_ROWS, rows))
 
 
@@ -56,10 +57,15 @@ def finite(block: Array) -> Array:
     return block
 
 
+def _itemsize(X: Array) -> int:
+    """Bytes of one element, in any namespace."""
+    return 4 if "32" in str(X.dtype) else 8
+
+
 def map_row_blocks(function: Callable[[slice], Result], X: Array, n_columns: int, n_threads: int) -> Iterator[Result]:
     """function(range) for every block of rows of X, in order, over `n_threads` threads."""
     on_host = is_numpy(X) or not hasattr(X, "device") or str(X.device) == "cpu"
-    size = block_rows(n_columns, 8 if X.dtype.itemsize == 8 else 4, on_host=on_host)
+    size = block_rows(n_columns, X.shape[1], _itemsize(X), on_host=on_host)
     blocks = row_ranges(X.shape[0], size)
     n_threads = min(n_threads, len(blocks)) if on_host else 1
     if n_threads == 1:

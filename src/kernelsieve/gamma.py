@@ -15,6 +15,8 @@ from sklearn.utils.sparsefuncs import mean_variance_axis
 from ._array import Array, namespace, row_dot, to_numpy
 from .kernels import inner_products, manhattan
 
+# Distances are taken in float32: below this share of the largest they are rounding, of a row and its copies.
+SAME_ROW = 1e-6
 MEDIAN_ROWS = 800  # 160,000 pairs: the median is known to about a percent
 
 
@@ -73,7 +75,7 @@ def _median_apart(distances: np.ndarray, pair_weights: np.ndarray | None) -> flo
     """The (weighted) median over pairs of different rows: a row and its copies are not a distance."""
     distances = distances.ravel()
     weights = None if pair_weights is None else pair_weights.ravel()
-    apart = distances > 1e-12 * distances.max(initial=0.0)
+    apart = distances > SAME_ROW * distances.max(initial=0.0)
     if not apart.all():
         distances = distances[apart]
         weights = None if weights is None else weights[apart]

@@ -31,6 +31,8 @@ CrossGram = Callable[[Array], Array]
 # Sparse points are made dense for products up to this many elements (64 MB): a dense right side is
 # several times faster than sparse times sparse.
 MAX_DENSE_POINTS = 2**23
+# OpenBLAS multiplies few points by many wide float64 rows a quarter faster than the other way round.
+WIDE_ROWS = 128
 # Rows are shifted to the points' centre when rounding of |x|^2 + |s|^2 - 2 x's would exceed this
 # multiple of the dtype's own rounding.
 MAX_CANCELLATION = 64.0
@@ -82,6 +84,8 @@ def _transposed(points: Array, scale: float = 1.0) -> Array:
 
 def inner_products(rows: Array, points_transposed: Array) -> Array:
     """rows @ points' as a dense block of its own, whatever mix of dense and sparse comes in."""
+    if is_numpy(rows) and rows.dtype == np.float64 and rows.shape[1] >= WIDE_ROWS and is_numpy(points_transposed):
+        return (points_transposed.T @ rows.T).T
     product = rows @ points_transposed
     return product.toarray() if scipy.sparse.issparse(product) else product
 
@@ -298,11 +302,13 @@ class Cosine(Kernel):
     bounded = True
 
     def bind(self, points: Array) -> CrossGram:
-        right = _transposed(points) * _inverse_norms(points)
+        right = _transposed(points)
+        right_inverse = _inverse_norms(points)
 
         def cross_gram(rows: Array) -> Array:
             block = inner_products(rows, right)
             block *= _inverse_norms(rows)[:, None]
+            block *= right_inverse
             return block
 
         return cross_gram

@@ -1,0 +1,221 @@
+"""This library against scikit-learn's exact kernel PCA and Nystroem + PCA, measured on held-out rows.
+
+All three end in scores that are projections on orthonormal directions of feature space (for Nystroem + PCA because
+its features are coordinates in an orthonormal basis of the sampled points' span).  So one number compares them:
+
+    captured = sum_k var(score_k) over rows that no method has seen
+
+Its share of the total feature-space variance of those rows, mean k(x, x) - mean k(x, y), says how much of the data
+the components tell; its share of exact kernel PCA's says what the fewer points cost.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+# Rows whose gram gives the total variance: its mean is known to far less than a percent.
+MAX_TOTAL_ROWS = 2000
+# Exact kernel PCA holds the gram and, for a moment, a copy of it.
+MEMORY_SHARE = 0.5
+TRANSFORM_REPEATS = 3
+KERNEL_KEYWORDS = {
+    "rbf": ("gamma",),
+    "laplacian": ("gamma",),
+    "sigmoid": ("gamma", "coef0"),
+    "poly": ("gamma", "degree", "coef0"),
+    "linear": (),
+    "cosine": (),
+}
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What all methods share."""
+
+    n_components: int
+    kernel: str
+    gamma: float | str | None  # a number wherever scikit-learn is to understand it
+    degree: float = 3
+    coef0: float = 1
+    seed: int = 0
+
+    def scikit_kernel(self) -> dict[str, Any]:
+        """Keywords of scikit-learn's kernel estimators, the kernel's own parameters only."""
+        return {"kernel": self.kernel, **{name: getattr(self, name) for name in KERNEL_KEYWORDS[self.kernel]}}
+
+
+@dataclass(frozen=True)
+class Method:
+    """A name, the kernel evaluations that a row costs, and what makes an unfitted estimator."""
+
+    name: str
+    n_points: int
+    make: Callable[[], Any]
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a method reached; `note` instead of numbers where it was left out."""
+
+    name: str
+    n_points: int
+    captured: float = float("nan")
+    fit_seconds: float = float("nan")
+    transform_seconds: float = float("nan")
+    note: str = ""
+
+
+def exact(setting: Setting, n_train: int) -> Method:
+    """scikit-learn's KernelPCA with its fast solver: "auto" would go dense and flatter us."""
+    from sklearn.decomposition import KernelPCA
+
+    def make() -> Any:
+        return KernelPCA(
+            setting.n_components, eigen_solver="arpack", random_state=setting.seed, **setting.scikit_kernel()
+        )
+
+    return Method("exact (scikit-learn KernelPCA)", n_train, make)
+
+
+def ours(setting: Setting, n_support: int | float | str, **keywords: Any) -> Method:
+    """SparseKernelPCA."""
+    from . import SparseKernelPCA
+
+    def make() -> Any:
+        return SparseKernelPCA(
+            setting.n_components,
+            n_support=n_support,
+            kernel=setting.kernel,
+            gamma=setting.gamma,
+            degree=setting.degree,
+            coef0=setting.coef0,
+            random_state=setting.seed,
+            **keywords,
+        )
+
+    return Method("kernelsieve", n_support if isinstance(n_support, int) else 0, make)
+
+
+def nystroem(setting: Setting, n_points: int) -> Method:
+    """scikit-learn's Nystroem features, then PCA."""
+    from sklearn.decomposition import PCA
+    from sklearn.kernel_approximation import Nystroem
+    from sklearn.pipeline import make_pipeline
+
+    def make() -> Any:
+        features = Nystroem(n_components=n_points, random_state=setting.seed, **setting.scikit_kernel())
+        return make_pipeline(features, PCA(setting.n_components, random_state=setting.seed))
+
+    return Method("Nystroem + PCA (scikit-learn)", n_points, make)
+
+
+def captured_variance(model: Any, rows: np.ndarray) -> float:
+    """The variance of the rows along the model's components."""
+    return float(np.var(np.asarray(model.transform(rows)), axis=0, dtype=np.float64).sum())
+
+
+def total_variance(setting: Setting, rows: np.ndarray) -> float:
+    """The feature-space variance of the rows, from at most `MAX_TOTAL_ROWS` of them."""
+    from sklearn.metrics.pairwise import pairwise_kernels
+
+    chosen = np.random.default_rng(setting.seed).permutation(len(rows))[:MAX_TOTAL_ROWS]
+    keywords = setting.scikit_kernel()
+    gram = pairwise_kernels(rows[chosen], metric=keywords.pop("kernel"), **keywords)
+    return float(np.diagonal(gram).mean() - gram.mean())
+
+
+def measure(methods: Sequence[Method], train: np.ndarray, test: np.ndarray, repeats: int = 1) -> list[Result]:
+    """Fit and time all methods, best of `repeats`, taking turns so that a busy moment hits all alike."""
+    results = [measure_one(method, train, test)[0] for method in methods]
+    for _ in range(repeats - 1):
+        again = [measure_one(method, train, test)[0] for method in methods]
+        results = [_better(*both) for both in zip(results, again, strict=True)]
+    return results
+
+
+def measure_one(method: Method, train: np.ndarray, test: np.ndarray) -> tuple[Result, Any]:
+    """Fit and time one method; the model comes with the result."""
+    start = perf_counter()
+    model = method.make().fit(train)
+    fit_seconds = perf_counter() - start
+    transform_seconds = min(_seconds(model.transform, test) for _ in range(TRANSFORM_REPEATS))
+    n_points = getattr(model, "n_support_", method.n_points)
+    return Result(method.name, n_points, captured_variance(model, test), fit_seconds, transform_seconds), model
+
+
+def _better(first: Result, second: Result) -> Result:
+    """One result with the shorter times of two runs."""
+    return replace(
+        first,
+        fit_seconds=min(first.fit_seconds, second.fit_seconds),
+        transform_seconds=min(first.transform_seconds, second.transform_seconds),
+    )
+
+
+def _seconds(function: Callable[[Any], Any], argument: Any) -> float:
+    start = perf_counter()
+    function(argument)
+    return perf_counter() - start
+
+
+def why_no_exact(n_train: int, limit_gb: float) -> str:
+    """Why exact kernel PCA is left out, or nothing where its gram fits."""
+    gram_gb = 8 * n_train**2 / 1e9
+    available = available_memory()
+    if gram_gb > limit_gb:
+        size = f"{n_train:,} x {n_train:,}"
+        return f"left out: its gram of {size} takes {gram_gb:.1f} GB, allowed are {limit_gb:g} (--max-gram)"
+    if available is not None and 8 * n_train**2 > MEMORY_SHARE * available:
+        return f"left out: its gram takes {gram_gb:.1f} GB, twice over, and {available / 1e9:.1f} GB of memory are free"
+    return ""
+
+
+def available_memory() -> int | None:
+    """Bytes of memory that can be had now, where the system tells."""
+    try:
+        with open("/proc/meminfo", encoding="ascii") as file:
+            for line in file:
+                if line.startswith("MemAvailable:"):
+                    return int(line.split()[1]) * 1024
+    except (OSError, ValueError):
+        pass
+    try:
+        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, OSError, ValueError):
+        return None
+
+
+def comparison_table(results: Sequence[Result], total: float, n_test: int, title: str) -> Any:
+    """A rich Table of results; shares of exact kernel PCA's captured variance where it ran."""
+    from rich.table import Table
+
+    reference = next((result.captured for result in results if result.name.startswith("exact")), float("nan"))
+    table = Table(title=title, title_justify="left", title_style="bold", header_style="bold")
+    table.add_column("method")
+    for heading in ("support\npoints", "captured\nheld out", "of exact", "fit", f"transform\n{n_test:,} rows"):
+        table.add_column(heading, justify="right")
+    for result in results:
+        table.add_row(*_cells(result, total, reference), style="bold" if result.name == "kernelsieve" else None)
+    return table
+
+
+def _cells(result: Result, total: float, reference: float) -> list[str]:
+    cells = [result.name, f"{result.n_points:,}"]
+    if result.note:
+        return [*cells, "-", "-", "-", "-"]
+    of_exact = "-" if np.isnan(reference) else f"{100 * result.captured / reference:.1f} %"
+    shares = [f"{100 * result.captured / total:.1f} %", of_exact]
+    return cells + shares + [duration(result.fit_seconds), duration(result.transform_seconds)]
+
+
+def duration(seconds: float) -> str:
+    """Three digits in the unit that suits."""
+    if seconds >= 60:
+        return f"{seconds / 60:.1f} min"
+    return f"{seconds:.2f} s" if seconds >= 1 else f"{1000 * seconds:.3g} ms"

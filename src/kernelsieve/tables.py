@@ -1,0 +1,306 @@
+"""Tables for the command line: rows with column names, from and to CSV, Parquet, .npy and .npz.
+
+A `Table` keeps what was read as it was read (a polars DataFrame, or an array whose columns are named by
+their numbers) and gives out what is asked for: numbers for the model, checked, or columns as they are, to
+be kept beside the scores.  Files are written whole or not at all.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import zipfile
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+FORMATS = (".csv", ".tsv", ".parquet", ".npy", ".npz")
+SEPARATORS = (",", ";", "\t")
+DEFAULT_KEY = "X"  # of the table in an .npz file
+MAX_NAMES = 5  # column names spelled out in a message
+CHECKED_ROWS = 65536  # a time, when looking for missing values
+
+
+class TableError(ValueError):
+    """A file that is no table, or not the table that is needed."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows with named columns."""
+
+    path: Path
+    names: tuple[str, ...]
+    named: bool  # False when `names` are only column numbers
+    data: Any  # polars DataFrame, or ndarray of shape (n_rows, n_columns)
+
+    @property
+    def n_rows(self) -> int:
+        return int(self.data.shape[0])
+
+    def require(self, names: Sequence[str], needed_by: str) -> None:
+        """Raise unless all `names` are columns."""
+        missing = [name for name in names if name not in self.names]
+        if missing:
+            raise TableError(
+                f"{self.path} has no {_columns(missing)}, which {needed_by} needs; it has {_listed(self.names)}"
+            )
+
+    def pick(self, columns: Sequence[str] = (), exclude: Sequence[str] = ()) -> list[str]:
+        """The column names that `--columns` and `--exclude` leave, in the order of `columns` or of the table."""
+        self.require(columns, "--columns")
+        self.require(exclude, "--exclude")
+        chosen = [name for name in (columns or self.names) if name not in exclude]
+        if not chosen:
+            raise TableError(f"no columns are left of the {len(self.names)} in {self.path}")
+        return chosen
+
+    def numbers(self, names: Sequence[str], advice: str) -> np.ndarray:
+        """The named columns as a finite float array; `advice` ends the message when they are no numbers."""
+        if isinstance(self.data, np.ndarray):
+            values = _array_numbers(self, names)
+        else:
+            values = _frame_numbers(self, names, advice)
+        _check_finite(values, names, self.path)
+        return values
+
+    def columns(self, names: Sequence[str]) -> dict[str, Any]:
+        """The named columns as they are."""
+        if isinstance(self.data, np.ndarray):
+            return {name: self.data[:, self.names.index(name)] for name in names}
+        return {name: self.data[name] for name in names}
+
+
+def _array_numbers(table: Table, names: Sequence[str]) -> np.ndarray:
+    values = table.data
+    if tuple(names) != table.names:
+        values = values[:, [table.names.index(name) for name in names]]
+    if values.dtype in (np.float32, np.float64):
+        return values
+    return values.astype(np.float32 if values.dtype == np.float16 else np.float64)
+
+
+def _frame_numbers(table: Table, names: Sequence[str], advice: str) -> np.ndarray:
+    import polars as pl
+
+    frame = table.data.select(names)
+    text = [name for name, dtype in frame.schema.items() if not (dtype.is_numeric() or dtype == pl.Boolean)]
+    if text:
+        example = _first_text(frame[text[0]])
+        verb = "is" if len(text) == 1 else "are"
+        raise TableError(f"{table.path}: {_columns(text)} {verb} not numeric{example}: {advice.format(','.join(text))}")
+    single = all(dtype == pl.Float32 for dtype in frame.dtypes)
+    frame = frame.cast(pl.Float32 if single else pl.Float64)
+    return frame.fill_null(float("nan")).to_numpy(order="c")
+
+
+def _first_text(column: Any) -> str:
+    """The first value that is no number, for the message."""
+    import polars as pl
+
+    if column.dtype != pl.String:
+        return f" (it holds {column.dtype})"
+    text = column.filter(column.cast(pl.Float64, strict=False).is_null() & column.is_not_null())
+    return f" (first {text[0]!r})" if len(text) else " (it is empty)"
+
+
+def _check_finite(values: np.ndarray, names: Sequence[str], path: Path) -> None:
+    for start in range(0, len(values), CHECKED_ROWS):
+        bad = ~np.isfinite(values[start : start + CHECKED_ROWS])
+        if bad.any():
+            row, column = (int(i) for i in np.argwhere(bad)[0])
+            what = "missing (NaN)" if np.isnan(values[start + row, column]) else "infinite"
+            raise TableError(
+                f"{path}: column {names[column]!r} is {what} in row {start + row + 1}: fill or drop such rows first"
+            )
+
+
+def read_table(path: Path, *, key: str | None = None, header: bool = True) -> Table:
+    """Read a table; the format is told by the extension.
+
+    Parameters
+    ----------
+    path : file to read
+    key : name of the array in an .npz file; by default "X", or the only 2-D array
+    header : whether the first line of a CSV file names the columns
+    """
+    extension = checked_format(path)
+    if not path.exists():
+        raise FileNotFoundError(f"no such file: {path}")
+    if path.is_dir():
+        raise TableError(f"{path} is a folder, a file is needed")
+    if extension in (".npy", ".npz"):
+        return _array_table(path, _read_array(path, key))
+    return _read_frame(path, extension, header)
+
+
+def checked_format(path: Path) -> str:
+    """The extension, if it is one of `FORMATS`."""
+    extension = path.suffix.lower()
+    if extension not in FORMATS:
+        raise TableError(f"{path}: unknown format {extension!r}: the name must end in one of {', '.join(FORMATS)}")
+    return extension
+
+
+def _read_frame(path: Path, extension: str, header: bool) -> Table:
+    import polars as pl
+
+    try:
+        if extension == ".parquet":
+            frame = pl.read_parquet(path)
+        else:
+            separator = "\t" if extension == ".tsv" else _separator(path)
+            # the types of columns are told from all rows: a late decimal point must not be an error
+            frame = pl.read_csv(path, separator=separator, has_header=header, infer_schema_length=None)
+    except (pl.exceptions.PolarsError, UnicodeDecodeError) as error:
+        reason = " ".join(str(error).split(". ")[0].split())
+        raise TableError(f"{path} cannot be read as {extension[1:].upper()}: {reason}") from error
+    if not frame.height:
+        raise TableError(f"{path} has no rows")
+    return Table(path, tuple(frame.columns), header or extension == ".parquet", frame)
+
+
+def _separator(path: Path) -> str:
+    """The separator that splits the first line into most cells."""
+    with path.open(encoding="utf-8", errors="replace") as file:
+        line = file.readline(2**20)
+    return max(SEPARATORS, key=line.count)
+
+
+def header_looks_like_data(table: Table) -> bool:
+    """Whether the column names of a CSV file are numbers, and not just 0, 1, 2, ... or 1, 2, 3, ..."""
+    if not table.named or table.path.suffix.lower() not in (".csv", ".tsv"):
+        return False
+    try:
+        numbers = [float(name.split("_duplicated")[0]) for name in table.names]
+    except ValueError:
+        return False
+    return not all(number == numbers[0] + place for place, number in enumerate(numbers))
+
+
+def _read_array(path: Path, key: str | None) -> Any:
+    try:
+        # rows of an .npy file stay on disk until they are used
+        loaded = np.load(path, allow_pickle=False, mmap_mode="r" if path.suffix.lower() == ".npy" else None)
+        if isinstance(loaded, np.ndarray):
+            return loaded
+        with loaded:
+            return loaded[_key(path, loaded, key)]
+    except TableError:
+        raise
+    except (ValueError, EOFError, zipfile.BadZipFile) as error:
+        reason = "it holds Python objects" if "allow_pickle" in str(error) else "damaged or not a NumPy file"
+        raise TableError(f"{path} cannot be read: {reason}") from error
+
+
+def _key(path: Path, loaded: Any, key: str | None) -> str:
+    """Which array of an .npz file is the table."""
+    if key is None and DEFAULT_KEY not in loaded.files:
+        tables = [name for name in loaded.files if loaded[name].ndim == 2]
+        if len(tables) == 1:
+            return str(tables[0])
+        raise TableError(f"{path} holds {_listed(loaded.files)}: say which array with --key")
+    chosen = DEFAULT_KEY if key is None else key
+    if chosen not in loaded.files:
+        raise TableError(f"{path} holds no array {chosen!r}, only {_listed(loaded.files)}")
+    return chosen
+
+
+def _array_table(path: Path, values: Any) -> Table:
+    if values.ndim != 2 or values.dtype.kind not in "biuf":
+        raise TableError(
+            f"{path} holds a {values.dtype} array of shape {values.shape}: a 2-D array of numbers is needed"
+        )
+    if 0 in values.shape:
+        raise TableError(f"{path} is empty: its array has shape {values.shape}")
+    return Table(path, tuple(str(number) for number in range(values.shape[1])), False, values)
+
+
+def check_output(path: Path) -> None:
+    """Raise now what writing `path` at the end of a long run would raise then."""
+    folder = path.parent
+    if path.is_dir():
+        raise TableError(f"cannot write {path}: it is a folder")
+    if not folder.is_dir():
+        raise FileNotFoundError(f"cannot write {path}: there is no folder {folder}")
+    if not os.access(folder, os.W_OK):
+        raise PermissionError(f"cannot write {path}: no permission to write in {folder}")
+
+
+def write_table(path: Path, scores: np.ndarray, names: Iterable[str], kept: dict[str, Any] | None = None) -> None:
+    """Write scores, kept columns before them; the format is told by the extension.
+
+    A CSV or Parquet file gets one column a name.  An .npz file gets the scores as "X" and each kept column under
+    its name, an .npy file the scores alone.
+    """
+    extension = checked_format(path)
+    kept = kept or {}
+    if extension == ".npy" and kept:
+        raise TableError(
+            f"{path}: an .npy file holds scores alone: keep {_columns(list(kept))} in a .csv, .parquet or .npz"
+        )
+    clash = [name for name in kept if name in ({DEFAULT_KEY} if extension == ".npz" else set(names))]
+    if clash:
+        raise TableError(f"{path}: {_columns(clash)} cannot be kept: the scores have that name")
+    with atomic_path(path) as temporary:
+        if extension in (".npy", ".npz"):
+            _write_arrays(temporary, extension, scores, kept)
+        else:
+            _write_frame(temporary, extension, scores, list(names), kept)
+
+
+def _write_arrays(path: Path, extension: str, scores: np.ndarray, kept: dict[str, Any]) -> None:
+    with path.open("wb") as file:
+        if extension == ".npy":
+            np.save(file, scores)
+        else:
+            columns = {name: _plain_array(column) for name, column in kept.items()}
+            np.savez(file, allow_pickle=False, **{DEFAULT_KEY: scores}, **columns)
+
+
+def _plain_array(column: Any) -> np.ndarray:
+    """A column as an array without Python objects."""
+    values = np.asarray(column.to_numpy() if hasattr(column, "to_numpy") else column)
+    return values.astype(np.str_) if values.dtype == object else values
+
+
+def _write_frame(path: Path, extension: str, scores: np.ndarray, names: list[str], kept: dict[str, Any]) -> None:
+    import polars as pl
+
+    frame = pl.DataFrame({**kept, **{name: scores[:, place] for place, name in enumerate(names)}})
+    if extension == ".parquet":
+        frame.write_parquet(path)
+    else:
+        frame.write_csv(path, separator="\t" if extension == ".tsv" else ",")
+
+
+@contextmanager
+def atomic_path(path: Path) -> Iterator[Path]:
+    """A temporary path beside `path` that takes its place at the end, or vanishes on an error."""
+    check_output(path)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+    os.close(handle)
+    temporary = Path(name)
+    try:
+        yield temporary
+        umask = os.umask(0)
+        os.umask(umask)
+        temporary.chmod(0o666 & ~umask)  # mkstemp makes files that only their owner can read
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def _columns(names: Sequence[str]) -> str:
+    return f"column{'s' if len(names) > 1 else ''} {_listed(names)}"
+
+
+def _listed(names: Sequence[str]) -> str:
+    """The first few names, and how many more there are."""
+    shown = ", ".join(repr(str(name)) for name in names[:MAX_NAMES])
+    return shown + (f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else "")

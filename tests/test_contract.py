@@ -1,0 +1,324 @@
+"""What every fitted model promises: equal to scikit-learn's KernelPCA where it can be, and cheap, steady and sober
+everywhere else."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+from conftest import KERNELS, assert_same_up_to_sign, exact_kernel_pca, gram_of
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.decomposition import PCA, KernelPCA
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from kernelsieve import SparseKernelPCA
+
+ALL = np.arange(80)  # every row of `cloud` as support
+
+
+def exact_of(gram, cross, n_components, *, center):
+    """Scores of training and new rows by scikit-learn (centred) or numpy (uncentred), and the eigenvalues."""
+    if center:
+        truth = KernelPCA(n_components, kernel="precomputed", eigen_solver="dense").fit(gram)
+        return truth.transform(gram), truth.transform(cross), truth.eigenvalues_
+    values, components, _ = exact_kernel_pca(gram, n_components, center=False)
+    return gram @ components, cross @ components, values
+
+
+def assert_equals_exact(model, rows, new, truth):
+    train_scores, new_scores, eigenvalues = truth
+    assert_same_up_to_sign(model.transform(rows), train_scores, 1e-8)
+    assert_same_up_to_sign(model.transform(new), new_scores, 1e-8)
+    np.testing.assert_allclose(model.eigenvalues_, eigenvalues, rtol=1e-9)
+    np.testing.assert_allclose(model.explained_variance_, eigenvalues / len(rows), rtol=1e-9)
+
+
+@pytest.mark.parametrize("center", [True, False], ids=["centred", "uncentred"])
+@pytest.mark.parametrize("name", sorted(set(KERNELS) - {"sigmoid"}))
+def test_all_rows_as_support_is_exact_kernel_pca(name, center, cloud, new_rows):
+    params = KERNELS[name]
+    model = SparseKernelPCA(4, selection=ALL, kernel=name, center=center, **params).fit(cloud)
+    gram, cross = gram_of(name, cloud, **params), gram_of(name, new_rows, cloud, **params)
+    assert_equals_exact(model, cloud, new_rows, exact_of(gram, cross, 4, center=center))
+    assert model.captured_ratio_ == pytest.approx(1, abs=1e-9)
+    total = np.trace(gram) / 80 - (gram.mean() if center else 0)
+    assert model.explained_variance_ratio_.sum() == pytest.approx(model.explained_variance_.sum() / total, rel=1e-8)
+
+
+@pytest.mark.parametrize("name", ["rbf", "poly", "linear", "cosine"])
+def test_the_same_arguments_as_scikit_learns(name, cloud, new_rows):
+    """The kernel parameters mean what they mean in scikit-learn, its default gamma included."""
+    model = SparseKernelPCA(4, selection=ALL, kernel=name, gamma=None, degree=2, coef0=0.5).fit(cloud)
+    theirs = KernelPCA(4, kernel=name, degree=2, coef0=0.5, eigen_solver="dense").fit(cloud)
+    assert_same_up_to_sign(model.transform(new_rows), theirs.transform(new_rows), 1e-8)
+    np.testing.assert_allclose(model.eigenvalues_, theirs.eigenvalues_, rtol=1e-9)
+
+
+@pytest.mark.parametrize("center", [True, False], ids=["centred", "uncentred"])
+def test_indefinite_kernel_is_exact_kernel_pca_of_its_positive_part(center, cloud, new_rows):
+    """The sigmoid is not positive semi-definite, and a feature space has no room for its negative part.
+
+    We drop it (and say so): with all rows as support the model is kernel PCA of the nearest positive
+    semi-definite gram.  Uncentred that is scikit-learn's answer too, for the leading eigenvectors are the same;
+    centred it is not, for scikit-learn centres first and drops after.
+    """
+    gram, cross = (gram_of("sigmoid", rows, cloud, **KERNELS["sigmoid"]) for rows in (cloud, new_rows))
+    values, vectors = np.linalg.eigh(gram)
+    assert values[0] < -1e-3
+    positive = vectors[:, values > 1e-11 * values[-1]]
+    onto = positive @ positive.T
+    with pytest.warns(UserWarning, match="not positive semi-definite.*negative and was dropped"):
+        model = SparseKernelPCA(4, selection=ALL, kernel="sigmoid", center=center, **KERNELS["sigmoid"]).fit(cloud)
+    truth = exact_of(onto @ gram @ onto, cross @ onto, 4, center=center)
+    assert_equals_exact(model, cloud, new_rows, truth)
+    if not center:
+        np.testing.assert_allclose(model.eigenvalues_, values[::-1][:4], rtol=1e-9)
+
+
+@pytest.mark.parametrize("center", [True, False], ids=["centred", "uncentred"])
+def test_precomputed_and_callables(center, cloud, new_rows):
+    gram, cross = gram_of("rbf", cloud, gamma=0.3), gram_of("rbf", new_rows, cloud, gamma=0.3)
+    truth = exact_of(gram, cross, 4, center=center)
+    given = SparseKernelPCA(4, selection=ALL, kernel="precomputed", center=center).fit(gram)
+    assert_equals_exact(given, gram, cross, truth)
+    for function in (
+        lambda X, Y: gram_of("rbf", X, Y, gamma=0.3),
+        lambda x, y: float(np.exp(-0.3 * np.sum((x - y) ** 2))),
+    ):
+        model = SparseKernelPCA(4, selection=ALL, kernel=function, center=center).fit(cloud)
+        assert_equals_exact(model, cloud, new_rows, truth)
+
+
+def test_linear_kernel_is_pca(cloud, new_rows):
+    model = SparseKernelPCA(4, kernel="linear", n_support=5).fit(cloud)
+    assert_same_up_to_sign(model.transform(new_rows), PCA(4).fit(cloud).transform(new_rows), 1e-8)
+
+
+def test_more_support_than_rows_is_exact_and_says_so(cloud, new_rows):
+    with pytest.warns(UserWarning, match="n_support=200 is more than the 80 rows.*exact kernel PCA"):
+        model = SparseKernelPCA(4, n_support=200, gamma=0.3).fit(cloud)
+    gram, cross = gram_of("rbf", cloud, gamma=0.3), gram_of("rbf", new_rows, cloud, gamma=0.3)
+    assert_equals_exact(model, cloud, new_rows, exact_of(gram, cross, 4, center=True))
+    np.testing.assert_array_equal(np.sort(model.support_), ALL)
+
+
+@pytest.mark.parametrize("n_support", [80, 1.0])
+@pytest.mark.parametrize("selection", ["optimized", "targeted", "rpcholesky", "uniform"])
+def test_every_rule_ends_in_exact_kernel_pca(selection, n_support, cloud, new_rows):
+    model = SparseKernelPCA(3, n_support=n_support, selection=selection, gamma=0.3, random_state=0).fit(cloud)
+    gram, cross = gram_of("rbf", cloud, gamma=0.3), gram_of("rbf", new_rows, cloud, gamma=0.3)
+    assert_equals_exact(model, cloud, new_rows, exact_of(gram, cross, 3, center=True))
+
+
+# Components, whatever the support
+
+
+@pytest.mark.parametrize("selection", ["optimized", "targeted", "kmeans", "rpcholesky", "uniform"])
+@pytest.mark.parametrize("name", ["rbf", "poly", "laplacian", "cosine", "linear"])
+def test_components_are_orthonormal_and_scores_uncorrelated(name, selection, cloud):
+    params = KERNELS[name]
+    model = SparseKernelPCA(3, n_support=5, selection=selection, kernel=name, random_state=0, **params).fit(cloud)
+    gram = gram_of(name, model.support_vectors_, **params)
+    np.testing.assert_allclose(model.dual_coef_.T @ gram @ model.dual_coef_, np.eye(3), atol=1e-8)
+    scores = model.transform(cloud)
+    np.testing.assert_allclose(scores.mean(axis=0), 0, atol=1e-9 * np.abs(scores).max())
+    variances = model.explained_variance_
+    np.testing.assert_allclose(np.cov(scores.T, ddof=0), np.diag(variances), atol=1e-8 * variances[0])
+    np.testing.assert_allclose(model.eigenvalues_, 80 * variances)
+    by_hand = gram_of(name, cloud, model.support_vectors_, **params) @ model.dual_coef_ - model.offset_
+    np.testing.assert_allclose(scores, by_hand, atol=1e-9 * np.abs(scores).max())
+    exact = exact_kernel_pca(gram_of(name, cloud, **params), 3)[0].sum()
+    assert model.eigenvalues_.sum() <= exact * (1 + 1e-10)
+    assert model.captured_ratio_ == pytest.approx(model.eigenvalues_.sum() / exact, abs=1e-6)
+    for row in model.support_ if model.support_ is not None else []:
+        assert np.any(np.all(model.support_vectors_ == cloud[row], axis=1))
+
+
+# What a transform may touch
+
+
+class CountingKernel:
+    """A vectorised Gaussian that counts its evaluations and remembers the points it saw."""
+
+    def __init__(self):
+        self.evaluations = 0
+        self.points = []
+
+    def __call__(self, X, Y):
+        self.evaluations += len(X) * len(Y)
+        self.points.append(np.array(Y))
+        return gram_of("rbf", X, Y, gamma=0.3)
+
+
+@pytest.mark.parametrize("use", ["transform", "inverse", "error"])
+def test_only_the_support_is_touched(use, cloud, new_rows):
+    kernel = CountingKernel()
+    model = SparseKernelPCA(3, n_support=7, kernel=kernel, selection="targeted", random_state=0).fit(cloud)
+    kernel.evaluations, kernel.points = 0, []
+    if use == "inverse":
+        model.inverse_transform(np.zeros((4, 3)))
+        assert kernel.evaluations == 0
+        return
+    if use == "transform":
+        model.transform(new_rows)
+        assert kernel.evaluations == len(new_rows) * 7
+    else:
+        model.reconstruction_error(new_rows)
+        assert kernel.evaluations <= len(new_rows) * (7 + 16) + 7 * 7
+    allowed = np.concatenate([model.support_vectors_, new_rows])
+    for points in kernel.points:
+        distances = np.abs(points[:, None] - allowed[None]).sum(axis=-1)
+        assert np.all(distances.min(axis=1) == 0)
+
+
+def test_passes_over_the_data_cost_one_evaluation_a_row_and_point():
+    """Fitting with given points: N m evaluations for the moments, and a sample's worth for the report."""
+    X, kernel = np.random.default_rng(0).standard_normal((30_000, 3)), CountingKernel()
+    SparseKernelPCA(2, selection=np.arange(10), kernel=kernel, random_state=0).fit(X)
+    assert kernel.evaluations < 30_000 * (10 + 16) + 5e6
+
+
+# Steadiness
+
+
+def fit_digits(train, **options):
+    return SparseKernelPCA(**{"n_components": 5, "n_support": 15, "random_state": 0, **options}).fit(train)
+
+
+@pytest.mark.parametrize("name", [*sorted(set(KERNELS) - {"sigmoid"}), "pairs"])
+def test_a_batch_is_its_rows(name, cloud, new_rows):
+    options = {"kernel": lambda x, y: float(np.exp(-np.abs(x - y).sum()))} if name == "pairs" else {"kernel": name}
+    options.update(KERNELS.get(name, {}))
+    model = SparseKernelPCA(3, n_support=5, random_state=0, **options).fit(cloud)
+    batch = model.transform(new_rows)
+    alone = np.concatenate([model.transform(row[None]) for row in new_rows])
+    np.testing.assert_allclose(batch, alone, rtol=0, atol=1e-12 * max(1, np.abs(batch).max()))
+
+
+@settings(max_examples=10, deadline=None)
+@given(seed=st.integers(0, 1000), n_rows=st.integers(1, 9000))
+def test_any_batch_of_any_size(digits_model, seed, n_rows):
+    model, pool, scores = digits_model
+    rows = np.random.default_rng(seed).integers(0, len(pool), n_rows)
+    np.testing.assert_allclose(model.transform(pool[rows]), scores[rows], rtol=0, atol=1e-12)
+
+
+@pytest.fixture(scope="module")
+def digits_model(digits):
+    train, test = digits
+    model = fit_digits(train)
+    return model, test, np.concatenate([model.transform(row[None]) for row in test])
+
+
+@pytest.mark.parametrize("selection", ["optimized", "targeted", "kmeans", "rpcholesky", "uniform"])
+def test_the_same_random_state_gives_the_same_model(selection, digits):
+    train, test = digits
+    models = [fit_digits(train, selection=selection) for _ in range(2)]
+    np.testing.assert_array_equal(models[0].transform(test), models[1].transform(test))
+    np.testing.assert_array_equal(models[0].dual_coef_, models[1].dual_coef_)
+
+
+@pytest.mark.parametrize("selection", ["optimized", "targeted"])
+def test_the_number_of_threads_changes_nothing(selection, digits):
+    """Blocks and the order of their sums do not depend on the number of threads.  What does is the shape of some
+    matrix products, whose last bits the search for points can carry to 1e-6 of the scores."""
+    train, test = digits
+    one, other = (fit_digits(train, selection=selection, n_jobs=n).transform(test) for n in (1, 3))
+    np.testing.assert_allclose(one, other, rtol=0, atol=1e-6 * np.abs(one).max())
+    model = fit_digits(train, selection=selection)
+    model.n_jobs = 1
+    alone = model.transform(test)
+    model.n_jobs = 3
+    np.testing.assert_array_equal(model.transform(test), alone)
+
+
+def test_signs_are_fixed(digits):
+    """The largest coefficient of every component is positive, so that no run turns a component round."""
+    train, _ = digits
+    for seed in range(3):
+        coef = fit_digits(train, random_state=seed, selection=np.arange(0, 200, 7)).dual_coef_
+        assert np.all(coef[np.argmax(np.abs(coef), axis=0), np.arange(5)] > 0)
+
+
+@pytest.mark.parametrize("name", sorted(set(KERNELS) - {"sigmoid"}))
+def test_float32(name, cloud, new_rows):
+    """float32 in, float32 out, and within 1e-4 of float64."""
+    options = {"kernel": name, "selection": new_rows[:5], **KERNELS[name]}
+    full = SparseKernelPCA(3, **options).fit(cloud)
+    light = SparseKernelPCA(3, **options).fit(cloud.astype(np.float32))
+    scores = light.transform(new_rows.astype(np.float32))
+    truth = full.transform(new_rows)
+    assert scores.dtype == np.float32
+    np.testing.assert_allclose(scores, truth, rtol=0, atol=1e-4 * np.abs(truth).max())
+    np.testing.assert_allclose(light.eigenvalues_, full.eigenvalues_, rtol=1e-4)
+    assert light.inverse_transform(scores).dtype == np.float32
+    assert light.reconstruction_error(new_rows.astype(np.float32)).dtype == np.float32
+
+
+@pytest.mark.parametrize("selection", ["optimized", "targeted"])
+def test_float32_on_the_digits_with_the_search(selection, digits):
+    train, test = digits
+    full = fit_digits(train, selection=selection, n_support=30)
+    light = fit_digits(train.astype(np.float32), selection=selection, n_support=30)
+    truth = np.var(full.transform(test), axis=0).sum()
+    assert np.var(light.transform(test.astype(np.float32)), axis=0).sum() == pytest.approx(truth, rel=2e-3)
+    assert light.captured_ratio_ == pytest.approx(full.captured_ratio_, abs=2e-3)
+
+
+def test_rows_may_lie_anywhere_in_memory(cloud, new_rows):
+    model = SparseKernelPCA(2, n_support=6, random_state=0).fit(cloud)
+    for rows in (np.asfortranarray(new_rows), np.repeat(new_rows, 2, axis=0)[::2], new_rows.tolist()):
+        np.testing.assert_allclose(model.transform(rows), model.transform(new_rows), atol=1e-13)
+    again = SparseKernelPCA(2, n_support=6, random_state=0).fit(np.asfortranarray(cloud))
+    np.testing.assert_allclose(again.transform(new_rows), model.transform(new_rows), atol=1e-8)
+
+
+# Cost
+
+
+def run_python(code):
+    run = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=120)
+    assert run.returncode == 0, run.stderr
+    return run.stdout
+
+
+def test_peak_memory_of_a_large_fit():
+    """200,000 rows, 50 points: nothing of size N x m is held."""
+    out = run_python("""
+        import tracemalloc
+        import numpy as np
+        from kernelsieve import SparseKernelPCA
+        X = np.random.default_rng(0).standard_normal((200_000, 10), dtype=np.float32)
+        SparseKernelPCA(5, n_support=12, random_state=0).fit(X[:500])  # imports are no cost of a fit
+        tracemalloc.start()
+        SparseKernelPCA(5, n_support=50, random_state=0).fit(X)
+        print(tracemalloc.get_traced_memory()[1])
+    """)
+    assert int(out) < 60e6
+
+
+def test_importing_leaves_the_heavy_extras_alone():
+    out = run_python("""
+        import sys
+        import kernelsieve
+        print([name for name in ("torch", "dask", "matplotlib", "polars", "pandas", "typer") if name in sys.modules])
+    """)
+    assert out.strip() == "[]"
+
+
+# scikit-learn's own checks, whole: no expected failures
+
+
+@parametrize_with_checks(
+    [
+        SparseKernelPCA(),
+        SparseKernelPCA(selection="targeted", kernel="poly"),
+        SparseKernelPCA(1, n_support=3, selection="rpcholesky", kernel="laplacian"),
+    ]
+)
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
