@@ -1,8 +1,9 @@
 """kernelsieve: kernel PCA that keeps only the few points that carry it."""
 
 from .diagnostics import KernelWarning
+from .estimators.exact import KernelPCA
 from .estimators.sparse import SparseKernelPCA
 from .expansion import KernelExpansion
 
 __version__ = "0.1.0"
-__all__ = ["KernelExpansion", "KernelWarning", "SparseKernelPCA"]
+__all__ = ["KernelExpansion", "KernelPCA", "KernelWarning", "SparseKernelPCA"]

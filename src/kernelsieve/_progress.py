@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+__all__ = ["CallbackSupportMixin", "Stages"]
+
 try:
     from sklearn.callback import CallbackSupportMixin
 except ImportError:  # scikit-learn before 1.9

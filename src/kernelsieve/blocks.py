@@ -8,6 +8,7 @@ size.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from typing import TypeVar
 
 import numpy as np
@@ -40,7 +41,7 @@ def row_ranges(n_rows: int, size: int) -> list[slice]:
     """[0, n_rows) cut into slices of nearly equal length, none longer than `size`."""
     count = max(1, -(-n_rows // size))
     bounds = [n_rows * i // count for i in range(count + 1)]
-    return [slice(a, b) for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
+    return [slice(a, b) for a, b in pairwise(bounds)]
 
 
 def finite(block: Array) -> Array:

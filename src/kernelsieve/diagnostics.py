@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse
@@ -12,6 +13,7 @@ from .sample import Sample
 
 MIN_EXPLAINED = 0.05
 FAR_ABOVE = 2.0  # captured in sample / captured on unseen rows
+MIN_HALF, MIN_HALF_PER_COMPONENT = 50, 10  # rows in each half to compare them at all
 NEARLY_CONSTANT = 1e-3  # total variance / mean k(x, x)
 SCALE_ROWS = 500
 WILD_SCALES = 100.0  # largest standard deviation of a column / that of the lower quartile
@@ -39,7 +41,21 @@ def warn_about_scales(rows: Array) -> None:
         )
 
 
-def warn_about_kernel(explained: float, spread: float, seen_and_unseen: tuple[float, float], gamma: float) -> None:
+@dataclass(frozen=True)
+class GammaAdvice:
+    """What can be said about gamma: its value, and whether the median rule is still to be tried."""
+
+    gamma: float
+    try_median: bool
+
+    def towards(self, direction: str) -> str:
+        median = ", or gamma='median'" if self.try_median else ""
+        return f" Give a {direction} gamma than {self.gamma:.3g}{median}."
+
+
+def warn_about_kernel(
+    explained: float, spread: float, seen_and_unseen: tuple[float, float], advice: GammaAdvice | None
+) -> None:
     """Nearly the identity (every row like no other) or nearly constant (all rows alike).
 
     Parameters
@@ -47,35 +63,32 @@ def warn_about_kernel(explained: float, spread: float, seen_and_unseen: tuple[fl
     explained : share of the total variance in the components
     spread : total variance over the mean of k(x, x)
     seen_and_unseen : captured variance on rows that chose the points, and on others
+    advice : about gamma, None for kernels without a width
     """
     seen, unseen = seen_and_unseen
+    narrower, wider = (advice.towards("larger"), advice.towards("smaller")) if advice else ("", "")
+    message = None
     if spread < NEARLY_CONSTANT:
-        _warn(
-            f"the kernel is nearly constant on these rows (variance {spread:.1e} of k(x, x)): all rows look alike to "
-            f"it. Give a larger gamma than {gamma:.3g}, or gamma='median'"
-        )
+        message = f"the kernel is nearly constant on these rows (variance {spread:.1e} of k(x, x)).{narrower}"
     elif explained < MIN_EXPLAINED:
-        _warn(
-            f"the components explain {explained:.1%} of the variance: the kernel is nearly the identity, every row like "
-            f"no other. Give a smaller gamma than {gamma:.3g} (or gamma='median'), or more components"
+        message = (
+            f"the components explain {explained:.1%} of the variance: to this kernel every row is like no other."
+            f"{wider} More components help too."
         )
     elif seen > FAR_ABOVE * unseen:
-        _warn(
-            f"the components capture {seen / max(unseen, 1e-300):.1f} times as much variance on the rows they were found "
-            f"on as on others: the kernel is too narrow for so few rows. Give a smaller gamma than {gamma:.3g}, or "
-            "fewer components"
+        message = (
+            f"the components capture {seen / max(unseen, 1e-300):.1f} times as much variance on the rows they were "
+            f"found on as on others: they follow single rows.{wider} Fewer components or more rows help too."
         )
-
-
-def _warn(message: str) -> None:
-    warnings.warn(message, KernelWarning, stacklevel=6)
+    if message:
+        warnings.warn(message, KernelWarning, stacklevel=5)
 
 
 def split_captured(sample: Sample) -> tuple[float, float]:
     """Variance that exact kernel PCA of one half of the rows captures on that half, and on the other."""
     first, second = sample.halves
-    if first.stop <= sample.n_components:
-        return 1.0, 1.0
+    if first.stop < max(MIN_HALF, MIN_HALF_PER_COMPONENT * sample.n_components):
+        return 1.0, 1.0  # too few rows to tell
     found = sample.exact_halves[0]
     positive = found.variances > 1e-12 * found.variances[0]
     directions = to_numpy(found.directions)[:, positive] / np.sqrt(found.variances[positive])

@@ -70,7 +70,7 @@ class Kernel(ABC):
 
     def params(self) -> dict[str, Any]:
         """The kernel's own parameters, as JSON can hold them."""
-        return asdict(self)  # type: ignore[call-overload, no-any-return]
+        return asdict(self)  # type: ignore[call-overload]
 
 
 def _transposed(points: Array, scale: float = 1.0) -> Array:
@@ -186,6 +186,7 @@ class Laplacian(Kernel):
 
 
 def manhattan(rows: Array, points: Array) -> Array:
+    """sum_j |x_j - y_j| for all pairs of rows and points."""
     if scipy.sparse.issparse(rows) or scipy.sparse.issparse(points) or is_numpy(rows):
         from sklearn.metrics.pairwise import manhattan_distances
 

@@ -145,7 +145,7 @@ class KernelTransformer(
 
     def _rows(self, X: Any) -> Array:
         if self.kernel == "precomputed":
-            rows = check_array(X, accept_sparse="csr", dtype=FLOATS, ensure_all_finite=False)
+            rows = check_array(X, **self._row_checks())
             if rows.shape[1] not in (self.n_features_in_, self.n_support_):
                 raise ValueError(
                     f"X has {rows.shape[1]} features, but {type(self).__name__} is expecting "
@@ -153,8 +153,16 @@ class KernelTransformer(
                     f"{self.n_support_}, against the rows of support_ alone"
                 )
             return rows
-        # every pass over blocks checks for NaN and infinity itself, while the block is in the cache
-        return validate_data(self, X, reset=False, accept_sparse="csr", dtype=FLOATS, ensure_all_finite=False)
+        return validate_data(self, X, reset=False, **self._row_checks())
+
+    def _row_checks(self) -> dict[str, Any]:
+        """How rows are validated; NaN and infinity are looked for block by block, while a block is in the cache."""
+        return {
+            "accept_sparse": "csr",
+            "accept_large_sparse": self.kernel != "laplacian",  # scikit-learn's L1 distances index in 32 bits
+            "dtype": FLOATS,
+            "ensure_all_finite": False,
+        }
 
     @property
     def dual_coef_(self) -> Array:

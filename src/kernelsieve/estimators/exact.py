@@ -18,6 +18,7 @@ from numbers import Real
 from typing import Any, Self
 
 import numpy as np
+import scipy.sparse
 from sklearn.decomposition import KernelPCA as _KernelPCA
 from sklearn.metrics.pairwise import pairwise_kernels
 from sklearn.preprocessing import KernelCenterer
@@ -207,6 +208,8 @@ class KernelPCA(ExpansionMixin, _KernelPCA):
             if isinstance(self.gamma, str):
                 self.gamma_ = self._gamma(X)
         if self._vectorized is None:
+            if self.kernel == "laplacian":
+                X, Y = _narrow_indices(X), _narrow_indices(Y)
             return super()._get_kernel(X, Y)
         rows = _floating(X)
         block = self._vectorized(rows, rows if Y is None else _floating(Y))
@@ -283,6 +286,13 @@ class Uncentered:
 def _floating(X: Array) -> Array:
     """X itself where it is float32 or float64, else a float64 copy: products of small integers overflow."""
     return X if X.dtype in FLOATS else as_float64(X)
+
+
+def _narrow_indices(X: Any) -> Any:
+    """Sparse rows with 32-bit indices where they fit: scikit-learn's Manhattan distance knows no others."""
+    if not scipy.sparse.issparse(X) or max(X.nnz, *X.shape) > np.iinfo(np.int32).max:
+        return X
+    return type(X)((X.data, X.indices.astype(np.int32), X.indptr.astype(np.int32)), shape=X.shape)
 
 
 def _bind_vectorized(kernel: Any, keywords: dict[str, Any] | None, X: Array) -> CallableKernel | None:

@@ -19,7 +19,7 @@ from sklearn.utils.validation import _check_sample_weight, validate_data
 from .._array import Array, take_rows
 from .._progress import Stages
 from .._threads import one_blas_thread
-from ..diagnostics import split_captured, warn_about_kernel, warn_about_scales
+from ..diagnostics import GammaAdvice, split_captured, warn_about_kernel, warn_about_scales
 from ..expansion import KernelExpansion, subset_components
 from ..gamma import resolve_gamma
 from ..kernels import Kernel, Precomputed
@@ -29,7 +29,7 @@ from ..sample import Rows, default_sample_size, sample_rows
 from ..selection.base import Selection
 from ..selection.choose import Chooser, own_points, points_for, rank_tolerance
 from ..selection.rules import SELECTORS
-from .base import FLOATS, KernelTransformer
+from .base import KernelTransformer
 
 # Variances below this share of the largest are rounding: the rows have no such component.
 NO_VARIANCE = 1e-10
@@ -219,7 +219,7 @@ class SparseKernelPCA(KernelTransformer):
         return self
 
     def _validate(self, X: Any, sample_weight: Any) -> tuple[Array, np.ndarray | None]:
-        X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, ensure_min_samples=2, ensure_all_finite=False)
+        X = validate_data(self, X, ensure_min_samples=2, **self._row_checks())
         if scipy.sparse.issparse(X):
             assert_all_finite(X.data, input_name="X")
         if self.kernel == "precomputed" and X.shape[0] != X.shape[1]:
@@ -260,9 +260,8 @@ class SparseKernelPCA(KernelTransformer):
         )
 
     def _n_support(self, n_samples: int) -> int:
-        if isinstance(self.n_support, Integral):
-            return int(self.n_support)
-        return math.ceil(self.n_support * n_samples)  # type: ignore[operator]
+        asked: Any = self.n_support
+        return int(asked) if isinstance(asked, Integral) else math.ceil(asked * n_samples)
 
     def _check_sizes(self, rows: Rows, n_support: int) -> None:
         least = self.n_components + int(self.center)
@@ -291,7 +290,8 @@ class SparseKernelPCA(KernelTransformer):
         n_support = self._n_support(n_samples)
         if n_support > n_samples:
             warnings.warn(
-                f"n_support={n_support} is more than the {n_samples} rows: all rows are support, which is exact kernel PCA",
+                f"n_support={n_support} is more than the {n_samples} rows: all of them are support, which is exact "
+                "kernel PCA",
                 stacklevel=3,
             )
         return chooser.fixed(self.selection, min(n_support, n_samples))
@@ -337,7 +337,7 @@ class SparseKernelPCA(KernelTransformer):
             explained=float(variances.sum()) / total,
             spread=total * moments.weight / moments.trace if self.center else 1.0,
             seen_and_unseen=split_captured(sample),
-            gamma=chooser.gamma,
+            advice=self._advice(chooser.gamma),
         )
         if not selection.converged:
             warnings.warn(
@@ -358,6 +358,10 @@ class SparseKernelPCA(KernelTransformer):
             inverse_map=learn_ridge_map(expansion, rows, weights) if learn else None,
         )
 
+    def _advice(self, gamma: float) -> GammaAdvice | None:
+        """What to say of gamma in a warning: nothing where it is not a width."""
+        return GammaAdvice(gamma, self.gamma != "median") if self.kernel in ("rbf", "laplacian") else None
+
     def _store(
         self,
         expansion: KernelExpansion,
@@ -375,7 +379,7 @@ class SparseKernelPCA(KernelTransformer):
         self.captured_ratio_kind_ = report.kind
         self.captured_ratio_n_samples_ = report.n_samples
         self.selection_report_ = report.selection
-        self.n_iter_ = selection.n_steps
+        self.n_iter_ = max(1, selection.n_steps)  # at least the one pass over the rows
         self.converged_ = selection.converged
         self._inverse_map = report.inverse_map
 

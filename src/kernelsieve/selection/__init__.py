@@ -1,0 +1,1 @@
+"""Choosing support points: one protocol, many rules."""

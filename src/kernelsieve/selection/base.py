@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from .._array import Array
-from ..kernels import Kernel
+from ..kernels import Kernel, Precomputed
 from ..sample import Sample
 
 
@@ -39,12 +39,13 @@ class Selection:
 
     def prefix(self, n_support: int) -> Selection:
         """The first `n_support` points of a nested selection."""
-        assert self.nested and self.indices is not None
+        assert self.nested
+        assert self.indices is not None
         kernel, points = self.kernel, self.points[:n_support]
-        if kernel.name == "precomputed":
+        if isinstance(kernel, Precomputed):
             points = points[:, :n_support]
-            kernel = type(kernel)(kernel.columns[:n_support], kernel.n_columns)  # type: ignore[attr-defined, call-arg]
-        return Selection(kernel, points, self.indices[:n_support], self.history, nested=True)
+            kernel = Precomputed(kernel.columns[:n_support], kernel.n_columns)
+        return Selection(kernel, points, self.indices[:n_support], dict(self.history), nested=True)
 
 
 Selector = Callable[[Sample, int, np.random.Generator], Selection]

@@ -1,0 +1,1 @@
+"""Small dense problems, as pure functions on arrays."""
