@@ -38,7 +38,7 @@ def gram_of(name, X, Y=None, **params):
 
 
 def exact_kernel_pca(gram, n_components, *, center=True, weights=None):
-    """(eigenvalues as scikit-learn's KernelPCA, unit components over the rows, offset) by numpy eigh.
+    """(eigenvalues as scikit-learn's KernelPCA, unit components over the rows, offset) by LAPACK's eigh.
 
     With weights w (sum n) the covariance is that of the rows repeated w times.  The scores of new rows are
     k(x, X) components - offset.
@@ -48,8 +48,9 @@ def exact_kernel_pca(gram, n_components, *, center=True, weights=None):
     omega = w / w.sum()
     centring = np.eye(n) - np.outer(np.ones(n), omega) if center else np.eye(n)
     root = np.sqrt(w)
-    values, vectors = np.linalg.eigh(root[:, None] * (centring @ gram @ centring.T) * root)
-    values, vectors = values[::-1][:n_components], vectors[:, ::-1][:, :n_components]
+    centred = root[:, None] * (centring @ gram @ centring.T) * root
+    values, vectors = scipy.linalg.eigh(centred, subset_by_index=[n - n_components, n - 1])
+    values, vectors = values[::-1], vectors[:, ::-1]
     components = centring.T @ (root[:, None] * vectors) / np.sqrt(values)
     offset = omega @ gram @ components if center else np.zeros(n_components)
     return values, components, offset

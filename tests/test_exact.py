@@ -116,7 +116,7 @@ def test_every_attribute_is_theirs_to_the_last_bit(rows, kernel, solver):
 @pytest.mark.parametrize("kernel", [*NAMED, "precomputed", histogram, chi2_kernel])
 def test_expansion_is_the_transform(rows, kernel, n_components, center):
     X, Y = rows
-    if kernel is chi2_kernel:
+    if callable(kernel):
         X, Y = abs(X), abs(Y)
     fit, new = as_kernel_values(kernel, X, Y)
     if kernel == "sigmoid":
@@ -240,6 +240,7 @@ def test_dual_coef_is_theirs_with_an_inverse_map_and_ours_without(rows):
     assert model.dual_coef_ is model.expansion_.coef
 
 
+@pytest.mark.filterwarnings("ignore:the kernel is not positive")
 @pytest.mark.parametrize("gamma", ["median", "scale"])
 @pytest.mark.parametrize("kernel", ["rbf", "laplacian", "poly", "sigmoid"])
 def test_gamma_rules_are_those_of_the_sparse_estimator(rows, kernel, gamma):
@@ -258,6 +259,15 @@ def test_a_refit_forgets_the_last_one(rows):
     fresh = KernelPCA(2, kernel="rbf", gamma="median").fit(10 * X)
     assert_array_equal(model.transform(Y), fresh.transform(Y))
     assert model.gamma_ == fresh.gamma_
+
+
+def test_a_failed_refit_leaves_the_model_as_it_was(rows):
+    X, Y = rows
+    model = KernelPCA(2, kernel="rbf", gamma="median").fit(X)
+    before = model.transform(Y)
+    with pytest.raises(ValueError, match="NaN"):
+        model.fit(np.full((5, 5), np.nan))
+    assert_array_equal(model.transform(Y), before)
 
 
 def test_vectorised_callables_are_called_on_blocks(rows):
@@ -341,7 +351,7 @@ def test_score_makes_a_grid_search(rows):
 @pytest.mark.parametrize("center", [True, False])
 def test_bad_grams(center):
     model = KernelPCA(2, kernel="precomputed", center=center)
-    with pytest.raises(ValueError, match="square"):
+    with pytest.raises(ValueError, match="shape"):
         model.fit(np.ones((4, 3)))
     with pytest.raises(TypeError, match=r"[Ss]parse"):
         model.fit(sp.csr_matrix(np.eye(4)))

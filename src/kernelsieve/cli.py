@@ -99,4 +99,4 @@ def _show_warnings_plainly() -> None:
     def show(message: Warning | str, *_: Any, **__: Any) -> None:
         print(f"warning: {' '.join(str(message).split())}", file=sys.stderr)
 
-    warnings.showwarning = show  # type: ignore[assignment]
+    warnings.showwarning = show

@@ -7,6 +7,7 @@ where it is used, so that `--help` is quick.
 from __future__ import annotations
 
 import sys
+import warnings
 from pathlib import Path
 from time import perf_counter
 from typing import Annotated, Any
@@ -15,11 +16,30 @@ import typer
 from rich.console import Console
 
 from .cli import plain_errors
+from .describe import describe
+from .options import (
+    Coef0,
+    Columns,
+    Components,
+    Data,
+    Degree,
+    Exclude,
+    Gamma,
+    Kernel,
+    Key,
+    ModelFile,
+    NoHeader,
+    Seed,
+    Selection,
+    Support,
+    Variance,
+    names_of,
+)
 
 # Rows transformed at a time, between two steps of the progress bar.
 CHUNK_ROWS = 65536
 HELD_OUT = 1 / 3  # of the rows, in `compare`
-ARRAY_ADVICE = "leave them out with --exclude {0}, or name the columns to use with --columns"
+ARRAY_ADVICE = "leave out with --exclude {0}, or name the columns to use with --columns"
 
 app = typer.Typer(
     name="kernelsieve",
@@ -29,89 +49,6 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-
-
-def _support(text: str) -> int | float | str:
-    """An int, a fraction or "auto"."""
-    try:
-        return text if text == "auto" else int(text)
-    except ValueError:
-        pass
-    try:
-        fraction = float(text)
-    except ValueError:
-        fraction = float("nan")
-    if not 0 < fraction <= 1:
-        raise typer.BadParameter(f"{text!r} is neither a number of points, nor a fraction of the rows, nor 'auto'")
-    return fraction
-
-
-def _gamma(text: str) -> float | str | None:
-    """A positive number, "median", "scale", or None for "none"."""
-    if text.lower() in ("median", "scale"):
-        return text.lower()
-    if text.lower() == "none":
-        return None
-    try:
-        value = float(text)
-    except ValueError:
-        value = float("nan")
-    if not 0 < value < float("inf"):
-        raise typer.BadParameter(f"{text!r} is neither a positive number nor 'median', 'scale' or 'none'")
-    return value
-
-
-def _kernel(name: str) -> str:
-    from .kernels import NAMED_KERNELS
-
-    if name not in NAMED_KERNELS:
-        raise typer.BadParameter(f"{name!r} is not one of {', '.join(NAMED_KERNELS)}")
-    return name
-
-
-def _selection(name: str) -> str:
-    from .selection.rules import SELECTORS
-
-    if name not in ("optimized", *SELECTORS):
-        raise typer.BadParameter(f"{name!r} is not one of {', '.join(('optimized', *SELECTORS))}")
-    return name
-
-
-def _names(text: str | None) -> list[str]:
-    """Column names separated by commas."""
-    return [name.strip() for name in (text or "").split(",") if name.strip()]
-
-
-Data = Annotated[Path, typer.Argument(metavar="DATA", help="Rows: .csv, .tsv, .parquet, .npy or .npz.")]
-ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="A model that `fit` wrote.")]
-Components = Annotated[int, typer.Option("--components", "-c", min=1, help="Number of components.")]
-Support = Annotated[
-    str,
-    typer.Option("--support", "-s", metavar="N|FRACTION|auto", help="Support points; auto: the fewest that keep --variance."),
-]
-Variance = Annotated[
-    float, typer.Option(help="Share of exact kernel PCA's captured variance that --support auto keeps.")
-]
-Kernel = Annotated[
-    str,
-    typer.Option("--kernel", "-k", callback=_kernel, metavar="NAME", help="rbf, laplacian, poly, linear, cosine, sigmoid."),
-]
-Gamma = Annotated[
-    str, typer.Option("--gamma", "-g", metavar="median|scale|NUMBER|none", help="Kernel coefficient; none: 1/columns.")
-]
-Degree = Annotated[float, typer.Option(help="Of the poly kernel.")]
-Coef0 = Annotated[float, typer.Option(help="Of the poly and sigmoid kernels.")]
-Selection = Annotated[
-    str,
-    typer.Option(
-        callback=_selection, metavar="RULE", help="optimized: points move freely; targeted, uniform, rpcholesky: rows; kmeans."
-    ),
-]
-Seed = Annotated[int, typer.Option(min=0, help="Seed of all that is random.")]
-Columns = Annotated[str | None, typer.Option(metavar="A,B,...", help="Use these columns only.")]
-Exclude = Annotated[str | None, typer.Option("--exclude", "-x", metavar="A,B,...", help="Leave these columns out.")]
-Key = Annotated[str | None, typer.Option(metavar="NAME", help="Array of an .npz file; by default X or the only table.")]
-NoHeader = Annotated[bool, typer.Option("--no-header", help="The first line of the CSV file is data.")]
 
 
 def _version(wanted: bool) -> None:
@@ -167,15 +104,16 @@ def fit(
       kernelsieve fit rows.csv -k poly --degree 2 --selection targeted -o model.ks
     """
     from . import SparseKernelPCA
+    from .comparison import duration
     from .tables import check_output
 
     model = SparseKernelPCA(
         components,
-        n_support=_support(support),
+        n_support=support,
         selection=selection,
         variance=variance,
         kernel=kernel,
-        gamma=_gamma(gamma),
+        gamma=gamma,
         degree=degree,
         coef0=coef0,
         random_state=seed,
@@ -186,11 +124,11 @@ def fit(
     _fit_with_progress(model, values)
     seconds = perf_counter() - start
     if names is not None and kernel != "precomputed":
-        _set_names(model, names)
+        _setnames_of(model, names)
     model.save(output)
     console = Console()
-    console.print(_description(model, output))
-    console.print(f"fitted in {seconds:.2f} s", highlight=False)
+    console.print(describe(model, output))
+    console.print(f"fitted in {duration(seconds)}, written to {output}", highlight=False, soft_wrap=True)
 
 
 @app.command()
@@ -199,14 +137,16 @@ def transform(
     model: ModelFile,
     data: Data,
     output: Annotated[Path, typer.Option("--output", "-o", metavar="OUT", help="Where to write the scores.")],
-    keep: Annotated[str | None, typer.Option(metavar="A,B,...", help="Columns of DATA to copy beside the scores.")] = None,
+    keep: Annotated[
+        str | None, typer.Option(metavar="A,B,...", help="Columns of DATA to copy beside the scores.")
+    ] = None,
     key: Key = None,
     no_header: NoHeader = False,
 ) -> None:
     """Write the scores of the rows of a table.
 
-    The model's columns are found by name, in any order, and other columns are ignored.  A model of a plain array
-    takes all columns, in their order, but those of --keep.
+    The model's columns are found by name, in any order; others are ignored.
+    Without names all columns are taken, in their order, but those of --keep.
 
     \b
     Examples
@@ -219,14 +159,16 @@ def transform(
 
     fitted = load(model)
     check_output(output)
-    table = _warn_about_header(read_table(data, key=key, header=not no_header))
-    kept = _names(keep)
+    table = read_table(data, key=key, header=not no_header)
+    kept = names_of(keep)
     table.require(kept, "--keep")
     names = [str(name) for name in fitted.get_feature_names_out()]
     check_written(output, names, kept)
     scores = _transform_with_progress(fitted, _model_rows(fitted, table, kept))
     write_table(output, scores, names, table.columns(kept))
-    Console().print(f"{output}: {scores.shape[0]:,} rows, {scores.shape[1]} components", highlight=False, soft_wrap=True)
+    Console().print(
+        f"{output}: {scores.shape[0]:,} rows, {scores.shape[1]} components", highlight=False, soft_wrap=True
+    )
 
 
 @app.command()
@@ -240,7 +182,7 @@ def info(model: ModelFile) -> None:
     """
     from . import load
 
-    Console().print(_description(load(model), model))
+    Console().print(describe(load(model), model))
 
 
 @app.command()
@@ -264,7 +206,8 @@ def compare(
 ) -> None:
     """Compare with scikit-learn's KernelPCA and Nystroem + PCA on your own rows.
 
-    All are fitted to a random two thirds of the rows with the same gamma, and measured on the other third.
+    All are fitted to a random two thirds of the rows with the same gamma,
+    and measured on the other third.
 
     \b
     Examples
@@ -275,14 +218,13 @@ def compare(
 
     if kernel not in KERNEL_KEYWORDS:
         raise typer.BadParameter(f"compare needs rows, not a {kernel} kernel", param_hint="--kernel")
-    points = _support(support)
-    setting = Setting(components, kernel, _gamma(gamma), degree, coef0, seed)
+    setting = Setting(components, kernel, gamma, degree, coef0, seed)
     _, values = _read_numbers(data, columns, exclude, key, no_header)
     train, test = _split(values, seed)
     console = Console()
     with Console(stderr=True).status("fitting") as status:
         comparison = compare_methods(
-            setting, points, train, test, max_gram, status.update, selection=selection, variance=variance
+            setting, support, train, test, max_gram, status.update, selection=selection, variance=variance
         )
     title = f"{data.name}: {len(train):,} rows to fit, {len(test):,} held out, {values.shape[1]} columns"
     console.print(comparison_table(comparison.results, comparison.total, len(test), title))
@@ -313,26 +255,15 @@ def demo(
     run_demo(out, Console())
 
 
-def _read_numbers(data: Path, columns: str | None, exclude: str | None, key: str | None, no_header: bool) -> tuple[Any, Any]:
+def _read_numbers(
+    data: Path, columns: str | None, exclude: str | None, key: str | None, no_header: bool
+) -> tuple[Any, Any]:
     """Column names (None for an array) and the numbers of the chosen columns."""
     from .tables import read_table
 
-    table = _warn_about_header(read_table(data, key=key, header=not no_header))
-    names = table.pick(_names(columns), _names(exclude))
+    table = read_table(data, key=key, header=not no_header)
+    names = table.pick(names_of(columns), names_of(exclude))
     return names if table.named else None, table.numbers(names, ARRAY_ADVICE)
-
-
-def _warn_about_header(table: Any) -> Any:
-    from .tables import header_looks_like_data
-
-    if header_looks_like_data(table):
-        import warnings
-
-        warnings.warn(
-            f"the first line of {table.path} was read as column names and looks like data: if it is, give --no-header",
-            stacklevel=2,
-        )
-    return table
 
 
 def _model_rows(model: Any, table: Any, kept: list[str]) -> Any:
@@ -343,6 +274,8 @@ def _model_rows(model: Any, table: Any, kept: list[str]) -> Any:
         names = [str(name) for name in names]
         table.require(names, "the model")
         return table.numbers(names, advice)
+    if names is not None:
+        warnings.warn(f"{table.path} has no column names: its columns are taken in the model's order", stacklevel=2)
     columns = [name for name in table.names if name not in kept]
     expected = model.n_features_in_
     precomputed = getattr(model, "kernel", None) == "precomputed"
@@ -353,7 +286,7 @@ def _model_rows(model: Any, table: Any, kept: list[str]) -> Any:
     return table.numbers(columns, advice)
 
 
-def _set_names(model: Any, names: list[str]) -> None:
+def _setnames_of(model: Any, names: list[str]) -> None:
     """Column names, as scikit-learn keeps them for a DataFrame."""
     import numpy as np
 
@@ -393,17 +326,3 @@ def _split(values: Any, seed: int) -> tuple[Any, Any]:
     if n_test < 2:
         raise ValueError(f"{len(values)} rows are too few to hold a third of them out")
     return values[np.sort(order[n_test:])], values[np.sort(order[:n_test])]
-
-
-def _description(model: Any, path: Path) -> Any:
-    """A rich Table of what a model is and reached."""
-    from rich.table import Table
-
-    from .description import describe
-
-    table = Table(show_header=False, title=str(path), title_justify="left", title_style="bold")
-    table.add_column(style="dim", no_wrap=True)
-    table.add_column()
-    for name, value in describe(model, path):
-        table.add_row(name, value)
-    return table

@@ -216,11 +216,13 @@ def spectrum(model: Any, ax: Axes | None = None) -> Axes:
 
 def _axes(ax: Axes | None) -> Axes:
     """`ax` itself, or the Axes of a new figure."""
+    if ax is not None:
+        return ax
     try:
         import matplotlib.pyplot as plt
     except ImportError as error:
         raise ImportError("plots need matplotlib: pip install 'kernelsieve[plots]'") from error
-    return plt.subplots(figsize=(6, 4), layout="constrained")[1] if ax is None else ax
+    return plt.subplots(figsize=(6, 4), layout="constrained")[1]
 
 
 def _tidy(ax: Axes, grid: str | None = None) -> Axes:

@@ -20,8 +20,8 @@ from .blocks import matmul, row_ranges
 from .kernels import Kernel, Precomputed
 from .solvers.exact import ExactComponents, exact_components
 
-# Rows looked at for m points: all are used for the last steps, the first few for everything before.
-SAMPLE_ROWS, SAMPLE_ROWS_PER_POINT = 4000, 40
+# Rows looked at for m points.  The first are the reference, on which the result is measured; the rest steer.
+STEERING_ROWS, STEERING_ROWS_PER_POINT = 4000, 40
 REFERENCE_ROWS, REFERENCE_ROWS_PER_POINT = 1000, 4
 SMALL_SAMPLE = 2000  # a whole data set up to this size is its own reference
 EXACT_ROWS = 500  # samples no larger than this are kept in their own precision
@@ -30,7 +30,7 @@ GRAM_BLOCK_ROWS = 250
 
 def default_sample_size(n_support: int) -> int:
     """Rows to look at when choosing `n_support` points."""
-    return max(SAMPLE_ROWS, SAMPLE_ROWS_PER_POINT * n_support)
+    return max(STEERING_ROWS, STEERING_ROWS_PER_POINT * n_support) + default_reference_rows(n_support)
 
 
 def default_reference_rows(n_support: int) -> int:
@@ -113,6 +113,11 @@ class Sample:
         if self.rows.whole and self.size <= SMALL_SAMPLE:
             return self.size
         return min(self.size, self.reference_rows)
+
+    @property
+    def steering(self) -> slice:
+        """Rows that steer the search: all where there are no others, else those that do not measure it."""
+        return slice(0 if self.rows.whole else self.n_reference, self.size)
 
     @property
     def omega(self) -> np.ndarray | None:

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import os
 import tempfile
+import warnings
 import zipfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -161,6 +162,11 @@ def _read_frame(path: Path, extension: str, header: bool) -> Table:
         raise TableError(f"{path} cannot be read as {extension[1:].upper()}: {reason}") from error
     if not frame.height:
         raise TableError(f"{path} has no rows")
+    if extension != ".parquet" and header and _look_like_data(frame.columns):
+        warnings.warn(
+            f"the first line of {path} was read as column names and looks like data: if it is, give --no-header",
+            stacklevel=4,
+        )
     return Table(path, tuple(frame.columns), header or extension == ".parquet", frame)
 
 
@@ -171,15 +177,13 @@ def _separator(path: Path) -> str:
     return max(SEPARATORS, key=line.count)
 
 
-def header_looks_like_data(table: Table) -> bool:
-    """Whether the column names of a CSV file are numbers, and not just 0, 1, 2, ... or 1, 2, 3, ..."""
-    if not table.named or table.path.suffix.lower() not in (".csv", ".tsv"):
-        return False
+def _look_like_data(names: Sequence[str]) -> bool:
+    """Whether column names are numbers, and not just 0, 1, 2, ... or 1, 2, 3, ..."""
     try:
-        numbers = [float(name.split("_duplicated")[0]) for name in table.names]
+        numbers = [float(name.split("_duplicated")[0]) for name in names]
     except ValueError:
         return False
-    return not all(number == numbers[0] + place for place, number in enumerate(numbers))
+    return any(number != numbers[0] + place for place, number in enumerate(numbers))
 
 
 def _read_array(path: Path, key: str | None) -> Any:
@@ -231,29 +235,32 @@ def check_output(path: Path) -> None:
         raise PermissionError(f"cannot write {path}: no permission to write in {folder}")
 
 
-def write_table(path: Path, scores: np.ndarray, names: Iterable[str], kept: dict[str, Any] | None = None) -> None:
+def check_written(path: Path, names: Sequence[str], kept: Sequence[str]) -> None:
+    """Raise if a file of this format cannot hold columns `kept` beside scores of these names."""
+    extension = checked_format(path)
+    if extension == ".npy" and kept:
+        raise TableError(f"{path}: .npy holds scores alone; to keep {_columns(kept)} write .csv, .parquet or .npz")
+    clash = [name for name in kept if name in ([DEFAULT_KEY] if extension == ".npz" else names)]
+    if clash:
+        raise TableError(f"{path}: {_columns(clash)} cannot be kept: the scores go by that name")
+
+
+def write_table(path: Path, scores: np.ndarray, names: Sequence[str], kept: Mapping[str, Any]) -> None:
     """Write scores, kept columns before them; the format is told by the extension.
 
     A CSV or Parquet file gets one column a name.  An .npz file gets the scores as "X" and each kept column under
     its name, an .npy file the scores alone.
     """
+    check_written(path, names, list(kept))
     extension = checked_format(path)
-    kept = kept or {}
-    if extension == ".npy" and kept:
-        raise TableError(
-            f"{path}: an .npy file holds scores alone: keep {_columns(list(kept))} in a .csv, .parquet or .npz"
-        )
-    clash = [name for name in kept if name in ({DEFAULT_KEY} if extension == ".npz" else set(names))]
-    if clash:
-        raise TableError(f"{path}: {_columns(clash)} cannot be kept: the scores have that name")
     with atomic_path(path) as temporary:
         if extension in (".npy", ".npz"):
             _write_arrays(temporary, extension, scores, kept)
         else:
-            _write_frame(temporary, extension, scores, list(names), kept)
+            _write_frame(temporary, extension, scores, names, kept)
 
 
-def _write_arrays(path: Path, extension: str, scores: np.ndarray, kept: dict[str, Any]) -> None:
+def _write_arrays(path: Path, extension: str, scores: np.ndarray, kept: Mapping[str, Any]) -> None:
     with path.open("wb") as file:
         if extension == ".npy":
             np.save(file, scores)
@@ -268,7 +275,7 @@ def _plain_array(column: Any) -> np.ndarray:
     return values.astype(np.str_) if values.dtype == object else values
 
 
-def _write_frame(path: Path, extension: str, scores: np.ndarray, names: list[str], kept: dict[str, Any]) -> None:
+def _write_frame(path: Path, extension: str, scores: np.ndarray, names: Sequence[str], kept: Mapping[str, Any]) -> None:
     import polars as pl
 
     frame = pl.DataFrame({**kept, **{name: scores[:, place] for place, name in enumerate(names)}})

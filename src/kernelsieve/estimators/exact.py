@@ -142,6 +142,8 @@ class KernelPCA(ExpansionMixin, _KernelPCA):
         "gamma": [Interval(Real, 0, None, closed="left"), StrOptions({"median", "scale"}), None],
         "center": ["boolean"],
     }
+    _centerer: Any  # scikit-learn's KernelCenterer, or Uncentered
+    _vectorized: CallableKernel | None = None  # a callable kernel that takes blocks of rows
 
     def __init__(
         self,
@@ -197,23 +199,27 @@ class KernelPCA(ExpansionMixin, _KernelPCA):
         -------
         self
         """
-        vars(self).pop("_vectorized", None)  # of an earlier fit
-        super().fit(X, y)
+        self._kernel_open = True  # to be settled at the first kernel values, which are those of the rows
+        try:
+            super().fit(X, y)
+        finally:
+            self.__dict__.pop("_kernel_open", None)
         self._store()
         return self
 
     def _get_kernel(self, X: Any, Y: Any = None) -> np.ndarray:
-        if not hasattr(self, "_vectorized"):  # the first kernel values of a fit, those of its rows
+        if self.__dict__.pop("_kernel_open", False):
             self._vectorized = _bind_vectorized(self.kernel, self.kernel_params, X)
             if isinstance(self.gamma, str):
                 self.gamma_ = self._gamma(X)
-        if self._vectorized is None:
-            if self.kernel == "laplacian":
-                X, Y = _narrow_indices(X), _narrow_indices(Y)
+        if self._vectorized is None and self.kernel != "laplacian":
             return super()._get_kernel(X, Y)
         rows = _floating(X)
-        block = self._vectorized(rows, rows if Y is None else _floating(Y))
-        return np.array(block)  # centred in place later: it must not be memory that the callable keeps
+        points = rows if Y is None else _floating(Y)
+        if self._vectorized is not None:
+            return np.array(self._vectorized(rows, points))  # a copy: it is centred in place later
+        block = super()._get_kernel(_narrow_indices(rows), _narrow_indices(points))
+        return block.astype(np.result_type(rows.dtype, points.dtype), copy=False)  # float64 for any rows
 
     def _gamma(self, X: Array) -> float:
         if self.kernel not in WITH_GAMMA:
@@ -225,12 +231,13 @@ class KernelPCA(ExpansionMixin, _KernelPCA):
     def _fit_transform_in_place(self, K: np.ndarray) -> np.ndarray:
         if not self.center:
             self._centerer = Uncentered()
-        row_means = np.reshape(K.mean(axis=1), (-1, 1)) if self.kernel == "precomputed" else 0.0
+        restore = self.kernel == "precomputed" and self.center
+        row_means = np.reshape(K.mean(axis=1), (-1, 1)) if restore else 0.0
         K = super()._fit_transform_in_place(K)
         total = float(np.trace(K, dtype=np.float64)) / K.shape[0]
         self.explained_variance_ = self.eigenvalues_ / K.shape[0]
         self.explained_variance_ratio_ = self.explained_variance_ / (total if total > 0 else np.nan)
-        if self.kernel == "precomputed" and self.center:
+        if restore:
             # K may be X itself, about to become X_fit_ and the expansion's points: the gram that was given
             K += self._centerer.K_fit_rows_
             K += row_means
@@ -285,6 +292,7 @@ class Uncentered:
 
 def _floating(X: Array) -> Array:
     """X itself where it is float32 or float64, else a float64 copy: products of small integers overflow."""
+    X = X if scipy.sparse.issparse(X) else np.asarray(X)
     return X if X.dtype in FLOATS else as_float64(X)
 
 

@@ -26,8 +26,6 @@ from .coordinates import movable
 from .free import Candidate, FreePoints
 from .rules import SELECTORS
 
-# A ratio known from a sample is uncertain by about this much; the search aims so much higher.
-SAMPLE_MARGIN = 0.001
 FIRST_EXTRA_POINTS = 8  # the search starts at n_components + this
 FIRST_EXPONENT = 1.5  # of 1 - ratio ~ m^-exponent, before two sizes are known
 MAX_SIZES = 5
@@ -93,14 +91,12 @@ class Chooser:
         name = self.rule_name(name)
         first = self.n_components + FIRST_EXTRA_POINTS
         self.prepare(first)
-        # With all rows in the sample nothing is unseen, and nothing need be allowed for it.
-        target = variance if self.rows.whole else min(variance + SAMPLE_MARGIN, (1 + variance) / 2)
         largest = self.sample.size if self.rows.whole else self.X.shape[0]
         least = self.n_components + int(self.center)
         if first >= largest:
             return self.everything()
         sizes = self._free_sizes() if name == "optimized" else self._rule_sizes(SELECTORS[name])
-        curve, best = _search(sizes, first, least, largest, target)
+        curve, best = _search(sizes, first, least, largest, variance)
         if best is None:
             return self.everything()
         best.history["curve"] = curve

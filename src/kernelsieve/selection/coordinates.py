@@ -27,8 +27,6 @@ from ..sample import Sample
 MAX_LOST_EXPONENT = 0.05
 # Below this many features a projection costs more than it saves.
 MIN_FEATURES = 64
-# Rows from which the directions are taken; more do not change them enough to matter.
-DIRECTION_ROWS = 1000
 # Sparse rows of more features than this are not moved freely (their points would be dense).
 MAX_SPARSE_FEATURES = 20_000
 MAX_SPARSE_DIRECTIONS = 128
@@ -44,6 +42,11 @@ class Coordinates:
     scale: float
     origin: Array | None  # (d,)
     basis: Array | None  # (d, r), orthonormal columns
+
+    def cross_gram(self, moved: Array, n_rows: int) -> Array:
+        """k(rows, points) of the first `n_rows` rows."""
+        cross = self.kernel(self.rows[:n_rows, :], moved)
+        return cross if self.row_scale is None else cross * self.row_scale[:n_rows, None]
 
     def points(self, moved: Array) -> Array:
         """Points in input space."""
@@ -73,7 +76,7 @@ def coordinates(sample: Sample) -> Coordinates:
     if not gaussian:
         return Coordinates(unit, as_float64(values) * scale, None, scale, None, None)
     rows, origin, n_threads = sample.light_rows, sample.origin, sample.n_threads
-    basis = _principal_directions(rows, scale, n_threads) if is_numpy(rows) else None
+    basis = _principal_directions(rows[sample.steering], scale, n_threads) if is_numpy(rows) else None
     if basis is None:
         return Coordinates(unit, as_float64(rows) * scale, None, scale, origin, None)
     projected = matmul(rows, basis, n_threads)
@@ -84,11 +87,9 @@ def coordinates(sample: Sample) -> Coordinates:
 
 def _principal_directions(rows: np.ndarray, scale: float, n_threads: int) -> np.ndarray | None:
     """The fewest principal directions that leave at most MAX_LOST_EXPONENT outside, or None for all."""
-    d = rows.shape[1]
+    n, d = rows.shape
     if d <= MIN_FEATURES:
         return None
-    rows = rows[:DIRECTION_ROWS]
-    n = rows.shape[0]
     total = scale**2 * float(np.vdot(rows, rows)) / n
     n_directions = MIN_FEATURES // 2
     while n_directions <= min(n, d) // 2:

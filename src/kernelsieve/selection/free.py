@@ -62,9 +62,10 @@ class FreePoints:
     def objective(self) -> CapturedVariance:
         c, sample = self.coordinates, self.sample
         omega = None if sample.omega is None else like(sample.omega, c.rows)
-        return CapturedVariance(
+        whole = CapturedVariance(
             c.kernel, c.rows, c.row_scale, omega, sample.n_components, sample.center, sample.n_threads
         )
+        return whole.part(sample.steering)
 
     def search(self, n_support: int) -> Candidate:
         """The race of both starts, then the better one to the end."""
@@ -106,10 +107,9 @@ class FreePoints:
     def _coarse(self, n_support: int) -> tuple[CapturedVariance, int]:
         """The objective of the early steps, and their number."""
         n_rows = max(COARSE_ROWS, COARSE_ROWS_PER_POINT * n_support)
-        if self.sample.size < 2 * n_rows:  # a part would save little
+        if self.objective.n_rows < 2 * n_rows:  # a part would save little
             return self.objective, 0
-        # the last rows: `captured_ratio_` is measured on the first, which should not have steered the search
-        return self.objective.last_rows(n_rows), round(COARSE_SHARE * self.max_iter)
+        return self.objective.part(slice(0, n_rows)), round(COARSE_SHARE * self.max_iter)
 
     def _start(self, objective: CapturedVariance, points: Array) -> Ascent:
         light = objective.light(points)
@@ -126,7 +126,7 @@ class FreePoints:
 
     def _finish(self, runner: Ascent, n_steps: int) -> tuple[Ascent, bool]:
         """The last steps, on all rows; converged when the last quarter gained less than tol."""
-        if runner.objective.rows.shape[0] < self.sample.size:
+        if runner.objective.n_rows < self.objective.n_rows:
             light = self.objective.light(runner.points)
             runner.continue_on(self.objective if light is None else light)
         last = max(1, min(n_steps, round(self.max_iter / 4)))
@@ -145,7 +145,7 @@ class FreePoints:
         """The points and `count` sample rows, chosen for what the points leave of the targets."""
         n = self.sample.n_reference
         whitening = whiten(self.coordinates.kernel(points, points)).matrix
-        features = to_numpy(self.objective.cross_gram(points, n) @ whitening)
+        features = to_numpy(self.coordinates.cross_gram(points, n) @ whitening)
         rows = targeted_rows(self.sample, count, features)
         missing = count - len(rows)
         if missing > 0:  # all rows are explained to rounding: any will do

@@ -80,13 +80,18 @@ class CapturedVariance:
         gradient -= 2 * self.kernel.pullback(points, points, gram, (coef * values) @ coef.T)
         return float(namespace(values).sum(values)), gradient
 
-    def last_rows(self, n_rows: int) -> CapturedVariance:
-        """The same objective on the last `n_rows` rows."""
-        row_scale = None if self.row_scale is None else self.row_scale[-n_rows:]
-        weights = None if self.weights is None else self.weights[-n_rows:]
+    @property
+    def n_rows(self) -> int:
+        """Rows that the objective looks at."""
+        return int(self.rows.shape[0])
+
+    def part(self, rows: slice) -> CapturedVariance:
+        """The same objective on some of the rows."""
+        row_scale = None if self.row_scale is None else self.row_scale[rows]
+        weights = None if self.weights is None else self.weights[rows]
         if weights is not None:
             weights = weights / namespace(weights).sum(weights)
-        return replace(self, rows=self.rows[-n_rows:, :], row_scale=row_scale, weights=weights)
+        return replace(self, rows=self.rows[rows, :], row_scale=row_scale, weights=weights)
 
     def light(self, points: Array) -> CapturedVariance | None:
         """This objective with its rows in float32, twice as fast, where these points allow it."""
@@ -110,11 +115,6 @@ class CapturedVariance:
         """Variances and coefficients (m, M) of the best components on these points."""
         _, _, second = self._first_pass(points)
         return self._top(self.kernel(points, points), second)
-
-    def cross_gram(self, points: Array, n_rows: int) -> Array:
-        """k(rows, points) of the first `n_rows` rows."""
-        cross = self.kernel(self.rows[:n_rows, :], points)
-        return cross if self.row_scale is None else cross * self.row_scale[:n_rows, None]
 
     def _first_pass(self, points: Array) -> tuple[list[tuple[slice, Array, Array]], Array, Array]:
         """Kernel values block by block, their mean, and their second moment (about it if centred)."""
