@@ -401,13 +401,20 @@ def test_no_warning_on_ordinary_data(digits):
 
 
 def test_kernel_that_is_nearly_the_identity(digits):
-    with pytest.warns(KernelWarning, match=r"nearly the identity.*smaller gamma than 50.*gamma='median'"):
+    with pytest.warns(KernelWarning, match=r"every row is like no other.*smaller gamma than 50, or gamma='median'"):
         SparseKernelPCA(10, n_support=20, gamma=50.0, random_state=0).fit(digits[0])
 
 
 def test_kernel_that_sees_only_its_own_rows(digits):
-    with pytest.warns(KernelWarning, match=r"smaller gamma"):
-        SparseKernelPCA(10, n_support=20, gamma=2.0, random_state=0).fit(digits[0][:60])
+    with pytest.warns(KernelWarning, match=r"times as much variance on the rows they were found on.*smaller gamma"):
+        SparseKernelPCA(5, n_support=20, gamma=2.0, random_state=0).fit(digits[0][:120])
+
+
+def test_no_talk_of_gamma_where_there_is_none(cloud):
+    """A linear kernel far from the origin is nearly constant; a width would not help."""
+    with pytest.warns(KernelWarning, match="nearly constant") as caught:
+        SparseKernelPCA(2, n_support=5, kernel="linear", random_state=0).fit(cloud + 1e3)
+    assert "gamma" not in str(caught[0].message)
 
 
 def test_kernel_that_is_nearly_constant(digits):

@@ -24,7 +24,8 @@ def describe(model: Any, path: Path) -> Any:
 def _facts(model: Any, path: Path) -> Iterator[tuple[str, str]]:
     expansion = model.expansion_
     yield "model", type(model).__name__
-    parameters = ", ".join(f"{name} = {value:.4g}" for name, value in expansion.kernel.params().items())
+    numbers = {name: value for name, value in expansion.kernel.params().items() if isinstance(value, int | float)}
+    parameters = ", ".join(f"{name} = {value:.4g}" for name, value in numbers.items())
     yield "kernel", f"{expansion.kernel.name}" + (f" ({parameters})" if parameters else "")
     yield "components", f"{expansion.n_components:,}"
     kind = "free points" if model.support_ is None else "rows"
@@ -35,7 +36,7 @@ def _facts(model: Any, path: Path) -> Iterator[tuple[str, str]]:
         yield "fitted to", f"{model.n_samples_seen_:,} rows"
     ratios = model.explained_variance_ratio_
     yield "explains", f"{_percent(ratios.sum())} of the variance ({_shortened([_percent(ratio) for ratio in ratios])})"
-    if hasattr(model, "captured_ratio_"):
+    if getattr(model, "captured_ratio_kind_", "exact") != "exact":
         measured = f"{model.captured_ratio_kind_}: {model.captured_ratio_n_samples_:,}"
         yield "captures", f"{_percent(model.captured_ratio_)} of what exact kernel PCA captures ({measured})"
     yield "file", f"{path.stat().st_size / 1000:,.1f} kB"

@@ -21,6 +21,7 @@ from ._array import Array, is_numpy, like, namespace, to_numpy, top_eigh
 from .blocks import finite, map_row_blocks
 from .kernels import Kernel
 from .moments import Moments, gram_of
+from .solvers.exact import exact_components
 
 
 @dataclass(frozen=True)
@@ -101,10 +102,21 @@ class KernelExpansion:
         return out
 
 
+@dataclass(frozen=True)
+class Components:
+    """An expansion with what it captures of the rows it was fitted on."""
+
+    expansion: KernelExpansion
+    variances: np.ndarray  # (M,) of the scores
+    weight: float  # of all rows
+    total_variance: float
+    mean_length: float  # mean of k(x, x)
+
+
 def subset_components(
     kernel: Kernel, points: Array, moments: Moments, n_components: int, *, center: bool
-) -> tuple[KernelExpansion, np.ndarray]:
-    """Optimal components in span(phi(S)) from the moments over S, and their variances.
+) -> Components:
+    """Optimal components in span(phi(S)), from the moments over S.
 
     With C the covariance of whitened features, C V = V diag(variance): A = W V, b = mean' V.
     """
@@ -112,11 +124,43 @@ def subset_components(
     coef = moments.whitening @ vectors
     signs = _signs(coef)
     coef, vectors = coef * signs, vectors * signs
-    xp = namespace(coef)
-    offset = moments.mean @ vectors if center else xp.zeros_like(values)
+    offset = moments.mean @ vectors if center else namespace(coef).zeros_like(values)
     mean_coef = moments.whitening @ moments.mean if center else None
-    variances = np.maximum(to_numpy(values), 0.0)
-    return KernelExpansion(kernel, points, coef, offset, mean_coef), variances
+    return Components(
+        KernelExpansion(kernel, points, coef, offset, mean_coef),
+        np.maximum(to_numpy(values), 0.0),
+        moments.weight,
+        moments.total_variance(center),
+        moments.trace / moments.weight,
+    )
+
+
+def all_rows_components(
+    kernel: Kernel, points: Array, n_components: int, *, center: bool, weights: np.ndarray | None
+) -> Components:
+    """Exact kernel PCA: all rows are support, and the eigenproblem is that of their (weighted) gram.
+
+    As in scikit-learn's KernelPCA, an indefinite kernel loses its negative part after centring, not before.
+    """
+    gram = gram_of(kernel, points)
+    xp = namespace(gram)
+    found = exact_components(gram, n_components, center=center, weights=weights, dense=True)
+    real = found.variances > np.finfo(np.float64).eps * found.variances[0]
+    scale = np.where(real, 1.0 / np.sqrt(np.where(real, found.variances, 1.0)), 0.0)
+    coef = found.directions * like(scale, found.directions)
+    coef = coef * _signs(coef)
+    omega = xp.full_like(gram[:, 0], 1.0 / gram.shape[0]) if weights is None else like(weights / weights.sum(), gram)
+    mean_row = omega @ gram
+    mean_length = float(omega @ xp.linalg.diagonal(gram))
+    return Components(
+        KernelExpansion(
+            kernel, points, coef, mean_row @ coef if center else xp.zeros_like(coef[0, :]), omega if center else None
+        ),
+        found.variances,
+        float(gram.shape[0] if weights is None else weights.sum()),
+        mean_length - (float(mean_row @ omega) if center else 0.0),
+        mean_length,
+    )
 
 
 def _signs(coef: Array) -> Array:

@@ -44,6 +44,7 @@ class Kernel(ABC):
     name: str
     differentiable = False
     bounded = False  # |k| <= 1: a float32 gram loses nothing that matters
+    definite = True  # positive semi-definite, as far as is known
 
     @abstractmethod
     def bind(self, points: Array) -> CrossGram:
@@ -273,6 +274,7 @@ class Sigmoid(Kernel):
     coef0: float
     name = "sigmoid"
     differentiable = True
+    definite = False
 
     def bind(self, points: Array) -> CrossGram:
         right = _transposed(points, self.gamma)

@@ -74,13 +74,18 @@ class Whitening:
 
 
 def whiten(gram: Array, tolerance: float = RANK_TOLERANCE) -> Whitening:
-    """K = U L U', W = U L^-1/2 over the eigenvalues above `tolerance` of the largest."""
+    """K = U L U', W = U L^-1/2 over the eigenvalues above `tolerance` of the largest.
+
+    Where the kernel is indefinite, eigenvalues smaller than the most negative one go too: they are no better
+    known than it is, and dividing by them would let captured variance grow without bound.
+    """
     xp = namespace(gram)
     values, vectors = top_eigh((gram + gram.T) / 2)
     total = float(xp.sum(xp.abs(values)))
     negative = float(xp.sum(xp.where(values < 0, -values, xp.zeros_like(values))))
-    rank = int(xp.sum(xp.astype(values > tolerance * max(float(values[0]), 0.0), xp.int64)))
-    if rank == 0 or float(values[0]) <= 0:
+    floor = max(tolerance * max(float(values[0]), 0.0), -float(values[-1]))
+    rank = int(xp.sum(xp.astype(values > floor, xp.int64)))
+    if rank == 0:
         raise ValueError("the kernel matrix of the support points has no positive part: nothing to model")
     matrix = vectors[:, :rank] / xp.sqrt(values[:rank])
     return Whitening(matrix, negative / total)

@@ -55,30 +55,31 @@ def sample_rows(X: Array, size: int, rng: np.random.Generator, weights: np.ndarr
     Merging copies (their weights added, the rows in an order of their own) makes the result the same
     whether a row is repeated or weighted, and whatever order the rows come in.
     """
-    n = X.shape[0]
-    candidates = np.arange(n) if weights is None else np.flatnonzero(weights > 0)
+    candidates = np.arange(X.shape[0]) if weights is None else np.flatnonzero(weights > 0)
     whole = len(candidates) <= size
     if not whole:
-        chosen = rng.choice(len(candidates), size, replace=False)
-        indices = candidates[chosen]
-        return Rows(X, indices, take_rows(X, indices), None if weights is None else weights[indices], whole)
-    if merge:
-        candidates, weights = _merge_copies(X, candidates, weights)
-    else:
-        weights = None if weights is None else weights[candidates]
-    shuffled = rng.permutation(len(candidates))
-    indices = candidates[shuffled]
-    return Rows(X, indices, take_rows(X, indices), None if weights is None else weights[shuffled], whole)
+        indices = candidates[rng.choice(len(candidates), size, replace=False)]
+        return Rows(X, indices, take_rows(X, indices), _unequal(weights, indices), whole)
+    if not merge:
+        indices = candidates[rng.permutation(len(candidates))]
+        return Rows(X, indices, take_rows(X, indices), _unequal(weights, indices), whole)
+    distinct, mass = _merge_copies(X, candidates, weights)
+    order = rng.permutation(len(distinct))
+    indices = distinct[order]
+    return Rows(X, indices, take_rows(X, indices), _unequal(mass, order), whole)
 
 
-def _merge_copies(X: Array, candidates: np.ndarray, weights: np.ndarray | None) -> tuple[np.ndarray, np.ndarray | None]:
-    """One row number for each distinct row, in an order that depends on the values alone."""
+def _unequal(weights: np.ndarray | None, chosen: np.ndarray) -> np.ndarray | None:
+    """The chosen weights, or None where they are all the same and say nothing."""
+    return None if weights is None or np.ptp(weights[chosen]) == 0 else weights[chosen]
+
+
+def _merge_copies(X: Array, candidates: np.ndarray, weights: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+    """A row number and the summed weight for each distinct row, in an order that the values alone decide."""
     keys = _row_keys(X)[candidates]
     _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
-    if len(first) == len(candidates) and weights is None:
-        return candidates[first], None
-    counts = np.bincount(inverse, weights=None if weights is None else weights[candidates])
-    return candidates[first], counts.astype(np.float64)
+    mass = np.bincount(inverse, weights=None if weights is None else weights[candidates])
+    return candidates[first], mass.astype(np.float64)
 
 
 def _row_keys(X: Array) -> np.ndarray:

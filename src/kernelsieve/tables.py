@@ -8,6 +8,7 @@ be kept beside the scores.  Files are written whole or not at all.
 from __future__ import annotations
 
 import os
+import stat
 import tempfile
 import warnings
 import zipfile
@@ -227,8 +228,8 @@ def _array_table(path: Path, values: Any) -> Table:
 def check_output(path: Path) -> None:
     """Raise now what writing `path` at the end of a long run would raise then."""
     folder = path.parent
-    if path.is_dir():
-        raise TableError(f"cannot write {path}: it is a folder")
+    if path.exists() and not path.is_file():
+        raise TableError(f"cannot write {path}: it is {'a folder' if path.is_dir() else 'not a plain file'}")
     if not folder.is_dir():
         raise FileNotFoundError(f"cannot write {path}: there is no folder {folder}")
     if not os.access(folder, os.W_OK):
@@ -289,18 +290,26 @@ def _write_frame(path: Path, extension: str, scores: np.ndarray, names: Sequence
 def atomic_path(path: Path) -> Iterator[Path]:
     """A temporary path beside `path` that takes its place at the end, or vanishes on an error."""
     check_output(path)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+    target = path.resolve()  # through a link, so that the link stays one
+    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name[:40]}.", suffix=".part")
     os.close(handle)
     temporary = Path(name)
     try:
         yield temporary
-        umask = os.umask(0)
-        os.umask(umask)
-        temporary.chmod(0o666 & ~umask)  # mkstemp makes files that only their owner can read
-        temporary.replace(path)
+        temporary.chmod(_mode(target))
+        temporary.replace(target)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def _mode(path: Path) -> int:
+    """The permissions of the file that is there, or of a new one; mkstemp's are for the owner alone."""
+    if path.exists():
+        return stat.S_IMODE(path.stat().st_mode)
+    umask = os.umask(0)
+    os.umask(umask)
+    return 0o666 & ~umask
 
 
 def _columns(names: Sequence[str]) -> str:

@@ -19,11 +19,12 @@ from sklearn.utils.validation import _check_sample_weight, validate_data
 from .._array import Array, take_rows
 from .._progress import Stages
 from .._threads import one_blas_thread
+from ..blocks import finite
 from ..diagnostics import GammaAdvice, split_captured, warn_about_kernel, warn_about_scales
-from ..expansion import KernelExpansion, subset_components
+from ..expansion import Components, all_rows_components, subset_components
 from ..gamma import resolve_gamma
-from ..kernels import Kernel, Precomputed
-from ..moments import Moments, accumulate, gram_of, whiten
+from ..kernels import Precomputed
+from ..moments import accumulate, gram_of, whiten
 from ..preimage import RidgeMap, learn_ridge_map
 from ..sample import Rows, default_sample_size, sample_rows
 from ..selection.base import Selection
@@ -107,7 +108,7 @@ class SparseKernelPCA(KernelTransformer):
     captured_ratio_ : float
         Captured variance over exact kernel PCA's, both on the same rows: all of them, or a sample and its halves,
         extrapolated to all.
-    captured_ratio_kind_ : "all rows" or "sample, extrapolated"
+    captured_ratio_kind_ : "exact", "all rows" or "sample, extrapolated"
     captured_ratio_n_samples_ : int
         Number of those rows.
     selection_report_ : dict
@@ -202,17 +203,14 @@ class SparseKernelPCA(KernelTransformer):
         X, weights = self._validate(X, sample_weight)
         n_threads = self._n_threads()
         stages = Stages(self, 3, X, y)
-        with one_blas_thread():
-            with stages.stage("choose points"):
-                chooser = self._chooser(X, weights, n_threads)
-                selection = self._choose(chooser)
-            with stages.stage("moments"):
-                points = points_for(selection, X)
-                moments = self._moments(selection.kernel, points, X, weights, n_threads)
-            with stages.stage("components"):
-                expansion, variances = self._components(selection.kernel, points, moments)
-                report = self._measure(chooser, selection, expansion, variances, moments)
-        self._store(expansion, variances, moments, selection, report)
+        with stages.stage("choose points"), one_blas_thread():
+            chooser = self._chooser(X, weights, n_threads)
+            selection = self._choose(chooser)
+        with stages.stage("components"):
+            found = self._components(selection, X, weights, n_threads)
+        with stages.stage("report"), one_blas_thread():
+            report = self._measure(chooser, selection, found)
+        self._store(found, selection, report)
         self.gamma_ = chooser.gamma
         self.n_samples_seen_ = X.shape[0]
         stages.finish(X, y)
@@ -280,7 +278,7 @@ class SparseKernelPCA(KernelTransformer):
         n_samples = chooser.X.shape[0]
         if not isinstance(self.selection, str):
             n_support = None if isinstance(self.n_support, str) else self._n_support(n_samples)
-            selection = own_points(self.selection, chooser.X, chooser.kernel, n_support, chooser.rng)
+            selection = own_points(self.selection, chooser, n_support)
             least = self.n_components + int(self.center)
             if selection.n_support < least:
                 raise ValueError(f"selection gives {selection.n_support} points, at least {least} are needed")
@@ -296,46 +294,54 @@ class SparseKernelPCA(KernelTransformer):
             )
         return chooser.fixed(self.selection, min(n_support, n_samples))
 
-    def _moments(self, kernel: Kernel, points: Array, X: Array, weights: np.ndarray | None, n_threads: int) -> Moments:
-        whitening = whiten(gram_of(kernel, points), rank_tolerance(X))
-        if whitening.negative_share > max(INDEFINITE_SHARE, rank_tolerance(X)):
-            warnings.warn(
-                f"the kernel is not positive semi-definite on these rows: {whitening.negative_share:.1%} of its "
-                "spectrum is negative and was dropped",
-                stacklevel=4,
+    def _components(self, selection: Selection, X: Array, weights: np.ndarray | None, n_threads: int) -> Components:
+        kernel, points = selection.kernel, points_for(selection, X)
+        if selection.exhaustive:
+            finite(X)
+            found = all_rows_components(
+                kernel, points, self.n_components, center=self.center, weights=selection.weights
             )
-        diagonal = X.diagonal() if isinstance(kernel, Precomputed) else None
-        return accumulate(
-            kernel, points, whitening.matrix, X, sample_weight=weights, diagonal=diagonal, n_threads=n_threads
-        )
+        else:
+            whitening = whiten(gram_of(kernel, points), rank_tolerance(X))
+            self._warn_if_indefinite(whitening.negative_share, rank_tolerance(X))
+            moments = accumulate(
+                kernel,
+                points,
+                whitening.matrix,
+                X,
+                sample_weight=weights,
+                diagonal=X.diagonal() if isinstance(kernel, Precomputed) else None,
+                n_threads=n_threads,
+            )
+            found = subset_components(kernel, points, moments, self.n_components, center=self.center)
+        self._check_rank(found, selection.n_support)
+        return found
 
-    def _components(self, kernel: Kernel, points: Array, moments: Moments) -> tuple[KernelExpansion, np.ndarray]:
-        if not moments.total_variance(self.center) > NO_VARIANCE * moments.trace / moments.weight:
+    def _warn_if_indefinite(self, negative_share: float, tolerance: float) -> None:
+        if negative_share > max(INDEFINITE_SHARE, tolerance):
+            warnings.warn(
+                f"the kernel is not positive semi-definite on these rows: {negative_share:.1%} of its spectrum is "
+                "negative and was dropped",
+                stacklevel=5,
+            )
+
+    def _check_rank(self, found: Components, n_support: int) -> None:
+        if not found.total_variance > NO_VARIANCE * abs(found.mean_length):
             raise ValueError("the rows are all the same to this kernel: there is no variance to explain")
-        expansion, variances = subset_components(kernel, points, moments, self.n_components, center=self.center)
-        n_real = int(np.sum(variances > NO_VARIANCE * variances[0]))
+        n_real = int(np.sum(found.variances > NO_VARIANCE * found.variances[0]))
         if n_real < self.n_components:
             raise ValueError(
-                f"n_components={self.n_components} is more than the rank allows: on these rows and "
-                f"{points.shape[0]} points the kernel has {n_real} directions of variance"
+                f"n_components={self.n_components} is more than the rank allows: on these rows and {n_support} "
+                f"points the kernel has {n_real} directions of variance"
             )
-        return expansion, variances
 
-    def _measure(
-        self,
-        chooser: Chooser,
-        selection: Selection,
-        expansion: KernelExpansion,
-        variances: np.ndarray,
-        moments: Moments,
-    ) -> FitReport:
+    def _measure(self, chooser: Chooser, selection: Selection, found: Components) -> FitReport:
         """What the fit reached, by exact kernel PCA of the reference rows; warnings where that is little."""
-        sample = chooser.sample
+        sample, expansion = chooser.sample, found.expansion
         all_rows = chooser.reference_is_all
-        total = moments.total_variance(self.center)
         warn_about_kernel(
-            explained=float(variances.sum()) / total,
-            spread=total * moments.weight / moments.trace if self.center else 1.0,
+            explained=float(found.variances.sum()) / found.total_variance,
+            spread=found.total_variance / found.mean_length if self.center else 1.0,
             seen_and_unseen=split_captured(sample),
             advice=self._advice(chooser.gamma),
         )
@@ -351,8 +357,8 @@ class SparseKernelPCA(KernelTransformer):
         learn = expansion.kernel.name not in ("rbf", "linear", "precomputed")
         learn = learn and rows.shape[1] * expansion.n_support <= MAX_INVERSE_MAP
         return FitReport(
-            captured_ratio=chooser.sample_ratio(selection),
-            kind="all rows" if all_rows else "sample, extrapolated",
+            captured_ratio=1.0 if selection.exhaustive else chooser.sample_ratio(selection),
+            kind="exact" if selection.exhaustive else "all rows" if all_rows else "sample, extrapolated",
             n_samples=sample.n_reference,
             selection={"rule": chooser.rule_name(self.selection), **selection.history},
             inverse_map=learn_ridge_map(expansion, rows, weights) if learn else None,
@@ -362,19 +368,12 @@ class SparseKernelPCA(KernelTransformer):
         """What to say of gamma in a warning: nothing where it is not a width."""
         return GammaAdvice(gamma, self.gamma != "median") if self.kernel in ("rbf", "laplacian") else None
 
-    def _store(
-        self,
-        expansion: KernelExpansion,
-        variances: np.ndarray,
-        moments: Moments,
-        selection: Selection,
-        report: FitReport,
-    ) -> None:
-        self.expansion_ = expansion
+    def _store(self, found: Components, selection: Selection, report: FitReport) -> None:
+        self.expansion_ = found.expansion
         self.support_ = selection.indices
-        self.explained_variance_ = variances
-        self.eigenvalues_ = variances * moments.weight
-        self.explained_variance_ratio_ = variances / moments.total_variance(self.center)
+        self.explained_variance_ = found.variances
+        self.eigenvalues_ = found.variances * found.weight
+        self.explained_variance_ratio_ = found.variances / found.total_variance
         self.captured_ratio_ = report.captured_ratio
         self.captured_ratio_kind_ = report.kind
         self.captured_ratio_n_samples_ = report.n_samples

@@ -32,6 +32,8 @@ class Selection:
     nested: bool = False  # every prefix is the selection of that size
     n_steps: int = 0
     converged: bool = True
+    exhaustive: bool = False  # the points are all the (different) rows there are
+    weights: np.ndarray | None = None  # (m,) of an exhaustive selection's rows, None when all are equal
 
     @property
     def n_support(self) -> int:

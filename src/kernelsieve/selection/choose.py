@@ -73,9 +73,11 @@ class Chooser:
 
     def everything(self) -> Selection:
         """All distinct rows: exact kernel PCA."""
-        indices = np.sort(self.rows.indices)
+        order = np.argsort(self.rows.indices)
+        indices = self.rows.indices[order]
         kernel, points = self.kernel.at(self.X, indices)
-        return Selection(kernel, points, indices, {"winner": "all rows"})
+        weights = None if self.rows.weights is None else self.rows.weights[order]
+        return Selection(kernel, points, indices, {"winner": "all rows"}, exhaustive=True, weights=weights)
 
     def prepare(self, n_support: int) -> None:
         """See to it that the sample is large enough for so many points."""
@@ -242,10 +244,11 @@ def _secant(curve: list[tuple[int, float]], target: float) -> float:
     return m * math.exp((missing(ratio) - missing(target)) / exponent)
 
 
-def own_points(selection: Any, X: Array, kernel: Kernel, n_support: int | None, rng: np.random.Generator) -> Selection:
+def own_points(selection: Any, chooser: Chooser, n_support: int | None) -> Selection:
     """Points given by the user: row numbers, points, or a function that chooses either."""
+    X, kernel = chooser.X, chooser.kernel
     if callable(selection):
-        selection = selection(X, n_support, kernel=kernel, rng=rng)
+        selection = selection(X, n_support, kernel=kernel, rng=chooser.rng)
         if isinstance(selection, Selection):
             return selection
     if scipy.sparse.issparse(selection):
@@ -253,7 +256,7 @@ def own_points(selection: Any, X: Array, kernel: Kernel, n_support: int | None, 
     else:
         points = to_numpy(selection) if hasattr(selection, "shape") else np.asarray(selection)
     if points.ndim == 1:
-        return _own_rows(points, X, kernel)
+        return _own_rows(points, chooser)
     if kernel.name == "precomputed":
         raise ValueError("selection must be row numbers with a precomputed kernel: its points cannot be given")
     if points.ndim != 2 or points.shape[1] != X.shape[1]:
@@ -266,7 +269,8 @@ def own_points(selection: Any, X: Array, kernel: Kernel, n_support: int | None, 
     return Selection(kernel, as_float64(points), None, {"winner": "given points"})
 
 
-def _own_rows(rows: np.ndarray, X: Array, kernel: Kernel) -> Selection:
+def _own_rows(rows: np.ndarray, chooser: Chooser) -> Selection:
+    X, weights = chooser.X, chooser.weights
     if rows.dtype == bool and rows.shape[0] == X.shape[0]:
         rows = np.flatnonzero(rows)
     if not np.issubdtype(rows.dtype, np.integer):
@@ -277,5 +281,12 @@ def _own_rows(rows: np.ndarray, X: Array, kernel: Kernel) -> Selection:
     rows = rows % n
     if len(np.unique(rows)) != len(rows):
         raise ValueError("selection names a row more than once")
-    kernel, points = kernel.at(X, rows)
-    return Selection(kernel, points, rows, {"winner": "given rows"})
+    kernel, points = chooser.kernel.at(X, rows)
+    return Selection(
+        kernel,
+        points,
+        rows,
+        {"winner": "given rows"},
+        exhaustive=len(rows) == n,
+        weights=None if weights is None else weights[rows],
+    )

@@ -57,9 +57,9 @@ class Coordinates:
 
 
 def movable(sample: Sample) -> bool:
-    """Whether this kernel has a gradient in its points on these rows."""
+    """Whether points can be moved: the kernel has a gradient in them and bounds what they can capture."""
     values = sample.rows.values
-    if not sample.kernel.differentiable:
+    if not sample.kernel.differentiable or not sample.kernel.definite:
         return False
     if scipy.sparse.issparse(values):
         return values.shape[1] <= MAX_SPARSE_FEATURES and not isinstance(sample.kernel, Laplacian)

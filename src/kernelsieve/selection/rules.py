@@ -22,14 +22,22 @@ def uniform(sample: Sample, n_support: int, rng: np.random.Generator) -> Selecti
 def targeted(sample: Sample, n_support: int, rng: np.random.Generator) -> Selection:
     """Rows that best explain the leading components: argmax |T_i|^2 / R_ii."""
     count = min(n_support, sample.size)
-    chosen = greedy(sample.column, sample.diagonal, count, best_for_targets, targets=sample.all_targets)
+    chosen = greedy(
+        sample.column,
+        sample.diagonal,
+        count,
+        best_for_targets,
+        targets=sample.all_targets,
+        definite=sample.kernel.definite,
+    )
     return select_rows(sample, chosen, nested=True)
 
 
 def rpcholesky(sample: Sample, n_support: int, rng: np.random.Generator) -> Selection:
     """Rows drawn with probability proportional to the residual kernel's diagonal (Chen et al. 2024)."""
     count = min(n_support, sample.size)
-    chosen = greedy(sample.column, sample.diagonal, count, random_by_residual(rng, sample.rows.weights))
+    rule = random_by_residual(rng, sample.rows.weights)
+    chosen = greedy(sample.column, sample.diagonal, count, rule, definite=sample.kernel.definite)
     return select_rows(sample, chosen, nested=True)
 
 

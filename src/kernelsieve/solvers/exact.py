@@ -39,9 +39,18 @@ class ExactComponents:
 
 
 def exact_components(
-    gram: Array, n_components: int, *, center: bool, weights: Array | None = None, n_threads: int = 1
+    gram: Array,
+    n_components: int,
+    *,
+    center: bool,
+    weights: Array | None = None,
+    n_threads: int = 1,
+    dense: bool = False,
 ) -> ExactComponents:
-    """The top `n_components` of exact kernel PCA on `gram`; negative eigenvalues count as zero."""
+    """The top `n_components` of exact kernel PCA on `gram`; negative eigenvalues count as zero.
+
+    `dense` asks for the vectors to full precision; without it their span is good to a few digits.
+    """
     n = gram.shape[0]
     xp = namespace(gram)
     omega = _normalised(gram, weights)
@@ -55,7 +64,7 @@ def exact_components(
         return root[:, None] * (block - omega @ block if center else block)
 
     n_components = min(n_components, n)
-    if n <= max(DENSE_LIMIT, 4 * (n_components + OVERSAMPLING)):
+    if dense or n <= max(DENSE_LIMIT, 4 * (n_components + OVERSAMPLING)):
         identity = xp.eye(n, dtype=gram.dtype)
         b = left(gram @ right(like(identity, gram)))
         values, vectors = top_eigh((b + b.T) / 2, n_components)

@@ -1,0 +1,150 @@
+"""One text for every array library: array-api-strict, which has nothing that the standard has not, gives numpy's
+numbers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from conftest import KERNELS, gram_of
+
+from kernelsieve.expansion import subset_components
+from kernelsieve.kernels import named_kernel
+from kernelsieve.moments import accumulate, gram_of as gram_of_points, whiten
+from kernelsieve.selection.kmeans import kmeans_centers
+from kernelsieve.solvers.exact import exact_components
+from kernelsieve.solvers.points import Ascent, CapturedVariance
+
+strict = pytest.importorskip("array_api_strict")
+ATOL = 1e-10
+
+
+def there(values):
+    return strict.asarray(np.asarray(values))
+
+
+def back(array):
+    assert type(array).__module__.startswith("array_api_strict"), f"left the namespace: {type(array)}"
+    return np.asarray(array)
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_kernels(name, cloud, new_rows):
+    kernel = named_kernel(name, **KERNELS[name])
+    block = back(kernel(there(cloud), there(new_rows)))
+    np.testing.assert_allclose(block, gram_of(name, cloud, new_rows, **KERNELS[name]), atol=ATOL)
+    np.testing.assert_allclose(back(kernel.diagonal(there(cloud))), kernel.diagonal(cloud), atol=ATOL)
+    scale, unit = kernel.unit(there(cloud))
+    assert scale == pytest.approx(kernel.unit(cloud)[0])
+    assert unit.name == name
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_pullbacks(name, cloud, new_rows):
+    kernel, weights = named_kernel(name, **KERNELS[name]), np.random.default_rng(0).standard_normal((80, 30))
+    cross = kernel(cloud, new_rows)
+    pulled = kernel.pullback(there(cloud), there(new_rows), there(cross), there(weights))
+    np.testing.assert_allclose(back(pulled), kernel.pullback(cloud, new_rows, cross, weights), atol=ATOL)
+
+
+def test_far_from_the_origin(cloud, new_rows):
+    block = named_kernel("rbf", gamma=0.3)(there(cloud + 1e4), there(new_rows + 1e4))
+    np.testing.assert_allclose(back(block), gram_of("rbf", cloud, new_rows, gamma=0.3), atol=1e-8)
+
+
+def moments_both_ways(name, cloud, new_rows, weights=None):
+    kernel, points = named_kernel(name, **KERNELS[name]), new_rows[:8]
+    whitening = whiten(gram_of_points(kernel, points)).matrix
+    here = accumulate(kernel, points, whitening, cloud, sample_weight=weights)
+    other = accumulate(
+        kernel,
+        there(points),
+        there(whitening),
+        there(cloud),
+        sample_weight=None if weights is None else there(weights),
+    )
+    return kernel, points, here, other
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("name", KERNELS)
+def test_moments(name, weighted, cloud, new_rows):
+    weights = np.random.default_rng(0).uniform(0, 2, 80) if weighted else None
+    _, _, here, other = moments_both_ways(name, cloud, new_rows, weights)
+    scale = np.abs(here.scatter).max()
+    np.testing.assert_allclose(back(other.scatter), here.scatter, atol=ATOL * scale)
+    np.testing.assert_allclose(back(other.mean), here.mean, atol=ATOL * np.sqrt(scale))
+    assert other.weight == pytest.approx(here.weight)
+    assert other.trace == pytest.approx(here.trace)
+    both = other + other
+    np.testing.assert_allclose(back(both.covariance(True)), here.covariance(True), atol=ATOL * scale)
+    assert both.total_variance(True) == pytest.approx(here.total_variance(True))
+
+
+def test_whitening(cloud):
+    gram = gram_of("rbf", cloud[:10], gamma=0.3)
+    matrix = back(whiten(there(gram)).matrix)
+    np.testing.assert_allclose(matrix.T @ gram @ matrix, np.eye(10), atol=1e-8)
+
+
+@pytest.mark.parametrize("center", [True, False])
+def test_components_and_transform(center, cloud, new_rows):
+    kernel, points, here, other = moments_both_ways("rbf", cloud, new_rows)
+    ours, variances = subset_components(kernel, points, here, 3, center=center)
+    theirs, their_variances = subset_components(kernel, there(points), other, 3, center=center)
+    np.testing.assert_allclose(their_variances, variances, atol=ATOL)
+    np.testing.assert_allclose(back(theirs.coef), ours.coef, atol=1e-9)
+    np.testing.assert_allclose(back(theirs.transform(there(cloud))), ours.transform(cloud), atol=ATOL)
+    error = back(theirs.reconstruction_error(there(cloud)))
+    np.testing.assert_allclose(error, ours.reconstruction_error(cloud), atol=ATOL)
+
+
+def test_a_numpy_model_takes_rows_of_another_library(cloud, new_rows):
+    kernel, points, here, _ = moments_both_ways("rbf", cloud, new_rows)
+    expansion, _ = subset_components(kernel, points, here, 3, center=True)
+    np.testing.assert_allclose(back(expansion.transform(there(cloud))), expansion.transform(cloud), atol=ATOL)
+
+
+@pytest.mark.parametrize("extras", [False, True], ids=["plain", "weights and row_scale"])
+@pytest.mark.parametrize("name", [name for name in KERNELS if named_kernel(name).differentiable])
+def test_captured_variance(name, extras, cloud, new_rows):
+    rng = np.random.default_rng(0)
+    scale, weights = (rng.uniform(0.5, 1, 80), np.full(80, 1 / 80)) if extras else (None, None)
+    kernel, points = named_kernel(name, **KERNELS[name]), new_rows[:4]
+    value, gradient = CapturedVariance(kernel, cloud, scale, weights, 2, True)(points)
+    other = CapturedVariance(
+        kernel, there(cloud), *(None if v is None else there(v) for v in (scale, weights)), n_components=2, center=True
+    )
+    their_value, their_gradient = other(there(points))
+    assert their_value == pytest.approx(value, rel=1e-9)
+    np.testing.assert_allclose(back(their_gradient), gradient, atol=ATOL * max(1, np.abs(gradient).max()))
+
+
+def test_ascent(cloud, new_rows):
+    kernel = named_kernel("rbf", gamma=0.3)
+    ours = Ascent(CapturedVariance(kernel, cloud, None, None, 2, True), new_rows[:4]).run(5)
+    theirs = Ascent(CapturedVariance(kernel, there(cloud), None, None, 2, True), there(new_rows[:4])).run(5)
+    assert theirs.value == pytest.approx(ours.value, rel=1e-9)
+    np.testing.assert_allclose(back(theirs.points), ours.points, atol=1e-8)
+
+
+@pytest.mark.parametrize("n", [80, 600], ids=["dense", "Krylov"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_exact_components(n, weighted):
+    rng = np.random.default_rng(0)
+    gram = gram_of("rbf", rng.standard_normal((n, 3)), gamma=0.3)
+    weights = rng.uniform(0, 2, n) if weighted else None
+    ours = exact_components(gram, 4, center=True, weights=weights)
+    theirs = exact_components(there(gram), 4, center=True, weights=None if weights is None else there(weights))
+    np.testing.assert_allclose(theirs.variances, ours.variances, atol=ATOL)
+    signs = np.sign(np.sum(back(theirs.directions) * ours.directions, axis=0))
+    np.testing.assert_allclose(back(theirs.directions) * signs, ours.directions, atol=1e-8)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_kmeans(weighted, cloud):
+    weights = np.random.default_rng(1).uniform(0.1, 2, 80) if weighted else None
+    ours = kmeans_centers(cloud, 6, 10, np.random.default_rng(0), weights)
+    theirs = kmeans_centers(
+        there(cloud), 6, 10, np.random.default_rng(0), None if weights is None else there(weights)
+    )
+    np.testing.assert_allclose(back(theirs), ours, atol=ATOL)

@@ -1,0 +1,248 @@
+"""Thread policy: one BLAS thread inside, the user's own setting after; and progress through callbacks."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from threadpoolctl import ThreadpoolController, threadpool_limits
+
+from kernelsieve import SparseKernelPCA
+from kernelsieve._threads import effective_n_threads, one_blas_thread, ordered_map
+
+
+def blas_threads():
+    return [library["num_threads"] for library in ThreadpoolController().info() if library["user_api"] == "blas"]
+
+
+@pytest.fixture(autouse=True)
+def several_blas_threads():
+    """BLAS at three threads, whatever the machine has, so that one is a difference."""
+    with threadpool_limits(3, user_api="blas"):
+        if blas_threads() != [3] * len(blas_threads()):
+            pytest.skip("this BLAS does not take a number of threads")
+        yield
+
+
+def test_one_thread_inside_and_the_users_own_after():
+    before = blas_threads()
+    with one_blas_thread():
+        assert set(blas_threads()) == {1}
+        with one_blas_thread():
+            assert set(blas_threads()) == {1}
+        assert set(blas_threads()) == {1}
+    assert blas_threads() == before
+
+
+def test_an_exception_restores_it():
+    before = blas_threads()
+    with pytest.raises(RuntimeError, match="inside"), one_blas_thread():
+        raise RuntimeError("inside")
+    assert blas_threads() == before
+
+
+@pytest.mark.parametrize("first_to_leave", ["first", "second"])
+def test_overlapping_users_restore_it_once(first_to_leave):
+    """Two threads inside at once, leaving in either order: one BLAS thread until the last has left."""
+    before, inside, leave = blas_threads(), [threading.Event() for _ in range(2)], [threading.Event() for _ in range(2)]
+
+    def user(i):
+        with one_blas_thread():
+            inside[i].set()
+            leave[i].wait(10)
+
+    users = [threading.Thread(target=user, args=(i,)) for i in range(2)]
+    for i in range(2):
+        users[i].start()
+        assert inside[i].wait(10)
+    order = (0, 1) if first_to_leave == "first" else (1, 0)
+    leave[order[0]].set()
+    users[order[0]].join(10)
+    assert set(blas_threads()) == {1}
+    leave[order[1]].set()
+    users[order[1]].join(10)
+    assert blas_threads() == before
+
+
+def test_many_users_at_once():
+    before = blas_threads()
+
+    def user(_):
+        for _ in range(50):
+            with one_blas_thread():
+                assert effective_n_threads(None) == min(3, effective_n_threads(-1))
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(user, range(8)))
+    assert blas_threads() == before
+
+
+def test_a_fit_and_a_failed_fit_restore_it(cloud):
+    before = blas_threads()
+    SparseKernelPCA(2, n_support=8, random_state=0).fit(cloud).transform(cloud)
+    assert blas_threads() == before
+
+    def breaks(X, Y):
+        if len(X) > 5:
+            raise RuntimeError("kernel broke")
+        return X @ Y.T
+
+    with pytest.raises(RuntimeError, match="kernel broke"):
+        SparseKernelPCA(2, n_support=8, kernel=breaks).fit(cloud)
+    assert blas_threads() == before
+
+
+def test_models_fit_side_by_side(cloud):
+    """Fits in several threads of one process give what they give alone."""
+    alone = [SparseKernelPCA(2, n_support=8, random_state=seed, n_jobs=2).fit(cloud).eigenvalues_ for seed in range(6)]
+    with ThreadPoolExecutor(3) as pool:
+        together = list(
+            pool.map(
+                lambda seed: SparseKernelPCA(2, n_support=8, random_state=seed, n_jobs=2).fit(cloud).eigenvalues_,
+                range(6),
+            )
+        )
+    np.testing.assert_allclose(together, alone, rtol=1e-10)
+
+
+# How many threads
+
+
+def test_effective_n_threads():
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    assert effective_n_threads(1) == 1
+    assert effective_n_threads(7) == 7
+    assert effective_n_threads(-1) == cores
+    assert effective_n_threads(-2) == max(1, cores - 1)
+    assert effective_n_threads(-1000) == 1
+    with pytest.raises(ValueError, match="n_jobs=0 has no meaning"):
+        effective_n_threads(0)
+
+
+def test_none_is_what_blas_may_use():
+    cores = effective_n_threads(-1)
+    assert effective_n_threads(None) == min(3, cores)
+    with one_blas_thread():  # our own limit is not the user's
+        assert effective_n_threads(None) == min(3, cores)
+    with threadpool_limits(1, user_api="blas"):
+        assert effective_n_threads(None) == 1
+
+
+# The pool
+
+
+def test_results_come_in_order_whatever_finishes_first():
+    pauses = [0.03, 0.0, 0.02, 0.0, 0.01] * 4
+
+    def work(i):
+        threading.Event().wait(pauses[i])
+        return i
+
+    assert list(ordered_map(work, range(20), 4)) == list(range(20))
+    assert list(ordered_map(work, range(5), 1)) == list(range(5))
+
+
+def test_an_error_in_a_worker_is_raised():
+    def work(i):
+        if i == 3:
+            raise KeyError("three")
+        return i
+
+    with pytest.raises(KeyError, match="three"):
+        list(ordered_map(work, range(10), 4))
+    assert list(ordered_map(lambda i: i, range(10), 4)) == list(range(10))  # and the pool still works
+
+
+def test_few_results_wait():
+    """A slow consumer holds the workers back: memory is for a few blocks, never for all."""
+    started = []
+
+    def work(i):
+        started.append(i)
+        return i
+
+    results = ordered_map(work, range(1000), 3)
+    next(results)
+    threading.Event().wait(0.05)
+    assert len(started) <= 8
+    results.close()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this platform")
+def test_a_forked_child_can_fit():
+    """A fork copies the pool's queue but none of its threads: the child must not wait for them."""
+    code = """
+        import multiprocessing, warnings
+        import numpy as np
+        from kernelsieve import SparseKernelPCA
+        warnings.simplefilter("ignore")
+        X = np.random.default_rng(0).standard_normal((9000, 4))
+
+        def fit(_=None):
+            return SparseKernelPCA(2, n_support=8, selection="uniform", random_state=0, n_jobs=2).fit(X).eigenvalues_
+
+        here = fit()
+        with multiprocessing.get_context("fork").Pool(1) as pool:
+            there = pool.apply_async(fit).get(timeout=60)
+        assert np.allclose(here, there)
+    """
+    run = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=90)
+    assert run.returncode == 0, run.stderr
+
+
+# Progress
+
+
+class Recorder:
+    """A scikit-learn callback that writes down what it is told."""
+
+    def __init__(self):
+        self.events = []
+
+    def setup(self, estimator, context):
+        self.events.append(("setup", context.task_name))
+
+    def teardown(self, estimator, context):
+        self.events.append(("teardown", context.task_name))
+
+    def on_fit_task_begin(self, estimator, context, *, X=None, y=None, metadata=None, fitted_estimator=None):
+        self.events.append(("begin", context.task_name))
+
+    def on_fit_task_end(self, estimator, context, *, X=None, y=None, metadata=None, fitted_estimator=None):
+        self.events.append(("end", context.task_name))
+
+
+@pytest.fixture
+def recorder():
+    pytest.importorskip("sklearn.callback", reason="this scikit-learn has no callbacks")
+    return Recorder()
+
+
+@pytest.mark.parametrize("options", [{"n_support": 8}, {}, {"selection": [1, 2, 3, 4]}])
+def test_callbacks_see_every_stage(options, recorder, cloud):
+    SparseKernelPCA(2, random_state=0, **options).set_callbacks(recorder).fit(cloud)
+    assert recorder.events[0] == ("setup", "fit")
+    assert recorder.events[1] == ("begin", "fit")
+    assert recorder.events[-2:] == [("end", "fit"), ("teardown", "fit")]
+    stages = recorder.events[2:-2]
+    assert [kind for kind, _ in stages] == ["begin", "end"] * (len(stages) // 2)
+    assert [name for _, name in stages[::2]] == [name for _, name in stages[1::2]]
+    assert len(stages) >= 4
+
+
+def test_callbacks_are_torn_down_when_a_fit_fails(recorder):
+    with pytest.raises(ValueError, match="the same"):
+        SparseKernelPCA(2, n_support=5, random_state=0).set_callbacks(recorder).fit(np.ones((5000, 3)))
+    assert recorder.events[-1] == ("teardown", "fit")
+
+
+def test_a_progress_bar_runs(cloud, capsys):
+    callback = pytest.importorskip("sklearn.callback", reason="this scikit-learn has no callbacks")
+    pytest.importorskip("rich")
+    SparseKernelPCA(2, n_support=8, random_state=0).set_callbacks(callback.ProgressBar()).fit(cloud)
