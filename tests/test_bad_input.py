@@ -34,22 +34,22 @@ def spoiled(rows, value, n_repeats=1):
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 def test_nan_and_infinity(value, n_repeats, rows):
     """Also in a row that no sample would see."""
-    with pytest.raises(ValueError, match="contains (NaN|infinity)"):
+    with pytest.raises(ValueError, match=r"contains (NaN|infinity)"):
         SparseKernelPCA(2, n_support=8).fit(spoiled(rows, value, n_repeats))
     model = SparseKernelPCA(2, n_support=8).fit(rows)
     for method in (model.transform, model.reconstruction_error, model.score):
-        with pytest.raises(ValueError, match="contains (NaN|infinity)"):
+        with pytest.raises(ValueError, match=r"contains (NaN|infinity)"):
             method(spoiled(rows, value))
-    with pytest.raises(ValueError, match="contains (NaN|infinity)"):
+    with pytest.raises(ValueError, match=r"contains (NaN|infinity)"):
         model.inverse_transform(np.full((2, 2), value))
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_nan_and_infinity_in_sparse_rows(value, rows):
-    with pytest.raises(ValueError, match="contains (NaN|infinity)"):
+    with pytest.raises(ValueError, match=r"contains (NaN|infinity)"):
         SparseKernelPCA(2, n_support=8).fit(scipy.sparse.csr_matrix(spoiled(rows, value)))
     model = SparseKernelPCA(2, n_support=8).fit(rows)
-    with pytest.raises(ValueError, match="contains (NaN|infinity)"):
+    with pytest.raises(ValueError, match=r"contains (NaN|infinity)"):
         model.transform(scipy.sparse.csr_matrix(spoiled(rows, value)))
 
 
@@ -135,7 +135,7 @@ def test_more_components_than_rows(rows):
 
 
 def test_too_few_support_points(rows):
-    with pytest.raises(ValueError, match="n_support=5 .*too few for n_components=5 with centring: give at least 6"):
+    with pytest.raises(ValueError, match=r"n_support=5 .*too few for n_components=5 with centring: give at least 6"):
         SparseKernelPCA(5, n_support=5).fit(rows)
     with pytest.raises(ValueError, match=r"n_support=0.05 \(3 points\) is too few .*at least 6"):
         SparseKernelPCA(5, n_support=0.05).fit(rows)
@@ -201,10 +201,10 @@ def test_not_fitted(rows):
 
 def test_precomputed_shapes(rows):
     gram = gram_of("rbf", rows)
-    with pytest.raises(ValueError, match="must be a square matrix.*60x59"):
+    with pytest.raises(ValueError, match=r"must be a square matrix.*60x59"):
         SparseKernelPCA(2, kernel="precomputed").fit(gram[:, :-1])
     model = SparseKernelPCA(2, n_support=8, kernel="precomputed").fit(gram)
-    with pytest.raises(ValueError, match="X has 9 features.*expecting 60 features.*8.*support_"):
+    with pytest.raises(ValueError, match=r"X has 9 features.*expecting 60 features.*8.*support_"):
         model.transform(gram[:, :9])
     with pytest.raises(ValueError, match="diagonal="):
         model.reconstruction_error(gram)
@@ -231,7 +231,7 @@ def test_callables_of_neither_form(rows):
     def broken(x, y):
         raise RuntimeError("no such thing")
 
-    with pytest.raises(ValueError, match="neither vectorised.*RuntimeError: no such thing"):
+    with pytest.raises(ValueError, match=r"neither vectorised.*RuntimeError: no such thing"):
         SparseKernelPCA(2, kernel=broken).fit(rows)
 
 
@@ -396,7 +396,13 @@ def test_a_model_does_not_change_with_the_rows_it_was_fitted_on(rows):
 def test_no_warning_on_ordinary_data(digits):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        for options in ({}, {"n_support": 20}, {"selection": "targeted"}, {"kernel": "laplacian"}, {"kernel": "cosine"}):
+        for options in (
+            {},
+            {"n_support": 20},
+            {"selection": "targeted"},
+            {"kernel": "laplacian"},
+            {"kernel": "cosine"},
+        ):
             SparseKernelPCA(10, random_state=0, **options).fit(digits[0])
 
 

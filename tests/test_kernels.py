@@ -1,4 +1,4 @@
-"""Kernels: blocks, diagonals and derivatives against scikit-learn and finite differences; gamma rules by brute force."""
+"""Kernels: blocks, diagonals and derivatives against scikit-learn and finite differences; widths by brute force."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def test_parameters_go_round(name, cloud):
 
 
 def test_unknown_names_are_told_the_known_ones():
-    with pytest.raises(ValueError, match="unknown kernel 'gauss'.*rbf.*callable"):
+    with pytest.raises(ValueError, match=r"unknown kernel 'gauss'.*rbf.*callable"):
         named_kernel("gauss")
     with pytest.raises(ValueError, match="unknown kernel"):
         kernel_from_params("gauss", {})

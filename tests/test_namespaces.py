@@ -3,13 +3,16 @@ numbers."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from conftest import KERNELS, gram_of
 
-from kernelsieve.expansion import subset_components
+from kernelsieve.expansion import all_rows_components, subset_components
 from kernelsieve.kernels import named_kernel
-from kernelsieve.moments import accumulate, gram_of as gram_of_points, whiten
+from kernelsieve.moments import accumulate, whiten
+from kernelsieve.moments import gram_of as gram_of_points
 from kernelsieve.selection.kmeans import kmeans_centers
 from kernelsieve.solvers.exact import exact_components
 from kernelsieve.solvers.points import Ascent, CapturedVariance
@@ -53,23 +56,28 @@ def test_far_from_the_origin(cloud, new_rows):
 
 def moments_both_ways(name, cloud, new_rows, weights=None):
     kernel, points = named_kernel(name, **KERNELS[name]), new_rows[:8]
-    whitening = whiten(gram_of_points(kernel, points)).matrix
-    here = accumulate(kernel, points, whitening, cloud, sample_weight=weights)
+    whitening = whiten(gram_of_points(kernel, points))
+    here = accumulate(kernel, points, whitening.matrix, cloud, sample_weight=weights)
     other = accumulate(
         kernel,
         there(points),
-        there(whitening),
+        there(whitening.matrix),
         there(cloud),
         sample_weight=None if weights is None else there(weights),
     )
-    return kernel, points, here, other
+    return (kernel, points, whitening, here), (
+        kernel,
+        there(points),
+        replace(whitening, matrix=there(whitening.matrix)),
+        other,
+    )
 
 
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("name", KERNELS)
 def test_moments(name, weighted, cloud, new_rows):
     weights = np.random.default_rng(0).uniform(0, 2, 80) if weighted else None
-    _, _, here, other = moments_both_ways(name, cloud, new_rows, weights)
+    (*_, here), (*_, other) = moments_both_ways(name, cloud, new_rows, weights)
     scale = np.abs(here.scatter).max()
     np.testing.assert_allclose(back(other.scatter), here.scatter, atol=ATOL * scale)
     np.testing.assert_allclose(back(other.mean), here.mean, atol=ATOL * np.sqrt(scale))
@@ -88,10 +96,10 @@ def test_whitening(cloud):
 
 @pytest.mark.parametrize("center", [True, False])
 def test_components_and_transform(center, cloud, new_rows):
-    kernel, points, here, other = moments_both_ways("rbf", cloud, new_rows)
-    ours, variances = subset_components(kernel, points, here, 3, center=center)
-    theirs, their_variances = subset_components(kernel, there(points), other, 3, center=center)
-    np.testing.assert_allclose(their_variances, variances, atol=ATOL)
+    here, other = moments_both_ways("rbf", cloud, new_rows)
+    found, found_there = (subset_components(*which, 3, center=center) for which in (here, other))
+    np.testing.assert_allclose(found_there.variances, found.variances, atol=ATOL)
+    ours, theirs = found.expansion, found_there.expansion
     np.testing.assert_allclose(back(theirs.coef), ours.coef, atol=1e-9)
     np.testing.assert_allclose(back(theirs.transform(there(cloud))), ours.transform(cloud), atol=ATOL)
     error = back(theirs.reconstruction_error(there(cloud)))
@@ -99,9 +107,22 @@ def test_components_and_transform(center, cloud, new_rows):
 
 
 def test_a_numpy_model_takes_rows_of_another_library(cloud, new_rows):
-    kernel, points, here, _ = moments_both_ways("rbf", cloud, new_rows)
-    expansion, _ = subset_components(kernel, points, here, 3, center=True)
+    here, _ = moments_both_ways("rbf", cloud, new_rows)
+    expansion = subset_components(*here, 3, center=True).expansion
     np.testing.assert_allclose(back(expansion.transform(there(cloud))), expansion.transform(cloud), atol=ATOL)
+
+
+@pytest.mark.parametrize("center", [True, False])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_all_rows_as_support(center, weighted, cloud):
+    kernel, weights = named_kernel("rbf", gamma=0.3), np.linspace(0.5, 2, 80) if weighted else None
+    ours, theirs = (
+        all_rows_components(kernel, rows, 3, center=center, weights=weights) for rows in (cloud, there(cloud))
+    )
+    np.testing.assert_allclose(theirs.variances, ours.variances, atol=ATOL)
+    np.testing.assert_allclose(
+        back(theirs.expansion.transform(there(cloud))), ours.expansion.transform(cloud), atol=1e-9
+    )
 
 
 @pytest.mark.parametrize("extras", [False, True], ids=["plain", "weights and row_scale"])
@@ -144,7 +165,5 @@ def test_exact_components(n, weighted):
 def test_kmeans(weighted, cloud):
     weights = np.random.default_rng(1).uniform(0.1, 2, 80) if weighted else None
     ours = kmeans_centers(cloud, 6, 10, np.random.default_rng(0), weights)
-    theirs = kmeans_centers(
-        there(cloud), 6, 10, np.random.default_rng(0), None if weights is None else there(weights)
-    )
+    theirs = kmeans_centers(there(cloud), 6, 10, np.random.default_rng(0), None if weights is None else there(weights))
     np.testing.assert_allclose(back(theirs), ours, atol=ATOL)

@@ -237,7 +237,7 @@ def test_callbacks_see_every_stage(options, recorder, cloud):
 
 
 def test_callbacks_are_torn_down_when_a_fit_fails(recorder):
-    with pytest.raises(ValueError, match="the same"):
+    with pytest.raises(ValueError, match=r"different rows|the same"):
         SparseKernelPCA(2, n_support=5, random_state=0).set_callbacks(recorder).fit(np.ones((5000, 3)))
     assert recorder.events[-1] == ("teardown", "fit")
 

@@ -22,7 +22,7 @@ NEEDED = ("typer", "rich", "polars")
 FAILED, NOT_UNDERSTOOD, INTERRUPTED = 1, 2, 130
 DEBUG_VARIABLE = "KERNELSIEVE_DEBUG"  # set, it shows the traceback of an error
 # What bad data and bad files raise; anything else is a fault of this program.
-EXPECTED = (ValueError, TypeError, OSError, MemoryError, ImportError, ArithmeticError)
+EXPECTED = (ValueError, OSError, MemoryError, ImportError, ArithmeticError)
 
 
 def main() -> None:

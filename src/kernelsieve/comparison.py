@@ -14,8 +14,9 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from time import perf_counter
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -75,14 +76,38 @@ class Result:
 
 def exact(setting: Setting, n_train: int) -> Method:
     """scikit-learn's KernelPCA with its fast solver: "auto" would go dense and flatter us."""
-    from sklearn.decomposition import KernelPCA
+    return Method("exact KernelPCA", n_train, lambda: ExactKernelPCA(setting))
 
-    def make() -> Any:
-        return KernelPCA(
-            setting.n_components, eigen_solver="arpack", random_state=setting.seed, **setting.scikit_kernel()
-        )
 
-    return Method("exact KernelPCA", n_train, make)
+class ExactKernelPCA:
+    """scikit-learn's KernelPCA for any named kernel; its own names are fewer than its kernel functions."""
+
+    def __init__(self, setting: Setting) -> None:
+        from sklearn.decomposition import KernelPCA
+
+        keywords = setting.scikit_kernel()
+        self._gram: Callable[[Any, Any], Any] | None = None
+        if setting.kernel == "laplacian":
+            self._gram = partial(_gram, setting)
+            keywords = {"kernel": "precomputed"}
+        self._model = KernelPCA(setting.n_components, eigen_solver="arpack", random_state=setting.seed, **keywords)
+
+    def fit(self, rows: np.ndarray) -> Self:
+        """Fit to rows, or to their gram."""
+        self._rows = rows
+        self._model.fit(rows if self._gram is None else self._gram(rows, rows))
+        return self
+
+    def transform(self, rows: np.ndarray) -> np.ndarray:
+        """Scores."""
+        return np.asarray(self._model.transform(rows if self._gram is None else self._gram(rows, self._rows)))
+
+
+def _gram(setting: Setting, rows: np.ndarray, others: np.ndarray) -> np.ndarray:
+    from sklearn.metrics.pairwise import pairwise_kernels
+
+    keywords = setting.scikit_kernel()
+    return np.asarray(pairwise_kernels(rows, others, metric=keywords.pop("kernel"), **keywords))
 
 
 def ours(setting: Setting, n_support: int | float | str, **keywords: Any) -> Method:
@@ -158,11 +183,8 @@ def captured_variance(model: Any, rows: np.ndarray) -> float:
 
 def total_variance(setting: Setting, rows: np.ndarray) -> float:
     """The feature-space variance of the rows, from at most `MAX_TOTAL_ROWS` of them."""
-    from sklearn.metrics.pairwise import pairwise_kernels
-
-    chosen = np.random.default_rng(setting.seed).permutation(len(rows))[:MAX_TOTAL_ROWS]
-    keywords = setting.scikit_kernel()
-    gram = pairwise_kernels(rows[chosen], metric=keywords.pop("kernel"), **keywords)
+    chosen = rows[np.random.default_rng(setting.seed).permutation(len(rows))[:MAX_TOTAL_ROWS]]
+    gram = _gram(setting, chosen, chosen)
     return float(np.diagonal(gram).mean() - gram.mean())
 
 
@@ -215,14 +237,20 @@ def _best_seconds(function: Callable[[Any], Any], argument: Any) -> float:
 
 def why_no_exact(n_train: int, limit_gb: float) -> str:
     """Why exact kernel PCA is left out, or nothing where its gram fits."""
-    gram_gb = 8 * n_train**2 / 1e9
+    n_bytes = 8 * n_train**2
     available = available_memory()
-    if gram_gb > limit_gb:
-        size = f"{n_train:,} x {n_train:,}"
-        return f"left out: its gram of {size} takes {gram_gb:.2g} GB, allowed are {limit_gb:g} (--max-gram)"
-    if available is not None and 8 * n_train**2 > MEMORY_SHARE * available:
-        return f"left out: its gram takes {gram_gb:.2g} GB, twice over, and {available / 1e9:.1f} GB of memory are free"
+    size = f"its gram of {n_train:,} x {n_train:,} takes {gigabytes(n_bytes)}"
+    if n_bytes > limit_gb * 1e9:
+        return f"left out: {size}, allowed are {limit_gb:g} (--max-gram)"
+    if available is not None and n_bytes > MEMORY_SHARE * available:
+        return f"left out: {size}, twice over, and {gigabytes(available)} of memory are free"
     return ""
+
+
+def gigabytes(n_bytes: float) -> str:
+    """A size in GB, small ones with two digits."""
+    size = n_bytes / 1e9
+    return f"{size:,.0f} GB" if size >= 10 else f"{size:.2g} GB"
 
 
 def available_memory() -> int | None:

@@ -15,8 +15,17 @@ from typing import Any
 
 import numpy as np
 
-from .comparison import Result, Setting, captured_variance, comparison_table, exact, measure, nystroem, ours
-from .comparison import total_variance as total_variance_of
+from .comparison import (
+    Result,
+    Setting,
+    captured_variance,
+    comparison_table,
+    exact,
+    measure,
+    nystroem,
+    ours,
+    total_variance,
+)
 from .tables import atomic_path, check_output
 
 N_COMPONENTS, N_SUPPORT = 10, 20
@@ -44,7 +53,8 @@ class Demo:
     model: Any
     results: list[Result]  # exact, ours, Nystroem with as many points, Nystroem that matches
     total: float  # variance of the held-out digits
-    curves: dict[str, list[float]]  # shares of exact kernel PCA's captured variance at CURVE_SIZES
+    sizes: tuple[int, ...]  # numbers of points along the curves
+    curves: dict[str, list[float]]  # shares of exact kernel PCA's captured variance at those
 
     def of_exact(self, place: int) -> float:
         """The share of exact kernel PCA's captured variance that a result reached."""
@@ -121,7 +131,7 @@ def measure_demo(tell: Callable[[str], Any]) -> Demo:
     # one draw of Nystroem's points is luck: what it captures is the mean over draws, as in its curve
     for place, size in enumerate(sizes, start=2):
         results[place] = replace(results[place], captured=_nystroem_captured(setting, digits, size))
-    return Demo(digits, model, results, total_variance_of(setting, test), curves)
+    return Demo(digits, model, results, total_variance(setting, test), CURVE_SIZES, curves)
 
 
 def _curves(setting: Setting, digits: Digits, reference: float) -> dict[str, list[float]]:

@@ -18,7 +18,7 @@ import numpy as np
 
 from . import plots
 from .comparison import Result, duration
-from .demo import CURVE_SIZES, Demo, summary
+from .demo import Demo
 
 INK = "#010203"  # stands for the page's text colour in a chart until the SVG is finished
 CHART_SIZE = (4.7, 3.7)  # inches: with 9 point text still readable on a telephone
@@ -46,7 +46,6 @@ def page(demo: Demo) -> str:
     own = demo.results[1]
     return Template(PAGE).substitute(
         style=STYLE,
-        summary=html.escape(summary(demo)),
         n_support=own.n_points,
         n_train=f"{len(demo.digits.train):,}",
         n_test=len(demo.digits.test),
@@ -68,7 +67,7 @@ def _draw_map(demo: Demo, ax: Any) -> None:
 
 
 def _draw_curve(demo: Demo, ax: Any) -> None:
-    plots.captured_curve(CURVE_SIZES, demo.curves, ax=ax)
+    plots.captured_curve(demo.sizes, demo.curves, ax=ax)
     ax.set_ylabel("captured variance, share of exact")
 
 

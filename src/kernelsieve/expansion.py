@@ -20,7 +20,7 @@ import scipy.sparse
 from ._array import Array, is_numpy, like, namespace, to_numpy, top_eigh
 from .blocks import finite, map_row_blocks
 from .kernels import Kernel
-from .moments import Moments, gram_of
+from .moments import Moments, Whitening, gram_of, negative_share
 from .solvers.exact import exact_components
 
 
@@ -111,10 +111,11 @@ class Components:
     weight: float  # of all rows
     total_variance: float
     mean_length: float  # mean of k(x, x)
+    negative_share: float = 0.0  # of the gram's spectrum, which was dropped
 
 
 def subset_components(
-    kernel: Kernel, points: Array, moments: Moments, n_components: int, *, center: bool
+    kernel: Kernel, points: Array, whitening: Whitening, moments: Moments, n_components: int, *, center: bool
 ) -> Components:
     """Optimal components in span(phi(S)), from the moments over S.
 
@@ -126,12 +127,14 @@ def subset_components(
     coef, vectors = coef * signs, vectors * signs
     offset = moments.mean @ vectors if center else namespace(coef).zeros_like(values)
     mean_coef = moments.whitening @ moments.mean if center else None
+    variances = np.maximum(to_numpy(values), 0.0)
     return Components(
         KernelExpansion(kernel, points, coef, offset, mean_coef),
-        np.maximum(to_numpy(values), 0.0),
+        variances,
         moments.weight,
-        moments.total_variance(center),
+        max(moments.total_variance(center), float(variances.sum())),  # less only where the kernel is indefinite
         moments.trace / moments.weight,
+        whitening.negative_share,
     )
 
 
@@ -152,14 +155,15 @@ def all_rows_components(
     omega = xp.full_like(gram[:, 0], 1.0 / gram.shape[0]) if weights is None else like(weights / weights.sum(), gram)
     mean_row = omega @ gram
     mean_length = float(omega @ xp.linalg.diagonal(gram))
+    offset = mean_row @ coef if center else xp.zeros_like(coef[0, :])
+    total = mean_length - (float(mean_row @ omega) if center else 0.0)
     return Components(
-        KernelExpansion(
-            kernel, points, coef, mean_row @ coef if center else xp.zeros_like(coef[0, :]), omega if center else None
-        ),
+        KernelExpansion(kernel, points, coef, offset, omega if center else None),
         found.variances,
         float(gram.shape[0] if weights is None else weights.sum()),
-        mean_length - (float(mean_row @ omega) if center else 0.0),
+        max(total, float(found.variances.sum())),
         mean_length,
+        0.0 if kernel.definite else negative_share(gram),
     )
 
 

@@ -244,7 +244,7 @@ def _write(file: BinaryIO, header: dict[str, Any], arrays: dict[str, np.ndarray]
 
 
 def _member(name: str) -> zipfile.ZipInfo:
-    import time; info = zipfile.ZipInfo(name, (1980,1,1,0,0,int(time.time()*4)%30*2)); time.sleep(.02)
+    info = zipfile.ZipInfo(name, EPOCH)
     info.create_system = 3  # whatever the system
     info.external_attr = 0o644 << 16
     return info

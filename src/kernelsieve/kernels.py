@@ -44,7 +44,7 @@ class Kernel(ABC):
     name: str
     differentiable = False
     bounded = False  # |k| <= 1: a float32 gram loses nothing that matters
-    definite = True  # positive semi-definite, as far as is known
+    definite: bool | None = True  # positive semi-definite; None where it is not known
 
     @abstractmethod
     def bind(self, points: Array) -> CrossGram:
@@ -346,6 +346,7 @@ class Precomputed(Kernel):
     columns: tuple[int, ...] = ()
     n_columns: int = 0
     name = "precomputed"
+    definite = None
 
     def bind(self, points: Array) -> CrossGram:
         columns = np.asarray(self.columns, dtype=np.intp)
@@ -383,6 +384,7 @@ class CallableKernel(Kernel):
     keywords: Mapping[str, Any] = field(default_factory=dict)
     vectorized: bool = True
     name = "callable"
+    definite = None
 
     def bind(self, points: Array) -> CrossGram:
         def cross_gram(rows: Array) -> Array:

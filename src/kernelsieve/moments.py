@@ -80,15 +80,37 @@ def whiten(gram: Array, tolerance: float = RANK_TOLERANCE) -> Whitening:
     known than it is, and dividing by them would let captured variance grow without bound.
     """
     xp = namespace(gram)
+    check_kernel_values(gram)
     values, vectors = top_eigh((gram + gram.T) / 2)
-    total = float(xp.sum(xp.abs(values)))
-    negative = float(xp.sum(xp.where(values < 0, -values, xp.zeros_like(values))))
     floor = max(tolerance * max(float(values[0]), 0.0), -float(values[-1]))
     rank = int(xp.sum(xp.astype(values > floor, xp.int64)))
     if rank == 0:
         raise ValueError("the kernel matrix of the support points has no positive part: nothing to model")
-    matrix = vectors[:, :rank] / xp.sqrt(values[:rank])
-    return Whitening(matrix, negative / total)
+    return Whitening(vectors[:, :rank] / xp.sqrt(values[:rank]), _negative_share(values))
+
+
+def negative_share(gram: Array) -> float:
+    """|negative eigenvalues| / all of them."""
+    return _negative_share(namespace(gram).linalg.eigvalsh((gram + gram.T) / 2))
+
+
+def _negative_share(values: Array) -> float:
+    xp = namespace(values)
+    magnitude = xp.abs(values)
+    total = float(xp.sum(magnitude))
+    return float(xp.sum(xp.where(values < 0, magnitude, xp.zeros_like(values)))) / total if total > 0 else 0.0
+
+
+def check_kernel_values(gram: Array) -> None:
+    """Kernel values that can be worked with: some of them, all finite, some positive on the diagonal."""
+    xp = namespace(gram)
+    if not bool(xp.isfinite(xp.sum(gram))) and not bool(xp.all(xp.isfinite(gram))):
+        raise ValueError(
+            "the kernel gives NaN or infinity on these rows: scale the rows, or give a smaller gamma or degree (a "
+            "whole one, where the polynomial's base can be negative)"
+        )
+    if gram.shape[0] == 0 or not float(xp.max(xp.linalg.diagonal(gram))) > 0:
+        raise ValueError("the kernel matrix of these rows has no positive part: nothing to model")
 
 
 def gram_of(kernel: Kernel, points: Array) -> Array:

@@ -96,12 +96,13 @@ def scores(
     across, up = components
     for component in (across, up):
         _check_component(model, component)
-    ax = _axes(ax)
     values = np.asarray(model.transform(X))[:, [across, up]]
-    if labels is None:
+    classes = None if labels is None else _checked_labels(labels, len(values))
+    ax = _axes(ax)
+    if classes is None:
         ax.scatter(*values.T, s=14, color=COLORS[0], alpha=0.7, linewidths=0)
     else:
-        _draw_labelled(ax, values, _checked_labels(labels, len(values)))
+        _draw_labelled(ax, values, classes)
     ax.set(xlabel=f"component {across}", ylabel=f"component {up}")
     return _tidy(ax)
 
@@ -267,8 +268,6 @@ def _transform_unnamed(model: Any, rows: np.ndarray) -> np.ndarray:
 def _draw_labelled(ax: Axes, values: np.ndarray, labels: np.ndarray) -> None:
     classes = np.unique(labels)
     if len(classes) > MAX_CLASSES:
-        if not np.issubdtype(labels.dtype, np.number):
-            raise ValueError(f"labels have {len(classes)} classes, at most {MAX_CLASSES} can be told apart")
         drawn = ax.scatter(*values.T, c=labels, s=14, cmap="viridis", linewidths=0)
         ax.figure.colorbar(drawn, ax=ax, label="label")
         return
@@ -341,4 +340,7 @@ def _checked_labels(labels: Any, n_rows: int) -> np.ndarray:
     values = np.asarray(labels)
     if values.shape != (n_rows,):
         raise ValueError(f"labels have shape {values.shape}, expected ({n_rows},): one for each row of X")
+    n_classes = len(np.unique(values))
+    if n_classes > MAX_CLASSES and not np.issubdtype(values.dtype, np.number):
+        raise ValueError(f"labels have {n_classes} classes, at most {MAX_CLASSES} can be told apart")
     return values

@@ -198,7 +198,8 @@ def _read_array(path: Path, key: str | None) -> Any:
     except TableError:
         raise
     except (ValueError, EOFError, zipfile.BadZipFile) as error:
-        reason = "it holds Python objects" if "allow_pickle" in str(error) else "damaged or not a NumPy file"
+        objects = "allow_pickle" in str(error) or "Python objects" in str(error)
+        reason = "it holds Python objects" if objects else "damaged or not a NumPy file"
         raise TableError(f"{path} cannot be read: {reason}") from error
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from numbers import Integral, Real
 from os import PathLike
 from typing import Any
@@ -137,6 +139,19 @@ class KernelTransformer(
     n_jobs: int | None
     gamma_: float
     _inverse_map: RidgeMap | None
+
+    @contextmanager
+    def _unchanged_on_failure(self) -> Iterator[None]:
+        """Whatever goes wrong inside, the estimator is what it was: fitted as before, or not at all."""
+        before = dict(vars(self))
+        try:
+            yield
+        except BaseException:
+            # scikit-learn still has to tear its callbacks down
+            callbacks = {name: value for name, value in vars(self).items() if "callback" in name}
+            self.__dict__.clear()
+            self.__dict__.update(before | callbacks)
+            raise
 
     def _make_kernel(self, rows: Array, gamma: float) -> Kernel:
         if callable(self.kernel):

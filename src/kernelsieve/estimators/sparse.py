@@ -24,9 +24,9 @@ from ..diagnostics import GammaAdvice, split_captured, warn_about_kernel, warn_a
 from ..expansion import Components, all_rows_components, subset_components
 from ..gamma import resolve_gamma
 from ..kernels import Precomputed
-from ..moments import accumulate, gram_of, whiten
+from ..moments import accumulate, check_kernel_values, gram_of, whiten
 from ..preimage import RidgeMap, learn_ridge_map
-from ..sample import Rows, default_sample_size, sample_rows
+from ..sample import Rows, Sample, default_sample_size, sample_rows
 from ..selection.base import Selection
 from ..selection.choose import Chooser, own_points, points_for, rank_tolerance
 from ..selection.rules import SELECTORS
@@ -200,20 +200,21 @@ class SparseKernelPCA(KernelTransformer):
         -------
         self
         """
-        X, weights = self._validate(X, sample_weight)
-        n_threads = self._n_threads()
-        stages = Stages(self, 3, X, y)
-        with stages.stage("choose points"), one_blas_thread():
-            chooser = self._chooser(X, weights, n_threads)
-            selection = self._choose(chooser)
-        with stages.stage("components"):
-            found = self._components(selection, X, weights, n_threads)
-        with stages.stage("report"), one_blas_thread():
-            report = self._measure(chooser, selection, found)
-        self._store(found, selection, report)
-        self.gamma_ = chooser.gamma
-        self.n_samples_seen_ = X.shape[0]
-        stages.finish(X, y)
+        with self._unchanged_on_failure():
+            X, weights = self._validate(X, sample_weight)
+            n_threads = self._n_threads()
+            stages = Stages(self, 3, X, y)
+            with stages.stage("choose points"), one_blas_thread():
+                chooser = self._chooser(X, weights, n_threads)
+                selection = self._choose(chooser)
+            with stages.stage("components"):
+                found = self._components(selection, X, weights, n_threads)
+            with stages.stage("report"), one_blas_thread():
+                report = self._measure(chooser, selection, found)
+            self._store(found, selection, report)
+            self.gamma_ = chooser.gamma
+            self.n_samples_seen_ = X.shape[0]
+            stages.finish(X, y)
         return self
 
     def _validate(self, X: Any, sample_weight: Any) -> tuple[Array, np.ndarray | None]:
@@ -242,7 +243,7 @@ class SparseKernelPCA(KernelTransformer):
             warn_about_scales(rows.values)
         gamma = resolve_gamma(self.gamma, self.kernel, rows.values, rows.weights)
         kernel = self._make_kernel(rows.values, gamma)
-        return Chooser(
+        chooser = Chooser(
             X,
             kernel,
             gamma,
@@ -256,6 +257,13 @@ class SparseKernelPCA(KernelTransformer):
             self.max_iter,
             self.tol,
         )
+        self._check_variance(chooser.sample)
+        return chooser
+
+    def _check_variance(self, sample: Sample) -> None:
+        check_kernel_values(sample.gram)
+        if not sample.exact.captured > NO_VARIANCE * float(np.abs(sample.diagonal).mean()):
+            raise ValueError("the rows are all the same to this kernel: there is no variance to explain")
 
     def _n_support(self, n_samples: int) -> int:
         asked: Any = self.n_support
@@ -290,7 +298,7 @@ class SparseKernelPCA(KernelTransformer):
             warnings.warn(
                 f"n_support={n_support} is more than the {n_samples} rows: all of them are support, which is exact "
                 "kernel PCA",
-                stacklevel=3,
+                stacklevel=4,
             )
         return chooser.fixed(self.selection, min(n_support, n_samples))
 
@@ -303,7 +311,6 @@ class SparseKernelPCA(KernelTransformer):
             )
         else:
             whitening = whiten(gram_of(kernel, points), rank_tolerance(X))
-            self._warn_if_indefinite(whitening.negative_share, rank_tolerance(X))
             moments = accumulate(
                 kernel,
                 points,
@@ -313,7 +320,8 @@ class SparseKernelPCA(KernelTransformer):
                 diagonal=X.diagonal() if isinstance(kernel, Precomputed) else None,
                 n_threads=n_threads,
             )
-            found = subset_components(kernel, points, moments, self.n_components, center=self.center)
+            found = subset_components(kernel, points, whitening, moments, self.n_components, center=self.center)
+        self._warn_if_indefinite(found.negative_share, rank_tolerance(X))
         self._check_rank(found, selection.n_support)
         return found
 
@@ -326,8 +334,6 @@ class SparseKernelPCA(KernelTransformer):
             )
 
     def _check_rank(self, found: Components, n_support: int) -> None:
-        if not found.total_variance > NO_VARIANCE * abs(found.mean_length):
-            raise ValueError("the rows are all the same to this kernel: there is no variance to explain")
         n_real = int(np.sum(found.variances > NO_VARIANCE * found.variances[0]))
         if n_real < self.n_components:
             raise ValueError(

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from .._array import Array, as_float64, like, take_rows, to_numpy, top_eigh
+from .._array import Array, like, take_rows, to_numpy, top_eigh
 from ..kernels import Kernel
 from ..moments import RANK_TOLERANCE, RANK_TOLERANCE_FLOAT32, Moments, accumulate, gram_of, whiten
 from ..sample import Rows, Sample, default_reference_rows, default_sample_size, sample_rows
@@ -266,7 +266,7 @@ def own_points(selection: Any, chooser: Chooser, n_support: int | None) -> Selec
     values = points.data if scipy.sparse.issparse(points) else points
     if not np.all(np.isfinite(values)):
         raise ValueError("selection points contain NaN or infinity")
-    return Selection(kernel, as_float64(points), None, {"winner": "given points"})
+    return Selection(kernel, points.astype(np.float64), None, {"winner": "given points"})  # a copy of the user's
 
 
 def _own_rows(rows: np.ndarray, chooser: Chooser) -> Selection:

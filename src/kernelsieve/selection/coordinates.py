@@ -59,7 +59,7 @@ class Coordinates:
 def movable(sample: Sample) -> bool:
     """Whether points can be moved: the kernel has a gradient in them and bounds what they can capture."""
     values = sample.rows.values
-    if not sample.kernel.differentiable or not sample.kernel.definite:
+    if not sample.kernel.differentiable or sample.kernel.definite is False:
         return False
     if scipy.sparse.issparse(values):
         return values.shape[1] <= MAX_SPARSE_FEATURES and not isinstance(sample.kernel, Laplacian)

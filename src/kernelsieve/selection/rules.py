@@ -28,7 +28,7 @@ def targeted(sample: Sample, n_support: int, rng: np.random.Generator) -> Select
         count,
         best_for_targets,
         targets=sample.all_targets,
-        definite=sample.kernel.definite,
+        definite=sample.kernel.definite is not False,
     )
     return select_rows(sample, chosen, nested=True)
 
@@ -37,12 +37,17 @@ def rpcholesky(sample: Sample, n_support: int, rng: np.random.Generator) -> Sele
     """Rows drawn with probability proportional to the residual kernel's diagonal (Chen et al. 2024)."""
     count = min(n_support, sample.size)
     rule = random_by_residual(rng, sample.rows.weights)
-    chosen = greedy(sample.column, sample.diagonal, count, rule, definite=sample.kernel.definite)
+    chosen = greedy(sample.column, sample.diagonal, count, rule, definite=sample.kernel.definite is not False)
     return select_rows(sample, chosen, nested=True)
 
 
 def kmeans(sample: Sample, n_support: int, rng: np.random.Generator) -> Selection:
     """k-means centres: points that are no rows, where the rows are dense."""
+    if sample.kernel.name == "precomputed":
+        raise ValueError(
+            "selection='kmeans' gives points that are no rows, for which a precomputed kernel has no values: give "
+            "'targeted', 'rpcholesky' or 'uniform'"
+        )
     values = sample.rows.values
     values = as_float64(values.toarray() if scipy.sparse.issparse(values) else values)
     count = min(n_support, sample.size)

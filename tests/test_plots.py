@@ -1,0 +1,211 @@
+"""Plots: each draws on the Axes it is given, labels it, and needs matplotlib only when called."""
+
+import builtins
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+import scipy.sparse
+
+mpl.use("Agg")
+
+import matplotlib.pyplot as plt
+
+from kernelsieve import SparseKernelPCA, plots
+
+
+@pytest.fixture(autouse=True)
+def _close_figures():
+    yield
+    plt.close("all")
+
+
+@pytest.fixture(scope="module")
+def plane():
+    rng = np.random.default_rng(0)
+    centers = np.array([[0.0, 0.0], [3.0, 0.0], [0.0, 3.0]])
+    labels = np.repeat([0, 1, 2], 40)
+    X = centers[labels] + 0.5 * rng.standard_normal((120, 2))
+    return X, labels, SparseKernelPCA(3, n_support=8, random_state=0).fit(X)
+
+
+@pytest.fixture(scope="module")
+def images():
+    X = np.random.default_rng(0).random((80, 12))
+    return X, SparseKernelPCA(2, n_support=6, random_state=0).fit(X)
+
+
+def drawings(plane, images):
+    X, labels, model = plane
+    _, image_model = images
+    named = np.array(["a", "b", "other"])[labels]
+    curves = {"a": [0.5, 0.8, 0.9], "b": [0.4, np.nan, 0.7]}
+    return {
+        "contours": lambda ax: plots.contours(model, X, 1, resolution=20, ax=ax),
+        "contours without rows": lambda ax: plots.contours(model, resolution=20, ax=ax),
+        "scores": lambda ax: plots.scores(model, X, ax=ax),
+        "scores with classes": lambda ax: plots.scores(model, X, (0, 2), labels=labels, ax=ax),
+        "scores with named classes": lambda ax: plots.scores(model, X, labels=named, ax=ax),
+        "scores with numbers": lambda ax: plots.scores(model, X, labels=X[:, 0], ax=ax),
+        "support points": lambda ax: plots.support(model, ax=ax),
+        "support images": lambda ax: plots.support(image_model, (3, 4), ax=ax),
+        "support heat map": lambda ax: plots.support(image_model, ax=ax),
+        "captured curve": lambda ax: plots.captured_curve([5, 10, 20], curves, target=0.9, ax=ax),
+        "spectrum": lambda ax: plots.spectrum(model, ax=ax),
+    }
+
+
+NAMES = (
+    "contours",
+    "contours without rows",
+    "scores",
+    "scores with classes",
+    "scores with named classes",
+    "scores with numbers",
+    "support points",
+    "support images",
+    "support heat map",
+    "captured curve",
+    "spectrum",
+)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_draws_on_the_given_axes(name, plane, images):
+    figure, ax = plt.subplots()
+    assert drawings(plane, images)[name](ax) is ax
+    figure.canvas.draw()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_makes_axes_of_its_own(name, plane, images):
+    before = set(plt.get_fignums())
+    ax = drawings(plane, images)[name](None)
+    assert len(set(plt.get_fignums()) - before) == 1
+    ax.figure.canvas.draw()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_says_what_it_shows(name, plane, images):
+    ax = drawings(plane, images)[name](None)
+    if name == "support images":
+        assert ax.get_title() == "6 support points"
+    else:
+        assert ax.get_xlabel()
+        assert ax.get_ylabel()
+
+
+def legend_of(ax):
+    return [text.get_text() for text in ax.get_legend().get_texts()]
+
+
+def test_contours_mark_rows_and_support(plane):
+    X, _, model = plane
+    ax = plots.contours(model, X, resolution=20)
+    assert legend_of(ax) == ["rows", "support"]
+    drawn = [np.asarray(collection.get_offsets()) for collection in ax.collections]
+    assert any(len(points) == 8 and np.allclose(points, model.support_vectors_) for points in drawn)
+
+
+def test_contours_do_not_mark_support_when_every_row_is_support(plane):
+    X = plane[0][:20]
+    model = SparseKernelPCA(2, n_support=20, selection="uniform").fit(X)
+    assert legend_of(plots.contours(model, X, resolution=20)) == ["rows"]
+
+
+@pytest.mark.filterwarnings("error")
+def test_contours_and_labels_use_column_names(plane):
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame(plane[0], columns=["height", "weight"])
+    model = SparseKernelPCA(2, n_support=8, random_state=0).fit(frame)
+    for ax in (plots.contours(model, frame, resolution=20), plots.support(model)):
+        assert (ax.get_xlabel(), ax.get_ylabel()) == ("height", "weight")
+
+
+def test_contour_values_are_the_scores(plane):
+    _, _, model = plane
+    ax = plots.contours(model, resolution=5)
+    low, high = ax.get_xlim()
+    points = model.support_vectors_
+    assert low == pytest.approx(points[:, 0].min() - plots.MARGIN * np.ptp(points[:, 0]))
+    assert high == pytest.approx(points[:, 0].max() + plots.MARGIN * np.ptp(points[:, 0]))
+
+
+def test_scores_are_the_scores(plane):
+    X, _, model = plane
+    ax = plots.scores(model, X, components=(1, 2))
+    assert np.allclose(ax.collections[0].get_offsets(), model.transform(X)[:, [1, 2]])
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("component 1", "component 2")
+
+
+def test_classes_have_a_legend_unless_their_marker_says_it(plane):
+    X, labels, model = plane
+    assert plots.scores(model, X, labels=labels).get_legend() is None
+    named = np.array(["red", "green", "blue"])[labels]
+    assert legend_of(plots.scores(model, X, labels=named)) == ["blue", "green", "red"]
+
+
+def test_support_images_are_the_support(images):
+    _, model = images
+    mosaic = np.asarray(plots.support(model, (3, 4)).images[0].get_array().filled(np.nan))
+    points = np.asarray(model.support_vectors_)
+    assert np.allclose(mosaic[:3, :4], points[0].reshape(3, 4))
+    assert np.isclose(np.nansum(mosaic), points.sum())
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 7, 20, 50, 100])
+def test_image_grid_has_room_for_all(count):
+    columns = plots._n_columns(count, 8, 8)
+    assert 1 <= columns <= count
+
+
+def test_support_of_sparse_rows():
+    X = scipy.sparse.random(60, 5, density=0.5, random_state=0, format="csr")
+    model = SparseKernelPCA(2, n_support=6, selection="targeted", random_state=0).fit(X)
+    assert plots.support(model).images[0].get_array().shape == (6, 5)
+
+
+def test_captured_curve_draws_every_curve_and_both_lines():
+    ax = plots.captured_curve([10, 100], {"ours": [0.9, 1.0], "theirs": [0.5, 0.8]}, exact=0.98, target=0.95)
+    assert legend_of(ax) == ["ours", "theirs", "exact kernel PCA", "target 95 %"]
+    assert legend_of(plots.captured_curve([10, 100], {"ours": [0.9, 1.0]}, exact=None)) == ["ours"]
+
+
+def test_spectrum_heights(plane):
+    model = plane[2]
+    ax = plots.spectrum(model)
+    assert np.allclose([bar.get_height() for bar in ax.patches], model.explained_variance_ratio_)
+    assert np.allclose(ax.lines[0].get_ydata(), np.cumsum(model.explained_variance_ratio_))
+
+
+def test_wrong_arguments_are_named(plane, images):
+    X, _, model = plane
+    image_rows, image_model = images
+    with pytest.raises(ValueError, match="contours needs a model of 2 features, this one has 12"):
+        plots.contours(image_model, image_rows)
+    with pytest.raises(ValueError, match="component=3 does not exist: the model has 3"):
+        plots.contours(model, X, 3)
+    with pytest.raises(ValueError, match="component=7"):
+        plots.scores(model, X, (0, 7))
+    with pytest.raises(ValueError, match=r"labels have shape \(3,\), expected \(120,\)"):
+        plots.scores(model, X, labels=[1, 2, 3])
+    with pytest.raises(ValueError, match="120 classes"):
+        plots.scores(model, X, labels=[f"row {i}" for i in range(120)])
+    with pytest.raises(ValueError, match="25 pixels, the support points have 12"):
+        plots.support(image_model, (5, 5))
+    with pytest.raises(ValueError, match="curve 'a' has 1 values for 2"):
+        plots.captured_curve([1, 2], {"a": [0.5]})
+    assert not plt.get_fignums()
+
+
+def test_without_matplotlib_says_what_to_install(plane, monkeypatch):
+    real_import = builtins.__import__
+
+    def no_matplotlib(name, *arguments, **keywords):
+        if name.split(".")[0] == "matplotlib":
+            raise ImportError(f"No module named {name!r}")
+        return real_import(name, *arguments, **keywords)
+
+    monkeypatch.setattr(builtins, "__import__", no_matplotlib)
+    with pytest.raises(ImportError, match=r"pip install 'kernelsieve\[plots\]'"):
+        plots.spectrum(plane[2])
