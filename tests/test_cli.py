@@ -446,7 +446,7 @@ def test_demo(tmp_path, monkeypatch):
     monkeypatch.setattr(demo, "CURVE_SEEDS", 1)
     monkeypatch.setattr(demo, "TIMING_REPEATS", 1)
     monkeypatch.setattr(demo, "MATCH_STEP", 80)
-    out = tmp_path / "page.html"
+    out = tmp_path / "new folder" / "page.html"
     result = run("demo", "--out", out)
     assert result.exit_code == 0, result.output
     for words in ("exact KernelPCA", "kernelsieve", "Nystroem + PCA", "98.", "page.html"):
@@ -457,6 +457,11 @@ def test_demo(tmp_path, monkeypatch):
     assert text.count("<tr") == 5
     assert "$" not in text.split("</style>")[1].split("<svg")[0]
     assert not [word for word in ("<script", "<link", "@import", "url(http", 'src="http', 'href="http') if word in text]
+
+
+def test_demo_page_that_cannot_be_written(tmp_path):
+    (tmp_path / "file").write_text("")
+    assert_fails(run("demo", "--out", tmp_path / "file" / "page.html"), "file")
 
 
 def test_demo_example_runs(tmp_path, monkeypatch, capsys):

@@ -25,26 +25,25 @@ Result = TypeVar("Result")
 
 _lock = threading.Lock()
 _users = 0
-_limiter: Any = None
-_idle_threads = 1
+_before: list[tuple[Any, int]] = []  # each BLAS with the number of threads it had
 
 
 @cache
-def _blas() -> ThreadpoolController:
+def _libraries() -> list[Any]:
+    """The process's BLAS libraries, as threadpoolctl controls them."""
     import scipy.linalg  # noqa: F401  scipy brings a BLAS of its own: load it before looking
 
-    return ThreadpoolController().select(user_api="blas")
+    return ThreadpoolController().select(user_api="blas").lib_controllers
 
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
     """Keep BLAS at one thread, for all threads of the process, until the last user leaves."""
-    global _users, _limiter, _idle_threads
+    global _users, _before
     with _lock:
         if _users == 0:
-            _idle_threads = _blas_threads()
-            _limiter = _blas().limit(limits=1)
-            _limiter.__enter__()
+            _before = [(library, library.num_threads) for library in _libraries()]
+            _set_threads([(library, 1) for library in _libraries()])
         _users += 1
     try:
         yield
@@ -52,11 +51,21 @@ def one_blas_thread() -> Iterator[None]:
         with _lock:
             _users -= 1
             if _users == 0:
-                _limiter.__exit__(None, None, None)
+                _set_threads(_before)
+
+
+def _set_threads(numbers: list[tuple[Any, int]]) -> None:
+    for library, n_threads in numbers:
+        # threadpoolctl 3.8 lets one thread at a time set OpenBLAS and ignores the others; here the first user's
+        # thread sets and the last user's restores, so the right to do so is given up around each call
+        release = getattr(library, "clear_controlling_thread", lambda force: None)
+        release(force=True)
+        library.set_num_threads(n_threads)
+        release(force=True)
 
 
 def _blas_threads() -> int:
-    return max((library["num_threads"] for library in _blas().info()), default=1)
+    return max((library.num_threads for library in _libraries()), default=1)
 
 
 def _available_cores() -> int:
@@ -74,7 +83,7 @@ def effective_n_threads(n_jobs: int | None) -> int:
     cores = _available_cores()
     if n_jobs is None:
         with _lock:
-            allowed = _idle_threads if _users else _blas_threads()
+            allowed = max((n for _, n in _before), default=1) if _users else _blas_threads()
         return max(1, min(cores, allowed))
     if n_jobs == 0:
         raise ValueError("n_jobs=0 has no meaning: give None, a positive number, or -1 for all cores")
@@ -83,7 +92,14 @@ def effective_n_threads(n_jobs: int | None) -> int:
 
 @cache
 def _pool(n_threads: int) -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(n_threads, thread_name_prefix="kernelsieve")
+    return ThreadPoolExecutor(n_threads, thread_name_prefix="kernelsieve", initializer=_limit_this_thread)
+
+
+def _limit_this_thread() -> None:
+    """Where BLAS runs on OpenMP its limit is each thread's own, and workers do not inherit it."""
+    for library in _libraries():
+        if getattr(library, "threading_layer", None) == "openmp":
+            library.set_num_threads(1)
 
 
 if hasattr(os, "register_at_fork"):  # a forked child has the pool's queue but none of its threads

@@ -71,7 +71,7 @@ def run_demo(out_path: str | Path, console: Any) -> None:
 
     Parameters
     ----------
-    out_path : the HTML file to write; it needs nothing beside it
+    out_path : the HTML file to write; its folder is made where there is none, and it needs nothing beside it
     console : rich Console for the table
     """
     if find_spec("matplotlib") is None:
@@ -79,6 +79,7 @@ def run_demo(out_path: str | Path, console: Any) -> None:
     from .demo_page import page
 
     path = Path(out_path)
+    path.parent.mkdir(parents=True, exist_ok=True)
     check_output(path)
     with console.status("measuring") as status:
         demo = measure_demo(status.update)

@@ -37,7 +37,8 @@ def _facts(model: Any, path: Path) -> Iterator[tuple[str, str]]:
     ratios = model.explained_variance_ratio_
     yield "explains", f"{_percent(ratios.sum())} of the variance ({_shortened([_percent(ratio) for ratio in ratios])})"
     if getattr(model, "captured_ratio_kind_", "exact") != "exact":
-        measured = f"{model.captured_ratio_kind_}: {model.captured_ratio_n_samples_:,}"
+        n_rows, kind = model.captured_ratio_n_samples_, model.captured_ratio_kind_
+        measured = f"on all {n_rows:,} rows" if kind == "all rows" else f"{kind}, {n_rows:,} rows"
         yield "captures", f"{_percent(model.captured_ratio_)} of what exact kernel PCA captures ({measured})"
     yield "file", f"{path.stat().st_size / 1000:,.1f} kB"
 

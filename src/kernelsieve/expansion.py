@@ -48,7 +48,7 @@ class KernelExpansion:
         coef, offset = like(self.coef, X), like(self.offset, X)
 
         def scores(rows: slice) -> Array:
-            scores = cross_gram(finite(X[rows])) @ coef
+            scores = cross_gram(finite(X[rows, :])) @ coef
             scores -= offset
             return scores
 
@@ -72,9 +72,9 @@ class KernelExpansion:
         mean_square = 0.0 if mean_coef is None else float(mean_coef @ (gram_of(self.kernel, self.points) @ mean_coef))
 
         def parts(rows: slice) -> Array:
-            block = cross_gram(finite(X[rows])) @ extended
+            block = cross_gram(finite(X[rows, :])) @ extended
             scores = block[:, : self.n_components] - offset
-            length = self.kernel.diagonal(X[rows]) if diagonal is None else like(diagonal[rows], block)
+            length = self.kernel.diagonal(X[rows, :]) if diagonal is None else like(diagonal[rows], block)
             if mean_coef is not None:
                 length = length - 2 * block[:, self.n_components] + mean_square
             bp = namespace(block)

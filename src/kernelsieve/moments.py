@@ -134,7 +134,7 @@ def accumulate(
     block_whitening = like(whitening, points)
 
     def block_moments(rows: slice) -> Moments:
-        block = finite(X[rows])
+        block = finite(X[rows, :])
         weights = None if sample_weight is None else sample_weight[rows]
         block_diagonal = kernel.diagonal(block) if diagonal is None else diagonal[rows]
         return _block_moments(cross_gram(block) @ block_whitening, whitening, weights, block_diagonal)

@@ -26,6 +26,7 @@ REFERENCE_ROWS, REFERENCE_ROWS_PER_POINT = 1000, 4
 SMALL_SAMPLE = 2000  # a whole data set up to this size is its own reference
 EXACT_ROWS = 500  # samples no larger than this are kept in their own precision
 GRAM_BLOCK_ROWS = 250
+INDEFINITE = 1e-6  # a negative eigenvalue below this share of the largest is rounding
 
 
 def default_sample_size(n_support: int) -> int:
@@ -168,6 +169,19 @@ class Sample:
         with one_blas_thread():
             list(ordered_map(lower_part, blocks[::-1], self.n_threads))
         return gram
+
+    @cached_property
+    def indefiniteness(self) -> float:
+        """|most negative| / largest eigenvalue of the gram: what is smaller is no better known than that.
+
+        Dividing by such eigenvalues of K_SS would let an indefinite kernel's captured variance grow without bound.
+        """
+        if self.kernel.definite:
+            return 0.0
+        gram = as_float64(self.gram)
+        values = namespace(gram).linalg.eigvalsh((gram + gram.T) / 2)
+        ratio = -float(values[0]) / float(values[-1])
+        return ratio if ratio > INDEFINITE else 0.0
 
     @cached_property
     def exact(self) -> ExactComponents:

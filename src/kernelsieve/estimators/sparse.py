@@ -26,16 +26,14 @@ from ..gamma import resolve_gamma
 from ..kernels import Precomputed
 from ..moments import accumulate, check_kernel_values, gram_of, whiten
 from ..preimage import RidgeMap, learn_ridge_map
-from ..sample import Rows, Sample, default_sample_size, sample_rows
+from ..sample import INDEFINITE, Rows, Sample, default_sample_size, sample_rows
 from ..selection.base import Selection
-from ..selection.choose import Chooser, own_points, points_for, rank_tolerance
+from ..selection.choose import Chooser, own_points, points_for
 from ..selection.rules import SELECTORS
 from .base import KernelTransformer
 
 # Variances below this share of the largest are rounding: the rows have no such component.
 NO_VARIANCE = 1e-10
-# More than this share of a gram's spectrum below zero is not rounding.
-INDEFINITE_SHARE = 1e-8
 # An inverse map of more elements than this (800 MB) is not learned.
 MAX_INVERSE_MAP = 10**8
 
@@ -208,7 +206,7 @@ class SparseKernelPCA(KernelTransformer):
                 chooser = self._chooser(X, weights, n_threads)
                 selection = self._choose(chooser)
             with stages.stage("components"):
-                found = self._components(selection, X, weights, n_threads)
+                found = self._components(chooser, selection)
             with stages.stage("report"), one_blas_thread():
                 report = self._measure(chooser, selection, found)
             self._store(found, selection, report)
@@ -302,7 +300,8 @@ class SparseKernelPCA(KernelTransformer):
             )
         return chooser.fixed(self.selection, min(n_support, n_samples))
 
-    def _components(self, selection: Selection, X: Array, weights: np.ndarray | None, n_threads: int) -> Components:
+    def _components(self, chooser: Chooser, selection: Selection) -> Components:
+        X = chooser.X
         kernel, points = selection.kernel, points_for(selection, X)
         if selection.exhaustive:
             finite(X)
@@ -310,26 +309,26 @@ class SparseKernelPCA(KernelTransformer):
                 kernel, points, self.n_components, center=self.center, weights=selection.weights
             )
         else:
-            whitening = whiten(gram_of(kernel, points), rank_tolerance(X))
+            whitening = whiten(gram_of(kernel, points), chooser.rank_tolerance)
             moments = accumulate(
                 kernel,
                 points,
                 whitening.matrix,
                 X,
-                sample_weight=weights,
+                sample_weight=chooser.weights,
                 diagonal=X.diagonal() if isinstance(kernel, Precomputed) else None,
-                n_threads=n_threads,
+                n_threads=chooser.n_threads,
             )
             found = subset_components(kernel, points, whitening, moments, self.n_components, center=self.center)
-        self._warn_if_indefinite(found.negative_share, rank_tolerance(X))
+        self._warn_if_indefinite(max(found.negative_share, chooser.sample.indefiniteness))
         self._check_rank(found, selection.n_support)
         return found
 
-    def _warn_if_indefinite(self, negative_share: float, tolerance: float) -> None:
-        if negative_share > max(INDEFINITE_SHARE, tolerance):
+    def _warn_if_indefinite(self, share: float) -> None:
+        if share > INDEFINITE:
             warnings.warn(
-                f"the kernel is not positive semi-definite on these rows: {negative_share:.1%} of its spectrum is "
-                "negative and was dropped",
+                f"the kernel is not positive semi-definite on these rows: {100 * share:.2g}% of its spectrum is negative "
+                "and was dropped",
                 stacklevel=5,
             )
 

@@ -151,6 +151,12 @@ class Chooser:
         return min(float(whole + (whole - half) * (1 - share)), 1.0)
 
     @property
+    def rank_tolerance(self) -> float:
+        """Share of the largest eigenvalue of K_SS below which others are rounding, or an indefinite kernel's noise."""
+        rounding = RANK_TOLERANCE_FLOAT32 if self.X.dtype == np.float32 else RANK_TOLERANCE
+        return max(rounding, self.sample.indefiniteness)
+
+    @property
     def reference_is_all(self) -> bool:
         """Whether the reference rows are all rows there are."""
         return self.rows.whole and self.sample.n_reference == self.sample.size
@@ -160,7 +166,7 @@ class Chooser:
         rows = take_rows(self.X, sample.rows.indices[part])
         weights = sample.rows.weights
         points = points_for(selection, rows)
-        whitening = whiten(gram_of(selection.kernel, points), rank_tolerance(rows)).matrix
+        whitening = whiten(gram_of(selection.kernel, points), self.rank_tolerance).matrix
         return accumulate(
             selection.kernel,
             points,
@@ -183,11 +189,6 @@ class Chooser:
             return Selection(kernel, points, indices, history, n_steps=found.n_steps, converged=found.converged)
         points = search.coordinates.points(found.points)
         return Selection(self.kernel, points, None, history, n_steps=found.n_steps, converged=found.converged)
-
-
-def rank_tolerance(X: Array) -> float:
-    """Relative size below which eigenvalues of a gram are rounding in blocks of X's dtype."""
-    return RANK_TOLERANCE if X.dtype.itemsize >= 8 else RANK_TOLERANCE_FLOAT32
 
 
 def points_for(selection: Selection, X: Array) -> Array:

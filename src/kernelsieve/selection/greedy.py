@@ -15,10 +15,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-# Rows whose residual is below this share of the largest diagonal are already explained; under a kernel that
-# is not positive semi-definite small residuals mean nothing, and dividing by them would choose noise.
+# Rows whose residual is below this share of the largest diagonal are already explained.
 EXPLAINED = 1e-11
-EXPLAINED_INDEFINITE = 1e-3
 
 
 @dataclass
@@ -42,14 +40,15 @@ def greedy(
     *,
     targets: np.ndarray | None = None,
     explained: np.ndarray | None = None,
-    definite: bool = True,
+    noise: float = 0.0,
 ) -> np.ndarray:
     """Up to `n_rows` rows in order of choice; fewer when the rest is explained to rounding.
 
-    `explained` (n, q) are whitened features of points that are already there.
+    `explained` (n, q) are whitened features of points that are already there; residuals below the share `noise` of the
+    largest diagonal mean nothing (an indefinite kernel's), and dividing by them would choose noise.
     """
     diagonal = np.array(diagonal, dtype=np.float64)
-    floor = (EXPLAINED if definite else EXPLAINED_INDEFINITE) * diagonal.max(initial=0.0)
+    floor = max(EXPLAINED, noise) * diagonal.max(initial=0.0)
     if explained is not None:
         diagonal -= np.einsum("ij,ij->i", explained, explained)
     state = Residual(

@@ -28,7 +28,7 @@ def targeted(sample: Sample, n_support: int, rng: np.random.Generator) -> Select
         count,
         best_for_targets,
         targets=sample.all_targets,
-        definite=sample.kernel.definite is not False,
+        noise=sample.indefiniteness,
     )
     return select_rows(sample, chosen, nested=True)
 
@@ -37,7 +37,7 @@ def rpcholesky(sample: Sample, n_support: int, rng: np.random.Generator) -> Sele
     """Rows drawn with probability proportional to the residual kernel's diagonal (Chen et al. 2024)."""
     count = min(n_support, sample.size)
     rule = random_by_residual(rng, sample.rows.weights)
-    chosen = greedy(sample.column, sample.diagonal, count, rule, definite=sample.kernel.definite is not False)
+    chosen = greedy(sample.column, sample.diagonal, count, rule, noise=sample.indefiniteness)
     return select_rows(sample, chosen, nested=True)
 
 
