@@ -24,7 +24,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 import kernelsieve
 from kernelsieve import KernelPCA, SparseKernelPCA, load
 from kernelsieve import io as model_io
-from kernelsieve.io import ModelFileError, save
+from kernelsieve.io import ModelFileError, container, save
 
 NAMED = ["rbf", "poly", "linear", "sigmoid", "cosine", "laplacian"]
 
@@ -405,7 +405,7 @@ def rewrite(path, header=None, replace=None, drop=(), extra=None, compress=zipfi
     if header is not None:
         header(parsed)
     if sign:
-        parsed["sha256"] = model_io._header_digest(parsed)
+        parsed["sha256"] = container.header_digest(parsed)
     members["header.json"] = json.dumps(parsed).encode()
     members = {**{k: v for k, v in members.items() if k not in drop}, **(extra or {})}
     with zipfile.ZipFile(path, "w", compress) as archive:

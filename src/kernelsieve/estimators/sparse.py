@@ -327,8 +327,8 @@ class SparseKernelPCA(KernelTransformer):
     def _warn_if_indefinite(self, share: float) -> None:
         if share > INDEFINITE:
             warnings.warn(
-                f"the kernel is not positive semi-definite on these rows: {100 * share:.2g}% of its spectrum is negative "
-                "and was dropped",
+                f"the kernel is not positive semi-definite on these rows: {100 * share:.2g}% of its spectrum is "
+                "negative and was dropped",
                 stacklevel=5,
             )
 

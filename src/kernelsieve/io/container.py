@@ -1,0 +1,140 @@
+"""The zip: header and arrays as bytes, checked before anything is made of them."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import math
+import os
+import zipfile
+from typing import Any, BinaryIO
+
+import numpy as np
+
+FORMAT, VERSION = "kernelsieve-model", 1
+HEADER = "header.json"
+MAX_NPY_HEADER = 1024  # numpy writes 128 bytes for every array that a model has
+EPOCH = (1980, 1, 1, 0, 0, 0)  # of zip: files made at different times are the same
+DTYPES = {"|b1", "|i1", "|u1", "<i2", "<u2", "<i4", "<u4", "<i8", "<u8", "<f2", "<f4", "<f8"}
+
+
+class ModelFileError(ValueError):
+    """A file that is no model, or not any more."""
+
+
+def package_version() -> str:
+    """The version of this package."""
+    import kernelsieve
+
+    return kernelsieve.__version__
+
+
+def write(file: BinaryIO, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
+    """The header, completed with the arrays' digests and its own, and the arrays."""
+    described = {}
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+        for name, array in sorted(arrays.items()):
+            with archive.open(_member(f"{name}.npy"), "w", force_zip64=array.nbytes > 2**30) as member:
+                writer = _Digesting(member)
+                np.lib.format.write_array(writer, array, version=(1, 0), allow_pickle=False)
+            described[name] = {"dtype": array.dtype.str, "shape": list(array.shape), "sha256": writer.digest}
+        header = {**header, "arrays": described}
+        header["sha256"] = header_digest(header)
+        archive.writestr(_member(HEADER), json.dumps(header, allow_nan=False))
+
+
+def _member(name: str) -> zipfile.ZipInfo:
+    info = zipfile.ZipInfo(name, EPOCH)
+    info.create_system = 3  # whatever the system
+    info.external_attr = 0o644 << 16
+    return info
+
+
+def header_digest(header: dict[str, Any]) -> str:
+    """Of all of the header but the digest itself."""
+    rest = {key: value for key, value in header.items() if key != "sha256"}
+    return hashlib.sha256(json.dumps(rest, allow_nan=False, sort_keys=True).encode()).hexdigest()
+
+
+class _Digesting:
+    """A file that remembers the digest of what was written to it."""
+
+    def __init__(self, file: Any) -> None:
+        self._file = file
+        self._sha256 = hashlib.sha256()
+
+    def write(self, data: Any) -> int:
+        self._sha256.update(data)
+        return int(self._file.write(data))
+
+    @property
+    def digest(self) -> str:
+        return self._sha256.hexdigest()
+
+
+def read(file: BinaryIO) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """Header and arrays, after every check that their bytes allow."""
+    start = file.read(4)
+    try:
+        archive = zipfile.ZipFile(file)
+    except zipfile.BadZipFile as error:
+        if start == b"PK\x03\x04":
+            raise ModelFileError("truncated or damaged model file: its end is missing") from error
+        raise ModelFileError("not a kernelsieve model file (model.save(path) writes one)") from error
+    with archive:
+        members = {info.filename: info for info in archive.infolist()}
+        if HEADER not in members:
+            kind = "a NumPy .npz" if all(name.endswith(".npy") for name in members) else "some other zip"
+            raise ModelFileError(f"not a kernelsieve model file but {kind} file")
+        _check_stored(archive, os.fstat(file.fileno()).st_size)
+        header = _read_header(archive.read(HEADER))
+        described = header["arrays"]
+        if set(members) != {HEADER, *(f"{name}.npy" for name in described)}:
+            raise ModelFileError("members are missing from the file, or others were added to it")
+        return header, {name: _read_array(archive, name, about) for name, about in described.items()}
+
+
+def _check_stored(archive: zipfile.ZipFile, size: int) -> None:
+    infos = archive.infolist()
+    stored = all(i.compress_type == zipfile.ZIP_STORED and i.file_size == i.compress_size for i in infos)
+    if not stored or sum(i.file_size for i in infos) > size or len({i.filename for i in infos}) < len(infos):
+        raise ModelFileError("members are compressed or overlap, as kernelsieve never writes them: refused")
+
+
+def _read_header(data: bytes) -> dict[str, Any]:
+    header = json.loads(data)
+    if not isinstance(header, dict) or header.get("format") != FORMAT:
+        raise ModelFileError("not a kernelsieve model file: its header.json is of something else")
+    version = header.get("version")
+    if not isinstance(version, int) or version < 1:
+        raise ModelFileError(f"damaged model file: version {version!r}")
+    if version > VERSION:
+        raise ModelFileError(
+            f"written by a newer kernelsieve ({header.get('kernelsieve')}, file version {version}); this one "
+            f"({package_version()}) reads up to version {VERSION}: upgrade kernelsieve"
+        )
+    if header.get("sha256") != header_digest(header):
+        raise ModelFileError("header.json was changed after it was written (its digest does not match)")
+    return header
+
+
+def _read_array(archive: zipfile.ZipFile, name: str, about: dict[str, Any]) -> np.ndarray:
+    dtype, shape = about["dtype"], tuple(about["shape"])
+    if dtype not in DTYPES or not all(isinstance(n, int) and n >= 0 for n in shape):
+        raise ModelFileError(f"array {name}: dtype {dtype!r} or shape {shape} is none that a model has")
+    n_bytes = math.prod(shape) * np.dtype(dtype).itemsize
+    info = archive.getinfo(f"{name}.npy")
+    if not n_bytes < info.file_size <= n_bytes + MAX_NPY_HEADER:
+        raise ModelFileError(f"array {name}: {info.file_size} bytes are no array of shape {shape} and dtype {dtype}")
+    data = archive.read(info)
+    if hashlib.sha256(data).hexdigest() != about["sha256"]:
+        raise ModelFileError(f"array {name} was changed after it was written (its digest does not match)")
+    stream = io.BytesIO(data)
+    if np.lib.format.read_magic(stream) != (1, 0):
+        raise ModelFileError(f"array {name} is of another .npy version")
+    found_shape, _, found = np.lib.format.read_array_header_1_0(stream)
+    if (found_shape, found.str) != (shape, dtype) or len(data) - stream.tell() != n_bytes:
+        raise ModelFileError(f"array {name} is {found} {found_shape}, but the header says {dtype} {shape}")
+    stream.seek(0)
+    return np.lib.format.read_array(stream, allow_pickle=False)
