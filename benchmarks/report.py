@@ -23,11 +23,15 @@ class Report:
     missed: int = 0
 
     def section(self, title: str, text: str = "") -> None:
-        self._add(f"\n## {title}\n" + (f"\n{text}\n" if text else "") + "\n| what | target | measured | |\n|---|---|---|---|")
+        self._add(
+            f"\n## {title}\n" + (f"\n{text}\n" if text else "") + "\n| what | target | measured | |\n|---|---|---|---|"
+        )
 
     def line(self, what: str, target: str, measured: str, reached: bool | None) -> None:
         self.missed += reached is False
-        self._add(f"| {what} | {target} | {measured} | {'' if reached is None else 'ok' if reached else '**missed**'} |")
+        self._add(
+            f"| {what} | {target} | {measured} | {'' if reached is None else 'ok' if reached else '**missed**'} |"
+        )
 
     def skip(self, what: str, why: str) -> None:
         self._add(f"| {what} | | skipped: {why} | |")
@@ -49,7 +53,8 @@ class Report:
             f"# Benchmark results\n\nWritten by `make bench` on {date.today()}: {platform.machine()}, {cores} cores, "
             f"Python {platform.python_version()}, numpy {numpy.__version__}, scipy {scipy.__version__}, "
             f"scikit-learn {sklearn.__version__}, kernelsieve {kernelsieve.__version__}.\n\n"
-            "Both sides of every ratio are timed in this one run, in turns, best of several. KernelPCA is scikit-learn's "
-            'with `eigen_solver="arpack"`, its fastest here; M = 10 components, Gaussian kernel of median width, centred.\n'
+            "Both sides of every ratio are timed in this one run, in turns, best of several. KernelPCA is "
+            'scikit-learn\'s with `eigen_solver="arpack"`, its fastest here; M = 10, Gaussian kernel of median '
+            "width, centred.\n"
         )
         path.write_text(head + "\n".join(self.sections) + "\n", encoding="utf-8")

@@ -1,6 +1,6 @@
 """make reproduce: every experiment, its tables on the screen, its pictures and report in a folder.
 
-    python -m experiments [--data FOLDER] [--out FOLDER] [name ...]
+python -m experiments [--data FOLDER] [--out FOLDER] [name ...]
 """
 
 from __future__ import annotations

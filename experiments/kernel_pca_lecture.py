@@ -61,8 +61,8 @@ def parabola(report: Report) -> None:
         rows.append((name, float(along), float(across)))
     report.table(("model", "rank correlation: PC1, place along the curve", "PC2, distance from the centre"), rows)
     report.text(
-        "On a curve as shallow as this one plain PCA orders the points as well: what changes is PC1 and PC2 as functions "
-        "of the plane, which follow the curve (below)."
+        "On a curve as shallow as this one plain PCA orders the points as well: what changes is PC1 and PC2 as "
+        "functions of the plane, which follow the curve (below)."
     )
     contour_panels(report, X, {k: m for k, m in models.items() if k != "PCA"}, "parabola", "Components on a parabola")
 

@@ -9,8 +9,9 @@ import pytest
 from typer.testing import CliRunner
 
 import kernelsieve
-from kernelsieve import KernelPCA, SparseKernelPCA, cli, comparison, demo, tables
-from kernelsieve.commands import app
+from kernelsieve import KernelPCA, SparseKernelPCA, cli
+from kernelsieve.cli import comparison, demo, tables
+from kernelsieve.cli.commands import app
 
 COLUMNS = ["a", "b", "c", "d"]
 EXTENSIONS = [".csv", ".tsv", ".parquet", ".npy", ".npz"]
@@ -149,7 +150,7 @@ def test_float32_stays_float32(rows, tmp_path):
 
 
 def test_long_tables_are_transformed_in_chunks(folder, tmp_path, monkeypatch):
-    from kernelsieve import commands
+    from kernelsieve.cli import commands
 
     assert run("transform", folder / "model.ks", folder / "rows.csv", "-o", tmp_path / "one.npy").exit_code == 0
     monkeypatch.setattr(commands, "CHUNK_ROWS", 32)
@@ -465,7 +466,7 @@ def test_demo_page_that_cannot_be_written(tmp_path):
 
 
 def test_demo_example_runs(tmp_path, monkeypatch, capsys):
-    from kernelsieve.demo_page import EXAMPLE
+    from kernelsieve.cli.demo_page import EXAMPLE
 
     monkeypatch.chdir(tmp_path)
     exec(EXAMPLE, {})

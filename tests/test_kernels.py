@@ -51,7 +51,7 @@ def test_sparse_rows_equal_dense(name, sparse_points, container, dtype, cloud, n
 
 
 def test_sparse_points_too_many_to_be_made_dense(monkeypatch, cloud, new_rows):
-    monkeypatch.setattr("kernelsieve.kernels.MAX_DENSE_POINTS", 10)
+    monkeypatch.setattr("kernelsieve.kernels.base.MAX_DENSE_POINTS", 10)
     rows, points = scipy.sparse.csr_matrix(cloud), scipy.sparse.csr_matrix(new_rows)
     for name in ("rbf", "poly", "linear", "sigmoid", "cosine"):
         kernel = named_kernel(name, **KERNELS[name])

@@ -1,10 +1,35 @@
 """kernelsieve: kernel PCA that keeps only the few points that carry it."""
 
-from .diagnostics import KernelWarning
-from .estimators.exact import KernelPCA
-from .estimators.sparse import SparseKernelPCA
-from .expansion import KernelExpansion
-from .io import load
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .diagnostics import KernelWarning
+    from .estimators.exact import KernelPCA
+    from .estimators.sparse import SparseKernelPCA
+    from .expansion import KernelExpansion
+    from .io import load
 
 __version__ = "0.1.0"
 __all__ = ["KernelExpansion", "KernelPCA", "KernelWarning", "SparseKernelPCA", "load"]
+
+# Imported when first used: `kernelsieve --help` need not wait for scikit-learn.
+_HOMES = {
+    "KernelExpansion": ".expansion",
+    "KernelPCA": ".estimators.exact",
+    "KernelWarning": ".diagnostics",
+    "SparseKernelPCA": ".estimators.sparse",
+    "load": ".io",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(_HOMES[name], __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOMES])

@@ -7,31 +7,36 @@ import errno
 import os
 import secrets
 import stat
-from collections.abc import Callable
-from typing import BinaryIO
+from collections.abc import Iterator
+from pathlib import Path
 
 
-def replace_file(path: str, write: Callable[[BinaryIO], None]) -> None:
-    """Write beside `path`, and put it there when it is safely on disk."""
-    existing = os.stat(path) if os.path.exists(path) else None
+@contextlib.contextmanager
+def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """A path beside `path` to write to, which takes its place when it is safely on disk.
+
+    On any error, a full disk included, it vanishes and what was at `path` stays as it was.  A link stays a link, a
+    file keeps its permissions.
+    """
+    target = os.path.realpath(os.fsdecode(path))
+    existing = os.stat(target) if os.path.exists(target) else None
     if existing is not None and not stat.S_ISREG(existing.st_mode):
         code = errno.EISDIR if stat.S_ISDIR(existing.st_mode) else errno.EEXIST
-        raise OSError(code, "a model cannot be written here, where something is that is not a file", path)
-    folder, name = os.path.split(path)
+        raise OSError(code, "cannot be written here, where something is that is not a file", target)
+    folder, name = os.path.split(target)
     temporary = os.path.join(folder, f".{name[:40]}.{secrets.token_hex(4)}.tmp")
     try:
-        with open(temporary, "xb") as file:
-            write(file)
-            file.flush()
+        yield Path(temporary)
+        with open(temporary, "rb+") as file:
             os.fsync(file.fileno())
         if existing is not None:
             os.chmod(temporary, stat.S_IMODE(existing.st_mode))
-        os.replace(temporary, path)
+        os.replace(temporary, target)
     except BaseException as error:
         with contextlib.suppress(OSError):
             os.unlink(temporary)
-        if isinstance(error, OSError) and error.errno is not None:
-            raise OSError(error.errno, error.strerror, path) from error  # the name that the user knows
+        if isinstance(error, OSError) and error.errno is not None and error.filename in (None, temporary):
+            raise OSError(error.errno, error.strerror, target) from error  # the name that the user knows
         raise
     _sync_folder(folder)
 

@@ -26,7 +26,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
-from .._atomic import replace_file
+from .._atomic import replacing
 from ..estimators.base import ExpansionMixin
 from ..expansion import KernelExpansion
 from ..kernels import Kernel, Precomputed
@@ -61,7 +61,8 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     state = {key: encoder.encode(value, key) for key, value in _state(model).items()}
     header = {"format": FORMAT, "version": VERSION, "kernelsieve": package_version(), "class": name}
     header |= {"params": params, "state": state}
-    replace_file(os.path.realpath(os.fsdecode(path)), lambda file: write(file, header, encoder.arrays))
+    with replacing(path) as temporary, temporary.open("xb") as file:
+        write(file, header, encoder.arrays)
 
 
 def _estimators() -> dict[str, type]:

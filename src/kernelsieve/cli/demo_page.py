@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from . import plots
+from .. import plots
 from .comparison import Result, duration
 from .demo import Demo
 
@@ -41,7 +41,7 @@ def page(demo: Demo) -> str:
     """The whole page."""
     from sklearn import __version__ as sklearn_version
 
-    from . import __version__
+    from .. import __version__
 
     own = demo.results[1]
     return Template(PAGE).substitute(

@@ -40,7 +40,7 @@ def parse_gamma(text: str) -> float | str | None:
 
 def check_kernel(name: str) -> str:
     """The name of a kernel."""
-    from .kernels import NAMED_KERNELS
+    from ..kernels import NAMED_KERNELS
 
     if name not in NAMED_KERNELS:
         raise typer.BadParameter(f"{name!r} is not one of {', '.join(NAMED_KERNELS)}")
@@ -49,7 +49,7 @@ def check_kernel(name: str) -> str:
 
 def check_selection(name: str) -> str:
     """The name of a rule that chooses points."""
-    from .selection.rules import SELECTORS
+    from ..selection.rules import SELECTORS
 
     if name not in ("optimized", *SELECTORS):
         raise typer.BadParameter(f"{name!r} is not one of {', '.join(('optimized', *SELECTORS))}")

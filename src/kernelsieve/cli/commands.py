@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from .cli import plain_errors
+from . import plain_errors
 from .describe import describe
 from .options import (
     Coef0,
@@ -53,7 +53,7 @@ app = typer.Typer(
 
 def _version(wanted: bool) -> None:
     if wanted:
-        from . import __version__
+        from .. import __version__
 
         typer.echo(f"kernelsieve {__version__}")
         raise typer.Exit
@@ -103,7 +103,7 @@ def fit(
       kernelsieve fit rows.npy -c 10 --variance 0.999 -o model.ks
       kernelsieve fit rows.csv -k poly --degree 2 --selection targeted -o model.ks
     """
-    from . import SparseKernelPCA
+    from .. import SparseKernelPCA
     from .comparison import duration
     from .tables import check_output
 
@@ -154,7 +154,7 @@ def transform(
       kernelsieve transform model.ks new.parquet -o scores.parquet --keep id,label
       kernelsieve transform model.ks new.npy -o scores.npy
     """
-    from . import load
+    from .. import load
     from .tables import check_output, check_written, read_table, write_table
 
     fitted = load(model)
@@ -180,7 +180,7 @@ def info(model: ModelFile) -> None:
     Example
       kernelsieve info model.ks
     """
-    from . import load
+    from .. import load
 
     Console().print(describe(load(model), model))
 

@@ -15,7 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from ._threads import one_blas_thread
+from .._atomic import replacing
+from .._threads import one_blas_thread
 from .comparison import (
     Result,
     Setting,
@@ -27,7 +28,7 @@ from .comparison import (
     ours,
     total_variance,
 )
-from .tables import atomic_path, check_output
+from .tables import check_output
 
 N_COMPONENTS, N_SUPPORT = 10, 20
 CURVE_SIZES = (11, 15, 20, 30, 50, 75, 100, 150, 200, 300, 400)
@@ -90,7 +91,7 @@ def run_demo(out_path: str | Path, console: Any) -> None:
     n_test = len(demo.digits.test)
     console.print(comparison_table(demo.results, demo.total, n_test, title, points="kernel values\na row"))
     console.print(summary(demo), highlight=False)
-    with atomic_path(path) as temporary:
+    with replacing(path) as temporary:
         temporary.write_text(html, encoding="utf-8")
     console.print(f"page with pictures: {path}", highlight=False, soft_wrap=True)
 

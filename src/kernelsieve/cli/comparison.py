@@ -112,7 +112,7 @@ def _gram(setting: Setting, rows: np.ndarray, others: np.ndarray) -> np.ndarray:
 
 def ours(setting: Setting, n_support: int | float | str, **keywords: Any) -> Method:
     """SparseKernelPCA."""
-    from . import SparseKernelPCA
+    from .. import SparseKernelPCA
 
     def make() -> Any:
         return SparseKernelPCA(

@@ -8,17 +8,16 @@ be kept beside the scores.  Files are written whole or not at all.
 from __future__ import annotations
 
 import os
-import stat
-import tempfile
 import warnings
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from .._atomic import replacing
 
 FORMATS = (".csv", ".tsv", ".parquet", ".npy", ".npz")
 SEPARATORS = (",", ";", "\t")
@@ -255,7 +254,8 @@ def write_table(path: Path, scores: np.ndarray, names: Sequence[str], kept: Mapp
     """
     check_written(path, names, list(kept))
     extension = checked_format(path)
-    with atomic_path(path) as temporary:
+    check_output(path)
+    with replacing(path) as temporary:
         if extension in (".npy", ".npz"):
             _write_arrays(temporary, extension, scores, kept)
         else:
@@ -285,32 +285,6 @@ def _write_frame(path: Path, extension: str, scores: np.ndarray, names: Sequence
         frame.write_parquet(path)
     else:
         frame.write_csv(path, separator="\t" if extension == ".tsv" else ",")
-
-
-@contextmanager
-def atomic_path(path: Path) -> Iterator[Path]:
-    """A temporary path beside `path` that takes its place at the end, or vanishes on an error."""
-    check_output(path)
-    target = path.resolve()  # through a link, so that the link stays one
-    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name[:40]}.", suffix=".part")
-    os.close(handle)
-    temporary = Path(name)
-    try:
-        yield temporary
-        temporary.chmod(_mode(target))
-        temporary.replace(target)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-
-
-def _mode(path: Path) -> int:
-    """The permissions of the file that is there, or of a new one; mkstemp's are for the owner alone."""
-    if path.exists():
-        return stat.S_IMODE(path.stat().st_mode)
-    umask = os.umask(0)
-    os.umask(umask)
-    return 0o666 & ~umask
 
 
 def _columns(names: Sequence[str]) -> str:

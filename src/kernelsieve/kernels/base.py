@@ -1,0 +1,91 @@
+"""What a kernel is, and the products of rows and points that most are made of."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+from .._array import Array, is_numpy, namespace, take_rows
+
+CrossGram = Callable[[Array], Array]
+
+# Sparse points are made dense for products up to this many elements (64 MB): a dense right side is
+# several times faster than sparse times sparse.
+MAX_DENSE_POINTS = 2**23
+# OpenBLAS multiplies few points by many wide float64 rows a quarter faster than the other way round.
+WIDE_ROWS = 128
+
+
+class Kernel(ABC):
+    """A kernel function on blocks of rows."""
+
+    name: str
+    differentiable = False
+    bounded = False  # |k| <= 1: a float32 gram loses nothing that matters
+    definite: bool | None = True  # positive semi-definite; None where it is not known
+
+    @abstractmethod
+    def bind(self, points: Array) -> CrossGram:
+        """The map rows -> k(rows, points), with all that depends on the points done once."""
+
+    @abstractmethod
+    def diagonal(self, rows: Array) -> Array:
+        """k(x, x) for every row."""
+
+    def __call__(self, rows: Array, points: Array) -> Array:
+        return self.bind(points)(rows)
+
+    def at(self, X: Array, indices: Array) -> tuple[Kernel, Array]:
+        """This kernel and the points that stand for rows `indices` of X."""
+        return self, take_rows(X, indices)
+
+    def pullback(self, rows: Array, points: Array, cross_gram: Array, weights: Array) -> Array:
+        """sum_n weights_nj dk(x_n, s_j)/ds_j, (m, d)."""
+        raise TypeError(f"the {self.name} kernel has no derivative in its points")
+
+    def unit(self, rows: Array) -> tuple[float, Kernel]:
+        """(c, kernel_1) with k(x, s) proportional to kernel_1(c x, c s), numbers of order one."""
+        return 1.0, self
+
+    def params(self) -> dict[str, Any]:
+        """The kernel's own parameters, as JSON can hold them."""
+        return asdict(self)  # type: ignore[call-overload]
+
+
+def transposed(points: Array, scale: float = 1.0) -> Array:
+    """scale * points', laid out for products rows @ points'."""
+    if scipy.sparse.issparse(points):
+        if points.shape[0] * points.shape[1] > MAX_DENSE_POINTS:
+            return (points * scale).T.tocsc()
+        points = points.toarray()
+    return (points * scale).T
+
+
+def inner_products(rows: Array, points_transposed: Array) -> Array:
+    """rows @ points' as a dense block of its own, whatever mix of dense and sparse comes in."""
+    if is_numpy(rows) and rows.dtype == np.float64 and rows.shape[1] >= WIDE_ROWS and is_numpy(points_transposed):
+        return (points_transposed.T @ rows.T).T
+    product = rows @ points_transposed
+    return product.toarray() if scipy.sparse.issparse(product) else product
+
+
+def dense(points: Array) -> Array:
+    """`points` as a dense array."""
+    return points.toarray() if scipy.sparse.issparse(points) else points
+
+
+def weighted_rows(weights: Array, rows: Array) -> Array:
+    """weights' @ rows, (m, d), dense."""
+    return (rows.T @ weights).T if scipy.sparse.issparse(rows) else weights.T @ rows
+
+
+def constant_diagonal(rows: Array, value: float) -> Array:
+    """`value` for every row."""
+    if scipy.sparse.issparse(rows) or is_numpy(rows):
+        return np.full(rows.shape[0], value, dtype=rows.dtype)
+    return namespace(rows).full_like(rows[:, 0], value)

@@ -1,0 +1,243 @@
+"""Kernels of vectors, by name: k(x, y) from distances or inner products."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import scipy.sparse
+
+from .._array import Array, exp_in_place, is_numpy, namespace, row_dot
+from .base import CrossGram, Kernel, constant_diagonal, dense, inner_products, transposed, weighted_rows
+
+# Rows are shifted to the points' centre when rounding of |x|^2 + |s|^2 - 2 x's would exceed this
+# multiple of the dtype's own rounding.
+MAX_CANCELLATION = 64.0
+
+
+@dataclass(frozen=True)
+class RBF(Kernel):
+    """exp(-gamma |x - y|^2)."""
+
+    gamma: float
+    name = "rbf"
+    differentiable = True
+    bounded = True
+
+    def bind(self, points: Array) -> CrossGram:
+        shift = self._shift(points)
+        if shift is not None:
+            points = points - shift
+        right = transposed(points, 2 * self.gamma)
+        right_norms = self.gamma * row_dot(points, points)
+
+        def cross_gram(rows: Array) -> Array:
+            if shift is not None:
+                rows = rows - shift
+            block = inner_products(rows, right)
+            block -= (self.gamma * row_dot(rows, rows))[:, None]
+            block -= right_norms
+            return exp_in_place(block)
+
+        return cross_gram
+
+    def _shift(self, points: Array) -> Array | None:
+        """The points' centre where the distances would otherwise cancel, else None."""
+        if scipy.sparse.issparse(points):
+            return None
+        xp = namespace(points)
+        center = xp.mean(points, axis=0)
+        rounding = self.gamma * float(xp.vecdot(center, center))
+        return center if rounding > MAX_CANCELLATION else None
+
+    def diagonal(self, rows: Array) -> Array:
+        return constant_diagonal(rows, 1.0)
+
+    def pullback(self, rows: Array, points: Array, cross_gram: Array, weights: Array) -> Array:
+        # dk/ds = 2 gamma (x - s) k
+        pull = weights * cross_gram
+        mass = namespace(pull).sum(pull, axis=0)
+        return 2 * self.gamma * (weighted_rows(pull, rows) - mass[:, None] * points)
+
+    def unit(self, rows: Array) -> tuple[float, Kernel]:
+        return self.gamma**0.5, RBF(1.0)
+
+
+@dataclass(frozen=True)
+class Laplacian(Kernel):
+    """exp(-gamma |x - y|_1)."""
+
+    gamma: float
+    name = "laplacian"
+    differentiable = True
+    bounded = True
+
+    def bind(self, points: Array) -> CrossGram:
+        def cross_gram(rows: Array) -> Array:
+            block = manhattan(rows, points)
+            block *= -self.gamma
+            return exp_in_place(block)
+
+        return cross_gram
+
+    def diagonal(self, rows: Array) -> Array:
+        return constant_diagonal(rows, 1.0)
+
+    def pullback(self, rows: Array, points: Array, cross_gram: Array, weights: Array) -> Array:
+        # dk/ds = gamma sign(x - s) k, almost everywhere; one feature at a time keeps it at n x m.
+        xp = namespace(points)
+        rows = dense(rows)
+        pull = weights * cross_gram
+        columns = [xp.sum(pull * xp.sign(rows[:, j][:, None] - points[:, j]), axis=0) for j in range(points.shape[1])]
+        return self.gamma * xp.stack(columns, axis=1)
+
+    def unit(self, rows: Array) -> tuple[float, Kernel]:
+        return self.gamma, Laplacian(1.0)
+
+
+def manhattan(rows: Array, points: Array) -> Array:
+    """sum_j |x_j - y_j| for all pairs of rows and points."""
+    if scipy.sparse.issparse(rows) or scipy.sparse.issparse(points) or is_numpy(rows):
+        from sklearn.metrics.pairwise import manhattan_distances
+
+        if scipy.sparse.issparse(points) and not scipy.sparse.issparse(rows):
+            points = points.toarray()
+        return manhattan_distances(rows, points).astype(rows.dtype, copy=False)
+    xp = namespace(rows)
+    return xp.stack([xp.sum(xp.abs(rows - points[j, :]), axis=1) for j in range(points.shape[0])], axis=1)
+
+
+@dataclass(frozen=True)
+class Polynomial(Kernel):
+    """(gamma x'y + coef0)^degree."""
+
+    gamma: float
+    degree: float
+    coef0: float
+    name = "poly"
+    differentiable = True
+
+    def bind(self, points: Array) -> CrossGram:
+        right = transposed(points, self.gamma)
+
+        def cross_gram(rows: Array) -> Array:
+            block = inner_products(rows, right)
+            block += self.coef0
+            return _power(block, self.degree)
+
+        return cross_gram
+
+    def diagonal(self, rows: Array) -> Array:
+        return _power(self.gamma * row_dot(rows, rows) + self.coef0, self.degree)
+
+    def pullback(self, rows: Array, points: Array, cross_gram: Array, weights: Array) -> Array:
+        # dk/ds = degree gamma (gamma x's + coef0)^(degree - 1) x
+        base = inner_products(rows, transposed(points, self.gamma)) + self.coef0
+        slope = weights * _power(base, self.degree - 1)
+        return self.degree * self.gamma * weighted_rows(slope, rows)
+
+    def unit(self, rows: Array) -> tuple[float, Kernel]:
+        return self.gamma**0.5, Polynomial(1.0, self.degree, self.coef0)
+
+
+def _power(base: Array, exponent: float) -> Array:
+    """base^exponent; by products for the small whole exponents that pow() is slow at."""
+    if exponent != int(exponent) or not 0 <= exponent <= 8:
+        return base**exponent
+    if exponent == 0:
+        return namespace(base).ones_like(base)
+    result, remaining = base, int(exponent) - 1
+    while remaining:
+        result = result * base
+        remaining -= 1
+    return result
+
+
+@dataclass(frozen=True)
+class Linear(Kernel):
+    """x'y."""
+
+    name = "linear"
+    differentiable = True
+
+    def bind(self, points: Array) -> CrossGram:
+        right = transposed(points)
+        return lambda rows: inner_products(rows, right)
+
+    def diagonal(self, rows: Array) -> Array:
+        return row_dot(rows, rows)
+
+    def pullback(self, rows: Array, points: Array, cross_gram: Array, weights: Array) -> Array:
+        return weighted_rows(weights, rows)
+
+    def unit(self, rows: Array) -> tuple[float, Kernel]:
+        mean_square = float(namespace(rows).mean(row_dot(rows, rows)))
+        return (mean_square**-0.5 if mean_square > 0 else 1.0), self
+
+
+@dataclass(frozen=True)
+class Sigmoid(Kernel):
+    """tanh(gamma x'y + coef0); not positive semi-definite in general."""
+
+    gamma: float
+    coef0: float
+    name = "sigmoid"
+    differentiable = True
+    definite = False
+
+    def bind(self, points: Array) -> CrossGram:
+        right = transposed(points, self.gamma)
+
+        def cross_gram(rows: Array) -> Array:
+            block = inner_products(rows, right)
+            block += self.coef0
+            return namespace(block).tanh(block)
+
+        return cross_gram
+
+    def diagonal(self, rows: Array) -> Array:
+        return namespace(rows).tanh(self.gamma * row_dot(rows, rows) + self.coef0)
+
+    def pullback(self, rows: Array, points: Array, cross_gram: Array, weights: Array) -> Array:
+        return self.gamma * weighted_rows(weights * (1 - cross_gram**2), rows)
+
+    def unit(self, rows: Array) -> tuple[float, Kernel]:
+        return self.gamma**0.5, Sigmoid(1.0, self.coef0)
+
+
+@dataclass(frozen=True)
+class Cosine(Kernel):
+    """x'y / (|x| |y|), zero where a row is zero."""
+
+    name = "cosine"
+    differentiable = True
+    bounded = True
+
+    def bind(self, points: Array) -> CrossGram:
+        right = transposed(points)
+        right_inverse = _inverse_norms(points)
+
+        def cross_gram(rows: Array) -> Array:
+            block = inner_products(rows, right)
+            block *= _inverse_norms(rows)[:, None]
+            block *= right_inverse
+            return block
+
+        return cross_gram
+
+    def diagonal(self, rows: Array) -> Array:
+        xp = namespace(rows)
+        squares = row_dot(rows, rows)
+        return xp.astype(squares > 0, squares.dtype)
+
+    def pullback(self, rows: Array, points: Array, cross_gram: Array, weights: Array) -> Array:
+        # dk/ds = x/(|x||s|) - k s/|s|^2
+        inverse = _inverse_norms(points)
+        mass = namespace(weights).sum(weights * cross_gram, axis=0)
+        along = weighted_rows(weights * _inverse_norms(rows)[:, None], rows)
+        return along * inverse[:, None] - (mass * inverse**2)[:, None] * points
+
+
+def _inverse_norms(rows: Array) -> Array:
+    xp = namespace(rows)
+    norms = xp.sqrt(row_dot(rows, rows))
+    return xp.where(norms > 0, 1 / xp.where(norms > 0, norms, xp.ones_like(norms)), xp.zeros_like(norms))
