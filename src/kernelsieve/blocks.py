@@ -68,12 +68,8 @@ def map_row_blocks(function: Callable[[slice], Result], X: Array, n_columns: int
     on_host = is_numpy(X) or not hasattr(X, "device") or str(X.device) == "cpu"
     size = block_rows(n_columns, X.shape[1], _itemsize(X), on_host=on_host)
     blocks = row_ranges(X.shape[0], size)
-    n_threads = min(n_threads, len(blocks)) if on_host else 1
-    if n_threads == 1:
-        yield from map(function, blocks)
-        return
     with one_blas_thread():
-        yield from ordered_map(function, blocks, n_threads)
+        yield from ordered_map(function, blocks, n_threads if on_host else 1)
 
 
 def matmul(a: Array, b: Array, n_threads: int) -> Array:
