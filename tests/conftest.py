@@ -12,6 +12,7 @@ import scipy.linalg
 from sklearn.datasets import load_digits, make_blobs
 from sklearn.metrics import pairwise
 from sklearn.model_selection import train_test_split
+from threadpoolctl import threadpool_limits
 
 # Name and parameters of every named vector kernel, gamma a number of order 1 / (squared length) of `cloud`.
 KERNELS = {
@@ -45,13 +46,19 @@ def exact_kernel_pca(gram, n_components, *, center=True, weights=None):
     """
     n = len(gram)
     w = np.ones(n) if weights is None else np.asarray(weights, dtype=float)
-    omega = w / w.sum()
-    centring = np.eye(n) - np.outer(np.ones(n), omega) if center else np.eye(n)
-    root = np.sqrt(w)
-    centred = root[:, None] * (centring @ gram @ centring.T) * root
-    values, vectors = scipy.linalg.eigh(centred, subset_by_index=[n - n_components, n - 1])
+    omega, root = w / w.sum(), np.sqrt(w)
+    centred = gram
+    if center:
+        means = omega @ gram
+        centred = gram - means - means[:, None] + omega @ means
+    with threadpool_limits(1):  # on a busy machine LAPACK's own threads cost far more than they gain
+        values, vectors = scipy.linalg.eigh(
+            root[:, None] * centred * root, subset_by_index=[n - n_components, n - 1], overwrite_a=True
+        )
     values, vectors = values[::-1], vectors[:, ::-1]
-    components = centring.T @ (root[:, None] * vectors) / np.sqrt(values)
+    components = root[:, None] * vectors / np.sqrt(values)
+    if center:
+        components = components - omega[:, None] * components.sum(axis=0)
     offset = omega @ gram @ components if center else np.zeros(n_components)
     return values, components, offset
 

@@ -400,7 +400,7 @@ def test_no_warning_on_ordinary_data(digits):
             {},
             {"n_support": 20},
             {"selection": "targeted"},
-            {"kernel": "laplacian"},
+            {"kernel": "laplacian", "n_support": 20},
             {"kernel": "cosine"},
         ):
             SparseKernelPCA(10, random_state=0, **options).fit(digits[0])

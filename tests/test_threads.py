@@ -111,6 +111,17 @@ def test_models_fit_side_by_side(cloud):
     np.testing.assert_allclose(together, alone, rtol=1e-10)
 
 
+def test_a_fit_in_another_thread_does_not_take_the_limit_from_its_owner(cloud):
+    """The user's limit in the main thread holds before, during and after fits elsewhere, and ends where it ends."""
+    outside = blas_threads()
+    with threadpool_limits(2, user_api="blas"):
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(lambda: SparseKernelPCA(2, n_support=8, random_state=0).fit(cloud)).result()
+            assert set(blas_threads()) == {2}
+        assert set(blas_threads()) == {2}
+    assert blas_threads() == outside
+
+
 # How many threads
 
 

@@ -124,6 +124,17 @@ def test_the_order_of_rows_does_not_matter(cloud, new_rows):
     np.testing.assert_allclose(shuffled.transform(new_rows), straight.transform(new_rows), atol=1e-6)
 
 
+@pytest.mark.parametrize("constant", [1.6e9, 1.6e18])
+def test_a_large_constant_column_makes_no_copies(constant):
+    """Rows that differ are different rows, however large the part that they share."""
+    rows = np.random.default_rng(0).standard_normal((1500, 3))
+    wide = np.column_stack([rows, np.full(1500, constant)])
+    model = SparseKernelPCA(2, n_support=10, selection="uniform", gamma=0.3, random_state=0).fit(wide)
+    plain = SparseKernelPCA(2, n_support=10, selection="uniform", gamma=0.3, random_state=0).fit(rows)
+    assert model.captured_ratio_n_samples_ == 1500
+    assert plain.captured_ratio_n_samples_ == 1500
+
+
 def test_sparse_rows_with_weights(cloud, new_rows):
     counts, rows = np.random.default_rng(0).integers(0, 4, 80), np.where(cloud > 0, cloud, 0)
     weighted, repeated, _, _ = both_ways(rows, counts, new_rows, selection="targeted", n_support=12)

@@ -71,6 +71,14 @@ def exp_in_place(x: Array) -> Array:
     return namespace(x).exp(x)
 
 
+def at_most_zero(x: Array) -> Array:
+    """min(x, 0), overwriting x where the namespace can."""
+    if isinstance(x, np.ndarray):
+        return np.minimum(x, 0.0, out=x)
+    xp = namespace(x)
+    return xp.minimum(x, xp.zeros_like(x))
+
+
 def row_dot(x: Array, y: Array) -> Array:
     """sum_j x_ij y_ij for every row i; sparse rows allowed for both."""
     if scipy.sparse.issparse(x):

@@ -21,7 +21,7 @@ from .kernels import Kernel, Precomputed
 from .solvers.exact import ExactComponents, exact_components
 
 # Rows looked at for m points.  The first are the reference, on which the result is measured; the rest steer.
-STEERING_ROWS, STEERING_ROWS_PER_POINT = 4000, 40
+STEERING_ROWS, STEERING_ROWS_PER_POINT = 4000, 50
 REFERENCE_ROWS, REFERENCE_ROWS_PER_POINT = 1000, 4
 SMALL_SAMPLE = 2000  # a whole data set up to this size is its own reference
 EXACT_ROWS = 500  # samples no larger than this are kept in their own precision

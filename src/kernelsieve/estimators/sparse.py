@@ -78,7 +78,7 @@ class SparseKernelPCA(KernelTransformer):
     center : bool, default=True
         Centre the features.
     n_optimization_samples : int, optional
-        Rows that the choice of points looks at; by default max(5000, 44 m).  More rows cost time in proportion
+        Rows that the choice of points looks at; by default max(5000, 54 m).  More rows cost time in proportion
         and are the strongest lever on accuracy.
     max_iter : int, default=16
         L-BFGS steps when points are moved.

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import scipy.sparse
 
-from .._array import Array, exp_in_place, is_numpy, namespace, row_dot
+from .._array import Array, at_most_zero, exp_in_place, is_numpy, namespace, row_dot
 from .base import CrossGram, Kernel, constant_diagonal, dense, inner_products, transposed, weighted_rows
 
 # Rows are shifted to the points' centre when rounding of |x|^2 + |s|^2 - 2 x's would exceed this
@@ -36,7 +36,7 @@ class RBF(Kernel):
             block = inner_products(rows, right)
             block -= (self.gamma * row_dot(rows, rows))[:, None]
             block -= right_norms
-            return exp_in_place(block)
+            return exp_in_place(at_most_zero(block))  # rounding must not make a far point a near one
 
         return cross_gram
 

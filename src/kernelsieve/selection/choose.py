@@ -8,6 +8,7 @@ log(1 - ratio) against log m, every size starting from the points of the last.
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, reduce
@@ -30,6 +31,8 @@ FIRST_EXTRA_POINTS = 8  # the search starts at n_components + this
 FIRST_EXPONENT = 1.5  # of 1 - ratio ~ m^-exponent, before two sizes are known
 MAX_SIZES = 5
 MIN_GROWTH, MAX_GROWTH = 1.15, 4.0  # of the size while none is enough
+MAX_AUTO_SUPPORT = 1000  # more points are not looked for, they must be asked for
+MAX_AUTO_EXACT = 2000  # so few rows are all taken instead
 CLOSE_ENOUGH = 1.12  # stop when the size that fails is within this factor of the one that does
 
 
@@ -93,14 +96,25 @@ class Chooser:
         name = self.rule_name(name)
         first = self.n_components + FIRST_EXTRA_POINTS
         self.prepare(first)
-        largest = self.sample.size if self.rows.whole else self.X.shape[0]
-        least = self.n_components + int(self.center)
-        if first >= largest:
+        n_rows = self.sample.size if self.rows.whole else self.X.shape[0]
+        if first >= n_rows:
             return self.everything()
+        largest = min(n_rows, MAX_AUTO_SUPPORT)
+        least = self.n_components + int(self.center)
         sizes = self._free_sizes() if name == "optimized" else self._rule_sizes(SELECTORS[name])
         curve, best = _search(sizes, first, least, largest, variance)
         if best is None:
-            return self.everything()
+            if n_rows <= MAX_AUTO_EXACT:
+                best = self.everything()
+            else:
+                ratio, best = sizes(largest)
+                curve.append((largest, ratio))
+                warnings.warn(
+                    f"n_support='auto' stopped at {largest} points, which keep {ratio:.1%} of what exact kernel PCA "
+                    f"keeps, not variance={variance}: the kernel is too narrow for few points. Give a smaller gamma, "
+                    "or n_support as a number",
+                    stacklevel=5,
+                )
         best.history["curve"] = curve
         return best
 
@@ -224,7 +238,9 @@ def _next_size(curve: list[tuple[int, float]], least: int, largest: int, target:
     enough = min((m for m, ratio in curve if ratio >= target), default=largest)
     guess = _secant(curve, target)
     if all(ratio < target for _, ratio in curve):
-        return min(math.ceil(min(max(guess, MIN_GROWTH * failing), MAX_GROWTH * failing)), largest)
+        # one size alone is a poor guide to how far it is; two are a fair one
+        furthest = MAX_GROWTH * failing if len(curve) == 1 else float(largest)
+        return min(math.ceil(min(max(guess, MIN_GROWTH * failing), furthest)), largest)
     if enough - failing <= 1 or enough <= CLOSE_ENOUGH * failing:
         return None
     low, high = failing**0.75 * enough**0.25, failing**0.25 * enough**0.75

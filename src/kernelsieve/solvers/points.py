@@ -31,6 +31,7 @@ from .._array import (
     is_numpy,
     like,
     namespace,
+    row_dot,
     solve_lower,
     top_eigh,
 )
@@ -163,6 +164,7 @@ class Ascent:
     SUFFICIENT = 1e-4
     MAX_TRIALS = 12
     FIRST_MOVE = 0.2  # root-mean-square move of a point in the first step, in kernel widths
+    MAX_MOVE = 2.0  # of a point in one step, in lengths of a point: further off the kernel says nothing
     GRADIENT_TOLERANCE = 1e-10
 
     def __init__(self, objective: CapturedVariance, points: Array) -> None:
@@ -194,6 +196,10 @@ class Ascent:
     def _step(self) -> bool:
         """One step uphill; False where none can be found."""
         direction = self._direction()
+        furthest = float(namespace(direction).max(row_dot(direction, direction))) ** 0.5
+        limit = self.MAX_MOVE * (1 + (inner(self.points, self.points) / self.points.shape[0]) ** 0.5)
+        if furthest > limit:
+            direction = direction * (limit / furthest)
         slope = inner(direction, self.gradient)
         if not slope > self.GRADIENT_TOLERANCE * abs(self.value):
             return False
