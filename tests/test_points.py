@@ -7,6 +7,7 @@ import pytest
 import scipy.linalg
 from conftest import KERNELS, captured_by, exact_kernel_pca, finite_difference, gram_of
 
+from kernelsieve._array import top_eigh
 from kernelsieve.kernels import named_kernel
 from kernelsieve.solvers.exact import exact_components
 from kernelsieve.solvers.points import Ascent, CapturedVariance
@@ -176,3 +177,11 @@ def test_refit_is_the_objective(cloud, new_rows):
     objective = CapturedVariance(named_kernel("rbf", gamma=0.3), cloud, None, None, 3, True)
     gram, cross = gram_of("rbf", new_rows, gamma=0.3), gram_of("rbf", cloud, new_rows, gamma=0.3)
     assert objective.captured(new_rows) == pytest.approx(captured_by(gram, cross, 3), rel=1e-7)
+
+
+def test_equal_eigenvalues_are_all_found():
+    """LAPACK's subset solvers return fewer than asked for when eigenvalues coincide."""
+    centering = np.eye(500) - 1 / 500
+    values, vectors = top_eigh(centering, 10)
+    np.testing.assert_allclose(values, np.ones(10), rtol=1e-12)
+    np.testing.assert_allclose(vectors.T @ vectors, np.eye(10), atol=1e-12)

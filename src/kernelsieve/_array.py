@@ -113,7 +113,9 @@ def top_eigh(a: Array, n_top: int | None = None) -> tuple[Array, Array]:
     if isinstance(a, np.ndarray):
         subset = None if n_top == n else (n - n_top, n - 1)
         values, vectors = scipy.linalg.eigh(a, subset_by_index=subset, check_finite=False)
-        return values[::-1], vectors[:, ::-1]
+        if len(values) < n_top:  # LAPACK's subsets lose members of a cluster of equal eigenvalues
+            values, vectors = scipy.linalg.eigh(a, driver="evd", check_finite=False)
+        return values[::-1][:n_top], vectors[:, ::-1][:, :n_top]
     xp = namespace(a)
     values, vectors = xp.linalg.eigh(a)
     return xp.flip(values)[:n_top], xp.flip(vectors, axis=1)[:, :n_top]

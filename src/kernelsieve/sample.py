@@ -91,7 +91,9 @@ def _row_keys(X: Array) -> np.ndarray:
         canonical.sum_duplicates()
         canonical.eliminate_zeros()
         return np.asarray(canonical @ direction)
-    return np.einsum("ij,j->i", to_numpy(X), direction)
+    values = to_numpy(X)
+    # about the columns' minima: a constant column of large numbers must not drown the others
+    return np.einsum("ij,j->i", values - values.min(axis=0), direction)
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,8 @@ from .rules import SELECTORS
 
 FIRST_EXTRA_POINTS = 8  # the search starts at n_components + this
 FIRST_EXPONENT = 1.5  # of 1 - ratio ~ m^-exponent, before two sizes are known
+MAX_EXPONENT = 5.0
+HOPELESS = 0.2  # an exponent so small means that no few points will do
 MAX_SIZES = 5
 MIN_GROWTH, MAX_GROWTH = 1.15, 4.0  # of the size while none is enough
 MAX_AUTO_SUPPORT = 1000  # more points are not looked for, they must be asked for
@@ -236,29 +238,34 @@ def _next_size(curve: list[tuple[int, float]], least: int, largest: int, target:
     """Where the secant through the two nearest sizes meets the target, well inside what is still open."""
     failing = max((m for m, ratio in curve if ratio < target), default=least - 1)
     enough = min((m for m, ratio in curve if ratio >= target), default=largest)
-    guess = _secant(curve, target)
+    exponent = _exponent(curve, target)
+    m, ratio = _nearest(curve, target)[0]
+    guess = m * math.exp((_missing(ratio) - _missing(target)) / max(exponent, HOPELESS))
     if all(ratio < target for _, ratio in curve):
-        # one size alone is a poor guide to how far it is; two are a fair one
-        furthest = MAX_GROWTH * failing if len(curve) == 1 else float(largest)
-        return min(math.ceil(min(max(guess, MIN_GROWTH * failing), furthest)), largest)
+        if exponent <= HOPELESS:
+            return largest
+        return min(math.ceil(min(max(guess, MIN_GROWTH * failing), MAX_GROWTH * failing)), largest)
     if enough - failing <= 1 or enough <= CLOSE_ENOUGH * failing:
         return None
     low, high = failing**0.75 * enough**0.25, failing**0.25 * enough**0.75
     return min(max(round(min(max(guess, low), high)), failing + 1), enough - 1)
 
 
-def _secant(curve: list[tuple[int, float]], target: float) -> float:
-    def missing(ratio: float) -> float:
-        return math.log(max(1.0 - ratio, 1e-9))
+def _exponent(curve: list[tuple[int, float]], target: float) -> float:
+    """How fast what is missing falls: 1 - ratio ~ m^-exponent between the two sizes nearest the target."""
+    nearest = _nearest(curve, target)
+    if len(nearest) < 2:
+        return FIRST_EXPONENT
+    (m, ratio), (other, other_ratio) = nearest
+    return min((_missing(ratio) - _missing(other_ratio)) / (math.log(other) - math.log(m)), MAX_EXPONENT)
 
-    nearest = sorted(curve, key=lambda item: abs(missing(item[1]) - missing(target)))[:2]
-    (m, ratio) = nearest[0]
-    exponent = FIRST_EXPONENT
-    if len(nearest) == 2 and nearest[1][0] != m:
-        other, other_ratio = nearest[1]
-        exponent = (missing(ratio) - missing(other_ratio)) / (math.log(other) - math.log(m))
-    exponent = min(max(exponent, 0.3), 5.0)
-    return m * math.exp((missing(ratio) - missing(target)) / exponent)
+
+def _nearest(curve: list[tuple[int, float]], target: float) -> list[tuple[int, float]]:
+    return sorted(curve, key=lambda size: abs(_missing(size[1]) - _missing(target)))[:2]
+
+
+def _missing(ratio: float) -> float:
+    return math.log(max(1.0 - ratio, 1e-9))
 
 
 def own_points(selection: Any, chooser: Chooser, n_support: int | None) -> Selection:

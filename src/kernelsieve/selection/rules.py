@@ -30,7 +30,7 @@ def targeted(sample: Sample, n_support: int, rng: np.random.Generator) -> Select
         targets=sample.all_targets,
         noise=sample.indefiniteness,
     )
-    return select_rows(sample, chosen, nested=True)
+    return select_rows(sample, _filled(chosen, count, sample, rng), nested=True)
 
 
 def rpcholesky(sample: Sample, n_support: int, rng: np.random.Generator) -> Selection:
@@ -38,7 +38,15 @@ def rpcholesky(sample: Sample, n_support: int, rng: np.random.Generator) -> Sele
     count = min(n_support, sample.size)
     rule = random_by_residual(rng, sample.rows.weights)
     chosen = greedy(sample.column, sample.diagonal, count, rule, noise=sample.indefiniteness)
-    return select_rows(sample, chosen, nested=True)
+    return select_rows(sample, _filled(chosen, count, sample, rng), nested=True)
+
+
+def _filled(chosen: np.ndarray, count: int, sample: Sample, rng: np.random.Generator) -> np.ndarray:
+    """Random rows after those chosen, where an indefinite kernel's residuals ended before the points did."""
+    if len(chosen) == count or not sample.indefiniteness:
+        return chosen
+    others = np.setdiff1d(np.arange(sample.size), chosen)
+    return np.concatenate([chosen, rng.permutation(others)[: count - len(chosen)]])
 
 
 def kmeans(sample: Sample, n_support: int, rng: np.random.Generator) -> Selection:
