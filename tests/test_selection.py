@@ -344,22 +344,25 @@ def test_captured_ratio_is_the_truth_on_small_data(selection, n_support, digits)
 
 @pytest.fixture(scope="module")
 def many_rows():
-    """(5000 rows, gamma, what exact kernel PCA with 8 components captures of all of them)."""
+    """(5000 rows, {gamma: what exact kernel PCA with 8 components captures of all of them})."""
     rng = np.random.default_rng(1)
     X = rng.standard_normal((5000, 8)) @ rng.standard_normal((8, 20)) + 0.3 * rng.standard_normal((5000, 20))
-    gamma = 0.0018  # the median width
-    exact = KernelPCA(8, kernel="rbf", gamma=gamma, eigen_solver="randomized", random_state=0, n_jobs=1).fit(X)
-    return X, gamma, exact.eigenvalues_.sum()
+    exact = {}
+    for gamma in (0.0018, 0.008):  # the median width, and half of it
+        model = KernelPCA(8, kernel="rbf", gamma=gamma, eigen_solver="randomized", random_state=0).fit(X)
+        exact[gamma] = model.eigenvalues_.sum()
+    return X, exact
 
 
 @pytest.mark.parametrize("n_support", [15, 60])
-@pytest.mark.parametrize("selection", ["optimized", "targeted"])
-def test_captured_ratio_is_near_the_truth_on_a_sample(selection, n_support, many_rows):
-    X, gamma, exact = many_rows
+@pytest.mark.parametrize(("selection", "gamma"), [("optimized", 0.0018), ("targeted", 0.0018), ("optimized", 0.008)])
+def test_captured_ratio_is_near_the_truth_on_a_sample(selection, gamma, n_support, many_rows):
+    """For the narrower kernel the ratio on the sample itself is off by a point, that on its halves by two."""
+    X, exact = many_rows
     model = SparseKernelPCA(8, n_support=n_support, gamma=gamma, selection=selection, random_state=0).fit(X)
     assert model.captured_ratio_kind_ == "sample, extrapolated"
     assert model.captured_ratio_n_samples_ < 5000
-    assert model.captured_ratio_ == pytest.approx(model.eigenvalues_.sum() / exact, abs=0.005)
+    assert model.captured_ratio_ == pytest.approx(model.eigenvalues_.sum() / exact[gamma], abs=0.005)
 
 
 def test_convergence_is_reported(digits):

@@ -301,28 +301,35 @@ class SparseKernelPCA(KernelTransformer):
         return chooser.fixed(self.selection, min(n_support, n_samples))
 
     def _components(self, chooser: Chooser, selection: Selection) -> Components:
-        X = chooser.X
-        kernel, points = selection.kernel, points_for(selection, X)
-        if selection.exhaustive:
-            finite(X)
+        if selection.exhaustive:  # the one large dense problem there is: BLAS may have its threads
+            finite(chooser.X)
             found = all_rows_components(
-                kernel, points, self.n_components, center=self.center, weights=selection.weights
+                selection.kernel,
+                points_for(selection, chooser.X),
+                self.n_components,
+                center=self.center,
+                weights=selection.weights,
             )
         else:
-            whitening = whiten(gram_of(kernel, points), chooser.rank_tolerance)
-            moments = accumulate(
-                kernel,
-                points,
-                whitening.matrix,
-                X,
-                sample_weight=chooser.weights,
-                diagonal=X.diagonal() if isinstance(kernel, Precomputed) else None,
-                n_threads=chooser.n_threads,
-            )
-            found = subset_components(kernel, points, whitening, moments, self.n_components, center=self.center)
+            with one_blas_thread():
+                found = self._subset_components(chooser, selection)
         self._warn_if_indefinite(max(found.negative_share, chooser.sample.indefiniteness))
         self._check_rank(found, selection.n_support)
         return found
+
+    def _subset_components(self, chooser: Chooser, selection: Selection) -> Components:
+        X, kernel, points = chooser.X, selection.kernel, points_for(selection, chooser.X)
+        whitening = whiten(gram_of(kernel, points), chooser.rank_tolerance)
+        moments = accumulate(
+            kernel,
+            points,
+            whitening.matrix,
+            X,
+            sample_weight=chooser.weights,
+            diagonal=X.diagonal() if isinstance(kernel, Precomputed) else None,
+            n_threads=chooser.n_threads,
+        )
+        return subset_components(kernel, points, whitening, moments, self.n_components, center=self.center)
 
     def _warn_if_indefinite(self, share: float) -> None:
         if share > INDEFINITE:
