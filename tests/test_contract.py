@@ -13,6 +13,9 @@ from conftest import KERNELS, assert_same_up_to_sign, exact_kernel_pca, gram_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.decomposition import PCA, KernelPCA
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from kernelsieve import SparseKernelPCA
@@ -267,6 +270,63 @@ def test_rows_may_lie_anywhere_in_memory(cloud, new_rows):
     np.testing.assert_allclose(again.transform(new_rows), model.transform(new_rows), atol=1e-8)
 
 
+@pytest.mark.parametrize("selection", ["targeted", "optimized"])
+def test_far_from_the_origin(selection, cloud, new_rows):
+    """A Gaussian sees differences only: 10,000 added to every feature costs what the rows lose in rounding."""
+    options = {"n_support": 10, "selection": selection, "random_state": 0}
+    near = SparseKernelPCA(3, **options).fit(cloud)
+    far = SparseKernelPCA(3, **options).fit(cloud + 1e4)
+    light = SparseKernelPCA(3, **options).fit((cloud + 1e4).astype(np.float32))
+    assert far.gamma_ == pytest.approx(near.gamma_, rel=1e-5)
+    np.testing.assert_allclose(far.eigenvalues_.sum(), near.eigenvalues_.sum(), rtol=1e-3)
+    np.testing.assert_allclose(light.eigenvalues_.sum(), near.eigenvalues_.sum(), rtol=5e-3)
+    if selection == "targeted":
+        np.testing.assert_allclose(far.transform(new_rows + 1e4), near.transform(new_rows), atol=1e-6)
+        scores = light.transform((new_rows + 1e4).astype(np.float32))
+        np.testing.assert_allclose(scores, near.transform(new_rows), atol=5e-3)
+
+
+@settings(max_examples=8, deadline=None)
+@given(scale=st.floats(1e-3, 1e3))
+def test_units_do_not_matter_to_the_median_rule(scale):
+    rng = np.random.default_rng(0)
+    X, new = rng.standard_normal((60, 4)), rng.standard_normal((10, 4))
+    options = {"n_support": 10, "selection": "targeted", "random_state": 0}
+    one, other = SparseKernelPCA(2, **options).fit(X), SparseKernelPCA(2, **options).fit(X * scale)
+    np.testing.assert_allclose(other.transform(new * scale), one.transform(new), atol=1e-5)
+
+
+# In scikit-learn's company
+
+
+def test_everything_promised_is_there(cloud):
+    model = SparseKernelPCA(2, n_support=8, random_state=0).fit(cloud)
+    assert model.support_vectors_.shape == (8, 5)
+    assert model.support_ is None or model.support_.shape == (8,)
+    assert model.n_support_ == 8
+    assert model.dual_coef_.shape == (8, 2)
+    assert model.offset_.shape == (2,)
+    assert model.expansion_.n_components == 2
+    assert model.eigenvalues_.shape == model.explained_variance_.shape == model.explained_variance_ratio_.shape == (2,)
+    assert 0 < model.captured_ratio_ <= 1
+    assert model.captured_ratio_kind_ == "all rows"
+    assert model.captured_ratio_n_samples_ == model.n_samples_seen_ == 80
+    assert model.gamma_ > 0
+    assert model.n_iter_ >= 1
+    assert model.converged_ in (True, False)
+    assert model.selection_report_["rule"] == "optimized"
+
+
+@pytest.mark.filterwarnings("ignore::kernelsieve.KernelWarning")
+def test_in_a_pipeline_and_a_grid_search(digits):
+    train = digits[0][:300]
+    model = make_pipeline(StandardScaler(), SparseKernelPCA(3, n_support=12, random_state=0))
+    search = GridSearchCV(model, {"sparsekernelpca__gamma": [1e-4, 1e-2]}, cv=2, error_score="raise").fit(train)
+    scores = search.cv_results_["mean_test_score"]  # the share of variance captured on held-out rows
+    assert scores[0] > scores[1] > 0
+    assert search.transform(train).shape == (300, 3)
+
+
 # Cost
 
 
@@ -305,6 +365,8 @@ def test_importing_brings_nothing_that_scikit_learn_does_not():
 # scikit-learn's own checks, whole: no expected failures
 
 
+@pytest.mark.filterwarnings("ignore::kernelsieve.KernelWarning")
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @parametrize_with_checks(
     [
         SparseKernelPCA(),

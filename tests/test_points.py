@@ -5,10 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.linalg
+import scipy.sparse
 from conftest import KERNELS, captured_by, exact_kernel_pca, finite_difference, gram_of
 
 from kernelsieve._array import top_eigh
 from kernelsieve.kernels import named_kernel
+from kernelsieve.sample import Sample, sample_rows
+from kernelsieve.selection.coordinates import coordinates
 from kernelsieve.solvers.exact import exact_components
 from kernelsieve.solvers.points import Ascent, CapturedVariance
 
@@ -125,6 +128,32 @@ def test_captured_never_exceeds_exact(cloud, new_rows):
     objective = CapturedVariance(named_kernel("rbf", gamma=0.3), cloud, None, None, 3, True)
     exact = exact_kernel_pca(gram_of("rbf", cloud, gamma=0.3), 3)[0].sum() / len(cloud)
     assert Ascent(objective, new_rows[:10]).run(60).value <= exact * (1 + 1e-12)
+
+
+# A few principal coordinates
+
+
+@pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
+@pytest.mark.parametrize("name", ["rbf", "cosine", "poly", "linear"])
+def test_points_moved_in_a_few_coordinates_have_their_true_kernel_values(name, sparse):
+    """k(x, s) for s in the subspace, from the coordinates of x in it and one number for the rest of x."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((300, 6)) @ rng.standard_normal((6, 150)) + 0.2 * rng.standard_normal((300, 150)) + 0.1
+    X *= rng.uniform(size=X.shape) < 0.3 if sparse else 1.0
+    kernel = named_kernel(name, gamma=0.002, degree=3, coef0=1.0)
+    rows = sample_rows(scipy.sparse.csr_matrix(X) if sparse else X, 1000, rng, None, merge=True)
+    c = coordinates(Sample(rows, kernel, 3, True))
+    moved = c.rows[:5] + 0.1 * rng.standard_normal((5, c.rows.shape[1]))
+    seen = c.kernel(c.rows, moved) * (1.0 if c.row_scale is None else np.asarray(c.row_scale)[:, None])
+    params = {"rbf": {"gamma": 0.002}, "poly": {"gamma": 0.002, "degree": 3, "coef0": 1.0}}.get(name, {})
+    truth = gram_of(name, X[rows.indices], c.points(moved), **params)
+    factor = np.vdot(seen, truth) / np.vdot(seen, seen)  # `unit` promises k up to a factor
+    np.testing.assert_allclose(seen * factor, truth, atol=1e-5 * np.abs(truth).max())
+    if name != "linear":
+        assert factor == pytest.approx(1, abs=1e-5)
+    if name == "rbf":
+        assert c.rows.shape[1] < 150
+        assert c.row_scale.min() < 0.99
 
 
 # Exact kernel PCA of a gram

@@ -86,6 +86,24 @@ def test_free_points_of_sparse_rows_are_dense_and_good(words):
     assert model.transform(scipy.sparse.csr_matrix(test)).shape == (60, 3)
 
 
+@pytest.mark.filterwarnings("ignore::kernelsieve.KernelWarning")
+@pytest.mark.parametrize("factor", [1, 4, 16, 44], ids="{} x the median gamma".format)
+@pytest.mark.parametrize("container", [np.asarray, scipy.sparse.csr_matrix])
+def test_free_points_of_wide_rows_never_lose_to_rows(container, factor):
+    """Points are moved in a few directions only; a narrow kernel needs the others, and then rows must stay rows."""
+    rng = np.random.default_rng(0)
+    topics, mixes = rng.dirichlet(np.full(800, 0.02), 10), rng.dirichlet(np.full(10, 0.2), 500)
+    counts = np.stack([rng.multinomial(60, rates) for rates in mixes @ topics])
+    rows = container(np.sqrt(counts))
+    gamma = factor * SparseKernelPCA(2, n_support=8, selection="uniform", random_state=0).fit(rows).gamma_
+    moved, chosen = (
+        SparseKernelPCA(5, n_support=20, gamma=gamma, selection=rule, random_state=0).fit(rows).eigenvalues_.sum()
+        for rule in ("optimized", "targeted")
+    )
+    assert moved >= chosen * (1 - 1e-3)
+
+
+@pytest.mark.filterwarnings("ignore::kernelsieve.KernelWarning")
 @pytest.mark.parametrize("name", ["rbf", "cosine", "linear", "poly"])
 def test_too_many_features_fall_back_to_rows(name):
     """30,000 features: free points would be dense, so rows are chosen, and the support stays sparse."""
@@ -130,6 +148,7 @@ def test_explicit_zeros_and_unsorted_indices_are_nothing_special(words):
 # Memory maps
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_memory_maps_are_read_in_place(tmp_path):
     """The file is larger than all that the fit may allocate."""
     rng = np.random.default_rng(0)

@@ -8,17 +8,23 @@ targets and `captured_ratio_` its denominator.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.sparse
 
 from ._array import Array, as_float64, is_numpy, namespace, take_rows, to_numpy
 from ._threads import one_blas_thread, ordered_map
-from .blocks import matmul, row_ranges
+from .blocks import finite, matmul, row_ranges
 from .kernels import Kernel, Precomputed
 from .solvers.exact import ExactComponents, exact_components
+
+if TYPE_CHECKING:
+    from .selection.coordinates import Coordinates
 
 # Rows looked at for m points.  The first are the reference, on which the result is measured; the rest steer.
 STEERING_ROWS, STEERING_ROWS_PER_POINT = 4000, 50
@@ -77,23 +83,26 @@ def _unequal(weights: np.ndarray | None, chosen: np.ndarray) -> np.ndarray | Non
 
 def _merge_copies(X: Array, candidates: np.ndarray, weights: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
     """A row number and the summed weight for each distinct row, in an order that the values alone decide."""
-    keys = _row_keys(X)[candidates]
-    _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
-    mass = np.bincount(inverse, weights=None if weights is None else weights[candidates])
-    return candidates[first], mass.astype(np.float64)
+    first: dict[bytes, int] = {}
+    mass: dict[bytes, float] = {}
+    for i, key in zip(candidates, _row_bytes(take_rows(X, candidates)), strict=True):
+        first.setdefault(key, i)
+        mass[key] = mass.get(key, 0.0) + (1.0 if weights is None else float(weights[i]))
+    keys = sorted(first)
+    return np.array([first[key] for key in keys], dtype=np.intp), np.array([mass[key] for key in keys])
 
 
-def _row_keys(X: Array) -> np.ndarray:
-    """A number for each row, equal for equal rows and (but with probability zero) only for those."""
-    direction = np.random.default_rng(0).standard_normal(X.shape[1])
-    if scipy.sparse.issparse(X):
-        canonical = X.tocsr(copy=True)
-        canonical.sum_duplicates()
-        canonical.eliminate_zeros()
-        return np.asarray(canonical @ direction)
-    values = to_numpy(X)
-    # about the columns' minima: a constant column of large numbers must not drown the others
-    return np.einsum("ij,j->i", values - values.min(axis=0), direction)
+def _row_bytes(rows: Array) -> Iterator[bytes]:
+    """The bytes of each row, the same for equal rows and only for those."""
+    if not scipy.sparse.issparse(rows):
+        yield from (row.tobytes() for row in to_numpy(finite(rows)) + 0.0)  # -0.0 is 0.0
+        return
+    canonical = rows.tocsr(copy=True)
+    canonical.sum_duplicates()
+    canonical.eliminate_zeros()
+    for start, stop in pairwise(canonical.indptr):
+        entries = slice(start, stop)
+        yield canonical.indices[entries].astype(np.int64).tobytes() + b"|" + canonical.data[entries].tobytes()
 
 
 @dataclass(frozen=True)
@@ -217,6 +226,13 @@ class Sample:
     def targets(self) -> Array:
         """sqrt(lambda_k) v_k(x) for the reference rows, uncentred: what greedy selection explains."""
         return matmul(self.gram, self.exact.directions, self.n_threads)
+
+    @cached_property
+    def coordinates(self) -> Coordinates:
+        """The rows in the coordinates in which points are moved."""
+        from .selection.coordinates import coordinates
+
+        return coordinates(self)
 
     # Greedy rules read the gram of all sampled rows column by column: from the gram where that is all of
     # them, else from the kernel, so that nothing of size^2 is ever needed.

@@ -106,7 +106,7 @@ class SparseKernelPCA(KernelTransformer):
     captured_ratio_ : float
         Captured variance over exact kernel PCA's, both on the same rows: all of them, or a sample and its halves,
         extrapolated to all.
-    captured_ratio_kind_ : "exact", "all rows" or "sample, extrapolated"
+    captured_ratio_kind_ : "exact", "all rows", "sample" or "sample, extrapolated"
     captured_ratio_n_samples_ : int
         Number of those rows.
     selection_report_ : dict
@@ -350,7 +350,6 @@ class SparseKernelPCA(KernelTransformer):
     def _measure(self, chooser: Chooser, selection: Selection, found: Components) -> FitReport:
         """What the fit reached, by exact kernel PCA of the reference rows; warnings where that is little."""
         sample, expansion = chooser.sample, found.expansion
-        all_rows = chooser.reference_is_all
         warn_about_kernel(
             explained=float(found.variances.sum()) / found.total_variance,
             spread=found.total_variance / found.mean_length if self.center else 1.0,
@@ -370,7 +369,7 @@ class SparseKernelPCA(KernelTransformer):
         learn = learn and rows.shape[1] * expansion.n_support <= MAX_INVERSE_MAP
         return FitReport(
             captured_ratio=1.0 if selection.exhaustive else chooser.sample_ratio(selection),
-            kind="exact" if selection.exhaustive else "all rows" if all_rows else "sample, extrapolated",
+            kind=chooser.ratio_kind(selection),
             n_samples=sample.n_reference,
             selection={"rule": chooser.rule_name(self.selection), **selection.history},
             inverse_map=learn_ridge_map(expansion, rows, weights) if learn else None,

@@ -11,7 +11,7 @@ random generator.  It returns at most `n_support` points: fewer when the rows ha
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -32,6 +32,7 @@ class Selection:
     nested: bool = False  # every prefix is the selection of that size
     n_steps: int = 0
     converged: bool = True
+    by_reference: bool = False  # the rows were chosen by the reference rows' own components
     exhaustive: bool = False  # the points are all the (different) rows there are
     weights: np.ndarray | None = None  # (m,) of an exhaustive selection's rows, None when all are equal
 
@@ -47,14 +48,14 @@ class Selection:
         if isinstance(kernel, Precomputed):
             points = points[:, :n_support]
             kernel = Precomputed(kernel.columns[:n_support], kernel.n_columns)
-        return Selection(kernel, points, self.indices[:n_support], dict(self.history), nested=True)
+        return replace(self, kernel=kernel, points=points, indices=self.indices[:n_support], history=dict(self.history))
 
 
 Selector = Callable[[Sample, int, np.random.Generator], Selection]
 
 
-def select_rows(sample: Sample, chosen: Array, *, nested: bool, **history: Any) -> Selection:
+def select_rows(sample: Sample, chosen: Array, *, nested: bool, by_reference: bool = False) -> Selection:
     """The selection of the sample's rows with numbers `chosen`."""
     indices = sample.rows.indices[np.asarray(chosen, dtype=np.intp)]
     kernel, points = sample.kernel.at(sample.rows.X, indices)
-    return Selection(kernel, points, indices, dict(history), nested)
+    return Selection(kernel, points, indices, nested=nested, by_reference=by_reference)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from operator import add
 from typing import Any
@@ -23,7 +23,7 @@ from ..kernels import Kernel
 from ..moments import RANK_TOLERANCE, RANK_TOLERANCE_FLOAT32, Moments, accumulate, gram_of, whiten
 from ..sample import Rows, Sample, default_reference_rows, default_sample_size, sample_rows
 from .base import Selection, Selector
-from .coordinates import movable
+from .coordinates import MAX_LOST_EXPONENT, movable
 from .free import Candidate, FreePoints
 from .rules import SELECTORS
 
@@ -155,12 +155,13 @@ class Chooser:
 
         On n of N rows exact kernel PCA fits the rows it sees more than a few points can, and the ratio r(n) falls
         short by an amount that goes as 1/n.  With the mean ratio r(n/2) of two halves the line through both is
-        followed to 1/N:  r(N) = r(n) + (r(n) - r(n/2)) (1 - n/N).
+        followed to 1/N:  r(N) = r(n) + (r(n) - r(n/2)) (1 - n/N).  Rows that the reference rows themselves chose fit
+        those as exact kernel PCA does, and r(n) stands.
         """
         sample = self.sample
         halves = [self._reference_moments(selection, part) for part in sample.halves]
         whole = self._captured(reduce(add, halves)) / sample.exact.captured
-        if self.reference_is_all:
+        if self.ratio_kind(selection) != "sample, extrapolated":
             return min(whole, 1.0)
         half = np.mean([self._captured(m) / e.captured for m, e in zip(halves, sample.exact_halves, strict=True)])
         share = sample.n_reference / self.X.shape[0]
@@ -171,6 +172,14 @@ class Chooser:
         """Share of the largest eigenvalue of K_SS below which others are rounding, or an indefinite kernel's noise."""
         rounding = RANK_TOLERANCE_FLOAT32 if self.X.dtype == np.float32 else RANK_TOLERANCE
         return max(rounding, self.sample.indefiniteness)
+
+    def ratio_kind(self, selection: Selection) -> str:
+        """How `sample_ratio` comes to its number."""
+        if selection.exhaustive:
+            return "exact"
+        if self.reference_is_all:
+            return "all rows"
+        return "sample" if selection.by_reference else "sample, extrapolated"
 
     @property
     def reference_is_all(self) -> bool:
@@ -202,9 +211,19 @@ class Chooser:
         if found.rows is not None:
             indices = self.rows.indices[found.rows]
             kernel, points = self.kernel.at(self.X, indices)
-            return Selection(kernel, points, indices, history, n_steps=found.n_steps, converged=found.converged)
-        points = search.coordinates.points(found.points)
-        return Selection(self.kernel, points, None, history, n_steps=found.n_steps, converged=found.converged)
+            return Selection(
+                kernel, points, indices, history, n_steps=found.n_steps, converged=found.converged, by_reference=True
+            )
+        points = self.sample.coordinates.points(found.points)
+        moved = Selection(self.kernel, points, None, history, n_steps=found.n_steps, converged=found.converged)
+        if self.sample.coordinates.lost_exponent <= MAX_LOST_EXPONENT:
+            return moved
+        # the points were moved in too few directions to be sure that they beat the rows they could have been
+        rows = SELECTORS["targeted"](self.sample, found.n_support, self.rng)
+        moments = [self._reference_moments(s, slice(0, self.sample.n_reference)) for s in (moved, rows)]
+        if self._captured(moments[0]) >= self._captured(moments[1]):
+            return moved
+        return replace(rows, history={**history, "winner": "rows"}, n_steps=found.n_steps, converged=True)
 
 
 def points_for(selection: Selection, X: Array) -> Array:

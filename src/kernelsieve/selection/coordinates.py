@@ -30,6 +30,8 @@ MIN_FEATURES = 64
 # Sparse rows of more features than this are not moved freely (their points would be dense).
 MAX_SPARSE_FEATURES = 20_000
 MAX_SPARSE_DIRECTIONS = 128
+# With so many directions a narrow Gaussian may still lose most of a row: then its rows serve better.
+MAX_SPARSE_LOST_EXPONENT = 1.0
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,7 @@ class Coordinates:
     scale: float
     origin: Array | None  # (d,)
     basis: Array | None  # (d, r), orthonormal columns
+    lost_exponent: float = 0.0  # mean of gamma |e(x)|^2
 
     def cross_gram(self, moved: Array, n_rows: int) -> Array:
         """k(rows, points) of the first `n_rows` rows."""
@@ -61,9 +64,11 @@ def movable(sample: Sample) -> bool:
     values = sample.rows.values
     if not sample.kernel.differentiable or sample.kernel.definite is False:
         return False
-    if scipy.sparse.issparse(values):
-        return values.shape[1] <= MAX_SPARSE_FEATURES and not isinstance(sample.kernel, Laplacian)
-    return True
+    if not scipy.sparse.issparse(values):
+        return True
+    if values.shape[1] > MAX_SPARSE_FEATURES or isinstance(sample.kernel, Laplacian):
+        return False
+    return sample.coordinates.lost_exponent <= MAX_SPARSE_LOST_EXPONENT
 
 
 def coordinates(sample: Sample) -> Coordinates:
@@ -120,9 +125,10 @@ def _sparse_coordinates(values: Array, scale: float, unit: Kernel) -> Coordinate
     projected = np.asarray(rows @ directions.T)
     lengths = row_dot(rows, rows)
     inside = np.einsum("ij,ij->i", projected, projected)
-    row_scale = None
+    row_scale, lost_exponent = None, 0.0
     if unit.name == "rbf":
-        row_scale = np.exp(-np.maximum(lengths - inside, 0.0))
+        lost = np.maximum(lengths - inside, 0.0)
+        row_scale, lost_exponent = np.exp(-lost), float(lost.mean())
     elif isinstance(unit, Cosine):
         row_scale = np.sqrt(inside / np.where(lengths > 0, lengths, 1.0))
-    return Coordinates(unit, projected, row_scale, scale, None, directions.T)
+    return Coordinates(unit, projected, row_scale, scale, None, directions.T, lost_exponent)

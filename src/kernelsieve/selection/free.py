@@ -17,7 +17,6 @@ from .._array import Array, like, namespace, take_rows, to_numpy
 from ..moments import whiten
 from ..sample import Sample
 from ..solvers.points import Ascent, CapturedVariance
-from .coordinates import Coordinates, coordinates
 from .greedy import best_for_targets, greedy
 from .kmeans import kmeans_centers
 
@@ -55,12 +54,8 @@ class FreePoints:
         self.rng = rng
 
     @cached_property
-    def coordinates(self) -> Coordinates:
-        return coordinates(self.sample)
-
-    @cached_property
     def objective(self) -> CapturedVariance:
-        c, sample = self.coordinates, self.sample
+        c, sample = self.sample.coordinates, self.sample
         omega = None if sample.omega is None else like(sample.omega, c.rows)
         whole = CapturedVariance(
             c.kernel, c.rows, c.row_scale, omega, sample.n_components, sample.center, sample.n_threads
@@ -75,7 +70,7 @@ class FreePoints:
         centers = kmeans_centers(coarse.rows, n_support, KMEANS_STEPS, self.rng, coarse.weights)
         runners = {"kmeans": self._start(coarse, centers)}
         if len(rows) == n_support:  # fewer where the rank is reached
-            runners["targeted"] = self._start(coarse, take_rows(self.coordinates.rows, rows))
+            runners["targeted"] = self._start(coarse, take_rows(self.sample.coordinates.rows, rows))
         plain = runners["targeted"].value if "targeted" in runners else -np.inf
         for runner in runners.values():
             self._run(runner, coarse, n_race)
@@ -85,7 +80,7 @@ class FreePoints:
         bettered = best.value > plain
         best, converged = self._finish(best, self.max_iter - max(n_coarse, n_race))
         if not bettered:
-            points = take_rows(self.coordinates.rows, rows)
+            points = take_rows(self.sample.coordinates.rows, rows)
             captured = self.objective.captured(points)
             return Candidate(points, captured, rows, best.n_steps, converged, starts, "rows")
         return Candidate(best.points, best.value, None, best.n_steps, converged, starts, winner)
@@ -138,19 +133,19 @@ class FreePoints:
         """Captured variance lost without each point, its components kept: sum mu g_i^2 / (K^-1)_ii."""
         xp = namespace(points)
         values, coef = self.objective.components(points)
-        inverse = whiten(self.coordinates.kernel(points, points)).matrix
+        inverse = whiten(self.sample.coordinates.kernel(points, points)).matrix
         return xp.sum(coef**2 * values, axis=1) / xp.sum(inverse**2, axis=1)
 
     def _add_rows(self, points: Array, count: int) -> Array:
         """The points and `count` sample rows, chosen for what the points leave of the targets."""
         n = self.sample.n_reference
-        whitening = whiten(self.coordinates.kernel(points, points)).matrix
-        features = to_numpy(self.coordinates.cross_gram(points, n) @ whitening)
+        whitening = whiten(self.sample.coordinates.kernel(points, points)).matrix
+        features = to_numpy(self.sample.coordinates.cross_gram(points, n) @ whitening)
         rows = targeted_rows(self.sample, count, features)
         missing = count - len(rows)
         if missing > 0:  # all rows are explained to rounding: any will do
             rows = np.concatenate([rows, self.rng.choice(self.sample.size, missing)])
-        added = take_rows(self.coordinates.rows, rows)
+        added = take_rows(self.sample.coordinates.rows, rows)
         return namespace(points).concat([points, added], axis=0)
 
 

@@ -30,7 +30,7 @@ def targeted(sample: Sample, n_support: int, rng: np.random.Generator) -> Select
         targets=sample.all_targets,
         noise=sample.indefiniteness,
     )
-    return select_rows(sample, _filled(chosen, count, sample, rng), nested=True)
+    return select_rows(sample, _filled(chosen, count, sample, rng), nested=True, by_reference=True)
 
 
 def rpcholesky(sample: Sample, n_support: int, rng: np.random.Generator) -> Selection:
@@ -38,7 +38,7 @@ def rpcholesky(sample: Sample, n_support: int, rng: np.random.Generator) -> Sele
     count = min(n_support, sample.size)
     rule = random_by_residual(rng, sample.rows.weights)
     chosen = greedy(sample.column, sample.diagonal, count, rule, noise=sample.indefiniteness)
-    return select_rows(sample, _filled(chosen, count, sample, rng), nested=True)
+    return select_rows(sample, _filled(chosen, count, sample, rng), nested=True, by_reference=True)
 
 
 def _filled(chosen: np.ndarray, count: int, sample: Sample, rng: np.random.Generator) -> np.ndarray:
