@@ -89,7 +89,17 @@ def _merge_copies(X: Array, candidates: np.ndarray, weights: np.ndarray | None) 
         first.setdefault(key, i)
         mass[key] = mass.get(key, 0.0) + (1.0 if weights is None else float(weights[i]))
     keys = sorted(first)
-    return np.array([first[key] for key in keys], dtype=np.intp), np.array([mass[key] for key in keys])
+    distinct, masses = np.array([first[key] for key in keys], dtype=np.intp), np.array([mass[key] for key in keys])
+    order = np.argsort(_row_projections(take_rows(X, distinct)), kind="stable")
+    return distinct[order], masses[order]
+
+
+def _row_projections(rows: Array) -> np.ndarray:
+    """A number for each row that orders rows alike, be they dense or sparse, in float32 or in float64."""
+    direction = np.random.default_rng(0).standard_normal(rows.shape[1])
+    if scipy.sparse.issparse(rows):
+        return np.asarray(rows.astype(np.float64) @ direction)
+    return np.einsum("ij,j->i", to_numpy(rows), direction, dtype=np.float64)
 
 
 def _row_bytes(rows: Array) -> Iterator[bytes]:
