@@ -216,6 +216,7 @@ def test_an_indefinite_kernel_stays_within_reason(n_support, selection, digits):
     assert 0.5 < model.captured_ratio_ <= 1
 
 
+@pytest.mark.filterwarnings("ignore::kernelsieve.KernelWarning")
 def test_narrow_kernel_keeps_the_better_start(cloud):
     """Where k-means centres fall between the rows, the race falls to the targeted start."""
     model = SparseKernelPCA(3, n_support=6, gamma=20.0, random_state=0).fit(cloud)
@@ -354,15 +355,19 @@ def many_rows():
     return X, exact
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("n_support", [15, 60])
-@pytest.mark.parametrize(("selection", "gamma"), [("optimized", 0.0018), ("targeted", 0.0018), ("optimized", 0.008)])
-def test_captured_ratio_is_near_the_truth_on_a_sample(selection, gamma, n_support, many_rows):
-    """For the narrower kernel the ratio on the sample itself is off by a point, that on its halves by two."""
+@pytest.mark.parametrize(
+    ("selection", "gamma", "atol"),
+    [("optimized", 0.0018, 0.005), ("targeted", 0.0018, 0.005), ("optimized", 0.008, 0.01), ("targeted", 0.008, 0.01)],
+)
+def test_captured_ratio_is_near_the_truth_on_a_sample(selection, gamma, atol, n_support, many_rows):
+    """Half a point at the median width; a point at half of it, where plain ratios on so few rows are off by two."""
     X, exact = many_rows
     model = SparseKernelPCA(8, n_support=n_support, gamma=gamma, selection=selection, random_state=0).fit(X)
-    assert model.captured_ratio_kind_ == ("sample" if selection == "targeted" else "sample, extrapolated")
+    assert model.captured_ratio_kind_.startswith("sample")
     assert model.captured_ratio_n_samples_ < 5000
-    assert model.captured_ratio_ == pytest.approx(model.eigenvalues_.sum() / exact[gamma], abs=0.005)
+    assert model.captured_ratio_ == pytest.approx(model.eigenvalues_.sum() / exact[gamma], abs=atol)
 
 
 def test_convergence_is_reported(digits):

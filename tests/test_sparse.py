@@ -26,6 +26,9 @@ def words():
     return rows[:300], rows[300:]
 
 
+pytestmark = pytest.mark.filterwarnings("ignore::kernelsieve.KernelWarning")  # few rows, narrow kernels: on purpose
+
+
 # Sparse
 
 
@@ -86,7 +89,6 @@ def test_free_points_of_sparse_rows_are_dense_and_good(words):
     assert model.transform(scipy.sparse.csr_matrix(test)).shape == (60, 3)
 
 
-@pytest.mark.filterwarnings("ignore::kernelsieve.KernelWarning")
 @pytest.mark.parametrize("factor", [1, 4, 16, 44], ids="{} x the median gamma".format)
 @pytest.mark.parametrize("container", [np.asarray, scipy.sparse.csr_matrix])
 def test_free_points_of_wide_rows_never_lose_to_rows(container, factor):
@@ -103,7 +105,6 @@ def test_free_points_of_wide_rows_never_lose_to_rows(container, factor):
     assert moved >= chosen * (1 - 1e-3)
 
 
-@pytest.mark.filterwarnings("ignore::kernelsieve.KernelWarning")
 @pytest.mark.parametrize("name", ["rbf", "cosine", "linear", "poly"])
 def test_too_many_features_fall_back_to_rows(name):
     """30,000 features: free points would be dense, so rows are chosen, and the support stays sparse."""

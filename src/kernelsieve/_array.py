@@ -18,6 +18,10 @@ import scipy.sparse
 Array: TypeAlias = Any  # an array of any namespace, or (where said) a scipy.sparse row matrix
 
 
+# Up to this size all eigenvectors come as quickly as a few.
+ALL_EIGENVECTORS = 64
+
+
 def namespace(*arrays: Array) -> Any:
     """The array namespace of `arrays`; numpy for scipy.sparse, whose products are numpy arrays."""
     if all(type(a) is np.ndarray for a in arrays):  # the common case, asked thousands of times a fit
@@ -111,10 +115,12 @@ def top_eigh(a: Array, n_top: int | None = None) -> tuple[Array, Array]:
     n = a.shape[0]
     n_top = n if n_top is None else min(n_top, n)
     if isinstance(a, np.ndarray):
-        subset = None if n_top == n else (n - n_top, n - 1)
-        values, vectors = scipy.linalg.eigh(a, subset_by_index=subset, check_finite=False)
-        if len(values) < n_top:  # LAPACK's subsets lose members of a cluster of equal eigenvalues
-            values, vectors = scipy.linalg.eigh(a, driver="evd", check_finite=False)
+        if n <= ALL_EIGENVECTORS or n_top == n:
+            values, vectors = np.linalg.eigh(a)
+        else:
+            values, vectors = scipy.linalg.eigh(a, subset_by_index=(n - n_top, n - 1), check_finite=False)
+            if len(values) < n_top:  # LAPACK's subsets lose members of a cluster of equal eigenvalues
+                values, vectors = np.linalg.eigh(a)
         return values[::-1][:n_top], vectors[:, ::-1][:, :n_top]
     xp = namespace(a)
     values, vectors = xp.linalg.eigh(a)

@@ -47,13 +47,21 @@ def default_reference_rows(n_support: int) -> int:
 
 @dataclass(frozen=True)
 class Rows:
-    """Sampled rows before a kernel is known: row numbers in X, the rows, their weights."""
+    """Sampled rows before a kernel is known: row numbers in X and their weights."""
 
     X: Array
     indices: np.ndarray  # (n,)
-    values: Array  # (n, d)
     weights: np.ndarray | None  # (n,)
     whole: bool  # the sample is all of X
+
+    def first(self, n_rows: int) -> Array:
+        """The first so many rows."""
+        return take_rows(self.X, self.indices[:n_rows])
+
+    @cached_property
+    def values(self) -> Array:
+        """All rows, (n, d)."""
+        return take_rows(self.X, self.indices)
 
 
 def sample_rows(X: Array, size: int, rng: np.random.Generator, weights: np.ndarray | None, *, merge: bool) -> Rows:
@@ -66,14 +74,14 @@ def sample_rows(X: Array, size: int, rng: np.random.Generator, weights: np.ndarr
     whole = len(candidates) <= size
     if not whole:
         indices = candidates[rng.choice(len(candidates), size, replace=False)]
-        return Rows(X, indices, take_rows(X, indices), _unequal(weights, indices), whole)
+        return Rows(X, indices, _unequal(weights, indices), whole)
     if not merge:
         indices = candidates[rng.permutation(len(candidates))]
-        return Rows(X, indices, take_rows(X, indices), _unequal(weights, indices), whole)
+        return Rows(X, indices, _unequal(weights, indices), whole)
     distinct, mass = _merge_copies(X, candidates, weights)
     order = rng.permutation(len(distinct))
     indices = distinct[order]
-    return Rows(X, indices, take_rows(X, indices), _unequal(mass, order), whole)
+    return Rows(X, indices, _unequal(mass, order), whole)
 
 
 def _unequal(weights: np.ndarray | None, chosen: np.ndarray) -> np.ndarray | None:
@@ -149,12 +157,16 @@ class Sample:
         return None if weights is None else weights / weights.sum()
 
     @cached_property
+    def reference(self) -> Array:
+        """The reference rows as given."""
+        return self.rows.first(self.n_reference)
+
+    @cached_property
     def origin(self) -> Array | None:
         """The centre of the rows, where only their differences count."""
-        values = self.rows.values
-        if self.kernel.name not in ("rbf", "laplacian") or scipy.sparse.issparse(values):
+        if self.kernel.name not in ("rbf", "laplacian") or scipy.sparse.issparse(self.rows.X):
             return None
-        return namespace(values).mean(as_float64(values[: self.n_reference, :]), axis=0)
+        return namespace(self.reference).mean(as_float64(self.reference), axis=0)
 
     @cached_property
     def light_rows(self) -> Array:
@@ -163,12 +175,16 @@ class Sample:
         What is computed from them steers the fit or measures it to five digits; the fit itself is done on
         the rows as given.
         """
-        values, origin = self.rows.values, self.origin
-        if not is_numpy(values) or not self.kernel.bounded or self.size <= EXACT_ROWS:
+        X, origin = self.rows.X, self.origin
+        if not is_numpy(X) or not self.kernel.bounded or self.size <= EXACT_ROWS:
+            values = self.rows.values
             return values if origin is None else as_float64(values) - origin
-        light = np.empty(values.shape, dtype=np.float32)
-        # subtracted in float64, rounded once, without a float64 copy on the way
-        return np.subtract(values, 0.0 if origin is None else origin, out=light, casting="same_kind")
+        light = np.empty((self.size, X.shape[1]), dtype=np.float32)
+        for part in row_ranges(self.size, GRAM_BLOCK_ROWS):
+            # subtracted in float64, rounded once, a few rows at a time: fresh memory costs more than arithmetic
+            block = X[self.rows.indices[part]]
+            np.subtract(block, 0.0 if origin is None else origin, out=light[part], casting="same_kind")
+        return light
 
     @cached_property
     def gram(self) -> Array:

@@ -16,7 +16,7 @@ from sklearn.utils import assert_all_finite, check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
-from .._array import Array, take_rows
+from .._array import Array
 from .._progress import Stages
 from .._threads import one_blas_thread
 from ..blocks import finite
@@ -34,6 +34,7 @@ from .base import KernelTransformer
 
 # Variances below this share of the largest are rounding: the rows have no such component.
 NO_VARIANCE = 1e-10
+FEW_ROWS = 1000  # enough for the scales of columns and the width of the kernel
 # An inverse map of more elements than this (800 MB) is not learned.
 MAX_INVERSE_MAP = 10**8
 
@@ -235,12 +236,12 @@ class SparseKernelPCA(KernelTransformer):
         first = self.n_components + 8 if isinstance(self.n_support, str) else self._n_support(X.shape[0])
         size = self.n_optimization_samples or default_sample_size(min(first, X.shape[0]))
         rows = sample_rows(X, size, rng, weights, merge=self.kernel != "precomputed")
-        assert_all_finite(rows.values, input_name="X")
+        few = finite(rows.first(FEW_ROWS))
         self._check_sizes(rows, first)
         if self.kernel in ("rbf", "laplacian", "poly", "sigmoid"):
-            warn_about_scales(rows.values)
-        gamma = resolve_gamma(self.gamma, self.kernel, rows.values, rows.weights)
-        kernel = self._make_kernel(rows.values, gamma)
+            warn_about_scales(few)
+        gamma = resolve_gamma(self.gamma, self.kernel, few, rows.weights)
+        kernel = self._make_kernel(few, gamma)
         chooser = Chooser(
             X,
             kernel,
@@ -259,6 +260,7 @@ class SparseKernelPCA(KernelTransformer):
         return chooser
 
     def _check_variance(self, sample: Sample) -> None:
+        finite(sample.light_rows)
         check_kernel_values(sample.gram)
         if not sample.exact.captured > NO_VARIANCE * float(np.abs(sample.diagonal).mean()):
             raise ValueError("the rows are all the same to this kernel: there is no variance to explain")
@@ -363,7 +365,7 @@ class SparseKernelPCA(KernelTransformer):
                 ConvergenceWarning,
                 stacklevel=4,
             )
-        rows = take_rows(chooser.X, sample.rows.indices[: sample.n_reference])
+        rows = sample.reference
         weights = None if sample.rows.weights is None else sample.rows.weights[: sample.n_reference]
         learn = expansion.kernel.name not in ("rbf", "linear", "precomputed")
         learn = learn and rows.shape[1] * expansion.n_support <= MAX_INVERSE_MAP

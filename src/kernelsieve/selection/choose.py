@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from .._array import Array, like, take_rows, to_numpy, top_eigh
+from .._array import Array, like, to_numpy, top_eigh
 from ..kernels import Kernel
 from ..moments import RANK_TOLERANCE, RANK_TOLERANCE_FLOAT32, Moments, accumulate, gram_of, whiten
 from ..sample import Rows, Sample, default_reference_rows, default_sample_size, sample_rows
@@ -188,7 +188,7 @@ class Chooser:
 
     def _reference_moments(self, selection: Selection, part: slice) -> Moments:
         sample = self.sample
-        rows = take_rows(self.X, sample.rows.indices[part])
+        rows = sample.reference[part]
         weights = sample.rows.weights
         points = points_for(selection, rows)
         whitening = whiten(gram_of(selection.kernel, points), self.rank_tolerance).matrix

@@ -22,7 +22,7 @@ from .kmeans import kmeans_centers
 
 KMEANS_STEPS = 3
 RACE_SHARE = 0.25  # of the steps are run from both starts
-COARSE_SHARE = 0.6  # of the steps are taken on COARSE_ROWS_PER_POINT rows a point, the rest on all
+COARSE_SHARE = 0.7  # of the steps are taken on COARSE_ROWS_PER_POINT rows a point, the rest on all
 COARSE_ROWS, COARSE_ROWS_PER_POINT = 1000, 10
 NO_GAIN = 1e-8  # a step that gains less, relative to the value, is the last
 
@@ -72,10 +72,12 @@ class FreePoints:
         if len(rows) == n_support:  # fewer where the rank is reached
             runners["targeted"] = self._start(coarse, take_rows(self.sample.coordinates.rows, rows))
         plain = runners["targeted"].value if "targeted" in runners else -np.inf
-        for runner in runners.values():
-            self._run(runner, coarse, n_race)
+        if plain < runners["kmeans"].value:  # rows gain more by moving: those that lead unmoved have won
+            for runner in runners.values():
+                self._run(runner, coarse, n_race)
         starts = {name: runner.value for name, runner in runners.items()}
         winner = max(starts, key=lambda name: starts[name])
+        n_race = runners[winner].n_steps
         best = self._run(runners[winner], coarse, n_coarse - n_race)
         bettered = best.value > plain
         best, converged = self._finish(best, self.max_iter - max(n_coarse, n_race))
