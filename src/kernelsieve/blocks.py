@@ -20,11 +20,13 @@ from ._threads import one_blas_thread, ordered_map
 
 Result = TypeVar("Result")
 
-# A block's kernel values take about half of a core's second-level cache: they are read and written
-# several times (product, norms, exponential, whitening), the rows only once or twice.
-BLOCK_BYTES = 2**19
-ROW_BYTES = 2**21  # and its rows no more than this
+# A block's kernel values and rows stay in the cache that cores share, where they are read several times (product,
+# norms, exponential, whitening); smaller blocks would spend their time in being handed to threads.
+BLOCK_BYTES = 2**21  # of kernel values
+ROW_BYTES = 2**22
 MIN_BLOCK_ROWS, MAX_BLOCK_ROWS = 128, 4096
+# Multiplications below which handing a product to threads costs more than it saves.
+MIN_THREADED_WORK = 2**26
 # On an accelerator one launch costs as much as a thousand rows: blocks are limited by memory only.
 DEVICE_BLOCK_BYTES = 2**28
 
@@ -74,7 +76,8 @@ def map_row_blocks(function: Callable[[slice], Result], X: Array, n_columns: int
 
 def matmul(a: Array, b: Array, n_threads: int) -> Array:
     """a @ b, the rows of a spread over threads."""
-    if n_threads == 1 or not is_numpy(a) or a.shape[0] < 4 * MIN_BLOCK_ROWS:
+    work = a.shape[0] * a.shape[1] * b.shape[1]
+    if n_threads == 1 or not is_numpy(a) or work < MIN_THREADED_WORK:
         return a @ b
     out = np.empty((a.shape[0], b.shape[1]), dtype=np.result_type(a, b))
     parts = row_ranges(a.shape[0], -(-a.shape[0] // n_threads))

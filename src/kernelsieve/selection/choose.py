@@ -159,7 +159,7 @@ class Chooser:
         those as exact kernel PCA does, and r(n) stands.
         """
         sample = self.sample
-        halves = [self._reference_moments(selection, part) for part in sample.halves]
+        halves = self._reference_moments(selection, sample.halves)
         whole = self._captured(reduce(add, halves)) / sample.exact.captured
         if self.ratio_kind(selection) != "sample, extrapolated":
             return min(whole, 1.0)
@@ -186,21 +186,24 @@ class Chooser:
         """Whether the reference rows are all rows there are."""
         return self.rows.whole and self.sample.n_reference == self.sample.size
 
-    def _reference_moments(self, selection: Selection, part: slice) -> Moments:
+    def _reference_moments(self, selection: Selection, parts: list[slice]) -> list[Moments]:
+        """Moments of parts of the reference rows over the selection's points."""
         sample = self.sample
-        rows = sample.reference[part]
-        weights = sample.rows.weights
-        points = points_for(selection, rows)
+        points = points_for(selection, sample.reference)
         whitening = whiten(gram_of(selection.kernel, points), self.rank_tolerance).matrix
-        return accumulate(
-            selection.kernel,
-            points,
-            whitening,
-            rows,
-            sample_weight=None if weights is None else weights[part],
-            diagonal=np.zeros(rows.shape[0]),
-            n_threads=self.n_threads,
-        )
+        weights = sample.rows.weights
+        return [
+            accumulate(
+                selection.kernel,
+                points,
+                whitening,
+                sample.reference[part],
+                sample_weight=None if weights is None else weights[part],
+                diagonal=np.zeros(part.stop - part.start),
+                n_threads=self.n_threads,
+            )
+            for part in parts
+        ]
 
     def _captured(self, moments: Moments) -> float:
         values, _ = top_eigh(moments.covariance(self.center), self.n_components)
@@ -220,8 +223,9 @@ class Chooser:
             return moved
         # the points were moved in too few directions to be sure that they beat the rows they could have been
         rows = SELECTORS["targeted"](self.sample, found.n_support, self.rng)
-        moments = [self._reference_moments(s, slice(0, self.sample.n_reference)) for s in (moved, rows)]
-        if self._captured(moments[0]) >= self._captured(moments[1]):
+        everything = [slice(0, self.sample.n_reference)]
+        captured = [self._captured(self._reference_moments(s, everything)[0]) for s in (moved, rows)]
+        if captured[0] >= captured[1]:
             return moved
         return replace(rows, history={**history, "winner": "rows"}, n_steps=found.n_steps, converged=True)
 
