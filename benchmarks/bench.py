@@ -1,4 +1,4 @@
-"""make bench: what issue lines and the README claim, measured.
+"""make bench: what the README claims, and what we ask of ourselves, measured.
 
 python -m benchmarks.bench [--data FOLDER] [section ...]
 """

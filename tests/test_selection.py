@@ -386,3 +386,27 @@ def test_more_effort_captures_more(digits):
         for n in (4, 60)
     )
     assert many > few
+
+
+# Few rows to look at
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("n_rows", [40, 300, 1000, 1999])
+@pytest.mark.parametrize("selection", ["optimized", "targeted", "kmeans", "rpcholesky", "uniform"])
+def test_small_samples_are_enough_to_choose_from(selection, n_rows):
+    """However few rows are looked at, some measure and some steer, and the fit is on all of them."""
+    X = np.random.default_rng(0).standard_normal((3000, 5))
+    model = SparseKernelPCA(
+        2, n_support=20, n_optimization_samples=n_rows, selection=selection, random_state=0, gamma=0.05
+    ).fit(X)
+    assert model.n_support_ == 20
+    exact = KernelPCA(2, kernel="rbf", gamma=0.05, eigen_solver="randomized", random_state=0).fit(X)
+    assert 0.8 < model.eigenvalues_.sum() / exact.eigenvalues_.sum() < 1 + 1e-9
+
+
+def test_too_small_a_sample_is_refused():
+    X = np.random.default_rng(0).standard_normal((3000, 5))
+    with pytest.raises(ValueError, match="n_optimization_samples=100 rows are too few .* 60 points .* at least 120"):
+        SparseKernelPCA(2, n_support=60, n_optimization_samples=100).fit(X)
+    assert SparseKernelPCA(2, n_optimization_samples=100, variance=0.999, random_state=0).fit(X).n_support_ <= 50

@@ -141,9 +141,9 @@ class Sample:
     @property
     def n_reference(self) -> int:
         """Rows in the gram and in exact kernel PCA: the first so many of the sample."""
-        if self.rows.whole and self.size <= SMALL_SAMPLE:
-            return self.size
-        return min(self.size, self.reference_rows)
+        if self.rows.whole:
+            return self.size if self.size <= SMALL_SAMPLE else min(self.size, self.reference_rows)
+        return min(self.size // 2, self.reference_rows)  # at least as many are left to steer
 
     @property
     def steering(self) -> slice:

@@ -28,7 +28,7 @@ from ..moments import accumulate, check_kernel_values, gram_of, whiten
 from ..preimage import RidgeMap, learn_ridge_map
 from ..sample import INDEFINITE, Rows, Sample, default_sample_size, sample_rows
 from ..selection.base import Selection
-from ..selection.choose import Chooser, own_points, points_for
+from ..selection.choose import FIRST_EXTRA_POINTS, Chooser, own_points, points_for
 from ..selection.rules import SELECTORS
 from .base import KernelTransformer
 
@@ -233,7 +233,9 @@ class SparseKernelPCA(KernelTransformer):
 
     def _chooser(self, X: Array, weights: np.ndarray | None, n_threads: int) -> Chooser:
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
-        first = self.n_components + 8 if isinstance(self.n_support, str) else self._n_support(X.shape[0])
+        first = (
+            self.n_components + FIRST_EXTRA_POINTS if isinstance(self.n_support, str) else self._n_support(X.shape[0])
+        )
         size = self.n_optimization_samples or default_sample_size(min(first, X.shape[0]))
         rows = sample_rows(X, size, rng, weights, merge=self.kernel != "precomputed")
         few = finite(rows.first(FEW_ROWS))

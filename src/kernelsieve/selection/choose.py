@@ -35,6 +35,7 @@ MAX_SIZES = 5
 MIN_GROWTH, MAX_GROWTH = 1.15, 4.0  # of the size while none is enough
 MAX_AUTO_SUPPORT = 1000  # more points are not looked for, they must be asked for
 MAX_AUTO_EXACT = 2000  # so few rows are all taken instead
+ROWS_TO_CHOOSE_FROM = 2  # for each point, at the least
 CLOSE_ENOUGH = 1.12  # stop when the size that fails is within this factor of the one that does
 
 
@@ -86,6 +87,11 @@ class Chooser:
 
     def prepare(self, n_support: int) -> None:
         """See to it that the sample is large enough for so many points."""
+        if self.n_samples and not self.rows.whole and self.n_samples < ROWS_TO_CHOOSE_FROM * n_support:
+            raise ValueError(
+                f"n_optimization_samples={self.n_samples} rows are too few to choose {n_support} points from: give at "
+                f"least {ROWS_TO_CHOOSE_FROM * n_support}"
+            )
         wanted = self.n_samples or default_sample_size(n_support)
         if not self.rows.whole and wanted > len(self.rows.indices):
             self.rows = sample_rows(self.X, wanted, self.rng, self.weights, merge=True)
@@ -102,6 +108,8 @@ class Chooser:
         if first >= n_rows:
             return self.everything()
         largest = min(n_rows, MAX_AUTO_SUPPORT)
+        if self.n_samples and not self.rows.whole:
+            largest = min(largest, self.n_samples // ROWS_TO_CHOOSE_FROM)
         least = self.n_components + int(self.center)
         sizes = self._free_sizes() if name == "optimized" else self._rule_sizes(SELECTORS[name])
         curve, best = _search(sizes, first, least, largest, variance)
