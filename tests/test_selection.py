@@ -407,6 +407,6 @@ def test_small_samples_are_enough_to_choose_from(selection, n_rows):
 
 def test_too_small_a_sample_is_refused():
     X = np.random.default_rng(0).standard_normal((3000, 5))
-    with pytest.raises(ValueError, match="n_optimization_samples=100 rows are too few .* 60 points .* at least 120"):
+    with pytest.raises(ValueError, match=r"n_optimization_samples=100 rows are too few .* 60 points .* at least 120"):
         SparseKernelPCA(2, n_support=60, n_optimization_samples=100).fit(X)
     assert SparseKernelPCA(2, n_optimization_samples=100, variance=0.999, random_state=0).fit(X).n_support_ <= 50
