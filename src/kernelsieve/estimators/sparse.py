@@ -81,7 +81,7 @@ class SparseKernelPCA(KernelTransformer):
     n_optimization_samples : int, optional
         Rows that the choice of points looks at; by default max(5000, 54 m).  More rows cost time in proportion
         and are the strongest lever on accuracy.
-    max_iter : int, default=16
+    max_iter : int, default=13
         L-BFGS steps when points are moved.
     tol : float, default=5e-3
         The search has converged when its last quarter of steps gained less than this share of the captured variance.
@@ -162,7 +162,7 @@ class SparseKernelPCA(KernelTransformer):
         kernel_params: dict[str, Any] | None = None,
         center: bool = True,
         n_optimization_samples: int | None = None,
-        max_iter: int = 16,
+        max_iter: int = 13,
         tol: float = 5e-3,
         random_state: Any = None,
         n_jobs: int | None = None,
