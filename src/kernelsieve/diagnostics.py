@@ -37,7 +37,7 @@ def warn_about_scales(rows: Array) -> None:
             f"column scales differ wildly (standard deviations from {low:.3g} to {high:.3g}): the kernel sees only the "
             "largest columns. Standardise first, e.g. make_pipeline(StandardScaler(), SparseKernelPCA(...))",
             KernelWarning,
-            stacklevel=5,
+            stacklevel=6,
         )
 
 
@@ -81,7 +81,7 @@ def warn_about_kernel(
             f"found on as on others: they follow single rows.{wider} Fewer components or more rows help too."
         )
     if message:
-        warnings.warn(message, KernelWarning, stacklevel=5)
+        warnings.warn(message, KernelWarning, stacklevel=6)
 
 
 def split_captured(sample: Sample) -> tuple[float, float]:

@@ -44,7 +44,7 @@ class KernelExpansion:
 
     def transform(self, X: Array, n_threads: int = 1) -> Array:
         """Scores of the rows of X: n m kernel evaluations, O(m) memory a row in flight."""
-        cross_gram = self.kernel.bind(self._points_like(X))
+        cross_gram = self.kernel.bind(self.points_like(X))
         coef, offset = like(self.coef, X), like(self.offset, X)
 
         def scores(rows: slice) -> Array:
@@ -67,7 +67,7 @@ class KernelExpansion:
         xp = namespace(self.coef)
         if mean_coef is not None:
             extended = xp.concat([self.coef, mean_coef[:, None]], axis=1)
-        cross_gram = self.kernel.bind(self._points_like(X))
+        cross_gram = self.kernel.bind(self.points_like(X))
         extended, offset = like(extended, X), like(self.offset, X)
         mean_square = 0.0 if mean_coef is None else float(mean_coef @ (gram_of(self.kernel, self.points) @ mean_coef))
 
@@ -83,7 +83,8 @@ class KernelExpansion:
         both = self._concat(X, 2, parts, n_threads)
         return both[:, 0], both[:, 1]
 
-    def _points_like(self, X: Array) -> Array:
+    def points_like(self, X: Array) -> Array:
+        """The support points in the dtype of X, dense or sparse as they are."""
         if scipy.sparse.issparse(self.points):
             return self.points.astype(X.dtype, copy=False)
         return like(self.points, X)

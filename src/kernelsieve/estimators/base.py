@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from numbers import Integral, Real
@@ -9,18 +10,27 @@ from os import PathLike
 from typing import Any
 
 import numpy as np
+import scipy.sparse
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils import assert_all_finite, check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+from sklearn.utils.validation import _check_sample_weight, check_array, check_is_fitted, validate_data
 
 from .._array import Array, namespace
 from .._progress import CallbackSupportMixin
 from .._threads import effective_n_threads
+from ..blocks import finite
+from ..diagnostics import GammaAdvice, warn_about_kernel, warn_about_scales
 from ..expansion import KernelExpansion
+from ..gamma import resolve_gamma
 from ..kernels import NAMED_KERNELS, Kernel, bind_callable, named_kernel
-from ..preimage import RidgeMap, gaussian_preimage, linear_preimage
+from ..preimage import RidgeMap, gaussian_preimage, learn_ridge_map, linear_preimage
+from ..sample import INDEFINITE, Rows, Sample
 
 FLOATS = [np.float64, np.float32]
+FEW_ROWS = 1000  # enough for the scales of columns and the width of the kernel
+# An inverse map of more elements than this (800 MB) is not learned.
+MAX_INVERSE_MAP = 10**8
 
 
 class ExpansionMixin:
@@ -152,6 +162,58 @@ class KernelTransformer(
             self.__dict__.clear()
             self.__dict__.update(before | callbacks)
             raise
+
+    def _validate(self, X: Any, sample_weight: Any) -> tuple[Array, np.ndarray | None]:
+        """Training rows and their weights, checked."""
+        X = validate_data(self, X, ensure_min_samples=2, **self._row_checks())
+        if scipy.sparse.issparse(X):
+            assert_all_finite(X.data, input_name="X")
+        if self.kernel == "precomputed" and X.shape[0] != X.shape[1]:
+            raise ValueError(
+                f"Precomputed matrix must be a square matrix. Input is a {X.shape[0]}x{X.shape[1]} matrix."
+            )
+        if sample_weight is None:
+            return X, None
+        weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        if np.count_nonzero(weights) < 2:
+            raise ValueError("at least two rows must have a positive sample_weight")
+        return X, weights
+
+    def _rng(self) -> np.random.Generator:
+        return np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
+
+    def _kernel_on(self, rows: Rows) -> tuple[Kernel, float]:
+        """The kernel, and its gamma, as these rows settle them."""
+        few = finite(rows.first(FEW_ROWS))
+        if self.kernel in ("rbf", "laplacian", "poly", "sigmoid"):
+            warn_about_scales(few)
+        gamma = resolve_gamma(self.gamma, self.kernel, few, rows.weights)
+        return self._make_kernel(few, gamma), gamma
+
+    def _warn_if_indefinite(self, share: float) -> None:
+        if share > INDEFINITE:
+            warnings.warn(
+                f"the kernel is not positive semi-definite on these rows: {100 * share:.2g}% of its spectrum is "
+                "negative and was dropped",
+                stacklevel=5,
+            )
+
+    def _learned_inverse(self, expansion: KernelExpansion, sample: Sample) -> RidgeMap | None:
+        """The map from scores back to rows, for kernels that have no better one."""
+        rows = sample.reference
+        if expansion.kernel.name in ("rbf", "linear", "precomputed"):
+            return None
+        if rows.shape[1] * expansion.n_support > MAX_INVERSE_MAP:
+            return None
+        weights = None if sample.rows.weights is None else sample.rows.weights[: sample.n_reference]
+        return learn_ridge_map(expansion, rows, weights)
+
+    def _warn_about_kernel(
+        self, explained: float, spread: float, seen_and_unseen: tuple[float, float], gamma: float
+    ) -> None:
+        """Warn where the kernel says little of these rows, with what to do about gamma where it is a width."""
+        advice = GammaAdvice(gamma, self.gamma != "median") if self.kernel in ("rbf", "laplacian") else None
+        warn_about_kernel(explained, spread, seen_and_unseen, advice)
 
     def _make_kernel(self, rows: Array, gamma: float) -> Kernel:
         if callable(self.kernel):

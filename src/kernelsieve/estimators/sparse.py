@@ -9,24 +9,20 @@ from numbers import Integral, Real
 from typing import Any, Self
 
 import numpy as np
-import scipy.sparse
 from sklearn.base import _fit_context
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import assert_all_finite, check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from .._array import Array
 from .._progress import Stages
 from .._threads import one_blas_thread
 from ..blocks import finite
-from ..diagnostics import GammaAdvice, split_captured, warn_about_kernel, warn_about_scales
+from ..diagnostics import split_captured
 from ..expansion import Components, all_rows_components, subset_components
-from ..gamma import resolve_gamma
 from ..kernels import Precomputed
 from ..moments import accumulate, check_kernel_values, gram_of, whiten
-from ..preimage import RidgeMap, learn_ridge_map
-from ..sample import INDEFINITE, Rows, Sample, default_sample_size, sample_rows
+from ..preimage import RidgeMap
+from ..sample import Rows, Sample, default_sample_size, sample_rows
 from ..selection.base import Selection
 from ..selection.choose import FIRST_EXTRA_POINTS, Chooser, own_points, points_for
 from ..selection.rules import SELECTORS
@@ -34,9 +30,6 @@ from .base import KernelTransformer
 
 # Variances below this share of the largest are rounding: the rows have no such component.
 NO_VARIANCE = 1e-10
-FEW_ROWS = 1000  # enough for the scales of columns and the width of the kernel
-# An inverse map of more elements than this (800 MB) is not learned.
-MAX_INVERSE_MAP = 10**8
 
 
 class SparseKernelPCA(KernelTransformer):
@@ -216,34 +209,15 @@ class SparseKernelPCA(KernelTransformer):
             stages.finish(X, y)
         return self
 
-    def _validate(self, X: Any, sample_weight: Any) -> tuple[Array, np.ndarray | None]:
-        X = validate_data(self, X, ensure_min_samples=2, **self._row_checks())
-        if scipy.sparse.issparse(X):
-            assert_all_finite(X.data, input_name="X")
-        if self.kernel == "precomputed" and X.shape[0] != X.shape[1]:
-            raise ValueError(
-                f"Precomputed matrix must be a square matrix. Input is a {X.shape[0]}x{X.shape[1]} matrix."
-            )
-        if sample_weight is None:
-            return X, None
-        weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-        if np.count_nonzero(weights) < 2:
-            raise ValueError("at least two rows must have a positive sample_weight")
-        return X, weights
-
     def _chooser(self, X: Array, weights: np.ndarray | None, n_threads: int) -> Chooser:
-        rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
+        rng = self._rng()
         first = (
             self.n_components + FIRST_EXTRA_POINTS if isinstance(self.n_support, str) else self._n_support(X.shape[0])
         )
         size = self.n_optimization_samples or default_sample_size(min(first, X.shape[0]))
         rows = sample_rows(X, size, rng, weights, merge=self.kernel != "precomputed")
-        few = finite(rows.first(FEW_ROWS))
         self._check_sizes(rows, first)
-        if self.kernel in ("rbf", "laplacian", "poly", "sigmoid"):
-            warn_about_scales(few)
-        gamma = resolve_gamma(self.gamma, self.kernel, few, rows.weights)
-        kernel = self._make_kernel(few, gamma)
+        kernel, gamma = self._kernel_on(rows)
         chooser = Chooser(
             X,
             kernel,
@@ -335,14 +309,6 @@ class SparseKernelPCA(KernelTransformer):
         )
         return subset_components(kernel, points, whitening, moments, self.n_components, center=self.center)
 
-    def _warn_if_indefinite(self, share: float) -> None:
-        if share > INDEFINITE:
-            warnings.warn(
-                f"the kernel is not positive semi-definite on these rows: {100 * share:.2g}% of its spectrum is "
-                "negative and was dropped",
-                stacklevel=5,
-            )
-
     def _check_rank(self, found: Components, n_support: int) -> None:
         n_real = int(np.sum(found.variances > NO_VARIANCE * found.variances[0]))
         if n_real < self.n_components:
@@ -353,12 +319,12 @@ class SparseKernelPCA(KernelTransformer):
 
     def _measure(self, chooser: Chooser, selection: Selection, found: Components) -> FitReport:
         """What the fit reached, by exact kernel PCA of the reference rows; warnings where that is little."""
-        sample, expansion = chooser.sample, found.expansion
-        warn_about_kernel(
+        sample = chooser.sample
+        self._warn_about_kernel(
             explained=float(found.variances.sum()) / found.total_variance,
             spread=found.total_variance / found.mean_length if self.center else 1.0,
             seen_and_unseen=split_captured(sample),
-            advice=self._advice(chooser.gamma),
+            gamma=chooser.gamma,
         )
         if not selection.converged:
             warnings.warn(
@@ -367,21 +333,13 @@ class SparseKernelPCA(KernelTransformer):
                 ConvergenceWarning,
                 stacklevel=4,
             )
-        rows = sample.reference
-        weights = None if sample.rows.weights is None else sample.rows.weights[: sample.n_reference]
-        learn = expansion.kernel.name not in ("rbf", "linear", "precomputed")
-        learn = learn and rows.shape[1] * expansion.n_support <= MAX_INVERSE_MAP
         return FitReport(
             captured_ratio=1.0 if selection.exhaustive else chooser.sample_ratio(selection),
             kind=chooser.ratio_kind(selection),
             n_samples=sample.n_reference,
             selection={"rule": chooser.rule_name(self.selection), **selection.history},
-            inverse_map=learn_ridge_map(expansion, rows, weights) if learn else None,
+            inverse_map=self._learned_inverse(found.expansion, sample),
         )
-
-    def _advice(self, gamma: float) -> GammaAdvice | None:
-        """What to say of gamma in a warning: nothing where it is not a width."""
-        return GammaAdvice(gamma, self.gamma != "median") if self.kernel in ("rbf", "laplacian") else None
 
     def _store(self, found: Components, selection: Selection, report: FitReport) -> None:
         self.expansion_ = found.expansion

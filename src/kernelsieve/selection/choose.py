@@ -19,6 +19,7 @@ import numpy as np
 import scipy.sparse
 
 from .._array import Array, like, to_numpy, top_eigh
+from ..captured import extrapolated
 from ..kernels import Kernel
 from ..moments import RANK_TOLERANCE, RANK_TOLERANCE_FLOAT32, Moments, accumulate, gram_of, whiten
 from ..sample import Rows, Sample, default_reference_rows, default_sample_size, sample_rows
@@ -161,10 +162,8 @@ class Chooser:
     def sample_ratio(self, selection: Selection) -> float:
         """Captured variance over exact kernel PCA's, both on the same reference rows, for all N rows.
 
-        On n of N rows exact kernel PCA fits the rows it sees more than a few points can, and the ratio r(n) falls
-        short by an amount that goes as 1/n.  With the mean ratio r(n/2) of two halves the line through both is
-        followed to 1/N:  r(N) = r(n) + (r(n) - r(n/2)) (1 - n/N).  Rows that the reference rows themselves chose fit
-        those as exact kernel PCA does, and r(n) stands.
+        `captured.py` says why a ratio on few rows is extrapolated.  Rows that the reference rows themselves chose fit
+        those as exact kernel PCA does, and their ratio stands.
         """
         sample = self.sample
         halves = self._reference_moments(selection, sample.halves)
@@ -172,8 +171,7 @@ class Chooser:
         if self.ratio_kind(selection) != "sample, extrapolated":
             return min(whole, 1.0)
         half = np.mean([self._captured(m) / e.captured for m, e in zip(halves, sample.exact_halves, strict=True)])
-        share = sample.n_reference / self.X.shape[0]
-        return min(float(whole + (whole - half) * (1 - share)), 1.0)
+        return extrapolated(whole, float(half), sample.n_reference / self.X.shape[0])
 
     @property
     def rank_tolerance(self) -> float:
