@@ -6,19 +6,31 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .diagnostics import KernelWarning
     from .estimators.exact import KernelPCA
+    from .estimators.likelihood import LikelihoodKernelPCA
+    from .estimators.likelihood_path import likelihood_path
     from .estimators.sparse import SparseKernelPCA
     from .expansion import KernelExpansion
     from .io import load
 
 __version__ = "0.1.0"
-__all__ = ["KernelExpansion", "KernelPCA", "KernelWarning", "SparseKernelPCA", "load"]
+__all__ = [
+    "KernelExpansion",
+    "KernelPCA",
+    "KernelWarning",
+    "LikelihoodKernelPCA",
+    "SparseKernelPCA",
+    "likelihood_path",
+    "load",
+]
 
 # Imported when first used: `kernelsieve --help` need not wait for scikit-learn.
 _HOMES = {
     "KernelExpansion": ".expansion",
     "KernelPCA": ".estimators.exact",
     "KernelWarning": ".diagnostics",
+    "LikelihoodKernelPCA": ".estimators.likelihood",
     "SparseKernelPCA": ".estimators.sparse",
+    "likelihood_path": ".estimators.likelihood_path",
     "load": ".io",
 }
 

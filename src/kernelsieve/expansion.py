@@ -124,7 +124,7 @@ def subset_components(
     """
     values, vectors = top_eigh(moments.covariance(center), n_components)
     coef = moments.whitening @ vectors
-    signs = _signs(coef)
+    signs = component_signs(coef)
     coef, vectors = coef * signs, vectors * signs
     offset = moments.mean @ vectors if center else namespace(coef).zeros_like(values)
     mean_coef = moments.whitening @ moments.mean if center else None
@@ -152,7 +152,7 @@ def all_rows_components(
     real = found.variances > np.finfo(np.float64).eps * found.variances[0]
     scale = np.where(real, 1.0 / np.sqrt(np.where(real, found.variances, 1.0)), 0.0)
     coef = found.directions * like(scale, found.directions)
-    coef = coef * _signs(coef)
+    coef = coef * component_signs(coef)
     omega = xp.full_like(gram[:, 0], 1.0 / gram.shape[0]) if weights is None else like(weights / weights.sum(), gram)
     mean_row = omega @ gram
     mean_length = float(omega @ xp.linalg.diagonal(gram))
@@ -168,7 +168,7 @@ def all_rows_components(
     )
 
 
-def _signs(coef: Array) -> Array:
+def component_signs(coef: Array) -> Array:
     """+-1 for each component, such that its largest coefficient becomes positive."""
     xp = namespace(coef)
     largest = xp.argmax(xp.abs(coef), axis=0)

@@ -5,6 +5,7 @@
     support         the support points: as images, as points of the plane, or as a heat map
     captured_curve  captured variance against the number of support points
     spectrum        explained variance of each component, and their sum
+    likelihood_path representing vectors and explained variance against the noise variance
 
 Nothing here is needed to fit or to use a model, so matplotlib is imported only when a picture is drawn.
 Colours are told apart by the colour-blind, and never carry a meaning alone: markers or labels repeat it.
@@ -213,6 +214,41 @@ def spectrum(model: Any, ax: Axes | None = None) -> Axes:
     ax.set_ylim(bottom=0)
     ax.legend(frameon=False)
     return _tidy(ax, grid="y")
+
+
+def likelihood_path(path: Any, ax: Axes | None = None) -> Axes:
+    """Representing vectors, and the variance they explain, against the noise variance.
+
+    Parameters
+    ----------
+    path : LikelihoodPath
+        What `kernelsieve.likelihood_path` returns.
+    ax : matplotlib Axes, optional
+        Where to draw the number of vectors, with a twin for the variance; a new figure's without it.
+
+    Returns
+    -------
+    matplotlib Axes
+    """
+    ax = _axes(ax)
+    vectors = ax.plot(path.noise_variance, path.n_support, color=COLORS[0], marker="o", markersize=4.5, linewidth=1.8)
+    share = ax.twinx()
+    explained = share.plot(
+        path.noise_variance, path.explained_variance_ratio, color=COLORS[3], marker="s", markersize=4, linewidth=1.8
+    )
+    limit = ax.axvline(path.noise_variance_limit, color="#7F7F7F", linewidth=1.2, linestyle="--")
+    ax.set_xscale("log")
+    ax.set_yscale("log")
+    ax.yaxis.set_major_formatter("{x:g}")
+    ax.yaxis.set_minor_formatter("")
+    share.yaxis.set_major_formatter(_percent)
+    share.set_ylim(0, 1.02)
+    share.spines["top"].set_visible(False)
+    ax.spines["top"].set_visible(False)
+    ax.set(xlabel="noise variance", ylabel="representing vectors")
+    share.set_ylabel("explained variance")
+    ax.legend([*vectors, *explained, limit], ["vectors", "explained variance", "upper end"], frameon=False, loc="best")
+    return ax
 
 
 def _axes(ax: Axes | None) -> Axes:

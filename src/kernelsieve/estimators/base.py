@@ -138,7 +138,7 @@ class KernelTransformer(
         "random_state": ["random_state"],
         "n_jobs": [Integral, None],
     }
-    n_components: int
+    n_components: Any
     kernel: Any
     gamma: float | str | None
     degree: float

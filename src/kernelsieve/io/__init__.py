@@ -183,7 +183,7 @@ def _check_shapes(model: Any) -> None:
         pairs.append(("inverse map's centers", inverse.centers.shape, (n_centers, M)))
         pairs.append(("inverse map's coef", inverse.coef.shape, (1 + M + n_centers, features)))
     expected = {"support_": (m,), "feature_names_in_": (features,), "X_fit_": expansion.points.shape}
-    expected |= {"eigenvectors_": (m, M), "eigenvalues_": (M,)}
+    expected |= {"weights_": (m,), "eigenvectors_": (m, M), "eigenvalues_": (M,)}
     expected |= {"explained_variance_": (M,), "explained_variance_ratio_": (M,)}
     pairs += [(name, state[name].shape, shape) for name, shape in expected.items() if state.get(name) is not None]
     for name, found, wanted in pairs:
