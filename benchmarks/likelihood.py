@@ -31,8 +31,8 @@ def clusters(n_rows: int) -> np.ndarray:
 def published_rule(report: Report) -> None:
     report.section(
         "Likelihood: the coordinate rule",
-        f"2000 rows, all of them candidates, noise variance 0.25 of its upper end; the published fast rule does {SWEEPS} "
-        "sweeps from w = 1/N, with BLAS threads as they come; ours starts empty and runs until no step gains 1e-8 a row.",
+        f"2000 rows, all of them candidates, noise variance 0.25 of its upper end. The published fast rule does {SWEEPS} "
+        "sweeps from w = 1/N, BLAS threads as they come; ours starts empty and ends when no step gains 1e-8 a row.",
     )
     digits = usps().train[:2000]
     for name, X, gamma in (("three clusters", clusters(2000), 16.0), ("USPS", digits, median_gamma(digits))):

@@ -183,7 +183,7 @@ def captured_curve(
         ax.axhline(exact, color="#7F7F7F", linewidth=1.2, linestyle="--", label="exact kernel PCA", zorder=1)
     if target is not None:
         ax.axhline(target, color="#7F7F7F", linewidth=1.2, linestyle=":", label=f"target {_percent(target)}", zorder=1)
-    _plain_log_axis(ax)
+    _plain_log_axis(ax, "x")
     ax.yaxis.set_major_formatter(_percent)
     ax.set(xlabel="support points", ylabel="captured variance")
     ax.legend(frameon=False)
@@ -238,9 +238,7 @@ def likelihood_path(path: Any, ax: Axes | None = None) -> Axes:
     )
     limit = ax.axvline(path.noise_variance_limit, color="#7F7F7F", linewidth=1.2, linestyle="--")
     ax.set_xscale("log")
-    ax.set_yscale("log")
-    ax.yaxis.set_major_formatter("{x:g}")
-    ax.yaxis.set_minor_formatter("")
+    _plain_log_axis(ax, "y")
     share.yaxis.set_major_formatter(_percent)
     share.set_ylim(0, 1.02)
     share.spines["top"].set_visible(False)
@@ -338,13 +336,14 @@ def _n_columns(count: int, height: int, width: int) -> int:
     return min(range(max(1, most - 2), most + 1), key=lambda columns: ((-count) % columns, -columns))
 
 
-def _plain_log_axis(ax: Axes) -> None:
-    """A logarithmic axis with plain numbers, 1, 2 and 5 of each decade."""
-    ax.set_xscale("log")
-    low, high = ax.get_xlim()
+def _plain_log_axis(ax: Axes, which: str) -> None:
+    """A logarithmic axis ("x" or "y") with plain numbers, 1, 2 and 5 of each decade."""
+    ax.set(**{f"{which}scale": "log"})
+    low, high = getattr(ax, f"get_{which}lim")()
     ticks = [step * 10**decade for decade in range(10) for step in (1, 2, 5) if low <= step * 10**decade <= high]
-    ax.set_xticks(ticks, [f"{tick:,}" for tick in ticks])
-    ax.set_xticks([], minor=True)
+    axis = getattr(ax, f"{which}axis")
+    axis.set_ticks(ticks, [f"{tick:,}" for tick in ticks])
+    axis.set_ticks([], minor=True)
 
 
 def _few_ticks(most: int, *, integer: bool = False) -> Any:
