@@ -31,7 +31,7 @@ def clusters(n_rows: int) -> np.ndarray:
 def published_rule(report: Report) -> None:
     report.section(
         "Likelihood: the coordinate rule",
-        f"2000 rows, all of them candidates, noise variance 0.25 of its upper end. The published fast rule does {SWEEPS} "
+        f"2000 rows, all candidates, noise variance 0.25 of its upper end. The published fast rule does {SWEEPS} "
         "sweeps from w = 1/N, BLAS threads as they come; ours starts empty and ends when no step gains 1e-8 a row.",
     )
     digits = usps().train[:2000]

@@ -20,6 +20,7 @@ from .._array import Array, namespace
 from .._progress import CallbackSupportMixin
 from .._threads import effective_n_threads
 from ..blocks import finite
+from ..captured import captured_ratio
 from ..diagnostics import GammaAdvice, warn_about_kernel, warn_about_scales
 from ..expansion import KernelExpansion
 from ..gamma import resolve_gamma
@@ -148,6 +149,10 @@ class KernelTransformer(
     random_state: Any
     n_jobs: int | None
     gamma_: float
+    n_samples_seen_: int
+    captured_ratio_: float
+    captured_ratio_kind_: str
+    captured_ratio_n_samples_: int
     _inverse_map: RidgeMap | None
 
     @contextmanager
@@ -207,6 +212,14 @@ class KernelTransformer(
             return None
         weights = None if sample.rows.weights is None else sample.rows.weights[: sample.n_reference]
         return learn_ridge_map(expansion, rows, weights)
+
+    def _store_captured_ratio(self, sample: Sample) -> None:
+        """Measure the fitted model against exact kernel PCA of the sample; learn the way back where one is needed."""
+        ratio = captured_ratio(sample, self.expansion_, self.n_samples_seen_)
+        self.captured_ratio_ = ratio.value
+        self.captured_ratio_kind_ = ratio.kind
+        self.captured_ratio_n_samples_ = ratio.n_samples
+        self._inverse_map = self._learned_inverse(self.expansion_, sample)
 
     def _warn_about_kernel(
         self, explained: float, spread: float, seen_and_unseen: tuple[float, float], gamma: float

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from typing import Any, Self
 
@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._array import Array, top_eigh
 from .._progress import Stages
 from .._threads import one_blas_thread
-from ..captured import captured_ratio
+from ..diagnostics import split_captured
 from ..dictionary import Dictionary, build_dictionary, dictionary_rows
 from ..expansion import KernelExpansion, component_signs
 from ..moments import whiten
@@ -186,6 +186,7 @@ class LikelihoodKernelPCA(KernelTransformer):
                 found = self._maximise(problem)
             with stages.stage("report"), one_blas_thread():
                 self._store(problem, found)
+                self._measure(problem)
             stages.finish(X, y)
         return self
 
@@ -281,16 +282,17 @@ class LikelihoodKernelPCA(KernelTransformer):
         self.converged_ = found.converged
         self.gamma_ = problem.gamma
         self.n_samples_seen_ = problem.rows.X.shape[0]
-        self._measure(problem)
 
     def _measure(self, problem: Problem) -> None:
         """How much of exact kernel PCA the axes keep."""
-        sample = Sample(problem.rows, problem.sample.kernel, self.n_components_, self.center, problem.sample.n_threads)
-        ratio = captured_ratio(sample, self.expansion_, self.n_samples_seen_)
-        self.captured_ratio_ = ratio.value
-        self.captured_ratio_kind_ = ratio.kind
-        self.captured_ratio_n_samples_ = ratio.n_samples
-        self._inverse_map = self._learned_inverse(self.expansion_, sample)
+        dictionary, sample = problem.dictionary, replace(problem.sample, n_components=self.n_components_)
+        self._warn_about_kernel(
+            explained=float(self.explained_variance_ratio_.sum()),
+            spread=dictionary.total_variance / dictionary.mean_length if self.center else 1.0,
+            seen_and_unseen=split_captured(sample),
+            gamma=problem.gamma,
+        )
+        self._store_captured_ratio(sample)
 
     def _warn_about(self, found: LikelihoodFit, axes: Axes, limit: float) -> None:
         n_support, n_components = len(axes.active), len(axes.eigenvalues)
