@@ -14,6 +14,7 @@ from kernelsieve.dictionary import build_dictionary, dictionary_rows
 from kernelsieve.kernels import RBF
 from kernelsieve.sample import Sample
 from kernelsieve.solvers.likelihood import Likelihood, coordinate_ascent, sweeps
+from kernelsieve.sources import ArraySource
 
 from .report import Report
 from .timing import race
@@ -58,11 +59,12 @@ def million_rows(report: Report) -> None:
     report.section("Likelihood: a million rows", "1,000,000 x 10 float32, dictionary of 512 rows.")
     X = np.random.default_rng(0).standard_normal((1_000_000, 10), dtype=np.float32)
     rng = np.random.default_rng(0)
-    rows = dictionary_rows(X, 512, rng, None, merge=True)
+    source = ArraySource(X, None)
+    rows = dictionary_rows(source, 512, rng, merge=True)
     sample = Sample(rows, RBF(median_gamma(X[:2000])), 1, False, effective_n_threads(None))
     start = time.perf_counter()
     with one_blas_thread():
-        build_dictionary(X, None, sample, 512, rng)
+        build_dictionary(source, sample, 512, rng)
     one_pass = time.perf_counter() - start
     start = time.perf_counter()
     model = LikelihoodKernelPCA(n_dictionary=512, random_state=0).fit(X)

@@ -16,10 +16,12 @@ import numpy as np
 
 from ._array import Array, to_numpy, top_eigh
 from .blocks import finite
-from .kernels import Kernel, Precomputed
-from .moments import RANK_TOLERANCE, RANK_TOLERANCE_FLOAT32, accumulate, check_kernel_values, gram_of, whiten
-from .sample import Rows, Sample, sample_rows
+from .kernels import Kernel
+from .moments import RANK_TOLERANCE, check_kernel_values, gram_of, whiten
+from .sample import Rows, Sample
+from .selection.base import Selection
 from .selection.rules import SELECTORS
+from .sources import Source
 
 MAX_ALL_ROWS = 2000  # so many different rows are all taken
 DEFAULT_SIZE = 512
@@ -32,7 +34,7 @@ class Dictionary:
 
     kernel: Kernel  # the kernel in which `points` are meant
     points: Array  # (r, d)
-    indices: np.ndarray  # (r,) rows of X
+    indices: np.ndarray  # (r,) numbers of training rows
     gram: np.ndarray  # (r, r), K_DD; its positive part where the kernel is indefinite
     features: np.ndarray  # (r, p), F F' = sum_n w_n k_n k_n', centred where asked
     mean: np.ndarray | None  # (r,) weighted mean of k(D, x), None when not centred
@@ -41,35 +43,34 @@ class Dictionary:
     mean_length: float  # mean of k(x, x)
     negative_share: float  # of the gram's spectrum
 
+    def at(self, places: np.ndarray) -> tuple[Kernel, Array]:
+        """The kernel and the points at these places of the dictionary."""
+        return self.kernel.part(self.points, places)
+
     @property
     def total_variance(self) -> float:
         return self.length / self.weight
 
 
-def dictionary_rows(
-    X: Array, n_dictionary: int | None, rng: np.random.Generator, weights: np.ndarray | None, *, merge: bool
-) -> Rows:
+def dictionary_rows(source: Source, n_dictionary: int | None, rng: np.random.Generator, *, merge: bool) -> Rows:
     """The rows to choose a dictionary from: all, copies merged, where they are few, else a random sample."""
     size = MAX_ALL_ROWS if n_dictionary is None else max(MIN_ROWS, ROWS_PER_POINT * n_dictionary)
-    rows = sample_rows(X, size, rng, weights, merge=merge)
+    rows = source.sample(size, rng, merge=merge)
     if n_dictionary is None and not rows.whole:
-        return sample_rows(X, max(MIN_ROWS, ROWS_PER_POINT * DEFAULT_SIZE), rng, weights, merge=merge)
+        return source.sample(max(MIN_ROWS, ROWS_PER_POINT * DEFAULT_SIZE), rng, merge=merge)
     return rows
 
 
-def build_dictionary(
-    X: Array, weights: np.ndarray | None, sample: Sample, n_dictionary: int | None, rng: np.random.Generator
-) -> Dictionary:
+def build_dictionary(source: Source, sample: Sample, n_dictionary: int | None, rng: np.random.Generator) -> Dictionary:
     """All of the sample's rows where they are all there are and few, else rows by randomly pivoted Cholesky.
 
-    One pass over X, O(N r (d + r)), unless the dictionary is all rows.
+    One pass over all rows, O(N r (d + r)), unless the dictionary is all rows.
     """
     size = n_dictionary or (MAX_ALL_ROWS if sample.rows.whole and sample.size <= MAX_ALL_ROWS else DEFAULT_SIZE)
     if sample.rows.whole and sample.size <= size:
         return _of_all_rows(sample)
     selection = SELECTORS["rpcholesky"](sample, size, rng)
-    assert selection.indices is not None
-    return _of_some_rows(selection.kernel, selection.points, selection.indices, X, weights, sample)
+    return _of_some_rows(source, selection, sample)
 
 
 def _of_all_rows(sample: Sample) -> Dictionary:
@@ -98,7 +99,7 @@ def _of_all_rows(sample: Sample) -> Dictionary:
     return Dictionary(
         kernel,
         points,
-        indices,
+        sample.rows.numbers_of(indices),
         gram,
         features if root is None else features * root,
         mean,
@@ -109,27 +110,18 @@ def _of_all_rows(sample: Sample) -> Dictionary:
     )
 
 
-def _of_some_rows(
-    kernel: Kernel, points: Array, indices: np.ndarray, X: Array, weights: np.ndarray | None, sample: Sample
-) -> Dictionary:
+def _of_some_rows(source: Source, selection: Selection, sample: Sample) -> Dictionary:
+    assert selection.indices is not None
+    kernel, points = selection.kernel, selection.points
     gram = gram_of(kernel, points)
-    rounding = RANK_TOLERANCE_FLOAT32 if X.dtype == np.float32 else RANK_TOLERANCE
-    whitening = whiten(gram, max(rounding, sample.indefiniteness))
-    moments = accumulate(
-        kernel,
-        points,
-        whitening.matrix,
-        X,
-        sample_weight=weights,
-        diagonal=X.diagonal() if isinstance(kernel, Precomputed) else None,
-        n_threads=sample.n_threads,
-    )
+    whitening = whiten(gram, max(source.rank_tolerance, sample.indefiniteness))
+    moments = source.moments(kernel, points, whitening.matrix, sample.n_threads)
     coordinates = to_numpy(gram @ whitening.matrix)
     values, vectors = top_eigh(to_numpy(moments.covariance(sample.center)) * moments.weight)
     return Dictionary(
         kernel,
         points,
-        indices,
+        selection.indices,
         coordinates @ coordinates.T,
         coordinates @ (vectors * np.sqrt(np.maximum(values, 0.0))),
         coordinates @ to_numpy(moments.mean) if sample.center else None,

@@ -47,12 +47,17 @@ def default_reference_rows(n_support: int) -> int:
 
 @dataclass(frozen=True)
 class Rows:
-    """Sampled rows before a kernel is known: row numbers in X and their weights."""
+    """Sampled rows before a kernel is known: their places in X and their weights."""
 
     X: Array
     indices: np.ndarray  # (n,)
     weights: np.ndarray | None  # (n,)
-    whole: bool  # the sample is all of X
+    whole: bool  # the sample is all there is
+    numbers: np.ndarray | None = None  # (len(X),) of X's rows among all training rows, where X is not all of them
+
+    def numbers_of(self, indices: np.ndarray) -> np.ndarray:
+        """What the rows at these places in X are called: their numbers among all training rows."""
+        return indices if self.numbers is None else self.numbers[indices]
 
     def first(self, n_rows: int) -> Array:
         """The first so many rows."""

@@ -27,6 +27,7 @@ from ..gamma import resolve_gamma
 from ..kernels import NAMED_KERNELS, Kernel, bind_callable, named_kernel
 from ..preimage import RidgeMap, gaussian_preimage, learn_ridge_map, linear_preimage
 from ..sample import INDEFINITE, Rows, Sample
+from ..sources import ArraySource, Source
 
 FLOATS = [np.float64, np.float32]
 FEW_ROWS = 1000  # enough for the scales of columns and the width of the kernel
@@ -183,6 +184,10 @@ class KernelTransformer(
         if np.count_nonzero(weights) < 2:
             raise ValueError("at least two rows must have a positive sample_weight")
         return X, weights
+
+    def _source(self, X: Any, sample_weight: Any) -> Source:
+        """The training rows, wherever they are."""
+        return ArraySource(*self._validate(X, sample_weight))
 
     def _rng(self) -> np.random.Generator:
         return np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))

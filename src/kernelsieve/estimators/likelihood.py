@@ -20,7 +20,7 @@ from ..diagnostics import split_captured
 from ..dictionary import Dictionary, build_dictionary, dictionary_rows
 from ..expansion import KernelExpansion, component_signs
 from ..moments import whiten
-from ..sample import Rows, Sample
+from ..sample import Sample
 from ..solvers.likelihood import Likelihood, LikelihoodFit, coordinate_ascent, largest_within, sweeps
 from .base import KernelTransformer, _diagonal
 
@@ -214,17 +214,17 @@ class LikelihoodKernelPCA(KernelTransformer):
         return -0.5 * (self._logdet + (length - modelled) / self.noise_variance_)
 
     def _problem(self, X: Any, sample_weight: Any) -> Problem:
-        X, weights = self._validate(X, sample_weight)
+        source = self._source(X, sample_weight)
         rng = self._rng()
-        rows = dictionary_rows(X, self.n_dictionary, rng, weights, merge=self.kernel != "precomputed")
+        rows = dictionary_rows(source, self.n_dictionary, rng, merge=self.kernel != "precomputed")
         kernel, gamma = self._kernel_on(rows)
         sample = Sample(rows, kernel, self.n_components or 1, self.center, self._n_threads())
-        dictionary = build_dictionary(X, weights, sample, self.n_dictionary, rng)
+        dictionary = build_dictionary(source, sample, self.n_dictionary, rng)
         self._warn_if_indefinite(dictionary.negative_share)
         likelihood = Likelihood(dictionary.gram, dictionary.features, dictionary.weight, dictionary.length)
         if not likelihood.largest_noise_variance > NO_AXIS * dictionary.mean_length:
             raise ValueError("the rows are all the same to this kernel: there is no variance to explain")
-        return Problem(rows, gamma, sample, dictionary, likelihood, likelihood.largest_noise_variance)
+        return Problem(source.n_samples, gamma, sample, dictionary, likelihood, likelihood.largest_noise_variance)
 
     def _maximise(self, problem: Problem) -> LikelihoodFit:
         if self.n_support is not None:
@@ -255,7 +255,7 @@ class LikelihoodKernelPCA(KernelTransformer):
         axes = axes_of(dictionary, found, self.n_components)
         self._warn_about(found, axes, problem.limit)
         support = dictionary.indices[axes.active]
-        kernel, points = problem.sample.kernel.at(problem.rows.X, support)
+        kernel, points = dictionary.at(axes.active)
         mean_coef = None
         offset = np.zeros(axes.coef.shape[1])
         half, logdet = problem.likelihood.posterior(axes.active, found.weights, found.noise_variance)
@@ -281,7 +281,7 @@ class LikelihoodKernelPCA(KernelTransformer):
         self.n_iter_ = found.n_iter
         self.converged_ = found.converged
         self.gamma_ = problem.gamma
-        self.n_samples_seen_ = problem.rows.X.shape[0]
+        self.n_samples_seen_ = problem.n_samples
 
     def _measure(self, problem: Problem) -> None:
         """How much of exact kernel PCA the axes keep."""
@@ -316,7 +316,7 @@ class LikelihoodKernelPCA(KernelTransformer):
 class Problem:
     """Training rows as the likelihood sees them."""
 
-    rows: Rows
+    n_samples: int
     gamma: float
     sample: Sample
     dictionary: Dictionary

@@ -13,19 +13,18 @@ from sklearn.base import _fit_context
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from .._array import Array
 from .._progress import Stages
 from .._threads import one_blas_thread
 from ..blocks import finite
 from ..diagnostics import split_captured
 from ..expansion import Components, all_rows_components, subset_components
-from ..kernels import Precomputed
-from ..moments import accumulate, check_kernel_values, gram_of, whiten
+from ..moments import check_kernel_values, gram_of, whiten
 from ..preimage import RidgeMap
-from ..sample import Rows, Sample, default_sample_size, sample_rows
+from ..sample import Rows, Sample, default_sample_size
 from ..selection.base import Selection
 from ..selection.choose import FIRST_EXTRA_POINTS, Chooser, own_points, points_for
 from ..selection.rules import SELECTORS
+from ..sources import Source
 from .base import KernelTransformer
 
 # Variances below this share of the largest are rounding: the rows have no such component.
@@ -193,11 +192,10 @@ class SparseKernelPCA(KernelTransformer):
         self
         """
         with self._unchanged_on_failure():
-            X, weights = self._validate(X, sample_weight)
-            n_threads = self._n_threads()
+            source = self._source(X, sample_weight)
             stages = Stages(self, 3, X, y)
             with stages.stage("choose points"), one_blas_thread():
-                chooser = self._chooser(X, weights, n_threads)
+                chooser = self._chooser(source)
                 selection = self._choose(chooser)
             with stages.stage("components"):
                 found = self._components(chooser, selection)
@@ -205,29 +203,28 @@ class SparseKernelPCA(KernelTransformer):
                 report = self._measure(chooser, selection, found)
             self._store(found, selection, report)
             self.gamma_ = chooser.gamma
-            self.n_samples_seen_ = X.shape[0]
+            self.n_samples_seen_ = source.n_samples
             stages.finish(X, y)
         return self
 
-    def _chooser(self, X: Array, weights: np.ndarray | None, n_threads: int) -> Chooser:
+    def _chooser(self, source: Source) -> Chooser:
         rng = self._rng()
-        first = (
-            self.n_components + FIRST_EXTRA_POINTS if isinstance(self.n_support, str) else self._n_support(X.shape[0])
-        )
-        size = self.n_optimization_samples or default_sample_size(min(first, X.shape[0]))
-        rows = sample_rows(X, size, rng, weights, merge=self.kernel != "precomputed")
+        n_samples = source.n_samples
+        automatic = isinstance(self.n_support, str)
+        first = self.n_components + FIRST_EXTRA_POINTS if automatic else self._n_support(n_samples)
+        size = self.n_optimization_samples or default_sample_size(min(first, n_samples))
+        rows = source.sample(size, rng, merge=self.kernel != "precomputed")
         self._check_sizes(rows, first)
         kernel, gamma = self._kernel_on(rows)
         chooser = Chooser(
-            X,
+            source,
             kernel,
             gamma,
             rows,
             self.n_components,
             self.center,
-            weights,
             rng,
-            n_threads,
+            self._n_threads(),
             self.n_optimization_samples,
             self.max_iter,
             self.tol,
@@ -259,7 +256,7 @@ class SparseKernelPCA(KernelTransformer):
             )
 
     def _choose(self, chooser: Chooser) -> Selection:
-        n_samples = chooser.X.shape[0]
+        n_samples = chooser.source.n_samples
         if not isinstance(self.selection, str):
             n_support = None if isinstance(self.n_support, str) else self._n_support(n_samples)
             selection = own_points(self.selection, chooser, n_support)
@@ -280,10 +277,10 @@ class SparseKernelPCA(KernelTransformer):
 
     def _components(self, chooser: Chooser, selection: Selection) -> Components:
         if selection.exhaustive:  # the one large dense problem there is: BLAS may have its threads
-            finite(chooser.X)
+            finite(selection.points)
             found = all_rows_components(
                 selection.kernel,
-                points_for(selection, chooser.X),
+                points_for(selection, chooser.rows.X),
                 self.n_components,
                 center=self.center,
                 weights=selection.weights,
@@ -296,17 +293,9 @@ class SparseKernelPCA(KernelTransformer):
         return found
 
     def _subset_components(self, chooser: Chooser, selection: Selection) -> Components:
-        X, kernel, points = chooser.X, selection.kernel, points_for(selection, chooser.X)
+        kernel, points = selection.kernel, points_for(selection, chooser.rows.X)
         whitening = whiten(gram_of(kernel, points), chooser.rank_tolerance)
-        moments = accumulate(
-            kernel,
-            points,
-            whitening.matrix,
-            X,
-            sample_weight=chooser.weights,
-            diagonal=X.diagonal() if isinstance(kernel, Precomputed) else None,
-            n_threads=chooser.n_threads,
-        )
+        moments = chooser.source.moments(kernel, points, whitening.matrix, chooser.n_threads)
         return subset_components(kernel, points, whitening, moments, self.n_components, center=self.center)
 
     def _check_rank(self, found: Components, n_support: int) -> None:

@@ -44,6 +44,10 @@ class Kernel(ABC):
         """This kernel and the points that stand for rows `indices` of X."""
         return self, take_rows(X, indices)
 
+    def part(self, points: Array, places: Array) -> tuple[Kernel, Array]:
+        """This kernel and, of points that stand for rows, those at `places`."""
+        return self, take_rows(points, places)
+
     def pullback(self, rows: Array, points: Array, cross_gram: Array, weights: Array) -> Array:
         """sum_n weights_nj dk(x_n, s_j)/ds_j, (m, d)."""
         raise TypeError(f"the {self.name} kernel has no derivative in its points")

@@ -48,6 +48,11 @@ class Precomputed(Kernel):
         kernel = Precomputed(tuple(int(i) for i in rows), X.shape[1])
         return kernel, kernel.bind(None)(take_rows(X, rows))
 
+    def part(self, points: Array, places: Array) -> tuple[Kernel, Array]:
+        chosen = to_numpy(places)
+        columns = tuple(self.columns[int(i)] for i in chosen)
+        return Precomputed(columns, self.n_columns), take_rows(take_rows(points, chosen).T, chosen).T
+
     def diagonal(self, rows: Array) -> Array:
         raise ValueError(
             "k(x, x) of new rows is not in a precomputed cross-gram: give it as diagonal=, or use a named kernel"

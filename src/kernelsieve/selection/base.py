@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from .._array import Array
-from ..kernels import Kernel, Precomputed
+from ..kernels import Kernel
 from ..sample import Sample
 
 
@@ -27,7 +27,7 @@ class Selection:
 
     kernel: Kernel  # the kernel in which `points` are meant
     points: Array  # (m, d)
-    indices: np.ndarray | None  # (m,) rows of X, or None for points that are not rows
+    indices: np.ndarray | None  # (m,) numbers of training rows, or None for points that are not rows
     history: dict[str, Any] = field(default_factory=dict)
     nested: bool = False  # every prefix is the selection of that size
     n_steps: int = 0
@@ -44,10 +44,7 @@ class Selection:
         """The first `n_support` points of a nested selection."""
         assert self.nested
         assert self.indices is not None
-        kernel, points = self.kernel, self.points[:n_support]
-        if isinstance(kernel, Precomputed):
-            points = points[:, :n_support]
-            kernel = Precomputed(kernel.columns[:n_support], kernel.n_columns)
+        kernel, points = self.kernel.part(self.points, np.arange(min(n_support, self.n_support)))
         return replace(self, kernel=kernel, points=points, indices=self.indices[:n_support], history=dict(self.history))
 
 
@@ -58,4 +55,4 @@ def select_rows(sample: Sample, chosen: Array, *, nested: bool, by_reference: bo
     """The selection of the sample's rows with numbers `chosen`."""
     indices = sample.rows.indices[np.asarray(chosen, dtype=np.intp)]
     kernel, points = sample.kernel.at(sample.rows.X, indices)
-    return Selection(kernel, points, indices, nested=nested, by_reference=by_reference)
+    return Selection(kernel, points, sample.rows.numbers_of(indices), nested=nested, by_reference=by_reference)

@@ -21,8 +21,9 @@ import scipy.sparse
 from .._array import Array, like, to_numpy, top_eigh
 from ..captured import extrapolated
 from ..kernels import Kernel
-from ..moments import RANK_TOLERANCE, RANK_TOLERANCE_FLOAT32, Moments, accumulate, gram_of, whiten
-from ..sample import Rows, Sample, default_reference_rows, default_sample_size, sample_rows
+from ..moments import Moments, accumulate, gram_of, whiten
+from ..sample import Rows, Sample, default_reference_rows, default_sample_size
+from ..sources import Source
 from .base import Selection, Selector
 from .coordinates import MAX_LOST_EXPONENT, movable
 from .free import Candidate, FreePoints
@@ -42,15 +43,14 @@ CLOSE_ENOUGH = 1.12  # stop when the size that fails is within this factor of th
 
 @dataclass
 class Chooser:
-    """Chooses support points of X for one kernel."""
+    """Chooses support points among all training rows for one kernel."""
 
-    X: Array
+    source: Source
     kernel: Kernel
     gamma: float
     rows: Rows
     n_components: int
     center: bool
-    weights: np.ndarray | None
     rng: np.random.Generator
     n_threads: int
     n_samples: int | None  # rows to look at, None for the default
@@ -82,8 +82,9 @@ class Chooser:
         """All distinct rows: exact kernel PCA."""
         order = np.argsort(self.rows.indices)
         indices = self.rows.indices[order]
-        kernel, points = self.kernel.at(self.X, indices)
+        kernel, points = self.kernel.at(self.rows.X, indices)
         weights = None if self.rows.weights is None else self.rows.weights[order]
+        indices = self.rows.numbers_of(indices)
         return Selection(kernel, points, indices, {"winner": "all rows"}, exhaustive=True, weights=weights)
 
     def prepare(self, n_support: int) -> None:
@@ -95,7 +96,7 @@ class Chooser:
             )
         wanted = self.n_samples or default_sample_size(n_support)
         if not self.rows.whole and wanted > len(self.rows.indices):
-            self.rows = sample_rows(self.X, wanted, self.rng, self.weights, merge=True)
+            self.rows = self.source.sample(wanted, self.rng, merge=True)
         reference = default_reference_rows(n_support)
         if self.sample.rows is not self.rows or self.sample.n_reference < min(reference, len(self.rows.indices)):
             self.sample = Sample(self.rows, self.kernel, self.n_components, self.center, self.n_threads, reference)
@@ -105,7 +106,7 @@ class Chooser:
         name = self.rule_name(name)
         first = self.n_components + FIRST_EXTRA_POINTS
         self.prepare(first)
-        n_rows = self.sample.size if self.rows.whole else self.X.shape[0]
+        n_rows = self.sample.size if self.rows.whole else self.source.n_samples
         if first >= n_rows:
             return self.everything()
         largest = min(n_rows, MAX_AUTO_SUPPORT)
@@ -171,13 +172,12 @@ class Chooser:
         if self.ratio_kind(selection) != "sample, extrapolated":
             return min(whole, 1.0)
         half = np.mean([self._captured(m) / e.captured for m, e in zip(halves, sample.exact_halves, strict=True)])
-        return extrapolated(whole, float(half), sample.n_reference / self.X.shape[0])
+        return extrapolated(whole, float(half), sample.n_reference / self.source.n_samples)
 
     @property
     def rank_tolerance(self) -> float:
         """Share of the largest eigenvalue of K_SS below which others are rounding, or an indefinite kernel's noise."""
-        rounding = RANK_TOLERANCE_FLOAT32 if self.X.dtype == np.float32 else RANK_TOLERANCE
-        return max(rounding, self.sample.indefiniteness)
+        return max(self.source.rank_tolerance, self.sample.indefiniteness)
 
     def ratio_kind(self, selection: Selection) -> str:
         """How `sample_ratio` comes to its number."""
@@ -219,7 +219,8 @@ class Chooser:
         history = {"winner": found.winner, "starts": found.starts}
         if found.rows is not None:
             indices = self.rows.indices[found.rows]
-            kernel, points = self.kernel.at(self.X, indices)
+            kernel, points = self.kernel.at(self.rows.X, indices)
+            indices = self.rows.numbers_of(indices)
             return Selection(
                 kernel, points, indices, history, n_steps=found.n_steps, converged=found.converged, by_reference=True
             )
@@ -299,9 +300,9 @@ def _missing(ratio: float) -> float:
 
 def own_points(selection: Any, chooser: Chooser, n_support: int | None) -> Selection:
     """Points given by the user: row numbers, points, or a function that chooses either."""
-    X, kernel = chooser.X, chooser.kernel
+    kernel = chooser.kernel
     if callable(selection):
-        selection = selection(X, n_support, kernel=kernel, rng=chooser.rng)
+        selection = selection(chooser.rows.X, n_support, kernel=kernel, rng=chooser.rng)
         if isinstance(selection, Selection):
             return selection
     if scipy.sparse.issparse(selection):
@@ -312,8 +313,9 @@ def own_points(selection: Any, chooser: Chooser, n_support: int | None) -> Selec
         return _own_rows(points, chooser)
     if kernel.name == "precomputed":
         raise ValueError("selection must be row numbers with a precomputed kernel: its points cannot be given")
-    if points.ndim != 2 or points.shape[1] != X.shape[1]:
-        raise ValueError(f"selection has shape {points.shape}: give row numbers (m,), or points (m, {X.shape[1]})")
+    n_features = chooser.source.n_features
+    if points.ndim != 2 or points.shape[1] != n_features:
+        raise ValueError(f"selection has shape {points.shape}: give row numbers (m,), or points (m, {n_features})")
     if not np.issubdtype(points.dtype, np.number):
         raise ValueError(f"selection points must be numbers, got dtype {points.dtype}")
     values = points.data if scipy.sparse.issparse(points) else points
@@ -323,18 +325,17 @@ def own_points(selection: Any, chooser: Chooser, n_support: int | None) -> Selec
 
 
 def _own_rows(rows: np.ndarray, chooser: Chooser) -> Selection:
-    X, weights = chooser.X, chooser.weights
-    if rows.dtype == bool and rows.shape[0] == X.shape[0]:
+    n, weights = chooser.source.n_samples, chooser.source.weights
+    if rows.dtype == bool and rows.shape[0] == n:
         rows = np.flatnonzero(rows)
     if not np.issubdtype(rows.dtype, np.integer):
         raise ValueError(f"selection row numbers must be integers, got dtype {rows.dtype}")
-    n = X.shape[0]
     if rows.size == 0 or rows.min() < -n or rows.max() >= n:
         raise ValueError(f"selection row numbers must lie in [0, {n})")
     rows = rows % n
     if len(np.unique(rows)) != len(rows):
         raise ValueError("selection names a row more than once")
-    kernel, points = chooser.kernel.at(X, rows)
+    kernel, points = _at_numbers(chooser, rows)
     return Selection(
         kernel,
         points,
@@ -343,3 +344,10 @@ def _own_rows(rows: np.ndarray, chooser: Chooser) -> Selection:
         exhaustive=len(rows) == n,
         weights=None if weights is None else weights[rows],
     )
+
+
+def _at_numbers(chooser: Chooser, rows: np.ndarray) -> tuple[Kernel, Array]:
+    """The kernel and the points that stand for these training rows."""
+    if chooser.rows.numbers is None:
+        return chooser.kernel.at(chooser.rows.X, rows)
+    return chooser.kernel, chooser.source.take(rows)

@@ -1,0 +1,74 @@
+"""Training rows, wherever they are: what a fit asks of them is a sample, some rows by number, and moments.
+
+A source answers
+
+    sample(size, rng)                   random rows, to choose points and settle the kernel by
+    take(numbers)                       these rows
+    moments(kernel, points, whitening)  what one pass over all rows leaves behind
+
+and so the same fit runs on rows in memory and on rows that are not.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import numpy as np
+
+from ._array import Array, take_rows
+from .kernels import Kernel, Precomputed
+from .moments import RANK_TOLERANCE, RANK_TOLERANCE_FLOAT32, Moments, accumulate
+from .sample import Rows, sample_rows
+
+
+class Source(ABC):
+    """All training rows."""
+
+    n_samples: int
+    n_features: int
+    weights: np.ndarray | None  # (n_samples,)
+    single_precision: bool  # float32 rows
+
+    @abstractmethod
+    def sample(self, size: int, rng: np.random.Generator, *, merge: bool) -> Rows:
+        """`size` random rows; all of them, copies merged where asked, when there are no more."""
+
+    @abstractmethod
+    def take(self, numbers: np.ndarray) -> Array:
+        """The rows of these numbers; for a precomputed kernel, all their values."""
+
+    @abstractmethod
+    def moments(self, kernel: Kernel, points: Array, whitening: Array, n_threads: int) -> Moments:
+        """Moments of all rows over `points`: one pass."""
+
+    @property
+    def rank_tolerance(self) -> float:
+        """Share of the largest eigenvalue of K_SS below which others are rounding."""
+        return RANK_TOLERANCE_FLOAT32 if self.single_precision else RANK_TOLERANCE
+
+
+class ArraySource(Source):
+    """Rows in one array: numpy's, a memmap, scipy.sparse rows, or any namespace's."""
+
+    def __init__(self, X: Array, weights: np.ndarray | None) -> None:
+        self.X = X
+        self.n_samples, self.n_features = X.shape
+        self.weights = weights
+        self.single_precision = "32" in str(X.dtype)
+
+    def sample(self, size: int, rng: np.random.Generator, *, merge: bool) -> Rows:
+        return sample_rows(self.X, size, rng, self.weights, merge=merge)
+
+    def take(self, numbers: np.ndarray) -> Array:
+        return take_rows(self.X, numbers)
+
+    def moments(self, kernel: Kernel, points: Array, whitening: Array, n_threads: int) -> Moments:
+        return accumulate(
+            kernel,
+            points,
+            whitening,
+            self.X,
+            sample_weight=self.weights,
+            diagonal=self.X.diagonal() if isinstance(kernel, Precomputed) else None,
+            n_threads=n_threads,
+        )
