@@ -18,7 +18,7 @@ from ._array import Array, to_numpy, top_eigh
 from .blocks import finite
 from .kernels import Kernel
 from .moments import RANK_TOLERANCE, check_kernel_values, gram_of, whiten
-from .sample import Rows, Sample
+from .sample import Sample
 from .selection.base import Selection
 from .selection.rules import SELECTORS
 from .sources import Source
@@ -52,13 +52,9 @@ class Dictionary:
         return self.length / self.weight
 
 
-def dictionary_rows(source: Source, n_dictionary: int | None, rng: np.random.Generator, *, merge: bool) -> Rows:
-    """The rows to choose a dictionary from: all, copies merged, where they are few, else a random sample."""
-    size = MAX_ALL_ROWS if n_dictionary is None else max(MIN_ROWS, ROWS_PER_POINT * n_dictionary)
-    rows = source.sample(size, rng, merge=merge)
-    if n_dictionary is None and not rows.whole:
-        return source.sample(max(MIN_ROWS, ROWS_PER_POINT * DEFAULT_SIZE), rng, merge=merge)
-    return rows
+def rows_to_choose_from(n_dictionary: int | None) -> int:
+    """The number of rows that a dictionary of so many is chosen from."""
+    return max(MIN_ROWS, ROWS_PER_POINT * (n_dictionary or DEFAULT_SIZE))
 
 
 def build_dictionary(source: Source, sample: Sample, n_dictionary: int | None, rng: np.random.Generator) -> Dictionary:

@@ -75,18 +75,25 @@ def sample_rows(X: Array, size: int, rng: np.random.Generator, weights: np.ndarr
     Merging copies (their weights added, the rows in an order of their own) makes the result the same
     whether a row is repeated or weighted, and whatever order the rows come in.
     """
+    chosen = chosen_rows(X.shape[0], size, rng, weights)
+    if chosen is not None:
+        return Rows(X, chosen, _unequal(weights, chosen), False)
     candidates = np.arange(X.shape[0]) if weights is None else np.flatnonzero(weights > 0)
-    whole = len(candidates) <= size
-    if not whole:
-        indices = candidates[rng.choice(len(candidates), size, replace=False)]
-        return Rows(X, indices, _unequal(weights, indices), whole)
     if not merge:
         indices = candidates[rng.permutation(len(candidates))]
-        return Rows(X, indices, _unequal(weights, indices), whole)
+        return Rows(X, indices, _unequal(weights, indices), True)
     distinct, mass = _merge_copies(X, candidates, weights)
     order = rng.permutation(len(distinct))
     indices = distinct[order]
-    return Rows(X, indices, _unequal(mass, order), whole)
+    return Rows(X, indices, _unequal(mass, order), True)
+
+
+def chosen_rows(n_samples: int, size: int, rng: np.random.Generator, weights: np.ndarray | None) -> np.ndarray | None:
+    """`size` random row numbers among rows of positive weight, or None where there are no more than that."""
+    if weights is None:
+        return rng.choice(n_samples, size, replace=False) if n_samples > size else None
+    candidates = np.flatnonzero(weights > 0)
+    return candidates[rng.choice(len(candidates), size, replace=False)] if len(candidates) > size else None
 
 
 def _unequal(weights: np.ndarray | None, chosen: np.ndarray) -> np.ndarray | None:

@@ -28,6 +28,7 @@ class Source(ABC):
     n_features: int
     weights: np.ndarray | None  # (n_samples,)
     single_precision: bool  # float32 rows
+    names: tuple[str, ...] | None = None  # of the columns, where the rows bring them
 
     @abstractmethod
     def sample(self, size: int, rng: np.random.Generator, *, merge: bool) -> Rows:

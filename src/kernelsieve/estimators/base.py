@@ -28,6 +28,7 @@ from ..kernels import NAMED_KERNELS, Kernel, bind_callable, named_kernel
 from ..preimage import RidgeMap, gaussian_preimage, learn_ridge_map, linear_preimage
 from ..sample import INDEFINITE, Rows, Sample
 from ..sources import ArraySource, Source
+from ..streams import Stream, StreamSource, is_dask, stream_of
 
 FLOATS = [np.float64, np.float32]
 FEW_ROWS = 1000  # enough for the scales of columns and the width of the kernel
@@ -139,7 +140,9 @@ class KernelTransformer(
         "center": ["boolean"],
         "random_state": ["random_state"],
         "n_jobs": [Integral, None],
+        "batch_size": [Interval(Integral, 1, None, closed="left"), None],
     }
+    batch_size: int | None
     n_components: Any
     kernel: Any
     gamma: float | str | None
@@ -187,7 +190,35 @@ class KernelTransformer(
 
     def _source(self, X: Any, sample_weight: Any) -> Source:
         """The training rows, wherever they are."""
-        return ArraySource(*self._validate(X, sample_weight))
+        if is_dask(X):
+            from ..dask_rows import DaskSource
+
+            return DaskSource(X, self._stream_weights(sample_weight))
+        stream = stream_of(X, self.batch_size)
+        if stream is None:
+            return ArraySource(*self._validate(X, sample_weight))
+        return StreamSource(stream, self._stream_weights(sample_weight))
+
+    def _stream_weights(self, sample_weight: Any) -> np.ndarray | None:
+        """Weights of rows that are not in memory, checked as far as they can be before a pass."""
+        if self.kernel == "precomputed":
+            raise ValueError("a precomputed kernel needs the whole gram in memory: give it as one array")
+        if sample_weight is None:
+            return None
+        weights = check_array(sample_weight, ensure_2d=False, dtype=np.float64, input_name="sample_weight")
+        if weights.ndim != 1 or np.any(weights < 0) or np.count_nonzero(weights) < 2:
+            raise ValueError("sample_weight must be one number a row, none negative, at least two positive")
+        return weights
+
+    def _sampled(self, source: Source, size: int, rng: np.random.Generator) -> Rows:
+        """A sample of the rows; for rows out of memory this is the pass that tells their shape."""
+        rows = source.sample(size, rng, merge=self.kernel != "precomputed")
+        if not isinstance(source, ArraySource):
+            self.n_features_in_ = source.n_features
+            vars(self).pop("feature_names_in_", None)
+            if source.names is not None:
+                self.feature_names_in_ = np.array(source.names, dtype=object)
+        return rows
 
     def _rng(self) -> np.random.Generator:
         return np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
@@ -271,13 +302,26 @@ class KernelTransformer(
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features)
             For a precomputed kernel: k(X, training rows), or k(X, training rows)[:, support_].
+            Rows in blocks (a function that returns an iterator, a list of blocks, a dataset) and dask arrays too.
 
         Returns
         -------
         ndarray of shape (n_samples, n_components)
+            For rows in blocks an iterator of blocks of scores; for a dask array a lazy one.
         """
         check_is_fitted(self)
+        if is_dask(X):
+            from ..dask_rows import lazy_scores
+
+            return lazy_scores(self.expansion_, X, self.n_features_in_)
+        stream = stream_of(X, self.batch_size)
+        if stream is not None:
+            return self._score_blocks(stream)
         return self.expansion_.transform(self._rows(X), self._n_threads())
+
+    def _score_blocks(self, stream: Stream) -> Iterator[Array]:
+        for block in stream.open():
+            yield self.expansion_.transform(self._rows(block), self._n_threads())
 
     def inverse_transform(self, X: Any) -> Array:
         """Rows whose features come closest to what the scores stand for.

@@ -17,7 +17,7 @@ from .._array import Array, top_eigh
 from .._progress import Stages
 from .._threads import one_blas_thread
 from ..diagnostics import split_captured
-from ..dictionary import Dictionary, build_dictionary, dictionary_rows
+from ..dictionary import Dictionary, build_dictionary, rows_to_choose_from
 from ..expansion import KernelExpansion, component_signs
 from ..moments import whiten
 from ..sample import Sample
@@ -72,6 +72,8 @@ class LikelihoodKernelPCA(KernelTransformer):
     random_state : int, RandomState or None, default=None
     n_jobs : int or None, default=None
         Threads for the pass over the rows, as in SparseKernelPCA.
+    batch_size : int or None, default=None
+        Rows read at once from files and arrays on disk; None for 32 MB of them.
 
     Attributes
     ----------
@@ -141,6 +143,7 @@ class LikelihoodKernelPCA(KernelTransformer):
         max_iter: int = 10_000,
         random_state: Any = None,
         n_jobs: int | None = None,
+        batch_size: int | None = None,
     ) -> None:
         self.n_components = n_components
         self.noise_variance = noise_variance
@@ -159,6 +162,7 @@ class LikelihoodKernelPCA(KernelTransformer):
         self.max_iter = max_iter
         self.random_state = random_state
         self.n_jobs = n_jobs
+        self.batch_size = batch_size
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
@@ -216,7 +220,7 @@ class LikelihoodKernelPCA(KernelTransformer):
     def _problem(self, X: Any, sample_weight: Any) -> Problem:
         source = self._source(X, sample_weight)
         rng = self._rng()
-        rows = dictionary_rows(source, self.n_dictionary, rng, merge=self.kernel != "precomputed")
+        rows = self._sampled(source, rows_to_choose_from(self.n_dictionary), rng)
         kernel, gamma = self._kernel_on(rows)
         sample = Sample(rows, kernel, self.n_components or 1, self.center, self._n_threads())
         dictionary = build_dictionary(source, sample, self.n_dictionary, rng)

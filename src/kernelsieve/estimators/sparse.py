@@ -81,6 +81,8 @@ class SparseKernelPCA(KernelTransformer):
     n_jobs : int or None, default=None
         Threads for passes over the rows: None for as many as BLAS uses, -1 for all cores.  The result does not
         depend on it.
+    batch_size : int or None, default=None
+        Rows read at once from files and arrays on disk; None for 32 MB of them.
 
     Attributes
     ----------
@@ -158,6 +160,7 @@ class SparseKernelPCA(KernelTransformer):
         tol: float = 5e-3,
         random_state: Any = None,
         n_jobs: int | None = None,
+        batch_size: int | None = None,
     ) -> None:
         self.n_components = n_components
         self.n_support = n_support
@@ -174,6 +177,7 @@ class SparseKernelPCA(KernelTransformer):
         self.tol = tol
         self.random_state = random_state
         self.n_jobs = n_jobs
+        self.batch_size = batch_size
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
@@ -213,7 +217,7 @@ class SparseKernelPCA(KernelTransformer):
         automatic = isinstance(self.n_support, str)
         first = self.n_components + FIRST_EXTRA_POINTS if automatic else self._n_support(n_samples)
         size = self.n_optimization_samples or default_sample_size(min(first, n_samples))
-        rows = source.sample(size, rng, merge=self.kernel != "precomputed")
+        rows = self._sampled(source, size, rng)
         self._check_sizes(rows, first)
         kernel, gamma = self._kernel_on(rows)
         chooser = Chooser(

@@ -1,0 +1,302 @@
+"""Rows that do not fit in memory: a pass over them is an iterator of blocks.
+
+A stream can be opened any number of times; each time it gives the same rows, cut into blocks in any way.  The
+first pass draws a sample, the second adds up moments block by block:
+
+    length known (files, lists of blocks)   the sample is the one that the same rows in memory would give
+    length unknown (a function)             every row draws a random number and the smallest are kept, so that
+                                            the sample does not depend on how the stream is cut
+
+Every pass counts the rows and adds up their values: a stream that is not the same twice is an error, not an answer.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from queue import Empty, Queue
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+from sklearn.utils.validation import check_array
+
+from ._array import Array, as_float64, take_rows
+from .blocks import finite
+from .kernels import Kernel
+from .moments import Moments, accumulate
+from .sample import Rows, chosen_rows, sample_rows
+from .sources import Source
+
+FLOATS = [np.float64, np.float32]
+BLOCK_BYTES = 2**25  # of rows read at once, unless batch_size says how many
+SAME_SUM = 1e-9  # relative difference between two sums of the same numbers, added in another order
+
+
+@dataclass(frozen=True)
+class Stream:
+    """Something that can be read again and again, block by block."""
+
+    open: Callable[[], Iterator[Any]]
+    n_samples: int | None = None
+    names: tuple[str, ...] | None = None  # of the columns
+
+
+def stream_of(X: Any, batch_size: int | None = None) -> Stream | None:
+    """X as a stream where it is one: a function, a list of blocks, a dataset, an array on disk; None where it is not."""
+    if callable(X) and not hasattr(X, "shape"):
+        return Stream(lambda: iter(X()))
+    if isinstance(X, list | tuple) and X and all(len(getattr(block, "shape", ())) == 2 for block in X):
+        return Stream(lambda: iter(X), sum(int(block.shape[0]) for block in X))
+    if hasattr(X, "to_batches") and hasattr(X, "count_rows"):
+        return _dataset_stream(X, batch_size)
+    if isinstance(X, Iterator):
+        raise TypeError(
+            "an iterator can be read only once, and fit reads the rows twice: give a function that returns a new one, a "
+            "list of blocks, or the blocks one by one to partial_fit"
+        )
+    if _on_disk(X):
+        size = batch_size or _default_batch(X.shape[1], np.dtype(X.dtype).itemsize)
+        starts = range(0, X.shape[0], size)
+        return Stream(lambda: (X[start : start + size] for start in starts), int(X.shape[0]))
+    return None
+
+
+def is_dask(X: Any) -> bool:
+    """Whether X is one of dask's collections."""
+    return type(X).__module__.partition(".")[0] in ("dask", "dask_expr") and hasattr(X, "dask")
+
+
+def _on_disk(X: Any) -> bool:
+    """Arrays that are read by slicing, as zarr's and h5py's, and are no arrays in memory."""
+    module = type(X).__module__.partition(".")[0]
+    return module in ("zarr", "h5py", "tensorstore") and len(getattr(X, "shape", ())) == 2
+
+
+def _dataset_stream(dataset: Any, batch_size: int | None) -> Stream:
+    """A pyarrow dataset: Parquet, CSV or Arrow files."""
+    import pyarrow as pa
+
+    text = [field.name for field in dataset.schema if not _numeric(pa, field.type)]
+    if text:
+        raise ValueError(
+            f"columns {', '.join(map(repr, text[:5]))} of the dataset are not numeric: leave them out, e.g. "
+            "pyarrow.dataset.dataset(path, schema=...) with the columns to use"
+        )
+    names = tuple(dataset.schema.names)
+    size = batch_size or _default_batch(len(names), 8)
+    single = all(pa.types.is_float32(field.type) for field in dataset.schema)
+
+    def batches() -> Iterator[np.ndarray]:
+        for batch in dataset.to_batches(batch_size=size, batch_readahead=1, fragment_readahead=1):
+            if batch.num_rows:
+                block = np.empty((batch.num_rows, len(names)), dtype=np.float32 if single else np.float64)
+                for j, column in enumerate(batch.columns):
+                    block[:, j] = column.to_numpy(zero_copy_only=False)
+                yield block
+
+    return Stream(batches, dataset.count_rows(), names)
+
+
+def _numeric(pa: Any, kind: Any) -> bool:
+    return pa.types.is_floating(kind) or pa.types.is_integer(kind) or pa.types.is_boolean(kind)
+
+
+def _default_batch(n_features: int, itemsize: int) -> int:
+    return max(1, BLOCK_BYTES // max(1, n_features * itemsize))
+
+
+class StreamSource(Source):
+    """Training rows that come in blocks."""
+
+    def __init__(self, stream: Stream, weights: np.ndarray | None = None) -> None:
+        self.stream = stream
+        self.weights = weights
+        self.names = stream.names
+        self._n_samples = stream.n_samples if weights is None else len(weights)
+        self._sum: float | None = None
+        self._dtype: Any = None  # of the rows, known with the first block
+        if stream.n_samples not in (None, self._n_samples):
+            raise ValueError(f"sample_weight has {self._n_samples} values, the stream has {stream.n_samples} rows")
+
+    @property
+    def n_samples(self) -> int:  # type: ignore[override]
+        """The number of rows; where no pass has told it yet, a pass is made to count them."""
+        if self._n_samples is None:
+            for _ in self.blocks():
+                pass
+        assert self._n_samples is not None
+        return self._n_samples
+
+    @property
+    def length_known(self) -> bool:
+        return self._n_samples is not None
+
+    def blocks(self) -> Iterator[tuple[int, Array]]:
+        """One pass: the number of the first row of each block, and the block, checked; read ahead by a thread."""
+        start, total = 0, 0.0
+        for block in _read_ahead(self._checked()):
+            block = self._fitting(block, start)
+            total += float(as_float64(block).sum())
+            yield start, block
+            start += int(block.shape[0])
+        self._compare(start, total)
+
+    def _checked(self) -> Iterator[Array]:
+        for block in self.stream.open():
+            rows = check_array(
+                block, accept_sparse="csr", dtype=FLOATS, ensure_all_finite=False, ensure_min_samples=0, input_name="X"
+            )
+            if rows.shape[0]:
+                yield rows
+
+    def _fitting(self, block: Array, start: int) -> Array:
+        stop = start + block.shape[0]
+        if self._dtype is None:
+            self._dtype, self.n_features = block.dtype, int(block.shape[1])
+            self.single_precision = block.dtype == np.float32
+        if block.shape[1] != self.n_features:
+            raise ValueError(
+                f"rows {start} to {stop - 1} have {block.shape[1]} columns, the first block has {self.n_features}"
+            )
+        try:
+            finite(block)
+        except ValueError as error:
+            raise ValueError(f"rows {start} to {stop - 1}: {error}") from error
+        return block.astype(self._dtype, copy=False)
+
+    def _compare(self, n_samples: int, total: float) -> None:
+        """The rows of this pass against those of the first: as many, and the same sum."""
+        if n_samples == 0 and self._sum is None:
+            raise ValueError("the stream has no rows")
+        if self._n_samples is None:
+            self._n_samples = n_samples
+        if self._sum is None:
+            self._sum = total
+        if n_samples != self._n_samples:
+            raise ValueError(
+                f"the stream gave {n_samples} rows on this pass, {self._n_samples} were expected: each pass must give "
+                "the same rows, so open files and make iterators inside the function that is called"
+            )
+        if not same_rows(total, self._sum, n_samples):
+            raise ValueError("the rows changed between two passes: their values add up to another sum")
+
+    def sample(self, size: int, rng: np.random.Generator, *, merge: bool) -> Rows:
+        if not self.length_known:
+            return self._keyed_sample(size, rng, merge=merge)
+        numbers = chosen_rows(self.n_samples, size, rng, self.weights)
+        if numbers is None:  # all rows: few enough to be held
+            everything = stacked([block for _, block in self.blocks()])
+            return sample_rows(everything, size, rng, self.weights, merge=merge)
+        weights = None if self.weights is None else self.weights[numbers]
+        weights = None if weights is None or np.ptp(weights) == 0 else weights
+        return Rows(self.take(numbers), np.arange(len(numbers)), weights, False, numbers)
+
+    def _keyed_sample(self, size: int, rng: np.random.Generator, *, merge: bool) -> Rows:
+        """The rows with the smallest of one random number each: a uniform sample of a stream of unknown length."""
+        kept = Reservoir(size)
+        for start, block in self.blocks():
+            kept.add(block, np.arange(start, start + block.shape[0]), rng)
+        rows, numbers = kept.rows()
+        if len(numbers) == self.n_samples:
+            return sample_rows(take_rows(rows, np.argsort(numbers)), size, rng, None, merge=merge)
+        return Rows(rows, np.arange(len(numbers)), None, False, numbers)
+
+    def take(self, numbers: np.ndarray) -> Array:
+        order = np.argsort(numbers, kind="stable")
+        ordered = np.asarray(numbers)[order]
+        parts = []
+        for start, block in self.blocks():
+            low, high = np.searchsorted(ordered, [start, start + block.shape[0]])
+            if high > low:
+                parts.append(take_rows(block, ordered[low:high] - start))
+        return take_rows(stacked(parts), np.argsort(order, kind="stable"))
+
+    def moments(self, kernel: Kernel, points: Array, whitening: Array, n_threads: int) -> Moments:
+        total: Moments | None = None
+        for start, block in self.blocks():
+            weights = None if self.weights is None else self.weights[start : start + block.shape[0]]
+            part = accumulate(kernel, points, whitening, block, sample_weight=weights, n_threads=n_threads)
+            total = part if total is None else total + part
+        assert total is not None
+        return total
+
+
+def same_rows(total: float, before: float, n_samples: int) -> bool:
+    """Whether two sums can be those of the same rows, added up in another order."""
+    return math.isclose(total, before, rel_tol=SAME_SUM, abs_tol=SAME_SUM * n_samples)
+
+
+class Reservoir:
+    """A uniform sample of all rows ever added: those with the smallest of one random number each."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self._keys = np.empty(0)
+        self._numbers = np.empty(0, dtype=np.intp)
+        self._parts: list[Array] = []
+
+    def add(self, block: Array, numbers: np.ndarray, rng: np.random.Generator) -> None:
+        """Offer rows; the random numbers they draw depend on their order alone, not on the cut into blocks."""
+        keys = rng.random(block.shape[0])
+        full = len(self._keys) >= self.size
+        chosen = np.flatnonzero(keys < np.partition(self._keys, self.size - 1)[self.size - 1]) if full else slice(None)
+        self._keys = np.concatenate([self._keys, keys[chosen]])
+        self._numbers = np.concatenate([self._numbers, numbers[chosen]])
+        self._parts.append(block[chosen])
+        if len(self._keys) > 2 * self.size:
+            self._shrink()
+
+    def rows(self) -> tuple[Array, np.ndarray]:
+        """The kept rows in random order, and their numbers."""
+        self._shrink()
+        return self._parts[0], self._numbers
+
+    def _shrink(self) -> None:
+        order = np.argsort(self._keys)[: self.size]
+        rows = take_rows(stacked(self._parts), order)
+        self._keys, self._numbers, self._parts = self._keys[order], self._numbers[order], [rows]
+
+
+def stacked(blocks: list[Array]) -> Array:
+    """Blocks of rows as one array, dense or sparse as they are."""
+    if any(scipy.sparse.issparse(block) for block in blocks):
+        return scipy.sparse.vstack(blocks, format="csr")
+    return blocks[0] if len(blocks) == 1 else np.concatenate(blocks)
+
+
+_END = object()
+READER_PATIENCE = 0.01  # seconds between looks at a reader that is to stop
+
+
+def _read_ahead(blocks: Iterator[Array]) -> Iterator[Array]:
+    """The same blocks, each read while the one before is worked on."""
+    waiting: Queue[Any] = Queue(maxsize=1)
+    stop = threading.Event()
+
+    def read() -> None:
+        try:
+            for block in blocks:
+                waiting.put(block)
+                if stop.is_set():
+                    return
+            waiting.put(_END)
+        except BaseException as error:  # handed to whoever waits for the block
+            waiting.put(error)
+
+    reader = threading.Thread(target=read, daemon=True, name="kernelsieve-reader")
+    reader.start()
+    try:
+        while (block := waiting.get()) is not _END:
+            if isinstance(block, BaseException):
+                raise block
+            yield block
+    finally:
+        stop.set()
+        while reader.is_alive():
+            with suppress(Empty):
+                waiting.get_nowait()
+            reader.join(READER_PATIENCE)
