@@ -19,7 +19,6 @@ import numpy as np
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
-
 PIMA_TABLES = tuple(f"resources/rdata/csv/MASS/Pima.{part}.csv" for part in ("tr", "te"))
 
 
