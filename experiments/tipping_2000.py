@@ -94,7 +94,7 @@ def clusters(report: Report) -> list[Claim]:
     exact = KernelPCA(N_PANELS, kernel="rbf", gamma=CLUSTER_GAMMA, center=False).fit(X)
     claims += components(report, X, exact, model)
     claims += reconstruction(report, X, exact, model)
-    draw_path(report, X, CLUSTER_GAMMA, CLUSTER_NOISE, "clusters_path", "Three clusters, 90 rows", (0.02, 0.02))
+    draw_path(report, X, CLUSTER_GAMMA, CLUSTER_NOISE, "clusters_path", "Three clusters, 90 rows")
     return claims
 
 
@@ -297,7 +297,7 @@ def diabetes(report: Report) -> list[Claim]:
     tabulate(report, title, "test_errors", published, averaged)
     draw_curves(report, published, averaged)
     settings_table(report, published, averaged)
-    draw_path(report, ripley.train, PIMA_GAMMA, PIMA_NOISE, "pima_path", "Pima, Ripley's 200 rows", (0.56, 0.42))
+    draw_path(report, ripley.train, PIMA_GAMMA, PIMA_NOISE, "pima_path", "Pima, Ripley's 200 rows")
     return pima_claims(published, averaged)
 
 
@@ -535,14 +535,13 @@ def draw_path(
     noise_variance: float,
     name: str,
     title: str,
-    legend: tuple[float, float],
 ) -> None:
-    """The path with the paper's noise variance; `legend` is its lower left corner, clear of both curves."""
+    """The path with the paper's noise variance."""
     path = likelihood_path(LikelihoodKernelPCA(gamma=gamma), X, n_points=30)
     figure, ax = plt.subplots(figsize=(6.6, 4.2), layout="constrained")
-    plots.likelihood_path(path, ax).get_legend().set_loc(legend)
+    plots.likelihood_path(path, ax)
     ax.axvline(noise_variance, color="black", linewidth=1, linestyle=":")
     place = {"xycoords": ("data", "axes fraction"), "xytext": (4, 0), "textcoords": "offset points"}
     ax.annotate(f"{noise_variance:g}", (noise_variance, 0.35), **place)
-    ax.set_title(title)
+    figure.suptitle(title)
     report.picture(figure, name, f"{title}: vectors and explained variance against the noise variance")
