@@ -17,9 +17,10 @@ from .blocks import finite
 from .expansion import KernelExpansion
 from .kernels import Kernel
 from .moments import Moments, accumulate
+from .reservoir import stacked
 from .sample import Rows, chosen_rows, sample_rows
 from .sources import Source
-from .streams import same_rows, stacked
+from .streams import same_rows
 
 FAN_IN = 8  # moments added up in one task
 

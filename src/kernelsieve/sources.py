@@ -30,6 +30,11 @@ class Source(ABC):
     single_precision: bool  # float32 rows
     names: tuple[str, ...] | None = None  # of the columns, where the rows bring them
 
+    @property
+    def length_known(self) -> bool:
+        """Whether `n_samples` is known without a pass over the rows."""
+        return True
+
     @abstractmethod
     def sample(self, size: int, rng: np.random.Generator, *, merge: bool) -> Rows:
         """`size` random rows; all of them, copies merged where asked, when there are no more."""

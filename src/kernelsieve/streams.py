@@ -21,13 +21,13 @@ from queue import Empty, Queue
 from typing import Any
 
 import numpy as np
-import scipy.sparse
 from sklearn.utils.validation import check_array
 
 from ._array import Array, as_float64, take_rows
 from .blocks import finite
 from .kernels import Kernel
 from .moments import Moments, accumulate
+from .reservoir import Reservoir, stacked
 from .sample import Rows, chosen_rows, sample_rows
 from .sources import Source
 
@@ -46,7 +46,7 @@ class Stream:
 
 
 def stream_of(X: Any, batch_size: int | None = None) -> Stream | None:
-    """X as a stream where it is one: a function, a list of blocks, a dataset, an array on disk; None where it is not."""
+    """X as a stream where it is one: a function, a list of blocks, a dataset, an array on disk; else None."""
     if callable(X) and not hasattr(X, "shape"):
         return Stream(lambda: iter(X()))
     if isinstance(X, list | tuple) and X and all(len(getattr(block, "shape", ())) == 2 for block in X):
@@ -55,8 +55,8 @@ def stream_of(X: Any, batch_size: int | None = None) -> Stream | None:
         return _dataset_stream(X, batch_size)
     if isinstance(X, Iterator):
         raise TypeError(
-            "an iterator can be read only once, and fit reads the rows twice: give a function that returns a new one, a "
-            "list of blocks, or the blocks one by one to partial_fit"
+            "an iterator can be read only once, and fit reads the rows twice: give a function that returns a new one, "
+            "a list of blocks, or the blocks one by one to partial_fit"
         )
     if _on_disk(X):
         size = batch_size or _default_batch(X.shape[1], np.dtype(X.dtype).itemsize)
@@ -197,13 +197,12 @@ class StreamSource(Source):
 
     def _keyed_sample(self, size: int, rng: np.random.Generator, *, merge: bool) -> Rows:
         """The rows with the smallest of one random number each: a uniform sample of a stream of unknown length."""
-        kept = Reservoir(size)
-        for start, block in self.blocks():
-            kept.add(block, np.arange(start, start + block.shape[0]), rng)
-        rows, numbers = kept.rows()
-        if len(numbers) == self.n_samples:
-            return sample_rows(take_rows(rows, np.argsort(numbers)), size, rng, None, merge=merge)
-        return Rows(rows, np.arange(len(numbers)), None, False, numbers)
+        kept = Reservoir.empty(size, int(rng.integers(2**63)))
+        for _, block in self.blocks():
+            kept = kept.add(block)
+        if kept.whole:
+            return sample_rows(take_rows(kept.rows, np.argsort(kept.numbers)), size, rng, None, merge=merge)
+        return Rows(kept.rows, np.arange(size), None, False, kept.numbers)
 
     def take(self, numbers: np.ndarray) -> Array:
         order = np.argsort(numbers, kind="stable")
@@ -228,44 +227,6 @@ class StreamSource(Source):
 def same_rows(total: float, before: float, n_samples: int) -> bool:
     """Whether two sums can be those of the same rows, added up in another order."""
     return math.isclose(total, before, rel_tol=SAME_SUM, abs_tol=SAME_SUM * n_samples)
-
-
-class Reservoir:
-    """A uniform sample of all rows ever added: those with the smallest of one random number each."""
-
-    def __init__(self, size: int) -> None:
-        self.size = size
-        self._keys = np.empty(0)
-        self._numbers = np.empty(0, dtype=np.intp)
-        self._parts: list[Array] = []
-
-    def add(self, block: Array, numbers: np.ndarray, rng: np.random.Generator) -> None:
-        """Offer rows; the random numbers they draw depend on their order alone, not on the cut into blocks."""
-        keys = rng.random(block.shape[0])
-        full = len(self._keys) >= self.size
-        chosen = np.flatnonzero(keys < np.partition(self._keys, self.size - 1)[self.size - 1]) if full else slice(None)
-        self._keys = np.concatenate([self._keys, keys[chosen]])
-        self._numbers = np.concatenate([self._numbers, numbers[chosen]])
-        self._parts.append(block[chosen])
-        if len(self._keys) > 2 * self.size:
-            self._shrink()
-
-    def rows(self) -> tuple[Array, np.ndarray]:
-        """The kept rows in random order, and their numbers."""
-        self._shrink()
-        return self._parts[0], self._numbers
-
-    def _shrink(self) -> None:
-        order = np.argsort(self._keys)[: self.size]
-        rows = take_rows(stacked(self._parts), order)
-        self._keys, self._numbers, self._parts = self._keys[order], self._numbers[order], [rows]
-
-
-def stacked(blocks: list[Array]) -> Array:
-    """Blocks of rows as one array, dense or sparse as they are."""
-    if any(scipy.sparse.issparse(block) for block in blocks):
-        return scipy.sparse.vstack(blocks, format="csr")
-    return blocks[0] if len(blocks) == 1 else np.concatenate(blocks)
 
 
 _END = object()

@@ -172,6 +172,14 @@ class KernelTransformer(
             self.__dict__.update(before | callbacks)
             raise
 
+    def _partial_rows(self, X: Any, sample_weight: Any) -> tuple[Array, np.ndarray | None]:
+        """Some rows of a stream and their weights, checked; the first settle what the others must look like."""
+        first = not hasattr(self, "n_samples_seen_")
+        X = finite(validate_data(self, X, reset=first, **self._row_checks()))
+        if sample_weight is None:
+            return X, None
+        return X, _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+
     def _validate(self, X: Any, sample_weight: Any) -> tuple[Array, np.ndarray | None]:
         """Training rows and their weights, checked."""
         X = validate_data(self, X, ensure_min_samples=2, **self._row_checks())
@@ -215,7 +223,7 @@ class KernelTransformer(
         rows = source.sample(size, rng, merge=self.kernel != "precomputed")
         if not isinstance(source, ArraySource):
             self.n_features_in_ = source.n_features
-            vars(self).pop("feature_names_in_", None)
+            self.__dict__.pop("feature_names_in_", None)
             if source.names is not None:
                 self.feature_names_in_ = np.array(source.names, dtype=object)
         return rows

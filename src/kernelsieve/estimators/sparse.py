@@ -26,12 +26,13 @@ from ..selection.choose import FIRST_EXTRA_POINTS, Chooser, own_points, points_f
 from ..selection.rules import SELECTORS
 from ..sources import Source
 from .base import KernelTransformer
+from .incremental import IncrementalMixin
 
 # Variances below this share of the largest are rounding: the rows have no such component.
 NO_VARIANCE = 1e-10
 
 
-class SparseKernelPCA(KernelTransformer):
+class SparseKernelPCA(IncrementalMixin, KernelTransformer):
     """Kernel PCA on a few support points, moved to where they capture most variance.
 
     Finds m points S and M components in span(phi(S)) that maximise the captured variance
@@ -196,6 +197,7 @@ class SparseKernelPCA(KernelTransformer):
         self
         """
         with self._unchanged_on_failure():
+            self.__dict__.pop("_stream", None)
             source = self._source(X, sample_weight)
             stages = Stages(self, 3, X, y)
             with stages.stage("choose points"), one_blas_thread():
@@ -213,10 +215,9 @@ class SparseKernelPCA(KernelTransformer):
 
     def _chooser(self, source: Source) -> Chooser:
         rng = self._rng()
-        n_samples = source.n_samples
-        automatic = isinstance(self.n_support, str)
-        first = self.n_components + FIRST_EXTRA_POINTS if automatic else self._n_support(n_samples)
-        size = self.n_optimization_samples or default_sample_size(min(first, n_samples))
+        first = self.n_components + FIRST_EXTRA_POINTS if isinstance(self.n_support, str) else self._n_support(source)
+        most = min(first, source.n_samples) if source.length_known else first
+        size = self.n_optimization_samples or default_sample_size(most)
         rows = self._sampled(source, size, rng)
         self._check_sizes(rows, first)
         kernel, gamma = self._kernel_on(rows)
@@ -242,9 +243,9 @@ class SparseKernelPCA(KernelTransformer):
         if not sample.exact.captured > NO_VARIANCE * float(np.abs(sample.diagonal).mean()):
             raise ValueError("the rows are all the same to this kernel: there is no variance to explain")
 
-    def _n_support(self, n_samples: int) -> int:
+    def _n_support(self, source: Source) -> int:
         asked: Any = self.n_support
-        return int(asked) if isinstance(asked, Integral) else math.ceil(asked * n_samples)
+        return int(asked) if isinstance(asked, Integral) else math.ceil(asked * source.n_samples)
 
     def _check_sizes(self, rows: Rows, n_support: int) -> None:
         least = self.n_components + int(self.center)
@@ -262,7 +263,7 @@ class SparseKernelPCA(KernelTransformer):
     def _choose(self, chooser: Chooser) -> Selection:
         n_samples = chooser.source.n_samples
         if not isinstance(self.selection, str):
-            n_support = None if isinstance(self.n_support, str) else self._n_support(n_samples)
+            n_support = None if isinstance(self.n_support, str) else self._n_support(chooser.source)
             selection = own_points(self.selection, chooser, n_support)
             least = self.n_components + int(self.center)
             if selection.n_support < least:
@@ -270,7 +271,7 @@ class SparseKernelPCA(KernelTransformer):
             return selection
         if isinstance(self.n_support, str):
             return chooser.automatic(self.selection, self.variance)
-        n_support = self._n_support(n_samples)
+        n_support = self._n_support(chooser.source)
         if n_support > n_samples:
             warnings.warn(
                 f"n_support={n_support} is more than the {n_samples} rows: all of them are support, which is exact "
@@ -335,11 +336,8 @@ class SparseKernelPCA(KernelTransformer):
         )
 
     def _store(self, found: Components, selection: Selection, report: FitReport) -> None:
-        self.expansion_ = found.expansion
+        self._store_components(found)
         self.support_ = selection.indices
-        self.explained_variance_ = found.variances
-        self.eigenvalues_ = found.variances * found.weight
-        self.explained_variance_ratio_ = found.variances / found.total_variance
         self.captured_ratio_ = report.captured_ratio
         self.captured_ratio_kind_ = report.kind
         self.captured_ratio_n_samples_ = report.n_samples
@@ -347,6 +345,12 @@ class SparseKernelPCA(KernelTransformer):
         self.n_iter_ = max(1, selection.n_steps)  # at least the one pass over the rows
         self.converged_ = selection.converged
         self._inverse_map = report.inverse_map
+
+    def _store_components(self, found: Components) -> None:
+        self.expansion_ = found.expansion
+        self.explained_variance_ = found.variances
+        self.eigenvalues_ = found.variances * found.weight
+        self.explained_variance_ratio_ = found.variances / found.total_variance
 
 
 @dataclass(frozen=True)

@@ -14,14 +14,18 @@ from sklearn.preprocessing import KernelCenterer
 
 from .._array import to_numpy
 from ..estimators.exact import Uncentered
+from ..estimators.incremental import StreamState
 from ..expansion import KernelExpansion
 from ..kernels import Kernel, kernel_from_params
 from ..moments import Moments
 from ..preimage import RidgeMap
+from ..reservoir import Reservoir
 from .container import DTYPES, ModelFileError
 
 # The only classes, besides kernels and the estimators themselves, that a file can make.
-RECORDS: dict[str, type] = {c.__name__: c for c in (KernelExpansion, Moments, RidgeMap, KernelCenterer, Uncentered)}
+RECORDS: dict[str, type] = {
+    c.__name__: c for c in (KernelExpansion, Moments, Reservoir, RidgeMap, StreamState, KernelCenterer, Uncentered)
+}
 SPARSE: dict[str, type] = {c.__name__: c for c in (scipy.sparse.csr_matrix, scipy.sparse.csr_array)}
 
 

@@ -305,6 +305,8 @@ def own_points(selection: Any, chooser: Chooser, n_support: int | None) -> Selec
         selection = selection(chooser.rows.X, n_support, kernel=kernel, rng=chooser.rng)
         if isinstance(selection, Selection):
             return selection
+        if np.ndim(selection) == 1:  # numbers among the rows that it was shown
+            selection = chooser.rows.numbers_of(np.asarray(selection))
     if scipy.sparse.issparse(selection):
         points = selection.tocsr()
     else:
