@@ -35,6 +35,13 @@ def is_numpy(x: Array) -> bool:
     return isinstance(x, np.ndarray)
 
 
+def is_foreign(x: Any) -> bool:
+    """Whether `x` is an array of another library than numpy, as torch's and cupy's, to be worked on where it is."""
+    if isinstance(x, np.ndarray) or scipy.sparse.issparse(x) or array_api_compat.is_dask_array(x):
+        return False
+    return bool(array_api_compat.is_array_api_obj(x))
+
+
 def to_numpy(x: Array) -> np.ndarray:
     """A numpy array with the values of `x`, copied from the device only where it must be."""
     if isinstance(x, np.ndarray):

@@ -136,7 +136,7 @@ def accumulate(
     def block_moments(rows: slice) -> Moments:
         block = finite(X[rows, :])
         weights = None if sample_weight is None else sample_weight[rows]
-        block_diagonal = kernel.diagonal(block) if diagonal is None else diagonal[rows]
+        block_diagonal = kernel.diagonal(block) if diagonal is None else like(diagonal[rows], block)
         return _block_moments(cross_gram(block) @ block_whitening, whitening, weights, block_diagonal)
 
     blocks = map_row_blocks(block_moments, X, whitening.shape[0] + whitening.shape[1], n_threads)

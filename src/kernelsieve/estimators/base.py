@@ -16,7 +16,7 @@ from sklearn.utils import assert_all_finite, check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_sample_weight, check_array, check_is_fitted, validate_data
 
-from .._array import Array, namespace
+from .._array import Array, is_foreign, namespace
 from .._progress import CallbackSupportMixin
 from .._threads import effective_n_threads
 from ..blocks import finite
@@ -182,6 +182,8 @@ class KernelTransformer(
 
     def _validate(self, X: Any, sample_weight: Any) -> tuple[Array, np.ndarray | None]:
         """Training rows and their weights, checked."""
+        if is_foreign(X):
+            return self._foreign_rows(X, reset=True), self._stream_weights(sample_weight)
         X = validate_data(self, X, ensure_min_samples=2, **self._row_checks())
         if scipy.sparse.issparse(X):
             assert_all_finite(X.data, input_name="X")
@@ -287,7 +289,24 @@ class KernelTransformer(
                     f"{self.n_support_}, against the rows of support_ alone"
                 )
             return rows
+        if is_foreign(X):
+            return self._foreign_rows(X, reset=False)
         return validate_data(self, X, reset=False, **self._row_checks())
+
+    def _foreign_rows(self, X: Array, *, reset: bool) -> Array:
+        """Rows of another array library, checked where they are."""
+        xp = namespace(X)
+        if X.ndim != 2 or X.shape[0] < 1 + reset:
+            raise ValueError(f"Expected 2D array of at least {1 + reset} rows, got shape {tuple(X.shape)}")
+        if reset:
+            self.n_features_in_ = int(X.shape[1])
+            self.__dict__.pop("feature_names_in_", None)
+        elif X.shape[1] != self.n_features_in_:
+            raise ValueError(
+                f"X has {X.shape[1]} features, but {type(self).__name__} is expecting {self.n_features_in_} features "
+                "as input"
+            )
+        return X if X.dtype in (xp.float32, xp.float64) else xp.astype(X, xp.float64)
 
     def _row_checks(self) -> dict[str, Any]:
         """How rows are validated; NaN and infinity are looked for block by block, while a block is in the cache."""

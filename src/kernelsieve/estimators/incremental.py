@@ -90,6 +90,9 @@ class IncrementalMixin:
             self._choose_from(state.reservoir)
         return self
 
+    def __sklearn_is_fitted__(self: Any) -> bool:
+        return hasattr(self, "expansion_")  # rows may have come, but too few to choose points
+
     def _empty_stream(self: Any) -> StreamState:
         size = self.n_optimization_samples or default_sample_size(self._points_wanted())
         return StreamState(Reservoir.empty(size, int(self._rng().integers(2**63))), None)
