@@ -77,7 +77,8 @@ def like(values: Array, example: Array, dtype: Any = None) -> Array:
     device = array_api_compat.device(example)
     dtype = example.dtype if dtype is None else dtype
     if array_api_compat.is_array_api_obj(values) and namespace(values) is xp:
-        return xp.astype(values, dtype, copy=False)
+        values = xp.astype(values, dtype, copy=False)
+        return values if array_api_compat.device(values) == device else array_api_compat.to_device(values, device)
     return xp.asarray(to_numpy(values), dtype=dtype, device=device)
 
 

@@ -180,5 +180,6 @@ def component_signs(coef: Array) -> Array:
     """+-1 for each component, such that its largest coefficient becomes positive."""
     xp = namespace(coef)
     largest = xp.argmax(xp.abs(coef), axis=0)
-    picked = xp.sum(xp.where(xp.arange(coef.shape[0])[:, None] == largest, coef, xp.zeros_like(coef)), axis=0)
+    places = like(xp.arange(coef.shape[0]), largest)
+    picked = xp.sum(xp.where(places[:, None] == largest, coef, xp.zeros_like(coef)), axis=0)
     return xp.where(picked < 0, -xp.ones_like(picked), xp.ones_like(picked))
