@@ -63,7 +63,7 @@ def orthonormal(coef: Array, gram: Array) -> np.ndarray:
 
 
 def _moments(sample: Sample, expansion: KernelExpansion, directions: np.ndarray, part: slice) -> Moments:
-    rows, weights = sample.reference[part], sample.rows.weights
+    rows, weights = sample.reference[part, :], sample.rows.weights
     return accumulate(
         expansion.kernel,
         expansion.points_like(rows),
