@@ -20,8 +20,6 @@ SMALLEST_ALPHA = 0.01  # of a path's alphas, relative to alpha_max
 # Where a support of given size is looked for: alphas down to this share of alpha_max, so many to a factor of ten.
 SMALLEST_SEARCHED = 1e-6
 SEARCHED_PER_DECADE = 8
-# The search ends when the support is this many times as large as was asked for: it will not come back.
-FAR_BEYOND = 1.5
 REFINEMENTS = 12  # bisections between the last alpha that gave too few nonzeros and the first that gave too many
 
 
@@ -77,15 +75,15 @@ class SizedSolution:
     alpha: float
     result: LassoResult
     n_nonzero: int  # reached
-    n_solves: int
 
 
 def alpha_for_nonzeros(
     quadratic: Quadratic, n_nonzero: int, *, weights: np.ndarray | None = None, tol: float = TOLERANCE
 ) -> SizedSolution:
-    """The smallest alpha found whose solution has the most nonzeros that are no more than `n_nonzero`.
+    """The solution with `n_nonzero` nonzeros, or the most found below that; `n_nonzero` of the result says which.
 
-    Down a grid from alpha_max until the support is far larger than asked for, then by bisection.
+    Down a grid from alpha_max until the support is as large as asked for; where it has become larger between two
+    alphas, by bisection between them.
 
     Examples
     --------
@@ -105,41 +103,40 @@ def alpha_for_nonzeros(
     n_alphas = 1 + round(-np.log10(SMALLEST_SEARCHED) * SEARCHED_PER_DECADE)
     alphas = largest * np.geomspace(1.0, SMALLEST_SEARCHED, n_alphas)
     for alpha, result in zip(alphas, _descend(quadratic, alphas, weights, tol), strict=True):
-        search.record(alpha, result)
-        if len(result.active) > FAR_BEYOND * n_nonzero + 1:
+        if search.record(float(alpha), result):
             break
-    for _ in range(REFINEMENTS):
-        if search.done:
-            break
-        alpha = float(np.sqrt(search.alpha * search.too_many))
-        search.record(alpha, lasso(quadratic, alpha, weights=weights, start=search.result.coef, tol=tol))
-    return SizedSolution(search.alpha, search.result, len(search.result.active), search.n_solves)
+    while not search.reached and search.too_many and search.n_refinements < REFINEMENTS:
+        search.n_refinements += 1
+        alpha = float(np.sqrt(search.too_few * search.too_many))
+        search.record(alpha, lasso(quadratic, alpha, weights=weights, start=search.best.coef, tol=tol))
+    return SizedSolution(search.alpha, search.best, len(search.best.active))
 
 
 class _Search:
-    """The best solution so far, and the next smaller alpha that gave too many nonzeros."""
+    """The best solution so far, and the alphas between which a better one is."""
 
-    result: LassoResult
+    best: LassoResult
 
     def __init__(self, n_nonzero: int) -> None:
         self.n_nonzero = n_nonzero
-        self.alpha = np.inf
-        self.too_many = 0.0
-        self.n_solves = 0
+        self.alpha = self.too_few = np.inf
+        self.too_many = 0.0  # none yet
+        self.n_refinements = 0
 
-    def record(self, alpha: float, result: LassoResult) -> None:
-        self.n_solves += 1
+    def record(self, alpha: float, result: LassoResult) -> bool:
+        """Take note of a solution; whether it has at least as many nonzeros as asked for."""
         n_found = len(result.active)
         if n_found > self.n_nonzero:
-            self.too_many = max(self.too_many, alpha) if alpha < self.alpha else self.too_many
-        elif not np.isfinite(self.alpha) or n_found >= len(self.result.active):
-            self.alpha, self.result = alpha, result
-            if self.too_many >= alpha:
-                self.too_many = 0.0
+            self.too_many = alpha
+            return True
+        self.too_few = alpha
+        if not np.isfinite(self.alpha) or n_found >= len(self.best.active):
+            self.alpha, self.best = alpha, result
+        return n_found == self.n_nonzero
 
     @property
-    def done(self) -> bool:
-        return len(self.result.active) == self.n_nonzero or self.too_many == 0.0
+    def reached(self) -> bool:
+        return len(self.best.active) == self.n_nonzero
 
 
 def _descend(
