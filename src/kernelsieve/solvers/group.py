@@ -30,7 +30,9 @@ from .quadratic import HessianQuadratic, Quadratic, certify, checked_weights, ro
 
 # Newton on one support ends when the gap over its own rows is this share of the one asked for.
 SUPPORT_SHARE = 0.1
-HALVINGS = 40  # of a step that goes uphill
+HALVINGS = 40  # of the interval in which the best length of a step is
+# A row that a step carries this share of the way to zero is then set to the best value it can have alone.
+NEARLY = 0.9
 
 
 @dataclass(frozen=True)
@@ -85,7 +87,7 @@ def group_lasso(
         entering = _entering(gradient, alpha * weights, active)
         rows = np.concatenate([active, entering])
         support = _Support(quadratic, alpha, weights, rows, coef[rows])
-        support.start(np.arange(len(active), len(rows)))
+        support.relax(np.arange(len(active), len(rows)))
         n_iter += support.settle(SUPPORT_SHARE * tol * found.objective, max_iter - n_iter)
         coef[rows] = 0.0
         coef[rows[support.members]] = support.values
@@ -115,16 +117,18 @@ class _Support:
         self.members = np.arange(len(rows))
         self.values = values
 
-    def start(self, entering: np.ndarray) -> None:
-        """Give each of the rows `entering` the best value it can have with the others as they are."""
-        gradient = self._gradient()
-        for i in entering:
+    def relax(self, rows: np.ndarray) -> None:
+        """Give each of `rows` in turn the best value it can have with the others as they are."""
+        values, gradient = self.values.copy(), self._gradient()
+        for i in rows:
             curvature = self.hessian[i, i]
-            length = np.sqrt(gradient[i] @ gradient[i])
-            move = max(0.0, 1 - self.alpha * self.weights[i] / length) / curvature * gradient[i]
-            self.values[i] += move
+            alone = gradient[i] + curvature * values[i]
+            share = max(0.0, 1 - self.alpha * self.weights[i] / np.sqrt(alone @ alone))
+            move = share / curvature * alone - values[i]
+            values[i] += move
             gradient -= self.hessian[:, i, None] * move
-        self._keep(row_norms(self.values) > 0)
+        self.values = values
+        self._keep(row_norms(values) > 0)
 
     def settle(self, gap: float, max_iter: int) -> int:
         """Newton steps to a duality gap over these rows; rows that reach zero leave.  The number of steps."""
@@ -146,23 +150,37 @@ class _Support:
         move = _newton_step(self.hessian, ridge, directions, self._gradient() - ridge[:, None] * self.values)
         approach = -np.einsum("ij,ij->i", directions, move) / lengths
         first = int(approach.argmax())
-        before, size = self._value(self.values), 1.0
+        before = self._value(self.values)
         if approach[first] >= 1:
-            size = 1 / approach[first]
-            trial = self.values + size * move
+            trial = self.values + move / approach[first]
             trial[first] = 0.0
             if self._value(trial) < before:
                 self.values = trial
                 self._keep(np.arange(len(trial)) != first)
                 return True
-            size /= 2
+        size = self._best_size(move)
+        self.values = self.values + size * move
+        self.relax(np.flatnonzero(size * approach > NEARLY))
+        return self._value(self.values) < before
+
+    def _best_size(self, move: np.ndarray) -> float:
+        """The t in (0, 1] with the smallest value at A + t move: where the slope changes sign."""
+        straight = float(np.vdot(move, self.hessian @ self.values - self.linear))
+        curvature = float(np.vdot(move, self.hessian @ move))
+
+        def slope(size: float) -> float:
+            moved = self.values + size * move
+            lengths = np.maximum(row_norms(moved), np.finfo(np.float64).tiny)
+            bend = self.weights @ (np.einsum("ij,ij->i", moved, move) / lengths)
+            return straight + size * curvature + self.alpha * float(bend)
+
+        if slope(1.0) <= 0:
+            return 1.0
+        low, high = 0.0, 1.0
         for _ in range(HALVINGS):
-            trial = self.values + size * move
-            if self._value(trial) < before:
-                self.values = trial
-                return True
-            size /= 2
-        return False
+            middle = (low + high) / 2
+            low, high = (middle, high) if slope(middle) <= 0 else (low, middle)
+        return high
 
     def _drop_idle(self) -> None:
         """Of the rows that would be better off at zero, the others being as they are, let the smallest go."""
