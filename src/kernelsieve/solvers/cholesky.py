@@ -59,8 +59,8 @@ class ActiveCholesky:
 
 def _independent(schur: np.ndarray, floor: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Members of a (positive semi-definite) Schur complement with pivots above `floor`, and their factor."""
-    if len(schur) == 1:
-        enough = schur[0, 0] > floor[0]
+    enough = np.diagonal(schur).max() > floor.max()  # of the first pivot LAPACK does not ask this
+    if len(schur) == 1 or not enough:
         return np.arange(int(enough)), np.sqrt(schur) if enough else np.zeros((0, 0))
     factor, order, rank, _ = dpstrf(schur, lower=1, tol=floor.max())
     return order[:rank] - 1, np.tril(factor[:rank, :rank])

@@ -132,16 +132,20 @@ class _Support:
 
     def settle(self, gap: float, max_iter: int) -> int:
         """Newton steps to a duality gap over these rows; rows that reach zero leave.  The number of steps."""
-        for n_iter in range(1, max_iter + 1):
-            if not len(self.members) or not self._step():
-                return n_iter
+        n_iter = 0
+        while n_iter < max_iter and len(self.members) and self._step():
+            n_iter += 1
             self._drop_idle()
-            gradient = self._gradient()
-            problem = HessianQuadratic(self.hessian, self.linear, self.target_square)
-            rows = np.arange(len(self.members))
-            if certify(problem, self.alpha, self.weights, rows, self.values, gradient).gap <= gap:
-                return n_iter
-        return max_iter
+            if self._certified(gap):
+                break
+        return n_iter
+
+    def _certified(self, gap: float) -> bool:
+        if not len(self.members):
+            return True
+        problem = HessianQuadratic(self.hessian, self.linear, self.target_square)
+        rows = np.arange(len(self.members))
+        return certify(problem, self.alpha, self.weights, rows, self.values, self._gradient()).gap <= gap
 
     def _step(self) -> bool:
         """A Newton step, as far as it is downhill and carries no row through zero; False where none is."""
