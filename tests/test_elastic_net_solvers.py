@@ -1,5 +1,7 @@
-"""The solvers of elastic-net sparse kernel PCA: optimality conditions, scikit-learn's LARS, long coordinate descent, and
-the counts that METHODS prints."""
+"""The solvers of elastic-net sparse kernel PCA.
+
+Truth comes from optimality conditions, scikit-learn's LARS, long coordinate descent and printed counts.
+"""
 
 from __future__ import annotations
 
@@ -254,7 +256,9 @@ def test_reported_gap_is_an_independent_evaluation_far_from_the_optimum():
     rows = np.arange(len(weights))
     start = np.random.default_rng(0).standard_normal(len(weights)) * 0.1
     result = lasso(problem, alpha, weights=weights, start=start, max_iter=0)
-    gap, objective = dual_gap(problem.block(rows, rows), problem.linear, problem.target_square, result.coef, alpha, weights)
+    gap, objective = dual_gap(
+        problem.block(rows, rows), problem.linear, problem.target_square, result.coef, alpha, weights
+    )
     assert not result.converged
     assert result.gap == pytest.approx(gap, rel=1e-6)
     assert result.objective == pytest.approx(objective, rel=1e-8)
@@ -376,7 +380,11 @@ def test_barred_candidates_stay_out():
     start = np.ones(len(weights))
     for solver, quadratic, begin in (
         (lasso, problem, start),
-        (group_lasso, FactorQuadratic(problem.coordinates, problem.curvature, problem.linear[:, None], 1e3), start[:, None]),
+        (
+            group_lasso,
+            FactorQuadratic(problem.coordinates, problem.curvature, problem.linear[:, None], 1e3),
+            start[:, None],
+        ),
     ):
         result = solver(quadratic, alpha, weights=weights, start=begin)
         assert result.converged

@@ -180,7 +180,9 @@ class _Component:
         pull = matrices.scatter @ self.p
         absolute = np.sqrt(len(a)) * eps_abs
         self.inner_capped = True
-        for n_iter in range(1, max_iter + 1):
+        self.n_inner.append(0)
+        for _ in range(max_iter):
+            self.n_inner[-1] += 1
             q = matrices.solve(pull + rho * (inverse_root @ (a - t / rho)))
             image, a_old = inverse_root @ q, a
             shifted = image + t / rho
@@ -194,5 +196,4 @@ class _Component:
                 self.inner_capped = False
                 break
         self.a = a
-        self.n_inner.append(n_iter)
         return q

@@ -49,7 +49,7 @@ class ActiveCholesky:
         lower = np.zeros((len(kept), len(kept)), order="F")
         lower[:, :first] = kept[:, :first]
         if len(kept) > first:
-            lower[first:, first:] = np.linalg.qr(kept[first:, first:].T, mode="r").T
+            lower[first:, first:] = _triangle(kept[first:, first:].T).T
         self.lower = lower
 
     def solve(self, right: np.ndarray) -> np.ndarray:
@@ -64,3 +64,9 @@ def _independent(schur: np.ndarray, floor: np.ndarray) -> tuple[np.ndarray, np.n
         return np.arange(int(enough)), np.sqrt(schur) if enough else np.zeros((0, 0))
     factor, order, rank, _ = dpstrf(schur, lower=1, tol=floor.max())
     return order[:rank] - 1, np.tril(factor[:rank, :rank])
+
+
+def _triangle(matrix: np.ndarray) -> np.ndarray:
+    """R of matrix = Q R."""
+    triangle: np.ndarray = np.linalg.qr(matrix, mode="r")  # type: ignore[assignment]
+    return triangle

@@ -29,7 +29,7 @@ from .quadratic import HessianQuadratic, Quadratic, certify, checked_weights
 
 TOLERANCE = 1e-6  # of the duality gap, relative to the objective
 MAX_ITER = 10_000  # steps; a support of 300 needs 30, one of 15 among near-copies 100
-# Violators taken into a working set, half of them the steepest and half spread over all; more when the support is large.
+# Violators in a working set, half of them the steepest and half spread over all; more when the support is large.
 WORKING_SET = 100
 # A working set is solved until its own gap is this share of the one asked for.
 WORKING_SHARE = 0.3
@@ -112,9 +112,7 @@ def lasso(
         n_iter += problem.solve(support, WORKING_SHARE * tol * found.objective, max_iter - n_iter)
     coef = np.zeros(n)
     coef[support.members] = support.values
-    return LassoResult(
-        coef, np.flatnonzero(coef), n_iter, found.objective, found.gap, converged=found.within(tol)
-    )
+    return LassoResult(coef, np.flatnonzero(coef), n_iter, found.objective, found.gap, converged=found.within(tol))
 
 
 def _working_set(gradient: np.ndarray, thresholds: np.ndarray, active: np.ndarray) -> np.ndarray:
@@ -166,7 +164,7 @@ class _Support:
         self.factor.leave(keep)
 
     def settle(self, pull: np.ndarray) -> int:
-        """Move to the minimiser on the support, given `pull` = c_A - alpha w_A s_A; members at zero leave on the way."""
+        """Move to the minimiser on the support, given `pull` = c_A - alpha w_A s_A; who reaches zero leaves."""
         n_steps = 0
         while len(pull):
             n_steps += 1

@@ -139,9 +139,7 @@ class _Search:
         return len(self.best.active) == self.n_nonzero
 
 
-def _descend(
-    quadratic: Quadratic, alphas: np.ndarray, weights: np.ndarray | None, tol: float
-) -> Iterator[LassoResult]:
+def _descend(quadratic: Quadratic, alphas: np.ndarray, weights: np.ndarray | None, tol: float) -> Iterator[LassoResult]:
     start = None
     for alpha in alphas:
         result = lasso(quadratic, float(alpha), weights=weights, start=start, tol=tol)
