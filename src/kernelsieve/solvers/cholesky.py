@@ -3,8 +3,9 @@
 Entering members add rows at the end; when some leave, only the block behind the first of them changes:
 
     entering E:   R = L^-1 H_AE,   S = H_EE - R'R = C C',   L <- [[L, 0], [R', C]]
-    leaving:      rows of L without theirs; T, what is left behind the first of them, has T T' = the block wanted,
-                  whose factor is the R' of T' = QR (never formed as a product, which would square its condition)
+    leaving:      rows of L without theirs; T, what is left behind the first of them, makes way for the factor of T T'
+
+Pivots never fall below `DEPENDENT` H_jj: entering asks for it, and leaving can only raise those behind.
 """
 
 from __future__ import annotations
@@ -49,7 +50,8 @@ class ActiveCholesky:
         lower = np.zeros((len(kept), len(kept)), order="F")
         lower[:, :first] = kept[:, :first]
         if len(kept) > first:
-            lower[first:, first:] = _triangle(kept[first:, first:].T).T
+            behind = kept[first:, first:]
+            lower[first:, first:] = np.linalg.cholesky(behind @ behind.T)
         self.lower = lower
 
     def solve(self, right: np.ndarray) -> np.ndarray:
@@ -64,9 +66,3 @@ def _independent(schur: np.ndarray, floor: np.ndarray) -> tuple[np.ndarray, np.n
         return np.arange(int(enough)), np.sqrt(schur) if enough else np.zeros((0, 0))
     factor, order, rank, _ = dpstrf(schur, lower=1, tol=floor.max())
     return order[:rank] - 1, np.tril(factor[:rank, :rank])
-
-
-def _triangle(matrix: np.ndarray) -> np.ndarray:
-    """R of matrix = Q R."""
-    triangle: np.ndarray = np.linalg.qr(matrix, mode="r")  # type: ignore[assignment]
-    return triangle

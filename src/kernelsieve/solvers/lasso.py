@@ -30,7 +30,7 @@ from .quadratic import HessianQuadratic, Quadratic, certify, checked_weights
 TOLERANCE = 1e-6  # of the duality gap, relative to the objective
 MAX_ITER = 10_000  # steps; a support of 300 needs 30, one of 15 among near-copies 100
 # Violators in a working set, half of them the steepest and half spread over all; more when the support is large.
-WORKING_SET = 100
+WORKING_SET = 60
 # A working set is solved until its own gap is this share of the one asked for.
 WORKING_SHARE = 0.3
 # |c_j| above alpha w_j by no more than this share is rounding.
@@ -121,10 +121,13 @@ def _working_set(gradient: np.ndarray, thresholds: np.ndarray, active: np.ndarra
     violation[active] = 0.0
     violators = np.flatnonzero(violation > 1.0)
     half = max(WORKING_SET, len(active)) // 2
+    chosen = np.zeros(len(gradient), dtype=bool)
+    chosen[active] = True
     if len(violators) > 2 * half:
-        steepest = violators[np.argpartition(-violation[violators], half)[:half]]
-        violators = np.concatenate([steepest, violators[:: len(violators) // half]])
-    return np.unique(np.concatenate([active, violators]))
+        chosen[violators[np.argpartition(-violation[violators], half)[:half]]] = True
+        violators = violators[:: len(violators) // half]
+    chosen[violators] = True
+    return np.flatnonzero(chosen)
 
 
 class _Support:
