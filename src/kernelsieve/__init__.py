@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .diagnostics import KernelWarning
+    from .estimators.elastic_net import ElasticNetKernelPCA
+    from .estimators.elastic_net_path import elastic_net_path
     from .estimators.exact import KernelPCA
     from .estimators.likelihood import LikelihoodKernelPCA
     from .estimators.likelihood_path import likelihood_path
@@ -14,22 +16,26 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 __all__ = [
+    "ElasticNetKernelPCA",
     "KernelExpansion",
     "KernelPCA",
     "KernelWarning",
     "LikelihoodKernelPCA",
     "SparseKernelPCA",
+    "elastic_net_path",
     "likelihood_path",
     "load",
 ]
 
 # Imported when first used: `kernelsieve --help` need not wait for scikit-learn.
 _HOMES = {
+    "ElasticNetKernelPCA": ".estimators.elastic_net",
     "KernelExpansion": ".expansion",
     "KernelPCA": ".estimators.exact",
     "KernelWarning": ".diagnostics",
     "LikelihoodKernelPCA": ".estimators.likelihood",
     "SparseKernelPCA": ".estimators.sparse",
+    "elastic_net_path": ".estimators.elastic_net_path",
     "likelihood_path": ".estimators.likelihood_path",
     "load": ".io",
 }

@@ -16,11 +16,10 @@ from functools import reduce
 from operator import add
 
 import numpy as np
-import scipy.linalg
 
-from ._array import Array, float64_like, to_numpy
+from ._array import float64_like, to_numpy
 from .expansion import KernelExpansion
-from .moments import RANK_TOLERANCE, Moments, accumulate, gram_of
+from .moments import Moments, accumulate
 from .sample import Sample
 
 
@@ -44,8 +43,8 @@ def captured_ratio(sample: Sample, expansion: KernelExpansion, n_samples: int) -
     Cost: one pass over the reference rows, and exact kernel PCA of them and of their halves.
     """
     everything = sample.rows.whole and sample.n_reference == sample.size
-    directions = orthonormal(expansion.coef, gram_of(expansion.kernel, expansion.points))
-    halves = [_moments(sample, expansion, directions, part) for part in sample.halves]
+    expansion = expansion.orthonormal
+    halves = [_moments(sample, expansion, part) for part in sample.halves]
     whole = _captured(reduce(add, halves), sample.center) / sample.exact.captured
     if everything:
         return CapturedRatio(min(whole, 1.0), "all rows", sample.n_reference)
@@ -54,20 +53,12 @@ def captured_ratio(sample: Sample, expansion: KernelExpansion, n_samples: int) -
     return CapturedRatio(value, "sample, extrapolated", sample.n_reference)
 
 
-def orthonormal(coef: Array, gram: Array) -> np.ndarray:
-    """Coefficients of orthonormal components with the same span: A L for eigenvectors of A' K A, zeros dropped."""
-    coef, gram = to_numpy(coef).astype(np.float64), to_numpy(gram)
-    values, vectors = scipy.linalg.eigh(coef.T @ gram @ coef)
-    kept = values > RANK_TOLERANCE * max(float(values[-1]), 0.0)
-    return coef @ (vectors[:, kept] / np.sqrt(values[kept]))
-
-
-def _moments(sample: Sample, expansion: KernelExpansion, directions: np.ndarray, part: slice) -> Moments:
+def _moments(sample: Sample, expansion: KernelExpansion, part: slice) -> Moments:
     rows, weights = sample.reference[part, :], sample.rows.weights
     return accumulate(
         expansion.kernel,
         expansion.points_like(rows),
-        float64_like(directions, rows),
+        float64_like(expansion.coef, rows),
         rows,
         sample_weight=None if weights is None else weights[part],
         diagonal=np.zeros(rows.shape[0]),

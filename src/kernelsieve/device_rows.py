@@ -110,6 +110,7 @@ def to_host(expansion: KernelExpansion) -> KernelExpansion:
         to_numpy(expansion.coef),
         to_numpy(expansion.offset),
         None if expansion.mean_coef is None else to_numpy(expansion.mean_coef),
+        expansion.orthogonal,
     )
 
 

@@ -1,26 +1,32 @@
 """A dictionary: rows that may become support, and all that a fit on them needs of the other rows.
 
-With D the r dictionary rows, K_DD their gram and W its whitening, every row is seen as f(x) = W' k(D, x), so that
+The dictionary's r rows D have coordinates G (r x q) in an orthonormal basis of span(phi(D)), K_DD = G G'; every
+training row, projected on that span, has coordinates f, and
 
-    k(D, x) = K_DD W f(x)          sum_n w_n k(D, x_n) k(D, x_n)' = F F',      F = K_DD W (sum_n w_n f_n f_n')^1/2
+    M = sum_n w_n f_n f_n'          (about their mean when centred)          k(D, x_n) = G f_n
 
-Few rows are all their own dictionary: then F is their gram itself, times the square roots of their weights, and no
-eigenproblem is solved.  With centring, f is centred and K_DD is not: expansions are over uncentred features.
+is all that the training rows leave behind.  Where the likelihood wants sum_n w_n k_n k_n' it is G M G'.
+
+    some rows    coordinates by whitening, G = K_DD W, f = W'k(D, x); M from one pass over all rows
+    all rows     coordinates by pivoted Cholesky, f the rows of G themselves; nothing N x N unless it is asked for
+
+With centring, M is centred and K_DD is not: expansions are over uncentred features.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from functools import cached_property
 
 import numpy as np
 
-from ._array import Array, to_numpy, top_eigh
+from ._array import Array, as_float64, to_numpy, top_eigh
 from .blocks import finite
-from .kernels import Kernel
-from .moments import RANK_TOLERANCE, check_kernel_values, gram_of, whiten
+from .kernels import CrossGram, Kernel, Precomputed
+from .moments import Moments, check_finite_kernel, check_kernel_diagonal, check_kernel_values, gram_of, whiten
 from .sample import Sample
-from .selection.base import Selection
 from .selection.rules import SELECTORS
+from .solvers.pivoted import pivoted_cholesky
 from .sources import Source
 
 MAX_ALL_ROWS = 2000  # so many different rows are all taken
@@ -28,28 +34,158 @@ DEFAULT_SIZE = 512
 ROWS_PER_POINT, MIN_ROWS = 20, 5000  # that a dictionary is chosen from
 
 
-@dataclass(frozen=True)
-class Dictionary:
+class Dictionary(ABC):
     """Candidate rows and second moments of all rows over them."""
 
-    kernel: Kernel  # the kernel in which `points` are meant
-    points: Array  # (r, d)
-    indices: np.ndarray  # (r,) numbers of training rows
-    gram: np.ndarray  # (r, r), K_DD; its positive part where the kernel is indefinite
-    features: np.ndarray  # (r, p), F F' = sum_n w_n k_n k_n', centred where asked
-    mean: np.ndarray | None  # (r,) weighted mean of k(D, x), None when not centred
+    negative_share = 0.0  # of the gram's spectrum, dropped
+
+    def __init__(self, kernel: Kernel, points: Array, indices: np.ndarray, *, center: bool) -> None:
+        self.kernel = kernel  # the kernel in which `points` are meant
+        self.points = points  # (r, d)
+        self.indices = indices  # (r,) numbers of training rows
+        self.center = center
+
+    coordinates: np.ndarray | cached_property[np.ndarray]  # (r, q), G
+    moment: np.ndarray | cached_property[np.ndarray]  # (q, q), M
     weight: float  # of all rows
-    length: float  # sum_n w_n |phi(x_n)|^2, about the mean where centred
     mean_length: float  # mean of k(x, x)
-    negative_share: float  # of the gram's spectrum
+
+    @property
+    @abstractmethod
+    def mean(self) -> np.ndarray:
+        """(r,) weighted mean of k(D, x) over all rows."""
+
+    @property
+    @abstractmethod
+    def mean_square(self) -> float:
+        """Squared length of the mean feature, as far as it is in the span."""
+
+    @cached_property
+    def gram(self) -> np.ndarray:
+        """(r, r), K_DD, its positive part where the kernel is indefinite."""
+        return self.coordinates @ self.coordinates.T
+
+    @cached_property
+    def features(self) -> np.ndarray:
+        """(r, p), F with F F' = sum_n w_n k_n k_n', centred where asked."""
+        values, vectors = top_eigh(self.moment)
+        return self.coordinates @ (vectors * np.sqrt(np.maximum(values, 0.0)))
+
+    def gram_at(self, places: np.ndarray) -> np.ndarray:
+        """K over the rows at these places."""
+        if "gram" in vars(self):
+            return self.gram[np.ix_(places, places)]
+        coordinates = self.coordinates[places]
+        return coordinates @ coordinates.T
+
+    @property
+    def length(self) -> float:
+        """sum_n w_n |phi(x_n)|^2, about the mean where centred."""
+        return self.weight * (self.mean_length - (self.mean_square if self.center else 0.0))
+
+    @property
+    def total_variance(self) -> float:
+        return self.length / self.weight
 
     def at(self, places: np.ndarray) -> tuple[Kernel, Array]:
         """The kernel and the points at these places of the dictionary."""
         return self.kernel.part(self.points, places)
 
+
+class SomeRows(Dictionary):
+    """Dictionary rows over which one pass has summed up all rows."""
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        points: Array,
+        indices: np.ndarray,
+        coordinates: np.ndarray,
+        moments: Moments,
+        *,
+        center: bool,
+        negative_share: float,
+    ) -> None:
+        super().__init__(kernel, points, indices, center=center)
+        self.coordinates = coordinates
+        self.moment = to_numpy(moments.covariance(center)) * moments.weight
+        self.weight = moments.weight
+        self.mean_length = moments.trace / moments.weight
+        self.negative_share = negative_share
+        self._mean = to_numpy(moments.mean)
+
     @property
-    def total_variance(self) -> float:
-        return self.length / self.weight
+    def mean(self) -> np.ndarray:
+        return self.coordinates @ self._mean
+
+    @property
+    def mean_square(self) -> float:
+        return float(self._mean @ self._mean)
+
+
+class AllRows(Dictionary):
+    """All rows as their own dictionary; their gram, or its factor, is made when first asked for."""
+
+    def __init__(
+        self, kernel: Kernel, points: Array, indices: np.ndarray, weights: np.ndarray | None, *, center: bool
+    ) -> None:
+        super().__init__(kernel, finite(points), indices, center=center)
+        self._equal = weights is None
+        self._weights = np.ones(len(indices)) if weights is None else weights
+        self.weight = float(self._weights.sum())
+        rows = as_float64(points)
+        diagonal = rows.diagonal() if isinstance(kernel, Precomputed) else kernel.diagonal(rows)
+        self._diagonal = to_numpy(diagonal).astype(np.float64)
+        check_kernel_diagonal(self._diagonal)
+        self.mean_length = float(self._weights @ self._diagonal) / self.weight
+
+    @cached_property
+    def gram(self) -> np.ndarray:
+        gram = to_numpy(gram_of(self.kernel, self.points))
+        check_kernel_values(gram)
+        return gram
+
+    @cached_property
+    def features(self) -> np.ndarray:
+        features = self.gram - self.mean[:, None] if self.center else self.gram
+        return features if self._equal else features * np.sqrt(self._weights)
+
+    @cached_property
+    def coordinates(self) -> np.ndarray:  # type: ignore[override]
+        factor = pivoted_cholesky(self._column, self._diagonal).factor
+        check_finite_kernel(factor)
+        return factor
+
+    def _column(self, j: int) -> np.ndarray:
+        if isinstance(self.kernel, Precomputed):
+            return np.asarray(to_numpy(self.points)[:, j], dtype=np.float64)
+        return to_numpy(self._cross_gram(self._rows[[j]]))[0]
+
+    @cached_property
+    def _rows(self) -> Array:
+        return as_float64(self.points)
+
+    @cached_property
+    def _cross_gram(self) -> CrossGram:
+        return self.kernel.bind(self._rows)
+
+    @cached_property
+    def moment(self) -> np.ndarray:  # type: ignore[override]
+        rows = self.coordinates
+        if self.center:
+            rows = rows - self._weights @ rows / self.weight
+        return rows.T @ (rows if self._equal else rows * self._weights[:, None])
+
+    @cached_property
+    def mean(self) -> np.ndarray:
+        share = self._weights / self.weight
+        if "gram" in vars(self):
+            return self.gram @ share
+        return self.coordinates @ (self.coordinates.T @ share)
+
+    @property
+    def mean_square(self) -> float:
+        return float(self._weights @ self.mean) / self.weight
 
 
 def rows_to_choose_from(n_dictionary: int | None) -> int:
@@ -63,66 +199,30 @@ def build_dictionary(source: Source, sample: Sample, n_dictionary: int | None, r
     One pass over all rows, O(N r (d + r)), unless the dictionary is all rows.
     """
     size = n_dictionary or (MAX_ALL_ROWS if sample.rows.whole and sample.size <= MAX_ALL_ROWS else DEFAULT_SIZE)
-    if sample.rows.whole and sample.size <= size:
-        return _of_all_rows(sample)
-    selection = SELECTORS["rpcholesky"](sample, size, rng)
-    return _of_some_rows(source, selection, sample)
-
-
-def _of_all_rows(sample: Sample) -> Dictionary:
+    if not (sample.rows.whole and sample.size <= size):
+        selection = SELECTORS["rpcholesky"](sample, size, rng)
+        assert selection.indices is not None
+        return _summed(source, sample, selection.kernel, selection.points, selection.indices)
     order = np.argsort(sample.rows.indices)
     indices = sample.rows.indices[order]
     kernel, points = sample.kernel.at(sample.rows.X, indices)
-    finite(points)
-    gram = to_numpy(gram_of(kernel, points))
-    check_kernel_values(gram)
-    weights = np.ones(len(indices)) if sample.rows.weights is None else sample.rows.weights[order]
-    root = None if sample.rows.weights is None else np.sqrt(weights)
-    negative_share = 0.0
-    if not kernel.definite:
-        whitening = whiten(gram, RANK_TOLERANCE)
-        negative_share = whitening.negative_share
-        coordinates = gram @ to_numpy(whitening.matrix)
-        gram = coordinates @ coordinates.T
-    weight = float(weights.sum())
-    length = float(weights @ np.diagonal(gram))
-    mean, features = None, gram
-    mean_length = length / weight
-    if sample.center:
-        mean = gram @ weights / weight
-        features = gram - mean[:, None]
-        length -= float(weights @ mean)
-    return Dictionary(
-        kernel,
-        points,
-        sample.rows.numbers_of(indices),
-        gram,
-        features if root is None else features * root,
-        mean,
-        weight,
-        length,
-        mean_length,
-        negative_share,
-    )
+    indices = sample.rows.numbers_of(indices)
+    if not kernel.definite:  # its negative part has to be found and dropped
+        return _summed(source, sample, kernel, points, indices)
+    weights = None if sample.rows.weights is None else sample.rows.weights[order]
+    return AllRows(kernel, points, indices, weights, center=sample.center)
 
 
-def _of_some_rows(source: Source, selection: Selection, sample: Sample) -> Dictionary:
-    assert selection.indices is not None
-    kernel, points = selection.kernel, selection.points
+def _summed(source: Source, sample: Sample, kernel: Kernel, points: Array, indices: np.ndarray) -> SomeRows:
     gram = gram_of(kernel, points)
     whitening = whiten(gram, max(source.rank_tolerance, sample.indefiniteness))
     moments = source.moments(kernel, points, whitening.matrix, sample.n_threads)
-    coordinates = to_numpy(gram @ whitening.matrix)
-    values, vectors = top_eigh(to_numpy(moments.covariance(sample.center)) * moments.weight)
-    return Dictionary(
+    return SomeRows(
         kernel,
         points,
-        selection.indices,
-        coordinates @ coordinates.T,
-        coordinates @ (vectors * np.sqrt(np.maximum(values, 0.0))),
-        coordinates @ to_numpy(moments.mean) if sample.center else None,
-        moments.weight,
-        moments.weight * moments.total_variance(sample.center),
-        moments.trace / moments.weight,
-        whitening.negative_share,
+        indices,
+        to_numpy(gram @ whitening.matrix),
+        moments,
+        center=sample.center,
+        negative_share=whitening.negative_share,
     )

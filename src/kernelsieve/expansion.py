@@ -7,12 +7,15 @@ the training features is kept as its projection on the support's span, sum_i c_i
 model reconstructs of a row,  mean + sum_k z_k v_k,  and the error of that, never touch another point:
 
     |phi(x) - mean - V z|^2 = k(x, x) - 2 k(x, S) c + c' K_SS c - |z|^2
+
+Components that are not orthogonal (an elastic net's) are made so first where a projection is wanted.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import scipy.sparse
@@ -20,7 +23,7 @@ import scipy.sparse
 from ._array import Array, float64_like, is_numpy, like, namespace, to_numpy, top_eigh
 from .blocks import finite, map_row_blocks
 from .kernels import Kernel
-from .moments import Moments, Whitening, gram_of, negative_share
+from .moments import RANK_TOLERANCE, Moments, Whitening, gram_of, negative_share
 from .solvers.exact import exact_components
 
 
@@ -33,14 +36,44 @@ class KernelExpansion:
     coef: Array  # (m, M)
     offset: Array  # (M,)
     mean_coef: Array | None = None  # (m,), None when not centred
+    orthogonal: bool = True  # whether the components, of unit length, are so to each other
 
     @classmethod
     def of(
-        cls, kernel: Kernel, points: Array, coef: np.ndarray, offset: np.ndarray, mean_coef: np.ndarray | None
+        cls,
+        kernel: Kernel,
+        points: Array,
+        coef: np.ndarray,
+        offset: np.ndarray,
+        mean_coef: np.ndarray | None,
+        *,
+        orthogonal: bool = True,
     ) -> KernelExpansion:
         """Coefficients that a solver found on the host, put where the points are."""
-        there = (None if part is None else float64_like(part, points) for part in (coef, offset, mean_coef))
-        return cls(kernel, points, *there)
+        mean_coef = None if mean_coef is None else float64_like(mean_coef, points)
+        return cls(kernel, points, float64_like(coef, points), float64_like(offset, points), mean_coef, orthogonal)
+
+    @cached_property
+    def orthonormal(self) -> KernelExpansion:
+        """The same span by orthonormal components."""
+        if self.orthogonal:
+            return self
+        mixing = self._mixing
+        return replace(self, coef=self.coef @ mixing, offset=self.offset @ mixing, orthogonal=True)
+
+    def weights_of(self, scores: Array) -> Array:
+        """What the components are to be multiplied by to give the projection that has these scores, (n, M)."""
+        return scores if self.orthogonal else scores @ like(self._mixing @ self._mixing.T, scores)
+
+    @cached_property
+    def _mixing(self) -> Array:
+        """T, (M, rank), with (A T)' K_SS (A T) = I over the span of the components."""
+        metric = self.coef.T @ (gram_of(self.kernel, self.points) @ self.coef)
+        values, vectors = top_eigh((metric + metric.T) / 2)
+        xp = namespace(metric)
+        floor = RANK_TOLERANCE * max(float(values[0]), 0.0)
+        rank = int(xp.sum(xp.astype(values > floor, xp.int64)))
+        return vectors[:, :rank] / xp.sqrt(values[:rank])
 
     @property
     def n_support(self) -> int:
@@ -64,12 +97,15 @@ class KernelExpansion:
 
     def reconstruction_error(self, X: Array, diagonal: Array | None = None, n_threads: int = 1) -> Array:
         """Squared feature-space distance of each row to its reconstruction."""
-        distance, captured = self.variance_parts(X, diagonal, n_threads)
+        distance, captured = self.orthonormal.variance_parts(X, diagonal, n_threads)
         xp = namespace(distance)
         return xp.maximum(distance - captured, xp.zeros_like(distance))
 
     def variance_parts(self, X: Array, diagonal: Array | None = None, n_threads: int = 1) -> tuple[Array, Array]:
-        """For each row, its squared distance to the mean and the part of it the components capture."""
+        """For each row, its squared distance to the mean and the squared length of its scores.
+
+        The scores' is the part of the distance that the components capture where they are orthonormal.
+        """
         mean_coef = self.mean_coef
         extended = self.coef
         xp = namespace(self.coef)

@@ -104,14 +104,25 @@ def _negative_share(values: Array) -> float:
 
 def check_kernel_values(gram: Array) -> None:
     """Kernel values that can be worked with: some of them, all finite, some positive on the diagonal."""
-    xp = namespace(gram)
-    if not bool(xp.isfinite(xp.sum(gram))) and not bool(xp.all(xp.isfinite(gram))):
+    check_finite_kernel(gram)
+    check_kernel_diagonal(namespace(gram).linalg.diagonal(gram))
+
+
+def check_kernel_diagonal(diagonal: Array) -> None:
+    """k(x, x) that can be worked with: finite, and some positive."""
+    check_finite_kernel(diagonal)
+    if diagonal.shape[0] == 0 or not float(namespace(diagonal).max(diagonal)) > 0:
+        raise ValueError("the kernel matrix of these rows has no positive part: nothing to model")
+
+
+def check_finite_kernel(values: Array) -> None:
+    """Kernel values without NaN and infinity."""
+    xp = namespace(values)
+    if not bool(xp.isfinite(xp.sum(values))) and not bool(xp.all(xp.isfinite(values))):
         raise ValueError(
             "the kernel gives NaN or infinity on these rows: scale the rows, or give a smaller gamma or degree (a "
             "whole one, where the polynomial's base can be negative)"
         )
-    if gram.shape[0] == 0 or not float(xp.max(xp.linalg.diagonal(gram))) > 0:
-        raise ValueError("the kernel matrix of these rows has no positive part: nothing to model")
 
 
 def gram_of(kernel: Kernel, points: Array) -> Array:

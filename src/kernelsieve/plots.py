@@ -6,6 +6,7 @@
     captured_curve  captured variance against the number of support points
     spectrum        explained variance of each component, and their sum
     likelihood_path representing vectors and explained variance against the noise variance
+    path            nonzero coefficients and captured variance along an elastic net's path
 
 Nothing here is needed to fit or to use a model, so matplotlib is imported only when a picture is drawn.
 Colours are told apart by the colour-blind, and never carry a meaning alone: markers or labels repeat it.
@@ -214,6 +215,43 @@ def spectrum(model: Any, ax: Axes | None = None) -> Axes:
     ax.set_ylim(bottom=0)
     ax.legend(frameon=False)
     return _tidy(ax, grid="y")
+
+
+def path(path: Any, ax: Axes | None = None) -> Axes:
+    """Nonzero coefficients of each component, and what the components capture, against alpha.
+
+    Parameters
+    ----------
+    path : ElasticNetPath
+        What `kernelsieve.elastic_net_path` returns.
+    ax : matplotlib Axes, optional
+        Where to draw the numbers, with a twin for the variance; a new figure's without it.
+
+    Returns
+    -------
+    matplotlib Axes
+    """
+    ax = _axes(ax)
+    n_nonzero, n_support = (np.where(counts > 0, counts, np.nan) for counts in (path.n_nonzero, path.n_support))
+    each = ax.plot(path.alpha, n_nonzero, color=COLORS[5], linewidth=1.2)
+    together = ax.plot(path.alpha, n_support, color=COLORS[0], marker="o", markersize=4, linewidth=1.8)
+    share = ax.twinx()
+    captured = share.plot(path.alpha, path.captured_ratio, color=COLORS[3], marker="s", markersize=4, linewidth=1.8)
+    refitted = share.plot(path.alpha, path.refit_ratio, color=COLORS[3], linestyle="--", linewidth=1.4)
+    ax.set_xscale("log")
+    _plain_log_axis(ax, "y")
+    share.yaxis.set_major_formatter(_percent)
+    share.set_ylim(0, 1.02)
+    ax.set(xlabel="alpha / alpha_max", ylabel="rows with nonzero coefficients")
+    share.set_ylabel("captured variance, of kernel PCA's")
+    for axes in (ax, share):
+        axes.spines["top"].set_visible(False)
+    lines, names = (
+        [each[0], *captured, *together, *refitted],
+        ["each component", "captured", "together", "after a refit"],
+    )
+    share.legend(lines, names, frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2)
+    return ax
 
 
 def likelihood_path(path: Any, ax: Axes | None = None) -> Axes:

@@ -99,7 +99,7 @@ def _ridge_features(scores: np.ndarray, centers: np.ndarray, gamma: float) -> np
 
 
 def _weights(expansion: KernelExpansion, scores: np.ndarray) -> np.ndarray:
-    weights = scores @ to_numpy(expansion.coef).T
+    weights = expansion.weights_of(scores) @ to_numpy(expansion.coef).T
     return weights if expansion.mean_coef is None else weights + to_numpy(expansion.mean_coef)
 
 

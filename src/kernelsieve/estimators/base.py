@@ -99,7 +99,8 @@ class ExpansionMixin:
         """
         check_is_fitted(self)
         rows = self._rows(X)
-        distance, captured = self.expansion_.variance_parts(rows, _diagonal(diagonal, rows), self._n_threads())
+        expansion = self.expansion_.orthonormal
+        distance, captured = expansion.variance_parts(rows, _diagonal(diagonal, rows), self._n_threads())
         xp = namespace(distance)
         total = float(xp.sum(distance))
         return float(xp.sum(captured)) / total if total > 0 else 1.0

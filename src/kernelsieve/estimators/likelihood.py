@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, Self
 
@@ -16,19 +16,17 @@ from sklearn.utils.validation import check_is_fitted
 from .._array import Array, top_eigh
 from .._progress import Stages
 from .._threads import one_blas_thread
-from ..diagnostics import split_captured
-from ..dictionary import Dictionary, build_dictionary, rows_to_choose_from
+from ..dictionary import Dictionary
 from ..expansion import KernelExpansion, component_signs
-from ..moments import whiten
-from ..sample import Sample
 from ..solvers.likelihood import Likelihood, LikelihoodFit, coordinate_ascent, largest_within, sweeps
-from .base import KernelTransformer, _diagonal
+from .base import _diagonal
+from .on_dictionary import DictionaryTransformer, Problem
 
 # Model eigenvalues below this share of the largest are rounding: they are no axes.
 NO_AXIS = 1e-10
 
 
-class LikelihoodKernelPCA(KernelTransformer):
+class LikelihoodKernelPCA(DictionaryTransformer):
     """Sparse kernel PCA by maximum likelihood (Tipping 2000).
 
     Features are modelled as a Gaussian whose covariance is built on a few of the rows,
@@ -113,14 +111,14 @@ class LikelihoodKernelPCA(KernelTransformer):
     (150,)
     """
 
+    _density: KernelExpansion
     _parameter_constraints: dict[str, Any] = {
-        **KernelTransformer._parameter_constraints,
+        **DictionaryTransformer._parameter_constraints,
         "n_components": [Interval(Integral, 1, None, closed="left"), None],
         "noise_variance": [Interval(Real, 0, None, closed="neither"), None],
         "noise_fraction": [Interval(Real, 0, 1, closed="neither")],
         "n_support": [Interval(Integral, 1, None, closed="left"), None],
         "update": [StrOptions({"coordinate", "fast", "em"})],
-        "n_dictionary": [Interval(Integral, 1, None, closed="left"), None],
         "prune_tol": [Interval(Real, 0, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="left")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
@@ -191,11 +189,12 @@ class LikelihoodKernelPCA(KernelTransformer):
             stages = Stages(self, 3, X, y)
             with stages.stage("moments"), one_blas_thread():
                 problem = self._problem(X, sample_weight)
+                likelihood = likelihood_on(problem.dictionary)
             with stages.stage("likelihood"), one_blas_thread():
-                found = self._maximise(problem)
+                found = self._maximise(likelihood)
             with stages.stage("report"), one_blas_thread():
-                self._store(problem, found)
-                self._measure(problem)
+                self._store(problem, likelihood, found)
+                self._measure(problem, self.n_components_)
             stages.finish(X, y)
         return self
 
@@ -222,33 +221,20 @@ class LikelihoodKernelPCA(KernelTransformer):
         length, modelled = self._density.variance_parts(rows, _diagonal(diagonal, rows), self._n_threads())
         return -0.5 * (self._logdet + (length - modelled) / self.noise_variance_)
 
-    def _problem(self, X: Any, sample_weight: Any) -> Problem:
-        source = self._source(X, sample_weight)
-        rng = self._rng()
-        rows = self._sampled(source, rows_to_choose_from(self.n_dictionary), rng)
-        kernel, gamma = self._kernel_on(rows)
-        sample = Sample(rows, kernel, self.n_components or 1, self.center, self._n_threads())
-        dictionary = build_dictionary(source, sample, self.n_dictionary, rng)
-        self._warn_if_indefinite(dictionary.negative_share)
-        likelihood = Likelihood(dictionary.gram, dictionary.features, dictionary.weight, dictionary.length)
-        if not likelihood.largest_noise_variance > NO_AXIS * dictionary.mean_length:
-            raise ValueError("the rows are all the same to this kernel: there is no variance to explain")
-        return Problem(source.n_samples, gamma, sample, dictionary, likelihood, likelihood.largest_noise_variance)
-
-    def _maximise(self, problem: Problem) -> LikelihoodFit:
+    def _maximise(self, likelihood: Likelihood) -> LikelihoodFit:
+        limit, noise_variance = likelihood.largest_noise_variance, self.noise_variance
         if self.n_support is not None:
             return largest_within(
-                self.n_support, problem.limit, lambda noise, start: self._solve(problem.likelihood, noise, start)
+                self.n_support, limit, lambda noise_variance, start: self._solve(likelihood, noise_variance, start)
             )
-        noise_variance = self.noise_variance
         if noise_variance is None:
-            noise_variance = self.noise_fraction * problem.limit
-        if not noise_variance < problem.limit:
+            noise_variance = self.noise_fraction * limit
+        if not noise_variance < limit:
             raise ValueError(
                 f"noise_variance={noise_variance:.6g} leaves nothing to model on these rows: give a value between 0 "
-                f"and {problem.limit:.6g}, or noise_fraction, or n_support"
+                f"and {limit:.6g}, or noise_fraction, or n_support"
             )
-        return self._solve(problem.likelihood, noise_variance, None)
+        return self._solve(likelihood, noise_variance, None)
 
     def _solve(self, likelihood: Likelihood, noise_variance: float, start: np.ndarray | None) -> LikelihoodFit:
         if self.update == "coordinate":
@@ -259,49 +245,20 @@ class LikelihoodKernelPCA(KernelTransformer):
             likelihood, noise_variance, fast=fast, max_iter=self.max_iter, tol=self.tol, prune_tol=self.prune_tol
         )
 
-    def _store(self, problem: Problem, found: LikelihoodFit) -> None:
-        dictionary = problem.dictionary
-        axes = axes_of(dictionary, found, self.n_components)
-        self._warn_about(found, axes, problem.limit)
-        support = dictionary.indices[axes.active]
-        kernel, points = dictionary.at(axes.active)
-        mean_coef = None
-        offset = np.zeros(axes.coef.shape[1])
-        half, logdet = problem.likelihood.posterior(axes.active, found.weights, found.noise_variance)
-        density = half.T / np.sqrt(found.noise_variance)
-        density_offset = np.zeros(len(support))
-        if dictionary.mean is not None:
-            mean = dictionary.mean[axes.active]
-            offset, density_offset = mean @ axes.coef, mean @ density
-            whitening = whiten(dictionary.gram[np.ix_(axes.active, axes.active)]).matrix
-            mean_coef = whitening @ (whitening.T @ mean)
-        self.expansion_ = self._kept(KernelExpansion.of(kernel, points, axes.coef, offset, mean_coef))
-        self._density = self._kept(KernelExpansion.of(kernel, points, density, density_offset, mean_coef))
-        self._logdet = logdet
-        self.support_ = support
+    def _store(self, problem: Problem, likelihood: Likelihood, found: LikelihoodFit) -> None:
+        axes = axes_of(problem.dictionary, found, self.n_components)
+        self._warn_about(found, axes, likelihood.largest_noise_variance)
+        self._store_support(problem, axes.active, axes.coef, axes.variances)
+        half, self._logdet = likelihood.posterior(axes.active, found.weights, found.noise_variance)
+        self._density = self._expansion(problem.dictionary, axes.active, half.T / np.sqrt(found.noise_variance))
         self.weights_ = found.weights[axes.active]
         self.log_likelihood_ = found.log_likelihood
         self.noise_variance_ = found.noise_variance
-        self.noise_variance_limit_ = problem.limit
+        self.noise_variance_limit_ = likelihood.largest_noise_variance
         self.eigenvalues_ = axes.eigenvalues
-        self.explained_variance_ = axes.variances
-        self.explained_variance_ratio_ = axes.variances / dictionary.total_variance
         self.n_components_ = len(axes.eigenvalues)
         self.n_iter_ = found.n_iter
         self.converged_ = found.converged
-        self.gamma_ = problem.gamma
-        self.n_samples_seen_ = problem.n_samples
-
-    def _measure(self, problem: Problem) -> None:
-        """How much of exact kernel PCA the axes keep."""
-        dictionary, sample = problem.dictionary, replace(problem.sample, n_components=self.n_components_)
-        self._warn_about_kernel(
-            explained=float(self.explained_variance_ratio_.sum()),
-            spread=dictionary.total_variance / dictionary.mean_length if self.center else 1.0,
-            seen_and_unseen=split_captured(sample),
-            gamma=problem.gamma,
-        )
-        self._store_captured_ratio(sample)
 
     def _warn_about(self, found: LikelihoodFit, axes: Axes, limit: float) -> None:
         n_support, n_components = len(axes.active), len(axes.eigenvalues)
@@ -322,18 +279,6 @@ class LikelihoodKernelPCA(KernelTransformer):
 
 
 @dataclass(frozen=True)
-class Problem:
-    """Training rows as the likelihood sees them."""
-
-    n_samples: int
-    gamma: float
-    sample: Sample
-    dictionary: Dictionary
-    likelihood: Likelihood
-    limit: float  # of the noise variance
-
-
-@dataclass(frozen=True)
 class Axes:
     """The principal axes of a model."""
 
@@ -343,10 +288,15 @@ class Axes:
     variances: np.ndarray  # (M,) of the training rows' scores
 
 
+def likelihood_on(dictionary: Dictionary) -> Likelihood:
+    """The likelihood of all rows, as a function of the dictionary rows' weights."""
+    return Likelihood(dictionary.gram, dictionary.features, dictionary.weight, dictionary.length)
+
+
 def axes_of(dictionary: Dictionary, found: LikelihoodFit, n_components: int | None) -> Axes:
     """W^1/2 K W^1/2 = U Lam U' over the vectors: coefficients W^1/2 U Lam^-1/2, orthonormalised once more."""
     active = found.active[np.argsort(dictionary.indices[found.active])]
-    gram, root = dictionary.gram[np.ix_(active, active)], np.sqrt(found.weights[active])
+    gram, root = dictionary.gram_at(active), np.sqrt(found.weights[active])
     values, vectors = top_eigh(root[:, None] * gram * root)
     n_axes = int(np.sum(values > NO_AXIS * values[0]))
     n_axes = n_axes if n_components is None else min(n_components, n_axes)

@@ -11,7 +11,7 @@ from sklearn.base import clone
 
 from .._threads import one_blas_thread
 from ..solvers.likelihood import LikelihoodFit
-from .likelihood import LikelihoodKernelPCA, axes_of
+from .likelihood import LikelihoodKernelPCA, axes_of, likelihood_on
 
 # The default noise variances, as shares of the upper end.
 FIRST_SHARE, LAST_SHARE = 0.95, 0.01
@@ -86,14 +86,16 @@ def likelihood_path(
     model._validate_params()
     with one_blas_thread():
         problem = model._problem(X, sample_weight)
-        values = _noise_variances(noise_variance, n_points, problem.limit)
+        likelihood = likelihood_on(problem.dictionary)
+        limit = likelihood.largest_noise_variance
+        values = _noise_variances(noise_variance, n_points, limit)
         fits: list[LikelihoodFit] = []
         for value in values:
-            fits.append(model._solve(problem.likelihood, float(value), fits[-1].weights if fits else None))
+            fits.append(model._solve(likelihood, float(value), fits[-1].weights if fits else None))
         axes = [axes_of(problem.dictionary, found, model.n_components) for found in fits]
     return LikelihoodPath(
         values,
-        problem.limit,
+        limit,
         np.array([len(a.active) for a in axes]),
         np.array([found.log_likelihood[-1] for found in fits]),
         np.array([a.variances.sum() for a in axes]) / problem.dictionary.total_variance,

@@ -30,6 +30,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -53,7 +54,7 @@ class Likelihood:
     weight: float  # N
     length: float  # sum_n k_nn
 
-    @property
+    @cached_property
     def largest_noise_variance(self) -> float:
         """max_i mean_n k_in^2 / k_ii: from here on no single point is worth its weight."""
         energy, diagonal = np.einsum("ij,ij->i", self.features, self.features), np.diagonal(self.gram)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse
 
+from .group import GroupResult, group_lasso
 from .lasso import TOLERANCE, LassoResult, lasso
 from .quadratic import Quadratic, largest_alpha
 
@@ -57,7 +58,7 @@ def lasso_path(
     if alphas is None:
         alphas = largest_alpha(quadratic, weights) * np.geomspace(1.0, SMALLEST_ALPHA, N_ALPHAS)
     alphas = np.sort(np.asarray(alphas, dtype=np.float64))[::-1]
-    results = list(_descend(quadratic, alphas, weights, tol))
+    results = list(descend(quadratic, alphas, weights, tol))
     return LassoPath(
         alphas,
         scipy.sparse.csc_array(_as_columns(results)),
@@ -73,7 +74,7 @@ class SizedSolution:
     """The solution with the largest support up to a given size."""
 
     alpha: float
-    result: LassoResult
+    result: LassoResult | GroupResult
     n_nonzero: int  # reached
 
 
@@ -81,6 +82,8 @@ def alpha_for_nonzeros(
     quadratic: Quadratic, n_nonzero: int, *, weights: np.ndarray | None = None, tol: float = TOLERANCE
 ) -> SizedSolution:
     """The solution with `n_nonzero` nonzeros, or the most found below that; `n_nonzero` of the result says which.
+
+    Where the linear term is a matrix, the group lasso's: `n_nonzero` rows for all components.
 
     Down a grid from alpha_max until the support is as large as asked for; where it has become larger between two
     alphas, by bisection between them.
@@ -102,20 +105,20 @@ def alpha_for_nonzeros(
     search = _Search(n_nonzero)
     n_alphas = 1 + round(-np.log10(SMALLEST_SEARCHED) * SEARCHED_PER_DECADE)
     alphas = largest * np.geomspace(1.0, SMALLEST_SEARCHED, n_alphas)
-    for alpha, result in zip(alphas, _descend(quadratic, alphas, weights, tol), strict=True):
+    for alpha, result in zip(alphas, descend(quadratic, alphas, weights, tol), strict=True):
         if search.record(float(alpha), result):
             break
     while not search.reached and search.too_many and search.n_refinements < REFINEMENTS:
         search.n_refinements += 1
         alpha = float(np.sqrt(search.too_few * search.too_many))
-        search.record(alpha, lasso(quadratic, alpha, weights=weights, start=search.best.coef, tol=tol))
+        search.record(alpha, solve(quadratic, alpha, weights=weights, start=search.best.coef, tol=tol))
     return SizedSolution(search.alpha, search.best, len(search.best.active))
 
 
 class _Search:
     """The best solution so far, and the alphas between which a better one is."""
 
-    best: LassoResult
+    best: LassoResult | GroupResult
 
     def __init__(self, n_nonzero: int) -> None:
         self.n_nonzero = n_nonzero
@@ -123,7 +126,7 @@ class _Search:
         self.too_many = 0.0  # none yet
         self.n_refinements = 0
 
-    def record(self, alpha: float, result: LassoResult) -> bool:
+    def record(self, alpha: float, result: LassoResult | GroupResult) -> bool:
         """Take note of a solution; whether it has at least as many nonzeros as asked for."""
         n_found = len(result.active)
         if n_found > self.n_nonzero:
@@ -139,15 +142,27 @@ class _Search:
         return len(self.best.active) == self.n_nonzero
 
 
-def _descend(quadratic: Quadratic, alphas: np.ndarray, weights: np.ndarray | None, tol: float) -> Iterator[LassoResult]:
+def solve(
+    quadratic: Quadratic, alpha: float, *, weights: np.ndarray | None, start: np.ndarray | None, tol: float
+) -> LassoResult | GroupResult:
+    """The lasso, or the group lasso where the linear term is a matrix."""
+    if quadratic.linear.ndim == 1:
+        return lasso(quadratic, alpha, weights=weights, start=start, tol=tol)
+    return group_lasso(quadratic, alpha, weights=weights, start=start, tol=tol)
+
+
+def descend(
+    quadratic: Quadratic, alphas: np.ndarray, weights: np.ndarray | None = None, tol: float = TOLERANCE
+) -> Iterator[LassoResult | GroupResult]:
+    """Solutions for descending alphas, each the start of the next."""
     start = None
     for alpha in alphas:
-        result = lasso(quadratic, float(alpha), weights=weights, start=start, tol=tol)
+        result = solve(quadratic, float(alpha), weights=weights, start=start, tol=tol)
         start = result.coef
         yield result
 
 
-def _as_columns(results: list[LassoResult]) -> scipy.sparse.coo_array:
+def _as_columns(results: list[LassoResult | GroupResult]) -> scipy.sparse.coo_array:
     rows = np.concatenate([result.active for result in results])
     columns = np.repeat(np.arange(len(results)), [len(result.active) for result in results])
     values = np.concatenate([result.coef[result.active] for result in results])
