@@ -77,14 +77,21 @@ class DaskSource(Source):
             start, stop = int(self._starts[number]), int(self._starts[number + 1])
             weights = None if self.weights is None else self.weights[start:stop]
             parts.append(dask.delayed(_chunk_moments)(shared, block, start, stop, weights))
-        while len(parts) > 1:
-            groups = [parts[i : i + FAN_IN] for i in range(0, len(parts), FAN_IN)]
-            parts = [dask.delayed(_added)(group) if len(group) > 1 else group[0] for group in groups]
-        moments, total = dask.compute(parts[0])[0]
+        moments, total = dask.compute(added_up(parts))[0]
         self._sum = total if self._sum is None else self._sum
         if not same_rows(total, self._sum, self.n_samples):
             raise ValueError("the rows changed between two passes: their values add up to another sum")
         return moments
+
+
+def added_up(parts: list[Any]) -> Any:
+    """The task that adds up the (moments, sum) of all tasks in `parts`, through a tree."""
+    import dask
+
+    while len(parts) > 1:
+        groups = [parts[i : i + FAN_IN] for i in range(0, len(parts), FAN_IN)]
+        parts = [dask.delayed(_added)(group) if len(group) > 1 else group[0] for group in groups]
+    return parts[0]
 
 
 def lazy_scores(expansion: KernelExpansion, X: Any, n_features: int) -> Any:
