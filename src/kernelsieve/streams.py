@@ -79,6 +79,7 @@ def _on_disk(X: Any) -> bool:
 def _dataset_stream(dataset: Any, batch_size: int | None) -> Stream:
     """A pyarrow dataset: Parquet, CSV or Arrow files."""
     import pyarrow as pa
+    import pyarrow.dataset
 
     text = [field.name for field in dataset.schema if not _numeric(pa, field.type)]
     if text:
@@ -89,9 +90,14 @@ def _dataset_stream(dataset: Any, batch_size: int | None) -> Stream:
     names = tuple(dataset.schema.names)
     size = batch_size or _default_batch(len(names), 8)
     single = all(pa.types.is_float32(field.type) for field in dataset.schema)
+    options = {}
+    if getattr(getattr(dataset, "format", None), "default_extname", None) == "parquet":
+        # by default all column chunks of a file are buffered before the first batch comes
+        scan = pyarrow.dataset.ParquetFragmentScanOptions(pre_buffer=False, use_buffered_stream=True)
+        options = {"fragment_scan_options": scan}
 
     def batches() -> Iterator[np.ndarray]:
-        for batch in dataset.to_batches(batch_size=size, batch_readahead=1, fragment_readahead=1):
+        for batch in dataset.to_batches(batch_size=size, batch_readahead=1, fragment_readahead=1, **options):
             if batch.num_rows:
                 block = np.empty((batch.num_rows, len(names)), dtype=np.float32 if single else np.float64)
                 for j, column in enumerate(batch.columns):
