@@ -167,8 +167,8 @@ def reduction(report: Report) -> None:
     report.section(
         "Reduction tree",
         f"Simulated cluster: k workers with {CHUNKS_PER_WORKER} chunks each, whose work is to wait {CHUNK_SECONDS} s; "
-        "the moments (m = 200) that they add up are real, and each hand-over waits as its bytes would at 1 GB/s. Time with "
-        "the tree over time without it.",
+        "the moments (m = 200) that they add up are real, and each hand-over waits as its bytes would at 1 GB/s. Time "
+        "with the tree over time without it.",
     )
     for n_workers in (4, 16, 64):
         alone = min(_seconds(lambda k=n_workers: _simulate(k, tree=False)) for _ in range(3))
