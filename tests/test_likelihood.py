@@ -225,6 +225,28 @@ def test_a_joint_step_gains_what_it_says(rows):
     np.testing.assert_allclose(state.Q, Q, rtol=1e-9)
 
 
+def wild_problem(seed):
+    """A few points and rows of very different lengths, their features written down, and weights as different."""
+    rng = np.random.default_rng(seed)
+    n_points, n_rows, n_dimensions = rng.integers(2, 9), rng.integers(1, 6), rng.integers(1, 5)
+    points = rng.standard_normal((n_points, n_dimensions)) * 10 ** rng.uniform(-1, 1, (n_points, 1))
+    features = rng.standard_normal((n_rows, n_dimensions)) * 10 ** rng.uniform(-1, 1, (n_rows, 1))
+    likelihood = Likelihood(points @ points.T, points @ features.T, float(n_rows), float(np.sum(features**2)))
+    return likelihood, features, points, 10 ** rng.uniform(-2, 1), 10 ** rng.uniform(-3, 1.5, n_points)
+
+
+def test_a_joint_step_never_goes_down():
+    """Far from the top the quadratic model leads too far: the step is halved until it gains, or not taken."""
+    for seed in range(300):
+        likelihood, features, points, noise_variance, start = wild_problem(seed)
+        state = _CoordinateState(likelihood, noise_variance, start)
+        before = log_density(features, points, start, noise_variance).sum()
+        gain = state.joint_step()
+        after = log_density(features, points, state.weights, noise_variance).sum()
+        assert after >= before - 1e-8 * abs(before)
+        assert after - before == pytest.approx(gain, abs=1e-7 * abs(before))
+
+
 def test_joint_steps_are_what_copies_need(clusters):
     """Near-copies hand weight to one another: a few hundred steps, where single weights alone take thousands."""
     found = coordinate_ascent(likelihood_of(gram_of("rbf", clusters, gamma=16.0)), 0.0625, tol=1e-12)
@@ -250,6 +272,26 @@ def test_every_step_goes_uphill(rule, rows):
     assert np.all(np.diff(values) >= -1e-9)
     assert values[-1] > values[0] + 1
     np.testing.assert_allclose(whole.log_likelihood, values, rtol=1e-10)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_uphill_on_wild_rows(rule):
+    """Where the published fast rule and a whole joint step both overshoot."""
+    for seed in range(60):
+        likelihood, features, points, noise_variance, start = wild_problem(seed)
+        found = RULES[rule](likelihood, noise_variance, start, max_iter=40)
+        values = found.log_likelihood
+        assert np.all(np.diff(values) >= -1e-9 * abs(values[0]))
+        truth = [log_density(features, points, w, noise_variance).sum() for w in (start, found.weights)]
+        np.testing.assert_allclose(values[[0, -1]], truth, rtol=1e-6)
+
+
+@pytest.mark.parametrize("seed", [128, 199, 201, 280])
+def test_fast_falls_back_to_em_where_it_would_fall(seed):
+    """Without pruning, a weight next to nothing is thrown far up by the fast rule."""
+    likelihood, _, _, noise_variance, _ = wild_problem(seed)
+    found = sweeps(likelihood, noise_variance, prune_tol=0.0, max_iter=40)
+    assert np.all(np.diff(found.log_likelihood) >= 0)
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -376,12 +418,13 @@ def test_pruning_never_empties_a_model(prune_tol, cloud):
 
 
 def test_pruning_is_against_the_noise_not_against_the_largest_weight():
-    """Two directions, one a million times longer: the short one has a small w k_ii against the long one's only."""
-    gram = np.diag([1e6, 1.0])
-    likelihood = Likelihood(gram, gram * np.sqrt(10), 20.0, 1e7 + 10.0)
-    found = sweeps(likelihood, 1e-2, prune_tol=1e-3, max_iter=500)
-    # one direction at a time: w k = mean square - s2
-    np.testing.assert_allclose(found.weights * [1e6, 1.0], [0.5e6 - 0.01, 0.5 - 0.01], rtol=1e-3)
+    """Three directions, the first a million times longer, the third with less variance than noise: it alone goes."""
+    lengths, variances, noise_variance = np.array([1e6, 1.0, 1.0]), np.array([0.5e6, 0.5, 0.001]), 0.01
+    features = np.diag(np.sqrt(20 * lengths * variances))
+    found = sweeps(Likelihood(np.diag(lengths), features, 20.0, 20 * variances.sum()), noise_variance, max_iter=500)
+    expected = np.maximum(variances - noise_variance, 0)  # one direction at a time: w k = variance - s2
+    np.testing.assert_allclose(found.weights * lengths, expected, rtol=1e-3)
+    assert found.weights[2] == 0
 
 
 def test_stopping_early_is_not_converged(cloud):
