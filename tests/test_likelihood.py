@@ -286,7 +286,7 @@ def test_uphill_on_wild_rows(rule):
         np.testing.assert_allclose(values[[0, -1]], truth, rtol=1e-6)
 
 
-@pytest.mark.parametrize("seed", [128, 199, 201, 280])
+@pytest.mark.parametrize("seed", [6, 10, 12, 15])
 def test_fast_falls_back_to_em_where_it_would_fall(seed):
     """Without pruning, a weight next to nothing is thrown far up by the fast rule."""
     likelihood, _, _, noise_variance, _ = wild_problem(seed)
