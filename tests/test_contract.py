@@ -9,18 +9,33 @@ import textwrap
 
 import numpy as np
 import pytest
+import scipy.sparse
 from conftest import KERNELS, assert_same_up_to_sign, exact_kernel_pca, gram_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.base import clone
 from sklearn.decomposition import PCA, KernelPCA
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from kernelsieve import SparseKernelPCA
+from kernelsieve import LikelihoodKernelPCA, SparseKernelPCA
 
 ALL = np.arange(80)  # every row of `cloud` as support
+
+# Every estimator that keeps rows as its support: what holds whatever the method is asked of each.
+ESTIMATORS = {
+    "sparse": SparseKernelPCA(3, n_support=7, selection="targeted", random_state=0),
+    "likelihood": LikelihoodKernelPCA(3, noise_fraction=0.1, random_state=0),
+    "likelihood, centred": LikelihoodKernelPCA(3, noise_fraction=0.4, center=True, random_state=0),
+    "likelihood, dictionary": LikelihoodKernelPCA(3, noise_fraction=0.1, n_dictionary=30, random_state=0),
+}
+each_estimator = pytest.mark.parametrize("estimator", ESTIMATORS)
+
+
+def make(estimator, **options):
+    return clone(ESTIMATORS[estimator]).set_params(**options)
 
 
 def exact_of(gram, cross, n_components, *, center):
@@ -147,21 +162,26 @@ class CountingKernel:
         return gram_of("rbf", X, Y, gamma=0.3)
 
 
-@pytest.mark.parametrize("use", ["transform", "inverse", "error"])
-def test_only_the_support_is_touched(use, cloud, new_rows):
+@pytest.mark.parametrize("use", ["transform", "inverse", "error", "density"])
+@each_estimator
+def test_only_the_support_is_touched(estimator, use, cloud, new_rows):
     kernel = CountingKernel()
-    model = SparseKernelPCA(3, n_support=7, kernel=kernel, selection="targeted", random_state=0).fit(cloud)
+    model = make(estimator, kernel=kernel).fit(cloud)
+    m = model.n_support_
+    assert 3 <= m < 60
     kernel.evaluations, kernel.points = 0, []
+    if use == "density" and not hasattr(model, "score_samples"):
+        return
     if use == "inverse":
         model.inverse_transform(np.zeros((4, 3)))
         assert kernel.evaluations == 0
         return
     if use == "transform":
         model.transform(new_rows)
-        assert kernel.evaluations == len(new_rows) * 7
+        assert kernel.evaluations == len(new_rows) * m
     else:
-        model.reconstruction_error(new_rows)
-        assert kernel.evaluations <= len(new_rows) * (7 + 16) + 7 * 7
+        (model.score_samples if use == "density" else model.reconstruction_error)(new_rows)
+        assert kernel.evaluations <= len(new_rows) * (m + 16) + m * m
     allowed = np.concatenate([model.support_vectors_, new_rows])
     for points in kernel.points:
         distances = np.abs(points[:, None] - allowed[None]).sum(axis=-1)
@@ -187,8 +207,22 @@ def test_a_batch_is_its_rows(name, cloud, new_rows):
     options = {"kernel": lambda x, y: float(np.exp(-np.abs(x - y).sum()))} if name == "pairs" else {"kernel": name}
     options.update(KERNELS.get(name, {}))
     model = SparseKernelPCA(3, n_support=5, random_state=0, **options).fit(cloud)
-    batch = model.transform(new_rows)
-    alone = np.concatenate([model.transform(row[None]) for row in new_rows])
+    assert_batch_invariant(model.transform, new_rows)
+
+
+@pytest.mark.parametrize("name", ["rbf", "poly", "laplacian"])
+@each_estimator
+def test_a_batch_is_its_rows_in_every_estimator(estimator, name, cloud, new_rows):
+    model = make(estimator, kernel=name, **KERNELS[name]).fit(cloud)
+    assert_batch_invariant(model.transform, new_rows)
+    assert_batch_invariant(model.reconstruction_error, new_rows)
+    if hasattr(model, "score_samples"):
+        assert_batch_invariant(model.score_samples, new_rows)
+
+
+def assert_batch_invariant(method, rows):
+    batch = method(rows)
+    alone = np.concatenate([method(row[None]) for row in rows])
     np.testing.assert_allclose(batch, alone, rtol=0, atol=1e-12 * max(1, np.abs(batch).max()))
 
 
@@ -215,6 +249,96 @@ def test_the_same_random_state_gives_the_same_model(selection, digits):
     np.testing.assert_array_equal(models[0].dual_coef_, models[1].dual_coef_)
 
 
+@each_estimator
+def test_the_same_random_state_gives_the_same_estimator(estimator, digits):
+    train, test = digits[0][:400], digits[1]
+    models = [make(estimator).fit(train) for _ in range(2)]
+    assert_same_state(*models)
+    np.testing.assert_array_equal(models[0].transform(test), models[1].transform(test))
+
+
+def state_of(model):
+    """All that a fit has left, arrays and records by their parts."""
+    if hasattr(model, "__dict__"):
+        return {name: state_of(value) for name, value in vars(model).items() if "callback" not in name}
+    return model
+
+
+def assert_same_state(model, other):
+    np.testing.assert_equal(state_of(model), state_of(other))
+
+
+@pytest.mark.parametrize("other", [{}, {"center": True}, {"kernel": "laplacian"}, {"n_components": 2}])
+@each_estimator
+def test_a_refit_leaves_nothing_of_the_fit_before(estimator, other, cloud, new_rows):
+    model = make(estimator, **other).fit(new_rows[:, :3])
+    model.set_params(**make(estimator).get_params()).fit(cloud)
+    assert_same_state(model, make(estimator).fit(cloud))
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda rows: np.where(np.arange(rows.size).reshape(rows.shape) == 7, np.nan, rows),
+        lambda rows: np.zeros((30, 4)),
+        lambda rows: rows[:1, :3],
+        lambda rows: np.array([["a", "b"]] * 9),
+    ],
+    ids=["NaN", "zeros", "one row", "words"],
+)
+@each_estimator
+def test_a_failed_refit_leaves_the_fit_before(estimator, spoil, cloud):
+    model = make(estimator, kernel="linear").fit(cloud)
+    fresh = make(estimator, kernel="linear").fit(cloud)
+    with pytest.raises(ValueError, match=r"."):
+        model.fit(spoil(cloud))
+    assert_same_state(model, fresh)
+    unfitted = make(estimator, kernel="linear")
+    with pytest.raises(ValueError, match=r"."):
+        unfitted.fit(spoil(cloud))
+    assert_same_state(unfitted, make(estimator, kernel="linear"))
+
+
+@each_estimator
+def test_other_forms_of_the_same_rows(estimator, cloud, new_rows):
+    """Sparse, as a gram, under a function: the same model."""
+    rows, new = np.where(cloud > 0, cloud, 0), np.where(new_rows > 0, new_rows, 0)
+    gram, cross = gram_of("rbf", rows, gamma=0.3), gram_of("rbf", new, rows, gamma=0.3)
+    plain = make(estimator, gamma=0.3).fit(rows)
+    sparse = make(estimator, gamma=0.3).fit(scipy.sparse.csr_matrix(rows))
+    called = make(estimator, kernel=lambda X, Y: gram_of("rbf", X, Y, gamma=0.3)).fit(rows)
+    by_pairs = make(estimator, kernel=lambda x, y: float(np.exp(-0.3 * np.sum((x - y) ** 2)))).fit(rows)
+    given = make(estimator, kernel="precomputed").fit(gram)
+    others = [(sparse, scipy.sparse.csr_matrix(new)), (called, new), (by_pairs, new)]
+    if "dictionary" in estimator:  # other random rows: the gram's are in another order
+        assert given.captured_ratio_ == pytest.approx(plain.captured_ratio_, abs=0.05)
+    else:
+        others += [(given, cross), (given, cross[:, given.support_])]
+    for model, rows_of_it in others:
+        np.testing.assert_array_equal(np.sort(model.support_), np.sort(plain.support_))
+        np.testing.assert_allclose(model.transform(rows_of_it), plain.transform(new), atol=1e-6)
+        assert model.captured_ratio_ == pytest.approx(plain.captured_ratio_, abs=1e-6)
+
+
+@pytest.mark.parametrize("gamma", [0.3, "median"])
+@each_estimator
+def test_a_weight_is_a_number_of_copies(estimator, gamma, cloud, new_rows):
+    counts = np.random.default_rng(0).integers(0, 4, 80)
+    weighted = make(estimator, gamma=gamma).fit(cloud, sample_weight=counts)
+    repeated = make(estimator, gamma=gamma).fit(np.repeat(cloud, counts, axis=0))
+    np.testing.assert_allclose(weighted.transform(new_rows), repeated.transform(new_rows), atol=1e-6)
+    np.testing.assert_allclose(weighted.explained_variance_ratio_, repeated.explained_variance_ratio_, rtol=1e-6)
+    assert np.all(counts[weighted.support_] > 0)
+
+
+@each_estimator
+def test_the_order_of_rows_is_nothing(estimator, cloud, new_rows):
+    order = np.random.default_rng(9).permutation(80)
+    straight, shuffled = make(estimator).fit(cloud), make(estimator).fit(cloud[order])
+    np.testing.assert_allclose(shuffled.transform(new_rows), straight.transform(new_rows), atol=1e-6)
+    np.testing.assert_array_equal(np.sort(order[shuffled.support_]), np.sort(straight.support_))
+
+
 @pytest.mark.parametrize("selection", ["optimized", "targeted"])
 def test_the_number_of_threads_changes_nothing(selection, digits):
     """Blocks and the order of their sums do not depend on the number of threads.  What does is the shape of some
@@ -227,6 +351,13 @@ def test_the_number_of_threads_changes_nothing(selection, digits):
     alone = model.transform(test)
     model.n_jobs = 3
     np.testing.assert_array_equal(model.transform(test), alone)
+
+
+@each_estimator
+def test_the_number_of_threads_changes_no_estimator(estimator, digits):
+    train, test = digits[0][:600], digits[1]
+    one, other = (make(estimator, n_jobs=n).fit(train).transform(test) for n in (1, 3))
+    np.testing.assert_allclose(one, other, rtol=0, atol=1e-6 * np.abs(one).max())
 
 
 def test_signs_are_fixed(digits):
@@ -250,6 +381,19 @@ def test_float32(name, cloud, new_rows):
     np.testing.assert_allclose(light.eigenvalues_, full.eigenvalues_, rtol=1e-4)
     assert light.inverse_transform(scores).dtype == np.float32
     assert light.reconstruction_error(new_rows.astype(np.float32)).dtype == np.float32
+
+
+@pytest.mark.parametrize("name", ["rbf", "poly", "laplacian"])
+@each_estimator
+def test_float32_in_every_estimator(estimator, name, cloud, new_rows):
+    full = make(estimator, kernel=name, **KERNELS[name]).fit(cloud)
+    light = make(estimator, kernel=name, **KERNELS[name]).fit(cloud.astype(np.float32))
+    scores, truth = light.transform(new_rows.astype(np.float32)), full.transform(new_rows)
+    assert scores.dtype == np.float32
+    assert light.inverse_transform(scores).dtype == np.float32
+    assert light.reconstruction_error(new_rows.astype(np.float32)).dtype == np.float32
+    np.testing.assert_array_equal(np.sort(light.support_), np.sort(full.support_))
+    np.testing.assert_allclose(scores, truth, rtol=0, atol=2e-3 * np.abs(truth).max())
 
 
 @pytest.mark.parametrize("selection", ["optimized", "targeted"])
@@ -317,6 +461,30 @@ def test_everything_promised_is_there(cloud):
     assert model.selection_report_["rule"] == "optimized"
 
 
+def test_everything_promised_by_the_likelihood_is_there(cloud):
+    model = LikelihoodKernelPCA(2, noise_fraction=0.2, random_state=0).fit(cloud)
+    m = model.n_support_
+    assert model.support_vectors_.shape == (m, 5)
+    assert np.all(np.diff(model.support_) > 0)
+    np.testing.assert_array_equal(model.support_vectors_, cloud[model.support_])
+    assert model.dual_coef_.shape == (m, 2)
+    assert model.weights_.shape == (m,)
+    assert np.all(model.weights_ > 0)
+    assert model.offset_.shape == (2,)
+    assert model.eigenvalues_.shape == model.explained_variance_.shape == model.explained_variance_ratio_.shape == (2,)
+    assert 0 < model.captured_ratio_ <= 1
+    assert model.captured_ratio_n_samples_ == model.n_samples_seen_ == 80
+    assert model.gamma_ > 0
+    assert 0 < model.noise_variance_ < model.noise_variance_limit_
+    assert len(model.log_likelihood_) == model.n_iter_ + 1 > 1
+    assert model.converged_ is True
+    assert model.n_components_ == 2
+    assert list(model.get_feature_names_out()) == ["likelihoodkernelpca0", "likelihoodkernelpca1"]
+    assert model.score_samples(cloud).shape == model.reconstruction_error(cloud).shape == (80,)
+    assert 0 < model.score(cloud) < 1
+    assert model.inverse_transform(model.transform(cloud)).shape == cloud.shape
+
+
 @pytest.mark.filterwarnings("ignore::kernelsieve.KernelWarning")
 def test_in_a_pipeline_and_a_grid_search(digits):
     train = digits[0][:300]
@@ -351,6 +519,21 @@ def test_peak_memory_of_a_large_fit():
     assert int(out) < 60e6
 
 
+def test_peak_memory_of_a_likelihood():
+    """200,000 rows, 200 candidates: nothing of size N x r is held."""
+    out = run_python("""
+        import tracemalloc
+        import numpy as np
+        from kernelsieve import LikelihoodKernelPCA
+        X = np.random.default_rng(0).standard_normal((200_000, 10), dtype=np.float32)
+        LikelihoodKernelPCA(random_state=0).fit(X[:500])  # imports are no cost of a fit
+        tracemalloc.start()
+        LikelihoodKernelPCA(n_dictionary=200, random_state=0).fit(X)
+        print(tracemalloc.get_traced_memory()[1])
+    """)
+    assert int(out) < 60e6  # against 160e6 of a float32 cross-gram
+
+
 def test_importing_brings_nothing_that_scikit_learn_does_not():
     out = run_python("""
         import sys
@@ -367,11 +550,15 @@ def test_importing_brings_nothing_that_scikit_learn_does_not():
 
 @pytest.mark.filterwarnings("ignore::kernelsieve.KernelWarning")
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.filterwarnings("ignore:the model has")
 @parametrize_with_checks(
     [
         SparseKernelPCA(),
         SparseKernelPCA(selection="targeted", kernel="poly"),
         SparseKernelPCA(1, n_support=3, selection="rpcholesky", kernel="laplacian"),
+        LikelihoodKernelPCA(),
+        LikelihoodKernelPCA(2, update="fast", kernel="poly", center=True, max_iter=200),
+        LikelihoodKernelPCA(n_support=4, n_dictionary=8, kernel="laplacian"),
     ]
 )
 def test_scikit_learn_checks(estimator, check):

@@ -22,7 +22,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.metrics.pairwise import rbf_kernel
 
 import kernelsieve
-from kernelsieve import KernelPCA, SparseKernelPCA, load
+from kernelsieve import KernelPCA, LikelihoodKernelPCA, SparseKernelPCA, load
 from kernelsieve import io as model_io
 from kernelsieve.io import ModelFileError, container, save
 
@@ -100,6 +100,29 @@ def test_sparse_kernel_pca(kernel, dtype, path):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("center", [True, False])
 @pytest.mark.parametrize("kernel", NAMED)
+def test_likelihood_kernel_pca(kernel, center, dtype, path):
+    X = make_rows(dtype=dtype)
+    new = make_rows(31, dtype=dtype, seed=1)
+    coef0 = 0 if kernel == "sigmoid" else 1
+    model = LikelihoodKernelPCA(kernel=kernel, noise_fraction=0.3, center=center, coef0=coef0, random_state=0).fit(X)
+    loaded = assert_round_trip(model, path, X, new, new.astype(np.float64))
+    assert loaded.score_samples(new).tobytes() == model.score_samples(new).tobytes()
+    assert loaded.score(new) == model.score(new)
+    assert_array_equal(loaded.log_likelihood_, model.log_likelihood_)
+    assert_array_equal(loaded.inverse_transform(model.transform(new)), model.inverse_transform(model.transform(new)))
+    assert loaded._density.points is loaded.expansion_.points
+
+
+@pytest.mark.parametrize("options", [{"n_support": 7}, {"n_dictionary": 20}, {"noise_variance": np.float64(0.1)}])
+def test_likelihood_kernel_pca_refitted(options, path):
+    model = LikelihoodKernelPCA(random_state=0, **options).fit(make_rows())
+    loaded = assert_round_trip(model, path, make_rows())
+    assert_array_equal(loaded.fit(make_rows()).transform(make_rows()), model.transform(make_rows()))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("center", [True, False])
+@pytest.mark.parametrize("kernel", NAMED)
 def test_exact_kernel_pca(kernel, center, dtype, path):
     X = make_rows(dtype=dtype)
     new = make_rows(31, dtype=dtype, seed=1)
@@ -117,7 +140,9 @@ def test_exact_kernel_pca_with_inverse_map(path):
     assert_array_equal(loaded.inverse_transform(scores), model.inverse_transform(scores))
 
 
-@pytest.mark.parametrize("make", [SparseKernelPCA(2, n_support=7, random_state=0), KernelPCA(2)])
+@pytest.mark.parametrize(
+    "make", [SparseKernelPCA(2, n_support=7, random_state=0), KernelPCA(2), LikelihoodKernelPCA(2, random_state=0)]
+)
 def test_precomputed(make, path):
     X = make_rows()
     gram, cross = rbf_kernel(X), rbf_kernel(make_rows(9, seed=1), X)
@@ -127,12 +152,21 @@ def test_precomputed(make, path):
     assert_array_equal(
         loaded.reconstruction_error(cross, diagonal=ones), model.reconstruction_error(cross, diagonal=ones)
     )
-    if isinstance(model, SparseKernelPCA):
+    if not isinstance(model, KernelPCA):
         assert_array_equal(loaded.transform(cross[:, loaded.support_]), model.transform(cross))
+    if isinstance(model, LikelihoodKernelPCA):
+        assert_array_equal(loaded.score_samples(cross, diagonal=ones), model.score_samples(cross, diagonal=ones))
 
 
 @pytest.mark.parametrize("container", [sp.csr_matrix, sp.csr_array])
-@pytest.mark.parametrize("make", [SparseKernelPCA(2, n_support=7, selection="targeted", random_state=0), KernelPCA(2)])
+@pytest.mark.parametrize(
+    "make",
+    [
+        SparseKernelPCA(2, n_support=7, selection="targeted", random_state=0),
+        KernelPCA(2),
+        LikelihoodKernelPCA(2, noise_fraction=0.05, random_state=0),
+    ],
+)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_sparse_support(make, container, dtype, path):
     X = make_rows(d=9, dtype=dtype)
@@ -272,13 +306,13 @@ def test_header(model, path):
 
 
 def test_unfitted_model(path):
-    for unfitted in (SparseKernelPCA(), KernelPCA()):
+    for unfitted in (SparseKernelPCA(), KernelPCA(), LikelihoodKernelPCA()):
         with pytest.raises(NotFittedError):
             unfitted.save(path)
     assert not path.exists()
 
 
-@pytest.mark.parametrize("make", [SparseKernelPCA(2, n_support=5), KernelPCA(2)])
+@pytest.mark.parametrize("make", [SparseKernelPCA(2, n_support=5), KernelPCA(2), LikelihoodKernelPCA(2)])
 @pytest.mark.parametrize("kernel", [rbf_kernel, lambda x, y: float(x @ y)])
 def test_callable_kernel(make, kernel, tmp_path):
     model = make.set_params(kernel=kernel).fit(make_rows())
@@ -585,6 +619,13 @@ def set_array(name, array):
 def test_arrays_of_sizes_that_do_not_fit_together(model, path, edit):
     model.save(path)
     edit(path)
+    refused(path, "do not fit together")
+
+
+@pytest.mark.parametrize("name", ["weights_", "_density.coef", "_density.offset", "_density.mean_coef"])
+def test_sizes_of_a_density_that_do_not_fit_together(name, path):
+    LikelihoodKernelPCA(2, noise_fraction=0.3, center=True, random_state=0).fit(make_rows()).save(path)
+    set_array(name, np.zeros((3, 2) if name == "_density.coef" else 3))(path)
     refused(path, "do not fit together")
 
 

@@ -11,7 +11,7 @@ mpl.use("Agg")
 
 import matplotlib.pyplot as plt
 
-from kernelsieve import SparseKernelPCA, plots
+from kernelsieve import LikelihoodKernelPCA, SparseKernelPCA, likelihood_path, plots
 
 
 @pytest.fixture(autouse=True)
@@ -35,7 +35,12 @@ def images():
     return X, SparseKernelPCA(2, n_support=6, random_state=0).fit(X)
 
 
-def drawings(plane, images):
+@pytest.fixture(scope="module")
+def path(plane):
+    return likelihood_path(LikelihoodKernelPCA(random_state=0), plane[0], n_points=6)
+
+
+def drawings(plane, images, path):
     X, labels, model = plane
     _, image_model = images
     named = np.array(["a", "b", "other"])[labels]
@@ -52,6 +57,7 @@ def drawings(plane, images):
         "support heat map": lambda ax: plots.support(image_model, ax=ax),
         "captured curve": lambda ax: plots.captured_curve([5, 10, 20], curves, target=0.9, ax=ax),
         "spectrum": lambda ax: plots.spectrum(model, ax=ax),
+        "likelihood path": lambda ax: plots.likelihood_path(path, ax=ax),
     }
 
 
@@ -67,27 +73,28 @@ NAMES = (
     "support heat map",
     "captured curve",
     "spectrum",
+    "likelihood path",
 )
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_draws_on_the_given_axes(name, plane, images):
+def test_draws_on_the_given_axes(name, plane, images, path):
     figure, ax = plt.subplots()
-    assert drawings(plane, images)[name](ax) is ax
+    assert drawings(plane, images, path)[name](ax) is ax
     figure.canvas.draw()
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_makes_axes_of_its_own(name, plane, images):
+def test_makes_axes_of_its_own(name, plane, images, path):
     before = set(plt.get_fignums())
-    ax = drawings(plane, images)[name](None)
+    ax = drawings(plane, images, path)[name](None)
     assert len(set(plt.get_fignums()) - before) == 1
     ax.figure.canvas.draw()
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_says_what_it_shows(name, plane, images):
-    ax = drawings(plane, images)[name](None)
+def test_says_what_it_shows(name, plane, images, path):
+    ax = drawings(plane, images, path)[name](None)
     if name == "support images":
         assert ax.get_title() == "6 support points"
     else:
@@ -176,6 +183,45 @@ def test_spectrum_heights(plane):
     ax = plots.spectrum(model)
     assert np.allclose([bar.get_height() for bar in ax.patches], model.explained_variance_ratio_)
     assert np.allclose(ax.lines[0].get_ydata(), np.cumsum(model.explained_variance_ratio_))
+
+
+def twin_of(ax):
+    (other,) = (drawn for drawn in ax.figure.axes if drawn is not ax)
+    return other
+
+
+def test_likelihood_path_draws_both_curves_and_the_upper_end(path):
+    ax = plots.likelihood_path(path)
+    assert legend_of(ax) == ["vectors", "explained variance", "upper end"]
+    vectors, limit = ax.lines
+    np.testing.assert_array_equal(vectors.get_xdata(), path.noise_variance)
+    np.testing.assert_array_equal(vectors.get_ydata(), path.n_support)
+    assert set(np.ravel(limit.get_xdata())) == {path.noise_variance_limit}
+    share = twin_of(ax)
+    np.testing.assert_array_equal(share.lines[0].get_xdata(), path.noise_variance)
+    np.testing.assert_array_equal(share.lines[0].get_ydata(), path.explained_variance_ratio)
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("noise variance", "representing vectors")
+    assert share.get_ylabel() == "explained variance"
+
+
+def test_likelihood_path_has_readable_ticks(path):
+    ax = plots.likelihood_path(path)
+    ax.figure.canvas.draw()
+    labels = [text.get_text() for text in ax.get_yticklabels()]
+    assert (ax.get_xscale(), ax.get_yscale()) == ("log", "log")
+    assert len(labels) >= 2
+    assert all(label.isdigit() for label in labels)  # counts, not powers of ten
+    shares = [text.get_text() for text in twin_of(ax).get_yticklabels()]
+    assert all(label.endswith(" %") for label in shares)
+    low, high = ax.get_xlim()
+    assert low < path.noise_variance[-1] < path.noise_variance_limit < high
+
+
+def test_likelihood_path_of_one_noise_variance(plane):
+    one = likelihood_path(LikelihoodKernelPCA(random_state=0), plane[0], n_points=1)
+    ax = plots.likelihood_path(one)
+    ax.figure.canvas.draw()
+    assert ax.lines[0].get_ydata() == one.n_support
 
 
 def test_wrong_arguments_are_named(plane, images):
