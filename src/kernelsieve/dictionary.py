@@ -225,6 +225,7 @@ def _weights_of_all(source: Source, sample: Sample, order: np.ndarray) -> np.nda
 
 def _summed(source: Source, sample: Sample, kernel: Kernel, points: Array, indices: np.ndarray) -> SomeRows:
     gram = gram_of(kernel, points)
+    check_finite_kernel(gram)
     whitening = whiten(gram, max(source.rank_tolerance, sample.indefiniteness))
     moments = source.moments(kernel, points, whitening.matrix, sample.n_threads)
     return SomeRows(

@@ -325,7 +325,6 @@ class ElasticNetKernelPCA(DictionaryTransformer):
             coef = best_components(dictionary, active, self.n_components)
         variances = score_variances(dictionary, active, coef)
         self._store_support(problem, active, coef, variances, orthogonal=self.refit)
-        self._warn_about(found, coef)
         self.eigenvalues_ = variances * dictionary.weight
         self.alpha_ = found.alphas
         largest = start.joint_alpha_max if self.sparsity == "joint" else start.alpha_max
@@ -335,18 +334,26 @@ class ElasticNetKernelPCA(DictionaryTransformer):
         self.dual_gap_ = found.gap
         self.n_iter_ = found.n_iter
         self.converged_ = not found.problems
+        self._warn_about(found, coef)
 
     def _warn_about(self, found: Solution, coef: np.ndarray) -> None:
         zero = np.flatnonzero(~coef.any(axis=0))
         if zero.size:
             which = ", ".join(str(k) for k in zero)
             warnings.warn(
-                f"component(s) {which} are zero, and so are their scores: alpha is at or above alpha_max for them. "
+                f"component(s) {which} are zero, and so are their scores: {self._why_zero(found, zero)}. "
                 "Give a smaller alpha, or n_nonzero",
                 stacklevel=5,
             )
         if found.problems:
             warnings.warn("; ".join(found.problems), ConvergenceWarning, stacklevel=5)
+
+    def _why_zero(self, found: Solution, zero: np.ndarray) -> str:
+        if self.refit and found.coef.any():
+            return "the rows found have no more directions"
+        if self.solver == "admm" and np.all(found.alphas[zero] < self.alpha_max_[zero]):
+            return "ADMM ended before any of their coefficients left zero"
+        return "alpha is at or above alpha_max for them"
 
 
 @dataclass(frozen=True)
@@ -389,7 +396,7 @@ def start_at_kernel_pca(dictionary: Dictionary, n_components: int, l2: float, al
     n_real = int(np.sum(scatter > RANK_TOLERANCE * scatter[0]))
     if n_real < n_components:
         raise ValueError(
-            f"n_components={n_components} is more than the {n_real} directions in which these rows vary: ask for fewer "
+            f"n_components={n_components} is more than the rank of the kernel on these rows, {n_real}: ask for fewer "
             "components"
         )
     if alpha_scale == "relative":
