@@ -130,7 +130,7 @@ class AllRows(Dictionary):
         self, kernel: Kernel, points: Array, indices: np.ndarray, weights: np.ndarray | None, *, center: bool
     ) -> None:
         super().__init__(kernel, finite(points), indices, center=center)
-        self._equal = weights is None
+        self.unrepeated = weights is None  # every row counts once
         self._weights = np.ones(len(indices)) if weights is None else weights
         self.weight = float(self._weights.sum())
         rows = as_float64(points)
@@ -148,7 +148,7 @@ class AllRows(Dictionary):
     @cached_property
     def features(self) -> np.ndarray:
         features = self.gram - self.mean[:, None] if self.center else self.gram
-        return features if self._equal else features * np.sqrt(self._weights)
+        return features if self.unrepeated else features * np.sqrt(self._weights)
 
     @cached_property
     def coordinates(self) -> np.ndarray:  # type: ignore[override]
@@ -174,7 +174,7 @@ class AllRows(Dictionary):
         rows = self.coordinates
         if self.center:
             rows = rows - self._weights @ rows / self.weight
-        return rows.T @ (rows if self._equal else rows * self._weights[:, None])
+        return rows.T @ (rows if self.unrepeated else rows * self._weights[:, None])
 
     @cached_property
     def mean(self) -> np.ndarray:
@@ -209,12 +209,23 @@ def build_dictionary(source: Source, sample: Sample, n_dictionary: int | None, r
     indices = sample.rows.numbers_of(indices)
     if not kernel.definite:  # its negative part has to be found and dropped
         return _summed(source, sample, kernel, points, indices)
-    weights = None if sample.rows.weights is None else sample.rows.weights[order]
-    return AllRows(kernel, points, indices, weights, center=sample.center)
+    return AllRows(kernel, points, indices, _weights_of_all(source, sample, order), center=sample.center)
+
+
+def _weights_of_all(source: Source, sample: Sample, order: np.ndarray) -> np.ndarray | None:
+    """How often the sample's rows, which are all there are, occur; None where each does once.
+
+    A sample says nothing of weights that are all the same.
+    """
+    if sample.rows.weights is not None:
+        return sample.rows.weights[order]
+    total = source.n_samples if source.weights is None else float(source.weights.sum())
+    return None if total == sample.size else np.full(sample.size, total / sample.size)
 
 
 def _summed(source: Source, sample: Sample, kernel: Kernel, points: Array, indices: np.ndarray) -> SomeRows:
     gram = gram_of(kernel, points)
+    check_finite_kernel(gram)
     whitening = whiten(gram, max(source.rank_tolerance, sample.indefiniteness))
     moments = source.moments(kernel, points, whitening.matrix, sample.n_threads)
     return SomeRows(

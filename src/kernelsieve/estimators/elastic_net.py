@@ -18,7 +18,7 @@ from .._progress import Stages
 from .._threads import one_blas_thread
 from ..dictionary import AllRows, Dictionary
 from ..expansion import component_signs
-from ..moments import whiten
+from ..moments import RANK_TOLERANCE, whiten
 from ..solvers.admm import admm
 from ..solvers.alternation import alternate, alternate_jointly, kernel_pca_directions
 from ..solvers.path import alpha_for_nonzeros
@@ -250,7 +250,7 @@ class ElasticNetKernelPCA(DictionaryTransformer):
         if self.solver == "admm":
             return self._admm(dictionary, start, alphas)
         if self.n_nonzero is not None:
-            alphas = self._alphas_for_nonzeros(start)
+            return self._of_size(start)
         options: dict[str, Any] = {"max_iter": self.max_iter, "tol": self.tol}
         if self.sparsity == "joint":
             found = alternate_jointly(
@@ -258,24 +258,30 @@ class ElasticNetKernelPCA(DictionaryTransformer):
             )
         else:
             found = alternate(dictionary.coordinates, dictionary.moment, start.directions, alphas, start.l2, **options)
-        problems = []
-        if not found.exact:
-            problems.append(f"a duality gap of tol={self.tol} was not reached")
+        problems = [] if found.exact else [self._inexact]
         if not found.settled:
             problems.append(f"the components were still moving after max_iter={self.max_iter} passes")
         gap = np.broadcast_to(found.gap, alphas.shape).copy()
         return Solution(found.coef, alphas, found.objective, gap, found.n_iter, problems)
 
-    def _alphas_for_nonzeros(self, start: Start) -> np.ndarray:
+    @property
+    def _inexact(self) -> str:
+        return f"a duality gap of tol={self.tol} was not reached"
+
+    def _of_size(self, start: Start) -> Solution:
+        """Of the solutions with at most `n_nonzero` nonzeros those that have most, as they were found: another
+        solution for the same alpha, equal to `tol`, can have more."""
         sizes = self._per_component("n_nonzero", self.n_nonzero, int)
-        if self.sparsity == "joint":
-            found = alpha_for_nonzeros(start.joint_quadratic, int(sizes[0]), tol=self.tol)
-            return np.full(self.n_components, found.alpha)
-        return np.array(
-            [
-                alpha_for_nonzeros(quadratic, int(size), tol=self.tol).alpha
-                for quadratic, size in zip(start.quadratics, sizes, strict=True)
-            ]
+        quadratics = [start.joint_quadratic] if self.sparsity == "joint" else start.quadratics
+        found = [alpha_for_nonzeros(q, int(n), tol=self.tol) for q, n in zip(quadratics, sizes, strict=False)]
+        results = [solution.result for solution in found]
+        return Solution(
+            np.column_stack([result.coef for result in results]),
+            np.full(self.n_components, [solution.alpha for solution in found]),
+            np.array([sum(result.objective for result in results)]),
+            np.full(self.n_components, [result.gap / result.objective for result in results]),
+            1,
+            [] if all(result.converged for result in results) else [self._inexact],
         )
 
     def _admm(self, dictionary: Dictionary, start: Start, alphas: np.ndarray) -> Solution:
@@ -283,6 +289,10 @@ class ElasticNetKernelPCA(DictionaryTransformer):
             raise ValueError(
                 "solver='admm' works on the gram of all rows, and these are too many or the kernel is not known to be "
                 "positive definite: give n_dictionary=n_samples where that is affordable, or solver='active-set'"
+            )
+        if not dictionary.unrepeated:
+            raise ValueError(
+                "solver='admm' counts every row once, and X has copies of rows: drop them, or give solver='active-set'"
             )
         found = admm(
             dictionary.gram,
@@ -311,11 +321,10 @@ class ElasticNetKernelPCA(DictionaryTransformer):
         active = np.flatnonzero(found.coef.any(axis=1))
         active = active[np.argsort(dictionary.indices[active])] if active.size else np.zeros(1, dtype=np.intp)
         coef = unit_components(dictionary, active, found.coef[active])
-        if self.refit:
+        if self.refit and self.n_nonzero_.any():
             coef = best_components(dictionary, active, self.n_components)
         variances = score_variances(dictionary, active, coef)
         self._store_support(problem, active, coef, variances, orthogonal=self.refit)
-        self._warn_about(found, coef)
         self.eigenvalues_ = variances * dictionary.weight
         self.alpha_ = found.alphas
         largest = start.joint_alpha_max if self.sparsity == "joint" else start.alpha_max
@@ -325,18 +334,26 @@ class ElasticNetKernelPCA(DictionaryTransformer):
         self.dual_gap_ = found.gap
         self.n_iter_ = found.n_iter
         self.converged_ = not found.problems
+        self._warn_about(found, coef)
 
     def _warn_about(self, found: Solution, coef: np.ndarray) -> None:
         zero = np.flatnonzero(~coef.any(axis=0))
         if zero.size:
             which = ", ".join(str(k) for k in zero)
             warnings.warn(
-                f"component(s) {which} are zero, and so are their scores: alpha is at or above alpha_max for them. "
+                f"component(s) {which} are zero, and so are their scores: {self._why_zero(found, zero)}. "
                 "Give a smaller alpha, or n_nonzero",
                 stacklevel=5,
             )
         if found.problems:
             warnings.warn("; ".join(found.problems), ConvergenceWarning, stacklevel=5)
+
+    def _why_zero(self, found: Solution, zero: np.ndarray) -> str:
+        if self.refit and found.coef.any():
+            return "the rows found have no more directions"
+        if self.solver == "admm" and np.all(found.alphas[zero] < self.alpha_max_[zero]):
+            return "ADMM ended before any of their coefficients left zero"
+        return "alpha is at or above alpha_max for them"
 
 
 @dataclass(frozen=True)
@@ -375,8 +392,15 @@ def start_at_kernel_pca(dictionary: Dictionary, n_components: int, l2: float, al
     """The first M eigenvectors of the rows' moment."""
     coordinates, moment = dictionary.coordinates, dictionary.moment
     directions = kernel_pca_directions(moment, n_components)
+    scatter = np.einsum("ik,ik->k", directions, moment @ directions)
+    n_real = int(np.sum(scatter > RANK_TOLERANCE * scatter[0]))
+    if n_real < n_components:
+        raise ValueError(
+            f"n_components={n_components} is more than the rank of the kernel on these rows, {n_real}: ask for fewer "
+            "components"
+        )
     if alpha_scale == "relative":
-        l2 = l2 * float(directions[:, 0] @ moment @ directions[:, 0])
+        l2 = l2 * float(scatter[0])
     quadratics = [elastic_net_quadratic(coordinates, moment, u, l2) for u in directions.T]
     return Start(directions, l2, quadratics, elastic_net_quadratic(coordinates, moment, directions, l2))
 
