@@ -9,17 +9,32 @@ if TYPE_CHECKING:
     from .estimators.sparse import SparseKernelPCA
     from .expansion import KernelExpansion
     from .io import load
+    from .linear.estimators import ElasticNetPCA
+    from .linear.path import sparse_pca_path
+    from .linear.robust_estimator import RobustElasticNetPCA
 
 __version__ = "0.1.0"
-__all__ = ["KernelExpansion", "KernelPCA", "KernelWarning", "SparseKernelPCA", "load"]
+__all__ = [
+    "ElasticNetPCA",
+    "KernelExpansion",
+    "KernelPCA",
+    "KernelWarning",
+    "RobustElasticNetPCA",
+    "SparseKernelPCA",
+    "load",
+    "sparse_pca_path",
+]
 
 # Imported when first used: `kernelsieve --help` need not wait for scikit-learn.
 _HOMES = {
+    "ElasticNetPCA": ".linear.estimators",
     "KernelExpansion": ".expansion",
     "KernelPCA": ".estimators.exact",
     "KernelWarning": ".diagnostics",
+    "RobustElasticNetPCA": ".linear.robust_estimator",
     "SparseKernelPCA": ".estimators.sparse",
     "load": ".io",
+    "sparse_pca_path": ".linear.path",
 }
 
 
