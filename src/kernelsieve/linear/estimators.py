@@ -113,7 +113,7 @@ class ElasticNetPCA(LinearComponents):
     >>> model.n_nonzero_
     array([5, 5])
     >>> model.explained_variance_ratio_.round(2)
-    array([0.27, 0.17])
+    array([0.26, 0.17])
     >>> model.transform(X).shape
     (178, 2)
     """
@@ -237,7 +237,7 @@ def checked_covariance(C: np.ndarray) -> np.ndarray:
     smallest = float(np.linalg.eigvalsh(symmetric)[0])
     if smallest < -ROUNDING * largest:
         raise ValueError(
-            f"the covariance is not positive semi-definite: its smallest eigenvalue is {smallest:.3g}. Was it made from "
-            "pairs of columns with missing values? Use complete rows, or clip its spectrum at zero"
+            f"the covariance is not positive semi-definite: its smallest eigenvalue is {smallest:.3g}. Was it made "
+            "from pairs of columns with missing values? Use complete rows, or clip its spectrum at zero"
         )
     return symmetric
