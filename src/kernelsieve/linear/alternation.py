@@ -5,8 +5,8 @@ Axes A (orthonormal rows a_j) and loadings B (rows b_j) minimise, for the rows x
     sum_i |x_i - A'B x_i|^2 + sum_j (l2 |b_j|^2 + alpha_j |b_j|_1)
 
 For fixed A each b_j is an elastic net of X a_j on X (`elastic_net`); for fixed B the best A is the polar factor of
-B X'X.  Both steps lower the objective.  B is normalised once, after the last step: inside the loop that would undo
-the shrinkage which the next step relies on.
+B X'X.  Both steps lower the objective for given alphas (relative ones move with the axes).  B is normalised once, after
+the last step: inside the loop that would undo the shrinkage which the next step relies on.
 
     simultaneous    all components at once, as published
     sequential      one after another, a_k orthogonal to a_1 .. a_k-1 (Sjoestrand et al.'s SpaSM): the first
@@ -128,7 +128,8 @@ def unit_rows(loadings: np.ndarray) -> np.ndarray:
     """Loadings of unit length, the largest of each component positive; empty components stay zero."""
     lengths = np.linalg.norm(loadings, axis=1)
     largest = loadings[np.arange(len(loadings)), np.argmax(np.abs(loadings), axis=1)]
-    return loadings * (np.sign(largest) / np.where(lengths > 0, lengths, 1.0))[:, None]
+    signs_over_lengths = np.sign(largest) / np.where(lengths > 0, lengths, 1.0)
+    return loadings * signs_over_lengths[:, None] + 0.0  # no negative zeros
 
 
 def adjusted_variance(scatter: Scatter, components: np.ndarray) -> np.ndarray:

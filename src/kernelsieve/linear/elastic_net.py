@@ -14,7 +14,9 @@ hardly ever change: the last step's are tried, and only where the conditions abo
 
 As l2 goes to infinity the problem, scaled, becomes  |b|^2 - 2 t'b + alpha |b|_1, whose solution is soft(t, alpha/2):
 no regression at all.  A number of nonzeros in place of alpha stops the path of the same problem, run down from
-b = 0, where one more variable would enter.
+b = 0, where one more variable would enter.  That path starts at alpha_max = 2 max_i |t_i|, of which a relative alpha is
+a share; it follows the target from step to step, or the strongest component would move into the place of a weaker
+one, where loadings cost less.
 """
 
 from __future__ import annotations
@@ -42,10 +44,11 @@ CANDIDATES, MIN_CANDIDATES = 4, 50
 
 @dataclass(frozen=True)
 class Penalty:
-    """What the loadings of each component pay, or how many of them may be nonzero.  Exactly one of the three."""
+    """What the loadings of each component pay, or which or how many may be nonzero.  Exactly one besides l2."""
 
     l2: float
     alpha: np.ndarray | None = None  # (k,) Zou's: no halves
+    share: np.ndarray | None = None  # (k,) alpha as a share of what empties the component
     n_nonzero: np.ndarray | None = None  # (k,)
     support: np.ndarray | None = None  # (k, p) no l1 penalty, but no loadings elsewhere
 
@@ -55,7 +58,22 @@ class Penalty:
         def part(values: np.ndarray | None) -> np.ndarray | None:
             return None if values is None else values[component : component + 1]
 
-        return replace(self, alpha=part(self.alpha), n_nonzero=part(self.n_nonzero), support=part(self.support))
+        return replace(
+            self,
+            alpha=part(self.alpha),
+            share=part(self.share),
+            n_nonzero=part(self.n_nonzero),
+            support=part(self.support),
+        )
+
+    def alpha_for(self, targets: np.ndarray) -> np.ndarray:
+        """Absolute alphas.  A component is empty from 2 max_i |t_i| on, for any l2."""
+        if self.alpha is not None:
+            return self.alpha
+        if self.share is not None:
+            return self.share * 2 * np.abs(targets).max(axis=1)
+        assert self.n_nonzero is not None
+        return 2 * entry_thresholds(targets, self.n_nonzero)
 
 
 @dataclass(frozen=True)
@@ -74,14 +92,12 @@ def solve_loadings(scatter: Scatter, penalty: Penalty, axes: np.ndarray, warm: n
         values = _on_support(scatter, penalty.l2, penalty.support, axes, targets)
         return Loadings(values, scatter.multiply(values), np.zeros(len(axes)))
     if math.isinf(penalty.l2):
-        alpha = penalty.alpha if penalty.n_nonzero is None else 2 * entry_thresholds(targets, penalty.n_nonzero)
-        assert alpha is not None
+        alpha = penalty.alpha_for(targets)
         values = soft_threshold(targets, alpha / 2)
         return Loadings(values, scatter.multiply(values), alpha)
     if penalty.n_nonzero is not None:
         return _counted(scatter, penalty.l2, penalty.n_nonzero, targets, warm)
-    assert penalty.alpha is not None
-    return _penalised(scatter, penalty.l2, penalty.alpha, axes, targets, warm)
+    return _penalised(scatter, penalty.l2, penalty.alpha_for(targets), axes, targets, warm)
 
 
 def soft_threshold(values: np.ndarray, thresholds: np.ndarray) -> np.ndarray:

@@ -14,7 +14,7 @@ from sklearn.utils.validation import _check_sample_weight, validate_data
 from .._threads import one_blas_thread
 from .alternation import Stop
 from .components import FLOATS, TRANSFORM_METHODS, LinearComponents, unchanged_on_failure
-from .fitting import Request, SparseComponents, fit_components
+from .fitting import Request, SparseComponents, fit_components, warn_about
 from .scatter import GramScatter, row_mean, scatter_of
 
 # A covariance may miss symmetry, or have negative eigenvalues, by this share of its largest: rounding, as in float32.
@@ -63,7 +63,7 @@ class ElasticNetPCA(LinearComponents):
     n_nonzero : int or array-like of shape (n_components,), optional
         The number of nonzero loadings of each component, in place of `alpha`.
     alpha_scale : {"relative", "absolute"}, default="relative"
-        "relative": in units of alpha_max, 2 max_i |X'X a_j|_i at the start, from which on component j is empty.
+        "relative": in units of alpha_max = 2 max_i |X'X a_j|_i, from which on component j is empty; 0 is PCA.
         "absolute": as in the criterion above, which refers to X'X in `fit` and to C in `fit_covariance`.
     l2 : float, default=inf
         The ridge.  Infinity is the limit in which the elastic net is a soft threshold, B = soft(A X'X, alpha / 2):
@@ -89,7 +89,7 @@ class ElasticNetPCA(LinearComponents):
     explained_variance_ratio_ : ndarray of shape (n_components,)
         Its share of the total variance.
     alpha_ : ndarray of shape (n_components,)
-        The absolute alpha of each component; for `n_nonzero` the one at which the next variable would enter.
+        The absolute alpha of each component at the end; for `n_nonzero` the one at which the next variable would enter.
     objective_ : float
         The criterion at the end, before any refit; for l2=inf that of the limit,
         sum_j |b_j|^2 - 2 a_j'X'X b_j + alpha_j |b_j|_1.
@@ -170,8 +170,9 @@ class ElasticNetPCA(LinearComponents):
                 weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
                 if np.count_nonzero(weights) < 2:
                     raise ValueError("at least two rows must have a positive sample_weight")
-            mean = row_mean(X, weights)
-            found = fit_components(scatter_of(X, weights, mean), self._request())
+            mean, request = row_mean(X, weights), self._request()
+            found = fit_components(scatter_of(X, weights, mean), request)
+            warn_about(found, request)
             self._store(found, mean, float(X.shape[0] if weights is None else weights.sum()))
         return self
 
@@ -190,8 +191,9 @@ class ElasticNetPCA(LinearComponents):
             `mean_` is zero: `transform` takes rows that are centred (and, for a correlation matrix, scaled) already.
         """
         with unchanged_on_failure(self), one_blas_thread():
-            C = validate_data(self, C, dtype=np.float64)
-            found = fit_components(GramScatter(checked_covariance(C)), self._request())
+            C, request = validate_data(self, C, dtype=np.float64), self._request()
+            found = fit_components(GramScatter(checked_covariance(C)), request)
+            warn_about(found, request)
             self._store(found, np.zeros(len(C)), 1.0)
         return self
 

@@ -46,13 +46,11 @@ class SparseComponents:
 
 
 def fit_components(scatter: Scatter, request: Request) -> SparseComponents:
-    """Sparse components of a scatter; warns of empty ones and of an alternation that was cut short."""
+    """Sparse components of a scatter."""
     axes = starting_axes(scatter, request.n_components)
-    penalty = make_penalty(scatter, axes, request)
+    penalty = make_penalty(scatter.n_features, request)
     solution = sparse_pca(scatter, penalty, axes, sequential=request.sequential, stop=request.stop)
-    found = describe(scatter, solution, request)
-    warn_about(found, request)
-    return found
+    return describe(scatter, solution, request)
 
 
 def describe(scatter: Scatter, solution: SparseSolution, request: Request) -> SparseComponents:
@@ -92,30 +90,22 @@ def starting_axes(scatter: Scatter, n_components: int) -> np.ndarray:
     return axes
 
 
-def make_penalty(scatter: Scatter, axes: np.ndarray, request: Request) -> Penalty:
-    """The penalty that was asked for, with alpha in absolute terms."""
+def make_penalty(n_features: int, request: Request) -> Penalty:
+    """The penalty that was asked for."""
     if request.alpha is not None and request.n_nonzero is not None:
         raise ValueError("alpha and n_nonzero both set the sparsity: give one of them and leave the other None")
-    n_components = len(axes)
     if request.n_nonzero is not None:
-        counts = one_each(request.n_nonzero, n_components, "n_nonzero")
-        if np.any(counts != np.round(counts)) or counts.min() < 1 or counts.max() > scatter.n_features:
-            raise ValueError(
-                f"n_nonzero={request.n_nonzero} must be whole numbers from 1 to n_features={scatter.n_features}"
-            )
+        counts = one_each(request.n_nonzero, request.n_components, "n_nonzero")
+        if np.any(counts != np.round(counts)) or counts.min() < 1 or counts.max() > n_features:
+            raise ValueError(f"n_nonzero={request.n_nonzero} must be whole numbers from 1 to n_features={n_features}")
         return Penalty(request.l2, n_nonzero=counts.astype(np.intp))
     if request.alpha is None and request.alpha_scale == "absolute":
         raise ValueError('alpha_scale="absolute" needs an alpha: there is no default that fits all scales')
     asked = DEFAULT_ALPHA if request.alpha is None else request.alpha
-    alpha = one_each(asked, n_components, "alpha")
+    alpha = one_each(asked, request.n_components, "alpha")
     if alpha.min() < 0 or not np.isfinite(alpha).all():
         raise ValueError(f"alpha={request.alpha} must be finite and not negative")
-    return Penalty(request.l2, alpha=alpha * alpha_max(scatter, axes) if request.alpha_scale == "relative" else alpha)
-
-
-def alpha_max(scatter: Scatter, axes: np.ndarray) -> np.ndarray:
-    """For each component the smallest alpha that leaves it empty at the start, 2 max_i |S a_j|_i, for any l2."""
-    return 2 * np.abs(scatter.multiply(axes)).max(axis=1)
+    return Penalty(request.l2, share=alpha) if request.alpha_scale == "relative" else Penalty(request.l2, alpha=alpha)
 
 
 def one_each(value: Any, n_components: int, name: str) -> np.ndarray:
@@ -131,7 +121,7 @@ def one_each(value: Any, n_components: int, name: str) -> np.ndarray:
 
 
 def warn_about(found: SparseComponents, request: Request) -> None:
-    """Empty components by number, and an alternation without end."""
+    """Empty components by number, and an alternation that was cut short; to be called by `fit` itself."""
     empty = np.flatnonzero(found.n_nonzero == 0)
     if empty.size:
         warnings.warn(
@@ -142,8 +132,8 @@ def warn_about(found: SparseComponents, request: Request) -> None:
         )
     if not found.converged:
         warnings.warn(
-            f"sparse PCA had not converged after max_iter={request.stop.max_iter} steps: loadings still change by more "
-            f"than tol={request.stop.tol}. Give a larger max_iter or tol",
+            f"sparse PCA had not converged after {found.n_iter} steps: loadings still change by more than "
+            f"tol={request.stop.tol}. Give a larger max_iter (now {request.stop.max_iter}) or tol",
             ConvergenceWarning,
             stacklevel=4,
         )

@@ -129,11 +129,11 @@ def _scatter(X: Any, covariance: bool, sample_weight: Any) -> Scatter:
 
 
 def _follow(scatter: Scatter, grid: np.ndarray, request: Request) -> SparsePCAPath:
-    start = starting_axes(scatter, request.n_components)
-    axes, loadings = start, np.zeros_like(start)
+    axes = starting_axes(scatter, request.n_components)
+    loadings = np.zeros_like(axes)
     found = []
     for alpha in grid:
-        penalty = make_penalty(scatter, start, replace(request, alpha=float(alpha)))
+        penalty = make_penalty(scatter.n_features, replace(request, alpha=float(alpha)))
         solution = sparse_pca(scatter, penalty, axes, sequential=request.sequential, stop=request.stop, warm=loadings)
         axes, loadings = solution.axes, solution.loadings
         found.append(describe(scatter, solution, request))

@@ -89,7 +89,7 @@ def _one_component(rows: np.ndarray, request: Request) -> ResidualComponents:
         n_iter += 1
         weights = residual_weights(rows @ axes[0] - predicted)
         scatter = scatter_of(rows, weights, origin)
-        solved = solve_loadings(scatter, make_penalty(scatter, axes, request), axes, loadings)
+        solved = solve_loadings(scatter, make_penalty(scatter.n_features, request), axes, loadings)
         change = float(np.linalg.norm(solved.values - loadings))
         loadings, predicted = solved.values, rows @ solved.values[0]
         converged = change <= request.stop.tol * float(np.linalg.norm(loadings))

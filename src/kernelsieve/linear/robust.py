@@ -35,7 +35,7 @@ CONCENTRATION_STEPS = 5
 # Reweighting ends when no weight changes by more than this.
 WEIGHT_TOLERANCE, MAX_REWEIGHTINGS = 1e-4, 200
 # Directions along which the middle half of the rows coincides, to this share of their length, measure nothing.
-NO_SPREAD = 1e-10
+NO_SPREAD = 1e-6
 # Squared distances to the plane below this share of those to the centre are rounding.
 IN_PLANE = 1e-14
 
@@ -118,14 +118,21 @@ def outlyingness(rows: np.ndarray, n_directions: int, rng: np.random.Generator) 
     first = rng.integers(n_samples, size=n_directions)
     second = (first + 1 + rng.integers(n_samples - 1, size=n_directions)) % n_samples
     directions = rows[first] - rows[second]
-    projections = directions @ rows.T  # (n_directions, n): neither side needs unit length
-    projections -= np.median(projections, axis=1, keepdims=True)
+    # neither side needs unit length, and ranks need no more digits than float32 has
+    projections = directions.astype(np.float32) @ rows.T.astype(np.float32)
+    projections -= _upper_median(projections)
     np.abs(projections, out=projections)
-    spreads = np.median(projections, axis=1)
-    useful = spreads > NO_SPREAD * np.einsum("ij,ij->i", directions, directions)
+    spreads = _upper_median(projections)
+    useful = spreads[:, 0] > NO_SPREAD * np.einsum("ij,ij->i", directions, directions)
     if not useful.any():
         return np.einsum("ij,ij->i", rows, rows)
-    return (projections[useful] / spreads[useful, None]).max(axis=0)
+    return (projections[useful] / spreads[useful]).max(axis=0)
+
+
+def _upper_median(values: np.ndarray) -> np.ndarray:
+    """Of each row, as a column: the middle value, or the upper of the two."""
+    middle = values.shape[1] // 2
+    return np.partition(values, middle, axis=1)[:, middle, None]
 
 
 def nearest_half(distances: np.ndarray, n_components: int) -> np.ndarray:

@@ -157,12 +157,14 @@ class RobustElasticNetPCA(LinearComponents):
         with unchanged_on_failure(self), one_blas_thread():
             X = validate_data(self, X, dtype=FLOATS, ensure_min_samples=2)
             rows = X.astype(np.float64, copy=False)
-            fitted = self._two_stage(rows) if self.weights == "two-stage" else self._residual(rows)
+            request = self._request()
+            fitted = self._two_stage(rows, request) if self.weights == "two-stage" else _residual(rows, request)
+            warn_about(fitted.components, request)
             self._store(fitted)
             self._find_outliers(rows)
         return self
 
-    def _two_stage(self, rows: np.ndarray) -> WeightedFit:
+    def _two_stage(self, rows: np.ndarray, request: Request) -> WeightedFit:
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
         if min(rows.shape) < self.n_components:
             raise ValueError(
@@ -175,26 +177,8 @@ class RobustElasticNetPCA(LinearComponents):
                 f"weights had not settled after {len(found.losses)} reweightings", ConvergenceWarning, stacklevel=4
             )
         location = row_mean(rows, found.values)
-        components = fit_components(scatter_of(rows, found.values, location), self._request())
+        components = fit_components(scatter_of(rows, found.values, location), request)
         return WeightedFit(components, found.values, location, found.converged)
-
-    def _residual(self, rows: np.ndarray) -> WeightedFit:
-        location, request = row_mean(rows, None), self._request()
-        found = residual_components(rows - location, request)
-        weights = found.weights.mean(axis=1)
-        scatter = scatter_of(rows, weights, location)
-        components = SparseComponents(
-            found.components,
-            adjusted_variance(scatter, found.components),
-            scatter.trace,
-            np.count_nonzero(found.components, axis=1),
-            found.alpha,
-            math.nan,
-            found.n_iter,
-            found.converged,
-        )
-        warn_about(components, request)
-        return WeightedFit(components, weights, location, True)
 
     def _request(self) -> Request:
         return Request(
@@ -301,3 +285,21 @@ class WeightedFit:
     weights: np.ndarray  # (n,)
     location: np.ndarray  # (p,)
     converged: bool
+
+
+def _residual(rows: np.ndarray, request: Request) -> WeightedFit:
+    location = row_mean(rows, None)
+    found = residual_components(rows - location, request)
+    weights = found.weights.mean(axis=1)
+    scatter = scatter_of(rows, weights, location)
+    components = SparseComponents(
+        found.components,
+        adjusted_variance(scatter, found.components),
+        scatter.trace,
+        np.count_nonzero(found.components, axis=1),
+        found.alpha,
+        math.nan,
+        found.n_iter,
+        found.converged,
+    )
+    return WeightedFit(components, weights, location, True)
