@@ -77,6 +77,22 @@ def test_pitprops_sequentially(pitprops):
     assert f"{100 * model.explained_variance_ratio_.sum():.1f}" == "64.3"
 
 
+@pytest.mark.parametrize("l2", [0.0, 1.0, 100.0, INF])
+def test_zou_s_three_factors(l2):
+    """Their section 5.2, from the exact covariance: PCA explains 60.0 and 39.6 %, two components of four loadings
+    find the first two factors and 40.9 and 39.5 %.  Variables of a factor are exchangeable: all ties."""
+    loads = np.repeat(np.eye(3), [4, 4, 2], axis=0)
+    factors = np.diag([290.0, 300.0, 0.0])
+    factors[2] = factors[:, 2] = [-0.3 * 290, 0.925 * 300, 0.3**2 * 290 + 0.925**2 * 300 + 1]
+    covariance = loads @ factors @ loads.T + np.eye(10)
+    dense = ElasticNetPCA(2, alpha=0, l2=l2).fit_covariance(covariance)
+    assert [f"{100 * value:.1f}" for value in dense.explained_variance_ratio_] == ["60.0", "39.6"]
+    model = ElasticNetPCA(2, n_nonzero=4, l2=l2).fit_covariance(covariance)
+    np.testing.assert_allclose(model.components_, [[0] * 4 + [0.5] * 4 + [0] * 2, [0.5] * 4 + [0] * 6], atol=1e-6)
+    assert [f"{100 * value:.1f}" for value in model.explained_variance_ratio_] == ["40.9", "39.5"]
+    assert model.converged_
+
+
 # The regression step
 
 
@@ -169,6 +185,14 @@ def test_infinite_l2_is_a_soft_threshold(tall):
     assert np.count_nonzero(counted.values, axis=1).tolist() == [4, 14]
     np.testing.assert_allclose(counted.values[1], targets[1])
     assert np.sort(np.abs(targets[0]))[-5] == pytest.approx(counted.alpha[0] / 2)
+
+
+def test_equal_targets_enter_together():
+    covariance = np.diag([4.0, 4.0, 1.0, 1.0])
+    covariance[:2, :2] = 4.0
+    model = ElasticNetPCA(1, n_nonzero=1).fit_covariance(covariance)
+    np.testing.assert_allclose(model.components_, [[np.sqrt(0.5), np.sqrt(0.5), 0, 0]])
+    assert model.n_nonzero_.tolist() == [2]
 
 
 def test_infinite_l2_is_the_limit(tall):
@@ -349,6 +373,7 @@ def test_sparse_rows_are_the_same_rows(name, options, request):
         model = ElasticNetPCA(2, refit=True, **options).fit(container(X))
         np.testing.assert_allclose(model.components_, dense.components_, atol=1e-6)
         np.testing.assert_allclose(model.explained_variance_, dense.explained_variance_, rtol=1e-7)
+        np.testing.assert_allclose(model.explained_variance_ratio_, dense.explained_variance_ratio_, rtol=1e-7)
         np.testing.assert_allclose(model.transform(container(X)), dense.transform(X), atol=1e-5)
         np.testing.assert_allclose(model.reconstruction_error(container(X)), dense.reconstruction_error(X), atol=1e-5)
         assert model.score(container(X)) == pytest.approx(dense.score(X))

@@ -38,6 +38,9 @@ from .scatter import Scatter
 OPTIMALITY = 1e-9
 # Coordinate descent only has to find support and signs: the linear system does the rest.
 DESCENT_TOLERANCE, DESCENT_SWEEPS = 1e-10, 5000
+# Targets this close are one size.  LARS passes over variables that would enter at the very same alpha, so that for it
+# targets are set apart by less than that.
+TIE, TIE_BREAK = 1e-9, 1e-10
 # Columns the path of a number of nonzeros starts with, as a multiple of that number and at least.
 CANDIDATES, MIN_CANDIDATES = 4, 50
 
@@ -107,14 +110,18 @@ def soft_threshold(values: np.ndarray, thresholds: np.ndarray) -> np.ndarray:
 
 def entry_thresholds(targets: np.ndarray, n_nonzero: np.ndarray) -> np.ndarray:
     """For each row the size of its (n_nonzero + 1)-th largest entry: there the next one would become nonzero."""
-    n_features = targets.shape[1]
-    sizes = np.abs(targets)
-    return np.array(
-        [
-            np.partition(row, n_features - 1 - count)[n_features - 1 - count] if count < n_features else 0.0
-            for row, count in zip(sizes, n_nonzero, strict=True)
-        ]
-    )
+    return np.array([_entry_threshold(row, int(count)) for row, count in zip(np.abs(targets), n_nonzero, strict=True)])
+
+
+def _entry_threshold(sizes: np.ndarray, count: int) -> float:
+    entered = sizes.size - count  # place of the last that enters, in ascending order
+    if entered == 0:
+        return 0.0
+    following, last = np.partition(sizes, [entered - 1, entered])[[entered - 1, entered]]
+    if following < (1 - TIE) * last:
+        return float(following)
+    smaller = sizes[sizes < (1 - TIE) * last]  # entries of one size enter together
+    return float(smaller.max(initial=0.0))
 
 
 def _on_support(scatter: Scatter, l2: float, support: np.ndarray, axes: np.ndarray, targets: np.ndarray) -> np.ndarray:
@@ -240,6 +247,7 @@ def _counted(scatter: Scatter, l2: float, n_nonzero: np.ndarray, targets: np.nda
 def _path_point(block: np.ndarray, l2: float, target: np.ndarray, count: int) -> tuple[np.ndarray, float]:
     """First knot of the LARS path with `count` nonzeros, or its end; and the alpha there."""
     system = block + l2 * np.eye(len(block))
+    target = target * (1 + TIE_BREAK * np.random.default_rng(0).uniform(size=len(target)))
     steps = count
     while True:
         with warnings.catch_warnings():

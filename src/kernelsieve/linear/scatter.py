@@ -141,10 +141,8 @@ class RowScatter:
         return self._back(scores)
 
     def _back(self, scores: np.ndarray) -> np.ndarray:
-        """scores R, for (k, n) scores."""
-        if self.mean is None:
-            return scores @ self.rows
-        return scores @ self.rows - (scores @ self.root_weight)[:, None] * self.mean
+        """scores R, for (k, n) scores: those of centred rows are orthogonal to root_weight, and the mean drops out."""
+        return scores @ self.rows
 
     def block(self, columns: np.ndarray) -> np.ndarray:
         chosen = self.columns(columns)
