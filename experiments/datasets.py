@@ -76,9 +76,11 @@ class Contaminated:
     n_outliers: int
 
 
-def contaminated(n_samples: int, n_features: int, share: float, kind: str, seed: int) -> Contaminated:
-    """Two sparse components, of standard deviation 8 and 6, in noise of variance 1; outliers 50 off, along the other
-    variables: in a tight cluster ("clustered"), or each its own way ("scattered")."""
+def contaminated(
+    n_samples: int, n_features: int, share: float, kind: str, seed: int, distance: float = 50.0
+) -> Contaminated:
+    """Two sparse components, of standard deviation 8 and 6, in noise of variance 1; outliers `distance` off, along the
+    other variables: in a tight cluster ("clustered"), or each its own way ("scattered")."""
     rng = np.random.default_rng(seed)
     truth = np.zeros((2, n_features))
     truth[0, :6] = rng.choice([-1, 1], 6) / np.sqrt(6)
@@ -87,7 +89,7 @@ def contaminated(n_samples: int, n_features: int, share: float, kind: str, seed:
     count = round(share * n_samples)
     away = np.zeros((count, n_features))
     away[:, 11:] = rng.standard_normal((1 if kind == "clustered" else count, n_features - 11))
-    away *= 50 / np.linalg.norm(away, axis=1, keepdims=True)
+    away *= distance / np.linalg.norm(away, axis=1, keepdims=True)
     rows[:count] = away + 0.5 * rng.standard_normal((count, n_features))
     return Contaminated(rows, truth, count)
 

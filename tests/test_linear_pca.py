@@ -22,7 +22,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import kernelsieve
 from kernelsieve import ElasticNetPCA, sparse_pca_path
 from kernelsieve._threads import one_blas_thread
-from kernelsieve.linear.alternation import Stop, adjusted_variance, sparse_pca, unit_rows
+from kernelsieve.linear import elastic_net
+from kernelsieve.linear.alternation import Stop, _nearest_axes, adjusted_variance, sparse_pca, unit_rows
 from kernelsieve.linear.elastic_net import Penalty, solve_loadings
 from kernelsieve.linear.scatter import GramScatter, RowScatter, leading_eigenpairs, row_mean, scatter_of
 
@@ -173,6 +174,31 @@ def test_number_of_nonzeros_is_a_point_of_the_lars_path(l2, n_nonzero, wide):
         assert np.count_nonzero(found.values[j]) == n_nonzero
 
 
+def test_candidates_are_taken_in_until_none_is_wanted(wide, monkeypatch):
+    """Starting with one candidate column, the path is still that over all columns."""
+    scatter = scatter_of(wide, None, wide.mean(axis=0))
+    axes, counts = scatter.leading(2)[1], np.array([9, 5])
+    many = solve_loadings(scatter, Penalty(0.5, n_nonzero=counts), axes, np.zeros_like(axes))
+    monkeypatch.setattr(elastic_net, "CANDIDATES", 0)
+    monkeypatch.setattr(elastic_net, "MIN_CANDIDATES", 1)
+    few = solve_loadings(scatter, Penalty(0.5, n_nonzero=counts), axes, np.zeros_like(axes))
+    np.testing.assert_allclose(few.values, many.values, atol=1e-8)
+
+
+@pytest.mark.parametrize(("seed", "n_nonzero"), [(101, 4), (5, 5), (15, 6)])
+def test_variables_that_leave_the_path_again(seed, n_nonzero):
+    """Data on whose path a variable leaves before n_nonzero have entered: more steps than variables are needed."""
+    rng = np.random.default_rng(seed)
+    rows = rng.standard_normal((8, 6)) @ rng.standard_normal((6, 6))
+    gram, axis = rows.T @ rows, rng.standard_normal(6)
+    found = solve_loadings(
+        GramScatter(gram), Penalty(0.0, n_nonzero=np.array([n_nonzero])), axis[None], np.zeros((1, 6))
+    )
+    b, alpha = found.values[0], found.alpha[0]
+    assert np.count_nonzero(b) == n_nonzero
+    np.testing.assert_allclose(b, slow_elastic_net(gram, gram @ axis, alpha, 0.0), atol=1e-6)
+
+
 def test_infinite_l2_is_a_soft_threshold(tall):
     gram = both_forms(tall)["gram"].gram
     axes = np.linalg.eigh(gram)[1][:, [-1, -2]].T
@@ -231,6 +257,16 @@ def test_every_step_lowers_the_objective(l2, sequential, tall):
         values.append(truth)
     assert np.all(np.diff(values) <= 1e-9 * abs(values[0]))
     assert values[-1] < values[0]
+
+
+def test_axes_of_empty_or_equal_components_stay_where_they_were():
+    axes = np.array([[1.0, 0, 0], [0, 0.6, 0.8]])
+    none = np.empty((0, 3))
+    np.testing.assert_allclose(_nearest_axes(np.array([[3.0, 0, 0], [0, 0, 0]]), axes, none), axes, atol=1e-5)
+    found = _nearest_axes(np.array([[1.0, 0, 0], [1.0, 0, 0]]), axes, none)
+    np.testing.assert_allclose(found @ found.T, np.eye(2), atol=1e-10)
+    np.testing.assert_allclose(found @ [0, -0.8, 0.6], 0, atol=1e-5)  # nothing outside of what there was
+    np.testing.assert_allclose(_nearest_axes(np.zeros((2, 3)), axes, none), axes, atol=1e-10)
 
 
 @pytest.mark.parametrize("mode", ["simultaneous", "sequential"])
@@ -532,6 +568,13 @@ def test_the_path_runs_from_empty_to_dense(tall):
     np.testing.assert_allclose(weighted.components, path.components, atol=1e-5)
 
 
+def test_each_start_of_the_path_is_the_last_end(tall):
+    alphas = np.linspace(0.6, 0.2, 60)
+    path = sparse_pca_path(tall, 3, alphas=alphas)
+    cold = [ElasticNetPCA(3, alpha=alpha).fit(tall).n_iter_ for alpha in alphas]
+    assert path.n_iter.sum() < 0.75 * sum(cold)
+
+
 def test_wrong_paths_are_named(tall):
     for alphas, message in ((0, "whole number"), ([], "sequence"), ([0.5, -1], "negative"), ([np.nan], "finite")):
         with pytest.raises(ValueError, match=message):
@@ -542,6 +585,28 @@ def test_wrong_paths_are_named(tall):
         sparse_pca_path(np.cov(tall.T), covariance=True, sample_weight=np.ones(14))
     with pytest.raises(ValueError, match="'mode' parameter"):
         sparse_pca_path(tall, mode="both")
+
+
+def test_a_picture_of_the_path(tall):
+    plots = pytest.importorskip("kernelsieve.plots")
+    plt = pytest.importorskip("matplotlib.pyplot")
+    plt.switch_backend("Agg")
+    path = sparse_pca_path(tall, 2, alphas=8)
+    names = [f"x{i}" for i in range(14)]
+    figure, ax = plt.subplots()
+    assert plots.loading_path(path, 1, names, ax=ax) is ax
+    figure.canvas.draw()
+    largest = np.argmax(np.abs(path.components[-1, 1]))
+    assert names[largest] in {text.get_text() for text in ax.texts}
+    drawn = {tuple(line.get_ydata()) for line in ax.lines}
+    assert tuple(path.components[:, 1, largest]) in drawn
+    assert ax.get_xlabel() == "alpha"
+    with pytest.raises(ValueError, match="component=2 does not exist: the path has 2"):
+        plots.loading_path(path, 2)
+    with pytest.raises(ValueError, match="3 feature_names for 14 features"):
+        plots.loading_path(path, 0, ["a", "b", "c"])
+    plots.loading_path(path).figure.canvas.draw()
+    plt.close("all")
 
 
 # Bad input

@@ -33,6 +33,8 @@ class SparsePCAPath:
     n_nonzero : ndarray of shape (n_alphas, n_components)
     explained_variance_ratio : ndarray of shape (n_alphas, n_components)
         QR-adjusted, as in `ElasticNetPCA`.
+    n_iter : ndarray of shape (n_alphas,)
+        Steps of the alternation from the last alpha's end to this one's.
     converged : ndarray of bool of shape (n_alphas,)
     """
 
@@ -40,6 +42,7 @@ class SparsePCAPath:
     components: np.ndarray
     n_nonzero: np.ndarray
     explained_variance_ratio: np.ndarray
+    n_iter: np.ndarray
     converged: np.ndarray
 
 
@@ -60,7 +63,8 @@ def sparse_pca_path(
     """Sparse PCA for many alphas, warm-started from large to small.
 
     The objective of each is `ElasticNetPCA`'s (Zou, Hastie & Tibshirani 2006).  One pass over the rows serves them all.
-    Where the problem has several stationary points, a warm start may end in another than a fit of its own.
+    Where the problem has several stationary points, a warm start may end in another than a fit of its own; at alpha = 0
+    every rotation of the principal axes is one.
 
     Parameters
     ----------
@@ -142,5 +146,6 @@ def _follow(scatter: Scatter, grid: np.ndarray, request: Request) -> SparsePCAPa
         np.array([f.components for f in found]),
         np.array([f.n_nonzero for f in found]),
         np.array([f.variance / f.total_variance for f in found]),
+        np.array([f.n_iter for f in found]),
         np.array([f.converged for f in found]),
     )
