@@ -21,6 +21,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from experiments.datasets import MissingData, Split, digits, median_gamma, mnist, usps
 from kernelsieve import SparseKernelPCA
 
+from .linear_pca import pitprops, robust_sparse_pca, sparse_pca_speed
 from .report import Report
 from .timing import best_in_new_process, in_new_process, race
 
@@ -239,6 +240,9 @@ SECTIONS: dict[str, Callable[[Report], None]] = {
     "transform": transform_speed,
     "million": million,
     "import": import_time,
+    "linear": sparse_pca_speed,
+    "robust": robust_sparse_pca,
+    "pitprops": pitprops,
 }
 
 

@@ -57,7 +57,8 @@ class ElasticNetPCA(LinearComponents):
         Number of components M.
     mode : {"simultaneous", "sequential"}, default="simultaneous"
         All components together, as published, or one after another (SpaSM), where the first do not depend on the
-        number of those that follow.
+        number of those that follow.  For a small alpha sequential components come close to PCA's, simultaneous ones to
+        a rotation of them with smaller loadings.
     alpha : float or array-like of shape (n_components,), optional
         The l1 penalty, one for all components or one each; 0.2 (relative) where neither it nor `n_nonzero` is given.
     n_nonzero : int or array-like of shape (n_components,), optional
