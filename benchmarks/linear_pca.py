@@ -27,9 +27,9 @@ SEARCH_STEPS = 8
 def sparse_pca_speed(report: Report) -> None:
     report.section(
         "Sparse PCA",
-        "ElasticNetPCA(3, n_nonzero, refit=True) against scikit-learn's SparsePCA(3), three signals of 10 or 20 loadings "
-        "in noise; SparsePCA with the smallest alpha that leaves as many nonzeros. One BLAS thread on both sides, best of "
-        "5, in turns. Angles to the true components, mean of three.",
+        "ElasticNetPCA(3, n_nonzero, refit=True) against scikit-learn's SparsePCA(3), three signals of 10 or 20 "
+        "loadings in noise; SparsePCA with the smallest alpha that leaves as many nonzeros. One BLAS thread on both "
+        "sides, best of 5, in turns. Angles to the true components, mean of three.",
     )
     with threadpool_limits(1):
         for n_samples, n_features, n_loadings, target in SHAPES:

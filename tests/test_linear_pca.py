@@ -23,7 +23,7 @@ import kernelsieve
 from kernelsieve import ElasticNetPCA, sparse_pca_path
 from kernelsieve._threads import one_blas_thread
 from kernelsieve.linear import elastic_net
-from kernelsieve.linear.alternation import Stop, _nearest_axes, adjusted_variance, sparse_pca, unit_rows
+from kernelsieve.linear.alternation import Stop, _nearest_axes, adjusted_variance, polar, sparse_pca, unit_rows
 from kernelsieve.linear.elastic_net import Penalty, solve_loadings
 from kernelsieve.linear.scatter import GramScatter, RowScatter, leading_eigenpairs, row_mean, scatter_of
 
@@ -257,6 +257,14 @@ def test_every_step_lowers_the_objective(l2, sequential, tall):
         values.append(truth)
     assert np.all(np.diff(values) <= 1e-9 * abs(values[0]))
     assert values[-1] < values[0]
+
+
+@pytest.mark.parametrize("smallest", [1.0, 1e-1, 1e-3, 1e-6])
+def test_polar_factor(smallest):
+    rng = np.random.default_rng(0)
+    left, right = np.linalg.qr(rng.standard_normal((3, 3)))[0], random_axes(3, 9)
+    rows = left * [1.0, 0.7, smallest] @ right
+    np.testing.assert_allclose(polar(rows), left @ right, atol=1e-9)
 
 
 def test_axes_of_empty_or_equal_components_stay_where_they_were():
