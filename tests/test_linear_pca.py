@@ -761,7 +761,7 @@ def test_a_fit_cut_short_says_so(tall):
 @parametrize_with_checks(
     [
         ElasticNetPCA(),
-        ElasticNetPCA(l2=0.1, alpha=0.01),
+        ElasticNetPCA(l2=10.0, alpha=0.1),
         ElasticNetPCA(1, mode="sequential", n_nonzero=1, l2=0.0, transform_method="projection", refit=True),
     ]
 )

@@ -12,7 +12,6 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from .._threads import one_blas_thread
-from .alternation import Stop
 from .components import FLOATS, TRANSFORM_METHODS, LinearComponents, unchanged_on_failure
 from .fitting import Request, SparseComponents, fit_components, warn_about
 from .scatter import GramScatter, row_mean, scatter_of
@@ -25,7 +24,7 @@ SPARSITY_CONSTRAINTS: dict[str, Any] = {
     "alpha": [Interval(Real, 0, None, closed="left"), "array-like", None],
     "n_nonzero": [Interval(Integral, 1, None, closed="left"), "array-like", None],
     "alpha_scale": [StrOptions({"relative", "absolute"})],
-    "l2": [Interval(Real, 0, None, closed="both"), Interval(Real, 0, None, closed="left")],
+    "l2": [Interval(Real, 0, None, closed="both")],
     "refit": ["boolean"],
     "transform_method": [StrOptions(set(TRANSFORM_METHODS))],
     "max_iter": [Interval(Integral, 1, None, closed="left")],
@@ -171,7 +170,7 @@ class ElasticNetPCA(LinearComponents):
                 weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
                 if np.count_nonzero(weights) < 2:
                     raise ValueError("at least two rows must have a positive sample_weight")
-            mean, request = row_mean(X, weights), self._request()
+            mean, request = row_mean(X, weights), Request.of(self)
             found = fit_components(scatter_of(X, weights, mean), request)
             warn_about(found, request)
             self._store(found, mean, float(X.shape[0] if weights is None else weights.sum()))
@@ -192,23 +191,11 @@ class ElasticNetPCA(LinearComponents):
             `mean_` is zero: `transform` takes rows that are centred (and, for a correlation matrix, scaled) already.
         """
         with unchanged_on_failure(self), one_blas_thread():
-            C, request = validate_data(self, C, dtype=np.float64), self._request()
+            C, request = validate_data(self, C, dtype=np.float64), Request.of(self)
             found = fit_components(GramScatter(checked_covariance(C)), request)
             warn_about(found, request)
             self._store(found, np.zeros(len(C)), 1.0)
         return self
-
-    def _request(self) -> Request:
-        return Request(
-            self.n_components,
-            self.alpha,
-            self.n_nonzero,
-            self.alpha_scale,
-            float(self.l2),
-            self.mode == "sequential",
-            self.refit,
-            Stop(self.tol, self.max_iter),
-        )
 
     def _store(self, found: SparseComponents, mean: np.ndarray, weight: float) -> None:
         self.components_ = found.components

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -29,6 +29,20 @@ class Request:
     sequential: bool
     refit: bool
     stop: Stop
+
+    @classmethod
+    def of(cls, estimator: Any) -> Self:
+        """What an estimator with these arguments asks."""
+        return cls(
+            estimator.n_components,
+            estimator.alpha,
+            estimator.n_nonzero,
+            estimator.alpha_scale,
+            float(estimator.l2),
+            estimator.mode == "sequential",
+            estimator.refit,
+            Stop(estimator.tol, estimator.max_iter),
+        )
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import _check_sample_weight
 
 from .._threads import one_blas_thread
-from .alternation import Stop, sparse_pca
+from .alternation import sparse_pca
 from .components import FLOATS
 from .estimators import ElasticNetPCA, checked_covariance
 from .fitting import Request, describe, make_penalty, starting_axes
@@ -95,15 +95,13 @@ def sparse_pca_path(
            [ 9,  4],
            [12,  9]])
     """
-    ElasticNetPCA(
+    model = ElasticNetPCA(
         n_components, mode=mode, alpha_scale=alpha_scale, l2=l2, refit=refit, max_iter=max_iter, tol=tol
-    )._validate_params()
-    grid = _alpha_grid(alphas, alpha_scale)
-    request = Request(
-        n_components, None, None, alpha_scale, float(l2), mode == "sequential", refit, Stop(tol, max_iter)
     )
+    model._validate_params()
+    grid = _alpha_grid(alphas, alpha_scale)
     with one_blas_thread():
-        return _follow(_scatter(X, covariance, sample_weight), grid, request)
+        return _follow(_scatter(X, covariance, sample_weight), grid, Request.of(model))
 
 
 def _alpha_grid(alphas: Any, alpha_scale: str) -> np.ndarray:

@@ -16,7 +16,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .._threads import one_blas_thread
-from .alternation import Stop, adjusted_variance
+from .alternation import adjusted_variance
 from .components import FLOATS, LinearComponents, unchanged_on_failure
 from .estimators import SPARSITY_CONSTRAINTS
 from .fitting import Request, SparseComponents, fit_components, warn_about
@@ -157,7 +157,7 @@ class RobustElasticNetPCA(LinearComponents):
         with unchanged_on_failure(self), one_blas_thread():
             X = validate_data(self, X, dtype=FLOATS, ensure_min_samples=2)
             rows = X.astype(np.float64, copy=False)
-            request = self._request()
+            request = Request.of(self)
             fitted = self._two_stage(rows, request) if self.weights == "two-stage" else _residual(rows, request)
             warn_about(fitted.components, request)
             self._store(fitted)
@@ -179,18 +179,6 @@ class RobustElasticNetPCA(LinearComponents):
         location = row_mean(rows, found.values)
         components = fit_components(scatter_of(rows, found.values, location), request)
         return WeightedFit(components, found.values, location, found.converged)
-
-    def _request(self) -> Request:
-        return Request(
-            self.n_components,
-            self.alpha,
-            self.n_nonzero,
-            self.alpha_scale,
-            float(self.l2),
-            self.mode == "sequential",
-            self.refit,
-            Stop(self.tol, self.max_iter),
-        )
 
     def _store(self, fitted: WeightedFit) -> None:
         found = fitted.components
