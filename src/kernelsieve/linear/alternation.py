@@ -110,8 +110,7 @@ def _nearest_axes(images: np.ndarray, axes: np.ndarray, earlier: np.ndarray) -> 
     """
     scale = float(np.linalg.norm(images)) or 1.0
     pulled = images + INERTIA * scale * axes
-    pulled = pulled - (pulled @ earlier.T) @ earlier
-    return polar(pulled)
+    return polar(pulled - (pulled @ earlier.T) @ earlier if len(earlier) else pulled)
 
 
 def polar(rows: np.ndarray) -> np.ndarray:

@@ -90,10 +90,10 @@ class Loadings:
 
 def solve_loadings(scatter: Scatter, penalty: Penalty, axes: np.ndarray, warm: np.ndarray) -> Loadings:
     """The best loadings for given axes (both (k, p)), starting from `warm` ones."""
-    targets = scatter.multiply(axes)
     if penalty.support is not None:
-        values = _on_support(scatter, penalty.l2, penalty.support, axes, targets)
+        values = _on_support(scatter, penalty.l2, penalty.support, axes)
         return Loadings(values, scatter.multiply(values), np.zeros(len(axes)))
+    targets = scatter.multiply(axes)
     if math.isinf(penalty.l2):
         alpha = penalty.alpha_for(targets)
         values = soft_threshold(targets, alpha / 2)
@@ -124,11 +124,14 @@ def _entry_threshold(sizes: np.ndarray, count: int) -> float:
     return float(smaller.max(initial=0.0))
 
 
-def _on_support(scatter: Scatter, l2: float, support: np.ndarray, axes: np.ndarray, targets: np.ndarray) -> np.ndarray:
+def _on_support(scatter: Scatter, l2: float, support: np.ndarray, axes: np.ndarray) -> np.ndarray:
     """Loadings free on their support, zero elsewhere."""
+    used = np.flatnonzero(support.any(axis=0))
+    targets = np.zeros_like(axes)
+    targets[:, used] = scatter.multiply_at(axes, used)
     if math.isinf(l2):
         return np.where(support, targets, 0.0)
-    values = np.zeros_like(targets)
+    values = np.zeros_like(axes)
     for row, allowed, axis, target in zip(values, support, axes, targets, strict=True):
         chosen = np.flatnonzero(allowed)
         if chosen.size > scatter.n_rows:  # fewer equations than unknowns: the shortest solution, in the rows

@@ -24,7 +24,7 @@ from ..blocks import row_ranges
 ROWS_AT_ONCE = 2048
 # Up to this size, or for more than a tenth of all vectors, a dense eigensolver is as fast as Lanczos steps.
 DENSE_LIMIT, DENSE_SHARE = 300, 0.1
-# With fewer columns than this share in use, picking them out beats a product with all of them.
+# With fewer loadings than this share of all columns, picking their columns out beats a product with all of them.
 FEW_COLUMNS = 0.25
 
 
@@ -45,6 +45,9 @@ class Scatter(Protocol):
 
     def multiply(self, loadings: np.ndarray) -> np.ndarray:
         """loadings S, for (k, p) loadings."""
+
+    def multiply_at(self, axes: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        """axes S[:, columns], for (k, p) axes."""
 
     def block(self, columns: np.ndarray) -> np.ndarray:
         """S[columns, columns]."""
@@ -87,6 +90,9 @@ class GramScatter:
         if used is None:
             return loadings @ self.gram
         return loadings[:, used] @ self.gram[used]
+
+    def multiply_at(self, axes: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        return axes @ self.gram[columns].T
 
     def block(self, columns: np.ndarray) -> np.ndarray:
         return self.gram[np.ix_(columns, columns)]
@@ -132,13 +138,15 @@ class RowScatter:
 
     def multiply(self, loadings: np.ndarray) -> np.ndarray:
         used = used_columns(loadings)
-        if used is None:
-            scores = loadings @ self.rows.T
-            if self.mean is not None:
-                scores = scores - (loadings @ self.mean)[:, None] * self.root_weight
-        else:
-            scores = loadings[:, used] @ self.columns(used).T
-        return self._back(scores)
+        return self._back(self._all_scores(loadings) if used is None else loadings[:, used] @ self.columns(used).T)
+
+    def multiply_at(self, axes: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        return self._all_scores(axes) @ self.columns(columns)
+
+    def _all_scores(self, axes: np.ndarray) -> np.ndarray:
+        """axes R', for (k, p) axes."""
+        scores = axes @ self.rows.T
+        return scores if self.mean is None else scores - (axes @ self.mean)[:, None] * self.root_weight
 
     def _back(self, scores: np.ndarray) -> np.ndarray:
         """scores R, for (k, n) scores: those of centred rows are orthogonal to root_weight, and the mean drops out."""
@@ -154,8 +162,7 @@ class RowScatter:
         return self.rows[:, columns].toarray() - np.outer(self.root_weight, self.mean[columns])
 
     def scores(self, axis: np.ndarray) -> np.ndarray:
-        scores = self.rows @ axis
-        return scores if self.mean is None else scores - (self.mean @ axis) * self.root_weight
+        return self._all_scores(axis[None])[0]
 
     def leading(self, n_components: int) -> tuple[np.ndarray, np.ndarray]:
         values, vectors = leading_eigenpairs(self._row_gram, n_components)
@@ -165,8 +172,9 @@ class RowScatter:
 
 def used_columns(loadings: np.ndarray) -> np.ndarray | None:
     """Columns with a nonzero loading, where they are few."""
-    used = np.flatnonzero(loadings.any(axis=0))
-    return used if used.size < FEW_COLUMNS * loadings.shape[1] else None
+    if np.count_nonzero(loadings) >= FEW_COLUMNS * loadings.shape[1]:
+        return None
+    return np.flatnonzero(loadings.any(axis=0))
 
 
 def leading_eigenpairs(matrix: np.ndarray, n_top: int) -> tuple[np.ndarray, np.ndarray]:
