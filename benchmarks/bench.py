@@ -22,6 +22,7 @@ from experiments.datasets import MissingData, Split, digits, median_gamma, mnist
 from kernelsieve import SparseKernelPCA
 
 from . import likelihood
+from .linear_pca import pitprops, robust_sparse_pca, sparse_pca_speed
 from .report import Report
 from .timing import best_in_new_process, in_new_process, race
 
@@ -242,6 +243,9 @@ SECTIONS: dict[str, Callable[[Report], None]] = {
     "import": import_time,
     "likelihood": likelihood.published_rule,
     "likelihood-million": likelihood.million_rows,
+    "linear": sparse_pca_speed,
+    "robust": robust_sparse_pca,
+    "pitprops": pitprops,
 }
 
 

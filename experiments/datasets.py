@@ -101,3 +101,49 @@ def median_gamma(rows: np.ndarray, seed: int = 0) -> float:
 
     chosen = np.random.default_rng(seed).choice(len(rows), min(len(rows), 1500), replace=False)
     return float(1 / (2 * np.median(pdist(rows[chosen])) ** 2))
+
+
+@dataclass(frozen=True)
+class Contaminated:
+    """Rows with sparse components, some of them replaced by outliers."""
+
+    rows: np.ndarray  # the first n_outliers are outliers
+    truth: np.ndarray  # (2, p) the components, of 6 and 5 loadings
+    n_outliers: int
+
+
+def contaminated(
+    n_samples: int, n_features: int, share: float, kind: str, seed: int, distance: float = 50.0
+) -> Contaminated:
+    """Two sparse components, of standard deviation 8 and 6, in noise of variance 1; outliers `distance` off, along the
+    other variables: in a tight cluster ("clustered"), or each its own way ("scattered")."""
+    rng = np.random.default_rng(seed)
+    truth = np.zeros((2, n_features))
+    truth[0, :6] = rng.choice([-1, 1], 6) / np.sqrt(6)
+    truth[1, 6:11] = rng.choice([-1, 1], 5) / np.sqrt(5)
+    rows = rng.standard_normal((n_samples, 2)) * (8, 6) @ truth + rng.standard_normal((n_samples, n_features))
+    count = round(share * n_samples)
+    away = np.zeros((count, n_features))
+    away[:, 11:] = rng.standard_normal((1 if kind == "clustered" else count, n_features - 11))
+    away *= distance / np.linalg.norm(away, axis=1, keepdims=True)
+    rows[:count] = away + 0.5 * rng.standard_normal((count, n_features))
+    return Contaminated(rows, truth, count)
+
+
+def sparse_signals(n_samples: int, n_features: int, n_loadings: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Three components of disjoint support, of standard deviation 3, 2.5 and 2, in noise of 0.3; and the components."""
+    rng = np.random.default_rng(seed)
+    truth = np.zeros((3, n_features))
+    for j in range(3):
+        signs = rng.choice([-1, 1], n_loadings)
+        truth[j, j * n_loadings : (j + 1) * n_loadings] = signs * rng.uniform(0.5, 1, n_loadings)
+    truth /= np.linalg.norm(truth, axis=1, keepdims=True)
+    scores = rng.standard_normal((n_samples, 3)) * (3, 2.5, 2)
+    return scores @ truth + 0.3 * rng.standard_normal((n_samples, n_features)), truth
+
+
+def component_angles(components: np.ndarray, truth: np.ndarray) -> np.ndarray:
+    """Degrees between each true component and the found one that is nearest to it."""
+    lengths = np.linalg.norm(components, axis=1, keepdims=True)
+    cosines = np.abs(truth @ (components / np.where(lengths > 0, lengths, 1.0)).T).max(axis=1)
+    return np.degrees(np.arccos(np.minimum(cosines, 1.0)))

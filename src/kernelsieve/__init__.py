@@ -13,31 +13,40 @@ if TYPE_CHECKING:
     from .estimators.sparse import SparseKernelPCA
     from .expansion import KernelExpansion
     from .io import load
+    from .linear.estimators import ElasticNetPCA
+    from .linear.path import sparse_pca_path
+    from .linear.robust_estimator import RobustElasticNetPCA
 
 __version__ = "0.1.0"
 __all__ = [
     "ElasticNetKernelPCA",
+    "ElasticNetPCA",
     "KernelExpansion",
     "KernelPCA",
     "KernelWarning",
     "LikelihoodKernelPCA",
+    "RobustElasticNetPCA",
     "SparseKernelPCA",
     "elastic_net_path",
     "likelihood_path",
     "load",
+    "sparse_pca_path",
 ]
 
 # Imported when first used: `kernelsieve --help` need not wait for scikit-learn.
 _HOMES = {
     "ElasticNetKernelPCA": ".estimators.elastic_net",
+    "ElasticNetPCA": ".linear.estimators",
     "KernelExpansion": ".expansion",
     "KernelPCA": ".estimators.exact",
     "KernelWarning": ".diagnostics",
     "LikelihoodKernelPCA": ".estimators.likelihood",
+    "RobustElasticNetPCA": ".linear.robust_estimator",
     "SparseKernelPCA": ".estimators.sparse",
     "elastic_net_path": ".estimators.elastic_net_path",
     "likelihood_path": ".estimators.likelihood_path",
     "load": ".io",
+    "sparse_pca_path": ".linear.path",
 }
 
 

@@ -7,6 +7,7 @@
     spectrum        explained variance of each component, and their sum
     likelihood_path representing vectors and explained variance against the noise variance
     path            nonzero coefficients and captured variance along an elastic net's path
+    loading_path    the loadings of a sparse component as its penalty falls
 
 Nothing here is needed to fit or to use a model, so matplotlib is imported only when a picture is drawn.
 Colours are told apart by the colour-blind, and never carry a meaning alone: markers or labels repeat it.
@@ -288,6 +289,58 @@ def likelihood_path(path: Any, ax: Axes | None = None) -> Axes:
     return ax
 
 
+def loading_path(
+    path: Any, component: int = 0, feature_names: Sequence[str] | None = None, ax: Axes | None = None
+) -> Axes:
+    """Loadings of one sparse component against alpha, the largest at the end with their names.
+
+    Parameters
+    ----------
+    path : SparsePCAPath
+        As `sparse_pca_path` returns it.
+    component : int, default=0
+        Which component.
+    feature_names : sequence of str, optional
+        Of all features; numbers without it.
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure's without it.
+
+    Returns
+    -------
+    matplotlib Axes
+    """
+    n_components, n_features = path.components.shape[1:]
+    if not 0 <= component < n_components:
+        raise ValueError(f"component={component} does not exist: the path has {n_components}, numbered from 0")
+    if feature_names is not None and len(feature_names) != n_features:
+        raise ValueError(f"{len(feature_names)} feature_names for {n_features} features")
+    ax = _axes(ax)
+    loadings = path.components[:, component]
+    last = loadings[-1]
+    named = np.argsort(-np.abs(last))[: len(COLORS)]
+    for feature in np.flatnonzero(loadings.any(axis=0)):
+        ax.plot(path.alphas, loadings[:, feature], color="#BBBBBB", linewidth=1.0, zorder=1)
+    for feature, color in zip(named, COLORS, strict=False):
+        ax.plot(path.alphas, loadings[:, feature], color=color, linewidth=1.8, zorder=2)
+    ax.axhline(0.0, color="#4D4D4D", linewidth=0.8, zorder=0)
+    ax.invert_xaxis()
+    names = [f"feature {i}" for i in range(n_features)] if feature_names is None else list(map(str, feature_names))
+    heights = _set_apart(last[named], 0.055 * float(np.ptp(ax.get_ylim())))
+    for feature, color, height in zip(named, COLORS, heights, strict=False):
+        ax.annotate(
+            names[feature],
+            (path.alphas[-1], last[feature]),
+            xytext=(1.03, height),
+            textcoords=ax.get_yaxis_transform(),
+            color=color,
+            fontsize="small",
+            va="center",
+            arrowprops={"arrowstyle": "-", "color": color, "linewidth": 0.6, "shrinkA": 0, "shrinkB": 0},
+        )
+    ax.set(xlabel="alpha", ylabel="loading", title=f"component {component}")
+    return _tidy(ax)
+
+
 def _axes(ax: Axes | None) -> Axes:
     """`ax` itself, or the Axes of a new figure."""
     if ax is not None:
@@ -418,3 +471,15 @@ def _checked_labels(labels: Any, n_rows: int) -> np.ndarray:
     if n_classes > MAX_CLASSES and not np.issubdtype(values.dtype, np.number):
         raise ValueError(f"labels have {n_classes} classes, at most {MAX_CLASSES} can be told apart")
     return values
+
+
+def _set_apart(values: np.ndarray, gap: float) -> np.ndarray:
+    """Heights in the order of `values`, near them, no two closer than `gap`."""
+    order = np.argsort(values)
+    heights = np.asarray(values, dtype=np.float64)[order]
+    for upper in range(1, len(heights)):
+        heights[upper] = max(heights[upper], heights[upper - 1] + gap)
+    heights -= np.mean(heights - np.asarray(values)[order])  # pushed up only: back to where they belong on average
+    apart = np.empty_like(heights)
+    apart[order] = heights
+    return apart

@@ -1,0 +1,158 @@
+"""What every fitted sparse PCA shares: scores, rows from scores, errors, saving."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from os import PathLike
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+
+from .._array import Array, row_dot
+
+FLOATS = [np.float64, np.float32]
+TRANSFORM_METHODS = ("least-squares", "projection")
+
+
+@contextmanager
+def unchanged_on_failure(estimator: Any) -> Iterator[None]:
+    """Whatever goes wrong inside, the estimator is what it was: fitted as before, or not at all."""
+    before = dict(vars(estimator))
+    try:
+        yield
+    except BaseException:
+        vars(estimator).clear()
+        vars(estimator).update(before)
+        raise
+
+
+class LinearComponents(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """Use of fitted components: unit rows V (M, p) about a mean, not orthogonal to each other."""
+
+    components_: np.ndarray
+    mean_: np.ndarray
+    transform_method: str
+
+    def transform(self, X: Any) -> np.ndarray:
+        """Scores of the rows of X.
+
+        ``transform_method="least-squares"``: the z for which mean + z V comes closest to x, (x - mean) V'(V V')^+.
+        ``"projection"``: (x - mean) V', the scores whose variances sparse PCA is about; where components are not
+        orthogonal they count what two components share twice.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_components)
+        """
+        check_is_fitted(self)
+        rows = self._rows(X)
+        weights = self.components_.T
+        if self.transform_method == "least-squares":
+            weights = weights @ self._inverse_overlap()
+        return self._centred_product(rows, weights)
+
+    def inverse_transform(self, X: Any) -> np.ndarray:
+        """Rows from scores: mean + z V for least-squares scores, mean + z (V V')^+ V for projections.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_components)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features)
+        """
+        check_is_fitted(self)
+        scores = check_array(X, dtype=FLOATS)
+        if scores.shape[1] != len(self.components_):
+            raise ValueError(f"scores have {scores.shape[1]} columns, the model has {len(self.components_)} components")
+        back = self.components_
+        if self.transform_method == "projection":
+            back = self._inverse_overlap() @ back
+        return scores @ back.astype(scores.dtype, copy=False) + self.mean_.astype(scores.dtype, copy=False)
+
+    def reconstruction_error(self, X: Any) -> np.ndarray:
+        """Squared distance of each row to the plane mean + span(V).
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        check_is_fitted(self)
+        return self._squared_distances(self._rows(X))[1]
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """The share of the variance of X about the training mean that lies in the plane of the components.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+        y : ignored
+
+        Returns
+        -------
+        float
+        """
+        check_is_fitted(self)
+        to_mean, to_plane = self._squared_distances(self._rows(X))
+        total = float(to_mean.sum(dtype=np.float64))
+        return 1.0 - float(to_plane.sum(dtype=np.float64)) / total if total > 0 else 1.0
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the fitted model to one file, atomically: arrays and JSON, no pickle.
+
+        Parameters
+        ----------
+        path : path of the file; `kernelsieve.load` reads it back
+        """
+        from ..io import save
+
+        save(self, path)
+
+    def _rows(self, X: Any) -> Array:
+        accept_sparse = "csr" if self.__sklearn_tags__().input_tags.sparse else False
+        return validate_data(self, X, reset=False, accept_sparse=accept_sparse, dtype=FLOATS)
+
+    def _inverse_overlap(self) -> np.ndarray:
+        """(V V')^+: empty components get none of the score."""
+        return np.linalg.pinv(self.components_ @ self.components_.T, hermitian=True)
+
+    def _centred_product(self, rows: Array, weights: np.ndarray) -> np.ndarray:
+        """(x - mean) weights; dense rows are centred first, which keeps digits where the mean is large."""
+        if scipy.sparse.issparse(rows):
+            return rows @ weights.astype(rows.dtype) - (self.mean_ @ weights).astype(rows.dtype)
+        return (rows - self.mean_.astype(rows.dtype)) @ weights.astype(rows.dtype)
+
+    def _squared_distances(self, rows: Array) -> tuple[np.ndarray, np.ndarray]:
+        """Of each row, to the mean and to the plane."""
+        basis = scipy.linalg.orth(self.components_.T)
+        along = self._centred_product(rows, basis)
+        if scipy.sparse.issparse(rows):
+            mean = self.mean_.astype(rows.dtype)
+            to_mean = row_dot(rows, rows) - 2 * (rows @ mean) + mean @ mean
+            return to_mean, np.maximum(to_mean - row_dot(along, along), 0)
+        centred = rows - self.mean_.astype(rows.dtype)
+        off_plane = centred - along @ basis.T.astype(rows.dtype)
+        return row_dot(centred, centred), row_dot(off_plane, off_plane)
+
+    @property
+    def _n_features_out(self) -> int:
+        return len(self.components_)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags

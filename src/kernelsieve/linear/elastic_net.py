@@ -1,0 +1,264 @@
+"""The regression step of sparse PCA: loadings b_j for fixed axes a_j.
+
+With the scatter S = X'X and the target t = S a, each component minimises
+
+    |X a - X b|^2 + l2 |b|^2 + alpha |b|_1   =   b'(S + l2 I) b - 2 t'b + alpha |b|_1 + constant
+
+At the minimum, with the correlations g = t - S b - l2 b,
+
+    g_i = (alpha / 2) sign(b_i)  where b_i is not 0,        |g_i| <= alpha / 2  elsewhere,
+
+so that once support and signs are known b is one small linear system.  Between two steps of the alternation they
+hardly ever change: the last step's are tried, and only where the conditions above fail does coordinate descent run
+(scikit-learn's), on a working set of columns that grows until no other column is wanted.
+
+As l2 goes to infinity the problem, scaled, becomes  |b|^2 - 2 t'b + alpha |b|_1, whose solution is soft(t, alpha/2):
+no regression at all.  A number of nonzeros in place of alpha stops the path of the same problem, run down from
+b = 0, where one more variable would enter.  That path starts at alpha_max = 2 max_i |t_i|, of which a relative alpha is
+a share; it follows the target from step to step, or the strongest component would move into the place of a weaker
+one, where loadings cost less.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from dataclasses import dataclass, replace
+from typing import Self
+
+import numpy as np
+import scipy.linalg
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import enet_path, lars_path_gram
+
+from .._array import cholesky, solve_lower
+from .scatter import Scatter
+
+# Optimality holds when it is violated by less than this share of the largest target.
+OPTIMALITY = 1e-9
+# Coordinate descent only has to find support and signs: the linear system does the rest.
+DESCENT_TOLERANCE, DESCENT_SWEEPS = 1e-10, 5000
+# Targets this close are one size.  LARS passes over variables that would enter at the very same alpha, so that for it
+# targets are set apart by less than that.
+TIE, TIE_BREAK = 1e-9, 1e-10
+# Columns the path of a number of nonzeros starts with, as a multiple of that number and at least.
+CANDIDATES, MIN_CANDIDATES = 4, 50
+
+
+@dataclass(frozen=True)
+class Penalty:
+    """What the loadings of each component pay, or which or how many may be nonzero.  Exactly one besides l2."""
+
+    l2: float
+    alpha: np.ndarray | None = None  # (k,) Zou's: no halves
+    share: np.ndarray | None = None  # (k,) alpha as a share of what empties the component
+    n_nonzero: np.ndarray | None = None  # (k,)
+    support: np.ndarray | None = None  # (k, p) no l1 penalty, but no loadings elsewhere
+
+    def only(self, component: int) -> Self:
+        """The penalty of one component."""
+
+        def part(values: np.ndarray | None) -> np.ndarray | None:
+            return None if values is None else values[component : component + 1]
+
+        return replace(
+            self,
+            alpha=part(self.alpha),
+            share=part(self.share),
+            n_nonzero=part(self.n_nonzero),
+            support=part(self.support),
+        )
+
+    def alpha_for(self, targets: np.ndarray) -> np.ndarray:
+        """Absolute alphas.  A component is empty from 2 max_i |t_i| on, for any l2."""
+        if self.alpha is not None:
+            return self.alpha
+        if self.share is not None:
+            return self.share * 2 * np.abs(targets).max(axis=1)
+        assert self.n_nonzero is not None
+        return 2 * entry_thresholds(targets, self.n_nonzero)
+
+
+@dataclass(frozen=True)
+class Loadings:
+    """Loadings B of all components, their images B S, and the alpha that they are optimal for."""
+
+    values: np.ndarray  # (k, p)
+    images: np.ndarray  # (k, p)
+    alpha: np.ndarray  # (k,)
+
+
+def solve_loadings(scatter: Scatter, penalty: Penalty, axes: np.ndarray, warm: np.ndarray) -> Loadings:
+    """The best loadings for given axes (both (k, p)), starting from `warm` ones."""
+    if penalty.support is not None:
+        values = _on_support(scatter, penalty.l2, penalty.support, axes)
+        return Loadings(values, scatter.multiply(values), np.zeros(len(axes)))
+    targets = scatter.multiply(axes)
+    if math.isinf(penalty.l2):
+        alpha = penalty.alpha_for(targets)
+        values = soft_threshold(targets, alpha / 2)
+        return Loadings(values, scatter.multiply(values), alpha)
+    if penalty.n_nonzero is not None:
+        return _counted(scatter, penalty.l2, penalty.n_nonzero, targets, warm)
+    return _penalised(scatter, penalty.l2, penalty.alpha_for(targets), axes, targets, warm)
+
+
+def soft_threshold(values: np.ndarray, thresholds: np.ndarray) -> np.ndarray:
+    """sign(v) max(|v| - threshold, 0), one threshold a row."""
+    return np.sign(values) * np.maximum(np.abs(values) - thresholds[:, None], 0.0)
+
+
+def entry_thresholds(targets: np.ndarray, n_nonzero: np.ndarray) -> np.ndarray:
+    """For each row the size of its (n_nonzero + 1)-th largest entry: there the next one would become nonzero."""
+    return np.array([_entry_threshold(row, int(count)) for row, count in zip(np.abs(targets), n_nonzero, strict=True)])
+
+
+def _entry_threshold(sizes: np.ndarray, count: int) -> float:
+    entered = sizes.size - count  # place of the last that enters, in ascending order
+    if entered == 0:
+        return 0.0
+    following, last = np.partition(sizes, [entered - 1, entered])[[entered - 1, entered]]
+    if following < (1 - TIE) * last:
+        return float(following)
+    smaller = sizes[sizes < (1 - TIE) * last]  # entries of one size enter together
+    return float(smaller.max(initial=0.0))
+
+
+def _on_support(scatter: Scatter, l2: float, support: np.ndarray, axes: np.ndarray) -> np.ndarray:
+    """Loadings free on their support, zero elsewhere."""
+    used = np.flatnonzero(support.any(axis=0))
+    targets = np.zeros_like(axes)
+    targets[:, used] = scatter.multiply_at(axes, used)
+    if math.isinf(l2):
+        return np.where(support, targets, 0.0)
+    values = np.zeros_like(axes)
+    for row, allowed, axis, target in zip(values, support, axes, targets, strict=True):
+        chosen = np.flatnonzero(allowed)
+        if chosen.size > scatter.n_rows:  # fewer equations than unknowns: the shortest solution, in the rows
+            columns = scatter.columns(chosen)
+            system = columns @ columns.T + l2 * np.eye(len(columns))
+            row[chosen] = columns.T @ (scipy.linalg.pinvh(system) @ scatter.scores(axis))
+        elif chosen.size:
+            row[chosen] = _solve(scatter.block(chosen), l2, target[chosen])
+    return values
+
+
+def _solve(block: np.ndarray, l2: float, right: np.ndarray) -> np.ndarray:
+    """(block + l2 I)^-1 right, the shortest solution where that is singular."""
+    system = block + l2 * np.eye(len(block))
+    factor = cholesky(system)
+    if factor is None:
+        return np.linalg.lstsq(system, right, rcond=None)[0]
+    return solve_lower(factor, solve_lower(factor, right), transpose=True)
+
+
+def _penalised(
+    scatter: Scatter, l2: float, alpha: np.ndarray, axes: np.ndarray, targets: np.ndarray, warm: np.ndarray
+) -> Loadings:
+    values = np.array(
+        [_same_support(scatter, l2, a, target, b) for a, target, b in zip(alpha, targets, warm, strict=True)]
+    )
+    images = scatter.multiply(values)
+    for j, target in enumerate(targets):
+        if not _is_optimal(target - images[j] - l2 * values[j], values[j], alpha[j], target):
+            values[j] = _descend(scatter, l2, alpha[j], axes[j], target, warm[j])
+            images[j] = scatter.multiply(values[j : j + 1])[0]
+    return Loadings(values, images, alpha)
+
+
+def _same_support(scatter: Scatter, l2: float, alpha: float, target: np.ndarray, guess: np.ndarray) -> np.ndarray:
+    """The loadings that are optimal if support and signs are those of `guess`; `guess` where they cannot be."""
+    support = np.flatnonzero(guess)
+    if not 0 < support.size <= scatter.n_rows:
+        return guess
+    signs = np.sign(guess[support])
+    solved = _solve(scatter.block(support), l2, target[support] - alpha / 2 * signs)
+    if np.any(np.sign(solved) != signs):
+        return guess
+    values = np.zeros_like(guess)
+    values[support] = solved
+    return values
+
+
+def _is_optimal(correlations: np.ndarray, values: np.ndarray, alpha: float, target: np.ndarray) -> bool:
+    slack = OPTIMALITY * float(np.abs(target).max())
+    on_support = np.abs(correlations - alpha / 2 * np.sign(values)) <= slack
+    return bool(np.all(np.where(values != 0, on_support, np.abs(correlations) <= alpha / 2 + slack)))
+
+
+def _descend(
+    scatter: Scatter, l2: float, alpha: float, axis: np.ndarray, target: np.ndarray, warm: np.ndarray
+) -> np.ndarray:
+    """Coordinate descent on a working set of columns, which takes in all others that are wanted until none is."""
+    slack = OPTIMALITY * float(np.abs(target).max())
+    scores = scatter.scores(axis)
+    values = warm
+    working = values != 0
+    while True:
+        correlations = target - scatter.multiply(values[None])[0] - l2 * values
+        wanted = ~working & (np.abs(correlations) > alpha / 2 + slack)
+        if values is not warm and not wanted.any():
+            return values
+        working |= wanted
+        columns = np.flatnonzero(working)
+        if not columns.size:
+            return np.zeros_like(warm)
+        found = np.zeros_like(warm)
+        found[columns] = _descent(scatter.columns(columns), scores, l2, alpha, values[columns])
+        values = _same_support(scatter, l2, alpha, target, found)
+
+
+def _descent(columns: np.ndarray, scores: np.ndarray, l2: float, alpha: float, start: np.ndarray) -> np.ndarray:
+    """argmin |scores - columns b|^2 + l2 |b|^2 + alpha |b|_1 by scikit-learn, whose objective is 1/(2n) of ours."""
+    total = alpha / 2 + l2
+    if total == 0:
+        return np.linalg.lstsq(columns, scores, rcond=None)[0]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # the alternation goes on from here, and has its own
+        _, path, _ = enet_path(
+            np.asfortranarray(columns),
+            scores,
+            l1_ratio=alpha / 2 / total,
+            alphas=[total / len(scores)],
+            coef_init=start.copy(),
+            check_input=False,
+            tol=DESCENT_TOLERANCE,
+            max_iter=DESCENT_SWEEPS,
+        )
+    return path[:, 0]
+
+
+def _counted(scatter: Scatter, l2: float, n_nonzero: np.ndarray, targets: np.ndarray, warm: np.ndarray) -> Loadings:
+    """For each component the point of the elastic-net path where variable n_nonzero + 1 would enter."""
+    values, alpha = np.zeros_like(targets), np.zeros(len(targets))
+    for j, (count, target) in enumerate(zip(n_nonzero, targets, strict=True)):
+        n_candidates = min(max(CANDIDATES * int(count), MIN_CANDIDATES), scatter.n_features)
+        candidates = warm[j] != 0
+        candidates[np.argpartition(-np.abs(target), n_candidates - 1)[:n_candidates]] = True
+        while True:
+            columns = np.flatnonzero(candidates)
+            values[j], alpha[j] = 0.0, 0.0
+            values[j, columns], alpha[j] = _path_point(scatter.block(columns), l2, target[columns], int(count))
+            correlations = target - scatter.multiply(values[j : j + 1])[0]
+            wanted = ~candidates & (np.abs(correlations) > alpha[j] / 2 * (1 + OPTIMALITY))
+            if not wanted.any():
+                break
+            candidates |= wanted
+    return Loadings(values, scatter.multiply(values), alpha)
+
+
+def _path_point(block: np.ndarray, l2: float, target: np.ndarray, count: int) -> tuple[np.ndarray, float]:
+    """First knot of the LARS path with `count` nonzeros, or its end; and the alpha there."""
+    system = block + l2 * np.eye(len(block))
+    target = target * (1 + TIE_BREAK * np.random.default_rng(0).uniform(size=len(target)))
+    steps = count
+    while True:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # of variables that are copies: LARS leaves them out
+            knots, _, path = lars_path_gram(target, system, n_samples=1, max_iter=steps, method="lasso")
+        counts = np.count_nonzero(path, axis=0)
+        reached = np.flatnonzero(counts == count)
+        if reached.size or len(knots) <= steps:
+            knot = int(reached[0]) if reached.size else len(knots) - 1
+            return path[:, knot], 2 * float(knots[knot])
+        steps *= 2  # variables that left the path again have used steps up

@@ -1,0 +1,153 @@
+"""From a scatter and the arguments of an estimator to sparse components: start, penalty, alternation, report."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from .alternation import NO_VARIANCE, SparseSolution, Stop, adjusted_variance, refit, sparse_pca, unit_rows
+from .elastic_net import Penalty
+from .scatter import Scatter
+
+# Relative alpha where nothing is asked for: a fifth of what empties a component.
+DEFAULT_ALPHA = 0.2
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the arguments of an estimator ask of its components."""
+
+    n_components: int
+    alpha: Any  # number, one for each component, or None
+    n_nonzero: Any  # number, one for each component, or None
+    alpha_scale: str
+    l2: float
+    sequential: bool
+    refit: bool
+    stop: Stop
+
+    @classmethod
+    def of(cls, estimator: Any) -> Self:
+        """What an estimator with these arguments asks."""
+        return cls(
+            estimator.n_components,
+            estimator.alpha,
+            estimator.n_nonzero,
+            estimator.alpha_scale,
+            float(estimator.l2),
+            estimator.mode == "sequential",
+            estimator.refit,
+            Stop(estimator.tol, estimator.max_iter),
+        )
+
+
+@dataclass(frozen=True)
+class SparseComponents:
+    """Components with what there is to say about them.  Variances are those of the scatter, not yet divided."""
+
+    components: np.ndarray  # (M, p) unit rows
+    variance: np.ndarray  # (M,) adjusted
+    total_variance: float
+    n_nonzero: np.ndarray  # (M,)
+    alpha: np.ndarray  # (M,) absolute
+    objective: float
+    n_iter: int
+    converged: bool
+
+
+def fit_components(scatter: Scatter, request: Request) -> SparseComponents:
+    """Sparse components of a scatter."""
+    axes = starting_axes(scatter, request.n_components)
+    penalty = make_penalty(scatter.n_features, request)
+    solution = sparse_pca(scatter, penalty, axes, sequential=request.sequential, stop=request.stop)
+    return describe(scatter, solution, request)
+
+
+def describe(scatter: Scatter, solution: SparseSolution, request: Request) -> SparseComponents:
+    """The components of a solution, refitted on their supports where that is asked for."""
+    final, sequential = solution, request.sequential
+    if request.refit:
+        final = refit(scatter, solution, request.l2, sequential=sequential, stop=request.stop)
+    components = unit_rows(final.loadings)
+    return SparseComponents(
+        components,
+        adjusted_variance(scatter, components),
+        scatter.trace,
+        np.count_nonzero(components, axis=1),
+        solution.alpha,
+        solution.objective(scatter, request.l2),
+        solution.n_iter,
+        solution.converged and final.converged,
+    )
+
+
+def starting_axes(scatter: Scatter, n_components: int) -> np.ndarray:
+    """The leading eigenvectors of the scatter, as rows."""
+    n_features, rank = scatter.n_features, min(scatter.n_features, scatter.n_rows)
+    if n_components > rank:
+        raise ValueError(
+            f"n_components={n_components} is more than the data have: n_features={n_features}"
+            + ("" if rank == n_features else f", n_samples={rank}")
+        )
+    values, axes = scatter.leading(n_components)
+    if not values[0] > 0:
+        raise ValueError("all columns are constant: there is no variance to explain")
+    n_real = int(np.sum(values > NO_VARIANCE * values[0]))
+    if n_real < n_components:
+        raise ValueError(
+            f"n_components={n_components} is more than the rank allows: these data have {n_real} directions of variance"
+        )
+    return axes
+
+
+def make_penalty(n_features: int, request: Request) -> Penalty:
+    """The penalty that was asked for."""
+    if request.alpha is not None and request.n_nonzero is not None:
+        raise ValueError("alpha and n_nonzero both set the sparsity: give one of them and leave the other None")
+    if request.n_nonzero is not None:
+        counts = one_each(request.n_nonzero, request.n_components, "n_nonzero")
+        if np.any(counts != np.round(counts)) or counts.min() < 1 or counts.max() > n_features:
+            raise ValueError(f"n_nonzero={request.n_nonzero} must be whole numbers from 1 to n_features={n_features}")
+        return Penalty(request.l2, n_nonzero=counts.astype(np.intp))
+    if request.alpha is None and request.alpha_scale == "absolute":
+        raise ValueError('alpha_scale="absolute" needs an alpha: there is no default that fits all scales')
+    asked = DEFAULT_ALPHA if request.alpha is None else request.alpha
+    alpha = one_each(asked, request.n_components, "alpha")
+    if alpha.min() < 0 or not np.isfinite(alpha).all():
+        raise ValueError(f"alpha={request.alpha} must be finite and not negative")
+    return Penalty(request.l2, share=alpha) if request.alpha_scale == "relative" else Penalty(request.l2, alpha=alpha)
+
+
+def one_each(value: Any, n_components: int, name: str) -> np.ndarray:
+    """One number for each component, from one for all or from a sequence."""
+    values = np.asarray(value, dtype=np.float64)
+    if values.ndim == 0:
+        return np.full(n_components, float(values))
+    if values.shape != (n_components,):
+        raise ValueError(
+            f"{name} has shape {values.shape}: give one number, or one for each of the {n_components} components"
+        )
+    return values
+
+
+def warn_about(found: SparseComponents, request: Request) -> None:
+    """Empty components by number, and an alternation that was cut short; to be called by `fit` itself."""
+    empty = np.flatnonzero(found.n_nonzero == 0)
+    if empty.size:
+        warnings.warn(
+            f"component(s) {', '.join(map(str, empty))} are empty: all their loadings are zero. Give a smaller alpha, "
+            "or n_nonzero",
+            UserWarning,
+            stacklevel=4,
+        )
+    if not found.converged:
+        warnings.warn(
+            f"sparse PCA had not converged after {found.n_iter} steps: loadings still change by more than "
+            f"tol={request.stop.tol}. Give a larger max_iter (now {request.stop.max_iter}) or tol",
+            ConvergenceWarning,
+            stacklevel=4,
+        )

@@ -1,0 +1,149 @@
+"""The whole range of sparsities at once: from empty components to dense ones, each start the last end."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from sklearn.utils import check_array
+from sklearn.utils.validation import _check_sample_weight
+
+from .._threads import one_blas_thread
+from .alternation import sparse_pca
+from .components import FLOATS
+from .estimators import ElasticNetPCA, checked_covariance
+from .fitting import Request, describe, make_penalty, starting_axes
+from .scatter import GramScatter, Scatter, row_mean, scatter_of
+
+SMALLEST_ALPHA = 0.01  # relative, where a path of a number of alphas ends
+
+
+@dataclass(frozen=True)
+class SparsePCAPath:
+    """Components for a falling sequence of alphas.
+
+    Attributes
+    ----------
+    alphas : ndarray of shape (n_alphas,)
+        Descending, on the scale that was asked for.
+    components : ndarray of shape (n_alphas, n_components, n_features)
+        Unit rows with exact zeros.
+    n_nonzero : ndarray of shape (n_alphas, n_components)
+    explained_variance_ratio : ndarray of shape (n_alphas, n_components)
+        QR-adjusted, as in `ElasticNetPCA`.
+    n_iter : ndarray of shape (n_alphas,)
+        Steps of the alternation from the last alpha's end to this one's.
+    converged : ndarray of bool of shape (n_alphas,)
+    """
+
+    alphas: np.ndarray
+    components: np.ndarray
+    n_nonzero: np.ndarray
+    explained_variance_ratio: np.ndarray
+    n_iter: np.ndarray
+    converged: np.ndarray
+
+
+def sparse_pca_path(
+    X: Any,
+    n_components: int = 2,
+    *,
+    alphas: Any = 30,
+    alpha_scale: str = "relative",
+    mode: str = "simultaneous",
+    l2: float = math.inf,
+    refit: bool = False,
+    covariance: bool = False,
+    sample_weight: Any = None,
+    max_iter: int = 1000,
+    tol: float = 1e-6,
+) -> SparsePCAPath:
+    """Sparse PCA for many alphas, warm-started from large to small.
+
+    The objective of each is `ElasticNetPCA`'s (Zou, Hastie & Tibshirani 2006).  One pass over the rows serves them all.
+    Where the problem has several stationary points, a warm start may end in another than a fit of its own; at alpha = 0
+    every rotation of the principal axes is one.
+
+    Parameters
+    ----------
+    X : array-like or sparse matrix of shape (n_samples, n_features)
+        Rows, or with ``covariance=True`` their covariance or correlation matrix.
+    n_components : int, default=2
+    alphas : int or array-like, default=30
+        How many, evenly spaced on a logarithmic scale from 1 to 0.01 (relative), or which.
+    alpha_scale, mode, l2, refit, max_iter, tol
+        As in `ElasticNetPCA`.
+    covariance : bool, default=False
+        Whether X is a covariance matrix.
+    sample_weight : array-like of shape (n_samples,), optional
+
+    Returns
+    -------
+    SparsePCAPath
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_wine
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from kernelsieve import sparse_pca_path
+    >>> X = StandardScaler().fit_transform(load_wine().data)
+    >>> path = sparse_pca_path(X, n_components=2, alphas=[0.9, 0.5, 0.1])
+    >>> path.n_nonzero
+    array([[ 2,  1],
+           [ 9,  4],
+           [12,  9]])
+    """
+    model = ElasticNetPCA(
+        n_components, mode=mode, alpha_scale=alpha_scale, l2=l2, refit=refit, max_iter=max_iter, tol=tol
+    )
+    model._validate_params()
+    grid = _alpha_grid(alphas, alpha_scale)
+    with one_blas_thread():
+        return _follow(_scatter(X, covariance, sample_weight), grid, Request.of(model))
+
+
+def _alpha_grid(alphas: Any, alpha_scale: str) -> np.ndarray:
+    if np.ndim(alphas) == 0:
+        if alpha_scale == "absolute":
+            raise ValueError('alpha_scale="absolute" needs the alphas themselves: their number says no scale')
+        count = int(alphas)
+        if count != alphas or count < 1:
+            raise ValueError(f"alphas={alphas} must be a whole number from 1, or a sequence of values")
+        return np.geomspace(1.0, SMALLEST_ALPHA, count)
+    grid = np.sort(np.asarray(alphas, dtype=np.float64))[::-1]
+    if grid.ndim != 1 or grid.size == 0 or not np.isfinite(grid).all() or grid[-1] < 0:
+        raise ValueError(f"alphas={alphas} must be a sequence of finite numbers, none negative")
+    return grid
+
+
+def _scatter(X: Any, covariance: bool, sample_weight: Any) -> Scatter:
+    if covariance:
+        if sample_weight is not None:
+            raise ValueError("sample_weight belongs to rows: a covariance has its weights in it already")
+        return GramScatter(checked_covariance(check_array(X, dtype=np.float64)))
+    X = check_array(X, accept_sparse="csr", dtype=FLOATS, ensure_min_samples=2)
+    weights = None
+    if sample_weight is not None:
+        weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+    return scatter_of(X, weights, row_mean(X, weights))
+
+
+def _follow(scatter: Scatter, grid: np.ndarray, request: Request) -> SparsePCAPath:
+    axes = starting_axes(scatter, request.n_components)
+    loadings = np.zeros_like(axes)
+    found = []
+    for alpha in grid:
+        penalty = make_penalty(scatter.n_features, replace(request, alpha=float(alpha)))
+        solution = sparse_pca(scatter, penalty, axes, sequential=request.sequential, stop=request.stop, warm=loadings)
+        axes, loadings = solution.axes, solution.loadings
+        found.append(describe(scatter, solution, request))
+    return SparsePCAPath(
+        grid,
+        np.array([f.components for f in found]),
+        np.array([f.n_nonzero for f in found]),
+        np.array([f.variance / f.total_variance for f in found]),
+        np.array([f.n_iter for f in found]),
+        np.array([f.converged for f in found]),
+    )

@@ -1,0 +1,231 @@
+"""What sparse PCA asks of the data: products with the scatter S = X'X of centred, weighted rows.
+
+    gram form     p <= n, or a covariance that was given: S itself, p x p
+    row form      p > n: the rows, and S v = X'(X v); nothing of size p x p is ever made
+
+Rows of weight w enter as sqrt(w) (x - mean).  Sparse rows stay sparse: their mean is subtracted from products, not
+from them.  In both forms S = R'R for some `rows` R of `n_rows` rows, which is what a regression needs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+import scipy.sparse
+import scipy.sparse.linalg
+
+from .._array import Array, to_numpy, top_eigh
+from ..blocks import row_ranges
+
+# Rows that are centred, weighted and multiplied at a time: the copy stays small beside the rows.
+ROWS_AT_ONCE = 2048
+# Up to this size, or for more than a tenth of all vectors, a dense eigensolver is as fast as Lanczos steps.
+DENSE_LIMIT, DENSE_SHARE = 300, 0.1
+# With fewer loadings than this share of all columns, picking their columns out beats a product with all of them.
+FEW_COLUMNS = 0.25
+
+
+class Scatter(Protocol):
+    """S = R'R, through the products that the solvers need."""
+
+    @property
+    def n_features(self) -> int:
+        """p."""
+
+    @property
+    def n_rows(self) -> int:
+        """Rows of R: blocks of S larger than this are singular, and are not asked for."""
+
+    @property
+    def trace(self) -> float:
+        """Sum of all variances."""
+
+    def multiply(self, loadings: np.ndarray) -> np.ndarray:
+        """loadings S, for (k, p) loadings."""
+
+    def multiply_at(self, axes: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        """axes S[:, columns], for (k, p) axes."""
+
+    def block(self, columns: np.ndarray) -> np.ndarray:
+        """S[columns, columns]."""
+
+    def columns(self, columns: np.ndarray) -> np.ndarray:
+        """R[:, columns], dense."""
+
+    def scores(self, axis: np.ndarray) -> np.ndarray:
+        """R axis, for one axis of length p."""
+
+    def leading(self, n_components: int) -> tuple[np.ndarray, np.ndarray]:
+        """The largest eigenvalues of S, descending, and their eigenvectors as (n_components, p) rows."""
+
+
+@dataclass(frozen=True)
+class GramScatter:
+    """S as a matrix."""
+
+    gram: np.ndarray  # (p, p)
+
+    @property
+    def n_features(self) -> int:
+        return len(self.gram)
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.gram)
+
+    @property
+    def trace(self) -> float:
+        return float(np.trace(self.gram))
+
+    @cached_property
+    def _root(self) -> np.ndarray:
+        values, vectors = np.linalg.eigh(self.gram)
+        return np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T
+
+    def multiply(self, loadings: np.ndarray) -> np.ndarray:
+        used = used_columns(loadings)
+        if used is None:
+            return loadings @ self.gram
+        return loadings[:, used] @ self.gram[used]
+
+    def multiply_at(self, axes: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        return axes @ self.gram[columns].T
+
+    def block(self, columns: np.ndarray) -> np.ndarray:
+        return self.gram[np.ix_(columns, columns)]
+
+    def columns(self, columns: np.ndarray) -> np.ndarray:
+        return self._root[:, columns]
+
+    def scores(self, axis: np.ndarray) -> np.ndarray:
+        return self._root @ axis
+
+    def leading(self, n_components: int) -> tuple[np.ndarray, np.ndarray]:
+        values, vectors = leading_eigenpairs(self.gram, n_components)
+        return values, np.ascontiguousarray(vectors.T)
+
+
+@dataclass(frozen=True)
+class RowScatter:
+    """S through its rows, R = rows - root_weight mean' (dense rows are centred already: mean is None)."""
+
+    rows: Array  # (n, p), dense or sparse by columns
+    root_weight: np.ndarray  # (n,)
+    mean: np.ndarray | None
+
+    @property
+    def n_features(self) -> int:
+        return int(self.rows.shape[1])
+
+    @property
+    def n_rows(self) -> int:
+        return int(self.rows.shape[0])
+
+    @cached_property
+    def _row_gram(self) -> np.ndarray:
+        if self.mean is None:
+            return self.rows @ self.rows.T
+        gram = (self.rows @ self.rows.T).toarray()
+        cross = np.outer(self.rows @ self.mean, self.root_weight)
+        return gram - cross - cross.T + (self.mean @ self.mean) * np.outer(self.root_weight, self.root_weight)
+
+    @property
+    def trace(self) -> float:
+        return float(np.trace(self._row_gram))
+
+    def multiply(self, loadings: np.ndarray) -> np.ndarray:
+        used = used_columns(loadings)
+        return self._back(self._all_scores(loadings) if used is None else loadings[:, used] @ self.columns(used).T)
+
+    def multiply_at(self, axes: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        return self._all_scores(axes) @ self.columns(columns)
+
+    def _all_scores(self, axes: np.ndarray) -> np.ndarray:
+        """axes R', for (k, p) axes."""
+        scores = axes @ self.rows.T
+        return scores if self.mean is None else scores - (axes @ self.mean)[:, None] * self.root_weight
+
+    def _back(self, scores: np.ndarray) -> np.ndarray:
+        """scores R, for (k, n) scores: those of centred rows are orthogonal to root_weight, and the mean drops out."""
+        return scores @ self.rows
+
+    def block(self, columns: np.ndarray) -> np.ndarray:
+        chosen = self.columns(columns)
+        return chosen.T @ chosen
+
+    def columns(self, columns: np.ndarray) -> np.ndarray:
+        if self.mean is None:
+            return self.rows[:, columns]
+        return self.rows[:, columns].toarray() - np.outer(self.root_weight, self.mean[columns])
+
+    def scores(self, axis: np.ndarray) -> np.ndarray:
+        return self._all_scores(axis[None])[0]
+
+    def leading(self, n_components: int) -> tuple[np.ndarray, np.ndarray]:
+        values, vectors = leading_eigenpairs(self._row_gram, n_components)
+        lengths = np.sqrt(np.maximum(values, np.finfo(np.float64).tiny))
+        return values, self._back(vectors.T / lengths[:, None])
+
+
+def used_columns(loadings: np.ndarray) -> np.ndarray | None:
+    """Columns with a nonzero loading, where they are few."""
+    if np.count_nonzero(loadings) >= FEW_COLUMNS * loadings.shape[1]:
+        return None
+    return np.flatnonzero(loadings.any(axis=0))
+
+
+def leading_eigenpairs(matrix: np.ndarray, n_top: int) -> tuple[np.ndarray, np.ndarray]:
+    """The `n_top` largest eigenvalues of a symmetric matrix, descending, and unit eigenvectors as columns."""
+    size = len(matrix)
+    if size <= DENSE_LIMIT or n_top > DENSE_SHARE * size:
+        return top_eigh(matrix, n_top)
+    start = np.random.default_rng(0).standard_normal(size)
+    try:
+        values, vectors = scipy.sparse.linalg.eigsh(matrix, n_top, v0=start)
+    except scipy.sparse.linalg.ArpackNoConvergence:
+        return top_eigh(matrix, n_top)
+    order = np.argsort(-values)
+    return values[order], vectors[:, order]
+
+
+def row_mean(X: Array, weights: np.ndarray | None) -> np.ndarray:
+    """The (weighted) mean of the rows, in float64."""
+    if weights is None:
+        return np.asarray(X.mean(axis=0, dtype=np.float64)).ravel()
+    return np.asarray(weights @ X).ravel() / weights.sum()
+
+
+def scatter_of(X: Array, weights: np.ndarray | None, mean: np.ndarray) -> Scatter:
+    """The scatter of the rows of X about `mean`, in the form that their shape asks for."""
+    n_samples, n_features = X.shape
+    if n_features <= n_samples:
+        return GramScatter(_gram(X, weights, mean))
+    root_weight = np.ones(n_samples) if weights is None else np.sqrt(weights)
+    if scipy.sparse.issparse(X):
+        rows = X.astype(np.float64).multiply(root_weight[:, None]).tocsc()
+        return RowScatter(rows, root_weight, mean)
+    return RowScatter(_weighted_rows(X, mean, None if weights is None else root_weight), root_weight, None)
+
+
+def _weighted_rows(X: Array, mean: np.ndarray, root_weight: np.ndarray | None) -> np.ndarray:
+    rows = np.subtract(X, mean, dtype=np.float64)
+    if root_weight is not None:
+        rows *= root_weight[:, None]
+    return rows
+
+
+def _gram(X: Array, weights: np.ndarray | None, mean: np.ndarray) -> np.ndarray:
+    if scipy.sparse.issparse(X):
+        rows = X.astype(np.float64)
+        weighted = rows if weights is None else rows.multiply(weights[:, None]).tocsr()
+        total = X.shape[0] if weights is None else weights.sum()
+        return to_numpy((rows.T @ weighted).toarray()) - total * np.outer(mean, mean)
+    gram: np.ndarray | None = None
+    for part in row_ranges(X.shape[0], ROWS_AT_ONCE):
+        rows = _weighted_rows(X[part], mean, None if weights is None else np.sqrt(weights[part]))
+        gram = rows.T @ rows if gram is None else gram + rows.T @ rows
+    assert gram is not None
+    return gram
