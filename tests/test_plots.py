@@ -11,7 +11,7 @@ mpl.use("Agg")
 
 import matplotlib.pyplot as plt
 
-from kernelsieve import SparseKernelPCA, plots
+from kernelsieve import ElasticNetKernelPCA, SparseKernelPCA, elastic_net_path, plots
 
 
 @pytest.fixture(autouse=True)
@@ -35,7 +35,12 @@ def images():
     return X, SparseKernelPCA(2, n_support=6, random_state=0).fit(X)
 
 
-def drawings(plane, images):
+@pytest.fixture(scope="module")
+def way(plane):
+    return elastic_net_path(ElasticNetKernelPCA(3), plane[0], n_alphas=6)
+
+
+def drawings(plane, images, way):
     X, labels, model = plane
     _, image_model = images
     named = np.array(["a", "b", "other"])[labels]
@@ -52,6 +57,7 @@ def drawings(plane, images):
         "support heat map": lambda ax: plots.support(image_model, ax=ax),
         "captured curve": lambda ax: plots.captured_curve([5, 10, 20], curves, target=0.9, ax=ax),
         "spectrum": lambda ax: plots.spectrum(model, ax=ax),
+        "path": lambda ax: plots.path(way, ax=ax),
     }
 
 
@@ -67,27 +73,28 @@ NAMES = (
     "support heat map",
     "captured curve",
     "spectrum",
+    "path",
 )
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_draws_on_the_given_axes(name, plane, images):
+def test_draws_on_the_given_axes(name, plane, images, way):
     figure, ax = plt.subplots()
-    assert drawings(plane, images)[name](ax) is ax
+    assert drawings(plane, images, way)[name](ax) is ax
     figure.canvas.draw()
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_makes_axes_of_its_own(name, plane, images):
+def test_makes_axes_of_its_own(name, plane, images, way):
     before = set(plt.get_fignums())
-    ax = drawings(plane, images)[name](None)
+    ax = drawings(plane, images, way)[name](None)
     assert len(set(plt.get_fignums()) - before) == 1
     ax.figure.canvas.draw()
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_says_what_it_shows(name, plane, images):
-    ax = drawings(plane, images)[name](None)
+def test_says_what_it_shows(name, plane, images, way):
+    ax = drawings(plane, images, way)[name](None)
     if name == "support images":
         assert ax.get_title() == "6 support points"
     else:
@@ -176,6 +183,31 @@ def test_spectrum_heights(plane):
     ax = plots.spectrum(model)
     assert np.allclose([bar.get_height() for bar in ax.patches], model.explained_variance_ratio_)
     assert np.allclose(ax.lines[0].get_ydata(), np.cumsum(model.explained_variance_ratio_))
+
+
+def test_path_draws_every_number_of_the_path(way):
+    ax = plots.path(way)
+    (share,) = [other for other in ax.figure.axes if other is not ax]
+    *each, together = [line.get_ydata() for line in ax.lines]
+    drawn = np.where(way.n_nonzero > 0, way.n_nonzero, np.nan)  # no zero on a logarithmic axis
+    np.testing.assert_array_equal(np.transpose(each), drawn)
+    np.testing.assert_array_equal(together, np.where(way.n_support > 0, way.n_support, np.nan))
+    np.testing.assert_array_equal(share.lines[0].get_ydata(), way.captured_ratio)
+    np.testing.assert_array_equal(share.lines[1].get_ydata(), way.refit_ratio)
+    for line in [*ax.lines, *share.lines]:
+        np.testing.assert_array_equal(line.get_xdata(), way.alpha)
+    assert (ax.get_xscale(), ax.get_yscale(), share.get_yscale()) == ("log", "log", "linear")
+    names = {
+        text.get_text(): line for text, line in zip(share.get_legend().get_texts(), legend_lines(share), strict=True)
+    }
+    assert names["each component"].get_color() == ax.lines[0].get_color()
+    assert names["together"].get_color() == ax.lines[-1].get_color()
+    assert names["captured"].get_linestyle() == share.lines[0].get_linestyle() == "-"
+    assert names["after a refit"].get_linestyle() == share.lines[1].get_linestyle() == "--"
+
+
+def legend_lines(ax):
+    return ax.get_legend().get_lines()
 
 
 def test_wrong_arguments_are_named(plane, images):
