@@ -20,7 +20,11 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+<<<<<<< HEAD
 from kernelsieve import LikelihoodKernelPCA, SparseKernelPCA
+=======
+from kernelsieve import ElasticNetKernelPCA, SparseKernelPCA
+>>>>>>> cf4efeceee4a6f33338a4a67d6e071dabd939555
 
 ALL = np.arange(80)  # every row of `cloud` as support
 
@@ -162,6 +166,7 @@ class CountingKernel:
         return gram_of("rbf", X, Y, gamma=0.3)
 
 
+<<<<<<< HEAD
 @pytest.mark.parametrize("use", ["transform", "inverse", "error", "density"])
 @each_estimator
 def test_only_the_support_is_touched(estimator, use, cloud, new_rows):
@@ -169,6 +174,22 @@ def test_only_the_support_is_touched(estimator, use, cloud, new_rows):
     model = make(estimator, kernel=kernel).fit(cloud)
     m = model.n_support_
     assert 3 <= m < 60
+=======
+SEVEN_POINTS = [
+    SparseKernelPCA(3, n_support=7, selection="targeted", random_state=0),
+    ElasticNetKernelPCA(3, n_nonzero=7, sparsity="joint"),
+    ElasticNetKernelPCA(3, n_nonzero=7, sparsity="joint", refit=True),
+]
+
+
+@pytest.mark.parametrize("use", ["transform", "inverse", "error"])
+@pytest.mark.parametrize("estimator", SEVEN_POINTS, ids=["subset", "elastic net", "elastic net refitted"])
+def test_only_the_support_is_touched(estimator, use, cloud, new_rows):
+    kernel = CountingKernel()
+    model = clone(estimator).set_params(kernel=kernel).fit(cloud)
+    if not model.expansion_.orthogonal:
+        model.score(new_rows)  # the support's gram is needed once
+>>>>>>> cf4efeceee4a6f33338a4a67d6e071dabd939555
     kernel.evaluations, kernel.points = 0, []
     if use == "density" and not hasattr(model, "score_samples"):
         return
@@ -224,6 +245,23 @@ def assert_batch_invariant(method, rows):
     batch = method(rows)
     alone = np.concatenate([method(row[None]) for row in rows])
     np.testing.assert_allclose(batch, alone, rtol=0, atol=1e-12 * max(1, np.abs(batch).max()))
+
+
+@pytest.mark.parametrize("refit", [False, True])
+@pytest.mark.parametrize("n_dictionary", [None, 30])
+def test_an_elastic_net_is_as_steady(n_dictionary, refit, cloud, new_rows):
+    """A batch is its rows; the same random_state gives the same model; threads and memory layout change nothing."""
+    estimator = ElasticNetKernelPCA(3, n_dictionary=n_dictionary, refit=refit, gamma=0.3, random_state=0)
+    model, again = (clone(estimator).fit(cloud) for _ in range(2))
+    np.testing.assert_array_equal(again.dual_coef_, model.dual_coef_)
+    batch = model.transform(new_rows)
+    alone = np.concatenate([model.transform(row[None]) for row in new_rows])
+    np.testing.assert_allclose(batch, alone, rtol=0, atol=1e-12)
+    threaded = clone(estimator).set_params(n_jobs=3).fit(np.asfortranarray(cloud))
+    np.testing.assert_allclose(threaded.transform(np.asfortranarray(new_rows)), batch, rtol=0, atol=1e-8)
+    shuffled = clone(estimator).fit(cloud[np.random.default_rng(9).permutation(80)])
+    if n_dictionary is None:
+        np.testing.assert_allclose(shuffled.transform(new_rows), batch, rtol=0, atol=1e-6)
 
 
 @settings(max_examples=10, deadline=None)
@@ -461,6 +499,7 @@ def test_everything_promised_is_there(cloud):
     assert model.selection_report_["rule"] == "optimized"
 
 
+<<<<<<< HEAD
 def test_everything_promised_by_the_likelihood_is_there(cloud):
     model = LikelihoodKernelPCA(2, noise_fraction=0.2, random_state=0).fit(cloud)
     m = model.n_support_
@@ -483,6 +522,27 @@ def test_everything_promised_by_the_likelihood_is_there(cloud):
     assert model.score_samples(cloud).shape == model.reconstruction_error(cloud).shape == (80,)
     assert 0 < model.score(cloud) < 1
     assert model.inverse_transform(model.transform(cloud)).shape == cloud.shape
+=======
+def test_everything_promised_of_an_elastic_net_is_there(cloud):
+    model = ElasticNetKernelPCA(2, n_nonzero=5, gamma=0.3).fit(cloud)
+    m = model.n_support_
+    assert model.support_vectors_.shape == (m, 5)
+    assert model.support_.shape == (m,)
+    assert model.dual_coef_.shape == (m, 2)
+    assert model.offset_.shape == (2,)
+    for name in ("n_nonzero_", "alpha_", "alpha_max_", "dual_gap_", "eigenvalues_", "explained_variance_"):
+        assert getattr(model, name).shape == (2,)
+    assert model.explained_variance_ratio_.shape == (2,)
+    assert model.objective_.shape == (1,)
+    assert model.l2_ > 0
+    assert model.gamma_ == 0.3
+    assert 0 < model.captured_ratio_ <= 1
+    assert model.captured_ratio_kind_ == "all rows"
+    assert model.captured_ratio_n_samples_ == model.n_samples_seen_ == 80
+    assert model.n_iter_ == 1
+    assert model.converged_ is True
+    assert list(model.get_feature_names_out()) == ["elasticnetkernelpca0", "elasticnetkernelpca1"]
+>>>>>>> cf4efeceee4a6f33338a4a67d6e071dabd939555
 
 
 @pytest.mark.filterwarnings("ignore::kernelsieve.KernelWarning")
@@ -509,7 +569,7 @@ def test_peak_memory_of_a_large_fit():
     out = run_python("""
         import tracemalloc
         import numpy as np
-        from kernelsieve import SparseKernelPCA
+        from kernelsieve import ElasticNetKernelPCA, SparseKernelPCA
         X = np.random.default_rng(0).standard_normal((200_000, 10), dtype=np.float32)
         SparseKernelPCA(5, n_support=12, random_state=0).fit(X[:500])  # imports are no cost of a fit
         tracemalloc.start()
@@ -556,9 +616,15 @@ def test_importing_brings_nothing_that_scikit_learn_does_not():
         SparseKernelPCA(),
         SparseKernelPCA(selection="targeted", kernel="poly"),
         SparseKernelPCA(1, n_support=3, selection="rpcholesky", kernel="laplacian"),
+<<<<<<< HEAD
         LikelihoodKernelPCA(),
         LikelihoodKernelPCA(2, update="fast", kernel="poly", center=True, max_iter=200),
         LikelihoodKernelPCA(n_support=4, n_dictionary=8, kernel="laplacian"),
+=======
+        ElasticNetKernelPCA(),
+        ElasticNetKernelPCA(1, n_nonzero=3, kernel="poly", refit=True),
+        ElasticNetKernelPCA(sparsity="joint", kernel="laplacian", max_iter=3),
+>>>>>>> cf4efeceee4a6f33338a4a67d6e071dabd939555
     ]
 )
 def test_scikit_learn_checks(estimator, check):

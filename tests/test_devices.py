@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from kernelsieve import LikelihoodKernelPCA, SparseKernelPCA, load
+from kernelsieve import ElasticNetKernelPCA, LikelihoodKernelPCA, SparseKernelPCA, load
 from kernelsieve.device import HALVINGS, with_smaller_blocks
 
 
@@ -123,6 +123,20 @@ def test_likelihood(there, rows):
     here, other = LikelihoodKernelPCA(**options).fit(rows), LikelihoodKernelPCA(**options).fit(X)
     np.testing.assert_allclose(back(other.transform(X), X), here.transform(rows), atol=1e-7)
     np.testing.assert_allclose(back(other.score_samples(X), X), here.score_samples(rows), atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"n_dictionary": 40}, {"n_nonzero": 6, "refit": True}, {"sparsity": "joint", "center": False}]
+)
+def test_elastic_net(there, rows, options):
+    options = {"gamma": 0.02, "random_state": 0, "tol": 1e-10, **options}
+    X = there(rows[:600])
+    here, other = (ElasticNetKernelPCA(2, **options).fit(x) for x in (rows[:600], X))
+    np.testing.assert_array_equal(other.support_, here.support_)
+    np.testing.assert_allclose(back(other.transform(X), X), here.transform(rows[:600]), atol=1e-7)
+    np.testing.assert_allclose(back(other.reconstruction_error(X), X), here.reconstruction_error(rows[:600]), atol=1e-7)
+    assert other.score(X) == pytest.approx(here.score(rows[:600]), abs=1e-8)
+    assert other.captured_ratio_ == pytest.approx(here.captured_ratio_, abs=1e-6)
 
 
 def test_saved_and_loaded_on_the_host(there, rows, tmp_path):

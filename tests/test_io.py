@@ -22,7 +22,11 @@ from sklearn.exceptions import NotFittedError
 from sklearn.metrics.pairwise import rbf_kernel
 
 import kernelsieve
+<<<<<<< HEAD
 from kernelsieve import KernelPCA, LikelihoodKernelPCA, SparseKernelPCA, load
+=======
+from kernelsieve import ElasticNetKernelPCA, KernelPCA, SparseKernelPCA, load
+>>>>>>> cf4efeceee4a6f33338a4a67d6e071dabd939555
 from kernelsieve import io as model_io
 from kernelsieve.io import ModelFileError, container, save
 
@@ -133,6 +137,30 @@ def test_exact_kernel_pca(kernel, center, dtype, path):
     assert loaded.score(new) == model.score(new)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("options", [{}, {"refit": True}, {"sparsity": "joint"}, {"alpha": [0.1, 2.0]}, {"alpha": 3.0}])
+@pytest.mark.parametrize("kernel", ["rbf", "poly", "linear", "sigmoid"])
+@pytest.mark.filterwarnings("ignore:component")
+def test_elastic_net(kernel, options, dtype, path):
+    """Components that are not orthogonal, and components of zeros, do after loading what they did before."""
+    X = make_rows(dtype=dtype)
+    new = make_rows(31, dtype=dtype, seed=1)
+    coef0 = 0 if kernel == "sigmoid" else 1
+    model = ElasticNetKernelPCA(2, kernel=kernel, coef0=coef0, **options).fit(X)
+    loaded = assert_round_trip(model, path, X, new)
+    assert loaded.expansion_.orthogonal is options.get("refit", False)
+    assert_array_equal(loaded.reconstruction_error(new), model.reconstruction_error(new))
+    assert_array_equal(loaded.inverse_transform(model.transform(new)), model.inverse_transform(model.transform(new)))
+    assert loaded.score(new) == model.score(new)
+
+
+def test_elastic_net_by_admm(path):
+    options = {"solver": "admm", "admm_max_iter": 3, "admm_outer_max_iter": 1, "penalty": 1.0}
+    with pytest.warns(UserWarning, match="admm_max_iter"):
+        model = ElasticNetKernelPCA(2, **options).fit(make_rows(40))
+    assert_round_trip(model, path, make_rows(9, seed=1))  # its duality gap is NaN
+
+
 def test_exact_kernel_pca_with_inverse_map(path):
     model = KernelPCA(2, kernel="rbf", fit_inverse_transform=True).fit(make_rows())
     loaded = assert_round_trip(model, path)
@@ -141,7 +169,11 @@ def test_exact_kernel_pca_with_inverse_map(path):
 
 
 @pytest.mark.parametrize(
+<<<<<<< HEAD
     "make", [SparseKernelPCA(2, n_support=7, random_state=0), KernelPCA(2), LikelihoodKernelPCA(2, random_state=0)]
+=======
+    "make", [SparseKernelPCA(2, n_support=7, random_state=0), ElasticNetKernelPCA(2, n_nonzero=5), KernelPCA(2)]
+>>>>>>> cf4efeceee4a6f33338a4a67d6e071dabd939555
 )
 def test_precomputed(make, path):
     X = make_rows()
@@ -163,8 +195,13 @@ def test_precomputed(make, path):
     "make",
     [
         SparseKernelPCA(2, n_support=7, selection="targeted", random_state=0),
+<<<<<<< HEAD
         KernelPCA(2),
         LikelihoodKernelPCA(2, noise_fraction=0.05, random_state=0),
+=======
+        ElasticNetKernelPCA(2, n_nonzero=5),
+        KernelPCA(2),
+>>>>>>> cf4efeceee4a6f33338a4a67d6e071dabd939555
     ],
 )
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -312,7 +349,11 @@ def test_unfitted_model(path):
     assert not path.exists()
 
 
+<<<<<<< HEAD
 @pytest.mark.parametrize("make", [SparseKernelPCA(2, n_support=5), KernelPCA(2), LikelihoodKernelPCA(2)])
+=======
+@pytest.mark.parametrize("make", [SparseKernelPCA(2, n_support=5), ElasticNetKernelPCA(2), KernelPCA(2)])
+>>>>>>> cf4efeceee4a6f33338a4a67d6e071dabd939555
 @pytest.mark.parametrize("kernel", [rbf_kernel, lambda x, y: float(x @ y)])
 def test_callable_kernel(make, kernel, tmp_path):
     model = make.set_params(kernel=kernel).fit(make_rows())

@@ -12,6 +12,7 @@ mpl.use("Agg")
 import matplotlib.pyplot as plt
 
 from kernelsieve import LikelihoodKernelPCA, SparseKernelPCA, likelihood_path, plots
+from kernelsieve import ElasticNetKernelPCA, SparseKernelPCA, elastic_net_path, plots
 
 
 @pytest.fixture(autouse=True)
@@ -41,6 +42,11 @@ def path(plane):
 
 
 def drawings(plane, images, path):
+def way(plane):
+    return elastic_net_path(ElasticNetKernelPCA(3), plane[0], n_alphas=6)
+
+
+def drawings(plane, images, way):
     X, labels, model = plane
     _, image_model = images
     named = np.array(["a", "b", "other"])[labels]
@@ -58,6 +64,7 @@ def drawings(plane, images, path):
         "captured curve": lambda ax: plots.captured_curve([5, 10, 20], curves, target=0.9, ax=ax),
         "spectrum": lambda ax: plots.spectrum(model, ax=ax),
         "likelihood path": lambda ax: plots.likelihood_path(path, ax=ax),
+        "path": lambda ax: plots.path(way, ax=ax),
     }
 
 
@@ -74,6 +81,7 @@ NAMES = (
     "captured curve",
     "spectrum",
     "likelihood path",
+    "path",
 )
 
 
@@ -81,6 +89,9 @@ NAMES = (
 def test_draws_on_the_given_axes(name, plane, images, path):
     figure, ax = plt.subplots()
     assert drawings(plane, images, path)[name](ax) is ax
+def test_draws_on_the_given_axes(name, plane, images, way):
+    figure, ax = plt.subplots()
+    assert drawings(plane, images, way)[name](ax) is ax
     figure.canvas.draw()
 
 
@@ -88,6 +99,9 @@ def test_draws_on_the_given_axes(name, plane, images, path):
 def test_makes_axes_of_its_own(name, plane, images, path):
     before = set(plt.get_fignums())
     ax = drawings(plane, images, path)[name](None)
+def test_makes_axes_of_its_own(name, plane, images, way):
+    before = set(plt.get_fignums())
+    ax = drawings(plane, images, way)[name](None)
     assert len(set(plt.get_fignums()) - before) == 1
     ax.figure.canvas.draw()
 
@@ -95,6 +109,8 @@ def test_makes_axes_of_its_own(name, plane, images, path):
 @pytest.mark.parametrize("name", NAMES)
 def test_says_what_it_shows(name, plane, images, path):
     ax = drawings(plane, images, path)[name](None)
+def test_says_what_it_shows(name, plane, images, way):
+    ax = drawings(plane, images, way)[name](None)
     if name == "support images":
         assert ax.get_title() == "6 support points"
     else:
@@ -222,6 +238,29 @@ def test_likelihood_path_of_one_noise_variance(plane):
     ax = plots.likelihood_path(one)
     ax.figure.canvas.draw()
     assert ax.lines[0].get_ydata() == one.n_support
+def test_path_draws_every_number_of_the_path(way):
+    ax = plots.path(way)
+    (share,) = [other for other in ax.figure.axes if other is not ax]
+    *each, together = [line.get_ydata() for line in ax.lines]
+    drawn = np.where(way.n_nonzero > 0, way.n_nonzero, np.nan)  # no zero on a logarithmic axis
+    np.testing.assert_array_equal(np.transpose(each), drawn)
+    np.testing.assert_array_equal(together, np.where(way.n_support > 0, way.n_support, np.nan))
+    np.testing.assert_array_equal(share.lines[0].get_ydata(), way.captured_ratio)
+    np.testing.assert_array_equal(share.lines[1].get_ydata(), way.refit_ratio)
+    for line in [*ax.lines, *share.lines]:
+        np.testing.assert_array_equal(line.get_xdata(), way.alpha)
+    assert (ax.get_xscale(), ax.get_yscale(), share.get_yscale()) == ("log", "log", "linear")
+    names = {
+        text.get_text(): line for text, line in zip(share.get_legend().get_texts(), legend_lines(share), strict=True)
+    }
+    assert names["each component"].get_color() == ax.lines[0].get_color()
+    assert names["together"].get_color() == ax.lines[-1].get_color()
+    assert names["captured"].get_linestyle() == share.lines[0].get_linestyle() == "-"
+    assert names["after a refit"].get_linestyle() == share.lines[1].get_linestyle() == "--"
+
+
+def legend_lines(ax):
+    return ax.get_legend().get_lines()
 
 
 def test_wrong_arguments_are_named(plane, images):
