@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from .estimators.exact import KernelPCA
     from .estimators.likelihood import LikelihoodKernelPCA
     from .estimators.likelihood_path import likelihood_path
+    from .estimators.robust import RobustSparseKernelPCA
     from .estimators.sparse import SparseKernelPCA
     from .expansion import KernelExpansion
     from .io import load
@@ -26,6 +27,7 @@ __all__ = [
     "KernelWarning",
     "LikelihoodKernelPCA",
     "RobustElasticNetPCA",
+    "RobustSparseKernelPCA",
     "SparseKernelPCA",
     "elastic_net_path",
     "likelihood_path",
@@ -42,6 +44,7 @@ _HOMES = {
     "KernelWarning": ".diagnostics",
     "LikelihoodKernelPCA": ".estimators.likelihood",
     "RobustElasticNetPCA": ".linear.robust_estimator",
+    "RobustSparseKernelPCA": ".estimators.robust",
     "SparseKernelPCA": ".estimators.sparse",
     "elastic_net_path": ".estimators.elastic_net_path",
     "likelihood_path": ".estimators.likelihood_path",

@@ -8,6 +8,7 @@ repeats the tasks of a worker that is lost.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -67,6 +68,15 @@ class DaskSource(Source):
             if high > low
         ]
         return take_rows(stacked(list(dask.compute(*parts))), np.argsort(order, kind="stable"))
+
+    def each(self, function: Callable[[Array], Array], n_columns: int, n_threads: int) -> np.ndarray:
+        import dask
+
+        work = dask.delayed(function, pure=False)
+        return np.concatenate(dask.compute(*[work(block) for block in self._blocks]))
+
+    def weighted(self, weights: np.ndarray) -> Source:
+        return DaskSource(self.array, weights)
 
     def moments(self, kernel: Kernel, points: Array, whitening: Array, n_threads: int) -> Moments:
         import dask

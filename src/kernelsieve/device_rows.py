@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -77,6 +77,12 @@ class DeviceSource(Source):
         if scipy.sparse.issparse(rows):
             raise ValueError("sparse rows stay on the host: give device=None, or dense rows")
         return torch.as_tensor(np.ascontiguousarray(rows), device=self.device)
+
+    def each(self, function: Callable[[Array], Array], n_columns: int, n_threads: int) -> np.ndarray:
+        return self.rows.each(lambda rows: to_numpy(function(self._there(rows))), n_columns, 1)
+
+    def weighted(self, weights: np.ndarray) -> Source:
+        return DeviceSource(self.rows.weighted(weights), self.device)
 
     def moments(self, kernel: Kernel, points: Array, whitening: Array, n_threads: int) -> Moments:
         width = whitening.shape[0] + whitening.shape[1]

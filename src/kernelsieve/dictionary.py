@@ -139,6 +139,12 @@ class AllRows(Dictionary):
         check_kernel_diagonal(self._diagonal)
         self.mean_length = float(self._weights @ self._diagonal) / self.weight
 
+    def reweighted(self, weights: np.ndarray) -> AllRows:
+        """The same rows with other weights; coordinates are not made again."""
+        other = AllRows(self.kernel, self.points, self.indices, weights, center=self.center)
+        vars(other)["coordinates"] = self.coordinates
+        return other
+
     @cached_property
     def gram(self) -> np.ndarray:
         gram = to_numpy(gram_of(self.kernel, self.points))
@@ -198,32 +204,39 @@ def build_dictionary(source: Source, sample: Sample, n_dictionary: int | None, r
 
     One pass over all rows, O(N r (d + r)), unless the dictionary is all rows.
     """
+    kernel, points, indices, everything = dictionary_points(sample, n_dictionary, rng)
+    if not (everything and kernel.definite):  # an indefinite kernel's negative part has to be found and dropped
+        return summed_dictionary(source, sample, kernel, points, indices)
+    return AllRows(kernel, points, indices, _weights_of_all(source, sample), center=sample.center)
+
+
+def dictionary_points(
+    sample: Sample, n_dictionary: int | None, rng: np.random.Generator
+) -> tuple[Kernel, Array, np.ndarray, bool]:
+    """Kernel, points and row numbers of a dictionary, and whether these are all rows there are."""
     size = n_dictionary or (MAX_ALL_ROWS if sample.rows.whole and sample.size <= MAX_ALL_ROWS else DEFAULT_SIZE)
     if not (sample.rows.whole and sample.size <= size):
         selection = SELECTORS["rpcholesky"](sample, size, rng)
         assert selection.indices is not None
-        return _summed(source, sample, selection.kernel, selection.points, selection.indices)
-    order = np.argsort(sample.rows.indices)
-    indices = sample.rows.indices[order]
+        return selection.kernel, selection.points, selection.indices, False
+    indices = np.sort(sample.rows.indices)
     kernel, points = sample.kernel.at(sample.rows.X, indices)
-    indices = sample.rows.numbers_of(indices)
-    if not kernel.definite:  # its negative part has to be found and dropped
-        return _summed(source, sample, kernel, points, indices)
-    return AllRows(kernel, points, indices, _weights_of_all(source, sample, order), center=sample.center)
+    return kernel, points, sample.rows.numbers_of(indices), True
 
 
-def _weights_of_all(source: Source, sample: Sample, order: np.ndarray) -> np.ndarray | None:
+def _weights_of_all(source: Source, sample: Sample) -> np.ndarray | None:
     """How often the sample's rows, which are all there are, occur; None where each does once.
 
     A sample says nothing of weights that are all the same.
     """
     if sample.rows.weights is not None:
-        return sample.rows.weights[order]
+        return sample.rows.weights[np.argsort(sample.rows.indices)]
     total = source.n_samples if source.weights is None else float(source.weights.sum())
     return None if total == sample.size else np.full(sample.size, total / sample.size)
 
 
-def _summed(source: Source, sample: Sample, kernel: Kernel, points: Array, indices: np.ndarray) -> SomeRows:
+def summed_dictionary(source: Source, sample: Sample, kernel: Kernel, points: Array, indices: np.ndarray) -> SomeRows:
+    """Moments of all rows over these points, in one pass."""
     gram = gram_of(kernel, points)
     check_finite_kernel(gram)
     whitening = whiten(gram, max(source.rank_tolerance, sample.indefiniteness))

@@ -12,10 +12,12 @@ and so the same fit runs on rows in memory and on rows that are not.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 
 import numpy as np
 
-from ._array import Array, take_rows
+from ._array import Array, take_rows, to_numpy
+from .blocks import finite, map_row_blocks
 from .kernels import Kernel, Precomputed
 from .moments import RANK_TOLERANCE, RANK_TOLERANCE_FLOAT32, Moments, accumulate
 from .sample import Rows, sample_rows
@@ -47,6 +49,14 @@ class Source(ABC):
     def moments(self, kernel: Kernel, points: Array, whitening: Array, n_threads: int) -> Moments:
         """Moments of all rows over `points`: one pass."""
 
+    @abstractmethod
+    def each(self, function: Callable[[Array], Array], n_columns: int, n_threads: int) -> np.ndarray:
+        """function(rows), one number a row, for all rows: one pass; blocks are sized for `n_columns` kernel values."""
+
+    @abstractmethod
+    def weighted(self, weights: np.ndarray) -> Source:
+        """The same rows with these weights."""
+
     @property
     def rank_tolerance(self) -> float:
         """Share of the largest eigenvalue of K_SS below which others are rounding."""
@@ -67,6 +77,13 @@ class ArraySource(Source):
 
     def take(self, numbers: np.ndarray) -> Array:
         return take_rows(self.X, numbers)
+
+    def each(self, function: Callable[[Array], Array], n_columns: int, n_threads: int) -> np.ndarray:
+        blocks = map_row_blocks(lambda rows: to_numpy(function(finite(self.X[rows, :]))), self.X, n_columns, n_threads)
+        return np.concatenate(list(blocks))
+
+    def weighted(self, weights: np.ndarray) -> Source:
+        return ArraySource(self.X, weights)
 
     def moments(self, kernel: Kernel, points: Array, whitening: Array, n_threads: int) -> Moments:
         return accumulate(

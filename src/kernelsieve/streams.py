@@ -29,7 +29,7 @@ from .kernels import Kernel
 from .moments import Moments, accumulate
 from .reservoir import Reservoir, stacked
 from .sample import Rows, chosen_rows, sample_rows
-from .sources import Source
+from .sources import ArraySource, Source
 
 FLOATS = [np.float64, np.float32]
 BLOCK_BYTES = 2**25  # of rows read at once, unless batch_size says how many
@@ -219,6 +219,13 @@ class StreamSource(Source):
             if high > low:
                 parts.append(take_rows(block, ordered[low:high] - start))
         return take_rows(stacked(parts), np.argsort(order, kind="stable"))
+
+    def each(self, function: Callable[[Array], Array], n_columns: int, n_threads: int) -> np.ndarray:
+        parts = [ArraySource(block, None).each(function, n_columns, n_threads) for _, block in self.blocks()]
+        return np.concatenate(parts)
+
+    def weighted(self, weights: np.ndarray) -> Source:
+        return StreamSource(self.stream, weights)
 
     def moments(self, kernel: Kernel, points: Array, whitening: Array, n_threads: int) -> Moments:
         total: Moments | None = None

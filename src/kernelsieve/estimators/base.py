@@ -232,9 +232,9 @@ class KernelTransformer(
             raise ValueError("sample_weight must be one number a row, none negative, at least two positive")
         return weights
 
-    def _sampled(self, source: Source, size: int, rng: np.random.Generator) -> Rows:
+    def _sampled(self, source: Source, size: int, rng: np.random.Generator, *, merge: bool = True) -> Rows:
         """A sample of the rows; for rows out of memory this is the pass that tells their shape."""
-        rows = source.sample(size, rng, merge=self.kernel != "precomputed")
+        rows = source.sample(size, rng, merge=merge and self.kernel != "precomputed")
         if not isinstance(source, ArraySource):
             self.n_features_in_ = source.n_features
             self.__dict__.pop("feature_names_in_", None)

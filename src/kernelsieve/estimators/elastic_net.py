@@ -206,13 +206,16 @@ class ElasticNetKernelPCA(DictionaryTransformer):
             with stages.stage("moments"), one_blas_thread():
                 problem = self._problem(X, sample_weight)
             with stages.stage("sparse components"), one_blas_thread():
-                start = start_at_kernel_pca(problem.dictionary, self.n_components, self.l2, self.alpha_scale)
+                start = self._start(problem.dictionary)
                 found = self._solve(problem.dictionary, start)
             with stages.stage("report"), one_blas_thread():
                 self._store(problem, start, found)
                 self._measure(problem, self.n_components)
             stages.finish(X, y)
         return self
+
+    def _start(self, dictionary: Dictionary) -> Start:
+        return start_at_kernel_pca(dictionary, self.n_components, self.l2, self.alpha_scale)
 
     def _check_options(self, sample_weight: Any) -> None:
         joint, sized = self.sparsity == "joint", self.n_nonzero is not None
@@ -251,7 +254,7 @@ class ElasticNetKernelPCA(DictionaryTransformer):
             return self._admm(dictionary, start, alphas)
         if self.n_nonzero is not None:
             return self._of_size(start)
-        options: dict[str, Any] = {"max_iter": self.max_iter, "tol": self.tol}
+        options: dict[str, Any] = {"max_iter": self.max_iter, "tol": self.tol, "weights": start.penalty}
         if self.sparsity == "joint":
             found = alternate_jointly(
                 dictionary.coordinates, dictionary.moment, start.directions, float(alphas[0]), start.l2, **options
@@ -273,7 +276,10 @@ class ElasticNetKernelPCA(DictionaryTransformer):
         solution for the same alpha, equal to `tol`, can have more."""
         sizes = self._per_component("n_nonzero", self.n_nonzero, int)
         quadratics = [start.joint_quadratic] if self.sparsity == "joint" else start.quadratics
-        found = [alpha_for_nonzeros(q, int(n), tol=self.tol) for q, n in zip(quadratics, sizes, strict=False)]
+        found = [
+            alpha_for_nonzeros(q, int(n), weights=start.penalty, tol=self.tol)
+            for q, n in zip(quadratics, sizes, strict=False)
+        ]
         results = [solution.result for solution in found]
         return Solution(
             np.column_stack([result.coef for result in results]),
@@ -364,16 +370,17 @@ class Start:
     l2: float  # absolute
     quadratics: list[FactorQuadratic]
     joint_quadratic: FactorQuadratic
+    penalty: np.ndarray | None = None  # (r,) what alpha is multiplied by for each candidate; infinity bars it
 
     @property
     def alpha_max(self) -> np.ndarray:
         """Absolute alphas from which on each component is zero, (M,)."""
-        return np.array([largest_alpha(quadratic) for quadratic in self.quadratics])
+        return np.array([largest_alpha(quadratic, self.penalty) for quadratic in self.quadratics])
 
     @property
     def joint_alpha_max(self) -> float:
         """The same for all components on one support."""
-        return largest_alpha(self.joint_quadratic)
+        return largest_alpha(self.joint_quadratic, self.penalty)
 
 
 @dataclass(frozen=True)

@@ -48,9 +48,14 @@ class DictionaryTransformer(KernelTransformer):
         sample = Sample(rows, kernel, self.n_components or 1, self.center, self._n_threads())
         dictionary = build_dictionary(source, sample, self.n_dictionary, rng)
         self._warn_if_indefinite(dictionary.negative_share)
-        if sample.size < 2 or not dictionary.total_variance > NO_VARIANCE * dictionary.mean_length:
+        return self._checked(Problem(source.n_samples, gamma, sample, dictionary))
+
+    def _checked(self, problem: Problem) -> Problem:
+        """The problem itself, where there is one."""
+        dictionary = problem.dictionary
+        if problem.sample.size < 2 or not dictionary.total_variance > NO_VARIANCE * dictionary.mean_length:
             raise ValueError("the rows are all the same to this kernel: there is no variance to explain")
-        return Problem(source.n_samples, gamma, sample, dictionary)
+        return problem
 
     def _store_support(
         self,

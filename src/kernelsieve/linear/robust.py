@@ -68,6 +68,8 @@ class LogisticLoss:
 
     def weights(self, squared: np.ndarray) -> np.ndarray:
         """w = rho'(r) / r, from r^2."""
+        if not self.delta > 0:  # most rows lie in the plane exactly: those that do not are the outliers
+            return (squared == 0).astype(np.float64)
         return expit(STEEPNESS * (1.0 - squared / self.delta))
 
     def value(self, squared: np.ndarray) -> float:
@@ -84,6 +86,7 @@ class RobustWeights:
     values: np.ndarray  # (n,)
     losses: list[float]  # sum rho before each reweighting: falls
     converged: bool
+    delta: float  # of the loss; 0 where most rows lie in the plane exactly
 
 
 def two_stage_weights(
@@ -165,7 +168,7 @@ def reweight(rows: np.ndarray, plane: Plane) -> RobustWeights:
     squared = plane.squared_distances(rows)
     delta = cutoff(squared)
     if not delta > 0:  # most rows lie in the plane exactly: those that do not are the outliers
-        return RobustWeights((squared == 0).astype(np.float64), [], True)
+        return RobustWeights((squared == 0).astype(np.float64), [], True, 0.0)
     loss = LogisticLoss(delta)
     weights, losses, converged = loss.weights(squared), [loss.value(squared)], False
     while not converged and len(losses) <= MAX_REWEIGHTINGS:
@@ -173,4 +176,4 @@ def reweight(rows: np.ndarray, plane: Plane) -> RobustWeights:
         before, weights = weights, loss.weights(squared)
         losses.append(loss.value(squared))
         converged = float(np.abs(weights - before).max()) <= WEIGHT_TOLERANCE
-    return RobustWeights(weights, losses, converged)
+    return RobustWeights(weights, losses, converged, delta)
