@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .diagnostics import KernelWarning
+    from .estimators.compressed import CompressedKernelPCA, compress
     from .estimators.exact import KernelPCA
     from .estimators.likelihood import LikelihoodKernelPCA
     from .estimators.likelihood_path import likelihood_path
@@ -14,22 +15,26 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 __all__ = [
+    "CompressedKernelPCA",
     "KernelExpansion",
     "KernelPCA",
     "KernelWarning",
     "LikelihoodKernelPCA",
     "SparseKernelPCA",
+    "compress",
     "likelihood_path",
     "load",
 ]
 
 # Imported when first used: `kernelsieve --help` need not wait for scikit-learn.
 _HOMES = {
+    "CompressedKernelPCA": ".estimators.compressed",
     "KernelExpansion": ".expansion",
     "KernelPCA": ".estimators.exact",
     "KernelWarning": ".diagnostics",
     "LikelihoodKernelPCA": ".estimators.likelihood",
     "SparseKernelPCA": ".estimators.sparse",
+    "compress": ".estimators.compressed",
     "likelihood_path": ".estimators.likelihood_path",
     "load": ".io",
 }
