@@ -14,8 +14,8 @@ so every differentiable kernel needs only its own pull-back.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -30,12 +30,10 @@ from ..selection.coordinates import Coordinates, movable
 from .error import ExpansionError, ScoreError
 
 RIDGE = 1e-11  # added to the normal equations, relative to their mean diagonal: points may coincide
-RACE_SHARE = 0.2  # of the steps are run from every start
+RACE_SHARE, RACE_ROWS = 0.2, 2000  # of the steps are run from every start, on so many rows
 MEMORY = 20  # steps that L-BFGS remembers: more than usual, they cost nothing beside the kernel values
 NO_GAIN = 1e-9  # a step that gains less, of the squared error of the best start, is the last
 CONVERGED_GAIN = 5e-3  # the last quarter of the steps lowered the relative error by no more than this
-
-Objective: TypeAlias = Callable[[np.ndarray], tuple[float, np.ndarray]]
 
 
 @dataclass(frozen=True)
@@ -110,6 +108,14 @@ class ScoreObjective:
         gradient = self.kernel.pullback(self.rows, points, plain, pull)
         return float(np.sum(residual**2)) / self.scale, gradient / self.scale
 
+    def part(self, n_rows: int) -> ScoreObjective:
+        """The same on about so many of the rows."""
+        rows = slice(None, None, max(1, round(len(self.rows) / n_rows)))
+        target = self.target[rows]
+        target = target - target.mean(axis=0) if self.center else target
+        scale = self.scale * len(target) / len(self.target)
+        return replace(self, rows=self.rows[rows], row_scale=self.row_scale[rows], target=target, scale=scale)
+
 
 @dataclass(frozen=True)
 class FeatureObjective:
@@ -129,6 +135,13 @@ class FeatureObjective:
         value = self.scale - 2.0 * float(np.sum(inner * coef)) + float(np.sum(coef * (gram @ coef)))
         return value / self.scale, gradient / self.scale
 
+    def part(self, n_rows: int) -> FeatureObjective:
+        """Itself: the original's points are few."""
+        return self
+
+
+Objective: TypeAlias = ScoreObjective | FeatureObjective
+
 
 def _solve(normal: np.ndarray, right: np.ndarray) -> np.ndarray:
     ridge = RIDGE * max(float(np.mean(np.diagonal(normal))), np.finfo(np.float64).tiny)
@@ -136,13 +149,12 @@ def _solve(normal: np.ndarray, right: np.ndarray) -> np.ndarray:
 
 
 def move(objective: Objective, starts: Sequence[np.ndarray], max_iter: int) -> Moved:
-    """A few steps from every start, then the best to the end."""
-    if len(starts) == 1:
-        return descend(objective, starts[0], max_iter)
-    runs = [descend(objective, start, max(1, round(RACE_SHARE * max_iter))) for start in starts]
+    """A few steps from every start, on a part of the rows; then the best goes to the end, on all of them."""
+    part = objective.part(RACE_ROWS)
+    runs = [descend(part, start, max(1, round(RACE_SHARE * max_iter))) for start in starts]
     best = min(runs, key=lambda run: run.errors[-1])
     rest = descend(objective, best.points, max_iter - best.n_steps)
-    return Moved(rest.points, best.errors + rest.errors[1:], rest.finished)
+    return Moved(rest.points, best.errors[:-1] + rest.errors, rest.finished)
 
 
 def descend(objective: Objective, start: np.ndarray, n_steps: int) -> Moved:

@@ -37,6 +37,15 @@ INHERITED = (
     "explained_variance_",
     "explained_variance_ratio_",
 )
+SKLEARN_STATE = (
+    "n_features_in_",
+    "feature_names_in_",
+    "gamma_",
+    "eigenvalues_",
+    "eigenvectors_",
+    "X_fit_",
+    "_centerer",
+)
 CAPTURED = ("captured_ratio_", "captured_ratio_kind_", "captured_ratio_n_samples_")
 
 
@@ -70,7 +79,7 @@ class CompressedKernelPCA(KernelTransformer):
     kernel_params : dict, optional
     center : bool, default=True
         All as in `KernelPCA`.
-    max_iter : int, default=100
+    max_iter : int, default=50
         L-BFGS steps when points are moved.
     random_state : int, RandomState or None, default=None
     n_jobs : int or None, default=None
@@ -132,7 +141,7 @@ class CompressedKernelPCA(KernelTransformer):
         coef0: float = 1,
         kernel_params: dict[str, Any] | None = None,
         center: bool = True,
-        max_iter: int = 100,
+        max_iter: int = 50,
         random_state: Any = None,
         n_jobs: int | None = None,
     ) -> None:
@@ -240,7 +249,7 @@ def compress(
     method: str = "auto",
     X: Any = None,
     random_state: Any = None,
-    max_iter: int = 100,
+    max_iter: int = 50,
     n_jobs: int | None = None,
 ) -> CompressedKernelPCA:
     """The same scores from fewer points: any fitted kernel PCA made cheap to use, without refitting it.
@@ -271,7 +280,7 @@ def compress(
     X : array-like or sparse matrix of shape (n_samples, n_features), optional
         Rows on which scores are to be kept; kernel values for a precomputed kernel.
     random_state : int, RandomState or None, default=None
-    max_iter : int, default=100
+    max_iter : int, default=50
         L-BFGS steps of "optimized".
     n_jobs : int or None, default=None
         Threads for passes over the rows.
