@@ -5,9 +5,10 @@ refitting the others raises the squared error by exactly
 
     sum_k b_ik^2 / H_ii          and          B <- B - H_.i b_i' / H_ii,     H <- H - H_.i H_i. / H_ii
 
-Schoelkopf et al. (1999): with beta the unit eigenvector of the gram's smallest eigenvalue lambda, |sum_j beta_j
-phi(s_j)| = sqrt(lambda) is nearly nothing, so that any point can be written through the others at an error of
-sqrt(lambda) |a_i / beta_i|; the point where that is smallest goes, and A <- A - beta a_i' / beta_i.
+Schoelkopf et al. (1999): with beta the unit eigenvector of the gram's smallest eigenvalue lambda (in magnitude, where
+the kernel is indefinite), |sum_j beta_j phi(s_j)| = sqrt(lambda) is nearly nothing, so that any point can be written
+through the others at an error of sqrt(lambda) |a_i / beta_i|; the point where that is smallest goes, and
+A <- A - beta a_i' / beta_i.
 """
 
 from __future__ import annotations
@@ -68,8 +69,8 @@ def eigen_order(gram: np.ndarray, coef: np.ndarray, n_keep: int) -> np.ndarray:
     coef = np.array(coef, dtype=np.float64)
     removed: list[int] = []
     while len(active) > n_keep:
-        _, vectors = scipy.linalg.eigh(gram[np.ix_(active, active)], subset_by_index=(0, 0), check_finite=False)
-        beta = vectors[:, 0]
+        values, vectors = np.linalg.eigh(gram[np.ix_(active, active)])
+        beta = vectors[:, np.argmin(np.abs(values))]
         cost = np.linalg.norm(coef, axis=1) / np.maximum(np.abs(beta), np.finfo(np.float64).tiny)
         i = int(np.argmin(cost))
         coef -= (beta / beta[i])[:, None] * coef[i]

@@ -21,6 +21,8 @@ METHODS = ("optimized", "removal", "l1", "eigen-removal")
 # The choice starts from so many points that targeted greedy selection has left.
 CANDIDATES, CANDIDATES_PER_POINT = 200, 4
 CANDIDATES_FOR_TARGET = 1000  # when the number of points is not known beforehand
+# An eigenproblem for every point removed: from more than so many, or twice those asked for, it would take minutes.
+EIGEN_CANDIDATES = 300
 
 
 @dataclass(frozen=True)
@@ -73,11 +75,7 @@ def compress_expansion(
     method = request.method
     if method == "auto":
         method = "removal" if coordinates_of(error) is None else "optimized"
-    if request.n_support is None:
-        n_candidates = CANDIDATES_FOR_TARGET
-    else:
-        n_candidates = max(CANDIDATES, CANDIDATES_PER_POINT * request.n_support)
-    way = _method(method, find_candidates(error, n_candidates, rng), request, rng)
+    way = _method(method, find_candidates(error, _n_candidates(method, request.n_support), rng), request, rng)
     if request.n_support is not None:
         found = way.at(request.n_support)
     else:
@@ -85,6 +83,11 @@ def compress_expansion(
         found = fewest(way, request.target_error)
     curve = way.curve if method == "removal" and isinstance(way, Nested) else None
     return _compression(expansion, error, found, method, curve)
+
+
+def _n_candidates(method: str, n_support: int | None) -> int:
+    most = CANDIDATES_FOR_TARGET if n_support is None else max(CANDIDATES, CANDIDATES_PER_POINT * n_support)
+    return min(most, max(EIGEN_CANDIDATES, 2 * (n_support or 0))) if method == "eigen-removal" else most
 
 
 def _method(name: str, candidates: Candidates, request: Request, rng: np.random.Generator) -> Method:
