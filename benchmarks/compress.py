@@ -30,8 +30,8 @@ def score_error(model: SklearnKernelPCA, small: CompressedKernelPCA, rows: np.nd
 def compressed_scores(report: Report) -> None:
     report.section(
         "Compress",
-        f"scikit-learn's KernelPCA of the first {N_ROWS} USPS training rows, {M} components, on {N_SUPPORT} points. Error: "
-        "|z - z'| / |z - mean z| of all components together, on the held-out rows; mean of 5 random_states. "
+        f"scikit-learn's KernelPCA of the first {N_ROWS} USPS training rows, {M} components, on {N_SUPPORT} points. "
+        "Error: |z - z'| / |z - mean z| of all components together, on the held-out rows; mean of 5 random_states. "
         "Default settings; removal, for comparison, keeps rows of the model.",
     )
     data = usps()

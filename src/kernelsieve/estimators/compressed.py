@@ -187,6 +187,7 @@ class CompressedKernelPCA(KernelTransformer):
                 n_jobs=self.n_jobs,
             ).fit(X)
             self._compress(exact, None)
+        self._warn_unless_converged(3)
         return self
 
     def _compress(self, model: Any, X: Any) -> None:
@@ -205,12 +206,14 @@ class CompressedKernelPCA(KernelTransformer):
                     expansion, error, Request(self.method, n_support, target, self.max_iter), rng
                 )
             self._store(model, error, found)
-        if not found.converged:
+
+    def _warn_unless_converged(self, stacklevel: int) -> None:
+        if not self.converged_:
             warnings.warn(
                 f"moving the points had not converged after max_iter={self.max_iter} steps: more would still lower the "
                 "error of the scores",
                 ConvergenceWarning,
-                stacklevel=4,
+                stacklevel=stacklevel + 1,
             )
 
     def _store(self, model: Any, error: ExpansionError, found: Compression) -> None:
@@ -328,6 +331,7 @@ def compress(
     if target_error is not None:
         compressed.target_error = target_error
     compressed._compress(original, X)
+    compressed._warn_unless_converged(2)
     return compressed
 
 
