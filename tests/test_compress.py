@@ -1,6 +1,7 @@
 """compress: the same scores from fewer points, whatever the model, its kernel and the method."""
 
 import itertools
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -15,9 +16,10 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from kernelsieve import CompressedKernelPCA, KernelPCA, LikelihoodKernelPCA, SparseKernelPCA, compress, load
-from kernelsieve.compression.candidates import Candidates
-from kernelsieve.compression.error import FeatureError, LeastSquares, ScoreError, chosen, local_source
+from kernelsieve.compression.candidates import find_candidates
+from kernelsieve.compression.error import FeatureError, LeastSquares, ScoreError, local_source
 from kernelsieve.compression.l1 import SHRINK, l1_path
+from kernelsieve.compression.methods import fewest
 from kernelsieve.compression.moved import coordinates_of, in_coordinates, objective_of
 from kernelsieve.compression.removal import eigen_order, prefix_errors, removal_order
 
@@ -93,18 +95,15 @@ def test_removal_of_a_models_points_is_brute_force(on_rows, gaussian, cloud, new
     assert small.compression_["measured_on"] == ("X" if on_rows else "feature space")
 
 
-def test_removal_survives_dependent_points():
-    """Points of which others say everything go first, and cost nothing; conditioning 1e-10 is no obstacle."""
+def test_removal_survives_near_copies():
+    """Three points that are copies to nine digits go first; what is said of the others afterwards is still exact."""
     rng = np.random.default_rng(0)
-    base = rng.standard_normal((60, 6))
-    nearly = base @ rng.standard_normal((6, 8)) + 1e-10 * rng.standard_normal((60, 8))
-    columns = np.hstack([base, nearly])
-    problem = LeastSquares(columns, base @ rng.standard_normal((6, 2)), 0.0, 1.0)
-    order = removal_order(problem)
-    assert sorted(order) == list(range(14))
-    assert prefix_errors(problem, order)[6] < 1e-7
-    direct = [np.sqrt(squared_error(columns[:, order[:m]], problem.target)) for m in range(1, 6)]
-    np.testing.assert_allclose(prefix_errors(problem, order)[1:6], direct, rtol=1e-8)
+    points = rng.standard_normal((60, 20))
+    columns = np.hstack([points, points[:, :3] + 1e-9 * rng.standard_normal((60, 3))])
+    problem = LeastSquares(columns, points @ rng.standard_normal((20, 2)), 0.0, 1.0)
+    order, brute = removal_order(problem), np.asarray(removed_one_by_one(columns, problem.target))
+    assert sorted(order) == list(range(23))
+    np.testing.assert_allclose(prefix_errors(problem, order)[:21], prefix_errors(problem, brute)[:21], atol=1e-6)
 
 
 def test_the_curve_is_the_error_of_every_prefix(small_problem):
@@ -193,6 +192,39 @@ def test_the_gradient_is_that_of_the_error(name, on_rows, cloud, new_rows):
     assert value == pytest.approx(expected, rel=1e-6)
     differences = finite_difference(lambda p: objective(p)[0], start, 1e-6)
     np.testing.assert_allclose(gradient, differences, atol=2e-6 * max(1, np.abs(gradient).max()))
+
+
+def test_a_part_of_the_rows_is_an_error_of_its_own(gaussian, cloud):
+    """The race of the starts sees every third row, centred by itself."""
+    error = ScoreError(local_source(compress(gaussian, 80).expansion_), cloud, "X")
+    coordinates = coordinates_of(error)
+    points = cloud[:6] + 0.1
+    part = objective_of(error, coordinates).part(27)
+    value, gradient = part(in_coordinates(points, coordinates))
+    columns, target = gram_of("rbf", cloud[::3], points, gamma=0.3), gaussian.transform(cloud)
+    left = squared_error(columns - columns.mean(axis=0), target[::3] - target[::3].mean(axis=0))
+    assert value == pytest.approx(left / np.sum(target**2) * 80 / 27, rel=1e-6)
+    differences = finite_difference(lambda p: part(p)[0], in_coordinates(points, coordinates), 1e-6)
+    np.testing.assert_allclose(gradient, differences, atol=1e-6)
+
+
+def test_candidates_are_chosen_for_the_components(gaussian, cloud):
+    """Each next candidate explains most of the components (uncentred) per unit of its own residual."""
+    error = ScoreError(local_source(compress(gaussian, 80).expansion_), cloud, "X")
+    found = find_candidates(error, 6, np.random.default_rng(0)).support.indices
+    gram = gram_of("rbf", cloud, gamma=0.3)
+    centred = np.eye(80) - 1 / 80
+    values = gram @ centred @ (gaussian.eigenvectors_ / np.sqrt(gaussian.eigenvalues_))
+    chosen_rows = []
+    for _ in range(6):
+        s = chosen_rows
+        inverse = np.linalg.inv(gram[np.ix_(s, s)])
+        residual = gram - gram[:, s] @ inverse @ gram[s]
+        left = values - gram[:, s] @ inverse @ values[s]
+        gain = np.sum(left**2, axis=1) / np.maximum(np.diag(residual), 1e-12)
+        gain[s] = 0
+        chosen_rows.append(int(np.argmax(gain)))
+    np.testing.assert_array_equal(found, chosen_rows)
 
 
 # The refit
@@ -310,6 +342,28 @@ def test_target_error_is_met_by_few_points(method, gaussian, cloud):
     assert fewer.compression_["total_error"] > 0.1
 
 
+class Steps:
+    """A method whose error is given for every size."""
+
+    def __init__(self, errors):
+        self.errors, self.tried = errors, []
+
+    def at(self, n_support):
+        self.tried.append(n_support)
+        support = SimpleNamespace(size=n_support)
+        return SimpleNamespace(support=support, refit=SimpleNamespace(total=self.errors[n_support]))
+
+    def enough(self, target):
+        return self.at(len(self.errors) - 1)
+
+
+@pytest.mark.parametrize("size", [1, 2, 7, 30, 63, 64])
+def test_the_search_ends_at_the_fewest(size):
+    method = Steps([1.0] * size + [0.1] * (65 - size))
+    assert fewest(method, 0.1).support.size == size
+    assert len(method.tried) <= 9
+
+
 def test_moved_points_meet_a_target_with_fewer(gaussian):
     sizes = {m: compress(gaussian, target_error=0.1, method=m, random_state=0).n_support_ for m in METHODS}
     assert sizes["optimized"] < sizes["removal"] <= min(sizes["l1"], sizes["eigen-removal"])
@@ -368,9 +422,10 @@ def test_a_linear_model_needs_no_more_points_than_components(cloud, new_rows):
     small = compress(model, 2, random_state=0)
     assert score_errors(model, small, new_rows)[1] < 1e-4
     assert_same_up_to_sign(small.transform(new_rows), PCA(2).fit(cloud).transform(new_rows), 1e-3)
-    rows = compress(model, 40, method="removal")
-    assert rows.n_support_ <= 5
-    assert score_errors(model, rows, new_rows)[1] < 1e-9
+    for method in ("removal", "optimized"):
+        rows = compress(model, 40, method=method, random_state=0)
+        assert rows.n_support_ <= 5
+        assert score_errors(model, rows, new_rows)[1] < 1e-6
 
 
 @pytest.mark.parametrize("copy_X", [True, False])
@@ -669,5 +724,3 @@ def test_candidates_leave_copies_out(cloud):
     small = compress(model, 120, method="removal")
     assert small.n_support_ <= 80
     assert small.compression_["total_error"] < 1e-6
-    support = chosen(local_source(small.expansion_), np.arange(3))
-    assert Candidates(FeatureError(local_source(small.expansion_)), support).size == 3

@@ -20,8 +20,8 @@ from .error import LeastSquares
 
 # Rows added to F, relative to its columns' length, so that points without effect (centring leaves one) divide nothing.
 RIDGE = 1e-11
-# The inverse is made anew when its diagonal has fallen by this: what subtraction has left of it is still exact.
-REFRESH = 1e-6
+# The inverse is made anew when subtraction has left less than this of an element of its diagonal, and of its digits.
+REFRESH = 1e-8
 
 
 def removal_order(problem: LeastSquares) -> np.ndarray:
@@ -36,10 +36,10 @@ def removal_order(problem: LeastSquares) -> np.ndarray:
 
 
 def _eliminate(columns: np.ndarray, target: np.ndarray, removed: list[int], names: np.ndarray) -> np.ndarray:
-    """Remove points until the inverse has to be made anew, or half are gone; which are left."""
+    """Remove points until the inverse has to be made anew, or half of them are gone; which are left."""
     inverse, coef = _inverse_and_refit(columns, target)
     alive = np.ones(len(names), dtype=bool)
-    largest = np.diagonal(inverse).max()
+    floor = REFRESH * np.diagonal(inverse)
     while True:
         diagonal = np.where(alive, np.diagonal(inverse), np.inf)
         increase = np.where(alive, np.einsum("ij,ij->i", coef, coef), np.inf) / np.where(alive, diagonal, 1.0)
@@ -50,7 +50,8 @@ def _eliminate(columns: np.ndarray, target: np.ndarray, removed: list[int], name
         coef[i] = inverse[i] = inverse[:, i] = 0.0
         alive[i] = False
         removed.append(int(names[i]))
-        if np.diagonal(inverse).max() < REFRESH * largest or 2 * np.count_nonzero(alive) <= max(len(names), 3):
+        worn = np.any(np.diagonal(inverse)[alive] < floor[alive])
+        if worn or 2 * np.count_nonzero(alive) <= max(len(names), 3):
             return alive
 
 
