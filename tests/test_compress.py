@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 import scipy.sparse
 from conftest import KERNELS, assert_same_up_to_sign, exact_kernel_pca, finite_difference, gram_of
+from sklearn.base import clone
 from sklearn.decomposition import PCA
 from sklearn.decomposition import KernelPCA as SklearnKernelPCA
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
@@ -392,6 +393,9 @@ def test_all_points_of_scikit_learns_model_give_its_scores(name, default_gamma, 
     assert small.compression_["total_error"] == 0
     np.testing.assert_array_equal(small.support_, np.arange(80))
     np.testing.assert_array_equal(small.eigenvalues_, model.eigenvalues_)
+    gram = model._get_kernel(cloud)
+    total = np.trace(gram) - gram.mean() * 80
+    np.testing.assert_allclose(small.explained_variance_ratio_, model.eigenvalues_ / total, rtol=1e-9)
     assert (small.captured_ratio_, small.captured_ratio_kind_) == (1.0, "exact")
 
 
@@ -443,6 +447,8 @@ def test_precomputed(copy_X, cloud, new_rows):
         np.testing.assert_allclose(small.explained_variance_ratio_, same.explained_variance_ratio_, rtol=1e-8)
     again = compress(small, 6, method="removal", X=cross)
     assert set(again.support_) <= set(small.support_)
+    np.testing.assert_array_equal(again.transform(cross), again.transform(cross[:, again.support_]))
+    assert score_errors(small, again, cross)[1] == pytest.approx(again.compression_["total_error"])
     assert compress(small, 6, X=cross[:, small.support_]).n_support_ == 6
     with pytest.raises(ValueError, match=r"points of a precomputed kernel cannot be moved.*method='removal'"):
         compress(model, 12, method="optimized")
@@ -590,16 +596,27 @@ def test_preimages_of_a_gaussian_model(digits, digits_model):
     assert np.mean((back - test) ** 2) < 0.6 * np.mean((test - test.mean(axis=0)) ** 2)
 
 
-def test_captured_ratio(cloud):
-    model = KernelPCA(3, kernel="rbf", gamma=0.3).fit(cloud)
-    small = compress(model, 12, method="removal")
-    gram = gram_of("rbf", cloud[small.support_], gamma=0.3)
-    scores = gram_of("rbf", cloud, cloud[small.support_], gamma=0.3) @ small.dual_coef_
-    lengths = small.dual_coef_.T @ gram @ small.dual_coef_
+@pytest.mark.parametrize("exact", [True, False], ids=["exact", "sparse"])
+def test_captured_ratio(exact, cloud):
+    """Variance along the orthonormalised components over exact kernel PCA's, on all rows."""
+    if exact:
+        small = compress(KernelPCA(3, kernel="rbf", gamma=0.3).fit(cloud), 12, method="removal")
+    else:
+        small = compress(SparseKernelPCA(3, selection=np.arange(15), gamma=0.3).fit(cloud), 12, X=cloud, random_state=0)
+    points = small.support_vectors_
+    lengths = small.dual_coef_.T @ gram_of("rbf", points, gamma=0.3) @ small.dual_coef_
+    scores = gram_of("rbf", cloud, points, gamma=0.3) @ small.dual_coef_
     captured = np.trace(np.linalg.solve(lengths, np.cov(scores.T, ddof=0)))
-    exact = exact_kernel_pca(gram_of("rbf", cloud, gamma=0.3), 3)[0].sum() / 80
-    assert small.captured_ratio_ == pytest.approx(captured / exact, rel=1e-6)
+    best = exact_kernel_pca(gram_of("rbf", cloud, gamma=0.3), 3)[0].sum() / 80
+    assert small.captured_ratio_ == pytest.approx(captured / best, rel=1e-6)
     assert (small.captured_ratio_kind_, small.captured_ratio_n_samples_) == ("all rows", 80)
+
+
+def test_the_inverse_map_of_a_model_without_rows_is_its_own(cloud):
+    model = SparseKernelPCA(3, n_support=20, kernel="poly", random_state=0, **KERNELS["poly"]).fit(cloud)
+    small = compress(model, 12, random_state=0)
+    scores = small.transform(cloud)
+    np.testing.assert_array_equal(small.inverse_transform(scores), model.inverse_transform(scores))
 
 
 def test_column_names_are_kept(cloud):
@@ -625,6 +642,14 @@ def test_fit_is_exact_kernel_pca_and_compress(cloud):
     automatic = CompressedKernelPCA(3, gamma=0.3, target_error=0.2, random_state=0).fit(cloud)
     assert automatic.compression_["total_error"] <= 0.2
     assert by_hand.set_params(n_support=6).fit(cloud).n_support_ == 6
+
+
+def test_a_compressed_model_can_be_fitted_again(cloud, new_rows):
+    """It has the original's kernel and parameters, and fits to other rows as the original would."""
+    model = SklearnKernelPCA(3, kernel="poly", degree=2, coef0=0.5, gamma=0.1, eigen_solver="dense").fit(cloud)
+    refitted = clone(compress(model, 20, random_state=0)).fit(cloud[::-1][:60])
+    again = model.fit(cloud[::-1][:60])
+    assert score_errors(again, refitted, new_rows)[1] < 1e-3
 
 
 @parametrize_with_checks([CompressedKernelPCA()])
@@ -701,8 +726,9 @@ def test_rows_that_do_not_fit(gaussian, cloud, new_rows):
     with pytest.raises(ValueError, match="scores of 4 rows of X do not settle the coefficients of 5 points"):
         compress(gaussian, 5, X=new_rows[:4])
     sparse = SparseKernelPCA(2, n_support=10, gamma=0.3, random_state=0).fit(cloud)
-    with pytest.raises(ValueError, match="NaN"):
-        compress(sparse, 5, X=np.where(new_rows > 1, np.nan, new_rows))
+    for n_support in (5, 10):
+        with pytest.raises(ValueError, match="NaN"):
+            compress(sparse, n_support, X=np.where(new_rows > 1, np.nan, new_rows))
 
 
 def test_a_model_without_variance_says_so(cloud):
