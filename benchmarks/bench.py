@@ -21,7 +21,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from experiments.datasets import MissingData, Split, digits, median_gamma, mnist, usps
 from kernelsieve import SparseKernelPCA
 
-from . import likelihood
+from . import compress, likelihood
 from .linear_pca import pitprops, robust_sparse_pca, sparse_pca_speed
 from .report import Report
 from .timing import best_in_new_process, in_new_process, race
@@ -241,6 +241,7 @@ SECTIONS: dict[str, Callable[[Report], None]] = {
     "transform": transform_speed,
     "million": million,
     "import": import_time,
+    "compress": compress.compressed_scores,
     "likelihood": likelihood.published_rule,
     "likelihood-million": likelihood.million_rows,
     "linear": sparse_pca_speed,

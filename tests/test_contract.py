@@ -20,11 +20,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-<<<<<<< HEAD
-from kernelsieve import LikelihoodKernelPCA, SparseKernelPCA
-=======
-from kernelsieve import ElasticNetKernelPCA, SparseKernelPCA
->>>>>>> cf4efeceee4a6f33338a4a67d6e071dabd939555
+from kernelsieve import ElasticNetKernelPCA, LikelihoodKernelPCA, SparseKernelPCA
 
 ALL = np.arange(80)  # every row of `cloud` as support
 
@@ -34,6 +30,8 @@ ESTIMATORS = {
     "likelihood": LikelihoodKernelPCA(3, noise_fraction=0.1, random_state=0),
     "likelihood, centred": LikelihoodKernelPCA(3, noise_fraction=0.4, center=True, random_state=0),
     "likelihood, dictionary": LikelihoodKernelPCA(3, noise_fraction=0.1, n_dictionary=30, random_state=0),
+    "elastic net": ElasticNetKernelPCA(3, n_nonzero=7, sparsity="joint"),
+    "elastic net, refitted": ElasticNetKernelPCA(3, n_nonzero=7, sparsity="joint", refit=True),
 }
 each_estimator = pytest.mark.parametrize("estimator", ESTIMATORS)
 
@@ -166,7 +164,6 @@ class CountingKernel:
         return gram_of("rbf", X, Y, gamma=0.3)
 
 
-<<<<<<< HEAD
 @pytest.mark.parametrize("use", ["transform", "inverse", "error", "density"])
 @each_estimator
 def test_only_the_support_is_touched(estimator, use, cloud, new_rows):
@@ -174,22 +171,8 @@ def test_only_the_support_is_touched(estimator, use, cloud, new_rows):
     model = make(estimator, kernel=kernel).fit(cloud)
     m = model.n_support_
     assert 3 <= m < 60
-=======
-SEVEN_POINTS = [
-    SparseKernelPCA(3, n_support=7, selection="targeted", random_state=0),
-    ElasticNetKernelPCA(3, n_nonzero=7, sparsity="joint"),
-    ElasticNetKernelPCA(3, n_nonzero=7, sparsity="joint", refit=True),
-]
-
-
-@pytest.mark.parametrize("use", ["transform", "inverse", "error"])
-@pytest.mark.parametrize("estimator", SEVEN_POINTS, ids=["subset", "elastic net", "elastic net refitted"])
-def test_only_the_support_is_touched(estimator, use, cloud, new_rows):
-    kernel = CountingKernel()
-    model = clone(estimator).set_params(kernel=kernel).fit(cloud)
     if not model.expansion_.orthogonal:
         model.score(new_rows)  # the support's gram is needed once
->>>>>>> cf4efeceee4a6f33338a4a67d6e071dabd939555
     kernel.evaluations, kernel.points = 0, []
     if use == "density" and not hasattr(model, "score_samples"):
         return
@@ -499,7 +482,6 @@ def test_everything_promised_is_there(cloud):
     assert model.selection_report_["rule"] == "optimized"
 
 
-<<<<<<< HEAD
 def test_everything_promised_by_the_likelihood_is_there(cloud):
     model = LikelihoodKernelPCA(2, noise_fraction=0.2, random_state=0).fit(cloud)
     m = model.n_support_
@@ -522,7 +504,8 @@ def test_everything_promised_by_the_likelihood_is_there(cloud):
     assert model.score_samples(cloud).shape == model.reconstruction_error(cloud).shape == (80,)
     assert 0 < model.score(cloud) < 1
     assert model.inverse_transform(model.transform(cloud)).shape == cloud.shape
-=======
+
+
 def test_everything_promised_of_an_elastic_net_is_there(cloud):
     model = ElasticNetKernelPCA(2, n_nonzero=5, gamma=0.3).fit(cloud)
     m = model.n_support_
@@ -542,7 +525,6 @@ def test_everything_promised_of_an_elastic_net_is_there(cloud):
     assert model.n_iter_ == 1
     assert model.converged_ is True
     assert list(model.get_feature_names_out()) == ["elasticnetkernelpca0", "elasticnetkernelpca1"]
->>>>>>> cf4efeceee4a6f33338a4a67d6e071dabd939555
 
 
 @pytest.mark.filterwarnings("ignore::kernelsieve.KernelWarning")
@@ -616,15 +598,12 @@ def test_importing_brings_nothing_that_scikit_learn_does_not():
         SparseKernelPCA(),
         SparseKernelPCA(selection="targeted", kernel="poly"),
         SparseKernelPCA(1, n_support=3, selection="rpcholesky", kernel="laplacian"),
-<<<<<<< HEAD
         LikelihoodKernelPCA(),
         LikelihoodKernelPCA(2, update="fast", kernel="poly", center=True, max_iter=200),
         LikelihoodKernelPCA(n_support=4, n_dictionary=8, kernel="laplacian"),
-=======
         ElasticNetKernelPCA(),
         ElasticNetKernelPCA(1, n_nonzero=3, kernel="poly", refit=True),
         ElasticNetKernelPCA(sparsity="joint", kernel="laplacian", max_iter=3),
->>>>>>> cf4efeceee4a6f33338a4a67d6e071dabd939555
     ]
 )
 def test_scikit_learn_checks(estimator, check):

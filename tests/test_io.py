@@ -22,11 +22,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.metrics.pairwise import rbf_kernel
 
 import kernelsieve
-<<<<<<< HEAD
-from kernelsieve import KernelPCA, LikelihoodKernelPCA, SparseKernelPCA, load
-=======
-from kernelsieve import ElasticNetKernelPCA, KernelPCA, SparseKernelPCA, load
->>>>>>> cf4efeceee4a6f33338a4a67d6e071dabd939555
+from kernelsieve import ElasticNetKernelPCA, KernelPCA, LikelihoodKernelPCA, SparseKernelPCA, load
 from kernelsieve import io as model_io
 from kernelsieve.io import ModelFileError, container, save
 
@@ -169,11 +165,13 @@ def test_exact_kernel_pca_with_inverse_map(path):
 
 
 @pytest.mark.parametrize(
-<<<<<<< HEAD
-    "make", [SparseKernelPCA(2, n_support=7, random_state=0), KernelPCA(2), LikelihoodKernelPCA(2, random_state=0)]
-=======
-    "make", [SparseKernelPCA(2, n_support=7, random_state=0), ElasticNetKernelPCA(2, n_nonzero=5), KernelPCA(2)]
->>>>>>> cf4efeceee4a6f33338a4a67d6e071dabd939555
+    "make",
+    [
+        SparseKernelPCA(2, n_support=7, random_state=0),
+        ElasticNetKernelPCA(2, n_nonzero=5),
+        KernelPCA(2),
+        LikelihoodKernelPCA(2, random_state=0),
+    ],
 )
 def test_precomputed(make, path):
     X = make_rows()
@@ -195,13 +193,9 @@ def test_precomputed(make, path):
     "make",
     [
         SparseKernelPCA(2, n_support=7, selection="targeted", random_state=0),
-<<<<<<< HEAD
-        KernelPCA(2),
-        LikelihoodKernelPCA(2, noise_fraction=0.05, random_state=0),
-=======
         ElasticNetKernelPCA(2, n_nonzero=5),
         KernelPCA(2),
->>>>>>> cf4efeceee4a6f33338a4a67d6e071dabd939555
+        LikelihoodKernelPCA(2, noise_fraction=0.05, random_state=0),
     ],
 )
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -349,11 +343,9 @@ def test_unfitted_model(path):
     assert not path.exists()
 
 
-<<<<<<< HEAD
-@pytest.mark.parametrize("make", [SparseKernelPCA(2, n_support=5), KernelPCA(2), LikelihoodKernelPCA(2)])
-=======
-@pytest.mark.parametrize("make", [SparseKernelPCA(2, n_support=5), ElasticNetKernelPCA(2), KernelPCA(2)])
->>>>>>> cf4efeceee4a6f33338a4a67d6e071dabd939555
+@pytest.mark.parametrize(
+    "make", [SparseKernelPCA(2, n_support=5), ElasticNetKernelPCA(2), KernelPCA(2), LikelihoodKernelPCA(2)]
+)
 @pytest.mark.parametrize("kernel", [rbf_kernel, lambda x, y: float(x @ y)])
 def test_callable_kernel(make, kernel, tmp_path):
     model = make.set_params(kernel=kernel).fit(make_rows())

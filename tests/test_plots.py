@@ -11,8 +11,14 @@ mpl.use("Agg")
 
 import matplotlib.pyplot as plt
 
-from kernelsieve import LikelihoodKernelPCA, SparseKernelPCA, likelihood_path, plots
-from kernelsieve import ElasticNetKernelPCA, SparseKernelPCA, elastic_net_path, plots
+from kernelsieve import (
+    ElasticNetKernelPCA,
+    LikelihoodKernelPCA,
+    SparseKernelPCA,
+    elastic_net_path,
+    likelihood_path,
+    plots,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -41,12 +47,12 @@ def path(plane):
     return likelihood_path(LikelihoodKernelPCA(random_state=0), plane[0], n_points=6)
 
 
-def drawings(plane, images, path):
+@pytest.fixture(scope="module")
 def way(plane):
     return elastic_net_path(ElasticNetKernelPCA(3), plane[0], n_alphas=6)
 
 
-def drawings(plane, images, way):
+def drawings(plane, images, path, way):
     X, labels, model = plane
     _, image_model = images
     named = np.array(["a", "b", "other"])[labels]
@@ -86,31 +92,23 @@ NAMES = (
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_draws_on_the_given_axes(name, plane, images, path):
+def test_draws_on_the_given_axes(name, plane, images, path, way):
     figure, ax = plt.subplots()
-    assert drawings(plane, images, path)[name](ax) is ax
-def test_draws_on_the_given_axes(name, plane, images, way):
-    figure, ax = plt.subplots()
-    assert drawings(plane, images, way)[name](ax) is ax
+    assert drawings(plane, images, path, way)[name](ax) is ax
     figure.canvas.draw()
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_makes_axes_of_its_own(name, plane, images, path):
+def test_makes_axes_of_its_own(name, plane, images, path, way):
     before = set(plt.get_fignums())
-    ax = drawings(plane, images, path)[name](None)
-def test_makes_axes_of_its_own(name, plane, images, way):
-    before = set(plt.get_fignums())
-    ax = drawings(plane, images, way)[name](None)
+    ax = drawings(plane, images, path, way)[name](None)
     assert len(set(plt.get_fignums()) - before) == 1
     ax.figure.canvas.draw()
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_says_what_it_shows(name, plane, images, path):
-    ax = drawings(plane, images, path)[name](None)
-def test_says_what_it_shows(name, plane, images, way):
-    ax = drawings(plane, images, way)[name](None)
+def test_says_what_it_shows(name, plane, images, path, way):
+    ax = drawings(plane, images, path, way)[name](None)
     if name == "support images":
         assert ax.get_title() == "6 support points"
     else:
@@ -238,6 +236,8 @@ def test_likelihood_path_of_one_noise_variance(plane):
     ax = plots.likelihood_path(one)
     ax.figure.canvas.draw()
     assert ax.lines[0].get_ydata() == one.n_support
+
+
 def test_path_draws_every_number_of_the_path(way):
     ax = plots.path(way)
     (share,) = [other for other in ax.figure.axes if other is not ax]

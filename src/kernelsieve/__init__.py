@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .diagnostics import KernelWarning
+    from .estimators.compressed import CompressedKernelPCA, compress
     from .estimators.elastic_net import ElasticNetKernelPCA
     from .estimators.elastic_net_path import elastic_net_path
     from .estimators.exact import KernelPCA
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 __all__ = [
+    "CompressedKernelPCA",
     "ElasticNetKernelPCA",
     "ElasticNetPCA",
     "KernelExpansion",
@@ -29,6 +31,7 @@ __all__ = [
     "RobustElasticNetPCA",
     "RobustSparseKernelPCA",
     "SparseKernelPCA",
+    "compress",
     "elastic_net_path",
     "likelihood_path",
     "load",
@@ -37,6 +40,7 @@ __all__ = [
 
 # Imported when first used: `kernelsieve --help` need not wait for scikit-learn.
 _HOMES = {
+    "CompressedKernelPCA": ".estimators.compressed",
     "ElasticNetKernelPCA": ".estimators.elastic_net",
     "ElasticNetPCA": ".linear.estimators",
     "KernelExpansion": ".expansion",
@@ -46,6 +50,7 @@ _HOMES = {
     "RobustElasticNetPCA": ".linear.robust_estimator",
     "RobustSparseKernelPCA": ".estimators.robust",
     "SparseKernelPCA": ".estimators.sparse",
+    "compress": ".estimators.compressed",
     "elastic_net_path": ".estimators.elastic_net_path",
     "likelihood_path": ".estimators.likelihood_path",
     "load": ".io",

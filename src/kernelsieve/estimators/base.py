@@ -36,6 +36,10 @@ FEW_ROWS = 1000  # enough for the scales of columns and the width of the kernel
 MAX_INVERSE_MAP = 10**8
 
 
+# Of estimators that read rows in blocks and work on devices.
+BLOCK_CONSTRAINTS = {"batch_size": [Interval(Integral, 1, None, closed="left"), None], "device": [str, None]}
+
+
 class ExpansionMixin:
     """Attributes and methods of a fitted kernel expansion."""
 
@@ -141,11 +145,10 @@ class KernelTransformer(
         "center": ["boolean"],
         "random_state": ["random_state"],
         "n_jobs": [Integral, None],
-        "device": [str, None],
-        "batch_size": [Interval(Integral, 1, None, closed="left"), None],
     }
-    batch_size: int | None
-    device: str | None
+    # parameters of those estimators that read rows in blocks and work on devices
+    batch_size: int | None = None
+    device: str | None = None
     n_components: Any
     kernel: Any
     gamma: float | str | None

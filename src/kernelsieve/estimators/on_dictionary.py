@@ -14,7 +14,7 @@ from ..dictionary import Dictionary, build_dictionary, rows_to_choose_from
 from ..expansion import KernelExpansion
 from ..moments import whiten
 from ..sample import Sample
-from .base import KernelTransformer
+from .base import BLOCK_CONSTRAINTS, KernelTransformer
 
 # Variance below this share of the mean k(x, x) is rounding.
 NO_VARIANCE = 1e-10
@@ -35,6 +35,7 @@ class DictionaryTransformer(KernelTransformer):
 
     _parameter_constraints: dict[str, Any] = {
         **KernelTransformer._parameter_constraints,
+        **BLOCK_CONSTRAINTS,
         "n_dictionary": [Interval(Integral, 1, None, closed="left"), None],
     }
     n_dictionary: int | None

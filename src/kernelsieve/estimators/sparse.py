@@ -25,7 +25,7 @@ from ..selection.base import Selection
 from ..selection.choose import FIRST_EXTRA_POINTS, Chooser, own_points, points_for
 from ..selection.rules import SELECTORS
 from ..sources import Source
-from .base import KernelTransformer
+from .base import BLOCK_CONSTRAINTS, KernelTransformer
 from .incremental import IncrementalMixin
 
 # Variances below this share of the largest are rounding: the rows have no such component.
@@ -134,6 +134,7 @@ class SparseKernelPCA(IncrementalMixin, KernelTransformer):
 
     _parameter_constraints: dict[str, Any] = {
         **KernelTransformer._parameter_constraints,
+        **BLOCK_CONSTRAINTS,
         "n_support": [
             Interval(Integral, 1, None, closed="left"),
             Interval(Real, 0, 1, closed="right"),

@@ -1,0 +1,77 @@
+"""The points a choice starts from, and the least-squares problem on them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from .._array import to_numpy
+from ..expansion import KernelExpansion
+from ..moments import gram_of, negative_share
+from ..sample import INDEFINITE
+from ..selection.greedy import best_for_targets, greedy
+from .error import ExpansionError, LeastSquares, Refit, Support, chosen
+
+MAX_POOL = 2000  # points looked at: a random part of more
+
+
+@dataclass(frozen=True)
+class Found:
+    """A support with its refit, and how it was come by."""
+
+    support: Support
+    refit: Refit
+    n_steps: int = 1
+    converged: bool = True
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """Points of the original that a compression may keep."""
+
+    error: ExpansionError
+    support: Support
+
+    @property
+    def size(self) -> int:
+        return self.support.size
+
+    @cached_property
+    def problem(self) -> LeastSquares:
+        return self.error.least_squares(self.support)
+
+    @cached_property
+    def gram(self) -> np.ndarray:
+        return to_numpy(gram_of(self.support.kernel, self.support.points))
+
+    def kept(self, places: np.ndarray) -> Found:
+        """The refit on some of them."""
+        assert self.support.indices is not None
+        support = chosen(self.error.source, np.sort(self.support.indices[places]))
+        return Found(support, self.error.refit(support))
+
+
+def find_candidates(error: ExpansionError, most: int, rng: np.random.Generator) -> Candidates:
+    """Up to `most` of the original's points, by targeted greedy selection: copies and their like are left out."""
+    source = error.source
+    most = min(most, error.largest_support)
+    pool = _random_points(source, MAX_POOL, rng)
+    support = chosen(source, pool)
+    gram = to_numpy(gram_of(support.kernel, support.points))
+    if is_indefinite(source, gram):  # residuals of such a kernel mean nothing: any points may serve
+        return Candidates(error, chosen(source, _random_points(source, most, rng)))
+    values = to_numpy(source.transform(source.points[pool], error.n_threads)) + source.offset
+    order = greedy(lambda j: gram[:, j], np.diagonal(gram), min(most, len(pool)), best_for_targets, targets=values)
+    return Candidates(error, chosen(source, pool[order]))
+
+
+def is_indefinite(source: KernelExpansion, gram: np.ndarray) -> bool:
+    """Whether this gram of a kernel that need not be positive semi-definite is not."""
+    return not source.kernel.definite and negative_share(gram) > INDEFINITE
+
+
+def _random_points(source: KernelExpansion, most: int, rng: np.random.Generator) -> np.ndarray:
+    n_points = source.n_support
+    return np.arange(n_points) if n_points <= most else np.sort(rng.choice(n_points, most, replace=False))

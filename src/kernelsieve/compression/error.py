@@ -1,0 +1,245 @@
+"""What a compression must keep small: the error of scores on rows, or of the components in feature space."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeAlias
+
+import numpy as np
+import scipy.linalg
+
+from .._array import Array, as_float64, to_numpy
+from ..blocks import finite, map_row_blocks
+from ..expansion import KernelExpansion
+from ..kernels import Kernel, Precomputed
+from ..moments import RANK_TOLERANCE, RANK_TOLERANCE_FLOAT32, gram_of, whiten
+
+# Singular values of the least-squares problem below this share of the largest are rounding.
+CUTOFF, CUTOFF_FLOAT32 = 1e-12, 1e-6
+
+
+@dataclass(frozen=True)
+class Support:
+    """Points of a compressed expansion, with the kernel in which they are meant."""
+
+    kernel: Kernel
+    points: Array  # (m, d)
+    indices: np.ndarray | None  # (m,) places in the original's support, None for moved points
+
+    @property
+    def size(self) -> int:
+        return int(self.points.shape[0])
+
+
+@dataclass(frozen=True)
+class Refit:
+    """The best coefficients on a support, and the error that is left."""
+
+    coef: np.ndarray  # (m, M)
+    offset: np.ndarray  # (M,)
+    error: np.ndarray  # (M,), relative
+    total: float  # of all components together
+
+
+@dataclass(frozen=True)
+class LeastSquares:
+    """min_B |target - columns B|^2 + outside, a column for each candidate; |whole target|^2 = scale."""
+
+    columns: np.ndarray  # (q, r)
+    target: np.ndarray  # (q, M)
+    outside: float  # squared error that no B can touch
+    scale: float
+
+
+def chosen(source: KernelExpansion, indices: np.ndarray) -> Support:
+    """Some of the source's points."""
+    kernel, points = source.kernel.at(source.points, indices)
+    return Support(kernel, points, indices)
+
+
+def local_source(expansion: KernelExpansion) -> KernelExpansion:
+    """The expansion in float64 numpy arrays, a precomputed kernel's columns numbered by support point."""
+    kernel = expansion.kernel
+    if isinstance(kernel, Precomputed):
+        kernel = Precomputed(tuple(range(expansion.n_support)), expansion.n_support)
+    points = as_float64(expansion.points)
+    return KernelExpansion(
+        kernel,
+        points if hasattr(points, "toarray") else to_numpy(points),
+        to_numpy(as_float64(expansion.coef)),
+        to_numpy(as_float64(expansion.offset)),
+        None if expansion.mean_coef is None else to_numpy(as_float64(expansion.mean_coef)),
+    )
+
+
+def cross_gram(kernel: Kernel, rows: Array, points: Array, n_threads: int) -> np.ndarray:
+    """k(rows, points), block by block."""
+    bound = kernel.bind(points)
+    out = np.empty((rows.shape[0], points.shape[0]))
+
+    def fill(block: slice) -> None:
+        out[block] = bound(finite(rows[block, :]))
+
+    for _ in map_row_blocks(fill, rows, points.shape[0], n_threads):
+        pass
+    return out
+
+
+@dataclass(frozen=True)
+class ScoreError:
+    """The error of the scores on rows; the offset is the regression's intercept where the model is centred."""
+
+    source: KernelExpansion
+    rows: Array  # (n, d)
+    kind: str
+    float32: bool = False
+    n_threads: int = 1
+
+    @property
+    def center(self) -> bool:
+        return self.source.mean_coef is not None
+
+    @property
+    def search_rows(self) -> Array:
+        return self.rows
+
+    @cached_property
+    def scores(self) -> np.ndarray:
+        """The original's scores (n, M)."""
+        return to_numpy(self.source.transform(self.rows, self.n_threads))
+
+    @cached_property
+    def target(self) -> np.ndarray:
+        """What k(., S) B has to reproduce: the scores about their mean, or as they are where not centred."""
+        return self.scores - self.scores.mean(axis=0) if self.center else self.scores
+
+    @cached_property
+    def variation(self) -> np.ndarray:
+        """sum_n (z_k - mean z_k)^2, (M,)."""
+        return np.sum((self.scores - self.scores.mean(axis=0)) ** 2, axis=0)
+
+    @property
+    def scale(self) -> float:
+        return float(self.variation.sum())
+
+    @property
+    def largest_support(self) -> int:
+        """Points beyond this number cannot be told apart."""
+        return int(self.rows.shape[0]) - int(self.center)
+
+    def least_squares(self, candidates: Support) -> LeastSquares:
+        features, _ = self._features(candidates)
+        q, r = np.linalg.qr(features)
+        inside = q.T @ self.target
+        outside = float(np.sum((self.target - q @ inside) ** 2))
+        return LeastSquares(r, inside, outside, self.scale)
+
+    def refit(self, support: Support) -> Refit:
+        features, mean = self._features(support)
+        lengths = np.linalg.norm(features, axis=0)
+        lengths = np.where(lengths > 0, lengths, 1.0)
+        cutoff = CUTOFF_FLOAT32 if self.float32 else CUTOFF
+        coef = (
+            scipy.linalg.lstsq(features / lengths, self.target, cond=cutoff, check_finite=False)[0] / lengths[:, None]
+        )
+        squares = np.sum((self.target - features @ coef) ** 2, axis=0)
+        offset = mean @ coef - self.scores.mean(axis=0) if self.center else np.zeros(coef.shape[1])
+        return Refit(coef, offset, _relative(squares, self.variation), _total(squares, self.variation))
+
+    def captured_share(self, support: Support, coef: np.ndarray) -> float:
+        """Variance along the compressed components, made orthonormal, over that of the original's scores."""
+        features, _ = self._features(support)
+        components = KernelExpansion(support.kernel, support.points, coef, np.zeros(coef.shape[1]), orthogonal=False)
+        directions = to_numpy(components.orthonormal.coef)
+        return float(np.sum((features @ directions) ** 2) / np.sum(self.target**2))
+
+    def _features(self, support: Support) -> tuple[np.ndarray, np.ndarray]:
+        """k(rows, S), about its mean where centred, and that mean."""
+        features = cross_gram(support.kernel, self.rows, support.points, self.n_threads)
+        mean = features.mean(axis=0)
+        if self.center:
+            features -= mean
+        return features, mean
+
+
+@dataclass(frozen=True)
+class FeatureError:
+    """The error of the components themselves, |v - v'|: where no rows are at hand."""
+
+    source: KernelExpansion
+    float32: bool = False
+    n_threads: int = 1
+    kind = "feature space"
+
+    @property
+    def search_rows(self) -> Array:
+        return self.source.points
+
+    @cached_property
+    def values(self) -> np.ndarray:
+        """v_k' phi(s) of the original's points, (m, M)."""
+        return to_numpy(self.source.transform(self.source.points, self.n_threads)) + self.source.offset
+
+    @cached_property
+    def variation(self) -> np.ndarray:
+        """|v_k|^2."""
+        return np.maximum(np.einsum("ij,ij->j", self.source.coef, self.values), 0.0)
+
+    @property
+    def scale(self) -> float:
+        return float(self.variation.sum())
+
+    @property
+    def largest_support(self) -> int:
+        """Points beyond this number cannot be told apart."""
+        return self.source.n_support
+
+    def least_squares(self, candidates: Support) -> LeastSquares:
+        gram = gram_of(candidates.kernel, candidates.points)
+        whitening = to_numpy(whiten(gram).matrix)
+        target = whitening.T @ self._inner_products(candidates)
+        return LeastSquares(whitening.T @ gram, target, max(self.scale - float(np.sum(target**2)), 0.0), self.scale)
+
+    def refit(self, support: Support) -> Refit:
+        gram = gram_of(support.kernel, support.points)
+        whitening = to_numpy(whiten(gram, RANK_TOLERANCE_FLOAT32 if self.float32 else RANK_TOLERANCE).matrix)
+        inner = self._inner_products(support)
+        coef = whitening @ (whitening.T @ inner)
+        # |v - v'|^2 in full: |v|^2 - |v'|^2 would keep only half of the digits
+        squares = self.variation - 2 * np.sum(coef * inner, axis=0) + np.einsum("ij,ij->j", coef, gram @ coef)
+        squares = np.maximum(squares, 0.0)
+        offset = self.source.offset.copy()
+        if self.source.mean_coef is not None:
+            mean = self.source.mean_coef
+            offset += (mean @ self._cross(support)) @ coef - mean @ self.values
+        return Refit(coef, offset, _relative(squares, self.variation), _total(squares, self.variation))
+
+    def _cross(self, support: Support) -> np.ndarray:
+        return cross_gram(support.kernel, self.source.points, support.points, self.n_threads)
+
+    def _inner_products(self, support: Support) -> np.ndarray:
+        """v_k' phi(s') of the new points."""
+        return self._cross(support).T @ self.source.coef
+
+
+ExpansionError: TypeAlias = ScoreError | FeatureError
+
+
+def projected_mean(source: KernelExpansion, support: Support, n_threads: int) -> np.ndarray | None:
+    """Coefficients of the training mean's projection on the new support."""
+    if source.mean_coef is None:
+        return None
+    mean = source.mean_coef @ cross_gram(support.kernel, source.points, support.points, n_threads)
+    whitening = to_numpy(whiten(gram_of(support.kernel, support.points)).matrix)
+    return whitening @ (whitening.T @ mean)
+
+
+def _relative(squares: np.ndarray, variation: np.ndarray) -> np.ndarray:
+    """Roots of the ratios; a component without variation is kept or lost altogether."""
+    lost = np.where(squares > 0, np.inf, 0.0)
+    return np.sqrt(np.divide(squares, variation, out=lost, where=variation > 0))
+
+
+def _total(squares: np.ndarray, variation: np.ndarray) -> float:
+    return float(np.sqrt(squares.sum() / variation.sum()))

@@ -1,0 +1,142 @@
+"""The ways to compress: each gives a support of any size, and one that is good enough for a target."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+
+from ..selection.coordinates import Coordinates
+from ..selection.kmeans import kmeans_centers
+from .candidates import Candidates, Found
+from .error import Support
+from .l1 import l1_path
+from .moved import in_coordinates, move, objective_of
+from .removal import prefix_errors, removal_order
+
+KMEANS_STEPS = 3
+
+
+class Method(Protocol):
+    """A way to compress."""
+
+    candidates: Candidates
+
+    def at(self, n_support: int) -> Found:
+        """A support of that size; smaller where fewer points already say everything."""
+
+    def enough(self, target: float) -> Found | None:
+        """A support whose error is at most `target`, or None."""
+
+
+@dataclass
+class Nested:
+    """Prefixes of one order of the candidates: every size is known at once."""
+
+    candidates: Candidates
+    order: np.ndarray
+
+    @cached_property
+    def curve(self) -> np.ndarray:
+        """Relative error on the first 0, 1, ..., r candidates."""
+        return prefix_errors(self.candidates.problem, self.order)
+
+    def at(self, n_support: int) -> Found:
+        return self.candidates.kept(self.order[:n_support])
+
+    def enough(self, target: float) -> Found | None:
+        """The smallest prefix; the curve says where to look, the refit decides."""
+        first = int(np.argmax(self.curve <= target)) if np.any(self.curve <= target) else len(self.order)
+        return _first_within(target, (self.at(m) for m in range(max(first, 1), len(self.order) + 1)))
+
+
+@dataclass
+class Lasso:
+    """The heaviest candidates where the group lasso's path first has so many."""
+
+    candidates: Candidates
+
+    @cached_property
+    def path(self) -> list[np.ndarray]:
+        return list(l1_path(self.candidates.problem))
+
+    def at(self, n_support: int) -> Found:
+        long_enough = (choice for choice in self.path if len(choice) >= n_support)
+        return self.candidates.kept(next(long_enough, self.path[-1])[:n_support])
+
+    def enough(self, target: float) -> Found | None:
+        return _first_within(target, (self.candidates.kept(choice) for choice in self.path))
+
+
+@dataclass
+class Moving:
+    """Points that are moved, from the candidates that removal leaves, from k-means centres, or from more points."""
+
+    candidates: Candidates
+    coordinates: Coordinates
+    max_iter: int
+    rng: np.random.Generator
+    known: dict[int, np.ndarray] = field(default_factory=dict)  # points found so far, by their number
+
+    @cached_property
+    def rows(self) -> Nested:
+        return Nested(self.candidates, removal_order(self.candidates.problem))
+
+    def at(self, n_support: int) -> Found:
+        n_support = min(n_support, self.candidates.size)
+        rows, error, c = self.rows.at(n_support), self.candidates.error, self.coordinates
+        found = move(objective_of(error, c), self._starts(rows, n_support), self.max_iter)
+        support = Support(error.source.kernel, c.points(found.points), None)
+        refit = error.refit(support)
+        if not refit.total < rows.refit.total:
+            return Found(rows.support, rows.refit, found.n_steps, found.converged)
+        self.known[n_support] = found.points
+        return Found(support, refit, found.n_steps, found.converged)
+
+    def enough(self, target: float) -> Found | None:
+        return self.rows.enough(target)
+
+    def _starts(self, rows: Found, n_support: int) -> list[np.ndarray]:
+        starts = [in_coordinates(rows.support.points, self.coordinates)]
+        if n_support <= len(self.coordinates.rows):
+            starts.append(kmeans_centers(self.coordinates.rows, n_support, KMEANS_STEPS, self.rng))
+        larger = min((m for m in self.known if m > n_support), default=None)
+        if larger is not None:
+            starts.append(self._shrunk(self.known[larger], n_support))
+        return starts
+
+    def _shrunk(self, points: np.ndarray, n_support: int) -> np.ndarray:
+        """The points less those whose removal costs least."""
+        error = self.candidates.error
+        problem = error.least_squares(Support(error.source.kernel, self.coordinates.points(points), None))
+        return points[np.sort(removal_order(problem)[:n_support])]
+
+
+def fewest(method: Method, target: float) -> Found:
+    """The fewest points whose error is at most `target`: the order of a nested method says, others are tried."""
+    found = method.enough(target)
+    if found is None:
+        reached = method.at(method.candidates.size)
+        raise ValueError(
+            f"target_error={target:.3g} is not reached: {reached.support.size} points leave an error of "
+            f"{reached.refit.total:.3g}, and more are not tried. Give a larger target_error, or n_support"
+        )
+    if isinstance(method, Nested):
+        return found
+    failing, enough = 0, found.support.size
+    while enough - failing > 1:
+        middle = max(failing + 1, min(round(math.sqrt(max(failing, 1) * enough)), enough - 1))
+        tried = method.at(middle)
+        if tried.refit.total <= target:
+            found, enough = tried, tried.support.size
+        else:
+            failing = middle
+    return found
+
+
+def _first_within(target: float, tries: Iterable[Found]) -> Found | None:
+    return next((found for found in tries if found.refit.total <= target), None)

@@ -1,0 +1,177 @@
+"""Moving the points: the error as a function of where they are, and L-BFGS on it.
+
+With B at its minimum for every position of the points, the error's derivative is the partial one (variable
+projection).  On rows, with R = Y - F B the residuals of the scores,
+
+    d |R|^2 = -2 sum_nj (R B')_nj dk(x_n, s_j)
+
+and in feature space, with A the original's coefficients on its points x_n,
+
+    d sum |v - v'|^2 = -2 sum_nj (A B')_nj dk(x_n, s_j) + sum_ij (B B')_ij dk(s_i, s_j)
+
+so every differentiable kernel needs only its own pull-back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+import numpy as np
+import scipy.linalg
+import scipy.optimize
+import scipy.sparse
+
+from .._array import Array, add_to_diagonal, as_float64
+from ..kernels import Kernel
+from ..sample import Rows, Sample
+from ..selection.coordinates import Coordinates, movable
+from .error import ExpansionError, ScoreError
+
+RIDGE = 1e-11  # added to the normal equations, relative to their mean diagonal: points may coincide
+RACE_SHARE, RACE_ROWS = 0.2, 2000  # of the steps are run from every start, on so many rows
+MEMORY = 20  # steps that L-BFGS remembers: more than usual, they cost nothing beside the kernel values
+NO_GAIN = 1e-9  # a step that gains less, of the squared error of the best start, is the last
+CONVERGED_GAIN = 5e-3  # the last quarter of the steps lowered the relative error by no more than this
+
+
+@dataclass(frozen=True)
+class Moved:
+    """Where the points ended, in the search's coordinates."""
+
+    points: np.ndarray  # (m, r)
+    errors: list[float]  # relative, before every step and after the last
+    finished: bool  # no further step gains anything
+
+    @property
+    def n_steps(self) -> int:
+        return len(self.errors) - 1
+
+    @property
+    def converged(self) -> bool:
+        """Whether the last quarter of the steps gained next to nothing."""
+        return self.finished or self.errors[3 * self.n_steps // 4] - self.errors[-1] <= CONVERGED_GAIN
+
+
+def coordinates_of(error: ExpansionError) -> Coordinates | None:
+    """The coordinates in which points are moved, or None where the kernel does not allow that."""
+    rows, kernel = error.search_rows, error.source.kernel
+    sample = Sample(Rows(rows, np.arange(rows.shape[0]), None, True), kernel, error.source.n_components, True)
+    if not kernel.differentiable or (scipy.sparse.issparse(rows) and not movable(sample)):
+        return None
+    return sample.coordinates
+
+
+def in_coordinates(points: Array, coordinates: Coordinates) -> np.ndarray:
+    """Points of input space, projected on the coordinates' subspace."""
+    values = as_float64(points)
+    if coordinates.origin is not None:
+        values = values - coordinates.origin
+    values = values * coordinates.scale
+    if coordinates.basis is not None:
+        values = values @ coordinates.basis
+    return np.asarray(values.toarray() if scipy.sparse.issparse(values) else values)
+
+
+def objective_of(error: ExpansionError, coordinates: Coordinates) -> Objective:
+    """The squared relative error and its gradient, as a function of points in these coordinates."""
+    c = coordinates
+    row_scale = np.ones(len(c.rows)) if c.row_scale is None else c.row_scale
+    if isinstance(error, ScoreError):
+        return ScoreObjective(c.kernel, c.rows, row_scale, error.target, error.center, error.scale)
+    # k is c.kernel up to a factor
+    factor = float(np.sum(error.source.kernel.diagonal(error.source.points)) / np.sum(c.kernel.diagonal(c.rows)))
+    factor = 1.0 if c.row_scale is not None else factor
+    return FeatureObjective(c.kernel, c.rows, error.source.coef * row_scale[:, None], error.scale / factor)
+
+
+@dataclass(frozen=True)
+class ScoreObjective:
+    """|Y - F B|^2 on rows, B at its minimum, relative to the scores' variation."""
+
+    kernel: Kernel
+    rows: np.ndarray  # (n, r)
+    row_scale: np.ndarray  # (n,)
+    target: np.ndarray  # (n, M)
+    center: bool
+    scale: float
+
+    def __call__(self, points: np.ndarray) -> tuple[float, np.ndarray]:
+        plain = self.kernel(self.rows, points)
+        features = plain * self.row_scale[:, None]
+        if self.center:
+            features -= features.mean(axis=0)
+        coef = _solve(features.T @ features, features.T @ self.target)
+        residual = self.target - features @ coef
+        pull = (residual * (-2.0 * self.row_scale)[:, None]) @ coef.T
+        gradient = self.kernel.pullback(self.rows, points, plain, pull)
+        return float(np.sum(residual**2)) / self.scale, gradient / self.scale
+
+    def part(self, n_rows: int) -> ScoreObjective:
+        """The same on about so many of the rows."""
+        rows = slice(None, None, max(1, round(len(self.rows) / n_rows)))
+        target = self.target[rows]
+        target = target - target.mean(axis=0) if self.center else target
+        scale = self.scale * len(target) / len(self.target)
+        return replace(self, rows=self.rows[rows], row_scale=self.row_scale[rows], target=target, scale=scale)
+
+
+@dataclass(frozen=True)
+class FeatureObjective:
+    """sum |v - v'|^2, B at its minimum, relative to sum |v|^2."""
+
+    kernel: Kernel
+    rows: np.ndarray  # (m, r), the original's points
+    source_coef: np.ndarray  # (m, M)
+    scale: float
+
+    def __call__(self, points: np.ndarray) -> tuple[float, np.ndarray]:
+        plain, gram = self.kernel(self.rows, points), self.kernel(points, points)
+        inner = plain.T @ self.source_coef
+        coef = _solve(gram, inner)
+        gradient = self.kernel.pullback(self.rows, points, plain, -2.0 * (self.source_coef @ coef.T))
+        gradient += 2.0 * self.kernel.pullback(points, points, gram, coef @ coef.T)
+        value = self.scale - 2.0 * float(np.sum(inner * coef)) + float(np.sum(coef * (gram @ coef)))
+        return value / self.scale, gradient / self.scale
+
+    def part(self, n_rows: int) -> FeatureObjective:
+        """Itself: the original's points are few."""
+        return self
+
+
+Objective: TypeAlias = ScoreObjective | FeatureObjective
+
+
+def _solve(normal: np.ndarray, right: np.ndarray) -> np.ndarray:
+    ridge = RIDGE * max(float(np.mean(np.diagonal(normal))), np.finfo(np.float64).tiny)
+    return np.linalg.solve(add_to_diagonal(normal, ridge), right)
+
+
+def move(objective: Objective, starts: Sequence[np.ndarray], max_iter: int) -> Moved:
+    """A few steps from every start, on a part of the rows; then the best goes to the end, on all of them."""
+    part = objective.part(RACE_ROWS)
+    runs = [descend(part, start, max(1, round(RACE_SHARE * max_iter))) for start in starts]
+    best = min(runs, key=lambda run: run.errors[-1])
+    rest = descend(objective, best.points, max_iter - best.n_steps)
+    return Moved(rest.points, best.errors[:-1] + rest.errors, rest.finished)
+
+
+def descend(objective: Objective, start: np.ndarray, n_steps: int) -> Moved:
+    """Up to `n_steps` of L-BFGS, the squared error in units of the start's, so that tolerances mean something."""
+    first = max(objective(start)[0], np.finfo(np.float64).tiny)
+    squares = [first]
+
+    def scaled(flat: np.ndarray) -> tuple[float, np.ndarray]:
+        value, gradient = objective(flat.reshape(start.shape))
+        return value / first, gradient.ravel() / first
+
+    def remember(intermediate_result: Any) -> None:
+        squares.append(max(intermediate_result.fun * first, 0.0))
+
+    options = {"maxiter": max(n_steps, 0), "maxfun": 4 * n_steps + 20, "maxcor": MEMORY, "ftol": NO_GAIN, "gtol": 0.0}
+    found = scipy.optimize.minimize(
+        scaled, start.ravel(), jac=True, method="L-BFGS-B", options=options, callback=remember
+    )
+    finished = found.status != 1  # 1: out of steps; 0: no gain; 2: no step leads down
+    return Moved(found.x.reshape(start.shape), [float(np.sqrt(square)) for square in squares], finished)

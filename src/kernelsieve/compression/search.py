@@ -1,0 +1,138 @@
+"""From what was asked to a compressed expansion: by any method, so many points or so small an error."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from .._array import Array, as_float64
+from ..expansion import KernelExpansion
+from ..kernels import Precomputed
+from ..moments import gram_of
+from .candidates import Candidates, Found, find_candidates, is_indefinite
+from .error import ExpansionError, FeatureError, ScoreError, local_source, projected_mean
+from .methods import Lasso, Method, Moving, Nested, fewest
+from .moved import coordinates_of
+from .removal import eigen_order, removal_order
+
+METHODS = ("optimized", "removal", "l1", "eigen-removal")
+
+# The choice starts from so many points that targeted greedy selection has left.
+CANDIDATES, CANDIDATES_PER_POINT = 200, 4
+CANDIDATES_FOR_TARGET = 1000  # when the number of points is not known beforehand
+# An eigenproblem for every point removed: from more than so many, or twice those asked for, it would take minutes.
+EIGEN_CANDIDATES = 300
+
+
+@dataclass(frozen=True)
+class Request:
+    """What was asked for."""
+
+    method: str  # one of METHODS, or "auto"
+    n_support: int | None
+    target_error: float | None
+    max_iter: int
+
+
+@dataclass(frozen=True)
+class Compression:
+    """A compressed expansion, what it lost, and how it was come by."""
+
+    expansion: KernelExpansion
+    indices: np.ndarray | None  # (m,) places in the original's support, None for moved points
+    method: str
+    error: np.ndarray  # (M,), relative
+    total_error: float
+    captured_share: float | None  # of the variance on the rows that the original captures; None where not measured
+    curve: np.ndarray | None  # error of the first 0, 1, 2, ... points in the order of "removal"
+    n_steps: int
+    converged: bool
+
+
+def error_on(expansion: KernelExpansion, rows: Array | None, kind: str, n_threads: int) -> ExpansionError:
+    """The error to be kept small: of scores on rows; without rows, in feature space.
+
+    An indefinite kernel has no feature space to measure in: there the scores of the support points have to serve.
+    """
+    source = local_source(expansion)
+    float32 = expansion.points.dtype == np.float32
+    if rows is not None:
+        if isinstance(expansion.kernel, Precomputed):
+            rows = expansion.kernel.bind(expansion.points)(rows)
+        return ScoreError(source, as_float64(rows), kind, float32, n_threads)
+    if not source.kernel.definite and is_indefinite(source, gram_of(source.kernel, source.points)):
+        return ScoreError(source, source.points, "support points", float32, n_threads)
+    return FeatureError(source, float32, n_threads)
+
+
+def compress_expansion(
+    expansion: KernelExpansion, error: ExpansionError, request: Request, rng: np.random.Generator
+) -> Compression:
+    """The expansion on fewer points."""
+    if not error.scale > 0:
+        raise ValueError("the model's components are all zero: there is nothing to compress")
+    method = request.method
+    if method == "auto":
+        method = "removal" if coordinates_of(error) is None else "optimized"
+    way = _method(method, find_candidates(error, _n_candidates(method, request.n_support), rng), request, rng)
+    if request.n_support is not None:
+        found = way.at(request.n_support)
+    else:
+        assert request.target_error is not None
+        found = fewest(way, request.target_error)
+    curve = way.curve if method == "removal" and isinstance(way, Nested) else None
+    return _compression(expansion, error, found, method, curve)
+
+
+def _n_candidates(method: str, n_support: int | None) -> int:
+    most = CANDIDATES_FOR_TARGET if n_support is None else max(CANDIDATES, CANDIDATES_PER_POINT * n_support)
+    return min(most, max(EIGEN_CANDIDATES, 2 * (n_support or 0))) if method == "eigen-removal" else most
+
+
+def _method(name: str, candidates: Candidates, request: Request, rng: np.random.Generator) -> Method:
+    error = candidates.error
+    if name == "removal":
+        return Nested(candidates, removal_order(candidates.problem))
+    if name == "eigen-removal":
+        coef = error.refit(candidates.support).coef
+        return Nested(candidates, eigen_order(candidates.gram, coef, request.n_support or 1))
+    if name == "l1":
+        return Lasso(candidates)
+    coordinates = coordinates_of(error)
+    if coordinates is None:
+        raise ValueError(
+            f"points of a {error.source.kernel.name} kernel cannot be moved, which method='optimized' does: give "
+            "method='removal', which keeps some of the model's own points"
+        )
+    return Moving(candidates, coordinates, request.max_iter, rng)
+
+
+def _compression(
+    expansion: KernelExpansion, error: ExpansionError, found: Found, method: str, curve: np.ndarray | None
+) -> Compression:
+    support, refit, kernel, points = found.support, found.refit, found.support.kernel, found.support.points
+    if support.indices is not None:
+        points = points.astype(expansion.points.dtype, copy=False)
+    if isinstance(expansion.kernel, Precomputed):
+        assert support.indices is not None
+        columns = np.asarray(expansion.kernel.columns)[support.indices]
+        kernel = Precomputed(tuple(int(column) for column in columns), expansion.kernel.n_columns)
+    compressed = replace(
+        expansion,
+        kernel=kernel,
+        points=points,
+        coef=refit.coef,
+        offset=refit.offset,
+        mean_coef=projected_mean(error.source, support, error.n_threads),
+    )
+    share = error.captured_share(support, refit.coef) if isinstance(error, ScoreError) else None
+    return Compression(
+        compressed, support.indices, method, refit.error, refit.total, share, curve, found.n_steps, found.converged
+    )
+
+
+def unchanged(expansion: KernelExpansion) -> Compression:
+    """The expansion itself, where it has no more points than were asked for."""
+    indices = np.arange(expansion.n_support)
+    return Compression(expansion, indices, "none", np.zeros(expansion.n_components), 0.0, None, None, 1, True)
