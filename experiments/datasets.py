@@ -28,6 +28,20 @@ class Split:
     test: np.ndarray
 
 
+@dataclass(frozen=True)
+class Realisations:
+    """A data set of the IDA benchmark: rows with labels, and row numbers of its training and test subsets."""
+
+    name: str
+    rows: np.ndarray
+    labels: np.ndarray
+    train: np.ndarray  # (n subsets, n train)
+    test: np.ndarray  # (n subsets, n test)
+
+    def train_rows(self, realisation: int) -> np.ndarray:
+        return self.rows[self.train[realisation]]
+
+
 def load_file(name: str) -> dict[str, np.ndarray]:
     """The arrays of `name`.npz in the data folder."""
     folder = os.environ.get("KERNELSIEVE_DATA")
@@ -57,6 +71,21 @@ def mnist(n_rows: int) -> Split:
     data = load_file("mnist")
     train = data["x_train"][:n_rows].reshape(-1, 784) / 255.0
     return Split(f"MNIST-{n_rows}", train, data["x_test"][:2000].reshape(-1, 784) / 255.0)
+
+
+IDA_NAMES = ("image", "breast_cancer", "heart", "banana", "german")
+
+
+def ida(name: str) -> Realisations:
+    """The first ten realisations of a set of the IDA benchmark (Raetsch, Onoda & Mueller 2001)."""
+    data = load_file(f"ida_{name}")
+    return Realisations(name, data["x"], data["t"], data["train"].astype(np.intp), data["test"].astype(np.intp))
+
+
+def thyroid() -> tuple[np.ndarray, np.ndarray]:
+    """Rows and labels of the benchmark's thyroid set, of which no realisations are to be had."""
+    data = load_file("ida_thyroid_nosplits")
+    return data["x"], data["t"]
 
 
 def median_gamma(rows: np.ndarray, seed: int = 0) -> float:

@@ -1,0 +1,77 @@
+"""Rows far from those chosen: the largest sum, or the largest minimum, of squared feature-space distances.
+
+    d^2(x, s) = k(x, x) + k(s, s) - 2 k(x, s)
+
+The sum is the node choice of ESKPCA (Xu et al. 2011), the minimum the k-centre rule of Gonzalez (1985), whose radius is
+at most twice the smallest.  Either needs one kernel column a row chosen: n m kernel values, O(n m) time, O(n) memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import scipy.sparse
+
+from .._array import Array, as_float64, row_dot, to_numpy
+from ..sample import Sample
+
+# Rows closer than this share of their squared lengths are copies of each other, in float64 and in float32.
+COPIES = 1e-13
+COPIES_FLOAT32 = 1e-6
+
+Combine = Callable[[np.ndarray, np.ndarray], np.ndarray]  # (so far, to the new one) -> distances
+
+
+def far_rows(
+    column: Callable[[int], np.ndarray],
+    diagonal: np.ndarray,
+    distances: np.ndarray,
+    n_rows: int,
+    combine: Combine,
+    tolerance: float = COPIES,
+) -> np.ndarray:
+    """Up to `n_rows` rows, each the farthest from those before it; fewer when only copies of those are left.
+
+    `distances` are the squared distances to a first point; `combine` is np.add or np.minimum.
+    """
+    far = np.where(distances > tolerance * diagonal, distances, -np.inf)
+    chosen: list[int] = []
+    while len(chosen) < n_rows:
+        j = int(np.argmax(far))
+        if far[j] == -np.inf:
+            break
+        chosen.append(j)
+        if len(chosen) == n_rows:
+            break
+        distance = diagonal + diagonal[j] - 2.0 * column(j)
+        far = combine(far, distance)
+        far[distance <= tolerance * (diagonal + diagonal[j])] = -np.inf
+        far[j] = -np.inf
+    return np.asarray(chosen, dtype=np.intp)
+
+
+def mean_of(rows: Array, weights: np.ndarray | None) -> np.ndarray:
+    """The (weighted) mean of the rows, (d,)."""
+    if weights is None:
+        return np.asarray(as_float64(rows).mean(axis=0)).ravel()
+    return np.asarray((weights / weights.sum()) @ as_float64(rows)).ravel()
+
+
+def central_row(rows: Array, weights: np.ndarray | None) -> int:
+    """The row nearest to the mean of the rows."""
+    mean = mean_of(rows, weights)
+    if scipy.sparse.issparse(rows):
+        return int(np.argmin(row_dot(rows, rows) - 2.0 * (rows @ mean)))
+    offsets = to_numpy(rows) - mean
+    return int(np.argmin(row_dot(offsets, offsets)))
+
+
+def central_row_of(sample: Sample) -> int:
+    """The sampled row nearest to their mean; with a precomputed kernel, to their mean in feature space."""
+    if sample.kernel.name != "precomputed":
+        return central_row(sample.light_rows, sample.rows.weights)
+    gram = to_numpy(sample.gram)
+    omega = sample.omega
+    mean = gram.mean(axis=1) if omega is None else gram @ omega[: len(gram)] / omega[: len(gram)].sum()
+    return int(np.argmin(np.diagonal(gram) - 2.0 * mean))

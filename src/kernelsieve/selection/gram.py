@@ -1,0 +1,99 @@
+"""The gram of some rows, read by columns: rules never ask for more of it than they use.
+
+`column(j)` and `columns(chosen)` are k(x, x_j) for all rows, `among(chosen)` the small gram of a few rows, and
+`diagonal` is k(x, x).  Kernel evaluations are what a rule costs: n for a column, b^2 for the gram of b rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+
+from .._array import Array, take_rows, to_numpy
+from ..blocks import map_row_blocks
+from ..kernels import Kernel, Precomputed
+from ..sample import Sample
+
+
+class Gram(Protocol):
+    """What a rule may read."""
+
+    @property
+    def diagonal(self) -> np.ndarray:
+        """k(x, x), (n,)."""
+
+    def column(self, j: int) -> np.ndarray:
+        """k(x, x_j), (n,)."""
+
+    def columns(self, chosen: np.ndarray) -> np.ndarray:
+        """k(x, x_j) for the chosen j, (n, b)."""
+
+    def among(self, chosen: np.ndarray) -> np.ndarray:
+        """k(x_i, x_j) for the chosen i and j, (b, b)."""
+
+
+@dataclass(frozen=True)
+class StoredGram:
+    """A gram that is there already."""
+
+    matrix: np.ndarray  # (n, n)
+
+    @cached_property
+    def diagonal(self) -> np.ndarray:
+        return np.diagonal(self.matrix).astype(np.float64)
+
+    def column(self, j: int) -> np.ndarray:
+        return self.matrix[:, j]
+
+    def columns(self, chosen: np.ndarray) -> np.ndarray:
+        return self.matrix[:, chosen]
+
+    def among(self, chosen: np.ndarray) -> np.ndarray:
+        return self.matrix[np.ix_(chosen, chosen)]
+
+
+@dataclass(frozen=True)
+class KernelGram:
+    """A gram whose columns are computed when they are asked for."""
+
+    kernel: Kernel
+    rows: Array  # (n, d)
+    n_threads: int = 1
+
+    @cached_property
+    def diagonal(self) -> np.ndarray:
+        return to_numpy(self.kernel.diagonal(self.rows)).astype(np.float64)
+
+    def column(self, j: int) -> np.ndarray:
+        return self.columns(np.array([j]))[:, 0]
+
+    def columns(self, chosen: np.ndarray) -> np.ndarray:
+        return self.cross(take_rows(self.rows, chosen))
+
+    def among(self, chosen: np.ndarray) -> np.ndarray:
+        points = take_rows(self.rows, chosen)
+        return to_numpy(self.kernel(points, points))
+
+    def cross(self, points: Array) -> np.ndarray:
+        """k(x, point) for points that need not be rows, (n, b)."""
+        cross_gram = self.kernel.bind(points)
+        out = np.empty((self.rows.shape[0], points.shape[0]))
+
+        def fill(block: slice) -> None:
+            out[block] = to_numpy(cross_gram(self.rows[block, :]))
+
+        for _ in map_row_blocks(fill, self.rows, points.shape[0], self.n_threads):
+            pass
+        return out
+
+
+def gram_of_sample(sample: Sample) -> Gram:
+    """The gram of the sampled rows: what the sample has of it, else its kernel's columns."""
+    if sample.n_reference == sample.size:
+        return StoredGram(to_numpy(sample.gram))
+    if isinstance(sample.kernel, Precomputed):
+        return StoredGram(to_numpy(sample.kernel.at(sample.rows.X, sample.rows.indices)[1]))
+    return KernelGram(sample.kernel, sample.light_rows, sample.n_threads)
