@@ -6,15 +6,20 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .diagnostics import KernelWarning
     from .estimators.exact import KernelPCA
+    from .estimators.feature_analysis import KernelFeatureAnalysis
     from .estimators.likelihood import LikelihoodKernelPCA
     from .estimators.likelihood_path import likelihood_path
+    from .estimators.nodes import DissimilarityKernelPCA, ImprovedKernelPCA
     from .estimators.sparse import SparseKernelPCA
     from .expansion import KernelExpansion
     from .io import load
 
 __version__ = "0.1.0"
 __all__ = [
+    "DissimilarityKernelPCA",
+    "ImprovedKernelPCA",
     "KernelExpansion",
+    "KernelFeatureAnalysis",
     "KernelPCA",
     "KernelWarning",
     "LikelihoodKernelPCA",
@@ -25,7 +30,10 @@ __all__ = [
 
 # Imported when first used: `kernelsieve --help` need not wait for scikit-learn.
 _HOMES = {
+    "DissimilarityKernelPCA": ".estimators.nodes",
+    "ImprovedKernelPCA": ".estimators.nodes",
     "KernelExpansion": ".expansion",
+    "KernelFeatureAnalysis": ".estimators.feature_analysis",
     "KernelPCA": ".estimators.exact",
     "KernelWarning": ".diagnostics",
     "LikelihoodKernelPCA": ".estimators.likelihood",

@@ -12,7 +12,7 @@ from typing import Protocol
 
 import numpy as np
 
-from .._array import Array, take_rows, to_numpy
+from .._array import Array, to_numpy
 from ..blocks import map_row_blocks
 from ..kernels import Kernel, Precomputed
 from ..sample import Sample
@@ -57,7 +57,7 @@ class StoredGram:
 
 @dataclass(frozen=True)
 class KernelGram:
-    """A gram whose columns are computed when they are asked for."""
+    """A gram whose columns are computed when they are asked for; with a precomputed kernel, `rows` are all of it."""
 
     kernel: Kernel
     rows: Array  # (n, d)
@@ -65,21 +65,25 @@ class KernelGram:
 
     @cached_property
     def diagonal(self) -> np.ndarray:
-        return to_numpy(self.kernel.diagonal(self.rows)).astype(np.float64)
+        given = isinstance(self.kernel, Precomputed)
+        return to_numpy(self.rows.diagonal() if given else self.kernel.diagonal(self.rows)).astype(np.float64)
 
     def column(self, j: int) -> np.ndarray:
         return self.columns(np.array([j]))[:, 0]
 
     def columns(self, chosen: np.ndarray) -> np.ndarray:
-        return self.cross(take_rows(self.rows, chosen))
+        return self._cross(*self.kernel.at(self.rows, chosen))
 
     def among(self, chosen: np.ndarray) -> np.ndarray:
-        points = take_rows(self.rows, chosen)
-        return to_numpy(self.kernel(points, points))
+        kernel, points = self.kernel.at(self.rows, chosen)
+        return to_numpy(points if isinstance(kernel, Precomputed) else kernel(points, points))
 
-    def cross(self, points: Array) -> np.ndarray:
-        """k(x, point) for points that need not be rows, (n, b)."""
-        cross_gram = self.kernel.bind(points)
+    def at_point(self, point: Array) -> np.ndarray:
+        """k(x, point) for a point (1, d) that need not be a row, (n,)."""
+        return self._cross(self.kernel, point)[:, 0]
+
+    def _cross(self, kernel: Kernel, points: Array) -> np.ndarray:
+        cross_gram = kernel.bind(points)
         out = np.empty((self.rows.shape[0], points.shape[0]))
 
         def fill(block: slice) -> None:
