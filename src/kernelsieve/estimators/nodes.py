@@ -87,8 +87,6 @@ class Span:
 class NodeTransformer(KernelTransformer):
     """What estimators share whose components are given over chosen rows and need not be orthonormal."""
 
-    n_support_asked: int
-
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Choose the nodes and find the components on them.
@@ -578,14 +576,10 @@ class ImprovedKernelPCA(NodeKernelPCA):
         return selection
 
     def _eigenproblem(self, span: Span) -> tuple[np.ndarray, np.ndarray]:
-        size = len(span.gram)
-        values, coef = scipy.linalg.eigh(
-            span.products,
-            span.gram + self.ridge * np.eye(size),
-            subset_by_index=(size - self.n_components, size - 1),
-            check_finite=False,
-        )
-        values, coef = values[::-1], coef[:, ::-1]
+        # for g = W a the two sides are weight C and I + ridge W'W, small and well scaled, whatever the nodes' rank
+        right = np.eye(span.whitening.shape[1]) + self.ridge * span.whitening.T @ span.whitening
+        values, vectors = scipy.linalg.eigh(span.weight * span.covariance, right, check_finite=False)
+        values, coef = values[::-1][: self.n_components], span.whitening @ vectors[:, ::-1][:, : self.n_components]
         if self.normalize == "coefficients":
             return values, coef / np.linalg.norm(coef, axis=0)
         return values, coef / np.sqrt(np.einsum("ik,ij,jk->k", coef, span.gram, coef))
