@@ -1,11 +1,13 @@
 """The gram of some rows, read by columns: rules never ask for more of it than they use.
 
-`column(j)` and `columns(chosen)` are k(x, x_j) for all rows, `among(chosen)` the small gram of a few rows, and
-`diagonal` is k(x, x).  Kernel evaluations are what a rule costs: n for a column, b^2 for the gram of b rows.
+`column(j)` and `columns(chosen)` are k(x, x_j) for all rows, `bind(chosen)` the same block of rows by block of rows,
+`among(chosen)` the small gram of a few rows, and `diagonal` is k(x, x).  Kernel evaluations are what a rule costs: n
+for a column, b^2 for the gram of b rows.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
@@ -22,6 +24,10 @@ class Gram(Protocol):
     """What a rule may read."""
 
     @property
+    def n_threads(self) -> int:
+        """Threads that blocks of rows may be spread over."""
+
+    @property
     def diagonal(self) -> np.ndarray:
         """k(x, x), (n,)."""
 
@@ -30,6 +36,9 @@ class Gram(Protocol):
 
     def columns(self, chosen: np.ndarray) -> np.ndarray:
         """k(x, x_j) for the chosen j, (n, b)."""
+
+    def bind(self, chosen: np.ndarray) -> Callable[[slice], np.ndarray]:
+        """The map from a block of rows to its part of `columns(chosen)`."""
 
     def among(self, chosen: np.ndarray) -> np.ndarray:
         """k(x_i, x_j) for the chosen i and j, (b, b)."""
@@ -40,6 +49,7 @@ class StoredGram:
     """A gram that is there already."""
 
     matrix: np.ndarray  # (n, n)
+    n_threads: int = 1
 
     @cached_property
     def diagonal(self) -> np.ndarray:
@@ -50,6 +60,9 @@ class StoredGram:
 
     def columns(self, chosen: np.ndarray) -> np.ndarray:
         return self.matrix[:, chosen]
+
+    def bind(self, chosen: np.ndarray) -> Callable[[slice], np.ndarray]:
+        return lambda block: self.matrix[block, chosen]
 
     def among(self, chosen: np.ndarray) -> np.ndarray:
         return self.matrix[np.ix_(chosen, chosen)]
@@ -72,7 +85,10 @@ class KernelGram:
         return self.columns(np.array([j]))[:, 0]
 
     def columns(self, chosen: np.ndarray) -> np.ndarray:
-        return self._cross(*self.kernel.at(self.rows, chosen))
+        return self._whole(self.bind(chosen), len(chosen))
+
+    def bind(self, chosen: np.ndarray) -> Callable[[slice], np.ndarray]:
+        return self._bind(*self.kernel.at(self.rows, chosen))
 
     def among(self, chosen: np.ndarray) -> np.ndarray:
         kernel, points = self.kernel.at(self.rows, chosen)
@@ -80,16 +96,19 @@ class KernelGram:
 
     def at_point(self, point: Array) -> np.ndarray:
         """k(x, point) for a point (1, d) that need not be a row, (n,)."""
-        return self._cross(self.kernel, point)[:, 0]
+        return self._whole(self._bind(self.kernel, point), 1)[:, 0]
 
-    def _cross(self, kernel: Kernel, points: Array) -> np.ndarray:
+    def _bind(self, kernel: Kernel, points: Array) -> Callable[[slice], np.ndarray]:
         cross_gram = kernel.bind(points)
-        out = np.empty((self.rows.shape[0], points.shape[0]))
+        return lambda block: to_numpy(cross_gram(self.rows[block, :]))
+
+    def _whole(self, part: Callable[[slice], np.ndarray], n_columns: int) -> np.ndarray:
+        out = np.empty((self.rows.shape[0], n_columns))
 
         def fill(block: slice) -> None:
-            out[block] = to_numpy(cross_gram(self.rows[block, :]))
+            out[block] = part(block)
 
-        for _ in map_row_blocks(fill, self.rows, points.shape[0], self.n_threads):
+        for _ in map_row_blocks(fill, self.rows, n_columns, self.n_threads):
             pass
         return out
 

@@ -14,10 +14,14 @@ from __future__ import annotations
 import numpy as np
 import scipy.linalg
 
+from .._threads import ordered_map
+from ..blocks import row_ranges
 from .gram import Gram
 from .greedy import Residual, start
 
 PROPOSALS = 128  # a block; it does not depend on how many rows are wanted, so that every choice is a prefix
+
+BLOCK_ROWS = 2048  # eliminated at a time: kernel values and residuals of a block stay in the cache
 
 
 def randomly_pivoted_cholesky(
@@ -73,18 +77,25 @@ def _accept(
         current = current - c * c
         current[proposed == proposed[i]] = 0.0
         accepted.append(i)
-    return proposed[accepted], factor[accepted, : len(accepted)]
+    return proposed[accepted], np.tril(factor[accepted, : len(accepted)])
 
 
 def _eliminate(gram: Gram, state: Residual, accepted: np.ndarray, factor: np.ndarray) -> np.ndarray:
-    """The accepted rows leave the residual together; tr R after each of them."""
+    """The accepted rows leave the residual together, block of rows by block of rows; tr R after each of them."""
     k, count = len(state.chosen), len(accepted)
-    columns = gram.columns(accepted) - state.filled @ state.filled[accepted].T
-    new = scipy.linalg.solve_triangular(np.tril(factor), columns.T, lower=True, check_finite=False).T
-    state.factor[:, k : k + count] = new
-    squares = np.einsum("ij,ij->j", new, new)
-    traces = float(state.diagonal.sum()) - np.cumsum(squares)
-    state.diagonal -= np.einsum("ij,ij->i", new, new)
+    columns, known, left = gram.bind(accepted), state.filled, state.filled[accepted].T
+
+    def eliminate(block: slice) -> np.ndarray:
+        residual = columns(block) - known[block] @ left
+        new = scipy.linalg.solve_triangular(factor, residual.T, lower=True, check_finite=False)
+        state.factor[block, k : k + count] = new.T
+        new *= new
+        state.diagonal[block] -= new.sum(axis=0)
+        return new.sum(axis=1)
+
+    before = float(state.diagonal.sum())
+    parts = ordered_map(eliminate, row_ranges(len(state.diagonal), BLOCK_ROWS), gram.n_threads)
+    explained = np.cumsum(sum(parts, np.zeros(count)))
     state.diagonal[accepted] = 0.0
     state.chosen.extend(int(j) for j in accepted)
-    return np.maximum(traces, 0.0)
+    return np.maximum(before - explained, 0.0)
