@@ -21,7 +21,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from experiments.datasets import MissingData, Split, digits, median_gamma, mnist, usps
 from kernelsieve import SparseKernelPCA
 
-from . import likelihood
+from . import likelihood, selection
 from .report import Report
 from .timing import best_in_new_process, in_new_process, race
 
@@ -242,6 +242,9 @@ SECTIONS: dict[str, Callable[[Report], None]] = {
     "import": import_time,
     "likelihood": likelihood.published_rule,
     "likelihood-million": likelihood.million_rows,
+    "selection-nodes": selection.nodes,
+    "selection-columns": selection.columns,
+    "selection-blocks": selection.blocks,
 }
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from .datasets import MissingData
 from .report import Report
 
-EXPERIMENTS = ("kernel_pca_lecture",)
+EXPERIMENTS = ("kernel_pca_lecture", "xu_2011")
 OUTPUT = Path(__file__).with_name("output")
 
 
