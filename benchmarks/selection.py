@@ -11,8 +11,8 @@ import numpy as np
 from sklearn.cluster import KMeans
 
 from kernelsieve._threads import effective_n_threads, one_blas_thread
-from kernelsieve.estimators.nodes import dissimilar_nodes
 from kernelsieve.kernels import RBF, CallableKernel
+from kernelsieve.selection.distances import dissimilar_nodes
 from kernelsieve.selection.gram import KernelGram
 from kernelsieve.selection.greedy import best_for_targets, greedy, random_by_residual, worst_explained
 from kernelsieve.selection.rpcholesky import PROPOSALS, randomly_pivoted_cholesky
@@ -99,9 +99,9 @@ def columns(report: Report) -> None:
     m = 200
     report.section(
         "Greedy rules by kernel columns",
-        f"{N:,} x {FEATURES} rows. O(N m^2) time: twice the points in at most four times the time; O(N m) memory: at most "
-        f"twice the factor's 8 N m bytes; kernel values beyond the N m of the columns are the small grams of {PROPOSALS} "
-        "proposals.",
+        f"{N:,} x {FEATURES} rows. O(N m^2) time: twice the points in at most four times the time; O(N m) memory: at "
+        f"most twice the factor's 8 N m bytes; kernel values beyond the N m of the columns are the small grams of "
+        f"{PROPOSALS} proposals.",
     )
     X = rows()
     for name, choose in RULES.items():

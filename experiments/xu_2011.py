@@ -29,8 +29,8 @@ from sklearn.neighbors import KNeighborsClassifier
 
 from kernelsieve import DissimilarityKernelPCA, ImprovedKernelPCA, KernelPCA, SparseKernelPCA, plots
 from kernelsieve._threads import one_blas_thread
-from kernelsieve.estimators.nodes import dissimilar_nodes
 from kernelsieve.kernels import RBF
+from kernelsieve.selection.distances import dissimilar_nodes
 from kernelsieve.selection.gain import LargestGain
 from kernelsieve.selection.gram import Gram, KernelGram
 from kernelsieve.selection.greedy import best_for_targets, greedy, worst_explained
@@ -151,8 +151,8 @@ def table_8(report: Report, sets: dict[str, Realisations]) -> None:
     report.text(
         f"Largest deviation where the paper's subset is to be had: {worst:.4f}. Thyroid is a split of our own. The "
         "shares compare differently normalised eigenvalues: those of K for naive KPCA, of K'K'^T (which are squares) "
-        "for ESKPCA, of (K_SS + 0.001 I)^-1 K'K'^T for IKPCA. That ESKPCA's are larger says nothing about the variance it "
-        "captures."
+        "for ESKPCA, of (K_SS + 0.001 I)^-1 K'K'^T for IKPCA. That ESKPCA's are larger says nothing about the variance "
+        "it captures."
     )
 
 

@@ -48,7 +48,7 @@ def test_table_8(name):
 
 
 def dissimilar_by_brute_force(X, first, n_nodes):
-    """Section 3.3 of the paper: the row with the largest sum of squared distances to all nodes there are, copies out."""
+    """Section 3.3 of the paper: the row with the largest sum of squared distances to the nodes so far, copies out."""
     nodes, rows = [first], []
     while len(nodes) < n_nodes:
         sums = (2 - 2 * gram_of("rbf", X, np.array(nodes), gamma=GAMMA)).sum(axis=1)
@@ -58,6 +58,12 @@ def dissimilar_by_brute_force(X, first, n_nodes):
         rows.append(int(np.argmax(sums)))
         nodes.append(X[rows[-1]])
     return rows
+
+
+def test_copies_are_dropped_in_float32_too(cloud):
+    X = np.repeat(cloud, 3, axis=0).astype(np.float32)
+    model = DissimilarityKernelPCA(2, n_nodes=81, gamma=GAMMA).fit(X)
+    assert len(np.unique(model.nodes_[1:] // 3)) == model.n_support_ - 1 == 80
 
 
 @pytest.mark.parametrize("copies", [1, 3], ids=["different rows", "copies"])

@@ -13,7 +13,7 @@ from ..sample import default_sample_size
 from ..selection.base import Selection
 from ..selection.rules import gain
 from .base import KernelTransformer
-from .nodes import NodeTransformer, Problem, Span
+from .node_base import NodeTransformer, Problem, Span
 
 
 class KernelFeatureAnalysis(NodeTransformer):

@@ -13,8 +13,11 @@ from collections.abc import Callable
 import numpy as np
 import scipy.sparse
 
-from .._array import Array, as_float64, row_dot, to_numpy
+from .._array import Array, as_float64, like, row_dot, to_numpy
+from ..kernels import Precomputed
 from ..sample import Sample
+from .base import Selection
+from .gram import KernelGram
 
 # Rows closer than this share of their squared lengths are copies of each other, in float64 and in float32.
 COPIES = 1e-13
@@ -51,6 +54,11 @@ def far_rows(
     return np.asarray(chosen, dtype=np.intp)
 
 
+def copies_tolerance(values: Array) -> float:
+    """How close copies come to each other, by the precision of the rows or kernel values."""
+    return COPIES_FLOAT32 if values.dtype == np.float32 else COPIES
+
+
 def mean_of(rows: Array, weights: np.ndarray | None) -> np.ndarray:
     """The (weighted) mean of the rows, (d,)."""
     if weights is None:
@@ -75,3 +83,35 @@ def central_row_of(sample: Sample) -> int:
     omega = sample.omega
     mean = gram.mean(axis=1) if omega is None else gram @ omega[: len(gram)] / omega[: len(gram)].sum()
     return int(np.argmin(np.diagonal(gram) - 2.0 * mean))
+
+
+def dissimilar_nodes(gram: KernelGram, n_nodes: int, weights: np.ndarray | None, *, mean: bool) -> Selection:
+    """The mean of the rows, or the row nearest to it, and the rows farthest in sum from the nodes before them."""
+    rows, diagonal = gram.rows, gram.diagonal
+    mean = mean and not isinstance(gram.kernel, Precomputed)
+    if mean:
+        point = like(mean_of(rows, weights)[None, :], rows)
+        point = type(rows)(point) if scipy.sparse.issparse(rows) else point
+        first = -1
+        distances = diagonal + float(gram.kernel.diagonal(point)[0]) - 2.0 * gram.at_point(point)
+    else:
+        first = _central(gram, weights)
+        distances = diagonal + diagonal[first] - 2.0 * gram.column(first)
+        distances[first] = 0.0
+    if weights is not None:
+        distances[weights == 0] = 0.0
+    others = far_rows(gram.column, diagonal, distances, n_nodes - 1, np.add, copies_tolerance(rows))
+    nodes = np.append(first, others)
+    kernel, points = gram.kernel.at(rows, nodes[1:] if mean else nodes)
+    if mean:
+        stack = scipy.sparse.vstack if scipy.sparse.issparse(rows) else np.vstack
+        points = stack([point, points])
+    return Selection(kernel, points, None if mean else nodes, {"rule": "dissimilar", "nodes": nodes})
+
+
+def _central(gram: KernelGram, weights: np.ndarray | None) -> int:
+    if not isinstance(gram.kernel, Precomputed):
+        return central_row(gram.rows, weights)
+    mass = np.ones(len(gram.diagonal)) if weights is None else weights
+    distances = gram.diagonal - 2.0 * np.asarray(gram.rows @ mass).ravel() / mass.sum()
+    return int(np.argmin(np.where(mass > 0, distances, np.inf)))

@@ -12,7 +12,7 @@ import scipy.sparse
 from .._array import as_float64
 from ..sample import Sample
 from .base import Selection, Selector, select_rows
-from .distances import COPIES, COPIES_FLOAT32, Combine, central_row_of, far_rows
+from .distances import Combine, central_row_of, copies_tolerance, far_rows
 from .gain import LargestGain, SampledGain
 from .gram import gram_of_sample
 from .greedy import Residual, Rule, best_for_targets, eliminate, worst_explained
@@ -91,12 +91,11 @@ def gain(
 
 def spread(sample: Sample, n_support: int, rng: np.random.Generator, *, combine: Combine) -> Selection:
     """Rows far from those chosen, beginning at the one nearest to the mean."""
-    tolerance = COPIES_FLOAT32 if sample.column(0).dtype == np.float32 else COPIES
-    first = central_row_of(sample)
-    diagonal = sample.diagonal
-    distances = diagonal + diagonal[first] - 2.0 * sample.column(first)
+    first, count = central_row_of(sample), min(n_support, sample.size)
+    column, diagonal = sample.column(first), sample.diagonal
+    distances = diagonal + diagonal[first] - 2.0 * column
     distances[first] = 0.0
-    others = far_rows(sample.column, diagonal, distances, min(n_support, sample.size) - 1, combine, tolerance)
+    others = far_rows(sample.column, diagonal, distances, count - 1, combine, copies_tolerance(column))
     return select_rows(sample, np.append(first, others), nested=True, by_reference=True)
 
 
