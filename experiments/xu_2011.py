@@ -205,10 +205,10 @@ def rescaled(model: ImprovedKernelPCA, features: np.ndarray) -> dict[str, np.nda
     roots = np.sqrt(model.eigenvalues_)
     lengths = np.linalg.norm(model.dual_coef_ * roots, axis=0)
     return {
-        "|v| = 1, / sqrt(lambda)": features,
-        "|v| = 1": features * roots,
-        "|g| = 1, / sqrt(lambda)": features / lengths,
-        "|g| = 1": features * roots / lengths,
+        "unit components, / sqrt(lambda)": features,
+        "unit components": features * roots,
+        "unit coefficients, / sqrt(lambda)": features / lengths,
+        "unit coefficients": features * roots / lengths,
     }
 
 

@@ -114,6 +114,13 @@ def test_rows_without_weight_are_no_nodes(cloud):
         assert np.all(nodes % 2 == 1)
         scores = weighted.transform(cloud)
         assert_same_up_to_sign(scores, estimator(2, gamma=GAMMA).fit(cloud[1::2]).transform(cloud), 1e-7)
+    central = int(np.argmin(np.linalg.norm(cloud - cloud.mean(axis=0), axis=1)))
+    weights = np.where(np.arange(80) == central, 0.0, 1.0)
+    for options in ({"gamma": GAMMA}, {"kernel": "precomputed"}):
+        rows = gram_of("rbf", cloud, gamma=GAMMA) if "kernel" in options else cloud
+        model = DissimilarityKernelPCA(2, n_nodes=79, first="row", **options).fit(rows, sample_weight=weights)
+        assert central not in model.support_
+        assert model.n_support_ == 79
 
 
 # Eigenproblems
@@ -318,6 +325,8 @@ def test_a_larger_data_set_than_is_looked_at():
         )
         best = captured_by(gram, cross, 3, center=False)
         assert np.mean(1 - model.reconstruction_error(X)) == pytest.approx(best, rel=1e-2)
+    with pytest.raises(ValueError, match=r"n_optimization_samples=20 rows are too few to choose 50 nodes from"):
+        ImprovedKernelPCA(3, n_optimization_samples=20).fit(X)
 
 
 # What cannot be

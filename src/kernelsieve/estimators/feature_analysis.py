@@ -13,7 +13,7 @@ from ..sample import default_sample_size
 from ..selection.base import Selection
 from ..selection.rules import gain
 from .base import KernelTransformer
-from .node_base import NodeTransformer, Problem, Span
+from .node_base import NodeTransformer, Problem, Span, quadratic_forms
 
 
 class KernelFeatureAnalysis(NodeTransformer):
@@ -138,4 +138,4 @@ class KernelFeatureAnalysis(NodeTransformer):
                 "other to this kernel"
             )
         coef = solve_lower(factor, np.eye(len(factor)), transpose=True)
-        return coef, np.einsum("ik,ij,jk->k", coef, span.products, coef)
+        return coef, quadratic_forms(span.products, coef)

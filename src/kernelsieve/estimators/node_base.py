@@ -123,6 +123,10 @@ class NodeTransformer(KernelTransformer):
         n_nodes, rng = self._n_nodes(X.shape[0]), self._rng()
         size = self._sample_size(min(n_nodes, X.shape[0]))
         rows = sample_rows(X, size, rng, weights, merge=self.kernel != "precomputed")
+        if not rows.whole and size < n_nodes:
+            raise ValueError(
+                f"n_optimization_samples={size} rows are too few to choose {n_nodes} nodes from: give at least as many"
+            )
         kernel, gamma = self._kernel_on(rows)
         reference = default_reference_rows(n_nodes)
         sample = Sample(rows, kernel, self.n_components, self.center, self._n_threads(), reference)
@@ -173,8 +177,8 @@ class NodeTransformer(KernelTransformer):
         self._unmixing = np.linalg.pinv(mixing)
         self.support_ = nodes.indices
         self.eigenvalues_ = eigenvalues
-        self.explained_variance_ = np.einsum("ik,ij,jk->k", inside, span.covariance, inside)
-        captured = np.einsum("ik,ij,jk->k", basis, span.covariance, basis)
+        self.explained_variance_ = quadratic_forms(span.covariance, inside)
+        captured = quadratic_forms(span.covariance, basis)
         self.explained_variance_ratio_ = captured / span.total_variance
         self.selection_report_ = dict(nodes.history)
         self.gamma_ = problem.gamma
@@ -244,6 +248,11 @@ class NodeTransformer(KernelTransformer):
             raise ValueError(f"scores have {scores.shape[1]} columns, the model has {len(self._unmixing)} components")
         rows = KernelTransformer.inverse_transform(model, scores.astype(np.float64) @ self._unmixing)
         return rows.astype(scores.dtype, copy=False)
+
+
+def quadratic_forms(matrix: np.ndarray, vectors: np.ndarray) -> np.ndarray:
+    """v'Mv for every column v."""
+    return np.sum(vectors * (matrix @ vectors), axis=0)
 
 
 def _orthonormal_in_order(inside: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -26,7 +26,7 @@ from ..selection.distances import dissimilar_nodes
 from ..selection.gram import KernelGram
 from ..selection.rules import IMPROVED_RIDGE, gain
 from .base import KernelTransformer
-from .node_base import NodeTransformer, Problem, Span
+from .node_base import NodeTransformer, Problem, Span, quadratic_forms
 
 # Eigenvalues below this share of the largest are rounding: the nodes have no such component.
 NO_EIGENVALUE = 1e-14
@@ -309,4 +309,4 @@ class ImprovedKernelPCA(NodeKernelPCA):
         values, coef = values[::-1][: self.n_components], span.whitening @ vectors[:, ::-1][:, : self.n_components]
         if self.normalize == "coefficients":
             return values, coef / np.linalg.norm(coef, axis=0)
-        return values, coef / np.sqrt(np.einsum("ik,ij,jk->k", coef, span.gram, coef))
+        return values, coef / np.sqrt(quadratic_forms(span.gram, coef))

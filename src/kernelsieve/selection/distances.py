@@ -67,35 +67,44 @@ def mean_of(rows: Array, weights: np.ndarray | None) -> np.ndarray:
 
 
 def central_row(rows: Array, weights: np.ndarray | None) -> int:
-    """The row nearest to the mean of the rows."""
+    """The row (of positive weight) nearest to the mean of the rows."""
     mean = mean_of(rows, weights)
     if scipy.sparse.issparse(rows):
-        return int(np.argmin(row_dot(rows, rows) - 2.0 * (rows @ mean)))
+        return _smallest(row_dot(rows, rows) - 2.0 * (rows @ mean), weights)
     offsets = to_numpy(rows) - mean
-    return int(np.argmin(row_dot(offsets, offsets)))
+    return _smallest(row_dot(offsets, offsets), weights)
+
+
+def central_of_gram(gram: Array, weights: np.ndarray | None) -> int:
+    """The row nearest to the mean of the rows in feature space, by their gram."""
+    mass = np.ones(gram.shape[0]) if weights is None else weights
+    return _smallest(gram.diagonal() - 2.0 * np.asarray(gram @ mass).ravel() / mass.sum(), weights)
+
+
+def _smallest(distances: np.ndarray, weights: np.ndarray | None) -> int:
+    return int(np.argmin(distances if weights is None else np.where(weights > 0, distances, np.inf)))
 
 
 def central_row_of(sample: Sample) -> int:
     """The sampled row nearest to their mean; with a precomputed kernel, to their mean in feature space."""
-    if sample.kernel.name != "precomputed":
-        return central_row(sample.light_rows, sample.rows.weights)
-    gram = to_numpy(sample.gram)
-    omega = sample.omega
-    mean = gram.mean(axis=1) if omega is None else gram @ omega[: len(gram)] / omega[: len(gram)].sum()
-    return int(np.argmin(np.diagonal(gram) - 2.0 * mean))
+    weights = sample.rows.weights
+    if not isinstance(sample.kernel, Precomputed):
+        return central_row(sample.light_rows, weights)
+    return central_of_gram(to_numpy(sample.gram), None if weights is None else weights[: sample.n_reference])
 
 
 def dissimilar_nodes(gram: KernelGram, n_nodes: int, weights: np.ndarray | None, *, mean: bool) -> Selection:
     """The mean of the rows, or the row nearest to it, and the rows farthest in sum from the nodes before them."""
     rows, diagonal = gram.rows, gram.diagonal
-    mean = mean and not isinstance(gram.kernel, Precomputed)
+    given = isinstance(gram.kernel, Precomputed)
+    mean = mean and not given
     if mean:
         point = like(mean_of(rows, weights)[None, :], rows)
         point = type(rows)(point) if scipy.sparse.issparse(rows) else point
         first = -1
         distances = diagonal + float(gram.kernel.diagonal(point)[0]) - 2.0 * gram.at_point(point)
     else:
-        first = _central(gram, weights)
+        first = central_of_gram(rows, weights) if given else central_row(rows, weights)
         distances = diagonal + diagonal[first] - 2.0 * gram.column(first)
         distances[first] = 0.0
     if weights is not None:
@@ -107,11 +116,3 @@ def dissimilar_nodes(gram: KernelGram, n_nodes: int, weights: np.ndarray | None,
         stack = scipy.sparse.vstack if scipy.sparse.issparse(rows) else np.vstack
         points = stack([point, points])
     return Selection(kernel, points, None if mean else nodes, {"rule": "dissimilar", "nodes": nodes})
-
-
-def _central(gram: KernelGram, weights: np.ndarray | None) -> int:
-    if not isinstance(gram.kernel, Precomputed):
-        return central_row(gram.rows, weights)
-    mass = np.ones(len(gram.diagonal)) if weights is None else weights
-    distances = gram.diagonal - 2.0 * np.asarray(gram.rows @ mass).ravel() / mass.sum()
-    return int(np.argmin(np.where(mass > 0, distances, np.inf)))
