@@ -21,7 +21,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from experiments.datasets import MissingData, Split, digits, median_gamma, mnist, usps
 from kernelsieve import SparseKernelPCA
 
-from . import compress, likelihood
+from . import compress, likelihood, selection
 from .linear_pca import pitprops, robust_sparse_pca, sparse_pca_speed
 from .report import Report
 from .timing import best_in_new_process, in_new_process, race
@@ -247,6 +247,9 @@ SECTIONS: dict[str, Callable[[Report], None]] = {
     "linear": sparse_pca_speed,
     "robust": robust_sparse_pca,
     "pitprops": pitprops,
+    "selection-nodes": selection.nodes,
+    "selection-columns": selection.columns,
+    "selection-blocks": selection.blocks,
 }
 
 

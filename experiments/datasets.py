@@ -43,6 +43,20 @@ class LabelledSplit(Split):
     test_labels: np.ndarray
 
 
+@dataclass(frozen=True)
+class Realisations:
+    """A data set of the IDA benchmark: rows with labels, and row numbers of its training and test subsets."""
+
+    name: str
+    rows: np.ndarray
+    labels: np.ndarray
+    train: np.ndarray  # (n subsets, n train)
+    test: np.ndarray  # (n subsets, n test)
+
+    def train_rows(self, realisation: int) -> np.ndarray:
+        return self.rows[self.train[realisation]]
+
+
 def load_file(name: str) -> dict[str, np.ndarray]:
     """The arrays of `name`.npz in the data folder."""
     folder = os.environ.get("KERNELSIEVE_DATA")
@@ -93,6 +107,21 @@ def _pima_table(archive: tarfile.TarFile, name: str) -> tuple[np.ndarray, np.nda
     with io.TextIOWrapper(file, encoding="utf-8", newline="") as text:
         lines = list(csv.reader(text))[1:]
     return np.array([line[1:-1] for line in lines], dtype=np.float64), np.array([line[-1] == "Yes" for line in lines])
+
+
+IDA_NAMES = ("image", "breast_cancer", "heart", "banana", "german")
+
+
+def ida(name: str) -> Realisations:
+    """The first ten realisations of a set of the IDA benchmark (Raetsch, Onoda & Mueller 2001)."""
+    data = load_file(f"ida_{name}")
+    return Realisations(name, data["x"], data["t"], data["train"].astype(np.intp), data["test"].astype(np.intp))
+
+
+def thyroid() -> tuple[np.ndarray, np.ndarray]:
+    """Rows and labels of the benchmark's thyroid set, of which no realisations are to be had."""
+    data = load_file("ida_thyroid_nosplits")
+    return data["x"], data["t"]
 
 
 def median_gamma(rows: np.ndarray, seed: int = 0) -> float:

@@ -20,8 +20,27 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from kernelsieve import ElasticNetKernelPCA, LikelihoodKernelPCA, SparseKernelPCA
+from kernelsieve import (
+    DissimilarityKernelPCA,
+    ElasticNetKernelPCA,
+    ImprovedKernelPCA,
+    KernelFeatureAnalysis,
+    LikelihoodKernelPCA,
+    SparseKernelPCA,
+)
 
+ROW_RULES = [
+    "targeted",
+    "gain",
+    "improved",
+    "skfa",
+    "residual",
+    "rpcholesky",
+    "leverage",
+    "dissimilar",
+    "farthest",
+    "uniform",
+]
 ALL = np.arange(80)  # every row of `cloud` as support
 
 # Every estimator that keeps rows as its support: what holds whatever the method is asked of each.
@@ -117,7 +136,7 @@ def test_more_support_than_rows_is_exact_and_says_so(cloud, new_rows):
 
 
 @pytest.mark.parametrize("n_support", [80, 1.0])
-@pytest.mark.parametrize("selection", ["optimized", "targeted", "rpcholesky", "uniform"])
+@pytest.mark.parametrize("selection", ["optimized", *ROW_RULES])
 def test_every_rule_ends_in_exact_kernel_pca(selection, n_support, cloud, new_rows):
     model = SparseKernelPCA(3, n_support=n_support, selection=selection, gamma=0.3, random_state=0).fit(cloud)
     gram, cross = gram_of("rbf", cloud, gamma=0.3), gram_of("rbf", new_rows, cloud, gamma=0.3)
@@ -127,7 +146,7 @@ def test_every_rule_ends_in_exact_kernel_pca(selection, n_support, cloud, new_ro
 # Components, whatever the support
 
 
-@pytest.mark.parametrize("selection", ["optimized", "targeted", "kmeans", "rpcholesky", "uniform"])
+@pytest.mark.parametrize("selection", ["optimized", "kmeans", *ROW_RULES])
 @pytest.mark.parametrize("name", ["rbf", "poly", "laplacian", "cosine", "linear"])
 def test_components_are_orthonormal_and_scores_uncorrelated(name, selection, cloud):
     params = KERNELS[name]
@@ -262,7 +281,7 @@ def digits_model(digits):
     return model, test, np.concatenate([model.transform(row[None]) for row in test])
 
 
-@pytest.mark.parametrize("selection", ["optimized", "targeted", "kmeans", "rpcholesky", "uniform"])
+@pytest.mark.parametrize("selection", ["optimized", "kmeans", *ROW_RULES])
 def test_the_same_random_state_gives_the_same_model(selection, digits):
     train, test = digits
     models = [fit_digits(train, selection=selection) for _ in range(2)]
@@ -604,6 +623,9 @@ def test_importing_brings_nothing_that_scikit_learn_does_not():
         ElasticNetKernelPCA(),
         ElasticNetKernelPCA(1, n_nonzero=3, kernel="poly", refit=True),
         ElasticNetKernelPCA(sparsity="joint", kernel="laplacian", max_iter=3),
+        DissimilarityKernelPCA(),
+        ImprovedKernelPCA(),
+        KernelFeatureAnalysis(),
     ]
 )
 def test_scikit_learn_checks(estimator, check):

@@ -18,11 +18,21 @@ import scipy.sparse as sp
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
+from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics.pairwise import rbf_kernel
 
 import kernelsieve
-from kernelsieve import ElasticNetKernelPCA, KernelPCA, LikelihoodKernelPCA, SparseKernelPCA, load
+from kernelsieve import (
+    DissimilarityKernelPCA,
+    ElasticNetKernelPCA,
+    ImprovedKernelPCA,
+    KernelFeatureAnalysis,
+    KernelPCA,
+    LikelihoodKernelPCA,
+    SparseKernelPCA,
+    load,
+)
 from kernelsieve import io as model_io
 from kernelsieve.io import ModelFileError, container, save
 
@@ -92,6 +102,20 @@ def test_sparse_kernel_pca(kernel, dtype, path):
     coef0 = 0 if kernel == "sigmoid" else 1  # nearly positive semi-definite
     model = SparseKernelPCA(2, n_support=8, kernel=kernel, coef0=coef0, random_state=0).fit(X)
     loaded = assert_round_trip(model, path, X, new, new.astype(np.float64))
+    assert_array_equal(loaded.reconstruction_error(new), model.reconstruction_error(new))
+    assert_array_equal(loaded.inverse_transform(model.transform(new)), model.inverse_transform(model.transform(new)))
+    assert loaded.score(new) == model.score(new)
+
+
+@pytest.mark.parametrize("center", [True, False])
+@pytest.mark.parametrize("kernel", ["rbf", "poly"])
+@pytest.mark.parametrize(
+    "make", [DissimilarityKernelPCA(3, n_nodes=9), ImprovedKernelPCA(3, n_nodes=9), KernelFeatureAnalysis(3)]
+)
+def test_kernel_pca_on_nodes(make, kernel, center, path):
+    X, new = make_rows(), make_rows(31, seed=1)
+    model = clone(make).set_params(kernel=kernel, center=center, random_state=0).fit(X)
+    loaded = assert_round_trip(model, path, X, new)
     assert_array_equal(loaded.reconstruction_error(new), model.reconstruction_error(new))
     assert_array_equal(loaded.inverse_transform(model.transform(new)), model.inverse_transform(model.transform(new)))
     assert loaded.score(new) == model.score(new)

@@ -9,8 +9,10 @@ if TYPE_CHECKING:
     from .estimators.elastic_net import ElasticNetKernelPCA
     from .estimators.elastic_net_path import elastic_net_path
     from .estimators.exact import KernelPCA
+    from .estimators.feature_analysis import KernelFeatureAnalysis
     from .estimators.likelihood import LikelihoodKernelPCA
     from .estimators.likelihood_path import likelihood_path
+    from .estimators.nodes import DissimilarityKernelPCA, ImprovedKernelPCA
     from .estimators.robust import RobustSparseKernelPCA
     from .estimators.sparse import SparseKernelPCA
     from .expansion import KernelExpansion
@@ -22,9 +24,12 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 __all__ = [
     "CompressedKernelPCA",
+    "DissimilarityKernelPCA",
     "ElasticNetKernelPCA",
     "ElasticNetPCA",
+    "ImprovedKernelPCA",
     "KernelExpansion",
+    "KernelFeatureAnalysis",
     "KernelPCA",
     "KernelWarning",
     "LikelihoodKernelPCA",
@@ -41,9 +46,12 @@ __all__ = [
 # Imported when first used: `kernelsieve --help` need not wait for scikit-learn.
 _HOMES = {
     "CompressedKernelPCA": ".estimators.compressed",
+    "DissimilarityKernelPCA": ".estimators.nodes",
     "ElasticNetKernelPCA": ".estimators.elastic_net",
     "ElasticNetPCA": ".linear.estimators",
+    "ImprovedKernelPCA": ".estimators.nodes",
     "KernelExpansion": ".expansion",
+    "KernelFeatureAnalysis": ".estimators.feature_analysis",
     "KernelPCA": ".estimators.exact",
     "KernelWarning": ".diagnostics",
     "LikelihoodKernelPCA": ".estimators.likelihood",

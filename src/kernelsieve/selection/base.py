@@ -5,7 +5,8 @@ A selector is a function
     select(sample, n_support, rng) -> Selection
 
 of a `Sample` (rows, kernel, weights, exact kernel PCA when asked for), the number of points wanted, and a
-random generator.  It returns at most `n_support` points: fewer when the rows have no more to give.
+random generator.  It returns at most `n_support` points: fewer when the rows have no more to give.  The history of a
+greedy rule has "unexplained", the share of tr K that is left after each row.
 """
 
 from __future__ import annotations
@@ -45,14 +46,25 @@ class Selection:
         assert self.nested
         assert self.indices is not None
         kernel, points = self.kernel.part(self.points, np.arange(min(n_support, self.n_support)))
-        return replace(self, kernel=kernel, points=points, indices=self.indices[:n_support], history=dict(self.history))
+        history = dict(self.history)
+        if "unexplained" in history:
+            history["unexplained"] = history["unexplained"][:n_support]
+        return replace(self, kernel=kernel, points=points, indices=self.indices[:n_support], history=history)
 
 
 Selector = Callable[[Sample, int, np.random.Generator], Selection]
 
 
-def select_rows(sample: Sample, chosen: Array, *, nested: bool, by_reference: bool = False) -> Selection:
+def select_rows(
+    sample: Sample,
+    chosen: Array,
+    *,
+    nested: bool,
+    by_reference: bool = False,
+    history: dict[str, Any] | None = None,
+) -> Selection:
     """The selection of the sample's rows with numbers `chosen`."""
     indices = sample.rows.indices[np.asarray(chosen, dtype=np.intp)]
     kernel, points = sample.kernel.at(sample.rows.X, indices)
-    return Selection(kernel, points, sample.rows.numbers_of(indices), nested=nested, by_reference=by_reference)
+    numbers = sample.rows.numbers_of(indices)
+    return Selection(kernel, points, numbers, history or {}, nested=nested, by_reference=by_reference)

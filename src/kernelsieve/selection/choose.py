@@ -27,7 +27,7 @@ from ..sources import Source
 from .base import Selection, Selector
 from .coordinates import MAX_LOST_EXPONENT, movable
 from .free import Candidate, FreePoints
-from .rules import SELECTORS
+from .rules import ALIASES, SELECTORS, check_options, selector
 
 FIRST_EXTRA_POINTS = 8  # the search starts at n_components + this
 FIRST_EXPONENT = 1.5  # of 1 - ratio ~ m^-exponent, before two sizes are known
@@ -56,6 +56,8 @@ class Chooser:
     n_samples: int | None  # rows to look at, None for the default
     max_iter: int
     tol: float
+    n_candidates: int | None = None
+    n_swaps: int = 0
 
     @cached_property
     def sample(self) -> Sample:
@@ -65,7 +67,17 @@ class Chooser:
         """The rule that runs: free points fall back to rows where the kernel has no gradient."""
         if not isinstance(selection, str):
             return "callable" if callable(selection) else "given"
-        return "targeted" if selection == "optimized" and not movable(self.sample) else selection
+        if selection == "optimized" and not movable(self.sample):
+            return "targeted"
+        return ALIASES.get(selection, selection)
+
+    def check_options(self, selection: Any) -> None:
+        """Refuse options that the rule does not take."""
+        check_options(self.rule_name(selection), self.n_candidates, self.n_swaps)
+
+    def selector(self, name: str) -> Selector:
+        """The rule of that name with the user's options for it."""
+        return selector(name, n_candidates=self.n_candidates, n_swaps=self.n_swaps)
 
     def fixed(self, name: str, n_support: int) -> Selection:
         """`n_support` points by the rule `name`."""
@@ -76,7 +88,7 @@ class Chooser:
         if name == "optimized":
             search = FreePoints(self.sample, self.max_iter, self.tol, self.rng)
             return self._moved(search, search.search(n_support))
-        return SELECTORS[name](self.sample, n_support, self.rng)
+        return self.selector(name)(self.sample, n_support, self.rng)
 
     def everything(self) -> Selection:
         """All distinct rows: exact kernel PCA."""
@@ -113,7 +125,7 @@ class Chooser:
         if self.n_samples and not self.rows.whole:
             largest = min(largest, self.n_samples // ROWS_TO_CHOOSE_FROM)
         least = self.n_components + int(self.center)
-        sizes = self._free_sizes() if name == "optimized" else self._rule_sizes(SELECTORS[name])
+        sizes = self._free_sizes() if name == "optimized" else self._rule_sizes(self.selector(name))
         curve, best = _search(sizes, first, least, largest, variance)
         if best is None:
             if n_rows <= MAX_AUTO_EXACT:

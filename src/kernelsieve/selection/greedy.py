@@ -2,16 +2,17 @@
 
 Pivoted Cholesky keeps R = K - F F', the kernel of what the chosen rows do not explain.  Taking row j,
 
-    c = (K_.j - F F_j')/sqrt(R_jj),    F <- [F, c],    diag R <- diag R - c^2
+    c = (K_.j - F F_j')/sqrt(R_jj + ridge),    F <- [F, c],    diag R <- diag R - c^2
 
 and, for targets t_k in feature space with values T = <phi(x), t_k>, T <- T - c T_j'/sqrt(R_jj).  Kernel
-columns are all that is read; every smaller choice is a prefix of a larger one.
+columns are all that is read, one for each row chosen: O(n m^2) time and O(n m) memory for m of n rows.  Every
+smaller choice is a prefix of a larger one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -23,10 +24,18 @@ EXPLAINED = 1e-11
 class Residual:
     """What the rows chosen so far leave over."""
 
-    factor: np.ndarray  # (n, capacity)
-    diagonal: np.ndarray  # (n,) of R
+    factor: np.ndarray  # (n, capacity): F in its first columns
+    diagonal: np.ndarray  # (n,) of R; 0 for chosen rows
     targets: np.ndarray | None  # (n, M), T
-    chosen: list[int]
+    target_coef: np.ndarray | None  # (capacity, M): targets = T + F target_coef
+    floor: float  # rows with a smaller residual are explained
+    chosen: list[int] = field(default_factory=list)
+    unexplained: list[float] = field(default_factory=list)  # tr R / tr K after each choice
+
+    @property
+    def filled(self) -> np.ndarray:
+        """F, (n, number of rows chosen)."""
+        return self.factor[:, : len(self.chosen)]
 
 
 Rule = Callable[[Residual, np.ndarray], int]  # (state, eligible rows) -> next row
@@ -41,39 +50,70 @@ def greedy(
     targets: np.ndarray | None = None,
     explained: np.ndarray | None = None,
     noise: float = 0.0,
+    ridge: float = 0.0,
 ) -> np.ndarray:
     """Up to `n_rows` rows in order of choice; fewer when the rest is explained to rounding.
 
     `explained` (n, q) are whitened features of points that are already there; residuals below the share `noise` of the
     largest diagonal mean nothing (an indefinite kernel's), and dividing by them would choose noise.
     """
-    diagonal = np.array(diagonal, dtype=np.float64)
-    floor = max(EXPLAINED, noise) * diagonal.max(initial=0.0)
+    state = eliminate(column, diagonal, n_rows, rule, targets=targets, explained=explained, noise=noise, ridge=ridge)
+    return np.asarray(state.chosen, dtype=np.intp)
+
+
+def eliminate(
+    column: Callable[[int], np.ndarray],
+    diagonal: np.ndarray,
+    n_rows: int,
+    rule: Rule,
+    *,
+    targets: np.ndarray | None = None,
+    explained: np.ndarray | None = None,
+    noise: float = 0.0,
+    ridge: float = 0.0,
+) -> Residual:
+    """`greedy`, with all that it leaves behind."""
+    state = start(diagonal, n_rows, targets=targets, noise=noise)
+    total = float(state.diagonal.sum())
     if explained is not None:
-        diagonal -= np.einsum("ij,ij->i", explained, explained)
-    state = Residual(
-        np.empty((len(diagonal), n_rows), order="F"),
-        diagonal,
-        None if targets is None else np.array(targets, dtype=np.float64),
-        [],
-    )
-    for k in range(n_rows):
-        eligible = np.flatnonzero(state.diagonal > floor)
+        state.diagonal -= np.einsum("ij,ij->i", explained, explained)
+    for _ in range(n_rows):
+        eligible = np.flatnonzero(state.diagonal > state.floor)
         if not eligible.size:
             break
         j = rule(state, eligible)
-        pivot = np.sqrt(state.diagonal[j])
-        c = column(j) - state.factor[:, :k] @ state.factor[j, :k]
+        pivot = np.sqrt(state.diagonal[j] + ridge)
+        c = column(j) - state.filled @ state.factor[j, : len(state.chosen)]
         if explained is not None:
             c -= explained @ explained[j]
         c /= pivot
-        if state.targets is not None:
-            state.targets -= c[:, None] * (state.targets[j] / pivot)
-        state.diagonal -= c * c
-        state.diagonal[j] = 0.0
-        state.factor[:, k] = c
-        state.chosen.append(int(j))
-    return np.asarray(state.chosen, dtype=np.intp)
+        append(state, int(j), c, pivot)
+        state.unexplained.append(max(float(state.diagonal.sum()), 0.0) / total)
+    return state
+
+
+def start(diagonal: np.ndarray, n_rows: int, *, targets: np.ndarray | None = None, noise: float = 0.0) -> Residual:
+    """Nothing chosen yet, and room for `n_rows`."""
+    diagonal = np.array(diagonal, dtype=np.float64)
+    return Residual(
+        np.empty((len(diagonal), n_rows), order="F"),
+        diagonal,
+        None if targets is None else np.array(targets, dtype=np.float64),
+        None if targets is None else np.zeros((n_rows, targets.shape[1])),
+        max(EXPLAINED, noise) * float(diagonal.max(initial=0.0)),
+    )
+
+
+def append(state: Residual, j: int, c: np.ndarray, pivot: float) -> None:
+    """Row j, whose normalised residual is c, is chosen."""
+    k = len(state.chosen)
+    if state.targets is not None and state.target_coef is not None:
+        state.target_coef[k] = state.targets[j] / pivot
+        state.targets -= c[:, None] * state.target_coef[k]
+    state.diagonal -= c * c
+    state.diagonal[j] = 0.0
+    state.factor[:, k] = c
+    state.chosen.append(j)
 
 
 def best_for_targets(state: Residual, eligible: np.ndarray) -> int:
@@ -81,6 +121,11 @@ def best_for_targets(state: Residual, eligible: np.ndarray) -> int:
     assert state.targets is not None
     explained = np.einsum("ij,ij->i", state.targets, state.targets)[eligible]
     return int(eligible[np.argmax(explained / state.diagonal[eligible])])
+
+
+def worst_explained(state: Residual, eligible: np.ndarray) -> int:
+    """argmax R_jj: the row with the largest residual."""
+    return int(eligible[np.argmax(state.diagonal[eligible])])
 
 
 def random_by_residual(rng: np.random.Generator, weights: np.ndarray | None = None) -> Rule:

@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
 import numpy as np
 import scipy.sparse
 
 from .._array import as_float64
 from ..sample import Sample
 from .base import Selection, Selector, select_rows
-from .greedy import best_for_targets, greedy, random_by_residual
+from .distances import Combine, central_row_of, copies_tolerance, far_rows
+from .gain import LargestGain, SampledGain
+from .gram import gram_of_sample
+from .greedy import Residual, Rule, best_for_targets, eliminate, worst_explained
 from .kmeans import kmeans_centers
+from .leverage import draw_without_replacement, ridge_leverage
+from .rpcholesky import randomly_pivoted_cholesky
+from .swaps import swap
 
 KMEANS_SELECTION_STEPS = 20
+IMPROVED_RIDGE = 1e-3  # as published
 
 
 def uniform(sample: Sample, n_support: int, rng: np.random.Generator) -> Selection:
@@ -19,34 +30,79 @@ def uniform(sample: Sample, n_support: int, rng: np.random.Generator) -> Selecti
     return select_rows(sample, np.arange(min(n_support, sample.size)), nested=True)
 
 
-def targeted(sample: Sample, n_support: int, rng: np.random.Generator) -> Selection:
-    """Rows that best explain the leading components: argmax |T_i|^2 / R_ii."""
-    count = min(n_support, sample.size)
-    chosen = greedy(
+def targeted(sample: Sample, n_support: int, rng: np.random.Generator, *, n_swaps: int = 0) -> Selection:
+    """Rows that best explain the leading components, argmax |T_i|^2 / R_ii, then up to `n_swaps` swaps."""
+    state = eliminate(
         sample.column,
         sample.diagonal,
-        count,
+        min(n_support, sample.size),
         best_for_targets,
         targets=sample.all_targets,
         noise=sample.indefiniteness,
     )
-    return select_rows(sample, _filled(chosen, count, sample, rng), nested=True, by_reference=True)
+    swapped = swap(state, sample.column, n_swaps) if n_swaps else 0
+    return _selected(state, n_support, sample, rng, nested=not swapped, swaps=swapped)
+
+
+def residual(sample: Sample, n_support: int, rng: np.random.Generator) -> Selection:
+    """The row worst explained by the chosen ones, argmax R_ii (Franc & Hlavac's greedy kernel PCA)."""
+    count = min(n_support, sample.size)
+    state = eliminate(sample.column, sample.diagonal, count, worst_explained, noise=sample.indefiniteness)
+    return _selected(state, n_support, sample, rng)
 
 
 def rpcholesky(sample: Sample, n_support: int, rng: np.random.Generator) -> Selection:
-    """Rows drawn with probability proportional to the residual kernel's diagonal (Chen et al. 2024)."""
+    """Rows drawn with probability proportional to the residual kernel's diagonal (Chen et al. 2024), in blocks."""
+    state = randomly_pivoted_cholesky(
+        gram_of_sample(sample),
+        min(n_support, sample.size),
+        rng,
+        weights=sample.rows.weights,
+        noise=sample.indefiniteness,
+    )
+    return _selected(state, n_support, sample, rng)
+
+
+def gain(
+    sample: Sample,
+    n_support: int,
+    rng: np.random.Generator,
+    *,
+    n_candidates: int | None = None,
+    ridge: float = 0.0,
+    divided: bool = True,
+) -> Selection:
+    """Rows that lower the residual trace most, argmax |R_.i|^2 / (R_ii + ridge), of all or of some random candidates.
+
+    Over all candidates the norms count the reference rows, which are all rows of a small data set.
+    """
+    rule: Rule
+    weights = sample.rows.weights
+    if n_candidates is None:
+        counted = None if weights is None else weights[: sample.n_reference]
+        columns = gram_of_sample(sample).columns(np.arange(sample.n_reference))
+        rule = LargestGain(as_float64(columns), counted, ridge, divided)
+    else:
+        rule = SampledGain(gram_of_sample(sample), n_candidates, rng, weights, ridge, divided)
     count = min(n_support, sample.size)
-    rule = random_by_residual(rng, sample.rows.weights)
-    chosen = greedy(sample.column, sample.diagonal, count, rule, noise=sample.indefiniteness)
-    return select_rows(sample, _filled(chosen, count, sample, rng), nested=True, by_reference=True)
+    state = eliminate(sample.column, sample.diagonal, count, rule, noise=sample.indefiniteness, ridge=ridge)
+    return _selected(state, n_support, sample, rng)
 
 
-def _filled(chosen: np.ndarray, count: int, sample: Sample, rng: np.random.Generator) -> np.ndarray:
-    """Random rows after those chosen, where an indefinite kernel's residuals ended before the points did."""
-    if len(chosen) == count or not sample.indefiniteness:
-        return chosen
-    others = np.setdiff1d(np.arange(sample.size), chosen)
-    return np.concatenate([chosen, rng.permutation(others)[: count - len(chosen)]])
+def spread(sample: Sample, n_support: int, rng: np.random.Generator, *, combine: Combine) -> Selection:
+    """Rows far from those chosen, beginning at the one nearest to the mean."""
+    first, count = central_row_of(sample), min(n_support, sample.size)
+    column, diagonal = sample.column(first), sample.diagonal
+    distances = diagonal + diagonal[first] - 2.0 * column
+    distances[first] = 0.0
+    others = far_rows(sample.column, diagonal, distances, count - 1, combine, copies_tolerance(column))
+    return select_rows(sample, np.append(first, others), nested=True, by_reference=True)
+
+
+def leverage(sample: Sample, n_support: int, rng: np.random.Generator) -> Selection:
+    """Rows drawn without replacement by their ridge leverage scores (Alaoui & Mahoney 2015)."""
+    drawn = draw_without_replacement(ridge_leverage(sample), rng)
+    return select_rows(sample, drawn[:n_support], nested=True, by_reference=True)
 
 
 def kmeans(sample: Sample, n_support: int, rng: np.random.Generator) -> Selection:
@@ -63,9 +119,51 @@ def kmeans(sample: Sample, n_support: int, rng: np.random.Generator) -> Selectio
     return Selection(sample.kernel, centers, None)
 
 
-SELECTORS: dict[str, Selector] = {
+def _selected(
+    state: Residual, n_support: int, sample: Sample, rng: np.random.Generator, *, nested: bool = True, swaps: int = 0
+) -> Selection:
+    """What a greedy loop chose; random rows after it where an indefinite kernel's residuals ended before it did."""
+    chosen, count = np.asarray(state.chosen, dtype=np.intp), min(n_support, sample.size)
+    if len(chosen) < count and sample.indefiniteness:
+        others = np.setdiff1d(np.arange(sample.size), chosen)
+        chosen = np.concatenate([chosen, rng.permutation(others)[: count - len(chosen)]])
+    history: dict[str, Any] = {"swaps": swaps} if swaps else {"unexplained": [float(u) for u in state.unexplained]}
+    return select_rows(sample, chosen, nested=nested, by_reference=True, history=history)
+
+
+# Every rule takes (sample, n_support, rng); some take more, which `selector` gives them.
+SELECTORS: dict[str, Callable[..., Selection]] = {
     "targeted": targeted,
-    "kmeans": kmeans,
+    "gain": gain,
+    "improved": partial(gain, ridge=IMPROVED_RIDGE),
+    "skfa": partial(gain, divided=False),
+    "residual": residual,
     "rpcholesky": rpcholesky,
+    "leverage": leverage,
+    "dissimilar": partial(spread, combine=np.add),
+    "farthest": partial(spread, combine=np.minimum),
+    "kmeans": kmeans,
     "uniform": uniform,
 }
+
+# Published names of one and the same rule.
+ALIASES = {"sgma": "gain", "matching-pursuit": "gain", "akfa": "gain"}
+SELECTORS |= {alias: SELECTORS[name] for alias, name in ALIASES.items()}
+
+WITH_CANDIDATES = ("gain", "improved", "skfa", *ALIASES)
+
+
+def selector(name: str, *, n_candidates: int | None = None, n_swaps: int = 0) -> Selector:
+    """The rule of that name, with what only some rules take."""
+    if n_candidates is not None:
+        return partial(SELECTORS[name], n_candidates=n_candidates)
+    return partial(SELECTORS[name], n_swaps=n_swaps) if n_swaps else SELECTORS[name]
+
+
+def check_options(name: str, n_candidates: int | None, n_swaps: int) -> None:
+    """Options that mean nothing to a rule are a mistake, and are said to be."""
+    if n_candidates is not None and name not in WITH_CANDIDATES:
+        known = ", ".join(repr(rule) for rule in WITH_CANDIDATES)
+        raise ValueError(f"n_candidates={n_candidates} means nothing to selection={name!r}: it is for {known}")
+    if n_swaps and name != "targeted":
+        raise ValueError(f"n_swaps={n_swaps} means nothing to selection={name!r}: it is for 'targeted'")

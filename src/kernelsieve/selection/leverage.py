@@ -1,0 +1,49 @@
+"""Ridge leverage scores: how much of a row no others can stand in for.
+
+    l_i = w_i [K (W K + ridge I)^-1]_ii = (w_i / ridge) (k_ii - k_iR (K_RR + ridge share W_R^-1)^-1 k_Ri)
+
+exactly where R is all rows; from a uniform part R, a `share` of them, up to a constant factor (Musco & Musco 2017).
+The ridge is theirs for M components, the variance that kernel PCA leaves over / M.  Rows are drawn without replacement
+with probabilities in proportion to their scores.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .._array import add_to_diagonal, as_float64, cholesky, solve_lower, to_numpy
+from ..sample import Sample
+from .gram import gram_of_sample
+
+MIN_RIDGE = 1e-10  # of the mean k(x, x): kernel PCA that leaves nothing over
+
+
+def ridge_leverage(sample: Sample) -> np.ndarray:
+    """The leverage of every sampled row, O(n r^2) for r reference rows."""
+    n_counted, weights = sample.n_reference, sample.rows.weights
+    mass = np.ones(sample.size) if weights is None else weights * (sample.size / weights.sum())
+    diagonal = sample.diagonal
+    gram = as_float64(to_numpy(sample.gram))
+    left = max(float(mass @ diagonal) / sample.size - _explained(sample, gram, mass[:n_counted]), 0.0)
+    ridge = sample.size * max(left / sample.n_components, MIN_RIDGE * float(diagonal.mean()))
+    counted = gram + np.diag(ridge * n_counted / sample.size / mass[:n_counted])
+    factor = cholesky(counted)
+    if factor is None:  # an indefinite kernel: beyond its most negative eigenvalue
+        lowest = float(np.linalg.eigvalsh(counted)[0])
+        factor = cholesky(add_to_diagonal(counted, ridge - 2.0 * lowest))
+    cross_gram = gram if n_counted == sample.size else gram_of_sample(sample).columns(np.arange(n_counted))
+    whitened = solve_lower(factor, cross_gram.T)
+    return mass * np.maximum(diagonal - np.einsum("ij,ij->j", whitened, whitened), 0.0) / ridge
+
+
+def _explained(sample: Sample, gram: np.ndarray, mass: np.ndarray) -> float:
+    """Mean square that the leading components, and the mean where it is taken off, account for."""
+    omega = mass / mass.sum()
+    return sample.exact.captured + (float(omega @ gram @ omega) if sample.center else 0.0)
+
+
+def draw_without_replacement(scores: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """All rows of positive score, drawn one after another in proportion to it (Efraimidis & Spirakis 2006)."""
+    waiting = rng.exponential(size=len(scores))
+    possible = np.flatnonzero(scores > 0)
+    return possible[np.argsort(waiting[possible] / scores[possible], kind="stable")]

@@ -1,0 +1,101 @@
+"""Randomly pivoted Cholesky, in blocks: rows drawn with probability proportional to their residual R_ii.
+
+Column by column every draw waits for the residual after the last one.  In blocks (Epperly, Tropp & Webber 2024) many
+rows are proposed at once by the residual as it is, and a proposal stands with probability
+
+    R_ii after the proposals accepted before it / R_ii when it was proposed
+
+which only needs the small gram of the proposals.  What is accepted has the distribution of drawing one by one, and the
+columns of a block are eliminated together, by matrix products: n m kernel values, O(n m^2) time, O(n m) memory.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.linalg
+
+from .._threads import ordered_map
+from ..blocks import row_ranges
+from .gram import Gram
+from .greedy import Residual, start
+
+PROPOSALS = 128  # a block; it does not depend on how many rows are wanted, so that every choice is a prefix
+
+BLOCK_ROWS = 2048  # eliminated at a time: kernel values and residuals of a block stay in the cache
+
+
+def randomly_pivoted_cholesky(
+    gram: Gram,
+    n_rows: int,
+    rng: np.random.Generator,
+    *,
+    weights: np.ndarray | None = None,
+    noise: float = 0.0,
+) -> Residual:
+    """Up to `n_rows` rows drawn by their (weighted) residual; fewer when the rest is explained to rounding."""
+    state = start(gram.diagonal, n_rows, noise=noise)
+    total = float(state.diagonal.sum())
+    while len(state.chosen) < n_rows:
+        eligible = np.flatnonzero(state.diagonal > state.floor)
+        if not eligible.size:
+            break
+        proposed = _draw(state, eligible, rng, weights)
+        accepted, factor = _accept(gram, state, proposed, rng, n_rows - len(state.chosen))
+        if accepted.size:
+            traces = _eliminate(gram, state, accepted, factor)
+            state.unexplained.extend(traces / total)
+    return state
+
+
+def _draw(state: Residual, eligible: np.ndarray, rng: np.random.Generator, weights: np.ndarray | None) -> np.ndarray:
+    """Proposals, independent of each other."""
+    mass = state.diagonal[eligible]
+    cumulative = np.cumsum(mass if weights is None else mass * weights[eligible])
+    places = np.searchsorted(cumulative, rng.random(PROPOSALS) * cumulative[-1])
+    return eligible[np.minimum(places, len(eligible) - 1)]
+
+
+def _accept(
+    gram: Gram, state: Residual, proposed: np.ndarray, rng: np.random.Generator, n_wanted: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """The proposals that stand, at most `n_wanted`, and the Cholesky factor of their residual gram."""
+    left = state.filled[proposed]
+    residual = gram.among(proposed) - left @ left.T
+    current = state.diagonal[proposed]
+    before = current.copy()
+    chances = rng.random(len(proposed))
+    factor = np.zeros((len(proposed), min(n_wanted, len(proposed))))
+    accepted: list[int] = []
+    for i in range(len(proposed)):
+        if len(accepted) == n_wanted:
+            break
+        if current[i] <= state.floor or chances[i] * before[i] >= current[i]:
+            continue
+        k = len(accepted)
+        c = (residual[:, i] - factor[:, :k] @ factor[i, :k]) / np.sqrt(current[i])
+        factor[:, k] = c
+        current = current - c * c
+        current[proposed == proposed[i]] = 0.0
+        accepted.append(i)
+    return proposed[accepted], np.tril(factor[accepted, : len(accepted)])
+
+
+def _eliminate(gram: Gram, state: Residual, accepted: np.ndarray, factor: np.ndarray) -> np.ndarray:
+    """The accepted rows leave the residual together, block of rows by block of rows; tr R after each of them."""
+    k, count = len(state.chosen), len(accepted)
+    columns, known, left = gram.bind(accepted), state.filled, state.filled[accepted].T
+
+    def eliminate(block: slice) -> np.ndarray:
+        residual = columns(block) - known[block] @ left
+        new = scipy.linalg.solve_triangular(factor, residual.T, lower=True, check_finite=False)
+        state.factor[block, k : k + count] = new.T
+        new *= new
+        state.diagonal[block] -= new.sum(axis=0)
+        return new.sum(axis=1)
+
+    before = float(state.diagonal.sum())
+    parts = ordered_map(eliminate, row_ranges(len(state.diagonal), BLOCK_ROWS), gram.n_threads)
+    explained = np.cumsum(sum(parts, np.zeros(count)))
+    state.diagonal[accepted] = 0.0
+    state.chosen.extend(int(j) for j in accepted)
+    return np.maximum(before - explained, 0.0)
