@@ -1,33 +1,31 @@
 """What estimators share that choose rows by a published rule and give components over them.
 
 All of a fit follows from whitened moments over the chosen rows S, one pass over all rows: k(S, x) = B f(x), B = K_SS W.
-The components of a published method need be neither of unit length nor orthogonal in feature space, so what they
-capture is measured, and undone, on an orthonormal basis of their span, taken in their order (by QR of B'A).
+The components of a published method need be neither of unit length nor orthogonal in feature space: what each captures
+is what it adds to those before it (by QR of B'A).
 """
 
 from __future__ import annotations
 
-import copy
 from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 from sklearn.base import _fit_context
-from sklearn.utils.validation import check_array, check_is_fitted
 
 from .._array import Array
 from .._progress import Stages
 from .._threads import one_blas_thread
 from ..blocks import finite
-from ..captured import captured_ratio
 from ..expansion import KernelExpansion, component_signs
-from ..kernels import Kernel, Precomputed
-from ..moments import RANK_TOLERANCE, RANK_TOLERANCE_FLOAT32, accumulate, check_kernel_values, gram_of, whiten
+from ..kernels import Kernel
+from ..moments import check_kernel_values, gram_of, whiten
 from ..sample import Sample, default_reference_rows, default_sample_size, sample_rows
 from ..selection.base import Selection
 from ..selection.choose import points_for
-from .base import FLOATS, KernelTransformer
+from ..sources import ArraySource
+from .base import KernelTransformer
 
 # A component with less than this share of its length outside those before it is a combination of them.
 DEPENDENT = 1e-8
@@ -37,8 +35,7 @@ DEPENDENT = 1e-8
 class Problem:
     """Training rows under a kernel."""
 
-    X: Array
-    weights: np.ndarray | None
+    source: ArraySource
     kernel: Kernel
     gamma: float
     sample: Sample
@@ -131,7 +128,7 @@ class NodeTransformer(KernelTransformer):
         reference = default_reference_rows(n_nodes)
         sample = Sample(rows, kernel, self.n_components, self.center, self._n_threads(), reference)
         check_kernel_values(sample.gram)
-        return Problem(X, weights, kernel, gamma, sample, rng)
+        return Problem(ArraySource(X, weights), kernel, gamma, sample, rng)
 
     def _check_enough(self, nodes: Selection) -> None:
         if nodes.n_support < self.n_components:
@@ -141,19 +138,10 @@ class NodeTransformer(KernelTransformer):
             )
 
     def _span(self, problem: Problem, nodes: Selection) -> Span:
-        X, points = problem.X, points_for(nodes, problem.X)
+        points = points_for(nodes, problem.source.X)
         gram = gram_of(nodes.kernel, points)
-        rounding = RANK_TOLERANCE_FLOAT32 if X.dtype == np.float32 else RANK_TOLERANCE
-        whitening = whiten(gram, max(rounding, problem.sample.indefiniteness))
-        moments = accumulate(
-            nodes.kernel,
-            points,
-            whitening.matrix,
-            X,
-            sample_weight=problem.weights,
-            diagonal=X.diagonal() if isinstance(nodes.kernel, Precomputed) else None,
-            n_threads=problem.sample.n_threads,
-        )
+        whitening = whiten(gram, max(problem.source.rank_tolerance, problem.sample.indefiniteness))
+        moments = problem.source.moments(nodes.kernel, points, whitening.matrix, problem.sample.n_threads)
         self._warn_if_indefinite(max(whitening.negative_share, problem.sample.indefiniteness))
         covariance = moments.covariance(self.center)
         total = max(moments.total_variance(self.center), float(np.trace(covariance)))
@@ -165,89 +153,16 @@ class NodeTransformer(KernelTransformer):
         if self.center:
             offset, mean_coef = span.coordinates @ span.mean @ coef, span.whitening @ span.mean
         inside = span.coordinates.T @ coef  # the components in the whitened coordinates
-        basis, mixing = _orthonormal_in_order(inside)
-        self.expansion_ = KernelExpansion(span.kernel, span.points, coef, offset, mean_coef)
-        self._projection = KernelExpansion(
-            span.kernel,
-            span.points,
-            span.whitening @ basis,
-            span.mean @ basis if self.center else np.zeros(self.n_components),
-            mean_coef,
-        )
-        self._unmixing = np.linalg.pinv(mixing)
+        self.expansion_ = KernelExpansion(span.kernel, span.points, coef, offset, mean_coef, orthogonal=False)
         self.support_ = nodes.indices
         self.eigenvalues_ = eigenvalues
         self.explained_variance_ = quadratic_forms(span.covariance, inside)
-        captured = quadratic_forms(span.covariance, basis)
+        captured = quadratic_forms(span.covariance, _orthonormal_in_order(inside))
         self.explained_variance_ratio_ = captured / span.total_variance
         self.selection_report_ = dict(nodes.history)
         self.gamma_ = problem.gamma
-        self.n_samples_seen_ = problem.X.shape[0]
-        ratio = captured_ratio(problem.sample, self._projection, self.n_samples_seen_)
-        self.captured_ratio_ = ratio.value
-        self.captured_ratio_kind_ = ratio.kind
-        self.captured_ratio_n_samples_ = ratio.n_samples
-        self._inverse_map = self._learned_inverse(self._projection, problem.sample)
-
-    # What is captured is measured, and undone, in an orthonormal basis of the components' span.
-
-    def _through_projection(self) -> Self:
-        check_is_fitted(self)
-        model = copy.copy(self)
-        model.expansion_ = self._projection
-        return model
-
-    def reconstruction_error(self, X: Any, *, diagonal: Any = None) -> Array:
-        """Squared feature-space distance of each row to the span of the components.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            Rows; for a precomputed kernel their kernel values.
-        diagonal : array-like of shape (n_samples,), optional
-            k(x, x) of each row.  Needed only for a precomputed kernel.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-        """
-        return KernelTransformer.reconstruction_error(self._through_projection(), X, diagonal=diagonal)
-
-    def score(self, X: Any, y: Any = None, *, diagonal: Any = None) -> float:
-        """The share of the mean square of phi(X), about the training mean when centred, that the components capture.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            Rows; for a precomputed kernel their kernel values.
-        y : ignored
-        diagonal : array-like of shape (n_samples,), optional
-            k(x, x) of each row.  Needed only for a precomputed kernel.
-
-        Returns
-        -------
-        float
-        """
-        return KernelTransformer.score(self._through_projection(), X, diagonal=diagonal)
-
-    def inverse_transform(self, X: Any) -> Array:
-        """Rows whose features come closest to what the scores stand for.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_components)
-            Scores, as `transform` gives them.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_features)
-        """
-        model = self._through_projection()
-        scores = check_array(X, dtype=FLOATS)
-        if scores.shape[1] != len(self._unmixing):
-            raise ValueError(f"scores have {scores.shape[1]} columns, the model has {len(self._unmixing)} components")
-        rows = KernelTransformer.inverse_transform(model, scores.astype(np.float64) @ self._unmixing)
-        return rows.astype(scores.dtype, copy=False)
+        self.n_samples_seen_ = problem.source.n_samples
+        self._store_captured_ratio(problem.sample)
 
 
 def quadratic_forms(matrix: np.ndarray, vectors: np.ndarray) -> np.ndarray:
@@ -255,14 +170,12 @@ def quadratic_forms(matrix: np.ndarray, vectors: np.ndarray) -> np.ndarray:
     return np.sum(vectors * (matrix @ vectors), axis=0)
 
 
-def _orthonormal_in_order(inside: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(Q, R) with Q R = inside; a column that depends on those before it is zero in Q."""
+def _orthonormal_in_order(inside: np.ndarray) -> np.ndarray:
+    """Q of inside = Q R; a column that depends on those before it is zero in Q."""
     basis, mixing = np.linalg.qr(inside)
     missing = inside.shape[1] - basis.shape[1]
     if missing:
         basis, mixing = np.pad(basis, ((0, 0), (0, missing))), np.pad(mixing, ((0, missing), (0, 0)))
-    lengths = np.linalg.norm(inside, axis=0)
-    dependent = np.abs(np.diagonal(mixing)) <= DEPENDENT * lengths
+    dependent = np.abs(np.diagonal(mixing)) <= DEPENDENT * np.linalg.norm(inside, axis=0)
     basis[:, dependent] = 0.0
-    mixing[dependent] = 0.0
-    return basis, mixing
+    return basis

@@ -178,8 +178,10 @@ class DissimilarityKernelPCA(NodeKernelPCA):
         self.n_jobs = n_jobs
 
     def _choose(self, problem: Problem) -> Selection:
-        gram = KernelGram(problem.kernel, problem.X, problem.sample.n_threads)
-        nodes = dissimilar_nodes(gram, self._n_nodes(problem.X.shape[0]), problem.weights, mean=self.first == "mean")
+        gram = KernelGram(problem.kernel, problem.source.X, problem.sample.n_threads)
+        nodes = dissimilar_nodes(
+            gram, self._n_nodes(problem.source.n_samples), problem.source.weights, mean=self.first == "mean"
+        )
         self.nodes_ = nodes.history.pop("nodes")
         return nodes
 
@@ -297,7 +299,7 @@ class ImprovedKernelPCA(NodeKernelPCA):
         return self.n_optimization_samples or default_sample_size(n_nodes)
 
     def _choose(self, problem: Problem) -> Selection:
-        n_nodes = self._n_nodes(problem.X.shape[0])
+        n_nodes = self._n_nodes(problem.source.n_samples)
         selection = gain(problem.sample, n_nodes, problem.rng, ridge=self.ridge)
         selection.history["rule"] = "improved"
         return selection
