@@ -644,6 +644,19 @@ def test_fit_is_exact_kernel_pca_and_compress(cloud):
     assert by_hand.set_params(n_support=6).fit(cloud).n_support_ == 6
 
 
+class Renamed(SklearnKernelPCA):
+    """A user's own kind of scikit-learn's model, with a parameter more."""
+
+    def __init__(self, label="", n_components=2):
+        super().__init__(n_components, kernel="rbf")
+        self.label = label
+
+
+def test_subclasses_of_scikit_learns_model(cloud, new_rows):
+    model = Renamed("mine").fit(cloud)
+    np.testing.assert_allclose(compress(model, 80).transform(new_rows), model.transform(new_rows), atol=1e-10)
+
+
 def test_a_compressed_model_can_be_fitted_again(cloud, new_rows):
     """It has the original's kernel and parameters, and fits to other rows as the original would."""
     model = SklearnKernelPCA(3, kernel="poly", degree=2, coef0=0.5, gamma=0.1, eigen_solver="dense").fit(cloud)

@@ -140,9 +140,8 @@ class ScoreError:
         lengths = np.linalg.norm(features, axis=0)
         lengths = np.where(lengths > 0, lengths, 1.0)
         cutoff = CUTOFF_FLOAT32 if self.float32 else CUTOFF
-        coef = (
-            scipy.linalg.lstsq(features / lengths, self.target, cond=cutoff, check_finite=False)[0] / lengths[:, None]
-        )
+        coef, *_ = scipy.linalg.lstsq(features / lengths, self.target, cond=cutoff, check_finite=False)
+        coef = coef / lengths[:, None]
         squares = np.sum((self.target - features @ coef) ** 2, axis=0)
         offset = mean @ coef - self.scores.mean(axis=0) if self.center else np.zeros(coef.shape[1])
         return Refit(coef, offset, _relative(squares, self.variation), _total(squares, self.variation))
@@ -206,7 +205,6 @@ class FeatureError:
         whitening = to_numpy(whiten(gram, RANK_TOLERANCE_FLOAT32 if self.float32 else RANK_TOLERANCE).matrix)
         inner = self._inner_products(support)
         coef = whitening @ (whitening.T @ inner)
-        # |v - v'|^2 in full: |v|^2 - |v'|^2 would keep only half of the digits
         squares = self.variation - 2 * np.sum(coef * inner, axis=0) + np.einsum("ij,ij->j", coef, gram @ coef)
         squares = np.maximum(squares, 0.0)
         offset = self.source.offset.copy()

@@ -10,6 +10,7 @@ from .._array import Array, as_float64
 from ..expansion import KernelExpansion
 from ..kernels import Precomputed
 from ..moments import gram_of
+from ..selection.coordinates import Coordinates
 from .candidates import Candidates, Found, find_candidates, is_indefinite
 from .error import ExpansionError, FeatureError, ScoreError, local_source, projected_mean
 from .methods import Lasso, Method, Moving, Nested, fewest
@@ -72,10 +73,12 @@ def compress_expansion(
     """The expansion on fewer points."""
     if not error.scale > 0:
         raise ValueError("the model's components are all zero: there is nothing to compress")
+    coordinates = coordinates_of(error) if request.method in ("auto", "optimized") else None
     method = request.method
     if method == "auto":
-        method = "removal" if coordinates_of(error) is None else "optimized"
-    way = _method(method, find_candidates(error, _n_candidates(method, request.n_support), rng), request, rng)
+        method = "removal" if coordinates is None else "optimized"
+    candidates = find_candidates(error, _n_candidates(method, request.n_support), rng)
+    way = _method(method, candidates, coordinates, request, rng)
     if request.n_support is not None:
         found = way.at(request.n_support)
     else:
@@ -90,7 +93,9 @@ def _n_candidates(method: str, n_support: int | None) -> int:
     return min(most, max(EIGEN_CANDIDATES, 2 * (n_support or 0))) if method == "eigen-removal" else most
 
 
-def _method(name: str, candidates: Candidates, request: Request, rng: np.random.Generator) -> Method:
+def _method(
+    name: str, candidates: Candidates, coordinates: Coordinates | None, request: Request, rng: np.random.Generator
+) -> Method:
     error = candidates.error
     if name == "removal":
         return Nested(candidates, removal_order(candidates.problem))
@@ -99,7 +104,6 @@ def _method(name: str, candidates: Candidates, request: Request, rng: np.random.
         return Nested(candidates, eigen_order(candidates.gram, coef, request.n_support or 1))
     if name == "l1":
         return Lasso(candidates)
-    coordinates = coordinates_of(error)
     if coordinates is None:
         raise ValueError(
             f"points of a {error.source.kernel.name} kernel cannot be moved, which method='optimized' does: give "

@@ -262,7 +262,8 @@ def compress(
         sum_n |z(x_n) - k(x_n, S) B + b|^2
 
     on the training rows where the model holds them (exact kernel PCA does), or on `X`; without any, the error of the
-    components in feature space, sum_k |v_k - v'_k|^2.
+    components in feature space, sum_k |v_k - v'_k|^2.  The error that is reported is that on the rows looked at: on
+    others it is a little larger, and several times larger where the kernel is narrow and the rows are few.
 
     Cost, for n rows (at most 5000, or 50 a point), N original points and r = max(200, 4 m) candidates: n N kernel
     values for the scores to be kept, O(n r^2 + r^3) for the choice, and for "optimized" n m (d + m) a step.
@@ -367,7 +368,8 @@ def _original(model: Any) -> Any:
 
 def adopt(model: SklearnKernelPCA) -> KernelPCA:
     """scikit-learn's fitted KernelPCA as this package's, which shares its arrays."""
-    adopted = KernelPCA(**{name: getattr(model, name) for name in model.get_params(deep=False)})
+    adopted = KernelPCA()
+    adopted.set_params(**{name: getattr(model, name) for name in adopted.get_params() if hasattr(model, name)})
     for name in (
         "n_features_in_",
         "feature_names_in_",
