@@ -14,7 +14,7 @@ from pathlib import Path
 from .datasets import MissingData
 from .report import Report
 
-EXPERIMENTS = ("kernel_pca_lecture", "tipping_2000")
+EXPERIMENTS = ("kernel_pca_lecture", "tipping_2000", "wang_tanaka_2016")
 OUTPUT = Path(__file__).with_name("output")
 
 
