@@ -16,7 +16,7 @@ from kernelsieve import plots
 from .report import Report
 
 if TYPE_CHECKING:
-    from .wang_tanaka_2016 import Problem, Solution, Trajectory
+    from .wang_tanaka_2016 import LongRun, Solution
 
 RESOLUTION = 101  # grid points along each axis of a contour plot
 MARGIN = 0.08  # of the range of the rows, around them
@@ -24,14 +24,10 @@ LEVELS = np.linspace(-1, 1, 18)  # an even number: none at zero, where far from 
 
 
 def component_panels(
-    report: Report,
-    problem: Problem,
-    solutions: Sequence[Solution],
-    numbers: Sequence[int],
-    name: str,
-    caption: str,
+    report: Report, solutions: Sequence[Solution], numbers: Sequence[int], name: str, caption: str
 ) -> None:
     """Kernel PCA's components above, each solution's below, the rows that it uses circled."""
+    problem = solutions[0].problem
     across, up, points = plane(problem.rows)
     block = problem.cross_gram(points)
     coefs = {"kernel PCA": problem.kernel_pca} | {found.name: found.coef for found in solutions}
@@ -74,8 +70,9 @@ def draw_rows(ax: Any, rows: np.ndarray, used: np.ndarray) -> None:
         ax.scatter(*rows[used].T, s=34, facecolors="none", edgecolors="black", linewidths=1.2, zorder=5)
 
 
-def coefficient_panels(report: Report, problem: Problem, solutions: Sequence[Solution]) -> None:
+def coefficient_panels(report: Report, solutions: Sequence[Solution]) -> None:
     """Coefficients of each component against the row number."""
+    problem = solutions[0].problem
     coefs = {"kernel PCA": problem.kernel_pca} | {found.name: found.coef for found in solutions}
     shape = problem.n_components, len(coefs)
     figure, axes = plt.subplots(*shape, figsize=(11, 6.6), sharex=True, sharey="row", layout="constrained")
@@ -87,58 +84,66 @@ def coefficient_panels(report: Report, problem: Problem, solutions: Sequence[Sol
             ax.set_title(f"{label}: {len(used)} nonzeros", fontsize=10)
             ax.spines[["top", "right"]].set_visible(False)
     for k, ax in enumerate(axes[:, 0]):
-        ax.set_ylabel(f"coefficients, component {k + 1}")
+        ax.set_ylabel(f"component {k + 1}")
     for ax in axes[-1]:
         ax.set_xlabel("training row")
+    figure.supylabel("coefficient")
     report.picture(figure, "fig3", "Fig. 3: coefficients of three components on MNIST, components of unit length")
 
 
 def error_curves(report: Report, curves: Mapping[tuple[str, str], np.ndarray]) -> None:
     """Mean squared error against the number of components, training rows and test rows."""
-    places = list(dict.fromkeys(where for where, _ in curves))
-    methods = list(dict.fromkeys(name for _, name in curves))
+    places, methods = (list(dict.fromkeys(names)) for names in zip(*curves, strict=True))
     figure, axes = plt.subplots(1, len(places), figsize=(10, 4.2), layout="constrained")
+    # Kernel PCA and the minimiser coincide: the one is drawn as a broad band behind the other.
+    styles = ({"linewidth": 6, "alpha": 0.35, "markersize": 12}, *[{"linewidth": 1.7, "markersize": 6}] * 3)
     for ax, where in zip(axes, places, strict=True):
-        for name, color, marker in zip(methods, plots.COLORS, plots.MARKERS, strict=False):
+        for name, color, marker, style in zip(methods, plots.COLORS, plots.MARKERS, styles, strict=False):
             curve = curves[where, name]
-            ax.plot(
-                np.arange(1, len(curve) + 1), curve, color=color, marker=marker, markersize=6, alpha=0.85, label=name
-            )
-        ax.set(title=where, xlabel="number of components", ylabel="mean squared error", xticks=(1, 2, 3))
-        ax.spines[["top", "right"]].set_visible(False)
-        ax.grid(axis="y", alpha=0.25)
-    axes[0].legend(frameon=False, fontsize=9)
+            ax.plot(np.arange(1, len(curve) + 1), curve, color=color, marker=marker, label=name, **style)
+        ax.set(title=where, xlabel="number of components", xticks=(1, 2, 3))
+        tidy(ax, "y")
+    axes[0].set_ylabel("mean squared error")
+    axes[0].legend(frameon=False)
     report.picture(figure, "fig4", "Fig. 4: mean squared error in feature space on MNIST, and on the test rows")
 
 
-def trajectories(report: Report, found: Sequence[Trajectory]) -> None:
+def long_runs(report: Report, found: Sequence[LongRun]) -> None:
     """Nonzeros and excess of the criterion against ADMM iterations."""
     figure, axes = plt.subplots(2, len(found), figsize=(11.5, 6.4), sharex=True, sharey="row", layout="constrained")
     for (above, below), run in zip(axes.T, found, strict=True):
-        for (name, counts), color, style in zip(run.n_nonzero.items(), plots.COLORS, ("-", "--"), strict=False):
+        for name, color, style in zip(run.n_nonzero, plots.COLORS, ("-", "--"), strict=False):
+            counts, excess = run.n_nonzero[name], run.excess[name]
             iterations = np.arange(1, len(counts) + 1)
             line = {"color": color, "linestyle": style, "linewidth": 1.7, "label": name}
             above.plot(iterations, np.where(counts > 0, counts, np.nan), **line)
-            below.plot(iterations, run.excess[name], **line)
+            below.plot(iterations, excess, **line)
         above.axhline(run.n_nonzero_minimiser, color=plots.COLORS[2], linewidth=1.4, linestyle="-.", label="minimiser")
         for ax in (above, below):
-            ax.axvline(run.stopped, color="black", linewidth=1, linestyle=":", label="the paper stops")
+            ax.axvline(run.n_paper, color="black", linewidth=1, linestyle=":", label="the paper stops")
             ax.set(xscale="log", yscale="log")
-            ax.spines[["top", "right"]].set_visible(False)
-            ax.grid(alpha=0.25)
-        above.set_title(run.problem.name)
+            tidy(ax, "both")
+        above.set_title(run.name)
         below.set_xlabel("ADMM iterations")
     axes[0, 0].set_ylabel("nonzeros, first component")
     axes[1, 0].set_ylabel("J over its minimum, less one")
     handles, labels = axes[0, 0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside upper center", ncols=len(labels), frameon=False)
-    report.picture(figure, "early_stopping", "What ADMM has after so many iterations, first component")
+    caption = "What ADMM has after so many iterations, first component; no line while all coefficients are zero"
+    report.picture(figure, "long_runs", caption)
 
 
-def paths(report: Report, drawn: Mapping[str, Any], n_components: Mapping[str, int]) -> None:
-    """The elastic net's path for each data set."""
-    figure, axes = plt.subplots(1, len(drawn), figsize=(6.2 * len(drawn), 4.6), squeeze=False, layout="constrained")
-    for ax, (name, path) in zip(axes[0], drawn.items(), strict=True):
+def paths(report: Report, drawn: Mapping[str, Any]) -> None:
+    """The elastic net's path for each data set, by its title."""
+    figure, axes = plt.subplots(1, len(drawn), figsize=(6.4 * len(drawn), 4.6), squeeze=False, layout="constrained")
+    figure.get_layout_engine().set(wspace=0.06)
+    for ax, (title, path) in zip(axes[0], drawn.items(), strict=True):
         plots.path(path, ax)
-        ax.set_title(f"{name}, {n_components[name]} components", pad=44)
+        ax.set_title(title, pad=44)
     report.picture(figure, "path", "Nonzeros and captured variance along the path from alpha_max down")
+
+
+def tidy(ax: Any, grid: str) -> None:
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.grid(axis=grid, alpha=0.25)
+    ax.set_axisbelow(True)
