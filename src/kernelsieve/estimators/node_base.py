@@ -165,7 +165,7 @@ class NodeTransformer(KernelTransformer):
         if self.center:
             offset, mean_coef = span.coordinates @ span.mean @ coef, span.whitening @ span.mean
         inside = span.coordinates.T @ coef  # the components in the whitened coordinates
-        basis, mixing = _orthonormal_in_order(inside)
+        basis, mixing = orthonormal_in_order(inside)
         self.expansion_ = KernelExpansion(span.kernel, span.points, coef, offset, mean_coef)
         self._projection = KernelExpansion(
             span.kernel,
@@ -255,7 +255,7 @@ def quadratic_forms(matrix: np.ndarray, vectors: np.ndarray) -> np.ndarray:
     return np.sum(vectors * (matrix @ vectors), axis=0)
 
 
-def _orthonormal_in_order(inside: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def orthonormal_in_order(inside: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(Q, R) with Q R = inside; a column that depends on those before it is zero in Q."""
     basis, mixing = np.linalg.qr(inside)
     missing = inside.shape[1] - basis.shape[1]
