@@ -440,8 +440,8 @@ def frontier(report: Report, sets: dict[str, Realisations]) -> None:
     )
     report.text(
         "Mean over the sets, in percent. The sum of distances seeks outliers: on the mean ESKPCA's nodes capture "
-        "less than rows drawn blindly. On the mean `targeted` is the choice where rows are wanted, and `optimized` where "
-        "points may be anywhere; swapped rows get ahead of points moved by the default steps, by more than 0.1 % "
+        "less than rows drawn blindly, `targeted` is the choice where rows are wanted, and `optimized` where points "
+        "may be anywhere; swapped rows get ahead of points moved by the default steps, by more than 0.1 % "
         f"somewhere, on: {', '.join(name for name, curve in curves.items() if overtakes(curve)) or 'no set'}."
     )
 
