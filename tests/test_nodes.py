@@ -9,6 +9,7 @@ from conftest import KERNELS, assert_same_up_to_sign, captured_by, exact_kernel_
 
 from experiments.datasets import MissingData, ida
 from kernelsieve import DissimilarityKernelPCA, ImprovedKernelPCA, KernelFeatureAnalysis, KernelPCA, SparseKernelPCA
+from kernelsieve.estimators.node_base import orthonormal_in_order
 
 GAMMA = 0.3
 ALL = [DissimilarityKernelPCA, ImprovedKernelPCA, KernelFeatureAnalysis]
@@ -87,9 +88,10 @@ def test_dissimilar_nodes_from_the_row_nearest_to_the_mean(cloud):
     np.testing.assert_array_equal(rule.support_, truth)
 
 
-def test_improved_nodes_are_those_of_the_literal_criterion(cloud):
+@pytest.mark.parametrize("ridge", [1e-3, 1.0])
+def test_improved_nodes_are_those_of_the_literal_criterion(ridge, cloud):
     """The sum of the eigenvalues of (K_SS + ridge I)^-1 K_SN K_NS, computed afresh for every candidate."""
-    X, ridge = cloud[:40], 1e-3
+    X = cloud[:40]
     gram = gram_of("rbf", X, gamma=GAMMA)
 
     def criterion(nodes):
@@ -99,7 +101,7 @@ def test_improved_nodes_are_those_of_the_literal_criterion(cloud):
     nodes = []
     for _ in range(12):
         nodes.append(max((i for i in range(40) if i not in nodes), key=lambda i: criterion([*nodes, i])))
-    model = ImprovedKernelPCA(2, n_nodes=12, gamma=GAMMA).fit(X)
+    model = ImprovedKernelPCA(2, n_nodes=12, ridge=ridge, gamma=GAMMA).fit(X)
     np.testing.assert_array_equal(model.support_, nodes)
     assert model.selection_report_["rule"] == "improved"
 
@@ -212,6 +214,18 @@ def test_error_is_the_distance_to_the_span(estimator, cloud, new_rows):
     values = gram_of("rbf", new_rows, model.support_vectors_, gamma=GAMMA) @ coef
     truth = 1 - np.sum(values * np.linalg.solve(coef.T @ gram @ coef, values.T).T, axis=1)
     np.testing.assert_allclose(model.reconstruction_error(new_rows), truth, atol=1e-7)
+
+
+def test_a_component_that_depends_on_others_captures_nothing():
+    """Of columns a, b, a + b the third adds no direction; scores along it are still undone."""
+    a, b = np.random.default_rng(0).standard_normal((2, 6))
+    inside = np.column_stack([a, b, a + b])
+    basis, mixing = orthonormal_in_order(inside)
+    np.testing.assert_array_equal(basis[:, 2], 0)
+    np.testing.assert_allclose(basis[:, :2].T @ basis[:, :2], np.eye(2), atol=1e-12)
+    np.testing.assert_allclose(basis @ mixing, inside, atol=1e-12)
+    wide, _ = orthonormal_in_order(inside[:2])  # more components than dimensions
+    np.testing.assert_allclose(wide @ wide.T, np.eye(2), atol=1e-12)
 
 
 @pytest.mark.parametrize("estimator", ALL)

@@ -157,7 +157,7 @@ class NodeTransformer(KernelTransformer):
         self.support_ = nodes.indices
         self.eigenvalues_ = eigenvalues
         self.explained_variance_ = quadratic_forms(span.covariance, inside)
-        captured = quadratic_forms(span.covariance, _orthonormal_in_order(inside))
+        captured = quadratic_forms(span.covariance, orthonormal_in_order(inside))
         self.explained_variance_ratio_ = captured / span.total_variance
         self.selection_report_ = dict(nodes.history)
         self.gamma_ = problem.gamma
@@ -170,7 +170,7 @@ def quadratic_forms(matrix: np.ndarray, vectors: np.ndarray) -> np.ndarray:
     return np.sum(vectors * (matrix @ vectors), axis=0)
 
 
-def _orthonormal_in_order(inside: np.ndarray) -> np.ndarray:
+def orthonormal_in_order(inside: np.ndarray) -> np.ndarray:
     """Q of inside = Q R; a column that depends on those before it is zero in Q."""
     basis, mixing = np.linalg.qr(inside)
     missing = inside.shape[1] - basis.shape[1]
