@@ -622,7 +622,7 @@ def test_importing_brings_nothing_that_scikit_learn_does_not():
         LikelihoodKernelPCA(n_support=4, n_dictionary=8, kernel="laplacian"),
         ElasticNetKernelPCA(),
         ElasticNetKernelPCA(1, n_nonzero=3, kernel="poly", refit=True),
-        ElasticNetKernelPCA(sparsity="joint", kernel="laplacian", max_iter=3),
+        ElasticNetKernelPCA(sparsity="joint", center=False, max_iter=3),
         DissimilarityKernelPCA(),
         ImprovedKernelPCA(),
         KernelFeatureAnalysis(),

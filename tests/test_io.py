@@ -11,6 +11,7 @@ import subprocess
 import sys
 import textwrap
 import zipfile
+from dataclasses import fields, is_dataclass
 
 import numpy as np
 import pytest
@@ -63,6 +64,9 @@ def same(a, b):
         assert set(a) == set(b)
         for key in a:
             same(a[key], b[key])
+    elif is_dataclass(a):  # what it has computed from its fields since is no part of it
+        for field in fields(a):
+            same(getattr(a, field.name), getattr(b, field.name))
     elif hasattr(a, "__dict__"):
         same(vars(a), vars(b))
     else:

@@ -20,9 +20,9 @@ from functools import cached_property
 
 import numpy as np
 
-from ._array import Array, as_float64, to_numpy, top_eigh
+from ._array import Array, as_float64, is_foreign, to_numpy, top_eigh
 from .blocks import finite
-from .kernels import CrossGram, Kernel, Precomputed
+from .kernels import CrossGram, Kernel
 from .moments import Moments, check_finite_kernel, check_kernel_diagonal, check_kernel_values, gram_of, whiten
 from .sample import Sample
 from .selection.rules import SELECTORS
@@ -133,9 +133,7 @@ class AllRows(Dictionary):
         self.unrepeated = weights is None  # every row counts once
         self._weights = np.ones(len(indices)) if weights is None else weights
         self.weight = float(self._weights.sum())
-        rows = as_float64(points)
-        diagonal = rows.diagonal() if isinstance(kernel, Precomputed) else kernel.diagonal(rows)
-        self._diagonal = to_numpy(diagonal).astype(np.float64)
+        self._diagonal = kernel.diagonal(self._rows)
         check_kernel_diagonal(self._diagonal)
         self.mean_length = float(self._weights @ self._diagonal) / self.weight
 
@@ -163,13 +161,13 @@ class AllRows(Dictionary):
         return factor
 
     def _column(self, j: int) -> np.ndarray:
-        if isinstance(self.kernel, Precomputed):
-            return np.asarray(to_numpy(self.points)[:, j], dtype=np.float64)
-        return to_numpy(self._cross_gram(self._rows[[j]]))[0]
+        return self._cross_gram(self._rows[j : j + 1, :])[0]
 
     @cached_property
     def _rows(self) -> Array:
-        return as_float64(self.points)
+        """The rows on the host, where they are factorised."""
+        rows = as_float64(self.points)
+        return to_numpy(rows) if is_foreign(rows) else rows
 
     @cached_property
     def _cross_gram(self) -> CrossGram:
