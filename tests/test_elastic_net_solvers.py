@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from conftest import gram_of
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy.linalg.lapack import dpstrf
 from sklearn.linear_model import lars_path_gram
@@ -21,7 +21,7 @@ from kernelsieve.solvers.admm import admm
 from kernelsieve.solvers.alternation import alternate, alternate_jointly, kernel_pca_directions
 from kernelsieve.solvers.cholesky import ActiveCholesky
 from kernelsieve.solvers.group import group_lasso
-from kernelsieve.solvers.lasso import lasso
+from kernelsieve.solvers.lasso import _Support, lasso
 from kernelsieve.solvers.path import alpha_for_nonzeros, lasso_path
 from kernelsieve.solvers.pivoted import pivoted_cholesky
 from kernelsieve.solvers.quadratic import FactorQuadratic, HessianQuadratic, elastic_net_quadratic, largest_alpha
@@ -163,6 +163,8 @@ def test_pivoted_cholesky_stops_at_tolerance_and_rank(n):
 
 
 @settings(max_examples=30, deadline=None)
+@example(seed=334)  # twelve nearly dependent members: the thirteenth's pivot is rounding, and not small
+@example(seed=3404)
 @given(seed=st.integers(0, 10_000))
 def test_factor_follows_entering_and_leaving(seed):
     rng = np.random.default_rng(seed)
@@ -178,7 +180,7 @@ def test_factor_follows_entering_and_leaving(seed):
             members = members[keep]
         elif len(outside):
             new = rng.permutation(outside)[: rng.integers(1, 4)]
-            order = factor.enter(hessian[np.ix_(members, new)], hessian[np.ix_(new, new)], 1e-10)
+            order = factor.enter(hessian[np.ix_(members, new)], hessian[np.ix_(new, new)])
             members = np.concatenate([members, new[order]])
         assert len(members) <= 12
         block = hessian[np.ix_(members, members)]
@@ -358,6 +360,35 @@ def test_duplicates_exchange_places_by_weight():
     even = lasso(problem, 0.1, tol=1e-9)
     assert even.converged
     assert len(set(even.active % n)) == len(even.active)
+
+
+def test_a_cheaper_candidate_in_the_span_takes_a_place():
+    """e1 + e2 costs half of e1 and e2 together; a cheaper copy costs half of the dearer: no other way leads there."""
+    design = np.array([[1.0, 0, 1], [0, 1, 1]])
+    problem = HessianQuadratic(design.T @ design, design.T @ np.ones(2), 2.0)
+    result = lasso(problem, 0.1, start=np.array([0.9, 0.9, 0]), tol=1e-12)
+    np.testing.assert_allclose(result.coef, [0, 0, 0.95], atol=1e-12)
+    copies = HessianQuadratic(np.ones((2, 2)), np.ones(2), 1.0)
+    result = lasso(copies, 0.1, weights=np.array([2.0, 1.0]), start=np.array([0.8, 0.0]), tol=1e-12)
+    np.testing.assert_allclose(result.coef, [0, 0.9], atol=1e-12)
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_exchange_leaves_the_quadratic_alone(sign):
+    """x_3 = x_0 + 2 x_1 - x_2: X a stays, one member is at zero, and no coefficient changes sign on the way."""
+    design = np.random.default_rng(0).standard_normal((6, 4))
+    design[:, 3] = design[:, :3] @ [1, 2, -1]
+    problem = HessianQuadratic(design.T @ design, np.zeros(4), 0.0)
+    before = np.array([0.5, -0.3, 0.7, 0.0])
+    support = _Support.of(problem, before, np.ones(4))
+    members, last = support.members, np.array([3])
+    assert support.exchange(3, sign, problem.block(members, last), problem.block(last, last))
+    after = np.zeros(4)
+    after[support.members] = support.values
+    np.testing.assert_allclose(design @ after, design @ before, atol=1e-12)
+    assert len(support.members) == 3
+    assert np.sign(after[3]) == sign
+    assert np.all(after[:3] * before[:3] >= 0)
 
 
 def test_rank_one():
