@@ -5,8 +5,8 @@ Entering members add rows at the end; when some leave, only the block behind the
     entering E:   R = L^-1 H_AE,   S = H_EE - R'R = C C',   L <- [[L, 0], [R', C]]
     leaving:      rows of L without theirs; T, what is left behind the first of them, makes way for the factor of T T'
 
-A candidate e is in the span of A where S_ee is rounding.  S_ee = |x_e - X_A z|^2, z = H_AA^-1 H_Ae, is what is left when
-the terms have cancelled, so its rounding is that of H_ee + sum_i z_i^2 H_ii: far more than H_ee's where A is
+A candidate e is in the span of A where S_ee is rounding.  S_ee = |x_e - X_A z|^2, z = H_AA^-1 H_Ae, is what is left
+when the terms have cancelled, so its rounding is that of H_ee + sum_i z_i^2 H_ii: far more than H_ee's where A is
 ill-conditioned.
 """
 
