@@ -567,6 +567,20 @@ def test_group_is_optimal_and_its_gap_is_true(seed):
     assert_optimal(hessian, problem.linear, tight, alpha, weights, atol=1e-3)
 
 
+@pytest.mark.parametrize("alpha", [0.05, 0.1, 1.0])
+def test_group_where_points_are_near_copies(alpha):
+    """500 points on a curve, four components: whole Newton steps, or sweeps alone, do not get there."""
+    gram = gram_of("rbf", parabola(), gamma=2.0)
+    b, _ = kernel_pca(gram, 4)
+    problem = hessian_problem(gram, b, 0.05)
+    result = group_lasso(problem, alpha, max_iter=600)
+    assert result.converged
+    gap, objective = dual_gap(
+        problem.hessian, problem.linear, problem.target_square, result.coef, alpha, np.ones(len(gram))
+    )
+    assert gap <= 2e-6 * objective
+
+
 def test_group_where_many_rows_are_nearly_zero():
     """Five components, narrow in alpha: rows on their way to zero must not hold up the others."""
     rng = np.random.default_rng(20)

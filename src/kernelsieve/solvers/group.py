@@ -165,8 +165,11 @@ class _Support:
                 self.values = trial
                 self._keep(np.arange(len(trial)) != first)
                 return True
-        self.values = self.values + self._best_size(move) * move
-        return self._value(self.values) < before
+        trial = self.values + self._best_size(move) * move
+        if not self._value(trial) < before:
+            return False
+        self.values = trial
+        return True
 
     def _best_size(self, move: np.ndarray) -> float:
         """The t in (0, 1] with the smallest value at A + t move: where the slope changes sign."""
