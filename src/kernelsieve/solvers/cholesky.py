@@ -5,16 +5,18 @@ Entering members add rows at the end; when some leave, only the block behind the
     entering E:   R = L^-1 H_AE,   S = H_EE - R'R = C C',   L <- [[L, 0], [R', C]]
     leaving:      rows of L without theirs; T, what is left behind the first of them, makes way for the factor of T T'
 
-Pivots never fall below `DEPENDENT` H_jj: entering asks for it, and leaving can only raise those behind.
+A candidate e is in the span of A where S_ee is rounding.  S_ee = |x_e - X_A z|^2, z = H_AA^-1 H_Ae, is what is left
+when the terms have cancelled, so its rounding is that of H_ee + sum_i z_i^2 H_ii: far more than H_ee's where A is
+ill-conditioned.
 """
 
 from __future__ import annotations
 
 import numpy as np
-from scipy.linalg.lapack import dpotrs, dpstrf, dtrtrs
+from scipy.linalg.lapack import dpotrf, dpotrs, dpstrf, dtrtrs
 
-# Share of a member's own H_jj that must be left of it outside the span of the others: less is rounding.
-DEPENDENT = 1e-12
+# Share of H_ee + sum_i z_i^2 H_ii that must be left of a candidate outside the span of the others: less is rounding.
+DEPENDENT = 1e-14
 
 
 class ActiveCholesky:
@@ -29,12 +31,15 @@ class ActiveCholesky:
     def enter(self, cross: np.ndarray, block: np.ndarray, tolerance: float = DEPENDENT) -> np.ndarray:
         """Append members with H_AE = `cross` and H_EE = `block`; those that entered, in the order they did.
 
-        A member of which no more than the share `tolerance` is outside the span of the others stays out.
+        One stays out of which no more than the share `tolerance` is outside the span of the others.
         """
         m = len(self.lower)
-        reduced = dtrtrs(self.lower, cross, lower=1)[0] if m else cross
-        schur = block - reduced.T @ reduced if m else block
-        order, corner = _independent(schur, tolerance * np.diagonal(block))
+        reduced, scale = cross, np.diagonal(block)
+        if m:
+            reduced = dtrtrs(self.lower, cross, lower=1)[0]
+            shares = dtrtrs(self.lower, reduced, lower=1, trans=1)[0]
+            scale = scale + np.einsum("ij,ij->i", self.lower, self.lower) @ shares**2
+        order, corner = _independent(block - reduced.T @ reduced if m else block, tolerance * scale)
         size = m + len(order)
         lower = np.zeros((size, size), order="F")
         lower[:m, :m] = self.lower
@@ -51,7 +56,7 @@ class ActiveCholesky:
         lower[:, :first] = kept[:, :first]
         if len(kept) > first:
             behind = kept[first:, first:]
-            lower[first:, first:] = np.linalg.cholesky(behind @ behind.T)
+            lower[first:, first:] = _factor_of_product(behind)
         self.lower = lower
 
     def solve(self, right: np.ndarray) -> np.ndarray:
@@ -59,10 +64,16 @@ class ActiveCholesky:
         return dpotrs(self.lower, right, lower=1)[0] if len(right) else right
 
 
+def _factor_of_product(matrix: np.ndarray) -> np.ndarray:
+    """L with L L' = T T', T = `matrix`."""
+    lower, failed = dpotrf(matrix @ matrix.T, lower=1, clean=1)
+    return np.linalg.qr(matrix.T)[1].T if failed else lower  # the product squares the condition; QR is slower
+
+
 def _independent(schur: np.ndarray, floor: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Members of a (positive semi-definite) Schur complement with pivots above `floor`, and their factor."""
-    enough = np.diagonal(schur).max() > floor.max()  # of the first pivot LAPACK does not ask this
-    if len(schur) == 1 or not enough:
-        return np.arange(int(enough)), np.sqrt(schur) if enough else np.zeros((0, 0))
-    factor, order, rank, _ = dpstrf(schur, lower=1, tol=floor.max())
-    return order[:rank] - 1, np.tril(factor[:rank, :rank])
+    above = np.flatnonzero(np.diagonal(schur) > floor)
+    if len(above) <= 1:
+        return above, np.sqrt(schur[above[:, None], above])
+    factor, order, rank, _ = dpstrf(schur[above[:, None], above], lower=1, tol=floor[above].max())
+    return above[order[:rank] - 1], np.tril(factor[:rank, :rank])

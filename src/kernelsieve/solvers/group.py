@@ -7,15 +7,16 @@ it is large, each with the best value it can have alone: with g = c_i + H_ii A_i
 
     A_i = (1 - alpha w_i/|g|)_+ g / H_ii
 
-and a row of the support for which that is zero leaves.  On the support the objective is smooth, for no row is zero.
+On the support the objective is smooth, for no row is zero.
 A Newton step moves all rows at once.  With n_i = A_i/|A_i| and d_i = alpha w_i/|A_i| the second derivative is
 V -> (H + D) V - D (rows n_i n_i'V_i): the same m x m matrix B = (H + D)^-1 for every component, but for a term of rank
 m that Woodbury's formula takes in, so a step costs O(m^3 + m^2 n_components), however many components there are:
 
     P = B c~,    c~ = c - D A,    S = D^-1 - B o (N N'),    S z = rows n_i'P_i,    step = P + B (rows z_i n_i)
 
-A step that would carry a row through zero, n_i'(A_i + step_i) < 0, ends there and the row leaves: with one component
-this is the lasso's active set.  The end is the duality gap of the whole problem, as for the lasso.
+A step that would carry a row through zero, n_i'(A_i + step_i) < 0, ends there and the row leaves, if that is downhill
+(with one component this is the lasso's active set); any other step has the length that is best along it.  Where steps
+gain nothing a sweep sets one row after the other to its best value.  The end is the duality gap of the whole problem.
 """
 
 from __future__ import annotations
@@ -31,8 +32,6 @@ from .quadratic import HessianQuadratic, Quadratic, certify, checked_weights, ro
 # Newton on one support ends when the gap over its own rows is this share of the one asked for.
 SUPPORT_SHARE = 0.1
 HALVINGS = 40  # of the interval in which the best length of a step is
-# A row that a step carries this share of the way to zero is then set to the best value it can have alone.
-NEARLY = 0.9
 
 
 @dataclass(frozen=True)
@@ -132,12 +131,16 @@ class _Support:
 
     def settle(self, gap: float, max_iter: int) -> int:
         """Newton steps to a duality gap over these rows; rows that reach zero leave.  The number of steps."""
-        n_iter = 0
-        while n_iter < max_iter and len(self.members) and self._step():
+        n_iter, swept = 0, False
+        while n_iter < max_iter and not self._certified(gap):
             n_iter += 1
-            self._drop_idle()
-            if self._certified(gap):
+            if self._step():
+                swept = False
+            elif swept:
                 break
+            else:  # rows of next to no length keep the step short: a sweep gives them their length, or none
+                self.relax(np.arange(len(self.members)))
+                swept = True
         return n_iter
 
     def _certified(self, gap: float) -> bool:
@@ -162,10 +165,11 @@ class _Support:
                 self.values = trial
                 self._keep(np.arange(len(trial)) != first)
                 return True
-        size = self._best_size(move)
-        self.values = self.values + size * move
-        self.relax(np.flatnonzero(size * approach > NEARLY))
-        return self._value(self.values) < before
+        trial = self.values + self._best_size(move) * move
+        if not self._value(trial) < before:
+            return False
+        self.values = trial
+        return True
 
     def _best_size(self, move: np.ndarray) -> float:
         """The t in (0, 1] with the smallest value at A + t move: where the slope changes sign."""
@@ -185,13 +189,6 @@ class _Support:
             middle = (low + high) / 2
             low, high = (middle, high) if slope(middle) <= 0 else (low, middle)
         return high
-
-    def _drop_idle(self) -> None:
-        """Of the rows that would be better off at zero, the others being as they are, let the smallest go."""
-        alone = row_norms(self._gradient() + np.diagonal(self.hessian)[:, None] * self.values)
-        idle = np.flatnonzero(alone <= self.alpha * self.weights)
-        if len(idle):
-            self._keep(np.arange(len(alone)) != idle[row_norms(self.values[idle]).argmin()])
 
     def _keep(self, keep: np.ndarray) -> None:
         self.members, self.values, self.weights = self.members[keep], self.values[keep], self.weights[keep]
