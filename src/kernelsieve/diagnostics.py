@@ -86,6 +86,8 @@ def warn_about_kernel(
 
 def split_captured(sample: Sample) -> tuple[float, float]:
     """Variance that exact kernel PCA of one half of the rows captures on that half, and on the other."""
+    if sample.n_reference < 2:
+        return 1.0, 1.0
     first, second = sample.halves
     if first.stop < max(MIN_HALF, MIN_HALF_PER_COMPONENT * sample.n_components):
         return 1.0, 1.0  # too few rows to tell

@@ -122,6 +122,10 @@ class SomeRows(Dictionary):
     def mean_square(self) -> float:
         return float(self._mean @ self._mean)
 
+    @property
+    def length(self) -> float:
+        return max(super().length, float(np.trace(self.moment)))  # less only where the kernel is indefinite
+
 
 class AllRows(Dictionary):
     """All rows as their own dictionary; their gram, or its factor, is made when first asked for."""

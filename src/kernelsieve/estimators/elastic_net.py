@@ -214,6 +214,11 @@ class ElasticNetKernelPCA(DictionaryTransformer):
             stages.finish(X, y)
         return self
 
+    def _checked(self, problem: Problem) -> Problem:
+        if problem.sample.size < 2:
+            raise ValueError("the rows are all the same to this kernel: there is no variance to explain")
+        return super()._checked(problem)
+
     def _start(self, dictionary: Dictionary) -> Start:
         return start_at_kernel_pca(dictionary, self.n_components, self.l2, self.alpha_scale)
 

@@ -95,7 +95,7 @@ def elastic_net_path(
     model._validate_params()
     joint, shares = model.sparsity == "joint", _shares(alpha, n_alphas)
     with one_blas_thread():
-        dictionary = model._problem(X, sample_weight).dictionary
+        dictionary = model._path_problem(X, sample_weight).dictionary
         start = start_at_kernel_pca(dictionary, model.n_components, model.l2, model.alpha_scale)
         coefs, gaps = _solutions(start, shares, joint, model.tol)
         points = [_point(dictionary, start, coef) for coef in coefs]

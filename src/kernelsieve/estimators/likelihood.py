@@ -8,6 +8,7 @@ from numbers import Integral, Real
 from typing import Any, Self
 
 import numpy as np
+import scipy.linalg
 from sklearn.base import _fit_context
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -24,6 +25,7 @@ from .on_dictionary import DictionaryTransformer, Problem
 
 # Model eigenvalues below this share of the largest are rounding: they are no axes.
 NO_AXIS = 1e-10
+ORTHONORMAL = 1e-9  # largest inner product of two axes, or error of a length
 
 
 class LikelihoodKernelPCA(DictionaryTransformer):
@@ -58,7 +60,8 @@ class LikelihoodKernelPCA(DictionaryTransformer):
     kernel, gamma, degree, coef0, kernel_params
         As in SparseKernelPCA.
     center : bool, default=False
-        Centre the features.  The published model does not.
+        Centre the features.  The published model does not; centred, its axes are still built on uncentred features
+        and do not become centred kernel PCA's as the noise vanishes.
     n_dictionary : int or None, default=None
         Candidate rows, chosen by randomly pivoted Cholesky; None: all rows up to 2000 different ones, else 512.
     prune_tol : float, default=1e-3
@@ -219,10 +222,11 @@ class LikelihoodKernelPCA(DictionaryTransformer):
         check_is_fitted(self)
         rows = self._rows(X)
         length, modelled = self._density.variance_parts(rows, _diagonal(diagonal, rows), self._n_threads())
-        return -0.5 * (self._logdet + (length - modelled) / self.noise_variance_)
+        return -0.5 * (self._logdet + (length - modelled) / float(self.noise_variance_))
 
     def _maximise(self, likelihood: Likelihood) -> LikelihoodFit:
-        limit, noise_variance = likelihood.largest_noise_variance, self.noise_variance
+        limit = likelihood.largest_noise_variance
+        noise_variance = None if self.noise_variance is None else float(self.noise_variance)
         if self.n_support is not None:
             return largest_within(
                 self.n_support, limit, lambda noise_variance, start: self._solve(likelihood, noise_variance, start)
@@ -250,7 +254,7 @@ class LikelihoodKernelPCA(DictionaryTransformer):
         self._warn_about(found, axes, likelihood.largest_noise_variance)
         self._store_support(problem, axes.active, axes.coef, axes.variances)
         half, self._logdet = likelihood.posterior(axes.active, found.weights, found.noise_variance)
-        self._density = self._expansion(problem.dictionary, axes.active, half.T / np.sqrt(found.noise_variance))
+        self._density = self._density_of(problem.dictionary, axes.active, half.T / np.sqrt(found.noise_variance))
         self.weights_ = found.weights[axes.active]
         self.log_likelihood_ = found.log_likelihood
         self.noise_variance_ = found.noise_variance
@@ -259,6 +263,12 @@ class LikelihoodKernelPCA(DictionaryTransformer):
         self.n_components_ = len(axes.eigenvalues)
         self.n_iter_ = found.n_iter
         self.converged_ = found.converged
+
+    def _density_of(self, dictionary: Dictionary, active: np.ndarray, coef: np.ndarray) -> KernelExpansion:
+        """An expansion on the points of the model, whose scores' length is what the model explains of a row."""
+        offset = dictionary.mean[active] @ coef if self.center else np.zeros(coef.shape[1])
+        model = self.expansion_
+        return KernelExpansion.of(model.kernel, model.points, coef, offset, model.mean_coef)
 
     def _warn_about(self, found: LikelihoodFit, axes: Axes, limit: float) -> None:
         n_support, n_components = len(axes.active), len(axes.eigenvalues)
@@ -293,6 +303,15 @@ def likelihood_on(dictionary: Dictionary) -> Likelihood:
     return Likelihood(dictionary.gram, dictionary.features, dictionary.weight, dictionary.length)
 
 
+def _orthonormalised(coef: np.ndarray, gram: np.ndarray) -> np.ndarray:
+    """Coefficients made orthonormal once more, in order; of a wide kernel's, those that rounding leaves so."""
+    factor = np.linalg.cholesky(coef.T @ gram @ coef)
+    coef = scipy.linalg.solve_triangular(factor, coef.T, lower=True).T
+    off = np.abs(coef.T @ gram @ coef - np.eye(coef.shape[1]))
+    within = np.maximum.accumulate(np.maximum(np.tril(off).max(axis=1), np.triu(off).max(axis=0))) <= ORTHONORMAL
+    return coef[:, : max(1, int(within.sum()))]
+
+
 def axes_of(dictionary: Dictionary, found: LikelihoodFit, n_components: int | None) -> Axes:
     """W^1/2 K W^1/2 = U Lam U' over the vectors: coefficients W^1/2 U Lam^-1/2, orthonormalised once more."""
     active = found.active[np.argsort(dictionary.indices[found.active])]
@@ -301,8 +320,8 @@ def axes_of(dictionary: Dictionary, found: LikelihoodFit, n_components: int | No
     n_axes = int(np.sum(values > NO_AXIS * values[0]))
     n_axes = n_axes if n_components is None else min(n_components, n_axes)
     coef = root[:, None] * vectors[:, :n_axes] / np.sqrt(values[:n_axes])
-    lengths, rotation = np.linalg.eigh(coef.T @ gram @ coef)
-    coef = coef @ (rotation / np.sqrt(lengths)) @ rotation.T
+    coef = _orthonormalised(coef, gram)
+    n_axes = coef.shape[1]
     coef = coef * component_signs(coef)
     scores = coef.T @ dictionary.features[active]
     return Axes(active, coef, values[:n_axes], np.einsum("ij,ij->i", scores, scores) / dictionary.weight)

@@ -85,7 +85,7 @@ def likelihood_path(
     model = clone(estimator)
     model._validate_params()
     with one_blas_thread():
-        problem = model._problem(X, sample_weight)
+        problem = model._path_problem(X, sample_weight)
         likelihood = likelihood_on(problem.dictionary)
         limit = likelihood.largest_noise_variance
         values = _noise_variances(noise_variance, n_points, limit)

@@ -51,10 +51,14 @@ class DictionaryTransformer(KernelTransformer):
         self._warn_if_indefinite(dictionary.negative_share)
         return self._checked(Problem(source.n_samples, gamma, sample, dictionary))
 
+    def _path_problem(self, X: Any, sample_weight: Any) -> Problem:
+        """The problem for functions that fit nothing: warnings name the caller's caller, as from a decorated fit."""
+        return self._problem(X, sample_weight)
+
     def _checked(self, problem: Problem) -> Problem:
         """The problem itself, where there is one."""
         dictionary = problem.dictionary
-        if problem.sample.size < 2 or not dictionary.total_variance > NO_VARIANCE * dictionary.mean_length:
+        if not dictionary.total_variance > NO_VARIANCE * dictionary.mean_length:
             raise ValueError("the rows are all the same to this kernel: there is no variance to explain")
         return problem
 

@@ -177,6 +177,11 @@ def _check_shapes(model: Any) -> None:
     pairs = [("points", (m, d), (m, features)), ("coef", expansion.coef.shape, (m, M))]
     if expansion.mean_coef is not None:
         pairs.append(("mean_coef", expansion.mean_coef.shape, (m,)))
+    density = state.get("_density")
+    if density is not None:
+        pairs += [("density's coef", density.coef.shape, (m, m)), ("density's offset", density.offset.shape, (m,))]
+        if density.mean_coef is not None:
+            pairs.append(("density's mean_coef", density.mean_coef.shape, (m,)))
     inverse = state.get("_inverse_map")
     if inverse is not None:
         n_centers = len(inverse.centers)

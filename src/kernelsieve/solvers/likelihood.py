@@ -39,6 +39,8 @@ import scipy.optimize
 
 # Steps of one weight between steps of all; as many rank-one updates are made before S, Q and Sigma are made anew.
 STEPS_BETWEEN_JOINT_STEPS = 16
+# Share of the largest noise variance below which sums of squares are taken the long way.
+TINY_NOISE = 1e-4
 HALVINGS = 10  # of a joint step, before it is given up
 # Looking for a noise variance: how far down at once, how often (to 1e-6), and how often the last step is halved.
 NOISE_STEP, MAX_DESCENTS, BISECTIONS = 0.6, 27, 8
@@ -117,24 +119,39 @@ def coordinate_ascent(
     max_iter: int = 10_000,
     tol: float = 1e-8,
 ) -> LikelihoodFit:
-    """One weight at a time, always the one that gains most; done when none gains more than `tol` a row."""
+    """One weight at a time, always the one that gains most; done when none gains more than `tol` a row.
+
+    The first step is taken whatever it gains: no model is empty below the largest noise variance.
+    """
     state = _CoordinateState(likelihood, noise_variance, start)
     history = [likelihood.log_likelihood(state.weights, noise_variance)]
+    safe = state.weights.copy(), history[0]  # weights whose likelihood is known free of the steps' rounding
     converged = False
     for step in range(max_iter):
         if step % STEPS_BETWEEN_JOINT_STEPS == STEPS_BETWEEN_JOINT_STEPS - 1:
             gain = state.joint_step()
+            value = state.value(state.weights)
+            converged = not value > safe[1]  # the noise is so small that steps follow rounding
+            if converged:
+                break
+            safe = state.weights.copy(), value
+            history[-1] = max(value - gain, max(history[-2:-1], default=-np.inf))
             if gain > 0:
-                history.append(history[-1] + gain)
+                history.append(value)
                 continue
         proposed, gains = state.proposals()
         best = int(np.argmax(gains))
         converged = not gains[best] > tol * likelihood.weight
-        if converged:
+        if converged and (state.active.size or not gains[best] > 0):
             break
         state.change(best, float(proposed[best]))
         history.append(history[-1] + float(gains[best]))
-    return LikelihoodFit(state.weights, np.array(history), noise_variance, converged)
+    weights, value = state.weights, likelihood.log_likelihood(state.weights, noise_variance)
+    if value < safe[1]:
+        weights, value = safe
+    reached = np.minimum(history, value)
+    reached[-1] = value
+    return LikelihoodFit(weights, np.maximum.accumulate(reached), noise_variance, converged)
 
 
 class _CoordinateState:
@@ -154,6 +171,8 @@ class _CoordinateState:
         n_points = len(likelihood.gram)
         self.weights = np.zeros(n_points) if start is None else np.array(start, dtype=np.float64)
         self.active = np.flatnonzero(self.weights)
+        self._lengths = np.einsum("ij,ij->i", likelihood.features, likelihood.features)
+        self._tiny_noise = noise_variance < TINY_NOISE * likelihood.largest_noise_variance
         self._columns = likelihood.gram[:, self.active]
         self._energies = likelihood.features @ likelihood.features[self.active].T
         self.refresh()
@@ -164,10 +183,17 @@ class _CoordinateState:
         half, _ = likelihood.posterior(self.active, self.weights, s2)
         self._sigma = half.T @ half
         shrunk = self._columns @ self._sigma / s2  # K_.A Sigma / s2
-        energy = np.einsum("ij,ij->i", likelihood.features, likelihood.features)
-        inner = self._energies - 0.5 * shrunk @ self._energies[self.active]
         self.S = (np.diagonal(likelihood.gram) - np.einsum("ij,ij->i", shrunk, self._columns)) / s2
-        self.Q = (energy - 2.0 * np.einsum("ij,ij->i", shrunk, inner)) / s2**2
+        self.Q = self._squares_left(shrunk) / s2**2
+
+    def _squares_left(self, shrunk: np.ndarray) -> np.ndarray:
+        """sum_n (k_in - K_iA Sigma k_An / s2)^2 of every point i."""
+        features = self.likelihood.features
+        if self._tiny_noise:  # the short form cancels
+            left = features - shrunk @ features[self.active]
+            return np.einsum("ij,ij->i", left, left)
+        inner = self._energies - 0.5 * shrunk @ self._energies[self.active]
+        return self._lengths - 2.0 * np.einsum("ij,ij->i", shrunk, inner)
 
     def proposals(self) -> tuple[np.ndarray, np.ndarray]:
         """For every point its best weight, the others as they are, and what that would gain."""
@@ -213,11 +239,11 @@ class _CoordinateState:
         target = self._scoring_target()
         gain = 0.0
         if target is not None:
-            before, now = self.weights[self.active], self._value(self.weights)
+            before, now = self.weights[self.active], self.value(self.weights)
             for halvings in range(HALVINGS):
                 trial = self.weights.copy()
                 trial[self.active] = before + (target - before) / 2**halvings
-                gain = self._value(trial) - now
+                gain = self.value(trial) - now
                 if gain > 0:
                     self.weights = trial
                     break
@@ -241,7 +267,7 @@ class _CoordinateState:
             return None
         return target
 
-    def _value(self, weights: np.ndarray) -> float:
+    def value(self, weights: np.ndarray) -> float:
         """The log-likelihood, for weights on active points alone."""
         energy, used = self._energies[self.active], weights[self.active] > 0
         half, logdet = self.likelihood.posterior(self.active[used], weights, self.s2)
@@ -279,12 +305,12 @@ def sweeps(
     tol: float = 1e-8,
     prune_tol: float = 1e-3,
 ) -> LikelihoodFit:
-    """All weights at once by the published rules, from w = 1/N; done when a sweep gains no more than `tol` a row.
+    """All weights at once by the published rules, from w = 1/r; done when a sweep gains no more than `tol` a row.
 
     A point leaves for good when w_i k_ii < prune_tol s2 and the likelihood does not fall by its leaving.
     """
     n_points = len(likelihood.gram)
-    weights = np.full(n_points, 1.0 / likelihood.weight) if start is None else np.array(start, dtype=np.float64)
+    weights = np.full(n_points, 1.0 / n_points) if start is None else np.array(start, dtype=np.float64)
     current = _Sweep(likelihood, noise_variance, weights)
     history = [current.log_likelihood]
     converged = False
@@ -325,8 +351,9 @@ class _Sweep:
     def pruned(self, prune_tol: float) -> _Sweep:
         """Without the points whose weight is next to nothing, where that costs no likelihood."""
         active = self.weights[self.active]
-        small = active * np.diagonal(self.likelihood.gram)[self.active] < prune_tol * self.s2
-        small &= len(self.active) > 1
+        shares = active * np.diagonal(self.likelihood.gram)[self.active]
+        small = shares < prune_tol * self.s2
+        small[np.argmax(shares)] = False  # one is left, whatever its weight
         if not small.any():
             return self
         weights = self.weights.copy()
@@ -353,7 +380,9 @@ def largest_within(
         found = solve(float(low), None if best is None else best.weights)
         if len(found.active) > n_support:
             break
-        best, high = found, low
+        high = low
+        if best is None or len(found.active) >= len(best.active):
+            best = found
         if len(found.active) == n_support:
             return best
     for _ in range(BISECTIONS if high > low else 0):
