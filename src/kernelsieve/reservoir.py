@@ -42,6 +42,8 @@ class Reservoir:
         chosen = np.arange(n)
         if len(self.keys) >= self.size:
             chosen = np.flatnonzero(keys < self.keys[self.size - 1])
+            if not len(chosen):
+                return replace(self, n_seen=self.n_seen + n)
         keys = np.concatenate([self.keys, keys[chosen]])
         order = np.argsort(keys, kind="stable")[: self.size]
         numbers = np.concatenate([self.numbers, self.n_seen + chosen])

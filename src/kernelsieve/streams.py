@@ -7,33 +7,34 @@ first pass draws a sample, the second adds up moments block by block:
     length unknown (a function)             every row draws a random number and the smallest are kept, so that
                                             the sample does not depend on how the stream is cut
 
-Every pass counts the rows and adds up their values: a stream that is not the same twice is an error, not an answer.
+Every pass counts the rows and takes their fingerprint: a stream that is not the same twice is an error, not an answer.
 """
 
 from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from queue import Empty, Queue
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import check_array
+from sklearn.utils.validation import _get_feature_names, check_array
 
-from ._array import Array, as_float64, take_rows
+from ._array import Array, take_rows
 from .blocks import finite
 from .kernels import Kernel
 from .moments import Moments, accumulate
 from .reservoir import Reservoir, stacked
-from .sample import Rows, chosen_rows, sample_rows
+from .sample import Rows, _row_projections, _unequal, chosen_rows, sample_rows
 from .sources import Source
 
 FLOATS = [np.float64, np.float32]
 BLOCK_BYTES = 2**25  # of rows read at once, unless batch_size says how many
-SAME_SUM = 1e-9  # relative difference between two sums of the same numbers, added in another order
+ROUNDING = 1e-10  # of a sum, relative to that of the absolute values, when they are added in other blocks
+GOLDEN = (math.sqrt(5) - 1) / 2  # the fractions of its multiples are all different and fill (0, 1) evenly
 
 
 @dataclass(frozen=True)
@@ -43,12 +44,15 @@ class Stream:
     open: Callable[[], Iterator[Any]]
     n_samples: int | None = None
     names: tuple[str, ...] | None = None  # of the columns
+    fleeting: bool = False  # a block may be overwritten when the next is asked for
 
 
 def stream_of(X: Any, batch_size: int | None = None) -> Stream | None:
     """X as a stream where it is one: a function, a list of blocks, a dataset, an array on disk; else None."""
+    if isinstance(X, Stream):
+        return X
     if callable(X) and not hasattr(X, "shape"):
-        return Stream(lambda: iter(X()))
+        return Stream(lambda: _blocks_from(X), fleeting=True)
     if isinstance(X, list | tuple) and X and all(len(getattr(block, "shape", ())) == 2 for block in X):
         return Stream(lambda: iter(X), sum(int(block.shape[0]) for block in X))
     if hasattr(X, "to_batches") and hasattr(X, "count_rows"):
@@ -63,6 +67,16 @@ def stream_of(X: Any, batch_size: int | None = None) -> Stream | None:
         starts = range(0, X.shape[0], size)
         return Stream(lambda: (X[start : start + size] for start in starts), int(X.shape[0]))
     return None
+
+
+def _blocks_from(function: Callable[[], Any]) -> Iterator[Any]:
+    blocks = function()
+    if hasattr(blocks, "shape") or not isinstance(blocks, Iterable):
+        raise TypeError(
+            f"the function must return an iterator of blocks of rows, it returned a {type(blocks).__name__}: "
+            "yield the blocks one by one"
+        )
+    return iter(blocks)
 
 
 def is_dask(X: Any) -> bool:
@@ -88,17 +102,29 @@ def _dataset_stream(dataset: Any, batch_size: int | None) -> Stream:
         )
     names = tuple(dataset.schema.names)
     size = batch_size or _default_batch(len(names), 8)
-    single = all(pa.types.is_float32(field.type) for field in dataset.schema)
+    return Stream(lambda: map(batch_numbers, dataset_batches(dataset, size)), dataset.count_rows(), names)
 
-    def batches() -> Iterator[np.ndarray]:
-        for batch in dataset.to_batches(batch_size=size, batch_readahead=1, fragment_readahead=1):
-            if batch.num_rows:
-                block = np.empty((batch.num_rows, len(names)), dtype=np.float32 if single else np.float64)
-                for j, column in enumerate(batch.columns):
-                    block[:, j] = column.to_numpy(zero_copy_only=False)
-                yield block
 
-    return Stream(batches, dataset.count_rows(), names)
+def dataset_batches(dataset: Any, batch_size: int) -> Iterator[Any]:
+    """The record batches of a pyarrow dataset, in order, with as little read ahead as can be."""
+    import pyarrow.dataset as ds
+
+    options = {}
+    if isinstance(dataset, ds.FileSystemDataset) and isinstance(dataset.format, ds.ParquetFileFormat):
+        # by default whole row groups are held, compressed, before the first of their rows is given out
+        options["fragment_scan_options"] = ds.ParquetFragmentScanOptions(pre_buffer=False, use_buffered_stream=True)
+    yield from dataset.to_batches(batch_size=batch_size, batch_readahead=1, fragment_readahead=1, **options)
+
+
+def batch_numbers(batch: Any) -> np.ndarray:
+    """The columns of a record batch as one array, float32 where they all are, what is missing NaN."""
+    import pyarrow as pa
+
+    single = all(pa.types.is_float32(field.type) for field in batch.schema)
+    block = np.empty((batch.num_rows, batch.num_columns), dtype=np.float32 if single else np.float64)
+    for j, column in enumerate(batch.columns):
+        block[:, j] = column.to_numpy(zero_copy_only=False)
+    return block
 
 
 def _numeric(pa: Any, kind: Any) -> bool:
@@ -117,7 +143,7 @@ class StreamSource(Source):
         self.weights = weights
         self.names = stream.names
         self._n_samples = stream.n_samples if weights is None else len(weights)
-        self._sum: float | None = None
+        self._fingerprint: Fingerprint | None = None
         self._dtype: Any = None  # of the rows, known with the first block
         if stream.n_samples not in (None, self._n_samples):
             raise ValueError(f"sample_weight has {self._n_samples} values, the stream has {stream.n_samples} rows")
@@ -137,21 +163,39 @@ class StreamSource(Source):
 
     def blocks(self) -> Iterator[tuple[int, Array]]:
         """One pass: the number of the first row of each block, and the block, checked; read ahead by a thread."""
-        start, total = 0, 0.0
+        start, found = 0, Fingerprint()
         for block in _read_ahead(self._checked()):
             block = self._fitting(block, start)
-            total += float(as_float64(block).sum())
+            found += fingerprint(block, start)
             yield start, block
             start += int(block.shape[0])
-        self._compare(start, total)
+        self._compare(start, found)
 
-    def _checked(self) -> Iterator[Array]:
-        for block in self.stream.open():
+    def _checked(self) -> Generator[Array, None, None]:
+        for number, block in enumerate(self.stream.open()):
+            self._check_names(block, first=number == 0)
             rows = check_array(
-                block, accept_sparse="csr", dtype=FLOATS, ensure_all_finite=False, ensure_min_samples=0, input_name="X"
+                block,
+                accept_sparse="csr",
+                dtype=FLOATS,
+                copy=self.stream.fleeting,  # the next block is asked for while this one is worked on
+                ensure_all_finite=False,
+                ensure_min_samples=0,
+                input_name="X",
             )
             if rows.shape[0]:
                 yield rows
+
+    def _check_names(self, block: Any, *, first: bool) -> None:
+        """Column names where blocks bring them: those of the first are those of all."""
+        found = _get_feature_names(block)
+        if found is None:
+            return
+        names = tuple(str(name) for name in found)
+        if first and self.names is None:
+            self.names = names
+        if names != self.names:
+            raise ValueError(f"a block has columns {_listed(names)}, the first has {_listed(self.names)}")
 
     def _fitting(self, block: Array, start: int) -> Array:
         stop = start + block.shape[0]
@@ -168,21 +212,23 @@ class StreamSource(Source):
             raise ValueError(f"rows {start} to {stop - 1}: {error}") from error
         return block.astype(self._dtype, copy=False)
 
-    def _compare(self, n_samples: int, total: float) -> None:
-        """The rows of this pass against those of the first: as many, and the same sum."""
-        if n_samples == 0 and self._sum is None:
+    def _compare(self, n_samples: int, found: Fingerprint) -> None:
+        """The rows of this pass against those of the first: as many, and the same."""
+        if n_samples == 0 and self._fingerprint is None:
             raise ValueError("the stream has no rows")
         if self._n_samples is None:
             self._n_samples = n_samples
-        if self._sum is None:
-            self._sum = total
         if n_samples != self._n_samples:
+            if self.weights is not None and self._fingerprint is None:
+                raise ValueError(f"sample_weight has {len(self.weights)} values, the stream has {n_samples} rows")
             raise ValueError(
                 f"the stream gave {n_samples} rows on this pass, {self._n_samples} were expected: each pass must give "
                 "the same rows, so open files and make iterators inside the function that is called"
             )
-        if not same_rows(total, self._sum, n_samples):
-            raise ValueError("the rows changed between two passes: their values add up to another sum")
+        if self._fingerprint is None:
+            self._fingerprint = found
+        if not found.matches(self._fingerprint):
+            raise ValueError("the rows, or their order, changed between two passes: each pass must give the same rows")
 
     def sample(self, size: int, rng: np.random.Generator, *, merge: bool) -> Rows:
         if not self.length_known:
@@ -191,8 +237,7 @@ class StreamSource(Source):
         if numbers is None:  # all rows: few enough to be held
             everything = stacked([block for _, block in self.blocks()])
             return sample_rows(everything, size, rng, self.weights, merge=merge)
-        weights = None if self.weights is None else self.weights[numbers]
-        weights = None if weights is None or np.ptp(weights) == 0 else weights
+        weights = _unequal(self.weights, numbers)
         return Rows(self.take(numbers), np.arange(len(numbers)), weights, False, numbers)
 
     def _keyed_sample(self, size: int, rng: np.random.Generator, *, merge: bool) -> Rows:
@@ -224,26 +269,48 @@ class StreamSource(Source):
         return total
 
 
-def same_rows(total: float, before: float, n_samples: int) -> bool:
-    """Whether two sums can be those of the same rows, added up in another order."""
-    return math.isclose(total, before, rel_tol=SAME_SUM, abs_tol=SAME_SUM * n_samples)
+@dataclass(frozen=True)
+class Fingerprint:
+    """A sum over rows that depends on their values and on their places, and not on how they are cut into blocks."""
+
+    total: float = 0.0
+    size: float = 0.0  # what its rounding is to be measured by
+
+    def __add__(self, other: Fingerprint) -> Fingerprint:
+        return Fingerprint(self.total + other.total, self.size + other.size)
+
+    def matches(self, other: Fingerprint) -> bool:
+        """Whether both can be those of the same rows."""
+        return math.isclose(self.total, other.total, rel_tol=0.0, abs_tol=ROUNDING * max(self.size, other.size))
+
+
+def fingerprint(rows: Array, start: int) -> Fingerprint:
+    """sum_i frac(i golden) x_i' u for rows number `start` and on, u a fixed random direction."""
+    projections = _row_projections(rows)
+    places = np.modf(np.arange(start + 1, start + 1 + len(projections)) * GOLDEN)[0]
+    return Fingerprint(float(places @ projections), float(np.abs(projections).sum()))
+
+
+def _listed(names: tuple[str, ...] | None) -> str:
+    return "no names" if names is None else ", ".join(map(repr, names[:5])) + (", ..." if len(names) > 5 else "")
 
 
 _END = object()
 READER_PATIENCE = 0.01  # seconds between looks at a reader that is to stop
 
 
-def _read_ahead(blocks: Iterator[Array]) -> Iterator[Array]:
+def _read_ahead(blocks: Generator[Array, None, None]) -> Iterator[Array]:
     """The same blocks, each read while the one before is worked on."""
     waiting: Queue[Any] = Queue(maxsize=1)
     stop = threading.Event()
 
     def read() -> None:
         try:
-            for block in blocks:
-                waiting.put(block)
-                if stop.is_set():
-                    return
+            with closing(blocks):  # here, in the thread that opened it
+                for block in blocks:
+                    waiting.put(block)
+                    if stop.is_set():
+                        return
             waiting.put(_END)
         except BaseException as error:  # handed to whoever waits for the block
             waiting.put(error)
