@@ -22,12 +22,23 @@ Array: TypeAlias = Any  # an array of any namespace, or (where said) a scipy.spa
 ALL_EIGENVECTORS = 64
 
 
+# Namespaces of array types that have one for good, found once: asking takes longer than many an operation.
+_NAMESPACES: dict[type, Any] = {}
+
+
 def namespace(*arrays: Array) -> Any:
     """The array namespace of `arrays`; numpy for scipy.sparse, whose products are numpy arrays."""
     if all(type(a) is np.ndarray for a in arrays):  # the common case, asked thousands of times a fit
         return numpy_namespace
+    if arrays and type(arrays[0]) in _NAMESPACES and all(type(a) is type(arrays[0]) for a in arrays):
+        return _NAMESPACES[type(arrays[0])]
     dense = [a for a in arrays if a is not None and not scipy.sparse.issparse(a)]
-    return array_api_compat.array_namespace(*dense) if dense else numpy_namespace
+    if not dense:
+        return numpy_namespace
+    found = array_api_compat.array_namespace(*dense)
+    if array_api_compat.is_torch_array(dense[0]) or array_api_compat.is_cupy_array(dense[0]):
+        _NAMESPACES[type(dense[0])] = found
+    return found
 
 
 def is_numpy(x: Array) -> bool:
@@ -40,6 +51,11 @@ def is_foreign(x: Any) -> bool:
     if isinstance(x, np.ndarray) or scipy.sparse.issparse(x) or array_api_compat.is_dask_array(x):
         return False
     return bool(array_api_compat.is_array_api_obj(x))
+
+
+def itemsize(x: Array) -> int:
+    """Bytes of one element, in any namespace."""
+    return 4 if "32" in str(x.dtype) else 8
 
 
 def to_numpy(x: Array) -> np.ndarray:
@@ -61,8 +77,16 @@ def like(values: Array, example: Array, dtype: Any = None) -> Array:
     device = array_api_compat.device(example)
     dtype = example.dtype if dtype is None else dtype
     if array_api_compat.is_array_api_obj(values) and namespace(values) is xp:
-        return xp.astype(values, dtype, copy=False)
+        values = xp.astype(values, dtype, copy=False)
+        return values if array_api_compat.device(values) == device else array_api_compat.to_device(values, device)
     return xp.asarray(to_numpy(values), dtype=dtype, device=device)
+
+
+def float64_like(values: Array, example: Array) -> Array:
+    """`values` in float64, in the namespace and on the device of `example`."""
+    if isinstance(example, np.ndarray) or scipy.sparse.issparse(example):
+        return to_numpy(values).astype(np.float64, copy=False)
+    return like(values, example, namespace(example).float64)
 
 
 def as_float64(x: Array) -> Array:
@@ -86,6 +110,10 @@ def at_most_zero(x: Array) -> Array:
     """min(x, 0), overwriting x where the namespace can."""
     if isinstance(x, np.ndarray):
         return np.minimum(x, 0.0, out=x)
+    if array_api_compat.is_torch_array(x):
+        return x.clamp_(max=0.0)
+    if array_api_compat.is_cupy_array(x):
+        return namespace(x).minimum(x, 0.0, out=x)
     xp = namespace(x)
     return xp.minimum(x, xp.zeros_like(x))
 
@@ -94,6 +122,10 @@ def row_dot(x: Array, y: Array) -> Array:
     """sum_j x_ij y_ij for every row i; sparse rows allowed for both."""
     if scipy.sparse.issparse(x):
         return np.asarray(x.multiply(y).sum(axis=1)).ravel()
+    if array_api_compat.is_torch_array(x):
+        import torch
+
+        return torch.linalg.vecdot(x, y)
     return namespace(x, y).vecdot(x, y)
 
 

@@ -15,7 +15,7 @@ import numpy as np
 import scipy.sparse
 from sklearn.utils import assert_all_finite
 
-from ._array import Array, is_numpy, namespace, to_numpy
+from ._array import Array, is_numpy, itemsize, namespace, to_numpy
 from ._threads import one_blas_thread, ordered_map
 
 Result = TypeVar("Result")
@@ -60,15 +60,10 @@ def finite(block: Array) -> Array:
     return block
 
 
-def _itemsize(X: Array) -> int:
-    """Bytes of one element, in any namespace."""
-    return 4 if "32" in str(X.dtype) else 8
-
-
 def map_row_blocks(function: Callable[[slice], Result], X: Array, n_columns: int, n_threads: int) -> Iterator[Result]:
     """function(range) for every block of rows of X, in order, over `n_threads` threads."""
     on_host = is_numpy(X) or not hasattr(X, "device") or str(X.device) == "cpu"
-    size = block_rows(n_columns, X.shape[1], _itemsize(X), on_host=on_host)
+    size = block_rows(n_columns, X.shape[1], itemsize(X), on_host=on_host)
     blocks = row_ranges(X.shape[0], size)
     with one_blas_thread():
         yield from ordered_map(function, blocks, n_threads if on_host else 1)

@@ -18,7 +18,7 @@ from operator import add
 import numpy as np
 import scipy.linalg
 
-from ._array import Array, to_numpy
+from ._array import Array, float64_like, to_numpy
 from .expansion import KernelExpansion
 from .moments import RANK_TOLERANCE, Moments, accumulate, gram_of
 from .sample import Sample
@@ -63,11 +63,11 @@ def orthonormal(coef: Array, gram: Array) -> np.ndarray:
 
 
 def _moments(sample: Sample, expansion: KernelExpansion, directions: np.ndarray, part: slice) -> Moments:
-    rows, weights = sample.reference[part], sample.rows.weights
+    rows, weights = sample.reference[part, :], sample.rows.weights
     return accumulate(
         expansion.kernel,
         expansion.points_like(rows),
-        directions,
+        float64_like(directions, rows),
         rows,
         sample_weight=None if weights is None else weights[part],
         diagonal=np.zeros(rows.shape[0]),

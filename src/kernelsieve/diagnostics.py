@@ -27,7 +27,7 @@ def warn_about_scales(rows: Array) -> None:
     """Columns in very different units: distances see only the largest."""
     if scipy.sparse.issparse(rows) or rows.shape[1] < 2:
         return
-    deviations = np.std(to_numpy(rows[:SCALE_ROWS]), axis=0)
+    deviations = np.std(to_numpy(rows[:SCALE_ROWS, :]), axis=0)
     varying = np.sort(deviations[deviations > 1e-12 * max(float(deviations.max()), 1e-300)])
     if varying.size < 2:
         return

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse
 
-from ._array import Array, is_numpy, like, namespace, to_numpy, top_eigh
+from ._array import Array, float64_like, is_numpy, like, namespace, to_numpy, top_eigh
 from .blocks import finite, map_row_blocks
 from .kernels import Kernel
 from .moments import Moments, Whitening, gram_of, negative_share
@@ -33,6 +33,14 @@ class KernelExpansion:
     coef: Array  # (m, M)
     offset: Array  # (M,)
     mean_coef: Array | None = None  # (m,), None when not centred
+
+    @classmethod
+    def of(
+        cls, kernel: Kernel, points: Array, coef: np.ndarray, offset: np.ndarray, mean_coef: np.ndarray | None
+    ) -> KernelExpansion:
+        """Coefficients that a solver found on the host, put where the points are."""
+        there = (None if part is None else float64_like(part, points) for part in (coef, offset, mean_coef))
+        return cls(kernel, points, *there)
 
     @property
     def n_support(self) -> int:
@@ -172,5 +180,6 @@ def component_signs(coef: Array) -> Array:
     """+-1 for each component, such that its largest coefficient becomes positive."""
     xp = namespace(coef)
     largest = xp.argmax(xp.abs(coef), axis=0)
-    picked = xp.sum(xp.where(xp.arange(coef.shape[0])[:, None] == largest, coef, xp.zeros_like(coef)), axis=0)
+    places = like(xp.arange(coef.shape[0]), largest)
+    picked = xp.sum(xp.where(places[:, None] == largest, coef, xp.zeros_like(coef)), axis=0)
     return xp.where(picked < 0, -xp.ones_like(picked), xp.ones_like(picked))

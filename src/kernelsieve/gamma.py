@@ -54,8 +54,8 @@ def _pairs(rows: Array, weights: np.ndarray | None) -> tuple[Array, Array, np.nd
     n = min(rows.shape[0], MEDIAN_ROWS)
     left, right = (slice(0, n), slice(0, n)) if n < MEDIAN_ROWS else (slice(0, n // 2), slice(n // 2, n))
     if weights is None or np.ptp(weights[:n]) == 0:
-        return rows[left], rows[right], None
-    return rows[left], rows[right], weights[left, None] * weights[right]
+        return rows[left, :], rows[right, :], None
+    return rows[left, :], rows[right, :], weights[left, None] * weights[right]
 
 
 def squared_distances(left: Array, right: Array) -> Array:

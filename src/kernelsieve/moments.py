@@ -20,8 +20,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import reduce
 
-from ._array import Array, as_float64, is_numpy, like, namespace, top_eigh
+from ._array import Array, as_float64, is_foreign, is_numpy, itemsize, like, namespace, top_eigh
 from .blocks import finite, map_row_blocks
+from .device import Sums, device_blocks, device_sums, with_smaller_blocks
 from .kernels import Kernel
 
 # Eigenvalues of K_DD below this share of the largest are rounding, in float64 and in float32 blocks.
@@ -130,6 +131,8 @@ def accumulate(
     n_threads: int = 1,
 ) -> Moments:
     """The moments of the rows of X over `points`: one pass, O(N r (d + q)) time, O(r^2) memory."""
+    if is_foreign(X):
+        return _accumulate_there(kernel, points, whitening, X, sample_weight, diagonal)
     cross_gram = kernel.bind(points)
     block_whitening = like(whitening, points)
 
@@ -141,6 +144,26 @@ def accumulate(
 
     blocks = map_row_blocks(block_moments, X, whitening.shape[0] + whitening.shape[1], n_threads)
     return reduce(Moments.__add__, blocks)
+
+
+def _accumulate_there(
+    kernel: Kernel, points: Array, whitening: Array, X: Array, sample_weight: Array | None, diagonal: Array | None
+) -> Moments:
+    """`accumulate` for rows of another array library, on the device they are on."""
+    width = whitening.shape[0] + whitening.shape[1]
+
+    def attempt(halvings: int) -> Sums:
+        ranges = device_blocks(X.shape[0], width, itemsize(X), halvings)
+        blocks = ((rows.start, X[rows, :]) for rows in ranges)
+        return device_sums(kernel, points, whitening, blocks, sample_weight, diagonal)
+
+    return moments_of(with_smaller_blocks(attempt))
+
+
+def moments_of(sums: Sums) -> Moments:
+    """The moments that a pass on a device leaves."""
+    mean, scatter = sums.mean_and_scatter()
+    return Moments(sums.whitening, sums.weight, mean, scatter, float(sums.trace))
 
 
 def _block_moments(features: Array, whitening: Array, weights: Array | None, diagonal: Array) -> Moments:

@@ -203,7 +203,7 @@ class Sample:
         """K of the reference rows."""
         if isinstance(self.kernel, Precomputed):
             return self.kernel.at(self.rows.X, self.rows.indices[: self.n_reference])[1]
-        rows = self.light_rows[: self.n_reference]
+        rows = self.light_rows[: self.n_reference, :]
         if not is_numpy(rows):
             return self.kernel(rows, rows)
         gram = np.empty((self.n_reference, self.n_reference), dtype=rows.dtype)
@@ -299,7 +299,7 @@ class Sample:
         return self._cross_gram(slice(0, self.n_reference)) @ to_numpy(self.exact.directions)
 
     def _cross_gram(self, columns: slice) -> np.ndarray:
-        kernel, points = self.kernel, self.light_rows[columns]
+        kernel, points = self.kernel, self.light_rows[columns, :]
         if isinstance(kernel, Precomputed):
             kernel, points = kernel.at(self.rows.X, self.rows.indices[columns])
         return to_numpy(kernel(self.light_rows, points))

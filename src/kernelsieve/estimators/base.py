@@ -140,9 +140,11 @@ class KernelTransformer(
         "center": ["boolean"],
         "random_state": ["random_state"],
         "n_jobs": [Integral, None],
+        "device": [str, None],
         "batch_size": [Interval(Integral, 1, None, closed="left"), None],
     }
     batch_size: int | None
+    device: str | None
     n_components: Any
     kernel: Any
     gamma: float | str | None
@@ -205,9 +207,18 @@ class KernelTransformer(
 
             return DaskSource(X, self._stream_weights(sample_weight))
         stream = stream_of(X, self.batch_size)
+        source: Source
         if stream is None:
-            return ArraySource(*self._validate(X, sample_weight))
-        return StreamSource(stream, self._stream_weights(sample_weight))
+            source = ArraySource(*self._validate(X, sample_weight))
+        else:
+            source = StreamSource(stream, self._stream_weights(sample_weight))
+        if self.device is None or is_foreign(X):
+            return source
+        from ..device_rows import DeviceSource, checked_device
+
+        if self.kernel == "precomputed":
+            raise ValueError("a precomputed kernel is read, not computed: give device=None")
+        return DeviceSource(source, checked_device(self.device))
 
     def _stream_weights(self, sample_weight: Any) -> np.ndarray | None:
         """Weights of rows that are not in memory, checked as far as they can be before a pass."""
@@ -266,6 +277,14 @@ class KernelTransformer(
         self.captured_ratio_kind_ = ratio.kind
         self.captured_ratio_n_samples_ = ratio.n_samples
         self._inverse_map = self._learned_inverse(self.expansion_, sample)
+
+    def _kept(self, expansion: KernelExpansion) -> KernelExpansion:
+        """The expansion where the rows were: back on the host, where a device only did the work."""
+        if self.device is None or isinstance(expansion.points, np.ndarray):
+            return expansion
+        from ..device_rows import to_host
+
+        return to_host(expansion)
 
     def _warn_about_kernel(
         self, explained: float, spread: float, seen_and_unseen: tuple[float, float], gamma: float
@@ -344,11 +363,18 @@ class KernelTransformer(
         stream = stream_of(X, self.batch_size)
         if stream is not None:
             return self._score_blocks(stream)
-        return self.expansion_.transform(self._rows(X), self._n_threads())
+        return self._scores(self._rows(X))
+
+    def _scores(self, rows: Array) -> Array:
+        if self.device is None or not isinstance(rows, np.ndarray):
+            return self.expansion_.transform(rows, self._n_threads())
+        from ..device_rows import checked_device, scores_by_device
+
+        return scores_by_device(self.expansion_, finite(rows), checked_device(self.device))
 
     def _score_blocks(self, stream: Stream) -> Iterator[Array]:
         for block in stream.open():
-            yield self.expansion_.transform(self._rows(block), self._n_threads())
+            yield self._scores(self._rows(block))
 
     def inverse_transform(self, X: Any) -> Array:
         """Rows whose features come closest to what the scores stand for.

@@ -74,6 +74,9 @@ class LikelihoodKernelPCA(KernelTransformer):
         Threads for the pass over the rows, as in SparseKernelPCA.
     batch_size : int or None, default=None
         Rows read at once from files and arrays on disk; None for 32 MB of them.
+    device : str or None, default=None
+        Where rows on the host are worked on: a torch device such as "cuda".  Arrays that are on a device already stay
+        there whatever this says.
 
     Attributes
     ----------
@@ -144,6 +147,7 @@ class LikelihoodKernelPCA(KernelTransformer):
         random_state: Any = None,
         n_jobs: int | None = None,
         batch_size: int | None = None,
+        device: str | None = None,
     ) -> None:
         self.n_components = n_components
         self.noise_variance = noise_variance
@@ -163,6 +167,7 @@ class LikelihoodKernelPCA(KernelTransformer):
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.batch_size = batch_size
+        self.device = device
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
@@ -270,8 +275,8 @@ class LikelihoodKernelPCA(KernelTransformer):
             offset, density_offset = mean @ axes.coef, mean @ density
             whitening = whiten(dictionary.gram[np.ix_(axes.active, axes.active)]).matrix
             mean_coef = whitening @ (whitening.T @ mean)
-        self.expansion_ = KernelExpansion(kernel, points, axes.coef, offset, mean_coef)
-        self._density = KernelExpansion(kernel, points, density, density_offset, mean_coef)
+        self.expansion_ = self._kept(KernelExpansion.of(kernel, points, axes.coef, offset, mean_coef))
+        self._density = self._kept(KernelExpansion.of(kernel, points, density, density_offset, mean_coef))
         self._logdet = logdet
         self.support_ = support
         self.weights_ = found.weights[axes.active]

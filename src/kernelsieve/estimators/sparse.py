@@ -84,6 +84,9 @@ class SparseKernelPCA(IncrementalMixin, KernelTransformer):
         depend on it.
     batch_size : int or None, default=None
         Rows read at once from files and arrays on disk; None for 32 MB of them.
+    device : str or None, default=None
+        Where rows on the host are worked on: a torch device such as "cuda".  Arrays that are on a device already stay
+        there whatever this says.
 
     Attributes
     ----------
@@ -162,6 +165,7 @@ class SparseKernelPCA(IncrementalMixin, KernelTransformer):
         random_state: Any = None,
         n_jobs: int | None = None,
         batch_size: int | None = None,
+        device: str | None = None,
     ) -> None:
         self.n_components = n_components
         self.n_support = n_support
@@ -179,6 +183,7 @@ class SparseKernelPCA(IncrementalMixin, KernelTransformer):
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.batch_size = batch_size
+        self.device = device
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
@@ -347,7 +352,7 @@ class SparseKernelPCA(IncrementalMixin, KernelTransformer):
         self._inverse_map = report.inverse_map
 
     def _store_components(self, found: Components) -> None:
-        self.expansion_ = found.expansion
+        self.expansion_ = self._kept(found.expansion)
         self.explained_variance_ = found.variances
         self.eigenvalues_ = found.variances * found.weight
         self.explained_variance_ratio_ = found.variances / found.total_variance

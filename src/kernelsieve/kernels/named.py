@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import scipy.sparse
 
-from .._array import Array, at_most_zero, exp_in_place, is_numpy, namespace, row_dot
+from .._array import Array, at_most_zero, exp_in_place, inner, is_foreign, is_numpy, namespace, row_dot
 from .base import CrossGram, Kernel, constant_diagonal, dense, inner_products, transposed, weighted_rows
 
 # Rows are shifted to the points' centre when rounding of |x|^2 + |s|^2 - 2 x's would exceed this
@@ -27,6 +27,8 @@ class RBF(Kernel):
         shift = self._shift(points)
         if shift is not None:
             points = points - shift
+        if is_foreign(points):
+            return self._bind_there(points, shift)
         right = transposed(points, 2 * self.gamma)
         right_norms = self.gamma * row_dot(points, points)
 
@@ -40,13 +42,28 @@ class RBF(Kernel):
 
         return cross_gram
 
+    def _bind_there(self, points: Array, shift: Array | None) -> CrossGram:
+        """On a device a product of two columns more is cheaper than two sweeps over the block."""
+        xp = namespace(points)
+        ones = xp.ones_like(points[:, :1])
+        norms = row_dot(points, points)[:, None]
+        right = xp.concat([2 * self.gamma * points, -self.gamma * norms, -self.gamma * ones], axis=1).T
+
+        def cross_gram(rows: Array) -> Array:
+            if shift is not None:
+                rows = rows - shift
+            rows = xp.concat([rows, xp.ones_like(rows[:, :1]), row_dot(rows, rows)[:, None]], axis=1)
+            return exp_in_place(at_most_zero(rows @ right))
+
+        return cross_gram
+
     def _shift(self, points: Array) -> Array | None:
         """The points' centre where the distances would otherwise cancel, else None."""
         if scipy.sparse.issparse(points):
             return None
         xp = namespace(points)
         center = xp.mean(points, axis=0)
-        rounding = self.gamma * float(xp.vecdot(center, center))
+        rounding = self.gamma * inner(center, center)
         return center if rounding > MAX_CANCELLATION else None
 
     def diagonal(self, rows: Array) -> Array:

@@ -203,7 +203,7 @@ class Chooser:
                 selection.kernel,
                 points,
                 whitening,
-                sample.reference[part],
+                sample.reference[part, :],
                 sample_weight=None if weights is None else weights[part],
                 diagonal=np.zeros(part.stop - part.start),
                 n_threads=self.n_threads,

@@ -1,0 +1,116 @@
+"""SparseKernelPCA on a GPU, measured against hand-written torch.
+
+python -m benchmarks.gpu        needs torch and a CUDA device; d = 64, M = 20, float64
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+
+from kernelsieve import SparseKernelPCA
+from kernelsieve.moments import accumulate, gram_of, whiten
+
+from .report import Report
+
+FEATURES, COMPONENTS = 64, 20
+
+
+def rows(n_rows: int, seed: int = 0) -> torch.Tensor:
+    """Rows near an eight-dimensional subspace, on the GPU."""
+    generator = torch.Generator("cuda").manual_seed(seed)
+    options: dict[str, Any] = {"generator": generator, "dtype": torch.float64, "device": "cuda"}
+    inner = torch.randn(n_rows, 8, **options) @ torch.randn(8, FEATURES, **options)
+    return inner.add_(torch.randn(n_rows, FEATURES, **options), alpha=0.3)
+
+
+def best(function: Callable[[], Any], repeats: int = 5) -> float:
+    """Best time of several, the GPU's work included."""
+    times = []
+    for _ in range(repeats):
+        torch.cuda.synchronize()
+        start = time.perf_counter()
+        function()
+        torch.cuda.synchronize()
+        times.append(time.perf_counter() - start)
+    return min(times)
+
+
+def fit(X: Any, n_support: int = 200, **options: Any) -> SparseKernelPCA:
+    return SparseKernelPCA(COMPONENTS, n_support=n_support, random_state=0, **options).fit(X)
+
+
+def by_hand(X: torch.Tensor, S: torch.Tensor, W: torch.Tensor, gamma: float, block_rows: int) -> torch.Tensor:
+    """The bare moments pass: distances, exponential, whitening, products."""
+    norms, products = (S * S).sum(1), torch.zeros_like(W.T @ W)
+    for start in range(0, len(X), block_rows):
+        block = X[start : start + block_rows]
+        K = torch.addmm(norms, block, S.T, alpha=-2).add_((block * block).sum(1)[:, None]).mul_(-gamma).exp_()
+        F = K @ W
+        products.addmm_(F.T, F)
+    return products
+
+
+def speed(report: Report) -> None:
+    report.section("Fit on the GPU", "Rows on the device, float64, d = 64, M = 20, warm, best of 5.")
+    for n_rows, n_support, target in ((10**6, 200, 0.2), (10**7, 200, 0.35), (10**6, 1000, None), (10**7, 1000, None)):
+        X = rows(n_rows)
+        fit(X[:100_000], n_support)
+        seconds = best(lambda X=X, m=n_support: fit(X, m))
+        what = f"whole fit, {n_rows:,} rows, m = {n_support}"
+        if target is None:
+            report.line(what, "", f"{seconds:.3f} s", None)
+        else:
+            report.at_most(what, seconds, target, "{:.3f} s")
+        del X
+    X = rows(10**7)
+    model = fit(X)
+    report.at_most("transform of 10,000,000 rows, m = 200", best(lambda: model.transform(X)), 0.1, "{:.3f} s")
+    kernel, S = model.expansion_.kernel, model.expansion_.points
+    W = whiten(gram_of(kernel, S)).matrix
+    ours = best(lambda: accumulate(kernel, S, W, X))
+    hand = min(best(lambda size=size: by_hand(X, S, W, model.gamma_, size)) for size in (2**17, 2**18, 2**19))
+    note = f" ({ours * 1e3:.0f} ms; by hand {hand * 1e3:.0f} ms)"
+    report.at_most("moments pass / hand-written torch", ours / hand, 1.3, "{:.2f}x", note)
+
+
+def from_the_host(report: Report) -> None:
+    report.section("From host memory", 'device="cuda", 10,000,000 x 64 float64 in host memory; best of 3.')
+    X = rows(10**7).cpu().numpy()
+    copy = best(lambda: torch.from_numpy(X).to("cuda"), 3)
+    fit(X, device="cuda")
+    seconds = best(lambda: fit(X, device="cuda"), 3)
+    choosing = best(lambda: fit(X[:100_000], device="cuda"), 3)
+    note = f" (fit {seconds:.2f} s, of which choosing points {choosing:.2f} s; one plain copy {copy:.2f} s)"
+    report.at_most("pass from the host / plain copy to the device", (seconds - choosing) / copy, 1.2, "{:.2f}x", note)
+
+
+def same_answer(report: Report) -> None:
+    report.section("The same answer")
+    X = rows(10**5)
+    host = X.cpu().numpy()
+    gamma = 1.0 / float(2 * X.var(0).sum() * 2)
+    numbers = np.arange(0, 200_00, 100)
+    there = SparseKernelPCA(COMPONENTS, selection=numbers, gamma=gamma).fit(X)
+    here = SparseKernelPCA(COMPONENTS, selection=numbers, gamma=gamma).fit(host)
+    off = np.abs(there.transform(X).cpu().numpy() - here.transform(host)).max()
+    report.at_most("scores on the GPU and on the CPU, same support, largest difference", float(off), 1e-8, "{:.1e}")
+
+
+def main() -> None:
+    warnings.simplefilter("ignore")
+    report = Report()
+    print(torch.__version__, torch.cuda.get_device_name())
+    speed(report)
+    from_the_host(report)
+    same_answer(report)
+    print(f"\n{report.missed} line(s) missed" if report.missed else "\nall lines reached")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,227 @@
+"""Elastic-net sparse kernel PCA by exact alternation (Wang & Tanaka 2016), in coordinates.
+
+With candidates' coordinates G (n x q), K = G G', and the training rows' scatter M (see `quadratic`), component k is
+
+    a-step:  a = argmin J(u, a),   J = 1/2 (u - G'a)'M(u - G'a) + (l2/2)|G'a|^2 + alpha sum_i w_i |a_i|
+    b-step:  u ~ M G'a - sum_{j<k} u_j (u_j'M G'a),   |u| = 1
+
+from u = the k-th eigenvector of M, which is kernel PCA's component.  With u = G'b this is the paper's p = K^1/2 b
+without a root or an inverse: M G'a = G'(K a), u_j'M G'a = b_j'K K a.
+
+J is the printed criterion.  The b-step maximises u'M G'a, that is, it minimises the left side of the paper's (10),
+
+    J + (tr M - u'M u)/2
+
+(the printed equality forgets the last term), so this `criterion` falls from pass to pass and J itself need not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from .._array import top_eigh
+from .group import GroupResult, group_lasso
+from .lasso import TOLERANCE, LassoResult, lasso
+from .quadratic import elastic_net_quadratic
+
+# The alternation has settled when a pass lowers the criterion by no more than this share.
+SETTLED = 1e-6
+
+
+@dataclass(frozen=True)
+class Alternation:
+    """Sparse coefficients of all components, as the a-step leaves them: v_k = sum_i coef_ik phi(x_i) is not of unit
+    length (the lasso shrinks it); divide by |G'coef_k|."""
+
+    coef: np.ndarray  # (n, n_components), exactly zero off the supports
+    directions: np.ndarray  # (q, n_components): u after the last b-step
+    objective: np.ndarray  # (n_passes,): J summed over components, each at its a-step
+    criterion: np.ndarray  # (n_passes,): the same with (tr M - u'M u)/2 for each component; never rises
+    gap: np.ndarray  # of each last a-step, relative to its objective: (n_components,), or (1,) for one support
+    n_iter: int  # passes of the component that took most
+    exact: bool  # every a-step reached its duality gap
+    settled: bool  # the alternation came to rest; True when a single pass was asked for
+
+    @property
+    def converged(self) -> bool:
+        return self.exact and self.settled
+
+
+def kernel_pca_directions(moment: np.ndarray, n_components: int) -> np.ndarray:
+    """The top eigenvectors of M, (q, n_components): kernel PCA's components in coordinates."""
+    if n_components > len(moment):
+        raise ValueError(
+            f"n_components={n_components} is more than the rank of the kernel on these rows, {len(moment)}: ask for "
+            "fewer components"
+        )
+    return top_eigh(moment, n_components)[1]
+
+
+def alternate(
+    coordinates: np.ndarray,
+    moment: np.ndarray,
+    directions: np.ndarray,
+    alphas: Sequence[float] | np.ndarray,
+    l2: float,
+    *,
+    weights: np.ndarray | None = None,
+    max_iter: int = 1,
+    tol: float = TOLERANCE,
+    settled: float = SETTLED,
+) -> Alternation:
+    """One component after the other, each by up to `max_iter` passes of a-step and b-step.
+
+    Parameters
+    ----------
+    coordinates : ndarray of shape (n, q)
+        G, of the candidates.
+    moment : ndarray of shape (q, q)
+        M, of the training rows.
+    directions : ndarray of shape (q, n_components)
+        Where each u starts: `kernel_pca_directions(moment, n_components)`.
+    alphas : sequence of n_components floats
+        Absolute: `largest_alpha` of the quadratic at a direction makes its component zero.
+    l2 : float
+    weights : ndarray of shape (n,), optional
+        Penalty weights; infinity bars a candidate.
+    max_iter : int, default=1
+        1 is the single a-step at kernel PCA.
+    tol : float
+        Duality gap of every a-step, relative to its objective.
+    settled : float
+        Relative fall of the criterion at which a component's passes end.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> G = np.random.default_rng(0).standard_normal((60, 5))
+    >>> M = G.T @ G
+    >>> found = alternate(G, M, kernel_pca_directions(M, 2), [5.0, 5.0], l2=0.1, max_iter=20)
+    >>> found.coef.shape, found.converged, bool(np.all(np.diff(found.criterion) <= 0))
+    ((60, 2), True, True)
+    """
+    directions = np.array(directions, dtype=np.float64)
+    components = [
+        _component(coordinates, moment, directions, k, float(alpha), l2, weights, max_iter, tol, settled)
+        for k, alpha in enumerate(alphas)
+    ]
+    last = [component.last for component in components]
+    return Alternation(
+        np.stack([result.coef for result in last], axis=1),
+        directions,
+        _summed([component.objective for component in components]),
+        _summed([component.criterion for component in components]),
+        np.array([result.gap / result.objective for result in last]),
+        max(len(component.objective) for component in components),
+        all(component.exact for component in components),
+        all(component.settled for component in components),
+    )
+
+
+def alternate_jointly(
+    coordinates: np.ndarray,
+    moment: np.ndarray,
+    directions: np.ndarray,
+    alpha: float,
+    l2: float,
+    *,
+    weights: np.ndarray | None = None,
+    max_iter: int = 1,
+    tol: float = TOLERANCE,
+    settled: float = SETTLED,
+) -> Alternation:
+    """All components at once on one support: the penalty is alpha sum_i w_i |A_i.|, the b-step U = polar(M G'A).
+
+    The polar factor is the best orthonormal U for all components together, as in Zou, Hastie & Tibshirani's sparse PCA.
+    Arguments as for `alternate`, with one alpha.
+    """
+    directions = np.array(directions, dtype=np.float64)
+    passes = _Passes(float(np.trace(moment)))
+    start = None
+    while passes.more(max_iter, settled):
+        quadratic = elastic_net_quadratic(coordinates, moment, directions, l2)
+        result = group_lasso(quadratic, alpha, weights=weights, start=start, tol=tol)
+        passes.add(result, quadratic.target_square)
+        start = result.coef
+        left, _, right = np.linalg.svd(moment @ (coordinates.T @ result.coef), full_matrices=False)
+        if len(result.active):
+            directions = left @ right
+    return Alternation(
+        result.coef,
+        directions,
+        np.array(passes.objective),
+        np.array(passes.criterion),
+        np.array([result.gap / result.objective]),
+        len(passes.objective),
+        passes.exact,
+        passes.settled,
+    )
+
+
+class _Passes:
+    """What the passes so far have reached."""
+
+    last: LassoResult | GroupResult
+
+    def __init__(self, trace: float) -> None:
+        self.trace = trace
+        self.objective: list[float] = []
+        self.criterion: list[float] = []
+        self.exact = True
+        self.settled = True
+
+    def add(self, result: LassoResult | GroupResult, target_square: float) -> None:
+        self.last = result
+        self.objective.append(result.objective)
+        self.criterion.append(result.objective + (self.trace - target_square) / 2)
+        self.exact &= result.converged
+
+    def more(self, max_iter: int, settled: float) -> bool:
+        """Whether another pass is due; notes whether the passes settled."""
+        if len(self.criterion) > 1:
+            fall = self.criterion[-2] - self.criterion[-1]
+            self.settled = fall <= settled * self.criterion[-2]
+            return not self.settled and len(self.criterion) < max_iter
+        return len(self.criterion) < max_iter
+
+
+def _component(
+    coordinates: np.ndarray,
+    moment: np.ndarray,
+    directions: np.ndarray,
+    k: int,
+    alpha: float,
+    l2: float,
+    weights: np.ndarray | None,
+    max_iter: int,
+    tol: float,
+    settled: float,
+) -> _Passes:
+    """Passes of component k; column k of `directions` follows its u."""
+    passes = _Passes(float(np.trace(moment)))
+    start = None
+    while passes.more(max_iter, settled):
+        quadratic = elastic_net_quadratic(coordinates, moment, directions[:, k], l2)
+        result = lasso(quadratic, alpha, weights=weights, start=start, tol=tol)
+        passes.add(result, quadratic.target_square)
+        start = result.coef
+        directions[:, k] = _b_step(moment @ (coordinates[result.active].T @ result.coef[result.active]), directions, k)
+    return passes
+
+
+def _b_step(image: np.ndarray, directions: np.ndarray, k: int) -> np.ndarray:
+    """M G'a made orthogonal to the earlier directions and of unit length; the old one where nothing is left."""
+    earlier = directions[:, :k]
+    rest = image - earlier @ (earlier.T @ image)
+    rest -= earlier @ (earlier.T @ rest)
+    length = np.linalg.norm(rest)
+    return rest / length if length > 0 else directions[:, k]
+
+
+def _summed(histories: list[list[float]]) -> np.ndarray:
+    """Sum over components, pass by pass; a component that has ended keeps its last value."""
+    n_passes = max(len(history) for history in histories)
+    return np.array([sum(history[min(i, len(history) - 1)] for history in histories) for i in range(n_passes)])

@@ -1,0 +1,154 @@
+"""The lasso for many alphas: down a grid from alpha_max, each solution the start of the next.
+
+The number of nonzeros mostly grows as alpha falls, but not always, and some numbers never occur: asked for a support of
+a given size, the answer is the largest found that is no larger.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse
+
+from .lasso import TOLERANCE, LassoResult, lasso
+from .quadratic import Quadratic, largest_alpha
+
+N_ALPHAS = 40
+SMALLEST_ALPHA = 0.01  # of a path's alphas, relative to alpha_max
+# Where a support of given size is looked for: alphas down to this share of alpha_max, so many to a factor of ten.
+SMALLEST_SEARCHED = 1e-6
+SEARCHED_PER_DECADE = 8
+REFINEMENTS = 12  # bisections between the last alpha that gave too few nonzeros and the first that gave too many
+
+
+@dataclass(frozen=True)
+class LassoPath:
+    """Solutions for descending alphas."""
+
+    alphas: np.ndarray  # (n_alphas,)
+    coefs: scipy.sparse.csc_array  # (n, n_alphas)
+    n_nonzero: np.ndarray  # (n_alphas,)
+    objectives: np.ndarray  # (n_alphas,)
+    gaps: np.ndarray  # (n_alphas,)
+    converged: bool
+
+
+def lasso_path(
+    quadratic: Quadratic,
+    alphas: np.ndarray | None = None,
+    *,
+    weights: np.ndarray | None = None,
+    tol: float = TOLERANCE,
+) -> LassoPath:
+    """Solutions for all `alphas`, in descending order, warm-started; each as exact as `lasso` makes it.
+
+    By default 40 alphas from alpha_max down to .01 alpha_max, in equal ratios.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelsieve.solvers.quadratic import HessianQuadratic
+    >>> problem = HessianQuadratic(np.eye(3), linear=np.array([3.0, -0.5, -2.0]), target_square=13.25)
+    >>> lasso_path(problem, [3.0, 2.5, 1.0, 0.1]).n_nonzero
+    array([0, 1, 2, 3])
+    """
+    if alphas is None:
+        alphas = largest_alpha(quadratic, weights) * np.geomspace(1.0, SMALLEST_ALPHA, N_ALPHAS)
+    alphas = np.sort(np.asarray(alphas, dtype=np.float64))[::-1]
+    results = list(_descend(quadratic, alphas, weights, tol))
+    return LassoPath(
+        alphas,
+        scipy.sparse.csc_array(_as_columns(results)),
+        np.array([len(result.active) for result in results]),
+        np.array([result.objective for result in results]),
+        np.array([result.gap for result in results]),
+        all(result.converged for result in results),
+    )
+
+
+@dataclass(frozen=True)
+class SizedSolution:
+    """The solution with the largest support up to a given size."""
+
+    alpha: float
+    result: LassoResult
+    n_nonzero: int  # reached
+
+
+def alpha_for_nonzeros(
+    quadratic: Quadratic, n_nonzero: int, *, weights: np.ndarray | None = None, tol: float = TOLERANCE
+) -> SizedSolution:
+    """The solution with `n_nonzero` nonzeros, or the most found below that; `n_nonzero` of the result says which.
+
+    Down a grid from alpha_max until the support is as large as asked for; where it has become larger between two
+    alphas, by bisection between them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelsieve.solvers.quadratic import HessianQuadratic
+    >>> problem = HessianQuadratic(np.eye(3), linear=np.array([3.0, -0.5, -2.0]), target_square=13.25)
+    >>> found = alpha_for_nonzeros(problem, 2)
+    >>> found.n_nonzero, bool(0.5 <= found.alpha < 2.0)
+    (2, True)
+    """
+    if n_nonzero < 1:
+        raise ValueError(f"n_nonzero={n_nonzero}: a component needs at least one nonzero coefficient")
+    largest = largest_alpha(quadratic, weights)
+    if not largest > 0:
+        raise ValueError("the component to imitate is zero on all candidates: there is nothing to select")
+    search = _Search(n_nonzero)
+    n_alphas = 1 + round(-np.log10(SMALLEST_SEARCHED) * SEARCHED_PER_DECADE)
+    alphas = largest * np.geomspace(1.0, SMALLEST_SEARCHED, n_alphas)
+    for alpha, result in zip(alphas, _descend(quadratic, alphas, weights, tol), strict=True):
+        if search.record(float(alpha), result):
+            break
+    while not search.reached and search.too_many and search.n_refinements < REFINEMENTS:
+        search.n_refinements += 1
+        alpha = float(np.sqrt(search.too_few * search.too_many))
+        search.record(alpha, lasso(quadratic, alpha, weights=weights, start=search.best.coef, tol=tol))
+    return SizedSolution(search.alpha, search.best, len(search.best.active))
+
+
+class _Search:
+    """The best solution so far, and the alphas between which a better one is."""
+
+    best: LassoResult
+
+    def __init__(self, n_nonzero: int) -> None:
+        self.n_nonzero = n_nonzero
+        self.alpha = self.too_few = np.inf
+        self.too_many = 0.0  # none yet
+        self.n_refinements = 0
+
+    def record(self, alpha: float, result: LassoResult) -> bool:
+        """Take note of a solution; whether it has at least as many nonzeros as asked for."""
+        n_found = len(result.active)
+        if n_found > self.n_nonzero:
+            self.too_many = alpha
+            return True
+        self.too_few = alpha
+        if not np.isfinite(self.alpha) or n_found >= len(self.best.active):
+            self.alpha, self.best = alpha, result
+        return n_found == self.n_nonzero
+
+    @property
+    def reached(self) -> bool:
+        return len(self.best.active) == self.n_nonzero
+
+
+def _descend(quadratic: Quadratic, alphas: np.ndarray, weights: np.ndarray | None, tol: float) -> Iterator[LassoResult]:
+    start = None
+    for alpha in alphas:
+        result = lasso(quadratic, float(alpha), weights=weights, start=start, tol=tol)
+        start = result.coef
+        yield result
+
+
+def _as_columns(results: list[LassoResult]) -> scipy.sparse.coo_array:
+    rows = np.concatenate([result.active for result in results])
+    columns = np.repeat(np.arange(len(results)), [len(result.active) for result in results])
+    values = np.concatenate([result.coef[result.active] for result in results])
+    return scipy.sparse.coo_array((values, (rows, columns)), shape=(len(results[0].coef), len(results)))
