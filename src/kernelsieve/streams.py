@@ -16,6 +16,7 @@ import math
 import threading
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing, suppress
+from copy import copy
 from dataclasses import dataclass
 from queue import Empty, Queue
 from typing import Any
@@ -33,6 +34,7 @@ from .sources import Source
 
 FLOATS = [np.float64, np.float32]
 BLOCK_BYTES = 2**25  # of rows read at once, unless batch_size says how many
+PARQUET_BUFFER = 2**16  # bytes of each column read at once; without it whole columns of a row group are
 ROUNDING = 1e-10  # of a sum, relative to that of the absolute values, when they are added in other blocks
 GOLDEN = (math.sqrt(5) - 1) / 2  # the fractions of its multiples are all different and fill (0, 1) evenly
 
@@ -102,29 +104,65 @@ def _dataset_stream(dataset: Any, batch_size: int | None) -> Stream:
         )
     names = tuple(dataset.schema.names)
     size = batch_size or _default_batch(len(names), 8)
-    return Stream(lambda: map(batch_numbers, dataset_batches(dataset, size)), dataset.count_rows(), names)
+    dtype = np.float32 if all(pa.types.is_float32(field.type) for field in dataset.schema) else np.float64
+    return Stream(
+        lambda: (batch_numbers(batch, dtype) for batch in dataset_batches(dataset, size)), dataset.count_rows(), names
+    )
 
 
-def dataset_batches(dataset: Any, batch_size: int) -> Iterator[Any]:
-    """The record batches of a pyarrow dataset, in order, with as little read ahead as can be."""
-    import pyarrow.dataset as ds
-
-    options = {}
-    if isinstance(dataset, ds.FileSystemDataset) and isinstance(dataset.format, ds.ParquetFileFormat):
-        # by default whole row groups are held, compressed, before the first of their rows is given out
-        options["fragment_scan_options"] = ds.ParquetFragmentScanOptions(pre_buffer=False, use_buffered_stream=True)
-    yield from dataset.to_batches(batch_size=batch_size, batch_readahead=1, fragment_readahead=1, **options)
-
-
-def batch_numbers(batch: Any) -> np.ndarray:
-    """The columns of a record batch as one array, float32 where they all are, what is missing NaN."""
-    import pyarrow as pa
-
-    single = all(pa.types.is_float32(field.type) for field in batch.schema)
-    block = np.empty((batch.num_rows, batch.num_columns), dtype=np.float32 if single else np.float64)
+def batch_numbers(batch: Any, dtype: Any) -> np.ndarray:
+    """The columns of a record batch as one array, what is missing NaN."""
+    block = np.empty((batch.num_rows, batch.num_columns), dtype=dtype)
     for j, column in enumerate(batch.columns):
         block[:, j] = column.to_numpy(zero_copy_only=False)
     return block
+
+
+def dataset_batches(dataset: Any, batch_size: int) -> Iterator[Any]:
+    """The record batches of a pyarrow dataset, in order.
+
+    A scanner reads whole row groups, and up to 1 GiB ahead of whoever works on the batches.  Parquet and CSV files
+    that hold all columns themselves are read without one, no more than a batch or two ahead.
+    """
+    import pyarrow.dataset as ds
+
+    schema, sizes = dataset.schema, {"batch_size": batch_size, "batch_readahead": 1, "fragment_readahead": 1}
+    try:
+        fragments = dataset.get_fragments()
+    except ValueError:  # a filter is in the way
+        yield from dataset.to_batches(**sizes)
+        return
+    for fragment in fragments:
+        file_format = getattr(fragment, "format", None)
+        whole = set(schema.names) <= set(fragment.physical_schema.names)
+        if whole and isinstance(file_format, ds.ParquetFileFormat):
+            yield from _parquet_batches(fragment, schema.names, batch_size)
+        elif whole and isinstance(file_format, ds.CsvFileFormat):
+            yield from _csv_batches(fragment, schema, batch_size)
+        else:
+            yield from fragment.to_batches(schema=schema, **sizes)
+
+
+def _parquet_batches(fragment: Any, names: list[str], batch_size: int) -> Iterator[Any]:
+    from pyarrow.parquet import ParquetFile
+
+    with fragment.open() as source, ParquetFile(source, buffer_size=PARQUET_BUFFER, pre_buffer=False) as file:
+        groups = [group.id for group in fragment.row_groups]
+        for batch in file.iter_batches(batch_size, row_groups=groups, columns=names, use_threads=False):
+            yield batch.select(names)
+
+
+def _csv_batches(fragment: Any, schema: Any, batch_size: int) -> Iterator[Any]:
+    from pyarrow.csv import open_csv
+
+    options = fragment.format.default_fragment_scan_options
+    convert = copy(options.convert_options)
+    convert.column_types = {field.name: field.type for field in schema}
+    convert.include_columns = schema.names
+    with fragment.open() as file:
+        for batch in open_csv(file, options.read_options, fragment.format.parse_options, convert):
+            for start in range(0, batch.num_rows, batch_size):
+                yield batch.slice(start, batch_size)
 
 
 def _numeric(pa: Any, kind: Any) -> bool:

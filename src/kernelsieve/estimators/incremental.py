@@ -6,6 +6,7 @@ those of all rows so far.  A reservoir, a uniform sample of the stream, is kept,
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any
@@ -47,7 +48,7 @@ class IncrementalMixin:
         once where `selection` gives them as an array) and stay; every row, the first included, counts in the moments
         over them.  Once the points are chosen the result does not depend on how the rows are cut into calls.  A sample
         of the rows is kept, as many as `n_optimization_samples`, for `refresh`.  `captured_ratio_` is measured when
-        the points are chosen.
+        the points are chosen.  `fit` keeps no moments to add to: after it, partial_fit starts anew, and says so.
 
         Cost: O(n m (d + m)) for n rows, then O(m^3).
 
@@ -63,9 +64,9 @@ class IncrementalMixin:
         """
         if self.kernel == "precomputed":
             raise ValueError("partial_fit needs rows: a precomputed kernel has no values for points of earlier calls")
-        if hasattr(self, "expansion_") and not hasattr(self, "_stream"):
-            raise ValueError("this model was fitted by fit, which keeps no moments to add to: start with partial_fit")
         with self._unchanged_on_failure(), one_blas_thread():
+            if hasattr(self, "expansion_") and not hasattr(self, "_stream"):
+                self._start_anew()
             X, weights = self._partial_rows(X, sample_weight)
             state = getattr(self, "_stream", None) or self._empty_stream()
             reservoir = state.reservoir.add(X, weights)
@@ -96,7 +97,20 @@ class IncrementalMixin:
         return self
 
     def __sklearn_is_fitted__(self: Any) -> bool:
-        return hasattr(self, "expansion_")  # rows may have come, but too few to choose points
+        state = getattr(self, "_stream", None)
+        if state is not None:
+            return state.moments is not None  # else rows have come, but too few to choose points
+        return any(name.endswith("_") and not name.startswith("__") for name in vars(self))
+
+    def _start_anew(self: Any) -> None:
+        """Forget what `fit` left."""
+        warnings.warn(
+            f"{type(self).__name__} was fitted by fit, which keeps no moments to add to: partial_fit starts anew, "
+            "without those rows",
+            stacklevel=5,
+        )
+        for name in [name for name in vars(self) if name.endswith("_")]:
+            delattr(self, name)
 
     def _empty_stream(self: Any) -> StreamState:
         least = self._least_rows()
