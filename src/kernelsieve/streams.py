@@ -280,7 +280,7 @@ class StreamSource(Source):
 
     def _keyed_sample(self, size: int, rng: np.random.Generator, *, merge: bool) -> Rows:
         """The rows with the smallest of one random number each: a uniform sample of a stream of unknown length."""
-        kept = Reservoir.empty(size, int(rng.integers(2**63)))
+        kept = Reservoir.empty(size, int(rng.spawn(1)[0].integers(2**63)))  # rng stays where rows in memory find it
         for _, block in self.blocks():
             kept = kept.add(block)
         if kept.whole:
@@ -323,9 +323,9 @@ class Fingerprint:
 
 
 def fingerprint(rows: Array, start: int) -> Fingerprint:
-    """sum_i frac(i golden) x_i' u for rows number `start` and on, u a fixed random direction."""
+    """sum_i (1 + frac(i golden)) x_i' u for rows number `start` and on, u a fixed random direction."""
     projections = _row_projections(rows)
-    places = np.modf(np.arange(start + 1, start + 1 + len(projections)) * GOLDEN)[0]
+    places = 1.0 + np.modf(np.arange(start, start + len(projections)) * GOLDEN)[0]
     return Fingerprint(float(places @ projections), float(np.abs(projections).sum()))
 
 
