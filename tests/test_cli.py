@@ -358,7 +358,7 @@ def test_blocks_without_a_header(rows, tmp_path, few_rows_tell):
     assert run("transform", out, tmp_path / "rows.csv", *options, "-o", scores).exit_code == 0
     expected = SparseKernelPCA(3, n_support=12, random_state=0).fit(rows).transform(rows)
     np.testing.assert_allclose(np.load(scores), expected, atol=1e-8)
-    assert run("fit", tmp_path / "rows.csv", "--columns", "column_2,column_4", *options, "-o", out).exit_code == 0
+    assert run("fit", tmp_path / "rows.csv", "--columns", "column_1,column_2", *options, "-o", out).exit_code == 0
 
 
 def streamed_text(text, tmp_path, *options):
@@ -462,9 +462,9 @@ def test_progress_counts_the_rows_of_each_pass(rows):
 
 
 def test_no_progress_where_nobody_looks(folder, tmp_path, few_rows_tell):
-    done = shell("fit", folder / "rows.csv", "-x", "id,label", "--batch-size", 40, "-o", tmp_path / "model.ks")
-    assert done.returncode == 0
-    assert "pass 1" not in done.stdout + done.stderr
+    result = run("fit", folder / "rows.csv", "-x", "id,label", "--batch-size", 40, "-o", tmp_path / "model.ks")
+    assert result.exit_code == 0
+    assert "pass 1" not in result.output
 
 
 # --- errors -----------------------------------------------------------------------------------------------------

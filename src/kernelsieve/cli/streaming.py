@@ -52,7 +52,8 @@ class StreamedTable:
     def stream(self, names: Sequence[str], advice: str) -> Stream:
         """The named columns as a stream of finite numbers; `advice` as in `Table.numbers`."""
         self.head.numbers(names, advice)
-        numbers = stream_of(self._dataset(names), self.batch_size)
+        with self._named_errors():
+            numbers = stream_of(self._dataset(names), self.batch_size)
         assert numbers is not None
 
         def blocks() -> Iterator[np.ndarray]:

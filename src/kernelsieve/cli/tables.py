@@ -7,11 +7,13 @@ be kept beside the scores.  Files are written whole or not at all.
 
 from __future__ import annotations
 
+import io
 import os
 import warnings
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -155,10 +157,9 @@ def _read_frame(path: Path, extension: str, header: bool, n_rows: int | None) ->
         if extension == ".parquet":
             frame = pl.read_parquet(path, n_rows=n_rows)
         else:
+            source = path if n_rows is None else io.BytesIO(_first_lines(path, n_rows + int(header)))
             # the types of columns are told from all rows: a late decimal point must not be an error
-            frame = pl.read_csv(
-                path, separator=separator_of(path), has_header=header, infer_schema_length=None, n_rows=n_rows
-            )
+            frame = pl.read_csv(source, separator=separator_of(path), has_header=header, infer_schema_length=None)
     except (pl.exceptions.PolarsError, UnicodeDecodeError) as error:
         reason = " ".join(str(error).split(". ")[0].split())
         raise TableError(f"{path} cannot be read as {extension[1:].upper()}: {reason}") from error
@@ -170,6 +171,19 @@ def _read_frame(path: Path, extension: str, header: bool, n_rows: int | None) ->
             stacklevel=4,
         )
     return Table(path, tuple(frame.columns), header or extension == ".parquet", frame)
+
+
+def _first_lines(path: Path, n_lines: int) -> bytes:
+    """The first lines of a file, and those that it takes to close a quoted cell: polars would hold far more."""
+    lines: list[bytes] = []
+    n_quotes = 0
+    with path.open("rb") as file:
+        for line in islice(file, 2 * n_lines):
+            lines.append(line)
+            n_quotes += line.count(b'"')
+            if len(lines) >= n_lines and n_quotes % 2 == 0:
+                break
+    return b"".join(lines)
 
 
 def separator_of(path: Path) -> str:
