@@ -354,8 +354,8 @@ def _read_ahead(blocks: Generator[Array, None, None]) -> Iterator[Array]:
             waiting.put(error)
 
     reader = threading.Thread(target=read, daemon=True, name="kernelsieve-reader")
-    reader.start()
     try:
+        reader.start()  # which an interrupt can cut short, too
         while (block := waiting.get()) is not _END:
             if isinstance(block, BaseException):
                 raise block
