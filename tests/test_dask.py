@@ -86,7 +86,9 @@ def assert_same_fit(found, expected, tolerance=1e-8):
 
 
 @pytest.mark.parametrize("scheduler", ["threads", "synchronous"])
-@pytest.mark.parametrize("chunks", [(N, 4), (300, 4), (17, 4), ((1, 0, 1500, 99), (4,)), (400, 3), (N, 1)], ids=str)
+@pytest.mark.parametrize(
+    "chunks", [(N, 4), (300, 4), (95, 4), (17, 4), ((1, 0, 1500, 99), (4,)), (400, 3), (N, 1)], ids=str
+)
 def test_any_chunks(chunks, scheduler, rows, expected):
     with dask.config.set(scheduler=scheduler):
         assert_same_fit(model(**SAMPLE).fit(chunked(rows, chunks)), expected)

@@ -488,6 +488,21 @@ def test_rows_that_change_between_passes(change, rows):
         model(**SAMPLE).fit(blocks)
 
 
+def test_a_second_pass_without_end(rows, weights):
+    count = 0
+
+    def blocks():
+        nonlocal count
+        count += 1
+        yield from np.array_split(rows, 3)
+        while count == 2:
+            yield rows
+
+    with pytest.raises(ValueError, match=f"gave {2 * N} rows on this pass, {N} were expected"):
+        model(**SAMPLE).fit(blocks, sample_weight=weights)
+    assert not readers()
+
+
 @settings(max_examples=20, deadline=None)
 @given(cuts=st.lists(st.integers(1, 499), unique=True), seed=st.integers(0, 99), power=st.integers(-12, 12))
 def test_fingerprints_do_not_depend_on_the_cut(cuts, seed, power):

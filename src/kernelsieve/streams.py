@@ -205,8 +205,10 @@ class StreamSource(Source):
         for block in _read_ahead(self._checked()):
             block = self._fitting(block, start)
             found += fingerprint(block, start)
-            yield start, block
-            start += int(block.shape[0])
+            first, start = start, start + int(block.shape[0])
+            if self._fingerprint is not None and start > self.n_samples:  # more than before, perhaps without end
+                break
+            yield first, block
         self._compare(start, found)
 
     def _checked(self) -> Generator[Array, None, None]:
