@@ -166,6 +166,8 @@ def test_dataframes_bring_names(rows, expected):
     assert_same_fit(fitted, expected)
     scores = fitted.transform(frame)
     np.testing.assert_allclose(scores.compute(), expected.transform(rows), atol=1e-8)
+    with pytest.raises(ValueError, match="feature names should match"):
+        fitted.transform(frame[NAMES[::-1]])
     mixed = frame.assign(flag=frame.a > 0, count=1)
     assert_same_fit(
         model(**SAMPLE).fit(mixed), model(**SAMPLE).fit(np.column_stack([rows, rows[:, 0] > 0, np.ones(N)]))

@@ -382,8 +382,6 @@ def test_own_functions_choose_among_the_rows_they_are_shown(rows):
 def test_transform_gives_blocks(kind, rows, stored):
     fitted = model().fit(rows)
     X = Passes(rows) if kind == "function" else stored(kind)
-    if kind == "list":
-        X = [block for block in X if len(block)]
     blocks = list(fitted.transform(X))
     assert len(blocks) > 2
     np.testing.assert_allclose(np.concatenate(blocks), fitted.transform(rows), atol=1e-12)
@@ -395,18 +393,40 @@ def test_transform_of_files(rows, stored):
     np.testing.assert_allclose(np.concatenate(list(fitted.transform(stored("parquet")))), expected, atol=1e-8)
 
 
-def test_transform_reads_no_further_than_it_is_asked(rows):
+def test_transform_reads_little_further_than_it_is_asked(rows):
     read = []
 
     def blocks():
-        for number in range(3):
+        for number in range(100):
             read.append(number)
             yield rows[:50]
 
     scores = model().fit(rows).transform(blocks)
     assert not read
     next(scores)
-    assert read == [0]
+    scores.close()
+    assert len(read) < 5
+    assert not readers()
+
+
+def test_transform_skips_empty_blocks_and_places_missing_values(rows):
+    fitted = model().fit(rows)
+    blocks = [rows[:0], rows[:7], rows[:0], rows[7:20]]
+    np.testing.assert_allclose(np.concatenate(list(fitted.transform(blocks))), fitted.transform(rows[:20]), atol=1e-12)
+    with pytest.raises(ValueError, match="rows 7 to 19: Input X contains NaN"):
+        list(fitted.transform([rows[:7], rows[7:20] * np.nan]))
+    with pytest.raises(ValueError, match="X has 3 features, but the model is expecting 4"):
+        list(fitted.transform([rows[:7, :3]]))
+
+
+@pytest.mark.filterwarnings("error")
+def test_transform_wants_the_columns_in_order(rows, stored):
+    pa, ds = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.dataset")
+    fitted = model(**SAMPLE, tol=1.0).fit(stored("parquet"))
+    list(fitted.transform(stored("parquet")))
+    schema = pa.schema([(name, pa.float64()) for name in NAMES[::-1]])
+    with pytest.raises(ValueError, match=r"feature names should match.*'d', 'c', 'b', 'a'.*'a', 'b', 'c', 'd'"):
+        list(fitted.transform(ds.dataset(stored("parquet").files, schema=schema)))
 
 
 # --- faults ------------------------------------------------------------------------------------------------------

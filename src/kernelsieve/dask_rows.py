@@ -24,7 +24,7 @@ from .moments import Moments, accumulate
 from .reservoir import stacked
 from .sample import Rows, _unequal, chosen_rows, sample_rows
 from .sources import Source
-from .streams import Fingerprint, fingerprint
+from .streams import Fingerprint, fingerprint, same_columns
 
 FAN_IN = 8  # moments added up in one task
 
@@ -134,11 +134,10 @@ def _computed(tasks: list[Any]) -> tuple[Any, ...]:
         raise
 
 
-def lazy_scores(expansion: KernelExpansion, X: Any, n_features: int) -> Any:
+def lazy_scores(expansion: KernelExpansion, X: Any, n_features: int, feature_names: Any = None) -> Any:
     """Scores as a lazy dask array, chunked as X is."""
-    _, array = _as_array(X)
-    if array.shape[1] != n_features:
-        raise ValueError(f"X has {array.shape[1]} features, but the model is expecting {n_features} features as input")
+    names, array = _as_array(X)
+    same_columns(array.shape[1], names, n_features, feature_names)
     return array.map_blocks(
         _chunk_scores,
         expansion,

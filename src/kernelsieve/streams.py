@@ -331,6 +331,17 @@ def fingerprint(rows: Array, start: int) -> Fingerprint:
     return Fingerprint(float(places @ projections), float(np.abs(projections).sum()))
 
 
+def same_columns(n_features: int, names: Any, expected: int, expected_names: Any) -> None:
+    """Raise unless rows to transform have the model's columns, in the model's order."""
+    if n_features != expected:
+        raise ValueError(f"X has {n_features} features, but the model is expecting {expected} features as input")
+    if names is not None and expected_names is not None and tuple(names) != tuple(expected_names):
+        raise ValueError(
+            f"The feature names should match those that were passed during fit: X has {_listed(tuple(names))}, the "
+            f"model was fitted to {_listed(tuple(expected_names))}"
+        )
+
+
 def _listed(names: tuple[str, ...] | None) -> str:
     return "no names" if names is None else ", ".join(map(repr, names[:5])) + (", ..." if len(names) > 5 else "")
 
