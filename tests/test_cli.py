@@ -1,17 +1,21 @@
 """The command line: files in and out, what it prints, and how it ends when something is wrong."""
 
+import io
 import subprocess
 import sys
 
 import numpy as np
 import polars as pl
+import polars.testing
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner
 
 import kernelsieve
 from kernelsieve import KernelPCA, SparseKernelPCA, cli
-from kernelsieve.cli import comparison, demo, tables
+from kernelsieve.cli import comparison, demo, streaming, tables
 from kernelsieve.cli.commands import app
+from kernelsieve.streams import Stream
 
 COLUMNS = ["a", "b", "c", "d"]
 EXTENSIONS = [".csv", ".tsv", ".parquet", ".npy", ".npz"]
@@ -253,6 +257,215 @@ def test_a_failed_write_leaves_the_old_file_alone(folder, tmp_path, monkeypatch)
     assert_fails(run("transform", folder / "model.ks", folder / "rows.csv", "-o", out), "No space left on device")
     assert out.read_text() == "old"
     assert [path.name for path in tmp_path.iterdir()] == ["scores.csv"]
+
+
+# --- files in blocks --------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def few_rows_tell(monkeypatch):
+    """What the columns hold is told from ten rows, so that the other 140 can surprise."""
+    pytest.importorskip("pyarrow")
+    monkeypatch.setattr(streaming, "HEAD_ROWS", 10)
+
+
+STREAMED = [".csv", ".tsv", ".parquet"]
+
+
+@pytest.mark.parametrize("extension", STREAMED)
+def test_a_fit_in_blocks_is_the_fit(extension, rows, folder, tmp_path, few_rows_tell):
+    out, data = tmp_path / "model.ks", folder / f"rows{extension}"
+    result = run("fit", data, "-x", "id,label", "-c", 3, "-s", 12, "--batch-size", 40, "-o", out)
+    assert result.exit_code == 0, result.output
+    assert "150 rows" in result.output
+    model = kernelsieve.load(out)
+    assert model.batch_size == 40
+    assert model.feature_names_in_.tolist() == COLUMNS
+    expected = SparseKernelPCA(3, n_support=12, random_state=0).fit(rows)
+    np.testing.assert_allclose(model.transform(pl.DataFrame(rows, schema=COLUMNS)), expected.transform(rows), atol=1e-8)
+    assert run("fit", data, "--columns", "c,a", "-s", 5, "--batch-size", 40, "-o", out).exit_code == 0
+    assert kernelsieve.load(out).feature_names_in_.tolist() == ["c", "a"]
+
+
+@pytest.mark.parametrize("target", EXTENSIONS)
+@pytest.mark.parametrize("extension", STREAMED)
+def test_a_transform_in_blocks_is_the_transform(extension, target, folder, tmp_path, few_rows_tell):
+    """Kept columns and their types too; the columns of the model are found by name."""
+    keep = [] if target == ".npy" else ["--keep", "label,id"]
+    frame = pl.read_csv(folder / "rows.csv").select(["d", "label", "b", "a", "id", "c"])
+    data = tmp_path / f"mixed{extension}"
+    if extension == ".parquet":
+        frame.write_parquet(data)
+    else:
+        frame.write_csv(data, separator="\t" if extension == ".tsv" else ",")
+    whole, blocks = tmp_path / f"whole{target}", tmp_path / f"blocks{target}"
+    assert run("transform", folder / "model.ks", data, "-o", whole, *keep).exit_code == 0
+    result = run("transform", folder / "model.ks", data, "-o", blocks, "--batch-size", 40, *keep)
+    assert result.exit_code == 0, result.output
+    assert "150 rows, 3 components" in result.output
+    if target in (".npy", ".npz"):
+        np.testing.assert_allclose(read_scores(blocks), read_scores(whole), atol=1e-12)
+    else:
+        read = pl.read_parquet if target == ".parquet" else pl.read_csv
+        options = {"separator": "\t"} if target == ".tsv" else {}
+        pl.testing.assert_frame_equal(read(blocks, **options), read(whole, **options), abs_tol=1e-12)
+    if target == ".npz":
+        np.testing.assert_array_equal(np.load(blocks)["label"], np.load(whole)["label"])
+    assert len(list(tmp_path.iterdir())) == 3
+
+
+@pytest.mark.parametrize("extension", EXTENSIONS)
+def test_large_files_are_read_in_blocks_and_small_ones_are_not(extension, folder, tmp_path, monkeypatch):
+    pytest.importorskip("pyarrow")
+    opened = []
+    open_table = streaming.StreamedTable.open
+    monkeypatch.setattr(
+        streaming.StreamedTable, "open", lambda *args, **options: opened.append(args) or open_table(*args, **options)
+    )
+    named = ["--columns", "a,b,c,d"] if extension in STREAMED else []
+    for most, blocks in ((10**6, False), (100, extension in STREAMED)):
+        opened.clear()
+        monkeypatch.setattr(streaming, "STREAMED_BYTES", most)
+        model, data = tmp_path / "model.ks", folder / f"rows{extension}"
+        assert run("fit", data, "-s", 5, "-o", model, *named).exit_code == 0
+        assert run("transform", model, data, "-o", tmp_path / "out.csv").exit_code == 0
+        assert len(opened) == (2 if blocks else 0)
+
+
+def test_nothing_whole_is_held_when_blocks_are_read(folder, tmp_path, monkeypatch, few_rows_tell):
+    """No frame that polars reads, and no array that is transformed, has more rows than the head or a block."""
+    read_csv, heights = pl.read_csv, []
+
+    def counted(*args, **options):
+        heights.append((frame := read_csv(*args, **options)).height)
+        return frame
+
+    monkeypatch.setattr(pl, "read_csv", counted)
+    monkeypatch.setattr(tables, "_gathered", lambda _: pytest.fail("held all scores"))
+    data = folder / "rows.csv"
+    assert run("transform", folder / "model.ks", data, "--batch-size", 7, "-o", tmp_path / "o.csv").exit_code == 0
+    assert run("fit", data, "-x", "id,label", "-s", 5, "--batch-size", 7, "-o", tmp_path / "m.ks").exit_code == 0
+    assert heights == [10, 10]
+
+
+def test_blocks_without_a_header(rows, tmp_path, few_rows_tell):
+    pl.DataFrame(rows).write_csv(tmp_path / "rows.csv", include_header=False)
+    out, scores = tmp_path / "model.ks", tmp_path / "scores.npy"
+    options = ["--no-header", "--batch-size", 40]
+    assert run("fit", tmp_path / "rows.csv", "-c", 3, "-s", 12, *options, "-o", out).exit_code == 0
+    assert not hasattr(kernelsieve.load(out), "feature_names_in_")
+    assert kernelsieve.load(out).n_samples_seen_ == 150
+    assert run("transform", out, tmp_path / "rows.csv", *options, "-o", scores).exit_code == 0
+    expected = SparseKernelPCA(3, n_support=12, random_state=0).fit(rows).transform(rows)
+    np.testing.assert_allclose(np.load(scores), expected, atol=1e-8)
+    assert run("fit", tmp_path / "rows.csv", "--columns", "column_1,column_2", *options, "-o", out).exit_code == 0
+
+
+def streamed_text(text, tmp_path, *options):
+    return fit_text(text, tmp_path, "--batch-size", 7, *options)
+
+
+def test_late_surprises_in_blocks(tmp_path, few_rows_tell):
+    """A decimal point after whole numbers is none; text after numbers is an error that names the file."""
+    lines = "".join(f"{i},{i % 5}\n" for i in range(2000))
+    assert streamed_text(f"a,b\n{lines}0.5,1.25\n", tmp_path).exit_code == 0
+    assert kernelsieve.load(tmp_path / "model.ks").n_samples_seen_ == 2001
+    assert_fails(streamed_text(f"a,b\n{lines}7,many\n", tmp_path), "rows.csv cannot be read", "'many'")
+    assert_fails(streamed_text(f"a,b\n{lines}7\n", tmp_path), "rows.csv cannot be read", "columns")
+    for cell, word in (("", "missing"), ("NaN", "missing"), ("inf", "infinite")):
+        assert_fails(streamed_text(f"a,b\n{lines}7,{cell}\n", tmp_path), "column 'b'", word, "row 2001")
+
+
+def test_blocks_of_separators_booleans_quotes_and_double_names(tmp_path, few_rows_tell):
+    long = "x" * 20_000  # so that pyarrow cuts the file, and not between rows
+    lines = "".join(f'{i};{i % 7 + 0.5};{"true" if i % 3 else "false"};"a;\n""b"";{long}"\n' for i in range(90))
+    result = streamed_text(f"n;x;x;note\n{lines}", tmp_path, "-x", "note")
+    assert result.exit_code == 0, result.output
+    model = kernelsieve.load(tmp_path / "model.ks")
+    assert model.n_samples_seen_ == 90
+    assert model.feature_names_in_.tolist() == ["n", "x", "x_duplicated_0"]
+    out = tmp_path / "scores.parquet"
+    data = tmp_path / "rows.csv"
+    result = run("transform", tmp_path / "model.ks", data, "--batch-size", 7, "--keep", "note,n", "-o", out)
+    assert result.exit_code == 0, result.output
+    frame = pl.read_parquet(out)
+    assert frame["note"].unique().to_list() == [f'a;\n"b";{long}']
+    assert frame["n"].to_list() == list(range(90))
+
+
+def test_float32_stays_float32_in_blocks(rows, tmp_path, few_rows_tell):
+    pl.DataFrame(rows.astype(np.float32), schema=COLUMNS).write_parquet(tmp_path / "rows.parquet")
+    options = ["--batch-size", 40, "-o"]
+    assert run("fit", tmp_path / "rows.parquet", "-s", 8, *options, tmp_path / "model.ks").exit_code == 0
+    transform = ["transform", tmp_path / "model.ks", tmp_path / "rows.parquet"]
+    assert run(*transform, *options, tmp_path / "out.npy").exit_code == 0
+    assert np.load(tmp_path / "out.npy").dtype == np.float32
+
+
+def test_errors_in_blocks_are_those_of_whole_tables(folder, tmp_path, few_rows_tell):
+    out = ["--batch-size", 40, "-o", tmp_path / "out.csv"]
+    for extension in STREAMED:
+        data = folder / f"rows{extension}"
+        assert_fails(run("fit", data, *out), "'label'", "--exclude label", "--columns")
+        assert_fails(run("fit", data, "--columns", "a,z", *out), "'z'", "--columns")
+        assert_fails(run("transform", folder / "model.ks", data, "--keep", "name", *out), "'name'", "--keep")
+    pl.read_csv(folder / "rows.csv").drop("b").write_csv(tmp_path / "new.csv")
+    assert_fails(run("transform", folder / "model.ks", tmp_path / "new.csv", *out), "no column 'b'", "the model needs")
+    assert_fails(run("fit", tmp_path / "absent.csv", *out), "no such file", "absent.csv")
+    (tmp_path / "noise.parquet").write_bytes(b"noise" * 20)
+    assert_fails(run("fit", tmp_path / "noise.parquet", *out), "noise.parquet", "cannot be read")
+    assert not (tmp_path / "out.csv").exists()
+
+
+@pytest.mark.parametrize("target", [".csv", ".parquet", ".npz"])
+def test_a_transform_that_fails_late_leaves_the_old_file(target, rows, folder, tmp_path, few_rows_tell):
+    bad = rows.copy()
+    bad[120, 1] = np.nan
+    (tmp_path / "in").mkdir()
+    data, out = tmp_path / "in" / "bad.parquet", tmp_path / f"scores{target}"
+    pl.DataFrame(bad, schema=COLUMNS).write_parquet(data)
+    out.write_text("old")
+    result = run("transform", folder / "model.ks", data, "--batch-size", 40, "-o", out)
+    assert_fails(result, "column 'b'", "missing", "row 121")
+    assert out.read_text() == "old"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in", out.name]
+
+
+def test_blocks_need_pyarrow(folder, tmp_path, monkeypatch):
+    monkeypatch.setattr(streaming, "find_spec", lambda _: None)
+    out = tmp_path / "model.ks"
+    result = run("fit", folder / "rows.csv", "-x", "id,label", "--batch-size", 40, "-o", out)
+    assert_fails(result, "pyarrow", "kernelsieve[files]")
+    monkeypatch.setattr(streaming, "STREAMED_BYTES", 100)  # large, but it may fit in memory
+    assert run("fit", folder / "rows.csv", "-x", "id,label", "-s", 5, "-o", out).exit_code == 0
+
+
+def test_a_precomputed_kernel_is_read_whole(rows, tmp_path):
+    gram = np.exp(-0.2 * ((rows[:, None] - rows) ** 2).sum(axis=-1))
+    pl.DataFrame(gram, schema=[str(j) for j in range(150)]).write_parquet(tmp_path / "gram.parquet")
+    options = ["--batch-size", 40, "-o"]
+    fit = ["fit", tmp_path / "gram.parquet", "-k", "precomputed", "-s", 10]
+    assert run(*fit, *options, tmp_path / "model.ks").exit_code == 0
+    transform = ["transform", tmp_path / "model.ks", tmp_path / "gram.parquet"]
+    assert run(*transform, *options, tmp_path / "out.npy").exit_code == 0
+
+
+def test_progress_counts_the_rows_of_each_pass(rows):
+    console = Console(file=io.StringIO(), force_terminal=True, width=100)
+    stream = Stream(lambda: iter(np.split(rows, [40])), 150)
+    with streaming.row_progress(console) as progress:
+        SparseKernelPCA(3, n_support=5, n_optimization_samples=60).fit(streaming.watched(stream, progress))
+    assert [(task.description, task.completed, task.total) for task in progress.tasks] == [
+        ("pass 1", 150, 150),
+        ("pass 2", 150, 150),
+    ]
+    assert "150 of 150 rows" in console.file.getvalue()
+
+
+def test_no_progress_where_nobody_looks(folder, tmp_path, few_rows_tell):
+    result = run("fit", folder / "rows.csv", "-x", "id,label", "--batch-size", 40, "-o", tmp_path / "model.ks")
+    assert result.exit_code == 0
+    assert "pass 1" not in result.output
 
 
 # --- errors -----------------------------------------------------------------------------------------------------

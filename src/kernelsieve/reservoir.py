@@ -21,6 +21,7 @@ class Reservoir:
     size: int
     seed: int
     n_seen: int
+    weight: float  # of all rows seen
     keys: np.ndarray  # (n,) ascending
     numbers: np.ndarray  # (n,) places in the stream
     weights: np.ndarray  # (n,)
@@ -28,7 +29,7 @@ class Reservoir:
 
     @classmethod
     def empty(cls, size: int, seed: int) -> Reservoir:
-        return cls(size, seed, 0, np.empty(0), np.empty(0, dtype=np.int64), np.empty(0), None)
+        return cls(size, seed, 0, 0.0, np.empty(0), np.empty(0, dtype=np.int64), np.empty(0), None)
 
     @property
     def whole(self) -> bool:
@@ -38,21 +39,22 @@ class Reservoir:
     def add(self, block: Array, weights: np.ndarray | None = None) -> Reservoir:
         """With the rows of one more block."""
         n = int(block.shape[0])
+        new_weights = np.ones(n) if weights is None else weights
+        gone_by = replace(self, n_seen=self.n_seen + n, weight=self.weight + float(new_weights.sum()))
         keys = np.random.Generator(np.random.PCG64(self.seed).advance(self.n_seen)).random(n)
         chosen = np.arange(n)
         if len(self.keys) >= self.size:
             chosen = np.flatnonzero(keys < self.keys[self.size - 1])
+            if not len(chosen):
+                return gone_by
         keys = np.concatenate([self.keys, keys[chosen]])
         order = np.argsort(keys, kind="stable")[: self.size]
-        numbers = np.concatenate([self.numbers, self.n_seen + chosen])
-        new_weights = np.ones(len(chosen)) if weights is None else weights[chosen]
         rows = take_rows(block, chosen) if self.rows is None else stacked([self.rows, take_rows(block, chosen)])
         return replace(
-            self,
-            n_seen=self.n_seen + n,
+            gone_by,
             keys=keys[order],
-            numbers=numbers[order],
-            weights=np.concatenate([self.weights, new_weights])[order],
+            numbers=np.concatenate([self.numbers, self.n_seen + chosen])[order],
+            weights=np.concatenate([self.weights, new_weights[chosen]])[order],
             rows=take_rows(rows, order),
         )
 

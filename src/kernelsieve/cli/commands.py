@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from time import perf_counter
 from typing import Annotated, Any
@@ -18,6 +19,7 @@ from rich.console import Console
 from . import plain_errors
 from .describe import describe
 from .options import (
+    BatchSize,
     Coef0,
     Columns,
     Components,
@@ -39,6 +41,7 @@ from .options import (
 # Rows transformed at a time, between two steps of the progress bar.
 CHUNK_ROWS = 65536
 HELD_OUT = 1 / 3  # of the rows, in `compare`
+MODEL_ADVICE = "the model needs numbers there"
 ARRAY_ADVICE = "leave out with --exclude {0}, or name the columns to use with --columns"
 
 app = typer.Typer(
@@ -93,18 +96,23 @@ def fit(
     exclude: Exclude = None,
     key: Key = None,
     no_header: NoHeader = False,
+    batch_size: BatchSize = None,
 ) -> None:
     """Fit kernel PCA to a table and write the model.
+
+    CSV and Parquet files larger than memory are read in blocks, twice.
 
     \b
     Examples
       kernelsieve fit rows.csv -o model.ks
+      kernelsieve fit large.parquet --batch-size 100000 -o model.ks
       kernelsieve fit rows.parquet --exclude id,label -c 10 -s 50 -o model.ks
       kernelsieve fit rows.npy -c 10 --variance 0.999 -o model.ks
       kernelsieve fit rows.csv -k poly --degree 2 --selection targeted -o model.ks
     """
     from .. import SparseKernelPCA
     from .comparison import duration
+    from .streaming import StreamedTable, is_streamed
     from .tables import check_output
 
     model = SparseKernelPCA(
@@ -117,14 +125,21 @@ def fit(
         degree=degree,
         coef0=coef0,
         random_state=seed,
+        batch_size=batch_size,
     )
     check_output(output)
-    names, values = _read_numbers(data, columns, exclude, key, no_header)
     start = perf_counter()
-    _fit_with_progress(model, values)
+    if kernel != "precomputed" and is_streamed(data, batch_size):
+        table = StreamedTable.open(data, header=not no_header, batch_size=batch_size)
+        names = table.head.pick(names_of(columns), names_of(exclude))
+        _fit_stream(model, table.stream(names, ARRAY_ADVICE))
+    else:
+        names, values = _read_numbers(data, columns, exclude, key, no_header)
+        start = perf_counter()
+        _fit_with_progress(model, values)
+        if names is not None and kernel != "precomputed":
+            _setnames_of(model, names)
     seconds = perf_counter() - start
-    if names is not None and kernel != "precomputed":
-        _setnames_of(model, names)
     model.save(output)
     console = Console()
     console.print(describe(model, output))
@@ -142,11 +157,13 @@ def transform(
     ] = None,
     key: Key = None,
     no_header: NoHeader = False,
+    batch_size: BatchSize = None,
 ) -> None:
     """Write the scores of the rows of a table.
 
     The model's columns are found by name, in any order; others are ignored.
     Without names all columns are taken, in their order, but those of --keep.
+    CSV and Parquet files larger than memory are read and written in blocks.
 
     \b
     Examples
@@ -155,20 +172,26 @@ def transform(
       kernelsieve transform model.ks new.npy -o scores.npy
     """
     from .. import load
-    from .tables import check_output, check_written, read_table, write_table
+    from .streaming import StreamedTable, is_streamed
+    from .tables import check_output, check_written, read_table, write_blocks, write_table
 
     fitted = load(model)
     check_output(output)
-    table = read_table(data, key=key, header=not no_header)
+    streamed = fitted.kernel != "precomputed" and is_streamed(data, batch_size)
+    source = StreamedTable.open(data, header=not no_header, batch_size=batch_size) if streamed else None
+    table = source.head if source else read_table(data, key=key, header=not no_header)
     kept = names_of(keep)
     table.require(kept, "--keep")
     names = [str(name) for name in fitted.get_feature_names_out()]
     check_written(output, names, kept)
-    scores = _transform_with_progress(fitted, _model_rows(fitted, table, kept))
-    write_table(output, scores, names, table.columns(kept))
-    Console().print(
-        f"{output}: {scores.shape[0]:,} rows, {scores.shape[1]} components", highlight=False, soft_wrap=True
-    )
+    columns = _model_columns(fitted, table, kept)
+    if source:
+        n_rows = write_blocks(output, _scored_blocks(fitted, source, columns, kept), names)
+    else:
+        scores = _transform_with_progress(fitted, table.numbers(columns, MODEL_ADVICE))
+        write_table(output, scores, names, table.columns(kept))
+        n_rows = len(scores)
+    Console().print(f"{output}: {n_rows:,} rows, {len(names)} components", highlight=False, soft_wrap=True)
 
 
 @app.command()
@@ -266,14 +289,13 @@ def _read_numbers(
     return names if table.named else None, table.numbers(names, ARRAY_ADVICE)
 
 
-def _model_rows(model: Any, table: Any, kept: list[str]) -> Any:
+def _model_columns(model: Any, table: Any, kept: list[str]) -> list[str]:
     """The columns that the model needs: by name where both have names, else by place."""
-    advice = "the model needs numbers there"
     names = getattr(model, "feature_names_in_", None)
     if names is not None and table.named:
-        names = [str(name) for name in names]
-        table.require(names, "the model")
-        return table.numbers(names, advice)
+        needed = [str(name) for name in names]
+        table.require(needed, "the model")
+        return needed
     if names is not None:
         warnings.warn(f"{table.path} has no column names: its columns are taken in the model's order", stacklevel=2)
     columns = [name for name in table.names if name not in kept]
@@ -283,7 +305,7 @@ def _model_rows(model: Any, table: Any, kept: list[str]) -> Any:
         from .tables import TableError
 
         raise TableError(f"{table.path} has {len(columns)} columns, the model needs {expected}")
-    return table.numbers(columns, advice)
+    return columns
 
 
 def _setnames_of(model: Any, names: list[str]) -> None:
@@ -304,6 +326,25 @@ def _fit_with_progress(model: Any, values: Any) -> None:
         return
     model.set_callbacks(ProgressBar()).fit(values)
     model.set_callbacks()
+
+
+def _fit_stream(model: Any, stream: Any) -> None:
+    from .streaming import row_progress, watched
+
+    with row_progress(Console(stderr=True)) as progress:
+        model.fit(watched(stream, progress))
+
+
+def _scored_blocks(model: Any, source: Any, columns: list[str], kept: list[str]) -> Iterator[tuple[Any, Any]]:
+    """Blocks of scores, and of the kept columns beside them."""
+    from .streaming import row_progress
+
+    with row_progress(Console(stderr=True)) as progress:
+        task = None if progress.disable else progress.add_task("transform", total=source.count_rows())
+        for numbers, beside in source.blocks(columns, kept, MODEL_ADVICE):
+            yield model.transform(numbers), beside
+            if task is not None:
+                progress.advance(task, len(numbers))
 
 
 def _transform_with_progress(model: Any, values: Any) -> Any:

@@ -109,3 +109,12 @@ Columns = Annotated[str | None, typer.Option(metavar="A,B,...", help="Use these 
 Exclude = Annotated[str | None, typer.Option("--exclude", "-x", metavar="A,B,...", help="Leave these columns out.")]
 Key = Annotated[str | None, typer.Option(metavar="NAME", help="Array of an .npz file; by default X or the only table.")]
 NoHeader = Annotated[bool, typer.Option("--no-header", help="The first line of the CSV file is data.")]
+BatchSize = Annotated[
+    int | None,
+    typer.Option(
+        "--batch-size",
+        min=1,
+        metavar="N",
+        help="Read CSV and Parquet so many rows at a time; files over 128 MB are never read whole.",
+    ),
+]

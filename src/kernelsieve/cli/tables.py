@@ -7,11 +7,13 @@ be kept beside the scores.  Files are written whole or not at all.
 
 from __future__ import annotations
 
+import io
 import os
 import warnings
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -66,7 +68,7 @@ class Table:
             values = _array_numbers(self, names)
         else:
             values = _frame_numbers(self, names, advice)
-        _check_finite(values, names, self.path)
+        check_finite(values, names, self.path)
         return values
 
     def columns(self, names: Sequence[str]) -> dict[str, Any]:
@@ -109,18 +111,18 @@ def _first_text(column: Any) -> str:
     return f" (first {text[0]!r})" if len(text) else " (it is empty)"
 
 
-def _check_finite(values: np.ndarray, names: Sequence[str], path: Path) -> None:
+def check_finite(values: np.ndarray, names: Sequence[str], path: Path, first: int = 0) -> None:
+    """Raise where a value is missing or infinite, and say where; `first` is the number of the first row."""
     for start in range(0, len(values), CHECKED_ROWS):
         bad = ~np.isfinite(values[start : start + CHECKED_ROWS])
         if bad.any():
             row, column = (int(i) for i in np.argwhere(bad)[0])
             what = "missing (NaN)" if np.isnan(values[start + row, column]) else "infinite"
-            raise TableError(
-                f"{path}: column {names[column]!r} is {what} in row {start + row + 1}: fill or drop such rows first"
-            )
+            place = first + start + row + 1
+            raise TableError(f"{path}: column {names[column]!r} is {what} in row {place}: fill or drop such rows first")
 
 
-def read_table(path: Path, *, key: str | None = None, header: bool = True) -> Table:
+def read_table(path: Path, *, key: str | None = None, header: bool = True, n_rows: int | None = None) -> Table:
     """Read a table; the format is told by the extension.
 
     Parameters
@@ -128,6 +130,7 @@ def read_table(path: Path, *, key: str | None = None, header: bool = True) -> Ta
     path : file to read
     key : name of the array in an .npz file; by default "X", or the only 2-D array
     header : whether the first line of a CSV file names the columns
+    n_rows : read only so many rows of a CSV or Parquet file
     """
     extension = checked_format(path)
     if not path.exists():
@@ -136,7 +139,7 @@ def read_table(path: Path, *, key: str | None = None, header: bool = True) -> Ta
         raise TableError(f"{path} is a folder, a file is needed")
     if extension in (".npy", ".npz"):
         return _array_table(path, _read_array(path, key))
-    return _read_frame(path, extension, header)
+    return _read_frame(path, extension, header, n_rows)
 
 
 def checked_format(path: Path) -> str:
@@ -147,16 +150,16 @@ def checked_format(path: Path) -> str:
     return extension
 
 
-def _read_frame(path: Path, extension: str, header: bool) -> Table:
+def _read_frame(path: Path, extension: str, header: bool, n_rows: int | None) -> Table:
     import polars as pl
 
     try:
         if extension == ".parquet":
-            frame = pl.read_parquet(path)
+            frame = pl.read_parquet(path, n_rows=n_rows)
         else:
-            separator = "\t" if extension == ".tsv" else _separator(path)
+            source = path if n_rows is None else io.BytesIO(_first_lines(path, n_rows + int(header)))
             # the types of columns are told from all rows: a late decimal point must not be an error
-            frame = pl.read_csv(path, separator=separator, has_header=header, infer_schema_length=None)
+            frame = pl.read_csv(source, separator=separator_of(path), has_header=header, infer_schema_length=None)
     except (pl.exceptions.PolarsError, UnicodeDecodeError) as error:
         reason = " ".join(str(error).split(". ")[0].split())
         raise TableError(f"{path} cannot be read as {extension[1:].upper()}: {reason}") from error
@@ -170,8 +173,23 @@ def _read_frame(path: Path, extension: str, header: bool) -> Table:
     return Table(path, tuple(frame.columns), header or extension == ".parquet", frame)
 
 
-def _separator(path: Path) -> str:
-    """The separator that splits the first line into most cells."""
+def _first_lines(path: Path, n_lines: int) -> bytes:
+    """The first lines of a file, and those that it takes to close a quoted cell: polars would hold far more."""
+    lines: list[bytes] = []
+    n_quotes = 0
+    with path.open("rb") as file:
+        for line in islice(file, 2 * n_lines):
+            lines.append(line)
+            n_quotes += line.count(b'"')
+            if len(lines) >= n_lines and n_quotes % 2 == 0:
+                break
+    return b"".join(lines)
+
+
+def separator_of(path: Path) -> str:
+    """A tab for .tsv, else what splits the first line into most cells."""
+    if path.suffix.lower() == ".tsv":
+        return "\t"
     with path.open(encoding="utf-8", errors="replace") as file:
         line = file.readline(2**20)
     return max(SEPARATORS, key=line.count)
@@ -262,6 +280,57 @@ def write_table(path: Path, scores: np.ndarray, names: Sequence[str], kept: Mapp
             _write_frame(temporary, extension, scores, names, kept)
 
 
+def write_blocks(path: Path, blocks: Iterable[tuple[np.ndarray, Any]], names: Sequence[str]) -> int:
+    """Write blocks of scores and of kept columns (polars frames) as they come, CSV and Parquet without holding them.
+
+    The number of rows written; like `write_table`, all or none.
+    """
+    extension = checked_format(path)
+    check_output(path)
+    with replacing(path) as temporary:
+        if extension in (".npy", ".npz"):
+            scores, kept = _gathered(blocks)
+            _write_arrays(temporary, extension, scores, kept)
+            return len(scores)
+        frames = (_frame(scores, names, kept.to_dict()) for scores, kept in blocks)
+        if extension == ".parquet":
+            return _write_parquet(temporary, frames)
+        return _write_csv(temporary, frames, extension)
+
+
+def _gathered(blocks: Iterable[tuple[np.ndarray, Any]]) -> tuple[np.ndarray, dict[str, Any]]:
+    import polars as pl
+
+    scores, kept = zip(*blocks, strict=True)
+    return np.concatenate(scores), pl.concat(kept).to_dict()
+
+
+def _write_parquet(path: Path, frames: Iterator[Any]) -> int:
+    from pyarrow.parquet import ParquetWriter
+
+    first = next(frames).to_arrow()
+    n_rows = first.num_rows
+    with ParquetWriter(path, first.schema) as writer:
+        writer.write_table(first)
+        for frame in frames:
+            writer.write_table(frame.to_arrow())
+            n_rows += frame.height
+    return n_rows
+
+
+def _write_csv(path: Path, frames: Iterator[Any], extension: str) -> int:
+    n_rows = 0
+    with path.open("wb") as file:
+        for frame in frames:
+            frame.write_csv(file, separator=_written_separator(extension), include_header=n_rows == 0)
+            n_rows += frame.height
+    return n_rows
+
+
+def _written_separator(extension: str) -> str:
+    return "\t" if extension == ".tsv" else ","
+
+
 def _write_arrays(path: Path, extension: str, scores: np.ndarray, kept: Mapping[str, Any]) -> None:
     with path.open("wb") as file:
         if extension == ".npy":
@@ -278,13 +347,17 @@ def _plain_array(column: Any) -> np.ndarray:
 
 
 def _write_frame(path: Path, extension: str, scores: np.ndarray, names: Sequence[str], kept: Mapping[str, Any]) -> None:
-    import polars as pl
-
-    frame = pl.DataFrame({**kept, **{name: scores[:, place] for place, name in enumerate(names)}})
+    frame = _frame(scores, names, kept)
     if extension == ".parquet":
         frame.write_parquet(path)
     else:
-        frame.write_csv(path, separator="\t" if extension == ".tsv" else ",")
+        frame.write_csv(path, separator=_written_separator(extension))
+
+
+def _frame(scores: np.ndarray, names: Sequence[str], kept: Mapping[str, Any]) -> Any:
+    import polars as pl
+
+    return pl.DataFrame({**kept, **{name: scores[:, place] for place, name in enumerate(names)}})
 
 
 def _columns(names: Sequence[str]) -> str:

@@ -28,7 +28,7 @@ from ..kernels import NAMED_KERNELS, Kernel, bind_callable, named_kernel
 from ..preimage import RidgeMap, gaussian_preimage, learn_ridge_map, linear_preimage
 from ..sample import INDEFINITE, Rows, Sample
 from ..sources import ArraySource, Source
-from ..streams import Stream, StreamSource, is_dask, stream_of
+from ..streams import Stream, StreamSource, is_dask, same_columns, stream_of
 
 FLOATS = [np.float64, np.float32]
 FEW_ROWS = 1000  # enough for the scales of columns and the width of the kernel
@@ -363,7 +363,7 @@ class KernelTransformer(
         if is_dask(X):
             from ..dask_rows import lazy_scores
 
-            return lazy_scores(self.expansion_, X, self.n_features_in_)
+            return lazy_scores(self.expansion_, X, self.n_features_in_, getattr(self, "feature_names_in_", None))
         stream = stream_of(X, self.batch_size)
         if stream is not None:
             return self._score_blocks(stream)
@@ -377,8 +377,10 @@ class KernelTransformer(
         return scores_by_device(self.expansion_, finite(rows), checked_device(self.device))
 
     def _score_blocks(self, stream: Stream) -> Iterator[Array]:
-        for block in stream.open():
-            yield self._scores(self._rows(block))
+        rows = StreamSource(stream)
+        for _, block in rows.blocks():
+            same_columns(rows.n_features, rows.names, self.n_features_in_, getattr(self, "feature_names_in_", None))
+            yield self._scores(block)
 
     def inverse_transform(self, X: Any) -> Array:
         """Rows whose features come closest to what the scores stand for.

@@ -6,20 +6,23 @@ those of all rows so far.  A reservoir, a uniform sample of the stream, is kept,
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import Any
 
 import numpy as np
 from sklearn.base import _fit_context
 
-from .._array import Array
+from .._array import Array, take_rows
 from .._threads import one_blas_thread
 from ..expansion import subset_components
+from ..kernels import Kernel
 from ..moments import Moments, Whitening, accumulate, gram_of, whiten
+from ..preimage import RidgeMap, learn_ridge_map
 from ..reservoir import Reservoir
-from ..sample import default_sample_size
-from ..selection.base import Selection
-from ..selection.choose import FIRST_EXTRA_POINTS, ROWS_TO_CHOOSE_FROM, Chooser, points_for
+from ..sample import REFERENCE_ROWS, _row_bytes, default_sample_size
+from ..selection.choose import FIRST_EXTRA_POINTS, ROWS_TO_CHOOSE_FROM, points_for
 from ..sources import ArraySource
 
 
@@ -35,14 +38,17 @@ class StreamState:
 class IncrementalMixin:
     """partial_fit and refresh of SparseKernelPCA, which every `self` here is."""
 
+    _inverse_map: RidgeMap | None
+
     @_fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self: Any, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
         """Add rows to the model.
 
-        Points are chosen as soon as twice as many rows as points have come (usually by the first call; at once where
-        `selection` gives them as an array) and stay; every row, the first included, counts in the moments over
-        them.  Once the points are chosen the result does not depend on how the rows are cut into calls.  A sample of
-        the rows is kept, as many as `n_optimization_samples`, for `refresh`.
+        Points are chosen as soon as twice as many different rows as points have come (usually by the first call; at
+        once where `selection` gives them as an array) and stay; every row, the first included, counts in the moments
+        over them.  Once the points are chosen the result does not depend on how the rows are cut into calls.  A sample
+        of the rows is kept, as many as `n_optimization_samples`, for `refresh`.  `captured_ratio_` is measured when
+        the points are chosen.  `fit` keeps no moments to add to: after it, partial_fit starts anew, and says so.
 
         Cost: O(n m (d + m)) for n rows, then O(m^3).
 
@@ -58,9 +64,9 @@ class IncrementalMixin:
         """
         if self.kernel == "precomputed":
             raise ValueError("partial_fit needs rows: a precomputed kernel has no values for points of earlier calls")
-        if hasattr(self, "expansion_") and not hasattr(self, "_stream"):
-            raise ValueError("this model was fitted by fit, which keeps no moments to add to: start with partial_fit")
         with self._unchanged_on_failure(), one_blas_thread():
+            if hasattr(self, "expansion_") and not hasattr(self, "_stream"):
+                self._start_anew()
             X, weights = self._partial_rows(X, sample_weight)
             state = getattr(self, "_stream", None) or self._empty_stream()
             reservoir = state.reservoir.add(X, weights)
@@ -68,7 +74,7 @@ class IncrementalMixin:
                 moments = state.moments + self._moments_of(X, weights, state.moments.whitening)
                 self._update(replace(state, reservoir=reservoir, moments=moments))
             elif self._enough(reservoir):
-                self._choose_from(reservoir)
+                self._choose_from(reservoir, [_KeptRows(state.reservoir), ArraySource(X, weights)])
             else:
                 self._stream = replace(state, reservoir=reservoir)
             self.n_samples_seen_ = reservoir.n_seen
@@ -87,14 +93,32 @@ class IncrementalMixin:
         if state is None or not self._enough(state.reservoir):
             raise ValueError("refresh chooses from the rows that partial_fit has seen: too few have come so far")
         with self._unchanged_on_failure(), one_blas_thread():
-            self._choose_from(state.reservoir)
+            self._choose_from(state.reservoir, [_KeptRows(state.reservoir)])
         return self
 
     def __sklearn_is_fitted__(self: Any) -> bool:
-        return hasattr(self, "expansion_")  # rows may have come, but too few to choose points
+        state = getattr(self, "_stream", None)
+        if state is not None:
+            return state.moments is not None  # else rows have come, but too few to choose points
+        return any(name.endswith("_") and not name.startswith("__") for name in vars(self))
+
+    def _start_anew(self: Any) -> None:
+        """Forget what `fit` left."""
+        warnings.warn(
+            f"{type(self).__name__} was fitted by fit, which keeps no moments to add to: partial_fit starts anew, "
+            "without those rows",
+            stacklevel=5,
+        )
+        for name in [name for name in vars(self) if name.endswith("_")]:
+            delattr(self, name)
 
     def _empty_stream(self: Any) -> StreamState:
+        least = self._least_rows()
         size = self.n_optimization_samples or default_sample_size(self._points_wanted())
+        if size < least:
+            raise ValueError(
+                f"n_optimization_samples={size} rows are too few to choose points from: give at least {least}"
+            )
         return StreamState(Reservoir.empty(size, int(self._rng().integers(2**63))), None)
 
     def _points_wanted(self: Any) -> int:
@@ -104,41 +128,48 @@ class IncrementalMixin:
             raise ValueError("n_support as a fraction needs to know all rows: give a number of points to partial_fit")
         return int(self.n_support)
 
+    def _least_rows(self: Any) -> int:
+        """So many different rows must have come before points can be chosen."""
+        if isinstance(self.selection, str) or callable(self.selection):
+            return ROWS_TO_CHOOSE_FROM * self._points_wanted()
+        if np.ndim(self.selection) == 1:
+            raise ValueError("selection as row numbers needs all rows at hand: give partial_fit the points themselves")
+        return self.n_components + 1
+
     def _enough(self: Any, reservoir: Reservoir) -> bool:
-        given = not isinstance(self.selection, str) and not callable(self.selection)
-        least = self.n_components + 1 if given else ROWS_TO_CHOOSE_FROM * self._points_wanted()
-        return len(reservoir.keys) >= least
+        rows = take_rows(reservoir.rows, np.flatnonzero(reservoir.weights))
+        least = self._least_rows()
+        return rows.shape[0] >= least and len(set(_row_bytes(rows))) >= least
 
-    def _choose_from(self: Any, reservoir: Reservoir) -> None:
-        """Points from the rows in the reservoir, and moments that count as all rows seen."""
-        equal = not reservoir.weights.size or np.ptp(reservoir.weights) == 0
-        weights = None if equal else reservoir.weights
-        order = np.argsort(reservoir.numbers)
-        rows = reservoir.rows[order]
-        chooser = self._chooser(ArraySource(rows, None if weights is None else weights[order]))
+    def _choose_from(self: Any, reservoir: Reservoir, seen: list[ArraySource]) -> None:
+        """Points by the rows in the reservoir, and moments of the rows seen over them."""
+        kept = _KeptRows(reservoir)
+        chooser = self._chooser(kept)
         selection = self._choose(chooser)
-        kernel, points = selection.kernel, points_for(selection, rows)
+        kernel, points = selection.kernel, points_for(selection, kept.X)
         whitening = whiten(gram_of(kernel, points), chooser.rank_tolerance)
-        moments = chooser.source.moments(kernel, points, whitening.matrix, chooser.n_threads)
-        if not reservoir.whole:
-            moments = _scaled(moments, reservoir.n_seen / len(reservoir.keys))
-        self._store_chosen(chooser, selection, whitening, moments)
-        self._stream = StreamState(reservoir, moments, whitening.negative_share)
-        self.n_samples_seen_ = reservoir.n_seen
-
-    def _store_chosen(
-        self: Any,
-        chooser: Chooser,
-        selection: Selection,
-        whitening: Whitening,
-        moments: Moments,
-    ) -> None:
-        points = points_for(selection, chooser.rows.X)
-        found = subset_components(selection.kernel, points, whitening, moments, self.n_components, center=self.center)
+        parts = [
+            rows.moments(kernel, points_for(selection, rows.X), whitening.matrix, chooser.n_threads)
+            for rows in seen
+            if rows.n_samples
+        ]
+        moments = reduce(Moments.__add__, parts)
+        found = subset_components(kernel, points, whitening, moments, self.n_components, center=self.center)
+        self._warn_if_indefinite(max(whitening.negative_share, chooser.sample.indefiniteness))
         self._check_rank(found, selection.n_support)
         report = self._measure(chooser, selection, found)
+        if selection.indices is not None:
+            selection = replace(selection, indices=kept.numbers[selection.indices])
         self._store(found, selection, report)
         self.gamma_ = chooser.gamma
+        self._stream = StreamState(reservoir, moments, whitening.negative_share)
+        if not reservoir.whole:
+            self._measured_on_a_sample()
+
+    def _measured_on_a_sample(self: Any) -> None:
+        """What was measured on all rows there were is measured on some of those that there are now."""
+        if self.captured_ratio_kind_ in ("exact", "all rows"):
+            self.captured_ratio_kind_ = "sample"
 
     def _moments_of(self: Any, X: Array, weights: np.ndarray | None, whitening: Array) -> Moments:
         expansion = self.expansion_
@@ -165,10 +196,27 @@ class IncrementalMixin:
         )
         self._store_components(found)
         self._stream = state
+        self._measured_on_a_sample()
+        if self._inverse_map is not None:
+            rows, weights = state.reservoir.rows[:REFERENCE_ROWS], state.reservoir.weights[:REFERENCE_ROWS]
+            self._inverse_map = learn_ridge_map(found.expansion, rows, weights)
 
 
-def _scaled(moments: Moments, factor: float) -> Moments:
-    """Moments of `factor` times as many such rows."""
-    return replace(
-        moments, weight=moments.weight * factor, scatter=moments.scatter * factor, trace=moments.trace * factor
-    )
+class _KeptRows(ArraySource):
+    """The rows of a reservoir in the order in which they came; their moments count as those of all rows seen."""
+
+    def __init__(self, reservoir: Reservoir) -> None:
+        order = np.argsort(reservoir.numbers)
+        rows = np.empty((0, 0)) if reservoir.rows is None else take_rows(reservoir.rows, order)
+        weights = reservoir.weights[order]
+        super().__init__(rows, None if np.all(weights == 1) else weights)
+        self.n_samples = reservoir.n_seen
+        self.numbers = reservoir.numbers[order]
+        self._weight_seen = None if reservoir.whole else reservoir.weight
+
+    def moments(self, kernel: Kernel, points: Array, whitening: Array, n_threads: int) -> Moments:
+        kept = super().moments(kernel, points, whitening, n_threads)
+        if self._weight_seen is None:
+            return kept
+        factor = self._weight_seen / kept.weight
+        return replace(kept, weight=self._weight_seen, scatter=kept.scatter * factor, trace=kept.trace * factor)
