@@ -149,6 +149,16 @@ def test_of_an_indefinite_kernel_the_positive_part_is_kept(cloud):
     assert found.negative_share == pytest.approx(-values[values < 0].sum() / np.abs(values).sum())
 
 
+def test_a_few_rows_of_an_indefinite_kernel_know_of_all(cloud):
+    """Their own gram shows less of the negative part than the rows' does: it is the rows' that tells what is real."""
+    params = {"gamma": 0.1, "coef0": 0.5}
+    found = dictionary_of(cloud, named_kernel("sigmoid", **params), n_dictionary=6)
+    own, whole = (np.linalg.eigvalsh(gram_of("sigmoid", X, **params)) for X in (cloud[found.indices], cloud))
+    n_kept = np.sum(own > -whole[0] / whole[-1] * own[-1])
+    assert n_kept < np.sum(own > max(-own[0], 0))
+    assert found.coordinates.shape == (6, n_kept)
+
+
 def test_how_many_rows_it_has():
     X = np.random.default_rng(0).standard_normal((MAX_ALL_ROWS + 1, 2))
     kernel = named_kernel("rbf", gamma=0.3)

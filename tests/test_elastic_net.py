@@ -399,6 +399,17 @@ def test_refit_on_fewer_rows_than_components(cloud, new_rows):
     assert np.all(np.isfinite(model.inverse_transform(scores)))
 
 
+def test_refit_on_rows_that_vary_in_one_direction_only():
+    """Two rows that differ in the first feature alone: the other direction of their span is a constant."""
+    small = np.random.default_rng(0).uniform(-1, 1, (40, 2))
+    X = np.column_stack([np.concatenate([[[10.0, 0.0], [-10.0, 0.0]], small]), np.ones(42)])
+    with pytest.warns(UserWarning, match=r"component\(s\) 1 are zero.*the rows found have no more directions"):
+        model = ElasticNetKernelPCA(2, kernel="linear", n_nonzero=2, sparsity="joint", refit=True).fit(X)
+    np.testing.assert_array_equal(model.support_, [0, 1])
+    np.testing.assert_array_equal(model.transform(X)[:, 1], 0)
+    assert_same_up_to_sign(model.transform(X)[:, :1], X[:, :1] - X[:, 0].mean(), 1e-10)
+
+
 # More passes
 
 
