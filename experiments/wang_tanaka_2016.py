@@ -442,7 +442,8 @@ def pseudo_inverse(by_seed: Sequence[Sequence[Solution]]) -> Artefact:
         f"{problem.name}: nonzeros when it has K^+ for K^-1",
         "the pseudo-inverse",
         f"{pseudo:.0f} in all components, {jitter:.0f} with the jitter (means); first component of the first seed: "
-        f"{first[0]}, {first[1]} with the jitter, {first[2]} at the minimum; K has numerical rank {rank} of {len(problem.rows)}",
+        f"{first[0]}, {first[1]} with the jitter, {first[2]} at the minimum; K has numerical rank {rank} of "
+        f"{len(problem.rows)}",
         pseudo > CLOSE * jitter,
     )
 
