@@ -49,8 +49,8 @@ ESTIMATORS = {
     "likelihood": LikelihoodKernelPCA(3, noise_fraction=0.1, random_state=0),
     "likelihood, centred": LikelihoodKernelPCA(3, noise_fraction=0.4, center=True, random_state=0),
     "likelihood, dictionary": LikelihoodKernelPCA(3, noise_fraction=0.1, n_dictionary=30, random_state=0),
-    "elastic net": ElasticNetKernelPCA(3, n_nonzero=7, sparsity="joint"),
-    "elastic net, refitted": ElasticNetKernelPCA(3, n_nonzero=7, sparsity="joint", refit=True),
+    "elastic net": ElasticNetKernelPCA(3, n_nonzero=7, sparsity="joint", random_state=0),
+    "elastic net, refitted": ElasticNetKernelPCA(3, n_nonzero=7, sparsity="joint", refit=True, random_state=0),
 }
 each_estimator = pytest.mark.parametrize("estimator", ESTIMATORS)
 

@@ -710,7 +710,7 @@ def edit_expansion(**changes):
         (lambda h: h.update(state=[1]), "damaged"),
         (lambda h: h.update(state={}), "not fitted"),
         (lambda h: h.update(arrays=[]), "added"),
-        (lambda h: h["state"].pop("expansion_"), "not fitted"),
+        (lambda h: h["state"].pop("expansion_"), "no kernel expansion"),
         (edit_state(expansion_=None), "no kernel expansion"),
         (edit_state(__class__="x"), "names that no model has"),
         (edit_state(n_components=3), "names that no model has"),

@@ -206,7 +206,7 @@ def twin_of(ax):
 
 def test_likelihood_path_draws_both_curves_and_the_upper_end(path):
     ax = plots.likelihood_path(path)
-    assert legend_of(ax) == ["vectors", "explained variance", "upper end"]
+    assert legend_of(twin_of(ax)) == ["vectors", "explained variance", "upper end"]
     vectors, limit = ax.lines
     np.testing.assert_array_equal(vectors.get_xdata(), path.noise_variance)
     np.testing.assert_array_equal(vectors.get_ydata(), path.n_support)

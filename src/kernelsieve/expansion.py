@@ -53,11 +53,13 @@ class KernelExpansion:
         mean_coef = None if mean_coef is None else float64_like(mean_coef, points)
         return cls(kernel, points, float64_like(coef, points), float64_like(offset, points), mean_coef, orthogonal)
 
-    @cached_property
+    @property
     def orthonormal(self) -> KernelExpansion:
         """The same span by orthonormal components."""
-        if self.orthogonal:
-            return self
+        return self if self.orthogonal else self._orthonormal
+
+    @cached_property
+    def _orthonormal(self) -> KernelExpansion:
         mixing = self._mixing
         return replace(self, coef=self.coef @ mixing, offset=self.offset @ mixing, orthogonal=True)
 

@@ -12,7 +12,6 @@ Every pass counts the rows and takes their fingerprint: a stream that is not the
 
 from __future__ import annotations
 
-import copy
 import math
 import threading
 from collections.abc import Callable, Generator, Iterable, Iterator
@@ -306,7 +305,7 @@ class StreamSource(Source):
         return np.concatenate(parts)
 
     def weighted(self, weights: np.ndarray) -> Source:
-        other = copy.copy(self)
+        other = copy(self)
         other.weights = weights
         return other
 

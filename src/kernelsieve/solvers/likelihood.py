@@ -39,8 +39,8 @@ import scipy.optimize
 
 # Steps of one weight between steps of all; as many rank-one updates are made before S, Q and Sigma are made anew.
 STEPS_BETWEEN_JOINT_STEPS = 16
-# Share of the largest noise variance below which sums of squares are taken the long way.
-TINY_NOISE = 1e-4
+# Share of the largest noise variance below which S and Q are made anew in every step, squares summed the long way.
+TINY_NOISE = 1e-6
 HALVINGS = 10  # of a joint step, before it is given up
 # Looking for a noise variance: how far down at once, how often (to 1e-6), and how often the last step is halved.
 NOISE_STEP, MAX_DESCENTS, BISECTIONS = 0.6, 27, 8
@@ -233,6 +233,8 @@ class _CoordinateState:
         else:
             row = self._sigma[place]
             self._sigma = self._sigma - np.outer(row, row / (1.0 / (1.0 / weight - 1.0 / before) + row[place]))
+        if self._tiny_noise:
+            self.refresh()
 
     def joint_step(self) -> float:
         """Move all active weights at once, as far as the likelihood rises; what it gained."""
