@@ -21,7 +21,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from experiments.datasets import MissingData, Split, digits, median_gamma, mnist, usps
 from kernelsieve import SparseKernelPCA
 
-from . import compress, likelihood, selection
+from . import compress, elastic_net, likelihood, scale, selection
 from .linear_pca import pitprops, robust_sparse_pca, sparse_pca_speed
 from .report import Report
 from .timing import best_in_new_process, in_new_process, race
@@ -242,6 +242,11 @@ SECTIONS: dict[str, Callable[[Report], None]] = {
     "million": million,
     "import": import_time,
     "compress": compress.compressed_scores,
+    "elastic-net": elastic_net.parabola_speed,
+    "elastic-net-step": elastic_net.a_step_speed,
+    "elastic-net-path": elastic_net.path_speed,
+    "elastic-net-large": elastic_net.large_support_speed,
+    "elastic-net-rows": elastic_net.many_rows,
     "likelihood": likelihood.published_rule,
     "likelihood-million": likelihood.million_rows,
     "linear": sparse_pca_speed,
@@ -250,6 +255,11 @@ SECTIONS: dict[str, Callable[[Report], None]] = {
     "selection-nodes": selection.nodes,
     "selection-columns": selection.columns,
     "selection-blocks": selection.blocks,
+    "rows": scale.sizes,
+    "memmap": scale.memmap,
+    "parquet": scale.parquet,
+    "dask": scale.workers,
+    "reduction": scale.reduction,
 }
 
 

@@ -10,7 +10,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 from experiments.datasets import median_gamma, usps
 from kernelsieve import LikelihoodKernelPCA
 from kernelsieve._threads import effective_n_threads, one_blas_thread
-from kernelsieve.dictionary import build_dictionary, dictionary_rows
+from kernelsieve.dictionary import build_dictionary, rows_to_choose_from
 from kernelsieve.kernels import RBF
 from kernelsieve.sample import Sample
 from kernelsieve.solvers.likelihood import Likelihood, coordinate_ascent, sweeps
@@ -60,7 +60,7 @@ def million_rows(report: Report) -> None:
     X = np.random.default_rng(0).standard_normal((1_000_000, 10), dtype=np.float32)
     rng = np.random.default_rng(0)
     source = ArraySource(X, None)
-    rows = dictionary_rows(source, 512, rng, merge=True)
+    rows = source.sample(rows_to_choose_from(512), rng, merge=True)
     sample = Sample(rows, RBF(median_gamma(X[:2000])), 1, False, effective_n_threads(None))
     start = time.perf_counter()
     with one_blas_thread():

@@ -1,15 +1,13 @@
 """Many rows: time, memory and rows a second from 10^4 to 10^7, files larger than memory, dask workers.
 
-python -m benchmarks.scale [section ...]        needs pyarrow and dask[array,distributed]
+Sections of bench.py; they need pyarrow and dask[array,distributed].
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import tempfile
 import time
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -199,20 +197,3 @@ def _seconds(function: Any) -> float:
     start = time.perf_counter()
     function()
     return time.perf_counter() - start
-
-
-SECTIONS = {"sizes": sizes, "memmap": memmap, "parquet": parquet, "workers": workers, "reduction": reduction}
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description="Measure kernelsieve on many rows.")
-    parser.add_argument("sections", nargs="*", choices=[*SECTIONS, []], help="which to run (default: all)")
-    warnings.simplefilter("ignore")
-    report = Report()
-    for name in parser.parse_args().sections or SECTIONS:
-        SECTIONS[name](report)
-    print(f"\n{report.missed} line(s) missed" if report.missed else "\nall lines reached")
-
-
-if __name__ == "__main__":
-    main()
