@@ -23,7 +23,7 @@ from .gram import KernelGram
 COPIES = 1e-13
 COPIES_FLOAT32 = 1e-6
 
-Combine = Callable[[np.ndarray, np.ndarray], np.ndarray]  # (so far, to the new one) -> distances
+Combine = np.ufunc  # (so far, to the new one) -> distances
 
 
 def far_rows(
@@ -39,6 +39,7 @@ def far_rows(
     `distances` are the squared distances to a first point; `combine` is np.add or np.minimum.
     """
     far = np.where(distances > tolerance * diagonal, distances, -np.inf)
+    largest = diagonal.max(initial=0.0)
     chosen: list[int] = []
     while len(chosen) < n_rows:
         j = int(np.argmax(far))
@@ -47,9 +48,13 @@ def far_rows(
         chosen.append(j)
         if len(chosen) == n_rows:
             break
-        distance = diagonal + diagonal[j] - 2.0 * column(j)
-        far = combine(far, distance)
-        far[distance <= tolerance * (diagonal + diagonal[j])] = -np.inf
+        distance = np.multiply(column(j), -2.0, dtype=np.float64)
+        distance += diagonal
+        distance += diagonal[j]
+        distance[j] = np.inf
+        combine(far, distance, out=far)
+        if distance.min() <= tolerance * (largest + diagonal[j]):
+            far[distance <= tolerance * (diagonal + diagonal[j])] = -np.inf
         far[j] = -np.inf
     return np.asarray(chosen, dtype=np.intp)
 

@@ -20,6 +20,10 @@ from ..kernels import Kernel, Precomputed
 from ..sample import Sample
 
 
+# Fewer columns than this cost less than handing them to threads.
+COLUMNS_FOR_THREADS = 8
+
+
 class Gram(Protocol):
     """What a rule may read."""
 
@@ -108,7 +112,8 @@ class KernelGram:
         def fill(block: slice) -> None:
             out[block] = part(block)
 
-        for _ in map_row_blocks(fill, self.rows, n_columns, self.n_threads):
+        n_threads = self.n_threads if n_columns >= COLUMNS_FOR_THREADS else 1
+        for _ in map_row_blocks(fill, self.rows, n_columns, n_threads):
             pass
         return out
 
