@@ -19,7 +19,6 @@ from ..blocks import map_row_blocks
 from ..kernels import Kernel, Precomputed
 from ..sample import Sample
 
-
 # Fewer columns than this cost less than handing them to threads.
 COLUMNS_FOR_THREADS = 8
 
