@@ -179,6 +179,7 @@ def _check_shapes(model: Any) -> None:
         pairs.append(("mean_coef", expansion.mean_coef.shape, (m,)))
     density = state.get("_density")
     if density is not None:
+        pairs.append(("weights_", state["weights_"].shape, (m,)))
         pairs += [("density's coef", density.coef.shape, (m, m)), ("density's offset", density.offset.shape, (m,))]
         if density.mean_coef is not None:
             pairs.append(("density's mean_coef", density.mean_coef.shape, (m,)))
@@ -188,7 +189,7 @@ def _check_shapes(model: Any) -> None:
         pairs.append(("inverse map's centers", inverse.centers.shape, (n_centers, M)))
         pairs.append(("inverse map's coef", inverse.coef.shape, (1 + M + n_centers, features)))
     expected = {"support_": (m,), "feature_names_in_": (features,), "X_fit_": expansion.points.shape}
-    expected |= {"weights_": (m,), "eigenvectors_": (m, M), "eigenvalues_": (M,)}
+    expected |= {"eigenvectors_": (m, M), "eigenvalues_": (M,)}
     expected |= {"explained_variance_": (M,), "explained_variance_ratio_": (M,)}
     pairs += [(name, state[name].shape, shape) for name, shape in expected.items() if state.get(name) is not None]
     for name, found, wanted in pairs:
