@@ -22,7 +22,7 @@ import scipy.sparse
 
 from ._array import Array, float64_like, is_numpy, like, namespace, to_numpy, top_eigh
 from .blocks import finite, map_row_blocks
-from .kernels import Kernel
+from .kernels import Kernel, reused_blocks
 from .moments import RANK_TOLERANCE, Moments, Whitening, gram_of, negative_share
 from .solvers.exact import exact_components
 
@@ -91,7 +91,8 @@ class KernelExpansion:
         coef, offset = like(self.coef, X), like(self.offset, X)
 
         def scores(rows: slice) -> Array:
-            scores = cross_gram(finite(X[rows, :])) @ coef
+            with reused_blocks():
+                scores = cross_gram(finite(X[rows, :])) @ coef
             scores -= offset
             return scores
 

@@ -23,7 +23,7 @@ from functools import reduce
 from ._array import Array, as_float64, is_foreign, is_numpy, itemsize, like, namespace, top_eigh
 from .blocks import finite, map_row_blocks
 from .device import Sums, device_blocks, device_sums, with_smaller_blocks
-from .kernels import Kernel
+from .kernels import Kernel, product_in_scratch, reused_blocks
 
 # Eigenvalues of K_DD below this share of the largest are rounding, in float64 and in float32 blocks.
 RANK_TOLERANCE = 1e-11
@@ -151,7 +151,9 @@ def accumulate(
         block = finite(X[rows, :])
         weights = None if sample_weight is None else sample_weight[rows]
         block_diagonal = kernel.diagonal(block) if diagonal is None else like(diagonal[rows], block)
-        return _block_moments(cross_gram(block) @ block_whitening, whitening, weights, block_diagonal)
+        with reused_blocks():
+            features = product_in_scratch(cross_gram(block), block_whitening)
+        return _block_moments(features, whitening, weights, block_diagonal)
 
     blocks = map_row_blocks(block_moments, X, whitening.shape[0] + whitening.shape[1], n_threads)
     return reduce(Moments.__add__, blocks)

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from .base import CrossGram, Kernel, inner_products
+from .base import CrossGram, Kernel, inner_products, product_in_scratch, reused_blocks
 from .given import CallableKernel, Precomputed, bind_callable
 from .named import RBF, Cosine, Laplacian, Linear, Polynomial, Sigmoid, manhattan
 
@@ -40,6 +40,8 @@ __all__ = [
     "kernel_from_params",
     "manhattan",
     "named_kernel",
+    "product_in_scratch",
+    "reused_blocks",
 ]
 
 NAMED_KERNELS: tuple[str, ...] = ("rbf", "poly", "linear", "sigmoid", "cosine", "laplacian", "precomputed")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Any
 
@@ -70,10 +72,55 @@ def transposed(points: Array, scale: float = 1.0) -> Array:
     return (points * scale).T
 
 
+class _Scratch(threading.local):
+    """Memory that a thread writes one block after another into: fresh pages cost as much as the arithmetic."""
+
+    in_use = False
+    buffers: dict[str, np.ndarray]
+
+    def __init__(self) -> None:
+        self.buffers = {}
+
+    def array(self, name: str, shape: tuple[int, int], dtype: Any) -> np.ndarray:
+        size = shape[0] * shape[1]
+        buffer = self.buffers.get(name)
+        if buffer is None or buffer.size < size or buffer.dtype != dtype:
+            buffer = self.buffers[name] = np.empty(size, dtype=dtype)
+        return buffer[:size].reshape(shape)
+
+
+_scratch = _Scratch()
+
+
+@contextmanager
+def reused_blocks() -> Iterator[None]:
+    """Within, the blocks that this thread's kernels make lie in one place: each is gone when the next is made."""
+    before, _scratch.in_use = _scratch.in_use, True
+    try:
+        yield
+    finally:
+        _scratch.in_use = before
+
+
+def product_in_scratch(block: Array, matrix: Array) -> Array:
+    """block @ matrix, in memory that the next such product of this thread takes over."""
+    if not (is_numpy(block) and is_numpy(matrix) and block.dtype == matrix.dtype):
+        return block @ matrix
+    out = _scratch.array("product", (block.shape[0], matrix.shape[1]), block.dtype)
+    return np.matmul(block, matrix, out=out)
+
+
 def inner_products(rows: Array, points_transposed: Array) -> Array:
     """rows @ points' as a dense block of its own, whatever mix of dense and sparse comes in."""
-    if is_numpy(rows) and rows.dtype == np.float64 and rows.shape[1] >= WIDE_ROWS and is_numpy(points_transposed):
-        return (points_transposed.T @ rows.T).T
+    if is_numpy(rows) and is_numpy(points_transposed) and rows.dtype == points_transposed.dtype:
+        left, right = rows, points_transposed
+        wide = rows.dtype == np.float64 and rows.shape[1] >= WIDE_ROWS
+        if wide:
+            left, right = points_transposed.T, rows.T
+        shape = (left.shape[0], right.shape[1])
+        out = _scratch.array("block", shape, rows.dtype) if _scratch.in_use else None
+        product = np.matmul(left, right, out=out)
+        return product.T if wide else product
     product = rows @ points_transposed
     return product.toarray() if scipy.sparse.issparse(product) else product
 
