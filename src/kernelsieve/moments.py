@@ -17,8 +17,12 @@ condition number of K_DD.
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial
+
+import numpy as np
 
 from ._array import Array, as_float64, is_foreign, is_numpy, itemsize, like, namespace, top_eigh
 from .blocks import finite, map_row_blocks
@@ -147,16 +151,35 @@ def accumulate(
     cross_gram = kernel.bind(points)
     block_whitening = like(whitening, points)
 
+    # one thread's blocks are added up one by one: their products too can lie in one place
+    product = partial(product_in_scratch, name="scatter") if n_threads == 1 else operator.matmul
+
     def block_moments(rows: slice) -> Moments:
         block = finite(X[rows, :])
         weights = None if sample_weight is None else sample_weight[rows]
         block_diagonal = kernel.diagonal(block) if diagonal is None else like(diagonal[rows], block)
         with reused_blocks():
             features = product_in_scratch(cross_gram(block), block_whitening)
-        return _block_moments(features, whitening, weights, block_diagonal)
+        return _block_moments(features, whitening, weights, block_diagonal, product)
 
-    blocks = map_row_blocks(block_moments, X, whitening.shape[0] + whitening.shape[1], n_threads)
-    return reduce(Moments.__add__, blocks)
+    return _added_up(map_row_blocks(block_moments, X, whitening.shape[0] + whitening.shape[1], n_threads))
+
+
+def _added_up(parts: Iterator[Moments]) -> Moments:
+    """Their sum, by the rule of `Moments.__add__`, in the memory of the first: fresh pages cost more than additions."""
+    total = next(parts)
+    weight, mean, scatter, trace = total.weight, total.mean, total.scatter.copy(), total.trace
+    between = np.empty_like(scatter)
+    for part in parts:
+        both = weight + part.weight
+        share = part.weight / both if both else 0.0
+        step = part.mean - mean
+        np.multiply((weight * share) * step[:, None], step, out=between)
+        scatter += part.scatter
+        scatter += between
+        mean = mean + share * step
+        weight, trace = both, trace + part.trace
+    return Moments(total.whitening, weight, mean, scatter, trace)
 
 
 def _accumulate_there(
@@ -179,7 +202,13 @@ def moments_of(sums: Sums) -> Moments:
     return Moments(sums.whitening, sums.weight, mean, scatter, float(sums.trace))
 
 
-def _block_moments(features: Array, whitening: Array, weights: Array | None, diagonal: Array) -> Moments:
+def _block_moments(
+    features: Array,
+    whitening: Array,
+    weights: Array | None,
+    diagonal: Array,
+    product: Callable[[Array, Array], Array],
+) -> Moments:
     xp = namespace(features)
     if weights is None:
         weight, trace = float(features.shape[0]), float(xp.sum(diagonal, dtype=whitening.dtype))
@@ -191,7 +220,7 @@ def _block_moments(features: Array, whitening: Array, weights: Array | None, dia
         mean = (weights @ features) / (weight or 1.0)
         features -= mean
         features *= xp.sqrt(weights)[:, None]
-    scatter = features.T @ features
+    scatter = product(features.T, features)
     if not is_numpy(scatter) or scatter.dtype != whitening.dtype:
         mean, scatter = like(mean, whitening), like(scatter, whitening)
     return Moments(whitening, weight, mean, scatter, trace)

@@ -102,11 +102,11 @@ def reused_blocks() -> Iterator[None]:
         _scratch.in_use = before
 
 
-def product_in_scratch(block: Array, matrix: Array) -> Array:
-    """block @ matrix, in memory that the next such product of this thread takes over."""
+def product_in_scratch(block: Array, matrix: Array, name: str = "product") -> Array:
+    """block @ matrix, in memory that this thread's next product of that name takes over."""
     if not (is_numpy(block) and is_numpy(matrix) and block.dtype == matrix.dtype):
         return block @ matrix
-    out = _scratch.array("product", (block.shape[0], matrix.shape[1]), block.dtype)
+    out = _scratch.array(name, (block.shape[0], matrix.shape[1]), block.dtype)
     return np.matmul(block, matrix, out=out)
 
 
