@@ -243,3 +243,9 @@ def test_other_errors_come_out_as_they_are():
         with_smaller_blocks(attempt)
     assert calls == [0]
     assert HALVINGS > 0
+
+
+def test_weights_of_another_number(there, rows):
+    for count in (len(rows) - 1, len(rows) + 1):
+        with pytest.raises(ValueError, match=rf"sample_weight has {count} values, X has 3000 rows"):
+            SparseKernelPCA(2, n_support=20, gamma=0.02).fit(there(rows), sample_weight=np.ones(count))

@@ -176,7 +176,7 @@ def test_support_images_are_the_support(images):
 
 @pytest.mark.parametrize("count", [1, 2, 3, 7, 20, 50, 100])
 def test_image_grid_has_room_for_all(count):
-    columns = plots._n_columns(count, 8, 8)
+    columns = plots.style.n_columns(count, 8, 8)
     assert 1 <= columns <= count
 
 

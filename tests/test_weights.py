@@ -8,6 +8,8 @@ import scipy.sparse
 from conftest import KERNELS, assert_same_up_to_sign, exact_kernel_pca, gram_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.base import clone
+from sklearn.decomposition import KernelPCA
 
 from kernelsieve import SparseKernelPCA
 
@@ -170,3 +172,15 @@ def test_scores_are_centred_about_the_weighted_mean(cloud):
     np.testing.assert_allclose(np.average(scores, axis=0, weights=weights), 0, atol=1e-10)
     spread = np.cov(scores.T, aweights=weights, ddof=0)
     np.testing.assert_allclose(spread, np.diag(np.diagonal(spread)), atol=1e-10)
+
+
+@pytest.mark.parametrize("n_support", [60, 20])
+def test_rows_that_all_count_twice_count_twice(n_support):
+    """Every row repeated, or of weight two: eigenvalues as scikit-learn's KernelPCA has them for the repeated rows."""
+    X = np.random.default_rng(0).standard_normal((60, 3))
+    twice = np.repeat(X, 2, axis=0)
+    truth = KernelPCA(2, kernel="rbf", gamma=0.3).fit(twice).eigenvalues_
+    model = SparseKernelPCA(2, n_support=n_support, selection="targeted", gamma=0.3, random_state=0)
+    repeated, weighted = clone(model).fit(twice), clone(model).fit(X, sample_weight=np.full(60, 2.0))
+    np.testing.assert_allclose(repeated.eigenvalues_, truth, rtol=1e-10 if n_support == 60 else 2e-2)
+    np.testing.assert_allclose(weighted.eigenvalues_, repeated.eigenvalues_, rtol=1e-10)

@@ -24,7 +24,6 @@ from .expansion import KernelExpansion
 from .kernels import Kernel
 from .moments import Moments, accumulate
 from .reservoir import stacked
-from .sample import Rows, _unequal, chosen_rows, sample_rows
 from .sources import Source
 from .streams import Fingerprint, fingerprint, same_columns
 
@@ -52,13 +51,6 @@ class DaskSource(Source):
             raise ValueError(f"the dask array has {self.n_samples} rows, at least 2 are needed")
         if weights is not None and len(weights) != self.n_samples:
             raise ValueError(f"sample_weight has {len(weights)} values, the dask array has {self.n_samples} rows")
-
-    def sample(self, size: int, rng: np.random.Generator, *, merge: bool) -> Rows:
-        numbers = chosen_rows(self.n_samples, size, rng, self.weights)
-        if numbers is None:  # all rows: few enough to be held
-            return sample_rows(self.take(np.arange(self.n_samples)), size, rng, self.weights, merge=merge)
-        weights = _unequal(self.weights, numbers)
-        return Rows(self.take(numbers), np.arange(len(numbers)), weights, False, numbers)
 
     def _chunk(self, number: int) -> Chunk:
         start, stop = int(self._starts[number]), int(self._starts[number + 1])

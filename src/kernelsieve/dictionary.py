@@ -209,7 +209,9 @@ def build_dictionary(source: Source, sample: Sample, n_dictionary: int | None, r
     kernel, points, indices, everything = dictionary_points(sample, n_dictionary, rng)
     if not (everything and kernel.definite):  # an indefinite kernel's negative part has to be found and dropped
         return summed_dictionary(source, sample, kernel, points, indices)
-    return AllRows(kernel, points, indices, _weights_of_all(source, sample), center=sample.center)
+    weights = sample.rows.weights
+    weights = None if weights is None else weights[np.argsort(sample.rows.indices)]
+    return AllRows(kernel, points, indices, weights, center=sample.center)
 
 
 def dictionary_points(
@@ -224,17 +226,6 @@ def dictionary_points(
     indices = np.sort(sample.rows.indices)
     kernel, points = sample.kernel.at(sample.rows.X, indices)
     return kernel, points, sample.rows.numbers_of(indices), True
-
-
-def _weights_of_all(source: Source, sample: Sample) -> np.ndarray | None:
-    """How often the sample's rows, which are all there are, occur; None where each does once.
-
-    A sample says nothing of weights that are all the same.
-    """
-    if sample.rows.weights is not None:
-        return sample.rows.weights[np.argsort(sample.rows.indices)]
-    total = source.n_samples if source.weights is None else float(source.weights.sum())
-    return None if total == sample.size else np.full(sample.size, total / sample.size)
 
 
 def summed_dictionary(source: Source, sample: Sample, kernel: Kernel, points: Array, indices: np.ndarray) -> SomeRows:

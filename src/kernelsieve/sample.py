@@ -77,15 +77,15 @@ def sample_rows(X: Array, size: int, rng: np.random.Generator, weights: np.ndarr
     """
     chosen = chosen_rows(X.shape[0], size, rng, weights)
     if chosen is not None:
-        return Rows(X, chosen, _unequal(weights, chosen), False)
+        return Rows(X, chosen, counted(weights, chosen), False)
     candidates = np.arange(X.shape[0]) if weights is None else np.flatnonzero(weights > 0)
     if not merge:
         indices = candidates[rng.permutation(len(candidates))]
-        return Rows(X, indices, _unequal(weights, indices), True)
+        return Rows(X, indices, counted(weights, indices), True)
     distinct, mass = _merge_copies(X, candidates, weights)
     order = rng.permutation(len(distinct))
     indices = distinct[order]
-    return Rows(X, indices, _unequal(mass, order), True)
+    return Rows(X, indices, counted(mass, order), True)
 
 
 def chosen_rows(n_samples: int, size: int, rng: np.random.Generator, weights: np.ndarray | None) -> np.ndarray | None:
@@ -96,25 +96,25 @@ def chosen_rows(n_samples: int, size: int, rng: np.random.Generator, weights: np
     return candidates[rng.choice(len(candidates), size, replace=False)] if len(candidates) > size else None
 
 
-def _unequal(weights: np.ndarray | None, chosen: np.ndarray) -> np.ndarray | None:
-    """The chosen weights, or None where they are all the same and say nothing."""
-    return None if weights is None or np.ptp(weights[chosen]) == 0 else weights[chosen]
+def counted(weights: np.ndarray | None, chosen: np.ndarray) -> np.ndarray | None:
+    """The chosen weights, or None where every row counts once."""
+    return None if weights is None or np.all(weights[chosen] == 1) else weights[chosen]
 
 
 def _merge_copies(X: Array, candidates: np.ndarray, weights: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
     """A row number and the summed weight for each distinct row, in an order that the values alone decide."""
     first: dict[bytes, int] = {}
     mass: dict[bytes, float] = {}
-    for i, key in zip(candidates, _row_bytes(take_rows(X, candidates)), strict=True):
+    for i, key in zip(candidates, row_bytes(take_rows(X, candidates)), strict=True):
         first.setdefault(key, i)
         mass[key] = mass.get(key, 0.0) + (1.0 if weights is None else float(weights[i]))
     keys = sorted(first)
     distinct, masses = np.array([first[key] for key in keys], dtype=np.intp), np.array([mass[key] for key in keys])
-    order = np.argsort(_row_projections(take_rows(X, distinct)), kind="stable")
+    order = np.argsort(row_projections(take_rows(X, distinct)), kind="stable")
     return distinct[order], masses[order]
 
 
-def _row_projections(rows: Array) -> np.ndarray:
+def row_projections(rows: Array) -> np.ndarray:
     """A number for each row that orders rows alike, be they dense or sparse, in float32 or in float64."""
     direction = np.random.default_rng(0).standard_normal(rows.shape[1])
     if scipy.sparse.issparse(rows):
@@ -122,7 +122,7 @@ def _row_projections(rows: Array) -> np.ndarray:
     return np.einsum("ij,j->i", to_numpy(rows), direction, dtype=np.float64)
 
 
-def _row_bytes(rows: Array) -> Iterator[bytes]:
+def row_bytes(rows: Array) -> Iterator[bytes]:
     """The bytes of each row, the same for equal rows and only for those."""
     if not scipy.sparse.issparse(rows):
         yield from (row.tobytes() for row in to_numpy(finite(rows)) + 0.0)  # -0.0 is 0.0

@@ -20,7 +20,7 @@ from ._array import Array, take_rows, to_numpy
 from .blocks import finite, map_row_blocks
 from .kernels import Kernel, Precomputed
 from .moments import RANK_TOLERANCE, RANK_TOLERANCE_FLOAT32, Moments, accumulate
-from .sample import Rows, sample_rows
+from .sample import Rows, chosen_rows, counted, sample_rows
 
 
 class Source(ABC):
@@ -37,9 +37,15 @@ class Source(ABC):
         """Whether `n_samples` is known without a pass over the rows."""
         return True
 
-    @abstractmethod
     def sample(self, size: int, rng: np.random.Generator, *, merge: bool) -> Rows:
-        """`size` random rows; all of them, copies merged where asked, when there are no more."""
+        """`size` random rows; all of them, copies merged where asked, when there are no more.
+
+        Rows of known number are chosen as rows in memory are, so that the sample is the same wherever they lie.
+        """
+        numbers = chosen_rows(self.n_samples, size, rng, self.weights)
+        if numbers is None:
+            return sample_rows(self.take(np.arange(self.n_samples)), size, rng, self.weights, merge=merge)
+        return Rows(self.take(numbers), np.arange(size), counted(self.weights, numbers), False, numbers)
 
     @abstractmethod
     def take(self, numbers: np.ndarray) -> Array:

@@ -29,7 +29,7 @@ from .blocks import finite
 from .kernels import Kernel
 from .moments import Moments, accumulate
 from .reservoir import Reservoir, stacked
-from .sample import Rows, _row_projections, _unequal, chosen_rows, sample_rows
+from .sample import Rows, row_projections, sample_rows
 from .sources import ArraySource, Source
 
 FLOATS = [np.float64, np.float32]
@@ -274,12 +274,7 @@ class StreamSource(Source):
     def sample(self, size: int, rng: np.random.Generator, *, merge: bool) -> Rows:
         if not self.length_known:
             return self._keyed_sample(size, rng, merge=merge)
-        numbers = chosen_rows(self.n_samples, size, rng, self.weights)
-        if numbers is None:  # all rows: few enough to be held
-            everything = stacked([block for _, block in self.blocks()])
-            return sample_rows(everything, size, rng, self.weights, merge=merge)
-        weights = _unequal(self.weights, numbers)
-        return Rows(self.take(numbers), np.arange(len(numbers)), weights, False, numbers)
+        return super().sample(size, rng, merge=merge)
 
     def _keyed_sample(self, size: int, rng: np.random.Generator, *, merge: bool) -> Rows:
         """The rows with the smallest of one random number each: a uniform sample of a stream of unknown length."""
@@ -336,7 +331,7 @@ class Fingerprint:
 
 def fingerprint(rows: Array, start: int) -> Fingerprint:
     """sum_i (1 + frac(i golden)) x_i' u for rows number `start` and on, u a fixed random direction."""
-    projections = _row_projections(rows)
+    projections = row_projections(rows)
     places = 1.0 + np.modf(np.arange(start, start + len(projections)) * GOLDEN)[0]
     return Fingerprint(float(places @ projections), float(np.abs(projections).sum()))
 

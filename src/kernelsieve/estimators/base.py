@@ -84,7 +84,7 @@ class ExpansionMixin:
         """
         check_is_fitted(self)
         rows = self._rows(X)
-        return self.expansion_.reconstruction_error(rows, _diagonal(diagonal, rows), self._n_threads())
+        return self.expansion_.reconstruction_error(rows, checked_diagonal(diagonal, rows), self._n_threads())
 
     def score(self, X: Any, y: Any = None, *, diagonal: Any = None) -> float:
         """The share of the variance of X about the training mean that the components capture.
@@ -104,7 +104,7 @@ class ExpansionMixin:
         check_is_fitted(self)
         rows = self._rows(X)
         expansion = self.expansion_.orthonormal
-        distance, captured = expansion.variance_parts(rows, _diagonal(diagonal, rows), self._n_threads())
+        distance, captured = expansion.variance_parts(rows, checked_diagonal(diagonal, rows), self._n_threads())
         xp = namespace(distance)
         total = float(xp.sum(distance))
         return float(xp.sum(captured)) / total if total > 0 else 1.0
@@ -121,7 +121,8 @@ class ExpansionMixin:
         save(self, path)
 
 
-def _diagonal(diagonal: Any, rows: Array) -> Array | None:
+def checked_diagonal(diagonal: Any, rows: Array) -> Array | None:
+    """k(x, x) as the user gives it, one number a row."""
     if diagonal is None:
         return None
     values = np.asarray(diagonal, dtype=np.float64)
@@ -189,7 +190,10 @@ class KernelTransformer(
     def _validate(self, X: Any, sample_weight: Any) -> tuple[Array, np.ndarray | None]:
         """Training rows and their weights, checked."""
         if is_foreign(X):
-            return self._foreign_rows(X, reset=True), self._stream_weights(sample_weight)
+            weights = self._stream_weights(sample_weight)
+            if weights is not None and len(weights) != X.shape[0]:
+                raise ValueError(f"sample_weight has {len(weights)} values, X has {X.shape[0]} rows")
+            return self._foreign_rows(X, reset=True), weights
         X = validate_data(self, X, ensure_min_samples=2, **self._row_checks())
         if scipy.sparse.issparse(X):
             assert_all_finite(X.data, input_name="X")
@@ -209,6 +213,8 @@ class KernelTransformer(
         if is_dask(X):
             from ..dask_rows import DaskSource
 
+            if self.device is not None:
+                raise ValueError("dask rows are worked on where their chunks are: give device=None")
             return DaskSource(X, self._stream_weights(sample_weight))
         stream = stream_of(X, self.batch_size)
         source: Source

@@ -21,7 +21,7 @@ from ..kernels import Kernel
 from ..moments import Moments, Whitening, accumulate, gram_of, whiten
 from ..preimage import RidgeMap, learn_ridge_map
 from ..reservoir import Reservoir
-from ..sample import REFERENCE_ROWS, _row_bytes, default_sample_size
+from ..sample import REFERENCE_ROWS, default_sample_size, row_bytes
 from ..selection.choose import FIRST_EXTRA_POINTS, ROWS_TO_CHOOSE_FROM, points_for
 from ..sources import ArraySource
 
@@ -139,7 +139,7 @@ class IncrementalMixin:
     def _enough(self: Any, reservoir: Reservoir) -> bool:
         rows = take_rows(reservoir.rows, np.flatnonzero(reservoir.weights))
         least = self._least_rows()
-        return rows.shape[0] >= least and len(set(_row_bytes(rows))) >= least
+        return rows.shape[0] >= least and len(set(row_bytes(rows))) >= least
 
     def _choose_from(self: Any, reservoir: Reservoir, seen: list[ArraySource]) -> None:
         """Points by the rows in the reservoir, and moments of the rows seen over them."""

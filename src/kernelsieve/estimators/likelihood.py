@@ -20,7 +20,7 @@ from .._threads import one_blas_thread
 from ..dictionary import Dictionary
 from ..expansion import KernelExpansion, component_signs
 from ..solvers.likelihood import Likelihood, LikelihoodFit, coordinate_ascent, largest_within, sweeps
-from .base import _diagonal
+from .base import checked_diagonal
 from .on_dictionary import DictionaryTransformer, Problem
 
 # Model eigenvalues below this share of the largest are rounding: they are no axes.
@@ -221,7 +221,7 @@ class LikelihoodKernelPCA(DictionaryTransformer):
         """
         check_is_fitted(self)
         rows = self._rows(X)
-        length, modelled = self._density.variance_parts(rows, _diagonal(diagonal, rows), self._n_threads())
+        length, modelled = self._density.variance_parts(rows, checked_diagonal(diagonal, rows), self._n_threads())
         return -0.5 * (self._logdet + (length - modelled) / float(self.noise_variance_))
 
     def _maximise(self, likelihood: Likelihood) -> LikelihoodFit:

@@ -22,7 +22,7 @@ from ..linear.robust_estimator import MANY_OUTLIERS
 from ..moments import gram_of, whiten
 from ..sample import Sample
 from ..sources import Source
-from .base import _diagonal
+from .base import checked_diagonal
 from .elastic_net import ElasticNetKernelPCA, Start, start_at_kernel_pca
 from .on_dictionary import DictionaryTransformer, Problem
 
@@ -243,7 +243,7 @@ class RobustSparseKernelPCA(ElasticNetKernelPCA):
         """
         check_is_fitted(self)
         rows = self._rows(X)
-        squared = self.expansion_.reconstruction_error(rows, _diagonal(diagonal, rows), self._n_threads())
+        squared = self.expansion_.reconstruction_error(rows, checked_diagonal(diagonal, rows), self._n_threads())
         return -namespace(squared).sqrt(squared)
 
     def decision_function(self, X: Any, *, diagonal: Any = None) -> Array:

@@ -135,9 +135,8 @@ def coordinate_ascent(
             if converged:
                 break
             safe = state.weights.copy(), value
-            history[-1] = max(value - gain, max(history[-2:-1], default=-np.inf))
             if gain > 0:
-                history.append(value)
+                history.append(history[-1] + gain)
                 continue
         proposed, gains = state.proposals()
         best = int(np.argmax(gains))
@@ -149,9 +148,8 @@ def coordinate_ascent(
     weights, value = state.weights, likelihood.log_likelihood(state.weights, noise_variance)
     if value < safe[1]:
         weights, value = safe
-    reached = np.minimum(history, value)
-    reached[-1] = value
-    return LikelihoodFit(weights, np.maximum.accumulate(reached), noise_variance, converged)
+    history[-1] = value
+    return LikelihoodFit(weights, np.minimum(history, value), noise_variance, converged)  # gains carry rounding
 
 
 class _CoordinateState:

@@ -1,0 +1,33 @@
+"""Pictures of fitted models, each drawn on an Axes and returned as one.
+
+    contours        a component over the plane, with the rows and the support points (the papers' figures)
+    scores          rows in two components
+    support         the support points: as images, as points of the plane, or as a heat map
+    captured_curve  captured variance against the number of support points
+    spectrum        explained variance of each component, and their sum
+    likelihood_path representing vectors and explained variance against the noise variance
+    path            nonzero coefficients and captured variance along an elastic net's path
+    loading_path    the loadings of a sparse component as its penalty falls
+
+Nothing here is needed to fit or to use a model, so matplotlib is imported only when a picture is drawn.
+Colours are told apart by the colour-blind, and never carry a meaning alone: markers or labels repeat it.
+"""
+
+from .curves import captured_curve, likelihood_path, loading_path, path, spectrum
+from .maps import contours, scores, support
+from .style import COLORS, MARGIN, MARKERS, ROW_COLOR
+
+__all__ = [
+    "COLORS",
+    "MARGIN",
+    "MARKERS",
+    "ROW_COLOR",
+    "captured_curve",
+    "contours",
+    "likelihood_path",
+    "loading_path",
+    "path",
+    "scores",
+    "spectrum",
+    "support",
+]

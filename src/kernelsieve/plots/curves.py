@@ -1,0 +1,213 @@
+"""Shares and counts against what is chosen: points, components, penalties."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import cycle
+from typing import Any
+
+import numpy as np
+
+from .style import (
+    COLORS,
+    MARKERS,
+    Axes,
+    axes_or_new,
+    few_ticks,
+    percent,
+    plain_log_axis,
+    set_apart,
+    tidy,
+)
+
+
+def captured_curve(
+    n_support: Sequence[int],
+    curves: Mapping[str, Sequence[float]],
+    exact: float | None = 1.0,
+    target: float | None = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """Captured variance against the number of support points.
+
+    Parameters
+    ----------
+    n_support : sequence of int
+        Numbers of support points.
+    curves : dict of name to sequence of float
+        For each method the captured variance at those numbers; NaN where it was not measured.
+    exact : float or None, default=1.0
+        What exact kernel PCA captures, drawn as a line.
+    target : float, optional
+        A share to reach, drawn as a line.
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure's without it.
+
+    Returns
+    -------
+    matplotlib Axes
+    """
+    for name, values in curves.items():
+        if len(values) != len(n_support):
+            raise ValueError(f"curve {name!r} has {len(values)} values for {len(n_support)} numbers of points")
+    ax = axes_or_new(ax)
+    for (name, values), color, marker in zip(curves.items(), cycle(COLORS), cycle(MARKERS), strict=False):
+        ax.plot(n_support, values, color=color, marker=marker, markersize=4.5, linewidth=1.8, label=name)
+    if exact is not None:
+        ax.axhline(exact, color="#7F7F7F", linewidth=1.2, linestyle="--", label="exact kernel PCA", zorder=1)
+    if target is not None:
+        ax.axhline(target, color="#7F7F7F", linewidth=1.2, linestyle=":", label=f"target {percent(target)}", zorder=1)
+    plain_log_axis(ax, "x")
+    ax.yaxis.set_major_formatter(percent)
+    ax.set(xlabel="support points", ylabel="captured variance")
+    ax.legend(frameon=False)
+    return tidy(ax, grid="y")
+
+
+def spectrum(model: Any, ax: Axes | None = None) -> Axes:
+    """Explained variance ratio of each component, with the cumulative line.
+
+    Parameters
+    ----------
+    model : fitted estimator
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure's without it.
+
+    Returns
+    -------
+    matplotlib Axes
+    """
+    ratios = np.asarray(model.explained_variance_ratio_)
+    ax = axes_or_new(ax)
+    numbers = np.arange(len(ratios))
+    ax.bar(numbers, ratios, color=COLORS[0], width=0.7, label="each")
+    ax.plot(numbers, np.cumsum(ratios), color=COLORS[3], marker="o", markersize=4.5, linewidth=1.8, label="together")
+    ax.xaxis.set_major_locator(few_ticks(12, integer=True))
+    ax.yaxis.set_major_formatter(percent)
+    ax.set(xlabel="component", ylabel="explained variance")
+    ax.set_ylim(bottom=0)
+    ax.legend(frameon=False)
+    return tidy(ax, grid="y")
+
+
+def path(path: Any, ax: Axes | None = None) -> Axes:
+    """Nonzero coefficients of each component, and what the components capture, against alpha.
+
+    Parameters
+    ----------
+    path : ElasticNetPath
+        What `kernelsieve.elastic_net_path` returns.
+    ax : matplotlib Axes, optional
+        Where to draw the numbers, with a twin for the variance; a new figure's without it.
+
+    Returns
+    -------
+    matplotlib Axes
+    """
+    ax = axes_or_new(ax)
+    n_nonzero, n_support = (np.where(counts > 0, counts, np.nan) for counts in (path.n_nonzero, path.n_support))
+    each = ax.plot(path.alpha, n_nonzero, color=COLORS[5], linewidth=1.2)
+    together = ax.plot(path.alpha, n_support, color=COLORS[0], marker="o", markersize=4, linewidth=1.8)
+    share = ax.twinx()
+    captured = share.plot(path.alpha, path.captured_ratio, color=COLORS[3], marker="s", markersize=4, linewidth=1.8)
+    refitted = share.plot(path.alpha, path.refit_ratio, color=COLORS[3], linestyle="--", linewidth=1.4)
+    ax.set_xscale("log")
+    plain_log_axis(ax, "y")
+    share.yaxis.set_major_formatter(percent)
+    share.set_ylim(0, 1.02)
+    ax.set(xlabel="alpha / alpha_max", ylabel="rows with nonzero coefficients")
+    share.set_ylabel("captured variance, of kernel PCA's")
+    for axes in (ax, share):
+        axes.spines["top"].set_visible(False)
+    lines, names = (
+        [each[0], *captured, *together, *refitted],
+        ["each component", "captured", "together", "after a refit"],
+    )
+    share.legend(lines, names, frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2)
+    return ax
+
+
+def likelihood_path(path: Any, ax: Axes | None = None) -> Axes:
+    """Representing vectors, and the variance they explain, against the noise variance.
+
+    Parameters
+    ----------
+    path : LikelihoodPath
+        What `kernelsieve.likelihood_path` returns.
+    ax : matplotlib Axes, optional
+        Where to draw the number of vectors, with a twin for the variance; a new figure's without it.
+
+    Returns
+    -------
+    matplotlib Axes
+    """
+    ax = axes_or_new(ax)
+    vectors = ax.plot(path.noise_variance, path.n_support, color=COLORS[0], marker="o", markersize=4.5, linewidth=1.8)
+    share = ax.twinx()
+    explained = share.plot(
+        path.noise_variance, path.explained_variance_ratio, color=COLORS[3], marker="s", markersize=4, linewidth=1.8
+    )
+    limit = ax.axvline(path.noise_variance_limit, color="#7F7F7F", linewidth=1.2, linestyle="--")
+    ax.set_xscale("log")
+    plain_log_axis(ax, "y")
+    share.yaxis.set_major_formatter(percent)
+    share.set_ylim(0, 1.02)
+    share.spines["top"].set_visible(False)
+    ax.spines["top"].set_visible(False)
+    ax.set(xlabel="noise variance", ylabel="representing vectors")
+    share.set_ylabel("explained variance")
+    lines, names = [*vectors, *explained, limit], ["vectors", "explained variance", "upper end"]
+    share.legend(lines, names, frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3)
+    return ax
+
+
+def loading_path(
+    path: Any, component: int = 0, feature_names: Sequence[str] | None = None, ax: Axes | None = None
+) -> Axes:
+    """Loadings of one sparse component against alpha, the largest at the end with their names.
+
+    Parameters
+    ----------
+    path : SparsePCAPath
+        As `sparse_pca_path` returns it.
+    component : int, default=0
+        Which component.
+    feature_names : sequence of str, optional
+        Of all features; numbers without it.
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure's without it.
+
+    Returns
+    -------
+    matplotlib Axes
+    """
+    n_components, n_features = path.components.shape[1:]
+    if not 0 <= component < n_components:
+        raise ValueError(f"component={component} does not exist: the path has {n_components}, numbered from 0")
+    if feature_names is not None and len(feature_names) != n_features:
+        raise ValueError(f"{len(feature_names)} feature_names for {n_features} features")
+    ax = axes_or_new(ax)
+    loadings = path.components[:, component]
+    last = loadings[-1]
+    named = np.argsort(-np.abs(last))[: len(COLORS)]
+    for feature in np.flatnonzero(loadings.any(axis=0)):
+        ax.plot(path.alphas, loadings[:, feature], color="#BBBBBB", linewidth=1.0, zorder=1)
+    for feature, color in zip(named, COLORS, strict=False):
+        ax.plot(path.alphas, loadings[:, feature], color=color, linewidth=1.8, zorder=2)
+    ax.axhline(0.0, color="#4D4D4D", linewidth=0.8, zorder=0)
+    ax.invert_xaxis()
+    names = [f"feature {i}" for i in range(n_features)] if feature_names is None else list(map(str, feature_names))
+    heights = set_apart(last[named], 0.055 * float(np.ptp(ax.get_ylim())))
+    for feature, color, height in zip(named, COLORS, heights, strict=False):
+        ax.annotate(
+            names[feature],
+            (path.alphas[-1], last[feature]),
+            xytext=(1.03, height),
+            textcoords=ax.get_yaxis_transform(),
+            color=color,
+            fontsize="small",
+            va="center",
+            arrowprops={"arrowstyle": "-", "color": color, "linewidth": 0.6, "shrinkA": 0, "shrinkB": 0},
+        )
+    ax.set(xlabel="alpha", ylabel="loading", title=f"component {component}")
+    return tidy(ax)

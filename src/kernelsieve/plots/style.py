@@ -1,0 +1,170 @@
+"""What the pictures share: axes, colours, checks of what is to be drawn."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+
+Axes: TypeAlias = Any  # matplotlib.axes.Axes, which is not imported here
+
+# Okabe and Ito's colours without black and yellow, which vanish on dark and on white pages, then four of Tol's.
+COLORS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#999933", "#AA4499", "#7F7F7F", "#44AA99")
+MARKERS = "osD^vP*X<>"
+ROW_COLOR = "#4D4D4D"
+# More different numbers than this among the labels are a scale, not classes.
+MAX_CLASSES = len(COLORS)
+MARGIN = 0.1  # of the range of the rows, around a contour plot
+N_LEVELS = 12  # of a contour plot
+IMAGE_GAP = 1  # pixels between images of a grid
+
+
+def axes_or_new(ax: Axes | None) -> Axes:
+    """`ax` itself, or the Axes of a new figure."""
+    if ax is not None:
+        return ax
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError as error:
+        raise ImportError("plots need matplotlib: pip install 'kernelsieve[plots]'") from error
+    return plt.subplots(figsize=(6, 4), layout="constrained")[1]
+
+
+def tidy(ax: Axes, grid: str | None = None) -> Axes:
+    """No frame on the right and above, and at most a faint grid behind the data."""
+    ax.spines[["top", "right"]].set_visible(False)
+    if grid is not None:
+        ax.grid(axis=grid, color="#7F7F7F", alpha=0.25, linewidth=0.8)
+        ax.set_axisbelow(True)
+    return ax
+
+
+def grid(rows: np.ndarray, resolution: int) -> tuple[np.ndarray, np.ndarray]:
+    """Coordinates along both axes, a margin beyond the rows."""
+    low, high = rows.min(axis=0), rows.max(axis=0)
+    margin = MARGIN * np.where(high > low, high - low, 1.0)
+    across, up = (np.linspace(a, b, resolution) for a, b in zip(low - margin, high + margin, strict=True))
+    return across, up
+
+
+def draw_component(ax: Axes, model: Any, component: int, across: np.ndarray, up: np.ndarray) -> None:
+    """Filled contours on a scale symmetric about zero, so that white is the component's mean."""
+    plane = np.stack(np.meshgrid(across, up), axis=-1)
+    values = transform_unnamed(model, plane.reshape(-1, 2))[:, component].reshape(plane.shape[:2])
+    largest = float(np.abs(values).max()) or 1.0
+    levels = np.linspace(-largest, largest, 2 * N_LEVELS + 1)
+    filled = ax.contourf(across, up, values, levels=levels, cmap="PuOr_r", alpha=0.75)
+    ax.contour(across, up, values, levels=levels[::2], colors="#4D4D4D", linewidths=0.5, linestyles="solid", alpha=0.6)
+    ax.figure.colorbar(filled, ax=ax, label="score", format="%g", ticks=few_ticks(5))
+
+
+def transform_unnamed(model: Any, rows: np.ndarray) -> np.ndarray:
+    """Scores of rows without column names, also from a model that has them."""
+    if not hasattr(model, "feature_names_in_"):
+        return np.asarray(model.transform(rows))
+    import warnings
+
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="X does not have valid feature names")
+        return np.asarray(model.transform(rows))
+
+
+def draw_labelled(ax: Axes, values: np.ndarray, labels: np.ndarray) -> None:
+    """Rows in the colour and marker of their class, or coloured by a number."""
+    classes = np.unique(labels)
+    if len(classes) > MAX_CLASSES:
+        drawn = ax.scatter(*values.T, c=labels, s=14, cmap="viridis", linewidths=0)
+        ax.figure.colorbar(drawn, ax=ax, label="label")
+        return
+    names = [str(name) for name in classes]
+    own_marker = all(len(name) == 1 and name.isalnum() for name in names)
+    for value, name, color, marker in zip(classes, names, COLORS, MARKERS, strict=False):
+        chosen = values[labels == value]
+        style = {"marker": f"${name}$", "s": 26, "linewidths": 0.2} if own_marker else {"marker": marker, "s": 18}
+        ax.scatter(*chosen.T, color=color, alpha=0.85, label=name, **style)
+    if not own_marker:
+        ax.legend(frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0), borderaxespad=0.0)
+
+
+def draw_images(ax: Axes, images: np.ndarray) -> Axes:
+    """All images side by side, in rows, as one image with gaps."""
+    count, height, width = images.shape
+    columns = n_columns(count, height, width)
+    lines = -(-count // columns)
+    mosaic = np.full((lines * (height + IMAGE_GAP) - IMAGE_GAP, columns * (width + IMAGE_GAP) - IMAGE_GAP), np.nan)
+    for number, image in enumerate(images):
+        top, left = (number // columns) * (height + IMAGE_GAP), (number % columns) * (width + IMAGE_GAP)
+        mosaic[top : top + height, left : left + width] = image
+    ax.imshow(mosaic, cmap="gray_r", interpolation="nearest")
+    ax.set_axis_off()
+    ax.set_title(f"{count} support points")
+    return ax
+
+
+def n_columns(count: int, height: int, width: int) -> int:
+    """Columns for a grid about half as high again as wide, without a lone image in the last row."""
+    most = max(1, min(count, round((1.6 * count * height / width) ** 0.5)))
+    return min(range(max(1, most - 2), most + 1), key=lambda columns: ((-count) % columns, -columns))
+
+
+def plain_log_axis(ax: Axes, which: str) -> None:
+    """A logarithmic axis ("x" or "y") with plain numbers, 1, 2 and 5 of each decade."""
+    ax.set(**{f"{which}scale": "log"})
+    low, high = getattr(ax, f"get_{which}lim")()
+    ticks = [step * 10**decade for decade in range(10) for step in (1, 2, 5) if low <= step * 10**decade <= high]
+    axis = getattr(ax, f"{which}axis")
+    axis.set_ticks(ticks, [f"{tick:,}" for tick in ticks])
+    axis.set_ticks([], minor=True)
+
+
+def few_ticks(most: int, *, integer: bool = False) -> Any:
+    """A locator of no more than so many ticks."""
+    from matplotlib.ticker import MaxNLocator
+
+    return MaxNLocator(most, integer=integer)
+
+
+def percent(value: float, position: Any = None) -> str:
+    """A share as a tick label."""
+    return f"{100 * value:.4g} %"
+
+
+def dense(rows: Any) -> np.ndarray:
+    """Rows as a dense array of float64."""
+    return np.asarray(rows.toarray() if hasattr(rows, "toarray") else rows, dtype=np.float64)
+
+
+def feature_names(model: Any) -> list[str]:
+    """The columns' names, or "feature 0" and so on."""
+    names = getattr(model, "feature_names_in_", None)
+    return [f"feature {i}" for i in range(model.n_features_in_)] if names is None else [str(name) for name in names]
+
+
+def check_component(model: Any, component: int) -> None:
+    """Refuse a component that the model does not have."""
+    count = len(model.explained_variance_ratio_)
+    if not 0 <= component < count:
+        raise ValueError(f"component={component} does not exist: the model has {count}, numbered from 0")
+
+
+def checked_labels(labels: Any, n_rows: int) -> np.ndarray:
+    """Labels as an array, one a row."""
+    values = np.asarray(labels)
+    if values.shape != (n_rows,):
+        raise ValueError(f"labels have shape {values.shape}, expected ({n_rows},): one for each row of X")
+    n_classes = len(np.unique(values))
+    if n_classes > MAX_CLASSES and not np.issubdtype(values.dtype, np.number):
+        raise ValueError(f"labels have {n_classes} classes, at most {MAX_CLASSES} can be told apart")
+    return values
+
+
+def set_apart(values: np.ndarray, gap: float) -> np.ndarray:
+    """Heights in the order of `values`, near them, no two closer than `gap`."""
+    order = np.argsort(values)
+    heights = np.asarray(values, dtype=np.float64)[order]
+    for upper in range(1, len(heights)):
+        heights[upper] = max(heights[upper], heights[upper - 1] + gap)
+    heights -= np.mean(heights - np.asarray(values)[order])  # pushed up only: back to where they belong on average
+    apart = np.empty_like(heights)
+    apart[order] = heights
+    return apart
