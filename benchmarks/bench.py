@@ -156,8 +156,8 @@ def transform_speed(report: Report) -> None:
 
 BARE_PASS = """
 import numpy as np, time
-from kernelsieve._threads import effective_n_threads, one_blas_thread, ordered_map
-from kernelsieve.blocks import block_rows, row_ranges
+from kernelsieve.threads import effective_n_threads, one_blas_thread, ordered_map
+from kernelsieve.rows.blocks import block_rows, row_ranges
 X = np.random.default_rng(0).standard_normal((1_000_000, 10), dtype=np.float32)
 S = X[:100].copy(); W = np.eye(100, dtype=np.float32); right = (0.1 * S).T.copy()
 def block(rows):

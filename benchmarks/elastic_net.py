@@ -10,7 +10,6 @@ from sklearn.linear_model import lars_path_gram
 from sklearn.metrics.pairwise import rbf_kernel
 
 from experiments.datasets import load_file
-from kernelsieve._threads import one_blas_thread
 from kernelsieve.kernels import named_kernel
 from kernelsieve.solvers.admm import admm
 from kernelsieve.solvers.alternation import Alternation, alternate, kernel_pca_directions
@@ -18,6 +17,7 @@ from kernelsieve.solvers.lasso import lasso
 from kernelsieve.solvers.path import lasso_path
 from kernelsieve.solvers.pivoted import pivoted_cholesky
 from kernelsieve.solvers.quadratic import HessianQuadratic, elastic_net_quadratic, largest_alpha
+from kernelsieve.threads import one_blas_thread
 
 from .report import Report
 from .timing import in_new_process, race

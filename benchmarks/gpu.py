@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from kernelsieve import SparseKernelPCA
-from kernelsieve.moments import accumulate, gram_of, whiten
+from kernelsieve.fit.moments import accumulate, gram_of, whiten
 
 from .report import Report
 

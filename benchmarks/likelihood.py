@@ -9,12 +9,12 @@ from sklearn.metrics.pairwise import rbf_kernel
 
 from experiments.datasets import median_gamma, usps
 from kernelsieve import LikelihoodKernelPCA
-from kernelsieve._threads import effective_n_threads, one_blas_thread
-from kernelsieve.dictionary import build_dictionary, rows_to_choose_from
+from kernelsieve.fit.dictionary import build_dictionary, rows_to_choose_from
+from kernelsieve.fit.sample import Sample
 from kernelsieve.kernels import RBF
-from kernelsieve.sample import Sample
+from kernelsieve.rows.memory import ArraySource
 from kernelsieve.solvers.likelihood import Likelihood, coordinate_ascent, sweeps
-from kernelsieve.sources import ArraySource
+from kernelsieve.threads import effective_n_threads, one_blas_thread
 
 from .report import Report
 from .timing import race

@@ -178,7 +178,7 @@ def reduction(report: Report) -> None:
 def _simulate(n_workers: int, *, tree: bool) -> None:
     import dask
 
-    from kernelsieve.dask_rows import added_up
+    from kernelsieve.rows.dask import added_up
 
     parts = [dask.delayed(_waited, pure=False)(number) for number in range(CHUNKS_PER_WORKER * n_workers)]
     tasks = [added_up(parts)] if tree else parts
@@ -186,7 +186,7 @@ def _simulate(n_workers: int, *, tree: bool) -> None:
 
 
 def _waited(number: int) -> Any:
-    from kernelsieve.moments import Moments
+    from kernelsieve.fit.moments import Moments
 
     moments = Moments(np.eye(200), 1000.0, np.zeros(200), np.eye(200), 1000.0)
     time.sleep(CHUNK_SECONDS + (moments.scatter.nbytes + moments.whitening.nbytes) / NETWORK)

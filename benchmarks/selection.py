@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 from sklearn.cluster import KMeans
 
-from kernelsieve._threads import effective_n_threads, one_blas_thread
 from kernelsieve.kernels import RBF, CallableKernel
 from kernelsieve.selection.distances import dissimilar_nodes
 from kernelsieve.selection.gram import KernelGram
 from kernelsieve.selection.greedy import best_for_targets, greedy, random_by_residual, worst_explained
 from kernelsieve.selection.rpcholesky import PROPOSALS, randomly_pivoted_cholesky
+from kernelsieve.threads import effective_n_threads, one_blas_thread
 
 from .report import Report
 from .timing import race

@@ -30,8 +30,8 @@ from scipy.linalg import solve_triangular
 from sklearn.metrics.pairwise import rbf_kernel
 
 from kernelsieve import ElasticNetKernelPCA, KernelPCA, KernelWarning, SparseKernelPCA, elastic_net_path
-from kernelsieve._threads import one_blas_thread
 from kernelsieve.solvers.admm import JITTER, admm
+from kernelsieve.threads import one_blas_thread
 
 from . import wang_tanaka_2016_pictures as pictures
 from .datasets import MissingData, load_file

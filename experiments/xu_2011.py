@@ -28,13 +28,13 @@ from sklearn.model_selection import train_test_split
 from sklearn.neighbors import KNeighborsClassifier
 
 from kernelsieve import DissimilarityKernelPCA, ImprovedKernelPCA, KernelPCA, SparseKernelPCA, plots
-from kernelsieve._threads import one_blas_thread
 from kernelsieve.kernels import RBF
 from kernelsieve.selection.distances import dissimilar_nodes
 from kernelsieve.selection.gain import LargestGain
 from kernelsieve.selection.gram import Gram, KernelGram
 from kernelsieve.selection.greedy import best_for_targets, greedy, worst_explained
 from kernelsieve.selection.rpcholesky import randomly_pivoted_cholesky
+from kernelsieve.threads import one_blas_thread
 
 from .datasets import MissingData, Realisations, ida, thyroid
 from .report import Report

@@ -10,7 +10,7 @@ import pytest
 import scipy.sparse
 
 from kernelsieve import ElasticNetKernelPCA, LikelihoodKernelPCA, SparseKernelPCA, load
-from kernelsieve.device import HALVINGS, with_smaller_blocks
+from kernelsieve.rows.device import HALVINGS, with_smaller_blocks
 
 
 def _torch(device):

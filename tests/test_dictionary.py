@@ -7,11 +7,11 @@ import pytest
 import scipy.sparse
 from conftest import KERNELS, gram_of
 
-from kernelsieve._threads import one_blas_thread
-from kernelsieve.dictionary import DEFAULT_SIZE, MAX_ALL_ROWS, AllRows, SomeRows, build_dictionary
+from kernelsieve.fit.dictionary import DEFAULT_SIZE, MAX_ALL_ROWS, AllRows, SomeRows, build_dictionary
+from kernelsieve.fit.sample import Sample
 from kernelsieve.kernels import Precomputed, bind_callable, named_kernel
-from kernelsieve.sample import Sample
-from kernelsieve.sources import ArraySource
+from kernelsieve.rows.memory import ArraySource
+from kernelsieve.threads import one_blas_thread
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from scipy.linalg.lapack import dpstrf
 from sklearn.linear_model import lars_path_gram
 
-from kernelsieve._threads import one_blas_thread
 from kernelsieve.solvers.admm import admm
 from kernelsieve.solvers.alternation import alternate, alternate_jointly, kernel_pca_directions
 from kernelsieve.solvers.cholesky import ActiveCholesky
@@ -25,6 +24,7 @@ from kernelsieve.solvers.lasso import LassoResult, _Support, lasso
 from kernelsieve.solvers.path import _Search, alpha_for_nonzeros, lasso_path
 from kernelsieve.solvers.pivoted import pivoted_cholesky
 from kernelsieve.solvers.quadratic import FactorQuadratic, HessianQuadratic, elastic_net_quadratic, largest_alpha
+from kernelsieve.threads import one_blas_thread
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -12,8 +12,8 @@ from scipy.spatial.distance import pdist
 from sklearn.gaussian_process.kernels import RBF as GaussianProcessRBF
 from sklearn.svm import SVC
 
-from kernelsieve.gamma import resolve_gamma
 from kernelsieve.kernels import NAMED_KERNELS, bind_callable, kernel_from_params, named_kernel
+from kernelsieve.kernels.width import resolve_gamma
 
 DIFFERENTIABLE = [name for name in KERNELS if named_kernel(name).differentiable]
 

@@ -22,12 +22,12 @@ from scipy.stats import multivariate_normal
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 from kernelsieve import LikelihoodKernelPCA, likelihood_path
-from kernelsieve._threads import one_blas_thread
-from kernelsieve.captured import captured_ratio
-from kernelsieve.dictionary import build_dictionary, rows_to_choose_from
-from kernelsieve.expansion import KernelExpansion
+from kernelsieve.fit.captured import captured_ratio
+from kernelsieve.fit.dictionary import build_dictionary, rows_to_choose_from
+from kernelsieve.fit.expansion import KernelExpansion
+from kernelsieve.fit.sample import Sample, sample_rows
 from kernelsieve.kernels import named_kernel
-from kernelsieve.sample import Sample, sample_rows
+from kernelsieve.rows.memory import ArraySource
 from kernelsieve.solvers.likelihood import (
     Likelihood,
     LikelihoodFit,
@@ -36,7 +36,7 @@ from kernelsieve.solvers.likelihood import (
     largest_within,
     sweeps,
 )
-from kernelsieve.sources import ArraySource
+from kernelsieve.threads import one_blas_thread
 
 POLY = {"gamma": 0.5, "degree": 2, "coef0": 1.0}  # on three features: ten dimensions
 RULES = {

@@ -21,11 +21,11 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import kernelsieve
 from kernelsieve import ElasticNetPCA, sparse_pca_path
-from kernelsieve._threads import one_blas_thread
 from kernelsieve.linear import elastic_net
 from kernelsieve.linear.alternation import Stop, _nearest_axes, adjusted_variance, polar, sparse_pca, unit_rows
 from kernelsieve.linear.elastic_net import Penalty, solve_loadings
 from kernelsieve.linear.scatter import GramScatter, RowScatter, leading_eigenpairs, row_mean, scatter_of
+from kernelsieve.threads import one_blas_thread
 
 INF = math.inf
 

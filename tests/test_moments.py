@@ -12,11 +12,11 @@ from conftest import KERNELS, captured_by, exact_kernel_pca, gram_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernelsieve import blocks
-from kernelsieve.expansion import subset_components
+from kernelsieve.fit.expansion import subset_components
+from kernelsieve.fit.moments import accumulate, whiten
+from kernelsieve.fit.moments import gram_of as gram_of_points
 from kernelsieve.kernels import named_kernel
-from kernelsieve.moments import accumulate, whiten
-from kernelsieve.moments import gram_of as gram_of_points
+from kernelsieve.rows import blocks
 
 
 def moments_over(kernel, points, X, **options):

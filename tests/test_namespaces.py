@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from conftest import KERNELS, gram_of
 
-from kernelsieve.expansion import all_rows_components, subset_components
+from kernelsieve.fit.expansion import all_rows_components, subset_components
+from kernelsieve.fit.moments import accumulate, whiten
+from kernelsieve.fit.moments import gram_of as gram_of_points
 from kernelsieve.kernels import named_kernel
-from kernelsieve.moments import accumulate, whiten
-from kernelsieve.moments import gram_of as gram_of_points
 from kernelsieve.selection.kmeans import kmeans_centers
 from kernelsieve.solvers.exact import exact_components
 from kernelsieve.solvers.points import Ascent, CapturedVariance

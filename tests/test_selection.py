@@ -18,9 +18,8 @@ from threadpoolctl import threadpool_limits
 
 from experiments.datasets import IDA_NAMES, MissingData, ida
 from kernelsieve import SparseKernelPCA
-from kernelsieve._threads import one_blas_thread
+from kernelsieve.fit.sample import Sample, sample_rows
 from kernelsieve.kernels import CallableKernel
-from kernelsieve.sample import Sample, sample_rows
 from kernelsieve.selection.distances import far_rows
 from kernelsieve.selection.gain import LargestGain, SampledGain
 from kernelsieve.selection.gram import KernelGram, StoredGram
@@ -29,6 +28,7 @@ from kernelsieve.selection.kmeans import kmeans_centers
 from kernelsieve.selection.leverage import draw_without_replacement, ridge_leverage
 from kernelsieve.selection.rpcholesky import randomly_pivoted_cholesky
 from kernelsieve.selection.swaps import swap
+from kernelsieve.threads import one_blas_thread
 
 GREEDY_RULES = ["targeted", "gain", "improved", "skfa", "residual", "rpcholesky"]
 ROW_RULES = [*GREEDY_RULES, "dissimilar", "farthest", "leverage", "uniform"]

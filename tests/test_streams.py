@@ -22,8 +22,8 @@ from hypothesis import strategies as st
 from sklearn.exceptions import NotFittedError
 
 from kernelsieve import LikelihoodKernelPCA, SparseKernelPCA
-from kernelsieve.reservoir import Reservoir
-from kernelsieve.streams import Stream, StreamSource, fingerprint
+from kernelsieve.rows.reservoir import Reservoir
+from kernelsieve.rows.streams import Stream, StreamSource, fingerprint
 
 N = 1500
 NAMES = ["a", "b", "c", "d"]

@@ -14,7 +14,7 @@ import pytest
 from threadpoolctl import ThreadpoolController, threadpool_limits
 
 from kernelsieve import SparseKernelPCA
-from kernelsieve._threads import effective_n_threads, one_blas_thread, ordered_map
+from kernelsieve.threads import effective_n_threads, one_blas_thread, ordered_map
 
 
 def blas_threads():

@@ -4,22 +4,22 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .diagnostics import KernelWarning
-    from .estimators.compressed import CompressedKernelPCA, compress
-    from .estimators.elastic_net import ElasticNetKernelPCA
-    from .estimators.elastic_net_path import elastic_net_path
-    from .estimators.exact import KernelPCA
-    from .estimators.feature_analysis import KernelFeatureAnalysis
-    from .estimators.likelihood import LikelihoodKernelPCA
-    from .estimators.likelihood_path import likelihood_path
-    from .estimators.nodes import DissimilarityKernelPCA, ImprovedKernelPCA
-    from .estimators.robust import RobustSparseKernelPCA
-    from .estimators.sparse import SparseKernelPCA
-    from .expansion import KernelExpansion
+    from .fit.advice import KernelWarning
+    from .fit.expansion import KernelExpansion
     from .io import load
     from .linear.estimators import ElasticNetPCA
     from .linear.path import sparse_pca_path
     from .linear.robust_estimator import RobustElasticNetPCA
+    from .models.compressed import CompressedKernelPCA, compress
+    from .models.elastic_net import ElasticNetKernelPCA
+    from .models.elastic_net_path import elastic_net_path
+    from .models.exact import KernelPCA
+    from .models.feature_analysis import KernelFeatureAnalysis
+    from .models.likelihood import LikelihoodKernelPCA
+    from .models.likelihood_path import likelihood_path
+    from .models.nodes import DissimilarityKernelPCA, ImprovedKernelPCA
+    from .models.robust import RobustSparseKernelPCA
+    from .models.sparse import SparseKernelPCA
 
 __version__ = "0.1.0"
 __all__ = [
@@ -45,22 +45,22 @@ __all__ = [
 
 # Imported when first used: `kernelsieve --help` need not wait for scikit-learn.
 _HOMES = {
-    "CompressedKernelPCA": ".estimators.compressed",
-    "DissimilarityKernelPCA": ".estimators.nodes",
-    "ElasticNetKernelPCA": ".estimators.elastic_net",
+    "CompressedKernelPCA": ".models.compressed",
+    "DissimilarityKernelPCA": ".models.nodes",
+    "ElasticNetKernelPCA": ".models.elastic_net",
     "ElasticNetPCA": ".linear.estimators",
-    "ImprovedKernelPCA": ".estimators.nodes",
-    "KernelExpansion": ".expansion",
-    "KernelFeatureAnalysis": ".estimators.feature_analysis",
-    "KernelPCA": ".estimators.exact",
-    "KernelWarning": ".diagnostics",
-    "LikelihoodKernelPCA": ".estimators.likelihood",
+    "ImprovedKernelPCA": ".models.nodes",
+    "KernelExpansion": ".fit.expansion",
+    "KernelFeatureAnalysis": ".models.feature_analysis",
+    "KernelPCA": ".models.exact",
+    "KernelWarning": ".fit.advice",
+    "LikelihoodKernelPCA": ".models.likelihood",
     "RobustElasticNetPCA": ".linear.robust_estimator",
-    "RobustSparseKernelPCA": ".estimators.robust",
-    "SparseKernelPCA": ".estimators.sparse",
-    "compress": ".estimators.compressed",
-    "elastic_net_path": ".estimators.elastic_net_path",
-    "likelihood_path": ".estimators.likelihood_path",
+    "RobustSparseKernelPCA": ".models.robust",
+    "SparseKernelPCA": ".models.sparse",
+    "compress": ".models.compressed",
+    "elastic_net_path": ".models.elastic_net_path",
+    "likelihood_path": ".models.likelihood_path",
     "load": ".io",
     "sparse_pca_path": ".linear.path",
 }

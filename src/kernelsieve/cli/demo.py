@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from .._atomic import replacing
-from .._threads import one_blas_thread
+from ..io.atomic import replacing
+from ..threads import one_blas_thread
 from .comparison import (
     Result,
     Setting,

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from .._atomic import replacing
+from ..io.atomic import replacing
 
 FORMATS = (".csv", ".tsv", ".parquet", ".npy", ".npz")
 SEPARATORS = (",", ";", "\t")

@@ -7,10 +7,10 @@ from functools import cached_property
 
 import numpy as np
 
-from .._array import to_numpy
-from ..expansion import KernelExpansion
-from ..moments import gram_of, negative_share
-from ..sample import INDEFINITE
+from ..arrays import to_numpy
+from ..fit.expansion import KernelExpansion
+from ..fit.moments import gram_of, negative_share
+from ..fit.sample import INDEFINITE
 from ..selection.greedy import best_for_targets, greedy
 from .error import ExpansionError, LeastSquares, Refit, Support, chosen
 

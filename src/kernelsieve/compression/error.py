@@ -9,11 +9,11 @@ from typing import TypeAlias
 import numpy as np
 import scipy.linalg
 
-from .._array import Array, as_float64, to_numpy
-from ..blocks import finite, map_row_blocks
-from ..expansion import KernelExpansion
+from ..arrays import Array, as_float64, to_numpy
+from ..fit.expansion import KernelExpansion
+from ..fit.moments import RANK_TOLERANCE, RANK_TOLERANCE_FLOAT32, gram_of, whiten
 from ..kernels import Kernel, Precomputed
-from ..moments import RANK_TOLERANCE, RANK_TOLERANCE_FLOAT32, gram_of, whiten
+from ..rows.blocks import finite, map_row_blocks
 
 # Singular values of the least-squares problem below this share of the largest are rounding.
 CUTOFF, CUTOFF_FLOAT32 = 1e-12, 1e-6

@@ -23,9 +23,9 @@ import scipy.linalg
 import scipy.optimize
 import scipy.sparse
 
-from .._array import Array, add_to_diagonal, as_float64
+from ..arrays import Array, add_to_diagonal, as_float64
+from ..fit.sample import Rows, Sample
 from ..kernels import Kernel
-from ..sample import Rows, Sample
 from ..selection.coordinates import Coordinates, movable
 from .error import ExpansionError, ScoreError
 

@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from .._array import Array, as_float64
-from ..expansion import KernelExpansion
+from ..arrays import Array, as_float64
+from ..fit.expansion import KernelExpansion
+from ..fit.moments import gram_of
 from ..kernels import Precomputed
-from ..moments import gram_of
 from ..selection.coordinates import Coordinates
 from .candidates import Candidates, Found, find_candidates, is_indefinite
 from .error import ExpansionError, FeatureError, ScoreError, local_source, projected_mean

@@ -26,10 +26,10 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
-from .._atomic import replacing
-from ..estimators.base import ExpansionMixin
-from ..expansion import KernelExpansion
+from ..fit.expansion import KernelExpansion
 from ..kernels import Kernel, Precomputed
+from ..models.base import ExpansionMixin
+from .atomic import replacing
 from .codec import Decoder, Encoder
 from .container import FORMAT, VERSION, ModelFileError, package_version, read, write
 

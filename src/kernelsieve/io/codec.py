@@ -12,14 +12,14 @@ import numpy as np
 import scipy.sparse
 from sklearn.preprocessing import KernelCenterer
 
-from .._array import to_numpy
-from ..estimators.exact import Uncentered
-from ..estimators.incremental import StreamState
-from ..expansion import KernelExpansion
+from ..arrays import to_numpy
+from ..fit.expansion import KernelExpansion
+from ..fit.moments import Moments
+from ..fit.preimage import RidgeMap
 from ..kernels import Kernel, kernel_from_params
-from ..moments import Moments
-from ..preimage import RidgeMap
-from ..reservoir import Reservoir
+from ..models.exact import Uncentered
+from ..models.incremental import StreamState
+from ..rows.reservoir import Reservoir
 from .container import DTYPES, ModelFileError
 
 # The only classes, besides kernels and the estimators themselves, that a file can make.

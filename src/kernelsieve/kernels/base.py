@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from .._array import Array, is_numpy, namespace, take_rows
+from ..arrays import Array, is_numpy, namespace, take_rows
 
 CrossGram = Callable[[Array], Array]
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from .._array import Array, is_numpy, like, namespace, take_rows, to_numpy
+from ..arrays import Array, is_numpy, like, namespace, take_rows, to_numpy
 from .base import CrossGram, Kernel, dense
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import scipy.sparse
 
-from .._array import Array, at_most_zero, exp_in_place, inner, is_foreign, is_numpy, namespace, row_dot
+from ..arrays import Array, at_most_zero, exp_in_place, inner, is_foreign, is_numpy, namespace, row_dot
 from .base import CrossGram, Kernel, constant_diagonal, dense, inner_products, transposed, weighted_rows
 
 # Rows are shifted to the points' centre when rounding of |x|^2 + |s|^2 - 2 x's would exceed this

@@ -13,7 +13,7 @@ import scipy.sparse
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
-from .._array import Array, row_dot
+from ..arrays import Array, row_dot
 
 FLOATS = [np.float64, np.float32]
 TRANSFORM_METHODS = ("least-squares", "projection")

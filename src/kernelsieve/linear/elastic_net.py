@@ -31,7 +31,7 @@ import scipy.linalg
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import enet_path, lars_path_gram
 
-from .._array import cholesky, solve_lower
+from ..arrays import cholesky, solve_lower
 from .scatter import Scatter
 
 # Optimality holds when it is violated by less than this share of the largest target.

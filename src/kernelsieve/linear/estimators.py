@@ -11,7 +11,7 @@ from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
-from .._threads import one_blas_thread
+from ..threads import one_blas_thread
 from .components import FLOATS, TRANSFORM_METHODS, LinearComponents, unchanged_on_failure
 from .fitting import Request, SparseComponents, fit_components, warn_about
 from .scatter import GramScatter, row_mean, scatter_of

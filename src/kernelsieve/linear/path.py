@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.utils import check_array
 from sklearn.utils.validation import _check_sample_weight
 
-from .._threads import one_blas_thread
+from ..threads import one_blas_thread
 from .alternation import sparse_pca
 from .components import FLOATS
 from .estimators import ElasticNetPCA, checked_covariance

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import expit
 
-from .._array import top_eigh
+from ..arrays import top_eigh
 
 STEEPNESS = 8.0  # mu delta: the paper's c
 # r^(2/3) of normal noise is nearly normal (Wilson & Hilferty): its upper 1.25 % lie this many deviations up.

@@ -15,7 +15,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from .._threads import one_blas_thread
+from ..threads import one_blas_thread
 from .alternation import adjusted_variance
 from .components import FLOATS, LinearComponents, unchanged_on_failure
 from .estimators import SPARSITY_CONSTRAINTS

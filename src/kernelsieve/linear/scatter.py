@@ -17,8 +17,8 @@ import numpy as np
 import scipy.sparse
 import scipy.sparse.linalg
 
-from .._array import Array, to_numpy, top_eigh
-from ..blocks import row_ranges
+from ..arrays import Array, to_numpy, top_eigh
+from ..rows.blocks import row_ranges
 
 # Rows that are centred, weighted and multiplied at a time: the copy stays small beside the rows.
 ROWS_AT_ONCE = 2048

@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from .._array import Array
+from ..arrays import Array
+from ..fit.sample import Sample
 from ..kernels import Kernel
-from ..sample import Sample
 
 
 @dataclass(frozen=True)

@@ -18,12 +18,12 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from .._array import Array, like, to_numpy, top_eigh
-from ..captured import extrapolated
+from ..arrays import Array, like, to_numpy, top_eigh
+from ..fit.captured import extrapolated
+from ..fit.moments import Moments, accumulate, gram_of, whiten
+from ..fit.sample import Rows, Sample, default_reference_rows, default_sample_size
 from ..kernels import Kernel
-from ..moments import Moments, accumulate, gram_of, whiten
-from ..sample import Rows, Sample, default_reference_rows, default_sample_size
-from ..sources import Source
+from ..rows.memory import Source
 from .base import Selection, Selector
 from .coordinates import MAX_LOST_EXPONENT, movable
 from .free import Candidate, FreePoints
@@ -95,7 +95,7 @@ class Chooser:
         order = np.argsort(self.rows.indices)
         indices = self.rows.indices[order]
         kernel, points = self.kernel.at(self.rows.X, indices)
-        weights = None if self.rows.weights is None else self.rows.weights[order]
+        weights = None if self.rows.counts is None else self.rows.counts[order]
         indices = self.rows.numbers_of(indices)
         return Selection(kernel, points, indices, {"winner": "all rows"}, exhaustive=True, weights=weights)
 

@@ -18,10 +18,10 @@ import numpy as np
 import scipy.sparse
 from sklearn.utils.extmath import randomized_svd
 
-from .._array import Array, as_float64, is_numpy, row_dot, top_eigh
-from ..blocks import matmul
+from ..arrays import Array, as_float64, is_numpy, row_dot, top_eigh
+from ..fit.sample import Sample
 from ..kernels import Cosine, Kernel, Laplacian
-from ..sample import Sample
+from ..rows.blocks import matmul
 
 # Mean exponent gamma |e(x)|^2 that may be left outside the subspace.
 MAX_LOST_EXPONENT = 0.05

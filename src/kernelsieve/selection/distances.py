@@ -13,9 +13,9 @@ from collections.abc import Callable
 import numpy as np
 import scipy.sparse
 
-from .._array import Array, as_float64, like, row_dot, to_numpy
+from ..arrays import Array, as_float64, like, row_dot, to_numpy
+from ..fit.sample import Sample
 from ..kernels import Precomputed
-from ..sample import Sample
 from .base import Selection
 from .gram import KernelGram
 

@@ -13,9 +13,9 @@ from functools import cached_property
 
 import numpy as np
 
-from .._array import Array, like, namespace, take_rows, to_numpy
-from ..moments import whiten
-from ..sample import Sample
+from ..arrays import Array, like, namespace, take_rows, to_numpy
+from ..fit.moments import whiten
+from ..fit.sample import Sample
 from ..solvers.points import Ascent, CapturedVariance
 from .greedy import best_for_targets, greedy
 from .kmeans import kmeans_centers

@@ -14,10 +14,10 @@ from typing import Protocol
 
 import numpy as np
 
-from .._array import Array, to_numpy
-from ..blocks import map_row_blocks
+from ..arrays import Array, to_numpy
+from ..fit.sample import Sample
 from ..kernels import Kernel, Precomputed
-from ..sample import Sample
+from ..rows.blocks import map_row_blocks
 
 # Fewer columns than this cost less than handing them to threads.
 COLUMNS_FOR_THREADS = 8

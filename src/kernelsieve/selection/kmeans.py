@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .._array import Array, like, namespace, row_dot, take_rows, to_numpy
+from ..arrays import Array, like, namespace, row_dot, take_rows, to_numpy
 
 
 def kmeans_centers(

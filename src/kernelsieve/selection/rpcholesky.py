@@ -14,8 +14,8 @@ from __future__ import annotations
 import numpy as np
 import scipy.linalg
 
-from .._threads import ordered_map
-from ..blocks import row_ranges
+from ..rows.blocks import row_ranges
+from ..threads import ordered_map
 from .gram import Gram
 from .greedy import Residual, start
 

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from .._array import as_float64
-from ..sample import Sample
+from ..arrays import as_float64
+from ..fit.sample import Sample
 from .base import Selection, Selector, select_rows
 from .distances import Combine, central_row_of, copies_tolerance, far_rows
 from .gain import LargestGain, SampledGain

@@ -32,7 +32,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
-from .._array import top_eigh
+from ..arrays import top_eigh
 
 # Added to K's diagonal, relative to its mean: enough for K^-1/2 to exist, too little to be seen in K.
 JITTER = 1e-10

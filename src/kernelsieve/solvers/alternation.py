@@ -22,7 +22,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .._array import top_eigh
+from ..arrays import top_eigh
 from .group import GroupResult, group_lasso
 from .lasso import TOLERANCE, LassoResult, lasso
 from .quadratic import elastic_net_quadratic

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .._array import Array, like, namespace, to_numpy, top_eigh
-from ..blocks import matmul
+from ..arrays import Array, like, namespace, to_numpy, top_eigh
+from ..rows.blocks import matmul
 
 DENSE_LIMIT = 400  # below this many rows a dense eigensolver is as fast
 OVERSAMPLING = 8

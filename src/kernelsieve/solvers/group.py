@@ -25,7 +25,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .._array import cholesky, solve_lower
+from ..arrays import cholesky, solve_lower
 from .lasso import MAX_ITER, ONE_BY_ONE, ROUNDING, TOLERANCE
 from .quadratic import HessianQuadratic, Quadratic, certify, checked_weights, row_norms
 

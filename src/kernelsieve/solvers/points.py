@@ -22,7 +22,7 @@ from operator import add
 
 import numpy as np
 
-from .._array import (
+from ..arrays import (
     Array,
     add_to_diagonal,
     as_float64,
@@ -35,10 +35,10 @@ from .._array import (
     solve_lower,
     top_eigh,
 )
-from .._threads import ordered_map
-from ..blocks import row_ranges
+from ..fit.moments import whiten
 from ..kernels import Kernel
-from ..moments import whiten
+from ..rows.blocks import row_ranges
+from ..threads import ordered_map
 
 # Added to K_SS, relative to its mean diagonal, so that coinciding points do not stop the search.
 JITTER = 1e-10

@@ -1,0 +1,99 @@
+"""Warnings about kernels that say little of the data, each with what to do about it."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse
+
+from ..arrays import Array, to_numpy
+from .sample import Sample
+
+MIN_EXPLAINED = 0.05
+FAR_ABOVE = 2.0  # captured in sample / captured on unseen rows
+MIN_HALF, MIN_HALF_PER_COMPONENT = 50, 10  # rows in each half to compare them at all
+NEARLY_CONSTANT = 1e-3  # total variance / mean k(x, x)
+SCALE_ROWS = 500
+WILD_SCALES = 100.0  # largest standard deviation of a column / that of the lower quartile
+
+
+class KernelWarning(UserWarning):
+    """The kernel, as it is set, fits these data badly."""
+
+
+def warn_about_scales(rows: Array) -> None:
+    """Columns in very different units: distances see only the largest."""
+    if scipy.sparse.issparse(rows) or rows.shape[1] < 2:
+        return
+    deviations = np.std(to_numpy(rows[:SCALE_ROWS, :]), axis=0)
+    varying = np.sort(deviations[deviations > 1e-12 * max(float(deviations.max()), 1e-300)])
+    if varying.size < 2:
+        return
+    low, high = float(varying[(varying.size - 1) // 4]), float(varying[-1])
+    if high > WILD_SCALES * low:
+        warnings.warn(
+            f"column scales differ wildly (standard deviations from {low:.3g} to {high:.3g}): the kernel sees only the "
+            "largest columns. Standardise first, e.g. make_pipeline(StandardScaler(), SparseKernelPCA(...))",
+            KernelWarning,
+            stacklevel=6,
+        )
+
+
+@dataclass(frozen=True)
+class GammaAdvice:
+    """What can be said about gamma: its value, and whether the median rule is still to be tried."""
+
+    gamma: float
+    try_median: bool
+
+    def towards(self, direction: str) -> str:
+        median = ", or gamma='median'" if self.try_median else ""
+        return f" Give a {direction} gamma than {self.gamma:.3g}{median}."
+
+
+def warn_about_kernel(
+    explained: float, spread: float, seen_and_unseen: tuple[float, float], advice: GammaAdvice | None
+) -> None:
+    """Nearly the identity (every row like no other) or nearly constant (all rows alike).
+
+    Parameters
+    ----------
+    explained : share of the total variance in the components
+    spread : total variance over the mean of k(x, x)
+    seen_and_unseen : captured variance on rows that chose the points, and on others
+    advice : about gamma, None for kernels without a width
+    """
+    seen, unseen = seen_and_unseen
+    narrower, wider = (advice.towards("larger"), advice.towards("smaller")) if advice else ("", "")
+    message = None
+    if spread < NEARLY_CONSTANT:
+        message = f"the kernel is nearly constant on these rows (variance {spread:.1e} of k(x, x)).{narrower}"
+    elif explained < MIN_EXPLAINED:
+        message = (
+            f"the components explain {explained:.1%} of the variance: to this kernel every row is like no other."
+            f"{wider} More components help too."
+        )
+    elif seen > FAR_ABOVE * unseen:
+        message = (
+            f"the components capture {seen / max(unseen, 1e-300):.1f} times as much variance on the rows they were "
+            f"found on as on others: they follow single rows.{wider} Fewer components or more rows help too."
+        )
+    if message:
+        warnings.warn(message, KernelWarning, stacklevel=6)
+
+
+def split_captured(sample: Sample) -> tuple[float, float]:
+    """Variance that exact kernel PCA of one half of the rows captures on that half, and on the other."""
+    if sample.n_reference < 2:
+        return 1.0, 1.0
+    first, second = sample.halves
+    if first.stop < max(MIN_HALF, MIN_HALF_PER_COMPONENT * sample.n_components):
+        return 1.0, 1.0  # too few rows to tell
+    found = sample.exact_halves[0]
+    positive = found.variances > 1e-12 * found.variances[0]
+    directions = to_numpy(found.directions)[:, positive] / np.sqrt(found.variances[positive])
+    scores = to_numpy(sample.gram)[second, first] @ directions
+    variance = np.var(scores, axis=0) if sample.center else np.mean(scores**2, axis=0)
+    return found.captured, float(variance.sum())

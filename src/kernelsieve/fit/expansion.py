@@ -1,0 +1,224 @@
+"""The one model: a kernel expansion over support points.
+
+    transform(x) = k(x, S) A - b
+
+m kernel evaluations a row.  Components v_k = sum_i A_ik phi(s_i) are unit vectors of feature space.  The mean of
+the training features is kept as its projection on the support's span, sum_i c_i phi(s_i), so that what the
+model reconstructs of a row,  mean + sum_k z_k v_k,  and the error of that, never touch another point:
+
+    |phi(x) - mean - V z|^2 = k(x, x) - 2 k(x, S) c + c' K_SS c - |z|^2
+
+Components that are not orthogonal (an elastic net's) are made so first where a projection is wanted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+import scipy.sparse
+
+from ..arrays import Array, float64_like, is_numpy, like, namespace, to_numpy, top_eigh
+from ..kernels import Kernel, reused_blocks
+from ..rows.blocks import finite, map_row_blocks
+from ..solvers.exact import exact_components
+from .moments import RANK_TOLERANCE, Moments, Whitening, gram_of, negative_share
+
+
+@dataclass(frozen=True)
+class KernelExpansion:
+    """Support points, coefficients, offset: all that a fitted model needs."""
+
+    kernel: Kernel
+    points: Array  # (m, d)
+    coef: Array  # (m, M)
+    offset: Array  # (M,)
+    mean_coef: Array | None = None  # (m,), None when not centred
+    orthogonal: bool = True  # whether the components, of unit length, are so to each other
+
+    @classmethod
+    def of(
+        cls,
+        kernel: Kernel,
+        points: Array,
+        coef: np.ndarray,
+        offset: np.ndarray,
+        mean_coef: np.ndarray | None,
+        *,
+        orthogonal: bool = True,
+    ) -> KernelExpansion:
+        """Coefficients that a solver found on the host, put where the points are."""
+        mean_coef = None if mean_coef is None else float64_like(mean_coef, points)
+        return cls(kernel, points, float64_like(coef, points), float64_like(offset, points), mean_coef, orthogonal)
+
+    @property
+    def orthonormal(self) -> KernelExpansion:
+        """The same span by orthonormal components."""
+        return self if self.orthogonal else self._orthonormal
+
+    @cached_property
+    def _orthonormal(self) -> KernelExpansion:
+        mixing = self._mixing
+        return replace(self, coef=self.coef @ mixing, offset=self.offset @ mixing, orthogonal=True)
+
+    def weights_of(self, scores: Array) -> Array:
+        """What the components are to be multiplied by to give the projection that has these scores, (n, M)."""
+        return scores if self.orthogonal else scores @ like(self._mixing @ self._mixing.T, scores)
+
+    @cached_property
+    def _mixing(self) -> Array:
+        """T, (M, rank), with (A T)' K_SS (A T) = I over the span of the components."""
+        metric = self.coef.T @ (gram_of(self.kernel, self.points) @ self.coef)
+        values, vectors = top_eigh((metric + metric.T) / 2)
+        xp = namespace(metric)
+        floor = RANK_TOLERANCE * max(float(values[0]), 0.0)
+        rank = int(xp.sum(xp.astype(values > floor, xp.int64)))
+        return vectors[:, :rank] / xp.sqrt(values[:rank])
+
+    @property
+    def n_support(self) -> int:
+        return int(self.points.shape[0])
+
+    @property
+    def n_components(self) -> int:
+        return int(self.coef.shape[1])
+
+    def transform(self, X: Array, n_threads: int = 1) -> Array:
+        """Scores of the rows of X: n m kernel evaluations, O(m) memory a row in flight."""
+        cross_gram = self.kernel.bind(self.points_like(X))
+        coef, offset = like(self.coef, X), like(self.offset, X)
+
+        def scores(rows: slice) -> Array:
+            with reused_blocks():
+                scores = cross_gram(finite(X[rows, :])) @ coef
+            scores -= offset
+            return scores
+
+        return self._concat(X, self.n_components, scores, n_threads)
+
+    def reconstruction_error(self, X: Array, diagonal: Array | None = None, n_threads: int = 1) -> Array:
+        """Squared feature-space distance of each row to its reconstruction."""
+        distance, captured = self.orthonormal.variance_parts(X, diagonal, n_threads)
+        xp = namespace(distance)
+        return xp.maximum(distance - captured, xp.zeros_like(distance))
+
+    def variance_parts(self, X: Array, diagonal: Array | None = None, n_threads: int = 1) -> tuple[Array, Array]:
+        """For each row, its squared distance to the mean and the squared length of its scores.
+
+        The scores' is the part of the distance that the components capture where they are orthonormal.
+        """
+        mean_coef = self.mean_coef
+        extended = self.coef
+        xp = namespace(self.coef)
+        if mean_coef is not None:
+            extended = xp.concat([self.coef, mean_coef[:, None]], axis=1)
+        cross_gram = self.kernel.bind(self.points_like(X))
+        extended, offset = like(extended, X), like(self.offset, X)
+        mean_square = 0.0 if mean_coef is None else float(mean_coef @ (gram_of(self.kernel, self.points) @ mean_coef))
+
+        def parts(rows: slice) -> Array:
+            block = cross_gram(finite(X[rows, :])) @ extended
+            scores = block[:, : self.n_components] - offset
+            length = self.kernel.diagonal(X[rows, :]) if diagonal is None else like(diagonal[rows], block)
+            if mean_coef is not None:
+                length = length - 2 * block[:, self.n_components] + mean_square
+            bp = namespace(block)
+            return bp.stack([length, bp.vecdot(scores, scores)], axis=1)
+
+        both = self._concat(X, 2, parts, n_threads)
+        return both[:, 0], both[:, 1]
+
+    def points_like(self, X: Array) -> Array:
+        """The support points in the dtype of X, dense or sparse as they are."""
+        if scipy.sparse.issparse(self.points):
+            return self.points.astype(X.dtype, copy=False)
+        return like(self.points, X)
+
+    def _concat(self, X: Array, width: int, function: Callable[[slice], Array], n_threads: int) -> Array:
+        """function over the blocks of X, as one array."""
+        if not is_numpy(X) and not scipy.sparse.issparse(X):
+            return namespace(X).concat(list(map_row_blocks(function, X, self.n_support, n_threads)), axis=0)
+        out = np.empty((X.shape[0], width), dtype=X.dtype)
+
+        def fill(rows: slice) -> None:
+            out[rows] = function(rows)
+
+        for _ in map_row_blocks(fill, X, self.n_support, n_threads):
+            pass
+        return out
+
+
+@dataclass(frozen=True)
+class Components:
+    """An expansion with what it captures of the rows it was fitted on."""
+
+    expansion: KernelExpansion
+    variances: np.ndarray  # (M,) of the scores
+    weight: float  # of all rows
+    total_variance: float
+    mean_length: float  # mean of k(x, x)
+    negative_share: float = 0.0  # of the gram's spectrum, which was dropped
+
+
+def subset_components(
+    kernel: Kernel, points: Array, whitening: Whitening, moments: Moments, n_components: int, *, center: bool
+) -> Components:
+    """Optimal components in span(phi(S)), from the moments over S.
+
+    With C the covariance of whitened features, C V = V diag(variance): A = W V, b = mean' V.
+    """
+    values, vectors = top_eigh(moments.covariance(center), n_components)
+    coef = moments.whitening @ vectors
+    signs = component_signs(coef)
+    coef, vectors = coef * signs, vectors * signs
+    offset = moments.mean @ vectors if center else namespace(coef).zeros_like(values)
+    mean_coef = moments.whitening @ moments.mean if center else None
+    variances = np.maximum(to_numpy(values), 0.0)
+    return Components(
+        KernelExpansion(kernel, points, coef, offset, mean_coef),
+        variances,
+        moments.weight,
+        max(moments.total_variance(center), float(variances.sum())),  # less only where the kernel is indefinite
+        moments.trace / moments.weight,
+        whitening.negative_share,
+    )
+
+
+def all_rows_components(
+    kernel: Kernel, points: Array, n_components: int, *, center: bool, weights: np.ndarray | None
+) -> Components:
+    """Exact kernel PCA: all rows are support, and the eigenproblem is that of their (weighted) gram.
+
+    As in scikit-learn's KernelPCA, an indefinite kernel loses its negative part after centring, not before.
+    """
+    gram = gram_of(kernel, points)
+    xp = namespace(gram)
+    found = exact_components(gram, n_components, center=center, weights=weights, dense=True)
+    real = found.variances > np.finfo(np.float64).eps * found.variances[0]
+    scale = np.where(real, 1.0 / np.sqrt(np.where(real, found.variances, 1.0)), 0.0)
+    coef = found.directions * like(scale, found.directions)
+    coef = coef * component_signs(coef)
+    omega = xp.full_like(gram[:, 0], 1.0 / gram.shape[0]) if weights is None else like(weights / weights.sum(), gram)
+    mean_row = omega @ gram
+    mean_length = float(omega @ xp.linalg.diagonal(gram))
+    offset = mean_row @ coef if center else xp.zeros_like(coef[0, :])
+    total = mean_length - (float(mean_row @ omega) if center else 0.0)
+    return Components(
+        KernelExpansion(kernel, points, coef, offset, omega if center else None),
+        found.variances,
+        float(gram.shape[0] if weights is None else weights.sum()),
+        max(total, float(found.variances.sum())),
+        mean_length,
+        0.0 if kernel.definite else negative_share(gram),
+    )
+
+
+def component_signs(coef: Array) -> Array:
+    """+-1 for each component, such that its largest coefficient becomes positive."""
+    xp = namespace(coef)
+    largest = xp.argmax(xp.abs(coef), axis=0)
+    places = like(xp.arange(coef.shape[0]), largest)
+    picked = xp.sum(xp.where(places[:, None] == largest, coef, xp.zeros_like(coef)), axis=0)
+    return xp.where(picked < 0, -xp.ones_like(picked), xp.ones_like(picked))

@@ -1,0 +1,108 @@
+"""Pre-images: rows whose features come closest to what the scores reconstruct.
+
+Scores z stand for the feature vector P = sum_i c_i phi(s_i), c = mean_coef + A z.
+
+Gaussian kernel: |phi(x) - P|^2 is smallest where sum_i c_i k(x, s_i) is largest, a fixed point of
+
+    x = sum_i c_i k(x, s_i) s_i / sum_i c_i k(x, s_i)                    (Mika et al. 1999)
+
+Linear kernel: x = sum_i c_i s_i.  Other kernels: a map from scores to rows learned by ridge regression,
+x = f(z) B with f(z) = (1, z, k(z, Z_S)), Z_S the support's own scores and k a Gaussian.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.linalg
+
+from ..arrays import Array, as_float64, to_numpy
+from ..kernels import RBF
+from .expansion import KernelExpansion
+
+MAX_STEPS = 200
+STEP_TOLERANCE = 1e-8
+# A denominator below this share of sum |c_i| means the iterate has left the region of the expansion.
+MIN_DENOMINATOR = 1e-6
+RIDGE = 1e-3  # relative to the mean diagonal of the normal equations
+
+
+def gaussian_preimage(expansion: KernelExpansion, scores: np.ndarray) -> np.ndarray:
+    """The fixed point from the weighted mean of the support; rows that stray restart at the best point."""
+    kernel = expansion.kernel
+    assert isinstance(kernel, RBF)
+    points = _dense_points(expansion)
+    weights = _weights(expansion, scores)  # (n, m)
+    cross_gram = kernel.bind(points)
+
+    positive = np.maximum(weights, 0.0)
+    x = (positive @ points) / np.maximum(positive.sum(axis=1, keepdims=True), 1e-300)
+    # where the best single support point explains more than the mean does, start there
+    at_points = weights @ kernel(points, points)
+    best = np.argmax(at_points, axis=1)
+    better = at_points[np.arange(len(best)), best] > np.sum(weights * cross_gram(x), axis=1)
+    x[better] = points[best[better]]
+
+    moving = np.arange(len(x))
+    for _ in range(MAX_STEPS):
+        pull = weights[moving] * cross_gram(x[moving])
+        mass = pull.sum(axis=1)
+        lost = mass <= MIN_DENOMINATOR * np.abs(weights[moving]).sum(axis=1)
+        following = (pull @ points) / np.where(lost, 1.0, mass)[:, None]
+        following[lost] = points[best[moving[lost]]]
+        change = np.linalg.norm(following - x[moving], axis=1)
+        x[moving] = following
+        moving = moving[change > STEP_TOLERANCE * (1.0 + np.linalg.norm(following, axis=1))]
+        if not moving.size:
+            break
+    return x
+
+
+def linear_preimage(expansion: KernelExpansion, scores: np.ndarray) -> np.ndarray:
+    """sum_i c_i s_i."""
+    return _weights(expansion, scores) @ _dense_points(expansion)
+
+
+@dataclass(frozen=True)
+class RidgeMap:
+    """A regression from scores to rows."""
+
+    centers: np.ndarray  # (m, M) scores of the support
+    gamma: float
+    coef: np.ndarray  # (1 + M + m, d)
+
+    def __call__(self, scores: np.ndarray) -> np.ndarray:
+        return _ridge_features(scores, self.centers, self.gamma) @ self.coef
+
+
+def learn_ridge_map(expansion: KernelExpansion, rows: Array, weights: np.ndarray | None = None) -> RidgeMap:
+    """min_B sum w |x - f(z(x)) B|^2 + ridge |B|^2 over the given rows."""
+    values = rows.toarray() if hasattr(rows, "toarray") else to_numpy(rows)
+    scores = to_numpy(as_float64(expansion.transform(rows)))
+    points = expansion.points
+    centers = to_numpy(as_float64(expansion.transform(points)))
+    spread = float(np.mean(np.var(scores, axis=0))) * scores.shape[1]
+    gamma = 1.0 / (2.0 * spread) if spread > 0 else 1.0
+    features = _ridge_features(scores, centers, gamma)
+    weighted = features if weights is None else features * weights[:, None]
+    normal = features.T @ weighted
+    penalty = RIDGE * np.trace(normal) / len(normal)
+    normal[np.diag_indices_from(normal)] += penalty * (np.arange(len(normal)) > 0) + 1e-12
+    coef = scipy.linalg.solve(normal, weighted.T @ values, assume_a="pos")
+    return RidgeMap(centers, gamma, coef)
+
+
+def _ridge_features(scores: np.ndarray, centers: np.ndarray, gamma: float) -> np.ndarray:
+    ones = np.ones((len(scores), 1))
+    return np.hstack([ones, scores, RBF(gamma)(scores, centers)])
+
+
+def _weights(expansion: KernelExpansion, scores: np.ndarray) -> np.ndarray:
+    weights = expansion.weights_of(scores) @ to_numpy(expansion.coef).T
+    return weights if expansion.mean_coef is None else weights + to_numpy(expansion.mean_coef)
+
+
+def _dense_points(expansion: KernelExpansion) -> np.ndarray:
+    points = expansion.points
+    return np.asarray(points.toarray() if hasattr(points, "toarray") else to_numpy(points), dtype=np.float64)

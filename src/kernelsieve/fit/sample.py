@@ -1,0 +1,316 @@
+"""The rows that selection looks at: a random sample, its gram, and exact kernel PCA on it.
+
+Choosing points needs far fewer rows than fitting them: a few thousand say where the variance is.  A
+`Sample` holds those rows with their weights and computes once, when first asked, what several users
+share: the gram of (a part of) the rows, and exact kernel PCA on it, which gives targeted selection its
+targets and `captured_ratio_` its denominator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+import scipy.sparse
+
+from ..arrays import Array, as_float64, is_numpy, namespace, take_rows, to_numpy
+from ..kernels import Kernel, Precomputed
+from ..rows.blocks import finite, matmul, row_ranges
+from ..solvers.exact import ExactComponents, exact_components
+from ..threads import one_blas_thread, ordered_map
+
+if TYPE_CHECKING:
+    from ..selection.coordinates import Coordinates
+
+# Rows looked at for m points.  The first are the reference, on which the result is measured; the rest steer.
+STEERING_ROWS, STEERING_ROWS_PER_POINT = 4000, 50
+REFERENCE_ROWS, REFERENCE_ROWS_PER_POINT = 1000, 4
+SMALL_SAMPLE = 2000  # a whole data set up to this size is its own reference
+EXACT_ROWS = 500  # samples no larger than this are kept in their own precision
+GRAM_BLOCK_ROWS = 250
+INDEFINITE = 1e-6  # a negative eigenvalue below this share of the largest is rounding
+
+
+def default_sample_size(n_support: int) -> int:
+    """Rows to look at when choosing `n_support` points."""
+    return max(STEERING_ROWS, STEERING_ROWS_PER_POINT * n_support) + default_reference_rows(n_support)
+
+
+def default_reference_rows(n_support: int) -> int:
+    """Rows of the sample that go into its gram."""
+    return max(REFERENCE_ROWS, REFERENCE_ROWS_PER_POINT * n_support)
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Sampled rows before a kernel is known: their places in X and their weights."""
+
+    X: Array
+    indices: np.ndarray  # (n,)
+    weights: np.ndarray | None  # (n,), None where all rows weigh the same
+    whole: bool  # the sample is all there is
+    numbers: np.ndarray | None = None  # (len(X),) of X's rows among all training rows, where X is not all of them
+    same_weight: float = 1.0  # of each row, where all weigh the same
+
+    def numbers_of(self, indices: np.ndarray) -> np.ndarray:
+        """What the rows at these places in X are called: their numbers among all training rows."""
+        return indices if self.numbers is None else self.numbers[indices]
+
+    @property
+    def counts(self) -> np.ndarray | None:
+        """How often each row counts, None where each does once."""
+        if self.weights is None and self.same_weight != 1:
+            return np.full(len(self.indices), self.same_weight)
+        return self.weights
+
+    def first(self, n_rows: int) -> Array:
+        """The first so many rows."""
+        return take_rows(self.X, self.indices[:n_rows])
+
+    @cached_property
+    def values(self) -> Array:
+        """All rows, (n, d)."""
+        return take_rows(self.X, self.indices)
+
+
+def sample_rows(X: Array, size: int, rng: np.random.Generator, weights: np.ndarray | None, *, merge: bool) -> Rows:
+    """`size` random rows of X, in random order; all of them, copies merged, when X has no more.
+
+    Merging copies (their weights added, the rows in an order of their own) makes the result the same
+    whether a row is repeated or weighted, and whatever order the rows come in.
+    """
+    chosen = chosen_rows(X.shape[0], size, rng, weights)
+    if chosen is not None:
+        return weighed(X, chosen, None if weights is None else weights[chosen], whole=False)
+    candidates = np.arange(X.shape[0]) if weights is None else np.flatnonzero(weights > 0)
+    if not merge:
+        indices = candidates[rng.permutation(len(candidates))]
+        return weighed(X, indices, None if weights is None else weights[indices], whole=True)
+    distinct, mass = _merge_copies(X, candidates, weights)
+    order = rng.permutation(len(distinct))
+    return weighed(X, distinct[order], mass[order], whole=True)
+
+
+def chosen_rows(n_samples: int, size: int, rng: np.random.Generator, weights: np.ndarray | None) -> np.ndarray | None:
+    """`size` random row numbers among rows of positive weight, or None where there are no more than that."""
+    if weights is None:
+        return rng.choice(n_samples, size, replace=False) if n_samples > size else None
+    candidates = np.flatnonzero(weights > 0)
+    return candidates[rng.choice(len(candidates), size, replace=False)] if len(candidates) > size else None
+
+
+def weighed(
+    X: Array, indices: np.ndarray, weights: np.ndarray | None, *, whole: bool, numbers: np.ndarray | None = None
+) -> Rows:
+    """Rows of X with a weight each; weights that are all the same are one number."""
+    if weights is None or np.ptp(weights) == 0:
+        return Rows(X, indices, None, whole, numbers, 1.0 if weights is None else float(weights[0]))
+    return Rows(X, indices, weights, whole, numbers)
+
+
+def _merge_copies(X: Array, candidates: np.ndarray, weights: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+    """A row number and the summed weight for each distinct row, in an order that the values alone decide."""
+    first: dict[bytes, int] = {}
+    mass: dict[bytes, float] = {}
+    for i, key in zip(candidates, row_bytes(take_rows(X, candidates)), strict=True):
+        first.setdefault(key, i)
+        mass[key] = mass.get(key, 0.0) + (1.0 if weights is None else float(weights[i]))
+    keys = sorted(first)
+    distinct, masses = np.array([first[key] for key in keys], dtype=np.intp), np.array([mass[key] for key in keys])
+    order = np.argsort(row_projections(take_rows(X, distinct)), kind="stable")
+    return distinct[order], masses[order]
+
+
+def row_projections(rows: Array) -> np.ndarray:
+    """A number for each row that orders rows alike, be they dense or sparse, in float32 or in float64."""
+    direction = np.random.default_rng(0).standard_normal(rows.shape[1])
+    if scipy.sparse.issparse(rows):
+        return np.asarray(rows.astype(np.float64) @ direction)
+    return np.einsum("ij,j->i", to_numpy(rows), direction, dtype=np.float64)
+
+
+def row_bytes(rows: Array) -> Iterator[bytes]:
+    """The bytes of each row, the same for equal rows and only for those."""
+    if not scipy.sparse.issparse(rows):
+        yield from (row.tobytes() for row in to_numpy(finite(rows)) + 0.0)  # -0.0 is 0.0
+        return
+    canonical = rows.tocsr(copy=True)
+    canonical.sum_duplicates()
+    canonical.eliminate_zeros()
+    for start, stop in pairwise(canonical.indptr):
+        entries = slice(start, stop)
+        yield canonical.indices[entries].astype(np.int64).tobytes() + b"|" + canonical.data[entries].tobytes()
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Sampled rows under a kernel."""
+
+    rows: Rows
+    kernel: Kernel
+    n_components: int
+    center: bool
+    n_threads: int = 1
+    reference_rows: int = REFERENCE_ROWS
+
+    @property
+    def size(self) -> int:
+        return len(self.rows.indices)
+
+    @property
+    def n_reference(self) -> int:
+        """Rows in the gram and in exact kernel PCA: the first so many of the sample."""
+        if self.rows.whole:
+            return self.size if self.size <= SMALL_SAMPLE else min(self.size, self.reference_rows)
+        return min(self.size // 2, self.reference_rows)  # at least as many are left to steer
+
+    @property
+    def steering(self) -> slice:
+        """Rows that steer the search: all where there are no others, else those that do not measure it."""
+        return slice(0 if self.rows.whole else self.n_reference, self.size)
+
+    @property
+    def omega(self) -> np.ndarray | None:
+        """Weights with sum one, or None when all are equal."""
+        weights = self.rows.weights
+        return None if weights is None else weights / weights.sum()
+
+    @cached_property
+    def reference(self) -> Array:
+        """The reference rows as given."""
+        return self.rows.first(self.n_reference)
+
+    @cached_property
+    def origin(self) -> Array | None:
+        """The centre of the rows, where only their differences count."""
+        if self.kernel.name not in ("rbf", "laplacian") or scipy.sparse.issparse(self.rows.X):
+            return None
+        return namespace(self.reference).mean(as_float64(self.reference), axis=0)
+
+    @cached_property
+    def light_rows(self) -> Array:
+        """The rows about their origin, in float32 where the kernel is bounded.
+
+        What is computed from them steers the fit or measures it to five digits; the fit itself is done on
+        the rows as given.
+        """
+        X, origin = self.rows.X, self.origin
+        if not is_numpy(X) or not self.kernel.bounded or self.size <= EXACT_ROWS:
+            values = self.rows.values
+            return values if origin is None else as_float64(values) - origin
+        light = np.empty((self.size, X.shape[1]), dtype=np.float32)
+        for part in row_ranges(self.size, GRAM_BLOCK_ROWS):
+            # subtracted in float64, rounded once, a few rows at a time: fresh memory costs more than arithmetic
+            block = X[self.rows.indices[part]]
+            np.subtract(block, 0.0 if origin is None else origin, out=light[part], casting="same_kind")
+        return light
+
+    @cached_property
+    def gram(self) -> Array:
+        """K of the reference rows."""
+        if isinstance(self.kernel, Precomputed):
+            return self.kernel.at(self.rows.X, self.rows.indices[: self.n_reference])[1]
+        rows = self.light_rows[: self.n_reference, :]
+        if not is_numpy(rows):
+            return self.kernel(rows, rows)
+        gram = np.empty((self.n_reference, self.n_reference), dtype=rows.dtype)
+
+        def lower_part(block: slice) -> None:
+            # k(x, y) = k(y, x): only the columns up to the diagonal are computed
+            part = self.kernel(rows[block], rows[: block.stop])
+            gram[block, : block.stop] = part
+            gram[: block.start, block] = part[:, : block.start].T
+
+        blocks = row_ranges(self.n_reference, GRAM_BLOCK_ROWS)
+        with one_blas_thread():
+            list(ordered_map(lower_part, blocks[::-1], self.n_threads))
+        return gram
+
+    @cached_property
+    def indefiniteness(self) -> float:
+        """|most negative| / largest eigenvalue of the gram: what is smaller is no better known than that.
+
+        Dividing by such eigenvalues of K_SS would let an indefinite kernel's captured variance grow without bound.
+        """
+        if self.kernel.definite:
+            return 0.0
+        gram = as_float64(self.gram)
+        values = namespace(gram).linalg.eigvalsh((gram + gram.T) / 2)
+        ratio = -float(values[0]) / float(values[-1])
+        return ratio if ratio > INDEFINITE else 0.0
+
+    @cached_property
+    def exact(self) -> ExactComponents:
+        """Exact kernel PCA of the reference rows."""
+        weights = self.rows.weights
+        weights = None if weights is None else weights[: self.n_reference]
+        return exact_components(
+            self.gram, self.n_components, center=self.center, weights=weights, n_threads=self.n_threads
+        )
+
+    @cached_property
+    def exact_halves(self) -> list[ExactComponents]:
+        """Exact kernel PCA of each half of the reference rows."""
+        weights = self.rows.weights
+        return [
+            exact_components(
+                self.gram[part, part],
+                self.n_components,
+                center=self.center,
+                weights=None if weights is None else weights[part],
+            )
+            for part in self.halves
+        ]
+
+    @property
+    def halves(self) -> list[slice]:
+        """The two halves of the reference rows."""
+        return row_ranges(self.n_reference, -(-self.n_reference // 2))
+
+    @cached_property
+    def targets(self) -> Array:
+        """sqrt(lambda_k) v_k(x) for the reference rows, uncentred: what greedy selection explains."""
+        return matmul(self.gram, self.exact.directions, self.n_threads)
+
+    @cached_property
+    def coordinates(self) -> Coordinates:
+        """The rows in the coordinates in which points are moved."""
+        from ..selection.coordinates import coordinates
+
+        return coordinates(self)
+
+    # Greedy rules read the gram of all sampled rows column by column: from the gram where that is all of
+    # them, else from the kernel, so that nothing of size^2 is ever needed.
+
+    @cached_property
+    def diagonal(self) -> np.ndarray:
+        """k(x, x) of all sampled rows."""
+        if self.n_reference == self.size:
+            return np.diagonal(to_numpy(self.gram)).astype(np.float64)
+        if isinstance(self.kernel, Precomputed):
+            indices = self.rows.indices
+            return np.asarray(self.rows.X[indices, indices], dtype=np.float64).ravel()
+        return to_numpy(self.kernel.diagonal(self.light_rows)).astype(np.float64)
+
+    def column(self, j: int) -> np.ndarray:
+        """k(x, x_j) of all sampled rows."""
+        if self.n_reference == self.size:
+            return to_numpy(self.gram[:, j])
+        return self._cross_gram(slice(j, j + 1))[:, 0]
+
+    @cached_property
+    def all_targets(self) -> np.ndarray:
+        """`targets` for all sampled rows."""
+        if self.n_reference == self.size:
+            return to_numpy(self.targets)
+        return self._cross_gram(slice(0, self.n_reference)) @ to_numpy(self.exact.directions)
+
+    def _cross_gram(self, columns: slice) -> np.ndarray:
+        kernel, points = self.kernel, self.light_rows[columns, :]
+        if isinstance(kernel, Precomputed):
+            kernel, points = kernel.at(self.rows.X, self.rows.indices[columns])
+        return to_numpy(kernel(self.light_rows, points))

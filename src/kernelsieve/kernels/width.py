@@ -1,0 +1,88 @@
+"""Kernel widths from data: one rule a name.
+
+"median"   1 / (2 median^2) over the pairs of a random sample of rows, median Euclidean distance;
+           for the Laplacian kernel, whose distance is the sum of absolute differences, 1 / median
+"scale"    1 / (d var(X)), as scikit-learn's SVC
+None       1 / d, as scikit-learn's KernelPCA
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.sparse
+from sklearn.utils.sparsefuncs import mean_variance_axis
+
+from ..arrays import Array, namespace, row_dot, to_numpy
+from . import inner_products, manhattan
+
+# Distances are taken in float32: below this share of the largest they are rounding, of a row and its copies.
+SAME_ROW = 1e-6
+MEDIAN_ROWS = 800  # 160,000 pairs: the median is known to about a percent
+
+
+def resolve_gamma(gamma: float | str | None, kernel: object, rows: Array, weights: np.ndarray | None = None) -> float:
+    """The number that `gamma` stands for on these (already sampled) rows."""
+    if gamma is None:
+        return 1.0 / int(rows.shape[1])
+    if isinstance(gamma, str):
+        if kernel not in ("rbf", "laplacian", "poly", "sigmoid"):
+            return 1.0
+        return _median_rule(rows, weights, kernel) if gamma == "median" else _scale_rule(rows)
+    return float(gamma)
+
+
+def _scale_rule(rows: Array) -> float:
+    if scipy.sparse.issparse(rows):
+        mean, variance = mean_variance_axis(rows.tocsr(), axis=0)
+        total = float(variance.mean() + mean.var())
+    else:
+        total = float(namespace(rows).var(rows))
+    return 1.0 / (rows.shape[1] * total) if total > 0 else 1.0
+
+
+def _median_rule(rows: Array, weights: np.ndarray | None, kernel: object) -> float:
+    left, right, pair_weights = _pairs(rows, weights)
+    if kernel == "laplacian":
+        median = _median_apart(to_numpy(manhattan(left, right)), pair_weights)
+        return 1.0 / median if median > 0 else 1.0
+    squared = _median_apart(to_numpy(squared_distances(left, right)), pair_weights)
+    return 1.0 / (2.0 * squared) if squared > 0 else 1.0
+
+
+def _pairs(rows: Array, weights: np.ndarray | None) -> tuple[Array, Array, np.ndarray | None]:
+    """All pairs of few rows, or one half of the rows against the other half."""
+    n = min(rows.shape[0], MEDIAN_ROWS)
+    left, right = (slice(0, n), slice(0, n)) if n < MEDIAN_ROWS else (slice(0, n // 2), slice(n // 2, n))
+    if weights is None or np.ptp(weights[:n]) == 0:
+        return rows[left, :], rows[right, :], None
+    return rows[left, :], rows[right, :], weights[left, None] * weights[right]
+
+
+def squared_distances(left: Array, right: Array) -> Array:
+    """|x_i - y_j|^2 for all pairs, in float32 about a common centre."""
+    if not scipy.sparse.issparse(left):
+        xp = namespace(left)
+        center = xp.mean(left, axis=0)
+        left, right = xp.astype(left - center, xp.float32), xp.astype(right - center, xp.float32)
+    block = inner_products(left, right.T)
+    block *= -2.0
+    block += row_dot(left, left)[:, None]
+    block += row_dot(right, right)
+    return block
+
+
+def _median_apart(distances: np.ndarray, pair_weights: np.ndarray | None) -> float:
+    """The (weighted) median over pairs of different rows: a row and its copies are not a distance."""
+    distances = distances.ravel()
+    weights = None if pair_weights is None else pair_weights.ravel()
+    apart = distances > SAME_ROW * distances.max(initial=0.0)
+    if not apart.all():
+        distances = distances[apart]
+        weights = None if weights is None else weights[apart]
+    if not distances.size:
+        return 0.0
+    if weights is None:
+        return float(np.median(distances))
+    order = np.argsort(distances)
+    cumulative = np.cumsum(weights[order])
+    return float(distances[order][np.searchsorted(cumulative, cumulative[-1] / 2)])

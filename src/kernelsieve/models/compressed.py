@@ -1,0 +1,429 @@
+"""compress: a fitted model on fewer points, with the same scores."""
+
+from __future__ import annotations
+
+import warnings
+from numbers import Integral, Real
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse
+from sklearn.base import _fit_context
+from sklearn.decomposition import KernelPCA as SklearnKernelPCA
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.pipeline import Pipeline
+from sklearn.utils import assert_all_finite
+from sklearn.utils._param_validation import Interval, StrOptions, validate_parameter_constraints
+from sklearn.utils.validation import check_is_fitted
+
+from ..arrays import Array, take_rows
+from ..compression.error import ExpansionError, ScoreError
+from ..compression.search import METHODS, Compression, Request, compress_expansion, error_on, unchanged
+from ..fit.expansion import KernelExpansion
+from ..fit.preimage import RidgeMap, learn_ridge_map
+from ..threads import one_blas_thread
+from .base import FEW_ROWS, MAX_INVERSE_MAP, ExpansionMixin, KernelTransformer
+from .exact import KernelPCA
+
+# Rows on which scores are compared: a random part of more.
+MAX_ROWS, ROWS_PER_POINT = 5000, 50
+# Attributes that describe the original's fit, and its scores, which the compressed model's are to be.
+INHERITED = (
+    "n_features_in_",
+    "feature_names_in_",
+    "gamma_",
+    "n_samples_seen_",
+    "eigenvalues_",
+    "explained_variance_",
+    "explained_variance_ratio_",
+)
+SKLEARN_STATE = (
+    "n_features_in_",
+    "feature_names_in_",
+    "gamma_",
+    "eigenvalues_",
+    "eigenvectors_",
+    "X_fit_",
+    "_centerer",
+)
+CAPTURED = ("captured_ratio_", "captured_ratio_kind_", "captured_ratio_n_samples_")
+
+
+class CompressedKernelPCA(KernelTransformer):
+    """Exact kernel PCA, squeezed onto a few points afterwards: what `compress` returns.
+
+    Finds points S and coefficients B such that the scores k(x, S) B - b come closest to those of the original model,
+
+        min  sum_n |z(x_n) - k(x_n, S) B + b|^2         on rows, or, without any,         sum_k |v_k - v'_k|^2
+
+    `fit` runs exact kernel PCA on the rows and compresses it; `compress` makes one from a model that is fitted already.
+    Components are those of the original to within the error that `compression_` states: nearly, not exactly, unit
+    vectors.
+
+    Cost of `fit`: O(N^2 (d + M)) time and N^2 numbers of memory, for exact kernel PCA.  `SparseKernelPCA` needs
+    neither; compress what is fitted already.
+
+    Parameters
+    ----------
+    n_components : int or None, default=2
+        Number of components; None keeps all of nonzero variance.
+    n_support : int or "auto", default="auto"
+        Number of support points; "auto" takes the fewest that reach `target_error`.
+    target_error : float, default=0.05
+        Relative error of the scores that "auto" allows.
+    method : {"auto", "optimized", "removal", "l1", "eigen-removal"}, default="auto"
+        As in `compress`.
+    kernel : str or callable, default="rbf"
+    gamma : float, "median", "scale" or None, default="median"
+    degree, coef0 : float, default=3, 1
+    kernel_params : dict, optional
+    center : bool, default=True
+        All as in `KernelPCA`.
+    max_iter : int, default=50
+        L-BFGS steps when points are moved.
+    random_state : int, RandomState or None, default=None
+    n_jobs : int or None, default=None
+        Threads for passes over the rows.
+
+    Attributes
+    ----------
+    compression_ : dict
+        What was done and lost: ``method``; ``n_support_before`` and ``n_support_after``; ``error``, of each component,
+        |z - z'| / |z - mean z|; ``total_error``, of all together; ``measured_on``, "training rows", "X", "support
+        points" or "feature space" (there |v - v'| / |v|); ``n_rows``, of those; for "removal" ``curve``, the error of
+        the first 0, 1, 2, ... points.
+    expansion_, support_vectors_, n_support_, dual_coef_, offset_ : as in all models
+    support_ : ndarray of shape (m,) or None
+        Row numbers of the support points; None for points that are no rows.
+    eigenvalues_, explained_variance_, explained_variance_ratio_ : ndarray of shape (M,)
+        The original's.
+    captured_ratio_, captured_ratio_kind_, captured_ratio_n_samples_
+        Captured variance over exact kernel PCA's: the original's ratio times what is left of it on the rows.  Only
+        where the error was measured on rows.
+    gamma_, n_samples_seen_, n_features_in_, feature_names_in_ : the original's
+    n_iter_ : int
+    converged_ : bool
+
+    References
+    ----------
+    Schoelkopf, Mika, Burges, Knirsch, Mueller, Raetsch & Smola (1999), Input space versus feature space in kernel-based
+    methods.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from kernelsieve import CompressedKernelPCA
+    >>> X = load_digits().data[:500]
+    >>> model = CompressedKernelPCA(n_components=5, n_support=20, random_state=0).fit(X)
+    >>> model.n_support_, bool(model.compression_["total_error"] < 0.03)
+    (20, True)
+    """
+
+    _parameter_constraints: dict[str, Any] = {
+        **KernelTransformer._parameter_constraints,
+        "n_components": [Interval(Integral, 1, None, closed="left"), None],
+        "n_support": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
+        "target_error": [Interval(Real, 0, 1, closed="neither")],
+        "method": [StrOptions({"auto", *METHODS})],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+    }
+
+    def __init__(
+        self,
+        n_components: int | None = 2,
+        *,
+        n_support: int | str = "auto",
+        target_error: float = 0.05,
+        method: str = "auto",
+        kernel: Any = "rbf",
+        gamma: float | str | None = "median",
+        degree: float = 3,
+        coef0: float = 1,
+        kernel_params: dict[str, Any] | None = None,
+        center: bool = True,
+        max_iter: int = 50,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.n_components = n_components
+        self.n_support = n_support
+        self.target_error = target_error
+        self.method = method
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.kernel_params = kernel_params
+        self.center = center
+        self.max_iter = max_iter
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Exact kernel PCA of the rows of X, compressed.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Rows; the square gram for a precomputed kernel.
+        y : ignored
+
+        Returns
+        -------
+        self
+        """
+        with self._unchanged_on_failure():
+            X, _ = self._validate(X, None)
+            exact = KernelPCA(
+                self.n_components,
+                kernel=self.kernel,
+                gamma=self.gamma,
+                degree=self.degree,
+                coef0=self.coef0,
+                kernel_params=self.kernel_params,
+                center=self.center,
+                random_state=self.random_state,
+                n_jobs=self.n_jobs,
+            ).fit(X)
+            self._compress(exact, None)
+        self._warn_unless_converged(3)
+        return self
+
+    def _compress(self, model: Any, X: Any) -> None:
+        """Become the compressed form of a fitted model."""
+        expansion, rng = model.expansion_, self._rng()
+        n_support = None if isinstance(self.n_support, str) else self.n_support
+        rows, kind = _comparison_rows(model, X, n_support or 0, rng)
+        with one_blas_thread():
+            error = error_on(expansion, rows, kind, self._n_threads())
+            if n_support is not None and n_support >= expansion.n_support:
+                found = unchanged(expansion)
+            else:
+                _check_number_of_rows(error, n_support)
+                target = None if n_support is not None else self.target_error
+                found = compress_expansion(
+                    expansion, error, Request(self.method, n_support, target, self.max_iter), rng
+                )
+            self._store(model, error, found)
+
+    def _warn_unless_converged(self, stacklevel: int) -> None:
+        if not self.converged_:
+            warnings.warn(
+                f"moving the points had not converged after max_iter={self.max_iter} steps: more would still lower the "
+                "error of the scores",
+                ConvergenceWarning,
+                stacklevel=stacklevel + 1,
+            )
+
+    def _store(self, model: Any, error: ExpansionError, found: Compression) -> None:
+        for name in INHERITED + (CAPTURED if found.expansion is model.expansion_ else ()):
+            if hasattr(model, name):
+                setattr(self, name, getattr(model, name))
+        self.expansion_ = found.expansion
+        kept_rows = model.support_ is not None and found.indices is not None
+        self.support_ = np.asarray(model.support_)[found.indices] if kept_rows else None
+        self.n_iter_ = found.n_steps
+        self.converged_ = found.converged
+        n_rows = int(error.rows.shape[0]) if isinstance(error, ScoreError) else 0
+        self.compression_ = {
+            "method": found.method,
+            "n_support_before": model.n_support_,
+            "n_support_after": found.expansion.n_support,
+            "error": found.error,
+            "total_error": found.total_error,
+            "measured_on": error.kind,
+            "n_rows": n_rows,
+        }
+        if found.curve is not None:
+            self.compression_["curve"] = found.curve
+        if found.captured_share is not None and hasattr(model, "captured_ratio_"):
+            self.captured_ratio_ = min(model.captured_ratio_ * found.captured_share, 1.0)
+            self.captured_ratio_kind_ = "all rows" if n_rows == model.n_samples_seen_ else error.kind
+            self.captured_ratio_n_samples_ = n_rows
+        self._inverse_map = getattr(model, "_inverse_map", None) or _inverse_map(found.expansion, error)
+
+
+def compress(
+    model: Any,
+    n_support: int | None = None,
+    *,
+    target_error: float | None = None,
+    method: str = "auto",
+    X: Any = None,
+    random_state: Any = None,
+    max_iter: int = 50,
+    n_jobs: int | None = None,
+) -> CompressedKernelPCA:
+    """The same scores from fewer points: any fitted kernel PCA made cheap to use, without refitting it.
+
+    Finds points S and coefficients B that minimise the error of the scores on rows,
+
+        sum_n |z(x_n) - k(x_n, S) B + b|^2
+
+    on the training rows where the model holds them (exact kernel PCA does), or on `X`; without any, the error of the
+    components in feature space, sum_k |v_k - v'_k|^2.  The error that is reported is that on the rows looked at: on
+    others it is a little larger, and several times larger where the kernel is narrow and the rows are few.
+
+    Cost, for n rows (at most 5000, or 50 a point), N original points and r = max(200, 4 m) candidates: n N kernel
+    values for the scores to be kept, O(n r^2 + r^3) for the choice, and for "optimized" n m (d + m) a step.
+
+    Parameters
+    ----------
+    model : fitted estimator
+        Of this package, or scikit-learn's `KernelPCA`.
+    n_support : int, optional
+        Number of points to keep.
+    target_error : float, optional
+        Instead of `n_support`: the fewest points whose relative error is at most this.
+    method : {"auto", "optimized", "removal", "l1", "eigen-removal"}, default="auto"
+        "optimized": points moved freely by L-BFGS on the error; "removal": points of the model, by backward elimination
+        with the exact increase of the error; "l1": points of the model, by a group lasso; "eigen-removal": points of
+        the model, by the smallest-eigenvector rule of Schoelkopf et al. (1999), for comparison.  "auto" is "optimized"
+        where the kernel has a gradient, else "removal".
+    X : array-like or sparse matrix of shape (n_samples, n_features), optional
+        Rows on which scores are to be kept; kernel values for a precomputed kernel.
+    random_state : int, RandomState or None, default=None
+    max_iter : int, default=50
+        L-BFGS steps of "optimized".
+    n_jobs : int or None, default=None
+        Threads for passes over the rows.
+
+    Returns
+    -------
+    CompressedKernelPCA
+        Fitted, with the error in `compression_`.
+
+    References
+    ----------
+    Schoelkopf, Mika, Burges, Knirsch, Mueller, Raetsch & Smola (1999), Input space versus feature space in kernel-based
+    methods.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from sklearn.decomposition import KernelPCA
+    >>> from kernelsieve import compress
+    >>> X = load_digits().data / 16
+    >>> model = KernelPCA(n_components=5, kernel="rbf").fit(X)
+    >>> small = compress(model, 20, random_state=0)
+    >>> small.compression_["n_support_before"], small.n_support_
+    (1797, 20)
+    >>> bool(small.compression_["total_error"] < 0.01)
+    True
+    """
+    _check_request(n_support, target_error, method, random_state, max_iter, n_jobs)
+    original = _original(model)
+    if n_support is not None and n_support > original.n_support_:
+        warnings.warn(
+            f"the model has {original.n_support_} points, no more than n_support={n_support}: it is returned as it is",
+            stacklevel=2,
+        )
+    shared = ("kernel", "gamma", "degree", "coef0", "kernel_params", "center")
+    compressed = CompressedKernelPCA(
+        original.expansion_.n_components,
+        n_support="auto" if n_support is None else n_support,
+        method=method,
+        max_iter=max_iter,
+        random_state=random_state,
+        n_jobs=n_jobs,
+        **{name: getattr(original, name) for name in shared},
+    )
+    if target_error is not None:
+        compressed.target_error = target_error
+    compressed._compress(original, X)
+    compressed._warn_unless_converged(2)
+    return compressed
+
+
+def _check_request(
+    n_support: Any, target_error: Any, method: Any, random_state: Any, max_iter: Any, n_jobs: Any
+) -> None:
+    if (n_support is None) == (target_error is None):
+        raise ValueError(
+            "say how far to compress: give n_support, a number of points, or target_error, the relative error that the "
+            "scores may have" + ("" if n_support is None else ", and not both")
+        )
+    given = {"n_support": n_support, "target_error": target_error, "method": method}
+    given |= {"random_state": random_state, "max_iter": max_iter, "n_jobs": n_jobs}
+    constraints = {name: CompressedKernelPCA._parameter_constraints[name] for name in given}
+    asked = {name: value for name, value in given.items() if value is not None}
+    validate_parameter_constraints(constraints, asked, caller_name="compress")
+
+
+def _original(model: Any) -> Any:
+    """The fitted model as one of this package's."""
+    if isinstance(model, Pipeline):
+        raise TypeError(
+            "compress takes the kernel PCA itself, not the pipeline it stands in: give its last step, pipeline[-1], "
+            "and put the result in its place"
+        )
+    if not isinstance(model, ExpansionMixin | SklearnKernelPCA):
+        raise TypeError(
+            f"compress takes a fitted model of kernelsieve or scikit-learn's KernelPCA, not {type(model).__name__}"
+        )
+    check_is_fitted(model)
+    return model if isinstance(model, ExpansionMixin) else adopt(model)
+
+
+def adopt(model: SklearnKernelPCA) -> KernelPCA:
+    """scikit-learn's fitted KernelPCA as this package's, which shares its arrays."""
+    adopted = KernelPCA()
+    adopted.set_params(**{name: getattr(model, name) for name in adopted.get_params() if hasattr(model, name)})
+    for name in (
+        "n_features_in_",
+        "feature_names_in_",
+        "gamma_",
+        "eigenvalues_",
+        "eigenvectors_",
+        "X_fit_",
+        "_centerer",
+    ):
+        if hasattr(model, name):
+            setattr(adopted, name, getattr(model, name))
+    if model.kernel == "precomputed":
+        # scikit-learn has centred the gram in its place
+        means = model._centerer.K_fit_rows_
+        adopted.X_fit_ = model.X_fit_ + means + means[:, None] - model._centerer.K_fit_all_
+    adopted._store()
+    expansion = adopted.expansion_
+    diagonal = (
+        adopted.X_fit_.diagonal() if model.kernel == "precomputed" else expansion.kernel.diagonal(expansion.points)
+    )
+    total = float(np.mean(diagonal, dtype=np.float64)) - float(model._centerer.K_fit_all_)
+    adopted.explained_variance_ = model.eigenvalues_ / expansion.n_support
+    adopted.explained_variance_ratio_ = adopted.explained_variance_ / (total if total > 0 else np.nan)
+    return adopted
+
+
+def _comparison_rows(model: Any, X: Any, n_support: int, rng: np.random.Generator) -> tuple[Array | None, str]:
+    """Rows on which scores are compared, at most a sample of them, and what they are."""
+    if X is not None:
+        rows, kind = model._rows(X), "X"
+        assert_all_finite(rows.data if scipy.sparse.issparse(rows) else rows, input_name="X")
+    elif isinstance(model, KernelPCA):
+        rows, kind = model.expansion_.points, "training rows"
+    else:
+        return None, "feature space"
+    most = max(MAX_ROWS, ROWS_PER_POINT * n_support)
+    if rows.shape[0] > most:
+        rows = take_rows(rows, np.sort(rng.choice(rows.shape[0], most, replace=False)))
+    return rows, kind
+
+
+def _check_number_of_rows(error: ExpansionError, n_support: int | None) -> None:
+    least = 2 if n_support is None else n_support + 1
+    if isinstance(error, ScoreError) and error.rows.shape[0] < least:
+        raise ValueError(
+            f"the scores of {error.rows.shape[0]} rows of X do not settle the coefficients of {least - 1} points: give "
+            f"at least {least} rows, or no X"
+        )
+
+
+def _inverse_map(expansion: KernelExpansion, error: ExpansionError) -> RidgeMap | None:
+    """The map from scores back to rows, for kernels that have no better one."""
+    if expansion.kernel.name in ("rbf", "linear", "precomputed") or not isinstance(error, ScoreError):
+        return None
+    if error.rows.shape[1] * expansion.n_support > MAX_INVERSE_MAP:
+        return None
+    return learn_ridge_map(expansion, error.rows[:: -(-error.rows.shape[0] // FEW_ROWS)])

@@ -1,0 +1,164 @@
+"""elastic_net_path: how many rows each penalty leaves, and what they capture."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from ..fit.dictionary import Dictionary
+from ..solvers.path import N_ALPHAS, SMALLEST_ALPHA, descend
+from ..threads import one_blas_thread
+from .elastic_net import ElasticNetKernelPCA, Start, best_components, start_at_kernel_pca, unit_components
+
+# A direction of which less than this is left after the others is none.
+DEPENDENT = 1e-10
+
+
+@dataclass(frozen=True)
+class ElasticNetPath:
+    """What each alpha leaves, from the largest down.
+
+    Attributes
+    ----------
+    alpha : ndarray of shape (n_alphas,)
+        Relative to alpha_max.
+    alpha_max : ndarray of shape (n_components,)
+        Absolute alphas from which on a component is zero.
+    n_nonzero : ndarray of shape (n_alphas, n_components)
+        Nonzero coefficients of each component.
+    n_support : ndarray of shape (n_alphas,)
+        Rows that any component uses.
+    captured_ratio : ndarray of shape (n_alphas,)
+        Variance captured by the components, made orthonormal, over kernel PCA's on the dictionary.
+    refit_ratio : ndarray of shape (n_alphas,)
+        The same for the best components on the same rows, as refit=True gives them.
+    coefs : list of ndarray of shape (n_support, n_components)
+        Coefficients of components of unit length, over the rows in `support`.
+    support : list of ndarray
+        Row numbers.
+    dual_gap : ndarray of shape (n_alphas, n_components)
+        Duality gaps, relative to the objective.
+    """
+
+    alpha: np.ndarray
+    alpha_max: np.ndarray
+    n_nonzero: np.ndarray
+    n_support: np.ndarray
+    captured_ratio: np.ndarray
+    refit_ratio: np.ndarray
+    coefs: list[np.ndarray]
+    support: list[np.ndarray]
+    dual_gap: np.ndarray
+
+
+def elastic_net_path(
+    estimator: ElasticNetKernelPCA,
+    X: Any,
+    *,
+    alpha: Sequence[float] | None = None,
+    n_alphas: int = N_ALPHAS,
+    sample_weight: Any = None,
+) -> ElasticNetPath:
+    """Nonzeros, captured variance and coefficients for many alphas, each solution the start of the next.
+
+    One pass over the rows serves them all.
+
+    Parameters
+    ----------
+    estimator : ElasticNetKernelPCA
+        Kernel, components, l2, sparsity, dictionary and the rest; its own alpha, n_nonzero and solver do not matter:
+        every point is the single step at kernel PCA's components, by the active set.  It is not fitted.
+    X : array-like or sparse matrix of shape (n_samples, n_features)
+    alpha : sequence of float, optional
+        Relative to alpha_max, between 0 and 1; by default `n_alphas` of them, from 1 down to 0.01 in equal ratios.
+    n_alphas : int, default=40
+    sample_weight : array-like of shape (n_samples,), optional
+
+    Returns
+    -------
+    ElasticNetPath
+        `kernelsieve.plots.path` draws it.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from kernelsieve import ElasticNetKernelPCA, elastic_net_path
+    >>> path = elastic_net_path(ElasticNetKernelPCA(2), load_iris().data, n_alphas=5)
+    >>> path.n_nonzero.shape, bool(path.captured_ratio[-1] > 0.9)
+    ((5, 2), True)
+    """
+    model = clone(estimator)
+    model._validate_params()
+    joint, shares = model.sparsity == "joint", _shares(alpha, n_alphas)
+    with one_blas_thread():
+        dictionary = model._path_problem(X, sample_weight).dictionary
+        start = start_at_kernel_pca(dictionary, model.n_components, model.l2, model.alpha_scale)
+        coefs, gaps = _solutions(start, shares, joint, model.tol)
+        points = [_point(dictionary, start, coef) for coef in coefs]
+    return ElasticNetPath(
+        shares,
+        np.full(model.n_components, start.joint_alpha_max if joint else start.alpha_max),
+        np.array([np.count_nonzero(coef, axis=0) for coef in coefs]),
+        np.array([len(point.active) for point in points]),
+        np.array([point.captured for point in points]),
+        np.array([point.refitted for point in points]),
+        [point.coef for point in points],
+        [dictionary.indices[point.active] for point in points],
+        gaps,
+    )
+
+
+def _shares(given: Sequence[float] | None, n_alphas: int) -> np.ndarray:
+    if given is None:
+        if n_alphas < 1:
+            raise ValueError(f"n_alphas={n_alphas}: give at least one")
+        return np.geomspace(1.0, SMALLEST_ALPHA, n_alphas)
+    shares = np.sort(np.asarray(given, dtype=np.float64).ravel())[::-1]
+    if not shares.size or not np.all((shares > 0) & (shares <= 1)):
+        raise ValueError("alpha must hold values between 0 and 1, shares of alpha_max")
+    return shares
+
+
+def _solutions(start: Start, shares: np.ndarray, joint: bool, tol: float) -> tuple[list[np.ndarray], np.ndarray]:
+    """Coefficients (r, M) and relative gaps (M,) for every alpha."""
+    if joint:
+        results = list(descend(start.joint_quadratic, shares * start.joint_alpha_max, tol=tol))
+        gaps = np.array([[found.gap / found.objective] * start.directions.shape[1] for found in results])
+        return [found.coef for found in results], gaps
+    columns = [
+        list(descend(quadratic, shares * largest, tol=tol))
+        for quadratic, largest in zip(start.quadratics, start.alpha_max, strict=True)
+    ]
+    gaps = np.array([[found.gap / found.objective for found in column] for column in columns]).T
+    return [np.stack([found.coef for found in row], axis=1) for row in zip(*columns, strict=True)], gaps
+
+
+@dataclass(frozen=True)
+class _Point:
+    active: np.ndarray
+    coef: np.ndarray
+    captured: float
+    refitted: float
+
+
+def _point(dictionary: Dictionary, start: Start, coef: np.ndarray) -> _Point:
+    exact = float(np.trace(start.directions.T @ dictionary.moment @ start.directions))
+    active = np.flatnonzero(coef.any(axis=1))
+    active = active[np.argsort(dictionary.indices[active])]
+    if not active.size:
+        return _Point(active, np.zeros((0, coef.shape[1])), 0.0, 0.0)
+    unit = unit_components(dictionary, active, coef[active])
+    refitted = best_components(dictionary, active, coef.shape[1])
+    captured, best = (_captured(dictionary, active, c) / exact for c in (unit, refitted))
+    return _Point(active, unit, captured, best)
+
+
+def _captured(dictionary: Dictionary, active: np.ndarray, coef: np.ndarray) -> float:
+    """Variance (times N) along the components, made orthonormal."""
+    left, lengths, _ = np.linalg.svd(dictionary.coordinates[active].T @ coef, full_matrices=False)
+    basis = left[:, lengths > DEPENDENT * lengths[0]]
+    return float(np.trace(basis.T @ dictionary.moment @ basis))

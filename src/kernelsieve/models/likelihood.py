@@ -1,0 +1,327 @@
+"""LikelihoodKernelPCA: sparse kernel PCA by maximum likelihood."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any, Self
+
+import numpy as np
+import scipy.linalg
+from sklearn.base import _fit_context
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted
+
+from ..arrays import Array, top_eigh
+from ..fit.dictionary import Dictionary
+from ..fit.expansion import KernelExpansion, component_signs
+from ..solvers.likelihood import Likelihood, LikelihoodFit, coordinate_ascent, largest_within, sweeps
+from ..threads import one_blas_thread
+from .base import checked_diagonal
+from .on_dictionary import DictionaryTransformer, Problem
+from .progress import Stages
+
+# Model eigenvalues below this share of the largest are rounding: they are no axes.
+NO_AXIS = 1e-10
+ORTHONORMAL = 1e-9  # largest inner product of two axes, or error of a length
+
+
+class LikelihoodKernelPCA(DictionaryTransformer):
+    """Sparse kernel PCA by maximum likelihood (Tipping 2000).
+
+    Features are modelled as a Gaussian whose covariance is built on a few of the rows,
+
+        phi(x) ~ N(0, C),        C = noise_variance I + sum_i w_i phi(x_i) phi(x_i)',        w_i >= 0
+
+    and the weights maximise the likelihood of all rows.  Most of them end at zero; the rows that keep one are the
+    representing vectors, and the axes of C are the components.  `noise_variance` is a variance per direction: the
+    larger, the fewer vectors remain.  `likelihood_path` shows how many for each.
+
+    Cost: with r candidate rows (all up to 2000, else `n_dictionary`), one pass of O(N r (d + r)), then O(r m) a step
+    for "coordinate", O(m^3) a sweep for the other rules; m (d + M) a row to transform.
+
+    Parameters
+    ----------
+    n_components : int or None, default=None
+        Number of components M; None for all axes of the model, of which there are at most as many as vectors.
+    noise_variance : float or None, default=None
+        Noise variance per direction, between 0 and max_i mean_n k(x_i, x_n)^2 / k(x_i, x_i), from where on no vector
+        is worth having.
+    noise_fraction : float, default=0.25
+        The noise variance as a fraction of that upper end, where neither `noise_variance` nor `n_support` is given.
+    n_support : int or None, default=None
+        Look for the noise variance at which the most, but at most so many, vectors remain.  Not every number occurs.
+    update : {"coordinate", "fast", "em"}, default="coordinate"
+        "coordinate": one weight at a time, exactly, from an empty model.  "fast" and "em": the published
+        re-estimation rules for all weights at once, from equal weights; "fast" takes an EM step where the likelihood
+        would fall.  They need thousands of sweeps and leave more vectors.
+    kernel, gamma, degree, coef0, kernel_params
+        As in SparseKernelPCA.
+    center : bool, default=False
+        Centre the features.  The published model does not; centred, its axes are still built on uncentred features
+        and do not become centred kernel PCA's as the noise vanishes.
+    n_dictionary : int or None, default=None
+        Candidate rows, chosen by randomly pivoted Cholesky; None: all rows up to 2000 different ones, else 512.
+    prune_tol : float, default=1e-3
+        For "fast" and "em": a vector goes when w_i k_ii < prune_tol * noise_variance, if its going costs no likelihood.
+    tol : float, default=1e-8
+        Done when no step gains more log-likelihood than this, a row.
+    max_iter : int, default=10000
+        Steps or sweeps.
+    random_state : int, RandomState or None, default=None
+    n_jobs : int or None, default=None
+        Threads for the pass over the rows, as in SparseKernelPCA.
+    batch_size : int or None, default=None
+        Rows read at once from files and arrays on disk; None for 32 MB of them.
+    device : str or None, default=None
+        Where rows on the host are worked on: a torch device such as "cuda".  Arrays that are on a device already stay
+        there whatever this says.
+
+    Attributes
+    ----------
+    weights_ : ndarray of shape (m,)
+        Weights w of the representing vectors.
+    log_likelihood_ : ndarray of shape (n_iter_ + 1,)
+        Log-likelihood of the training rows before the first step and after each, up to a constant that depends on
+        noise_variance_ alone.  It never falls.
+    noise_variance_, noise_variance_limit_ : float
+        What was used, and the admissible upper end.
+    eigenvalues_ : ndarray of shape (M,)
+        The model's: variances along the axes of sum_i w_i phi(x_i) phi(x_i)'.
+    explained_variance_, explained_variance_ratio_ : ndarray of shape (M,)
+        Mean square (variance when centred) of the scores on the training rows, and its share of the total.
+    n_components_ : int
+    expansion_, support_vectors_, support_, n_support_, dual_coef_, offset_, gamma_, captured_ratio_,
+    captured_ratio_kind_, captured_ratio_n_samples_, n_samples_seen_, n_iter_, converged_
+        As in SparseKernelPCA.
+
+    References
+    ----------
+    Tipping (2000), Sparse kernel principal component analysis, NIPS 13.
+    Tipping & Faul (2003), Fast marginal likelihood maximisation for sparse Bayesian models.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from kernelsieve import LikelihoodKernelPCA
+    >>> X = load_iris().data
+    >>> model = LikelihoodKernelPCA(n_support=10, random_state=0).fit(X)
+    >>> model.n_support_ <= 10
+    True
+    >>> model.score_samples(X).shape
+    (150,)
+    """
+
+    _density: KernelExpansion
+    _parameter_constraints: dict[str, Any] = {
+        **DictionaryTransformer._parameter_constraints,
+        "n_components": [Interval(Integral, 1, None, closed="left"), None],
+        "noise_variance": [Interval(Real, 0, None, closed="neither"), None],
+        "noise_fraction": [Interval(Real, 0, 1, closed="neither")],
+        "n_support": [Interval(Integral, 1, None, closed="left"), None],
+        "update": [StrOptions({"coordinate", "fast", "em"})],
+        "prune_tol": [Interval(Real, 0, None, closed="left")],
+        "tol": [Interval(Real, 0, None, closed="left")],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+    }
+
+    def __init__(
+        self,
+        n_components: int | None = None,
+        *,
+        noise_variance: float | None = None,
+        noise_fraction: float = 0.25,
+        n_support: int | None = None,
+        update: str = "coordinate",
+        kernel: Any = "rbf",
+        gamma: float | str | None = "median",
+        degree: float = 3,
+        coef0: float = 1,
+        kernel_params: dict[str, Any] | None = None,
+        center: bool = False,
+        n_dictionary: int | None = None,
+        prune_tol: float = 1e-3,
+        tol: float = 1e-8,
+        max_iter: int = 10_000,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        batch_size: int | None = None,
+        device: str | None = None,
+    ) -> None:
+        self.n_components = n_components
+        self.noise_variance = noise_variance
+        self.noise_fraction = noise_fraction
+        self.n_support = n_support
+        self.update = update
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.kernel_params = kernel_params
+        self.center = center
+        self.n_dictionary = n_dictionary
+        self.prune_tol = prune_tol
+        self.tol = tol
+        self.max_iter = max_iter
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.batch_size = batch_size
+        self.device = device
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Find the representing vectors and the axes of the model.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Rows; the square gram for a precomputed kernel.
+        y : ignored
+        sample_weight : array-like of shape (n_samples,), optional
+            A row of weight 2 counts as two rows, one of weight 0 not at all.
+
+        Returns
+        -------
+        self
+        """
+        if self.noise_variance is not None and self.n_support is not None:
+            raise ValueError("noise_variance and n_support are two ways to say how sparse: give one of them")
+        with self._unchanged_on_failure():
+            stages = Stages(self, 3, X, y)
+            with stages.stage("moments"), one_blas_thread():
+                problem = self._problem(X, sample_weight)
+                likelihood = likelihood_on(problem.dictionary)
+            with stages.stage("likelihood"), one_blas_thread():
+                found = self._maximise(likelihood)
+            with stages.stage("report"), one_blas_thread():
+                self._store(problem, likelihood, found)
+                self._measure(problem, self.n_components_)
+            stages.finish(X, y)
+        return self
+
+    def score_samples(self, X: Any, *, diagonal: Any = None) -> Array:
+        """Log-likelihood of each row under the model, up to a constant: low for rows unlike the training rows.
+
+            -1/2 (logdet(I + W^1/2 K W^1/2 / s2) + (k(x, x) - k_x' Sigma k_x / s2) / s2)
+
+        With centring, about the mean's projection on the span of the representing vectors.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Rows; for a precomputed kernel their kernel values.
+        diagonal : array-like of shape (n_samples,), optional
+            k(x, x) of each row.  Needed only for a precomputed kernel.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        check_is_fitted(self)
+        rows = self._rows(X)
+        length, modelled = self._density.variance_parts(rows, checked_diagonal(diagonal, rows), self._n_threads())
+        return -0.5 * (self._logdet + (length - modelled) / float(self.noise_variance_))
+
+    def _maximise(self, likelihood: Likelihood) -> LikelihoodFit:
+        limit = likelihood.largest_noise_variance
+        noise_variance = None if self.noise_variance is None else float(self.noise_variance)
+        if self.n_support is not None:
+            return largest_within(
+                self.n_support, limit, lambda noise_variance, start: self._solve(likelihood, noise_variance, start)
+            )
+        if noise_variance is None:
+            noise_variance = self.noise_fraction * limit
+        if not noise_variance < limit:
+            raise ValueError(
+                f"noise_variance={noise_variance:.6g} leaves nothing to model on these rows: give a value between 0 "
+                f"and {limit:.6g}, or noise_fraction, or n_support"
+            )
+        return self._solve(likelihood, noise_variance, None)
+
+    def _solve(self, likelihood: Likelihood, noise_variance: float, start: np.ndarray | None) -> LikelihoodFit:
+        if self.update == "coordinate":
+            return coordinate_ascent(likelihood, noise_variance, start, max_iter=self.max_iter, tol=self.tol)
+        # these rules cannot bring a vector back, so they never start from a sparser model
+        fast = self.update == "fast"
+        return sweeps(
+            likelihood, noise_variance, fast=fast, max_iter=self.max_iter, tol=self.tol, prune_tol=self.prune_tol
+        )
+
+    def _store(self, problem: Problem, likelihood: Likelihood, found: LikelihoodFit) -> None:
+        axes = axes_of(problem.dictionary, found, self.n_components)
+        self._warn_about(found, axes, likelihood.largest_noise_variance)
+        self._store_support(problem, axes.active, axes.coef, axes.variances)
+        half, self._logdet = likelihood.posterior(axes.active, found.weights, found.noise_variance)
+        self._density = self._density_of(problem.dictionary, axes.active, half.T / np.sqrt(found.noise_variance))
+        self.weights_ = found.weights[axes.active]
+        self.log_likelihood_ = found.log_likelihood
+        self.noise_variance_ = found.noise_variance
+        self.noise_variance_limit_ = likelihood.largest_noise_variance
+        self.eigenvalues_ = axes.eigenvalues
+        self.n_components_ = len(axes.eigenvalues)
+        self.n_iter_ = found.n_iter
+        self.converged_ = found.converged
+
+    def _density_of(self, dictionary: Dictionary, active: np.ndarray, coef: np.ndarray) -> KernelExpansion:
+        """An expansion on the points of the model, whose scores' length is what the model explains of a row."""
+        offset = dictionary.mean[active] @ coef if self.center else np.zeros(coef.shape[1])
+        model = self.expansion_
+        return KernelExpansion.of(model.kernel, model.points, coef, offset, model.mean_coef)
+
+    def _warn_about(self, found: LikelihoodFit, axes: Axes, limit: float) -> None:
+        n_support, n_components = len(axes.active), len(axes.eigenvalues)
+        advice = f"A noise_variance below {found.noise_variance:.3g} (of at most {limit:.3g}) keeps more vectors"
+        if n_support == 1:
+            warnings.warn(f"the model has collapsed to one vector. {advice}", stacklevel=5)
+        elif self.n_components is not None and n_components < self.n_components:
+            warnings.warn(
+                f"the model has {n_components} axes, fewer than n_components={self.n_components}. {advice}",
+                stacklevel=5,
+            )
+        if not found.converged:
+            warnings.warn(
+                f"the likelihood was still rising after max_iter={self.max_iter} steps of update={self.update!r}",
+                ConvergenceWarning,
+                stacklevel=5,
+            )
+
+
+@dataclass(frozen=True)
+class Axes:
+    """The principal axes of a model."""
+
+    active: np.ndarray  # (m,) places in the dictionary, in the order of the rows
+    coef: np.ndarray  # (m, M), orthonormal in feature space
+    eigenvalues: np.ndarray  # (M,) of sum_i w_i phi_i phi_i'
+    variances: np.ndarray  # (M,) of the training rows' scores
+
+
+def likelihood_on(dictionary: Dictionary) -> Likelihood:
+    """The likelihood of all rows, as a function of the dictionary rows' weights."""
+    return Likelihood(dictionary.gram, dictionary.features, dictionary.weight, dictionary.length)
+
+
+def _orthonormalised(coef: np.ndarray, gram: np.ndarray) -> np.ndarray:
+    """Coefficients made orthonormal once more, in order; of a wide kernel's, those that rounding leaves so."""
+    factor = np.linalg.cholesky(coef.T @ gram @ coef)
+    coef = scipy.linalg.solve_triangular(factor, coef.T, lower=True).T
+    off = np.abs(coef.T @ gram @ coef - np.eye(coef.shape[1]))
+    within = np.maximum.accumulate(np.maximum(np.tril(off).max(axis=1), np.triu(off).max(axis=0))) <= ORTHONORMAL
+    return coef[:, : max(1, int(within.sum()))]
+
+
+def axes_of(dictionary: Dictionary, found: LikelihoodFit, n_components: int | None) -> Axes:
+    """W^1/2 K W^1/2 = U Lam U' over the vectors: coefficients W^1/2 U Lam^-1/2, orthonormalised once more."""
+    active = found.active[np.argsort(dictionary.indices[found.active])]
+    gram, root = dictionary.gram_at(active), np.sqrt(found.weights[active])
+    values, vectors = top_eigh(root[:, None] * gram * root)
+    n_axes = int(np.sum(values > NO_AXIS * values[0]))
+    n_axes = n_axes if n_components is None else min(n_components, n_axes)
+    coef = root[:, None] * vectors[:, :n_axes] / np.sqrt(values[:n_axes])
+    coef = _orthonormalised(coef, gram)
+    n_axes = coef.shape[1]
+    coef = coef * component_signs(coef)
+    scores = coef.T @ dictionary.features[active]
+    return Axes(active, coef, values[:n_axes], np.einsum("ij,ij->i", scores, scores) / dictionary.weight)

@@ -1,0 +1,293 @@
+"""RobustSparseKernelPCA: sparse kernel PCA that outliers do not turn."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Sequence
+from dataclasses import replace
+from numbers import Integral
+from typing import Any, Self
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils._param_validation import Interval
+from sklearn.utils.validation import check_is_fitted
+
+from ..arrays import Array, namespace, row_dot, to_numpy
+from ..fit.dictionary import AllRows, Dictionary, dictionary_points, rows_to_choose_from, summed_dictionary
+from ..fit.moments import gram_of, whiten
+from ..fit.sample import Sample
+from ..kernels import Precomputed
+from ..linear.robust import LogisticLoss, RobustWeights, cutoff, fit_plane, two_stage_weights
+from ..linear.robust_estimator import MANY_OUTLIERS
+from ..rows.memory import Source
+from .base import checked_diagonal
+from .elastic_net import ElasticNetKernelPCA, Start, start_at_kernel_pca
+from .on_dictionary import DictionaryTransformer, Problem
+
+OUTLIER = 0.5  # rows of a smaller weight
+
+
+class RobustSparseKernelPCA(ElasticNetKernelPCA):
+    """Sparse kernel PCA on rows weighted by how close they are to the bulk of the others.
+
+    In feature space, a row at distance r from the plane of the first M components gets the weight
+
+        w(r) = 1 / (1 + exp(mu (r^2 - delta)))
+
+    found as in `RobustElasticNetPCA`: from the half of the rows that looks least outlying along directions through
+    pairs of rows, by weighted kernel PCA until it stands still.  With these weights frozen,
+
+        min_a  1/2 sum_n w_n <phi(x_n), u_k - v>^2 + (l2/2) |v|^2 + alpha_k sum_i sqrt(k(x_i, x_i)) |a_i|
+
+    gives sparse components v = sum_i a_i phi(x_i), as `ElasticNetKernelPCA` does; rows of weight below one half cannot
+    be support, and the factor sqrt(k(x_i, x_i)) keeps far rows from being cheap.
+
+    It pays with unbounded kernels (polynomial, linear), where one far row can turn every component.  A bounded kernel
+    (rbf, laplacian, cosine) sees all far rows at the same distance, and plain kernel PCA mostly survives them:
+    `SparseKernelPCA` is then the better choice.
+
+    Cost: as `ElasticNetKernelPCA`, and O(n q (n_directions + q)) for n sampled rows in q coordinates.  Rows out of
+    memory are read three times: for a sample, for their weights, for the weighted moments.
+
+    Parameters
+    ----------
+    n_components : int, default=2
+    alpha, l2, alpha_scale, n_nonzero, sparsity, max_iter, tol
+        As in ElasticNetKernelPCA.
+    refit : bool, default=True
+        Replace the components by the best there are, for the weighted rows, on the rows that were found.
+    n_directions : int, default=500
+        Directions through pairs of rows that the start looks along.
+    kernel, gamma, degree, coef0, kernel_params, center, random_state, n_jobs, batch_size, device
+        As in SparseKernelPCA; the default kernel is a polynomial of degree 2.
+    n_dictionary : int or None, default=None
+        As in ElasticNetKernelPCA.
+
+    Attributes
+    ----------
+    weights_ : ndarray of shape (n_samples,)
+        The weight of each row.
+    outliers_ : ndarray of bool of shape (n_samples,)
+        Rows of weight below one half.
+    cutoff_ : float
+        Distance to the plane of the components beyond which `predict` calls a row an outlier.
+    explained_variance_, explained_variance_ratio_, eigenvalues_, captured_ratio_
+        Of the weighted rows.
+    n_nonzero_, alpha_, alpha_max_, l2_, objective_, dual_gap_, n_iter_, converged_, expansion_, support_, ...
+        As in ElasticNetKernelPCA.
+
+    References
+    ----------
+    Wang & Cheng (2012), Robust sparse PCA via weighted elastic net, for the weights; Wang & Tanaka (2016) for the net.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelsieve import RobustSparseKernelPCA
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((200, 2)) * [2.0, 0.3]
+    >>> X[:20] = [0.0, 30.0] + rng.standard_normal((20, 2))
+    >>> model = RobustSparseKernelPCA(2, gamma=1.0, random_state=0).fit(X)
+    >>> bool(model.outliers_[:20].all()), bool((model.support_ >= 20).all())
+    (True, True)
+    >>> model.predict(X[:2])
+    array([-1, -1])
+    """
+
+    _parameter_constraints: dict[str, Any] = {
+        **{
+            name: ElasticNetKernelPCA._parameter_constraints[name]
+            for name in ("alpha", "l2", "alpha_scale", "n_nonzero", "sparsity", "refit", "max_iter", "tol")
+        },
+        **DictionaryTransformer._parameter_constraints,
+        "n_directions": [Interval(Integral, 1, None, closed="left")],
+    }
+    solver = "active-set"
+
+    def __init__(
+        self,
+        n_components: int = 2,
+        *,
+        alpha: float | Sequence[float] = 0.1,
+        l2: float = 1e-3,
+        alpha_scale: str = "relative",
+        n_nonzero: int | Sequence[int] | None = None,
+        sparsity: str = "component",
+        refit: bool = True,
+        max_iter: int = 1,
+        tol: float = 1e-6,
+        n_directions: int = 500,
+        kernel: Any = "poly",
+        gamma: float | str | None = "median",
+        degree: float = 2,
+        coef0: float = 1,
+        kernel_params: dict[str, Any] | None = None,
+        center: bool = True,
+        n_dictionary: int | None = None,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        batch_size: int | None = None,
+        device: str | None = None,
+    ) -> None:
+        self.n_components = n_components
+        self.alpha = alpha
+        self.l2 = l2
+        self.alpha_scale = alpha_scale
+        self.n_nonzero = n_nonzero
+        self.sparsity = sparsity
+        self.refit = refit
+        self.max_iter = max_iter
+        self.tol = tol
+        self.n_directions = n_directions
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.kernel_params = kernel_params
+        self.center = center
+        self.n_dictionary = n_dictionary
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.batch_size = batch_size
+        self.device = device
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Weigh the rows and find sparse components of the weighted rows.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Rows; the square gram for a precomputed kernel.
+        y : ignored
+
+        Returns
+        -------
+        self
+        """
+        return super().fit(X, y)
+
+    def _problem(self, X: Any, sample_weight: Any) -> Problem:
+        source = self._source(X, None)
+        rng = self._rng()
+        rows = self._sampled(source, rows_to_choose_from(self.n_dictionary), rng, merge=False)
+        kernel, gamma = self._kernel_on(rows)
+        sample = Sample(rows, kernel, self.n_components, self.center, self._n_threads())
+        dictionary, weights = self._weighted_dictionary(source, sample, rng)
+        self._warn_if_indefinite(dictionary.negative_share)
+        self.weights_, self.outliers_ = weights, weights < OUTLIER
+        self._warn_if_many(float(self.outliers_.mean()))
+        weighted_rows = replace(rows, weights=weights[rows.numbers_of(rows.indices)])
+        return self._checked(Problem(source.n_samples, gamma, replace(sample, rows=weighted_rows), dictionary))
+
+    def _weighted_dictionary(
+        self, source: Source, sample: Sample, rng: np.random.Generator
+    ) -> tuple[Dictionary, np.ndarray]:
+        kernel, points, indices, everything = dictionary_points(sample, self.n_dictionary, rng)
+        if everything and kernel.definite:
+            plain = AllRows(kernel, points, indices, None, center=self.center)
+            found = self._settled(two_stage_weights(plain.coordinates, self.n_components, self.n_directions, rng))
+            return plain.reweighted(found.values), found.values
+        features = Features(sample, kernel, points, source.rank_tolerance)
+        seen = features(sample.rows.values)
+        found = self._settled(two_stage_weights(seen, self.n_components, self.n_directions, rng))
+        plane, loss = fit_plane(seen, found.values, self.n_components), LogisticLoss(found.delta)
+        weights = source.each(
+            lambda rows: loss.weights(plane.squared_distances(features(rows))), len(indices), sample.n_threads
+        )
+        return summed_dictionary(source.weighted(weights), sample, kernel, points, indices), weights
+
+    def _settled(self, found: RobustWeights) -> RobustWeights:
+        if not found.converged:
+            warnings.warn(
+                f"weights had not settled after {len(found.losses)} reweightings", ConvergenceWarning, stacklevel=7
+            )
+        return found
+
+    def _warn_if_many(self, share: float) -> None:
+        if share > MANY_OUTLIERS:
+            warnings.warn(
+                f"the weights rule out {share:.0%} of the rows: with that many, rows and outliers may have changed "
+                "places. Look at weights_, or at the rows themselves",
+                stacklevel=6,
+            )
+
+    def _start(self, dictionary: Dictionary) -> Start:
+        start = start_at_kernel_pca(dictionary, self.n_components, self.l2, self.alpha_scale)
+        lengths = np.sqrt(np.einsum("ij,ij->i", dictionary.coordinates, dictionary.coordinates))
+        barred = self.outliers_[dictionary.indices] | ~(lengths > 0)
+        return replace(start, penalty=np.where(barred, np.inf, lengths))
+
+    def _measure(self, problem: Problem, n_components: int) -> None:
+        super()._measure(problem, n_components)
+        rows, kernel = problem.sample.reference, problem.sample.kernel
+        diagonal = None
+        if isinstance(kernel, Precomputed):
+            diagonal = problem.sample.diagonal[: problem.sample.n_reference]
+        self.cutoff_ = math.sqrt(cutoff(to_numpy(self.expansion_.reconstruction_error(rows, diagonal)).astype(float)))
+
+    def score_samples(self, X: Any, *, diagonal: Any = None) -> Array:
+        """Minus the feature-space distance of each row to the plane of the components: the lower, the more outlying.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Rows; for a precomputed kernel their kernel values.
+        diagonal : array-like of shape (n_samples,), optional
+            k(x, x) of each row.  Needed only for a precomputed kernel.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        check_is_fitted(self)
+        rows = self._rows(X)
+        squared = self.expansion_.reconstruction_error(rows, checked_diagonal(diagonal, rows), self._n_threads())
+        return -namespace(squared).sqrt(squared)
+
+    def decision_function(self, X: Any, *, diagonal: Any = None) -> Array:
+        """Cutoff less distance: negative for outliers.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+        diagonal : array-like of shape (n_samples,), optional
+            As for `score_samples`.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        return self.score_samples(X, diagonal=diagonal) + self.cutoff_
+
+    def predict(self, X: Any, *, diagonal: Any = None) -> np.ndarray:
+        """+1 for rows within the cutoff, -1 for outliers.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+        diagonal : array-like of shape (n_samples,), optional
+            As for `score_samples`.
+
+        Returns
+        -------
+        ndarray of int of shape (n_samples,)
+        """
+        return np.where(to_numpy(self.decision_function(X, diagonal=diagonal)) < 0, -1, 1)
+
+
+class Features:
+    """Rows as they are seen from a dictionary: coordinates in its span, and the length of what is outside of it."""
+
+    def __init__(self, sample: Sample, kernel: Any, points: Array, tolerance: float) -> None:
+        self._kernel, self._points = kernel, points
+        self._whitening = whiten(gram_of(kernel, points), max(tolerance, sample.indefiniteness)).matrix
+
+    def __call__(self, rows: Array) -> np.ndarray:
+        inside = to_numpy(self._kernel(rows, self._points) @ self._whitening).astype(np.float64)
+        if isinstance(self._kernel, Precomputed):
+            return inside  # all rows are in the dictionary
+        lengths = to_numpy(self._kernel.diagonal(rows)).astype(np.float64)
+        outside = np.sqrt(np.maximum(lengths - row_dot(inside, inside), 0.0))
+        return np.column_stack([inside, outside])

@@ -1,0 +1,208 @@
+"""Rows in dask arrays and dataframes: sampled, summed up and transformed where they are.
+
+One task a chunk gives its moments; a tree of tasks adds them up, `FAN_IN` at a time, so that what reaches the
+client is one Moments of O(r^2) numbers however many chunks there are.  Points and whitening go to the workers once.
+Whatever scheduler is active runs the tasks: threads by default, a cluster where there is a client, which also
+repeats the tasks of a worker that is lost.  A chunk may be computed anew on every pass; each time its fingerprint is
+taken, so that one that does not come out the same is an error, not an answer.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from concurrent.futures import CancelledError
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
+
+import numpy as np
+
+from ..arrays import Array, take_rows
+from ..fit.expansion import KernelExpansion
+from ..fit.moments import Moments, accumulate
+from ..kernels import Kernel
+from .blocks import finite
+from .memory import Source
+from .reservoir import stacked
+from .streams import Fingerprint, fingerprint, same_columns
+
+FAN_IN = 8  # moments added up in one task
+
+
+class DaskSource(Source):
+    """Training rows in a dask array or dataframe."""
+
+    def __init__(self, X: Any, weights: np.ndarray | None) -> None:
+        self.names, self.array = _as_array(X)
+        self.weights = weights
+        self.n_features = int(self.array.shape[1])
+        self.single_precision = self.array.dtype == np.float32
+        self._blocks = list(self.array.to_delayed().ravel())
+        self._fingerprints: dict[int, Fingerprint] = {}  # of chunks, by number
+        lengths = self.array.chunks[0]
+        if np.isnan(lengths).any():
+            import dask
+
+            lengths = _computed([dask.delayed(len)(block) for block in self._blocks])
+        self._starts = np.concatenate([[0], np.cumsum(np.asarray(lengths, dtype=np.intp))])
+        self.n_samples = int(self._starts[-1])
+        if self.n_samples < 2:
+            raise ValueError(f"the dask array has {self.n_samples} rows, at least 2 are needed")
+        if weights is not None and len(weights) != self.n_samples:
+            raise ValueError(f"sample_weight has {len(weights)} values, the dask array has {self.n_samples} rows")
+
+    def _chunk(self, number: int) -> Chunk:
+        start, stop = int(self._starts[number]), int(self._starts[number + 1])
+        return Chunk(start, stop, self.n_features, self._fingerprints.get(number))
+
+    def take(self, numbers: np.ndarray) -> Array:
+        import dask
+
+        order = np.argsort(numbers, kind="stable")
+        ordered = np.asarray(numbers)[order]
+        bounds = np.searchsorted(ordered, self._starts)
+        visited = np.flatnonzero(np.diff(bounds))
+        tasks = []
+        for number in visited.tolist():
+            chosen = ordered[bounds[number] : bounds[number + 1]] - self._starts[number]
+            tasks.append(dask.delayed(_chunk_rows)(self._chunk(number), self._blocks[number], chosen))
+        parts, fingerprints = zip(*_computed(tasks), strict=True)
+        self._fingerprints.update(zip(visited.tolist(), fingerprints, strict=True))
+        return take_rows(stacked(list(parts)), np.argsort(order, kind="stable"))
+
+    def each(self, function: Callable[[Array], Array], n_columns: int, n_threads: int) -> np.ndarray:
+        import dask
+
+        work = dask.delayed(function, pure=False)
+        return np.concatenate(dask.compute(*[work(block) for block in self._blocks]))
+
+    def weighted(self, weights: np.ndarray) -> Source:
+        other = copy.copy(self)
+        other.weights = weights
+        return other
+
+    def moments(self, kernel: Kernel, points: Array, whitening: Array, n_threads: int) -> Moments:
+        import dask
+
+        shared = dask.delayed((kernel, points, whitening), pure=True, traverse=False)
+        parts = []
+        for number, block in enumerate(self._blocks):
+            chunk = self._chunk(number)
+            weights = None if self.weights is None else self.weights[chunk.start : chunk.stop]
+            parts.append(dask.delayed(_chunk_moments)(shared, chunk, block, weights))
+        return _computed([added_up(parts)])[0]
+
+
+def added_up(parts: list[Any]) -> Any:
+    """The task that adds up the moments of all tasks in `parts`, through a tree."""
+    import dask
+
+    while len(parts) > 1:
+        groups = [parts[i : i + FAN_IN] for i in range(0, len(parts), FAN_IN)]
+        parts = [dask.delayed(_added)(group) if len(group) > 1 else group[0] for group in groups]
+    return parts[0]
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """What a chunk must be: these rows of all, as wide as the others, and those that it had before."""
+
+    start: int
+    stop: int
+    n_features: int
+    fingerprint: Fingerprint | None  # None where no pass has come by yet
+
+    def check(self, block: Any) -> tuple[np.ndarray, Fingerprint]:
+        """Its rows, if they are that, and their fingerprint."""
+        rows, where = np.asarray(block), f"rows {self.start} to {self.stop - 1}"
+        if rows.shape != (self.stop - self.start, self.n_features):
+            raise ValueError(
+                f"the dask chunk of {where} has shape {rows.shape}, ({self.stop - self.start}, {self.n_features}) was "
+                "expected: each pass must give the same rows"
+            )
+        try:
+            finite(rows)
+        except ValueError as error:
+            raise ValueError(f"{where}: {error}") from error
+        found = fingerprint(rows, self.start)
+        if self.fingerprint is not None and not found.matches(self.fingerprint):
+            raise ValueError(f"{where} changed between two passes: each pass must give the same rows")
+        return rows, found
+
+
+def _computed(tasks: list[Any]) -> tuple[Any, ...]:
+    """The tasks' results, by whatever scheduler is active."""
+    import dask
+
+    try:
+        return dask.compute(*tasks)
+    except Exception as error:
+        if type(error).__module__.startswith("distributed") or isinstance(error, CancelledError):
+            raise RuntimeError(
+                f"the dask cluster did not finish the fit ({type(error).__name__}: {error}): are its scheduler and "
+                "workers still there, and have the workers enough memory?"
+            ) from error
+        raise
+
+
+def lazy_scores(expansion: KernelExpansion, X: Any, n_features: int, feature_names: Any = None) -> Any:
+    """Scores as a lazy dask array, chunked as X is."""
+    names, array = _as_array(X)
+    same_columns(array.shape[1], names, n_features, feature_names)
+    return array.map_blocks(
+        _chunk_scores,
+        expansion,
+        dtype=array.dtype,
+        chunks=(array.chunks[0], (expansion.n_components,)),
+        meta=np.empty((0, 0), dtype=array.dtype),
+    )
+
+
+def _as_array(X: Any) -> tuple[tuple[str, ...] | None, Any]:
+    """Column names where there are any, and a dask array of floats whose rows are whole."""
+    if not hasattr(type(X), "ndim"):  # a Delayed has every attribute that is asked for, its class has not
+        raise TypeError(f"a dask array or dataframe is needed, not a dask {type(X).__name__}")
+    if X.ndim != 2:
+        raise ValueError(f"Expected 2D array, got {X.ndim}D dask array instead")
+    names = None
+    if hasattr(X, "to_dask_array"):
+        names = tuple(str(name) for name in X.columns)
+        X = _numeric_frame(X).to_dask_array()
+    if X.dtype.kind not in "biuf":
+        raise ValueError(f"the dask array must hold real numbers, it has dtype {X.dtype}")
+    if X.dtype not in (np.float32, np.float64):
+        X = X.astype(np.float64)
+    return names, X if X.numblocks[1] == 1 else X.rechunk({1: -1})
+
+
+def _numeric_frame(frame: Any) -> Any:
+    """The dataframe with columns of floats, float32 where they all are."""
+    text = [str(name) for name, dtype in frame.dtypes.items() if getattr(dtype, "kind", "O") not in "biuf"]
+    if text:
+        raise ValueError(f"columns {', '.join(map(repr, text[:5]))} of the dask dataframe are not numeric: drop them")
+    return frame.astype(np.float32 if (frame.dtypes == np.float32).all() else np.float64)
+
+
+def _chunk_rows(chunk: Chunk, block: Any, chosen: np.ndarray) -> tuple[np.ndarray, Fingerprint]:
+    rows, found = chunk.check(block)
+    return rows[chosen], found
+
+
+def _chunk_moments(
+    shared: tuple[Kernel, Array, Array], chunk: Chunk, block: Any, weights: np.ndarray | None
+) -> Moments:
+    kernel, points, whitening = shared
+    rows, _ = chunk.check(block)
+    if not len(rows):
+        rank = whitening.shape[1]
+        return Moments(whitening, 0.0, np.zeros(rank), np.zeros((rank, rank)), 0.0)
+    return accumulate(kernel, points.astype(rows.dtype, copy=False), whitening, rows, sample_weight=weights)
+
+
+def _added(parts: list[Moments]) -> Moments:
+    return reduce(Moments.__add__, parts)
+
+
+def _chunk_scores(block: np.ndarray, expansion: KernelExpansion) -> np.ndarray:
+    return expansion.transform(np.ascontiguousarray(block))

@@ -1,0 +1,386 @@
+"""Rows that do not fit in memory: a pass over them is an iterator of blocks.
+
+A stream can be opened any number of times; each time it gives the same rows, cut into blocks in any way.  The
+first pass draws a sample, the second adds up moments block by block:
+
+    length known (files, lists of blocks)   the sample is the one that the same rows in memory would give
+    length unknown (a function)             every row draws a random number and the smallest are kept, so that
+                                            the sample does not depend on how the stream is cut
+
+Every pass counts the rows and takes their fingerprint: a stream that is not the same twice is an error, not an answer.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import closing, suppress
+from copy import copy
+from dataclasses import dataclass
+from queue import Empty, Queue
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import _get_feature_names, check_array
+
+from ..arrays import Array, take_rows
+from ..fit.moments import Moments, accumulate
+from ..fit.sample import Rows, row_projections, sample_rows
+from ..kernels import Kernel
+from .blocks import finite
+from .memory import ArraySource, Source
+from .reservoir import Reservoir, stacked
+
+FLOATS = [np.float64, np.float32]
+BLOCK_BYTES = 2**25  # of rows read at once, unless batch_size says how many
+PARQUET_BUFFER = 2**16  # bytes of each column read at once; without it whole columns of a row group are
+ROUNDING = 1e-10  # of a sum, relative to that of the absolute values, when they are added in other blocks
+GOLDEN = (math.sqrt(5) - 1) / 2  # the fractions of its multiples are all different and fill (0, 1) evenly
+
+
+@dataclass(frozen=True)
+class Stream:
+    """Something that can be read again and again, block by block."""
+
+    open: Callable[[], Iterator[Any]]
+    n_samples: int | None = None
+    names: tuple[str, ...] | None = None  # of the columns
+    fleeting: bool = False  # a block may be overwritten when the next is asked for
+
+
+def stream_of(X: Any, batch_size: int | None = None) -> Stream | None:
+    """X as a stream where it is one: a function, a list of blocks, a dataset, an array on disk; else None."""
+    if isinstance(X, Stream):
+        return X
+    if callable(X) and not hasattr(X, "shape"):
+        return Stream(lambda: _blocks_from(X), fleeting=True)
+    if isinstance(X, list | tuple) and X and all(len(getattr(block, "shape", ())) == 2 for block in X):
+        return Stream(lambda: iter(X), sum(int(block.shape[0]) for block in X))
+    if hasattr(X, "to_batches") and hasattr(X, "count_rows"):
+        return _dataset_stream(X, batch_size)
+    if isinstance(X, Iterator):
+        raise TypeError(
+            "an iterator can be read only once, and fit reads the rows twice: give a function that returns a new one, "
+            "a list of blocks, or the blocks one by one to partial_fit"
+        )
+    if _on_disk(X):
+        size = batch_size or _default_batch(X.shape[1], np.dtype(X.dtype).itemsize)
+        starts = range(0, X.shape[0], size)
+        return Stream(lambda: (X[start : start + size] for start in starts), int(X.shape[0]))
+    return None
+
+
+def _blocks_from(function: Callable[[], Any]) -> Iterator[Any]:
+    blocks = function()
+    if hasattr(blocks, "shape") or not isinstance(blocks, Iterable):
+        raise TypeError(
+            f"the function must return an iterator of blocks of rows, it returned a {type(blocks).__name__}: "
+            "yield the blocks one by one"
+        )
+    return iter(blocks)
+
+
+def is_dask(X: Any) -> bool:
+    """Whether X is one of dask's collections."""
+    return type(X).__module__.partition(".")[0] in ("dask", "dask_expr") and hasattr(X, "dask")
+
+
+def _on_disk(X: Any) -> bool:
+    """Arrays that are read by slicing, as zarr's and h5py's, and are no arrays in memory."""
+    module = type(X).__module__.partition(".")[0]
+    return module in ("zarr", "h5py", "tensorstore") and len(getattr(X, "shape", ())) == 2
+
+
+def _dataset_stream(dataset: Any, batch_size: int | None) -> Stream:
+    """A pyarrow dataset: Parquet, CSV or Arrow files."""
+    import pyarrow as pa
+    import pyarrow.dataset
+
+    text = [field.name for field in dataset.schema if not _numeric(pa, field.type)]
+    if text:
+        raise ValueError(
+            f"columns {', '.join(map(repr, text[:5]))} of the dataset are not numeric: leave them out, e.g. "
+            "pyarrow.dataset.dataset(path, schema=...) with the columns to use"
+        )
+    names = tuple(dataset.schema.names)
+    size = batch_size or _default_batch(len(names), 8)
+    dtype = np.float32 if all(pa.types.is_float32(field.type) for field in dataset.schema) else np.float64
+    return Stream(
+        lambda: (batch_numbers(batch, dtype) for batch in dataset_batches(dataset, size)), dataset.count_rows(), names
+    )
+
+
+def batch_numbers(batch: Any, dtype: Any) -> np.ndarray:
+    """The columns of a record batch as one array, what is missing NaN."""
+    block = np.empty((batch.num_rows, batch.num_columns), dtype=dtype)
+    for j, column in enumerate(batch.columns):
+        block[:, j] = column.to_numpy(zero_copy_only=False)
+    return block
+
+
+def dataset_batches(dataset: Any, batch_size: int) -> Iterator[Any]:
+    """The record batches of a pyarrow dataset, in order.
+
+    A scanner reads whole row groups, and up to 1 GiB ahead of whoever works on the batches.  Parquet and CSV files
+    that hold all columns themselves are read without one, no more than a batch or two ahead.
+    """
+    import pyarrow.dataset as ds
+
+    schema, sizes = dataset.schema, {"batch_size": batch_size, "batch_readahead": 1, "fragment_readahead": 1}
+    try:
+        fragments = dataset.get_fragments()
+    except ValueError:  # a filter is in the way
+        yield from dataset.to_batches(**sizes)
+        return
+    for fragment in fragments:
+        file_format = getattr(fragment, "format", None)
+        whole = set(schema.names) <= set(fragment.physical_schema.names)
+        if whole and isinstance(file_format, ds.ParquetFileFormat):
+            yield from _parquet_batches(fragment, schema.names, batch_size)
+        elif whole and isinstance(file_format, ds.CsvFileFormat):
+            yield from _csv_batches(fragment, schema, batch_size)
+        else:
+            yield from fragment.to_batches(schema=schema, **sizes)
+
+
+def _parquet_batches(fragment: Any, names: list[str], batch_size: int) -> Iterator[Any]:
+    from pyarrow.parquet import ParquetFile
+
+    with fragment.open() as source, ParquetFile(source, buffer_size=PARQUET_BUFFER, pre_buffer=False) as file:
+        groups = [group.id for group in fragment.row_groups]
+        for batch in file.iter_batches(batch_size, row_groups=groups, columns=names, use_threads=False):
+            yield batch.select(names)
+
+
+def _csv_batches(fragment: Any, schema: Any, batch_size: int) -> Iterator[Any]:
+    from pyarrow.csv import open_csv
+
+    options = fragment.format.default_fragment_scan_options
+    convert = copy(options.convert_options)
+    convert.column_types = {field.name: field.type for field in schema}
+    convert.include_columns = schema.names
+    with fragment.open() as file:
+        for batch in open_csv(file, options.read_options, fragment.format.parse_options, convert):
+            for start in range(0, batch.num_rows, batch_size):
+                yield batch.slice(start, batch_size)
+
+
+def _numeric(pa: Any, kind: Any) -> bool:
+    return pa.types.is_floating(kind) or pa.types.is_integer(kind) or pa.types.is_boolean(kind)
+
+
+def _default_batch(n_features: int, itemsize: int) -> int:
+    return max(1, BLOCK_BYTES // max(1, n_features * itemsize))
+
+
+class StreamSource(Source):
+    """Training rows that come in blocks."""
+
+    def __init__(self, stream: Stream, weights: np.ndarray | None = None) -> None:
+        self.stream = stream
+        self.weights = weights
+        self.names = stream.names
+        self._n_samples = stream.n_samples if weights is None else len(weights)
+        self._fingerprint: Fingerprint | None = None
+        self._dtype: Any = None  # of the rows, known with the first block
+        if stream.n_samples not in (None, self._n_samples):
+            raise ValueError(f"sample_weight has {self._n_samples} values, the stream has {stream.n_samples} rows")
+
+    @property
+    def n_samples(self) -> int:  # type: ignore[override]
+        """The number of rows; where no pass has told it yet, a pass is made to count them."""
+        if self._n_samples is None:
+            for _ in self.blocks():
+                pass
+        assert self._n_samples is not None
+        return self._n_samples
+
+    @property
+    def length_known(self) -> bool:
+        return self._n_samples is not None
+
+    def blocks(self) -> Iterator[tuple[int, Array]]:
+        """One pass: the number of the first row of each block, and the block, checked; read ahead by a thread."""
+        start, found = 0, Fingerprint()
+        for block in _read_ahead(self._checked()):
+            block = self._fitting(block, start)
+            found += fingerprint(block, start)
+            first, start = start, start + int(block.shape[0])
+            if self._fingerprint is not None and start > self.n_samples:  # more than before, perhaps without end
+                break
+            yield first, block
+        self._compare(start, found)
+
+    def _checked(self) -> Generator[Array, None, None]:
+        for number, block in enumerate(self.stream.open()):
+            self._check_names(block, first=number == 0)
+            rows = check_array(
+                block,
+                accept_sparse="csr",
+                dtype=FLOATS,
+                copy=self.stream.fleeting,  # the next block is asked for while this one is worked on
+                ensure_all_finite=False,
+                ensure_min_samples=0,
+                input_name="X",
+            )
+            if rows.shape[0]:
+                yield rows
+
+    def _check_names(self, block: Any, *, first: bool) -> None:
+        """Column names where blocks bring them: those of the first are those of all."""
+        found = _get_feature_names(block)
+        if found is None:
+            return
+        names = tuple(str(name) for name in found)
+        if first and self.names is None:
+            self.names = names
+        if names != self.names:
+            raise ValueError(f"a block has columns {_listed(names)}, the first has {_listed(self.names)}")
+
+    def _fitting(self, block: Array, start: int) -> Array:
+        stop = start + block.shape[0]
+        if self._dtype is None:
+            self._dtype, self.n_features = block.dtype, int(block.shape[1])
+            self.single_precision = block.dtype == np.float32
+        if block.shape[1] != self.n_features:
+            raise ValueError(
+                f"rows {start} to {stop - 1} have {block.shape[1]} columns, the first block has {self.n_features}"
+            )
+        try:
+            finite(block)
+        except ValueError as error:
+            raise ValueError(f"rows {start} to {stop - 1}: {error}") from error
+        return block.astype(self._dtype, copy=False)
+
+    def _compare(self, n_samples: int, found: Fingerprint) -> None:
+        """The rows of this pass against those of the first: as many, and the same."""
+        if n_samples == 0 and self._fingerprint is None:
+            raise ValueError("the stream has no rows")
+        if self._n_samples is None:
+            self._n_samples = n_samples
+        if n_samples != self._n_samples:
+            if self.weights is not None and self._fingerprint is None:
+                raise ValueError(f"sample_weight has {len(self.weights)} values, the stream has {n_samples} rows")
+            raise ValueError(
+                f"the stream gave {n_samples} rows on this pass, {self._n_samples} were expected: each pass must give "
+                "the same rows, so open files and make iterators inside the function that is called"
+            )
+        if self._fingerprint is None:
+            self._fingerprint = found
+        if not found.matches(self._fingerprint):
+            raise ValueError("the rows, or their order, changed between two passes: each pass must give the same rows")
+
+    def sample(self, size: int, rng: np.random.Generator, *, merge: bool) -> Rows:
+        if not self.length_known:
+            return self._keyed_sample(size, rng, merge=merge)
+        return super().sample(size, rng, merge=merge)
+
+    def _keyed_sample(self, size: int, rng: np.random.Generator, *, merge: bool) -> Rows:
+        """The rows with the smallest of one random number each: a uniform sample of a stream of unknown length."""
+        kept = Reservoir.empty(size, int(rng.spawn(1)[0].integers(2**63)))  # rng stays where rows in memory find it
+        for _, block in self.blocks():
+            kept = kept.add(block)
+        if kept.whole:
+            return sample_rows(take_rows(kept.rows, np.argsort(kept.numbers)), size, rng, None, merge=merge)
+        return Rows(kept.rows, np.arange(size), None, False, kept.numbers)
+
+    def take(self, numbers: np.ndarray) -> Array:
+        order = np.argsort(numbers, kind="stable")
+        ordered = np.asarray(numbers)[order]
+        parts = []
+        for start, block in self.blocks():
+            low, high = np.searchsorted(ordered, [start, start + block.shape[0]])
+            if high > low:
+                parts.append(take_rows(block, ordered[low:high] - start))
+        return take_rows(stacked(parts), np.argsort(order, kind="stable"))
+
+    def each(self, function: Callable[[Array], Array], n_columns: int, n_threads: int) -> np.ndarray:
+        parts = [ArraySource(block, None).each(function, n_columns, n_threads) for _, block in self.blocks()]
+        return np.concatenate(parts)
+
+    def weighted(self, weights: np.ndarray) -> Source:
+        other = copy(self)
+        other.weights = weights
+        return other
+
+    def moments(self, kernel: Kernel, points: Array, whitening: Array, n_threads: int) -> Moments:
+        total: Moments | None = None
+        for start, block in self.blocks():
+            weights = None if self.weights is None else self.weights[start : start + block.shape[0]]
+            part = accumulate(kernel, points, whitening, block, sample_weight=weights, n_threads=n_threads)
+            total = part if total is None else total + part
+        assert total is not None
+        return total
+
+
+@dataclass(frozen=True)
+class Fingerprint:
+    """A sum over rows that depends on their values and on their places, and not on how they are cut into blocks."""
+
+    total: float = 0.0
+    size: float = 0.0  # what its rounding is to be measured by
+
+    def __add__(self, other: Fingerprint) -> Fingerprint:
+        return Fingerprint(self.total + other.total, self.size + other.size)
+
+    def matches(self, other: Fingerprint) -> bool:
+        """Whether both can be those of the same rows."""
+        return math.isclose(self.total, other.total, rel_tol=0.0, abs_tol=ROUNDING * max(self.size, other.size))
+
+
+def fingerprint(rows: Array, start: int) -> Fingerprint:
+    """sum_i (1 + frac(i golden)) x_i' u for rows number `start` and on, u a fixed random direction."""
+    projections = row_projections(rows)
+    places = 1.0 + np.modf(np.arange(start, start + len(projections)) * GOLDEN)[0]
+    return Fingerprint(float(places @ projections), float(np.abs(projections).sum()))
+
+
+def same_columns(n_features: int, names: Any, expected: int, expected_names: Any) -> None:
+    """Raise unless rows to transform have the model's columns, in the model's order."""
+    if n_features != expected:
+        raise ValueError(f"X has {n_features} features, but the model is expecting {expected} features as input")
+    if names is not None and expected_names is not None and tuple(names) != tuple(expected_names):
+        raise ValueError(
+            f"The feature names should match those that were passed during fit: X has {_listed(tuple(names))}, the "
+            f"model was fitted to {_listed(tuple(expected_names))}"
+        )
+
+
+def _listed(names: tuple[str, ...] | None) -> str:
+    return "no names" if names is None else ", ".join(map(repr, names[:5])) + (", ..." if len(names) > 5 else "")
+
+
+_END = object()
+READER_PATIENCE = 0.01  # seconds between looks at a reader that is to stop
+
+
+def _read_ahead(blocks: Generator[Array, None, None]) -> Iterator[Array]:
+    """The same blocks, each read while the one before is worked on."""
+    waiting: Queue[Any] = Queue(maxsize=1)
+    stop = threading.Event()
+
+    def read() -> None:
+        try:
+            with closing(blocks):  # here, in the thread that opened it
+                for block in blocks:
+                    waiting.put(block)
+                    if stop.is_set():
+                        return
+            waiting.put(_END)
+        except BaseException as error:  # handed to whoever waits for the block
+            waiting.put(error)
+
+    reader = threading.Thread(target=read, daemon=True, name="kernelsieve-reader")
+    try:
+        reader.start()  # which an interrupt can cut short, too
+        while (block := waiting.get()) is not _END:
+            if isinstance(block, BaseException):
+                raise block
+            yield block
+    finally:
+        stop.set()
+        while reader.is_alive():
+            with suppress(Empty):
+                waiting.get_nowait()
+            reader.join(READER_PATIENCE)
