@@ -9,10 +9,11 @@ from sklearn.metrics.pairwise import rbf_kernel
 
 from experiments.datasets import median_gamma, usps
 from kernelsieve import LikelihoodKernelPCA
-from kernelsieve.fit.dictionary import build_dictionary, rows_to_choose_from
+from kernelsieve.fit.problem import Problem
 from kernelsieve.fit.sample import Sample
 from kernelsieve.kernels import RBF
-from kernelsieve.rows.memory import ArraySource
+from kernelsieve.rows.memory import ArrayRows
+from kernelsieve.selection.dictionary import dictionary, rows_to_choose_from
 from kernelsieve.solvers.likelihood import Likelihood, coordinate_ascent, sweeps
 from kernelsieve.threads import effective_n_threads, one_blas_thread
 
@@ -59,12 +60,13 @@ def million_rows(report: Report) -> None:
     report.section("Likelihood: a million rows", "1,000,000 x 10 float32, dictionary of 512 rows.")
     X = np.random.default_rng(0).standard_normal((1_000_000, 10), dtype=np.float32)
     rng = np.random.default_rng(0)
-    source = ArraySource(X, None)
-    rows = source.sample(rows_to_choose_from(512), rng, merge=True)
+    source = ArrayRows(X, None)
+    rows = source.sample(rows_to_choose_from(512), rng)
     sample = Sample(rows, RBF(median_gamma(X[:2000])), 1, False, effective_n_threads(None))
     start = time.perf_counter()
     with one_blas_thread():
-        build_dictionary(source, sample, 512, rng)
+        problem = Problem(source, sample, sample.kernel.gamma, rng)
+        problem.span(dictionary(problem, 512))
     one_pass = time.perf_counter() - start
     start = time.perf_counter()
     model = LikelihoodKernelPCA(n_dictionary=512, random_state=0).fit(X)

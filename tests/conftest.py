@@ -14,6 +14,9 @@ from sklearn.metrics import pairwise
 from sklearn.model_selection import train_test_split
 from threadpoolctl import threadpool_limits
 
+from kernelsieve.fit.problem import Problem
+from kernelsieve.selection.dictionary import dictionary
+
 # Name and parameters of every named vector kernel, gamma a number of order 1 / (squared length) of `cloud`.
 KERNELS = {
     "rbf": {"gamma": 0.3},
@@ -133,3 +136,9 @@ def blobs():
     """(train, test): 1500 rows about 12 centres in 6 features."""
     X, _ = make_blobs(1500, n_features=6, centers=12, cluster_std=1.5, random_state=3)
     return train_test_split(X, test_size=1 / 3, random_state=0)
+
+
+def dictionary_span(rows, sample, n_dictionary, rng):
+    """The span of the dictionary that estimators would take on these rows."""
+    problem = Problem(rows, sample, 1.0, rng)
+    return problem.span(dictionary(problem, n_dictionary))

@@ -15,7 +15,7 @@ import kernelsieve
 from kernelsieve import KernelPCA, SparseKernelPCA, cli
 from kernelsieve.cli import comparison, demo, streaming, tables
 from kernelsieve.cli.commands import app
-from kernelsieve.rows.streams import Stream
+from kernelsieve.rows.files import Stream
 
 COLUMNS = ["a", "b", "c", "d"]
 EXTENSIONS = [".csv", ".tsv", ".parquet", ".npy", ".npz"]

@@ -8,9 +8,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse
+from sklearn.base import clone
+from sklearn.metrics.pairwise import rbf_kernel
 
 from kernelsieve import ElasticNetKernelPCA, LikelihoodKernelPCA, SparseKernelPCA, load
-from kernelsieve.rows.device import HALVINGS, with_smaller_blocks
+from kernelsieve.rows.blocks import HALVINGS, with_smaller_blocks
 
 
 def _torch(device):
@@ -168,8 +170,17 @@ def test_wrong_shapes(there, rows):
         model.transform(there(rows[:, :3]))
     with pytest.raises(ValueError, match="2D"):
         SparseKernelPCA(2).fit(there(rows[:, 0]))
-    with pytest.raises(ValueError, match="whole gram in memory"):
-        SparseKernelPCA(2, kernel="precomputed").fit(there(rows[:7]))
+    with pytest.raises(ValueError, match="square matrix"):
+        SparseKernelPCA(2, kernel="precomputed").fit(there(rows[:8]))
+
+
+def test_a_precomputed_gram_of_another_library(there, rows):
+    gram = rbf_kernel(rows[:60], gamma=0.02)
+    model = SparseKernelPCA(2, n_support=10, kernel="precomputed", random_state=0)
+    ours, theirs = clone(model).fit(gram), clone(model).fit(there(gram))
+    np.testing.assert_array_equal(theirs.support_, ours.support_)
+    scores = back(theirs.transform(there(gram)), there(gram))
+    np.testing.assert_allclose(scores, ours.transform(gram), atol=1e-9)
 
 
 @pytest.fixture(params=["cpu", "cuda"])

@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse
-from conftest import KERNELS, gram_of
+from conftest import KERNELS, dictionary_span, gram_of
 
-from kernelsieve.fit.dictionary import DEFAULT_SIZE, MAX_ALL_ROWS, AllRows, SomeRows, build_dictionary
 from kernelsieve.fit.sample import Sample
+from kernelsieve.fit.span import AllRowsSpan, PointSpan
 from kernelsieve.kernels import Precomputed, bind_callable, named_kernel
-from kernelsieve.rows.memory import ArraySource
+from kernelsieve.rows.memory import ArrayRows
+from kernelsieve.selection.dictionary import DEFAULT_SIZE, MAX_ALL_ROWS
 from kernelsieve.threads import one_blas_thread
 
 
@@ -25,9 +26,9 @@ KINDS = ("all rows", "all rows, summed", "some rows")
 
 def dictionary_of(X, kernel, *, center=True, weights=None, n_dictionary=None, merge=True, seed=0):
     rng = np.random.default_rng(seed)
-    source = ArraySource(X, weights)
-    rows = source.sample(10_000, rng, merge=merge)
-    return build_dictionary(source, Sample(rows, kernel, 2, center), n_dictionary, rng)
+    source = ArrayRows(X, weights, merge_copies=merge)
+    rows = source.sample(10_000, rng)
+    return dictionary_span(source, Sample(rows, kernel, 2, center), n_dictionary, rng)
 
 
 def of_kind(kind, X, name="rbf", **options):
@@ -37,7 +38,7 @@ def of_kind(kind, X, name="rbf", **options):
     if kind == "all rows, summed":
         kernel = bind_callable(lambda X, Y: gram_of(name, X, Y, **params), None, X)
     found = dictionary_of(X, kernel, n_dictionary=20 if kind == "some rows" else None, **options)
-    assert type(found) is (AllRows if kind == "all rows" else SomeRows)
+    assert type(found) is (AllRowsSpan if kind == "all rows" else PointSpan)
     assert len(found.indices) == (20 if kind == "some rows" else len(X))
     return found
 
@@ -60,20 +61,20 @@ def test_everything_against_sums_over_the_gram(name, kind, center, weights, clou
     tiny = 1e-7 * gram.max()
 
     assert found.weight == pytest.approx(w.sum())
-    np.testing.assert_allclose(found.mean, mean, atol=tiny)
+    np.testing.assert_allclose(found.mean_cross_gram, mean, atol=tiny)
     np.testing.assert_allclose(found.coordinates @ found.coordinates.T, gram, atol=tiny)
     np.testing.assert_allclose(
         found.coordinates @ found.moment @ found.coordinates.T, scatter, atol=1e-8 * scatter.max()
     )
     np.testing.assert_allclose(found.features @ found.features.T, scatter, atol=1e-8 * scatter.max())
-    np.testing.assert_array_equal(found.at(np.array([3, 1]))[1], cloud[found.indices[[3, 1]]])
+    np.testing.assert_array_equal(found.kernel.part(found.points, np.array([3, 1]))[1], cloud[found.indices[[3, 1]]])
 
     lengths = w @ np.diagonal(gram_of(name, cloud, **KERNELS[name]))
     mean_square = mean @ np.linalg.lstsq(gram, mean, rcond=1e-12)[0]  # of its projection on the dictionary's span
     length = lengths - w.sum() * mean_square if center else lengths
     assert found.mean_length == pytest.approx(lengths / w.sum())
     assert found.mean_square == pytest.approx(mean_square, rel=1e-6)
-    assert found.length == pytest.approx(length, rel=1e-6)
+    assert found.weight * found.total_variance == pytest.approx(length, rel=1e-6)
     assert found.total_variance == pytest.approx(length / w.sum(), rel=1e-6)
 
 
@@ -85,7 +86,9 @@ def test_the_gram_or_a_part_of_it(kind, cloud):
     assert "gram" not in vars(found)  # nothing r x r was needed for a part
     np.testing.assert_allclose(found.gram, gram, atol=1e-8)
     np.testing.assert_allclose(found.gram_at(places), gram[np.ix_(places, places)], atol=1e-8)
-    np.testing.assert_allclose(found.mean, gram_of("rbf", cloud[found.indices], cloud, gamma=0.3).mean(1), atol=1e-8)
+    np.testing.assert_allclose(
+        found.mean_cross_gram, gram_of("rbf", cloud[found.indices], cloud, gamma=0.3).mean(1), atol=1e-8
+    )
 
 
 @pytest.mark.parametrize("kind", KINDS[:2])
@@ -120,8 +123,8 @@ def test_precomputed_gram(cloud):
     rows = of_kind("all rows", cloud)
     np.testing.assert_array_equal(given.indices, np.arange(80))
     np.testing.assert_allclose(given.gram, gram, atol=1e-8)
-    np.testing.assert_allclose(given.mean, rows.mean, atol=1e-8)
-    assert given.length == pytest.approx(rows.length)
+    np.testing.assert_allclose(given.mean_cross_gram, rows.mean_cross_gram, atol=1e-8)
+    assert given.total_variance == pytest.approx(rows.total_variance)
 
 
 def test_sparse_rows(cloud):
@@ -143,7 +146,7 @@ def test_of_an_indefinite_kernel_the_positive_part_is_kept(cloud):
     values, vectors = np.linalg.eigh(gram_of("sigmoid", cloud, **KERNELS["sigmoid"]))
     assert values[0] < -1e-3
     kept = values > -values[0]
-    assert type(found) is SomeRows
+    assert type(found) is PointSpan
     assert found.coordinates.shape[1] == kept.sum()
     np.testing.assert_allclose(found.gram, (vectors[:, kept] * values[kept]) @ vectors[:, kept].T, atol=1e-10)
     assert found.negative_share == pytest.approx(-values[values < 0].sum() / np.abs(values).sum())
@@ -162,12 +165,12 @@ def test_a_few_rows_of_an_indefinite_kernel_know_of_all(cloud):
 def test_how_many_rows_it_has():
     X = np.random.default_rng(0).standard_normal((MAX_ALL_ROWS + 1, 2))
     kernel = named_kernel("rbf", gamma=0.3)
-    assert isinstance(dictionary_of(X[:-1], kernel), AllRows)
+    assert isinstance(dictionary_of(X[:-1], kernel), AllRowsSpan)
     few = dictionary_of(X, kernel)
-    assert isinstance(few, SomeRows)
+    assert isinstance(few, PointSpan)
     # a smooth kernel has fewer directions than that: what the rule cannot tell apart it does not take
     assert 10 < len(few.indices) <= DEFAULT_SIZE
-    assert isinstance(dictionary_of(X, kernel, n_dictionary=len(X)), AllRows)
+    assert isinstance(dictionary_of(X, kernel, n_dictionary=len(X)), AllRowsSpan)
     assert len(dictionary_of(X[:100], kernel, n_dictionary=7).indices) == 7
     assert few.weight == len(X)
 

@@ -15,19 +15,20 @@ import pytest
 import scipy.optimize
 import scipy.sparse
 import scipy.sparse.linalg
-from conftest import KERNELS, exact_kernel_pca, gram_of, subspace_gap
+from conftest import KERNELS, dictionary_span, exact_kernel_pca, gram_of, subspace_gap
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import multivariate_normal
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 from kernelsieve import LikelihoodKernelPCA, likelihood_path
-from kernelsieve.fit.captured import captured_ratio
-from kernelsieve.fit.dictionary import build_dictionary, rows_to_choose_from
+from kernelsieve.fit.captured import ratio_of_model
 from kernelsieve.fit.expansion import KernelExpansion
-from kernelsieve.fit.sample import Sample, sample_rows
+from kernelsieve.fit.sample import Sample
 from kernelsieve.kernels import named_kernel
-from kernelsieve.rows.memory import ArraySource
+from kernelsieve.rows.memory import ArrayRows
+from kernelsieve.rows.sampled import sample_rows
+from kernelsieve.selection.dictionary import rows_to_choose_from
 from kernelsieve.solvers.likelihood import (
     Likelihood,
     LikelihoodFit,
@@ -508,7 +509,7 @@ def test_the_search_gives_the_best_of_what_it_met(seed, wanted):
 
 def sampled(X, kernel, n_dictionary=None, weights=None, *, center=False, seed=0):
     rng = np.random.default_rng(seed)
-    rows = ArraySource(X, weights).sample(rows_to_choose_from(n_dictionary), rng, merge=True)
+    rows = ArrayRows(X, weights).sample(rows_to_choose_from(n_dictionary), rng)
     return Sample(rows, kernel, 1, center), rng
 
 
@@ -520,7 +521,7 @@ def test_a_dictionary_is_sums_over_the_rows(n_dictionary, weighted, center, rows
     weights = np.random.default_rng(0).uniform(0.2, 3, 50) if weighted else None
     w = np.ones(50) if weights is None else weights
     sample, rng = sampled(rows, named_kernel("rbf", gamma=0.3), n_dictionary, weights, center=center)
-    found = build_dictionary(ArraySource(rows, weights), sample, n_dictionary, rng)
+    found = dictionary_span(ArrayRows(rows, weights), sample, n_dictionary, rng)
     assert len(np.unique(found.indices)) == n_dictionary
     np.testing.assert_array_equal(found.points, rows[found.indices])
     gram, cross = gram_of("rbf", found.points, gamma=0.3), gram_of("rbf", found.points, rows, gamma=0.3)
@@ -528,10 +529,12 @@ def test_a_dictionary_is_sums_over_the_rows(n_dictionary, weighted, center, rows
     np.testing.assert_allclose(found.gram, gram, atol=1e-10)
     second = (cross - mean[:, None]) * w @ (cross - mean[:, None]).T
     np.testing.assert_allclose(found.features @ found.features.T, second, atol=1e-9 * np.abs(second).max())
-    np.testing.assert_allclose(found.mean, cross @ w / w.sum(), atol=1e-10)
+    np.testing.assert_allclose(found.mean_cross_gram, cross @ w / w.sum(), atol=1e-10)
     assert found.weight == pytest.approx(w.sum())
-    assert found.length == pytest.approx(w.sum() * (1 - mean @ np.linalg.solve(gram, mean)), rel=1e-8)
-    assert found.total_variance == pytest.approx(found.length / w.sum())
+    assert found.weight * found.total_variance == pytest.approx(
+        w.sum() * (1 - mean @ np.linalg.solve(gram, mean)), rel=1e-8
+    )
+    assert found.total_variance == pytest.approx(found.weight * found.total_variance / w.sum())
     assert found.mean_length == pytest.approx(1)
 
 
@@ -541,19 +544,17 @@ def test_all_rows_by_either_path_are_the_same(weighted, center, rows):
     """As the gram itself, and whitened through a pass: the same dictionary, and the same model on it."""
     weights = np.random.default_rng(0).uniform(0.2, 3, 50) if weighted else None
     sample, rng = sampled(rows, named_kernel("rbf", gamma=0.3), None, weights, center=center)
-    direct = build_dictionary(ArraySource(rows, weights), sample, None, rng)
-    passed = build_dictionary(
-        ArraySource(rows, weights), replace(sample, rows=replace(sample.rows, whole=False)), 50, rng
-    )
+    direct = dictionary_span(ArrayRows(rows, weights), sample, None, rng)
+    passed = dictionary_span(ArrayRows(rows, weights), replace(sample, rows=replace(sample.rows, whole=False)), 50, rng)
     assert direct.features.shape == (50, 50)
     order = np.argsort(passed.indices)
     np.testing.assert_array_equal(direct.indices, passed.indices[order])
     np.testing.assert_allclose(direct.gram, passed.gram[np.ix_(order, order)], atol=1e-10)
     energies = [d.features @ d.features.T for d in (direct, passed)]
     np.testing.assert_allclose(energies[0], energies[1][np.ix_(order, order)], atol=1e-8)
-    for name in ("weight", "length", "mean_length", "total_variance"):
+    for name in ("weight", "mean_length", "total_variance"):
         assert getattr(direct, name) == pytest.approx(getattr(passed, name), rel=1e-8)
-    problems = [Likelihood(d.gram, d.features, d.weight, d.length) for d in (direct, passed)]
+    problems = [Likelihood(d.gram, d.features, d.weight, d.weight * d.total_variance) for d in (direct, passed)]
     noise_variance = 0.2 * problems[0].largest_noise_variance
     fits = [coordinate_ascent(problem, noise_variance) for problem in problems]
     assert fits[0].log_likelihood[-1] == pytest.approx(fits[1].log_likelihood[-1], rel=1e-8)
@@ -564,7 +565,7 @@ def test_copies_of_rows_are_one_candidate_that_weighs_more(rows):
     counts = np.random.default_rng(0).integers(1, 4, 50)
     X = np.repeat(rows, counts, axis=0)
     sample, rng = sampled(X, named_kernel("rbf", gamma=0.3))
-    found = build_dictionary(ArraySource(X, None), sample, None, rng)
+    found = dictionary_span(ArrayRows(X, None), sample, None, rng)
     assert len(found.gram) == 50
     cross = gram_of("rbf", found.points, X, gamma=0.3)
     np.testing.assert_allclose(found.features @ found.features.T, cross @ cross.T, rtol=1e-10)
@@ -577,25 +578,25 @@ def test_the_weight_is_that_of_all_rows_however_equal(times, rows):
     kernel = named_kernel("rbf", gamma=0.3)
     for X, weights in ((np.repeat(rows, times, axis=0), None), (rows, np.full(50, float(times)))):
         sample, rng = sampled(X, kernel, None, weights)
-        assert build_dictionary(ArraySource(X, weights), sample, None, rng).weight == pytest.approx(50 * times)
+        assert dictionary_span(ArrayRows(X, weights), sample, None, rng).weight == pytest.approx(50 * times)
         sample, rng = sampled(X, kernel, 20, weights)
-        assert build_dictionary(ArraySource(X, weights), sample, 20, rng).weight == pytest.approx(50 * times)
+        assert dictionary_span(ArrayRows(X, weights), sample, 20, rng).weight == pytest.approx(50 * times)
 
 
 def test_how_many_rows_are_candidates():
     X, kernel = np.random.default_rng(0).standard_normal((2100, 2)), named_kernel("rbf", gamma=5.0)
     for given_rows, n_dictionary, expected in ((X[:2000], None, 2000), (X, None, 512), (X, 30, 30), (X[:20], 30, 20)):
         sample, rng = sampled(given_rows, kernel, n_dictionary)
-        found = build_dictionary(ArraySource(given_rows, None), sample, n_dictionary, rng)
+        found = dictionary_span(ArrayRows(given_rows, None), sample, n_dictionary, rng)
         assert len(found.indices) == len(found.gram) == expected
     copies = np.tile(X[:300], (10, 1))  # 3000 rows, 300 of them different
     sample, rng = sampled(copies, kernel)
-    assert len(build_dictionary(ArraySource(copies, None), sample, None, rng).gram) == 300
+    assert len(dictionary_span(ArrayRows(copies, None), sample, None, rng).gram) == 300
 
 
 def test_float32_rows_give_a_float64_dictionary(rows):
     sample, rng = sampled(rows.astype(np.float32), named_kernel("rbf", gamma=0.3), 12)
-    found = build_dictionary(ArraySource(sample.rows.X, None), sample, 12, rng)
+    found = dictionary_span(ArrayRows(sample.rows.X, None), sample, 12, rng)
     cross = gram_of("rbf", found.points.astype(float), rows, gamma=0.3)
     assert found.gram.dtype == found.features.dtype == np.float64
     np.testing.assert_allclose(found.features @ found.features.T, cross @ cross.T, rtol=1e-4)
@@ -607,7 +608,7 @@ def test_an_indefinite_gram_loses_its_negative_part(rows):
     assert values[0] < -1e-3
     kept = values > -values[0]
     sample, rng = sampled(rows, named_kernel("sigmoid", gamma=0.05, coef0=0.2))
-    found = build_dictionary(ArraySource(rows, None), sample, None, rng)
+    found = dictionary_span(ArrayRows(rows, None), sample, None, rng)
     np.testing.assert_allclose(found.gram, (vectors[:, kept] * values[kept]) @ vectors[:, kept].T, atol=1e-10)
     assert found.negative_share == pytest.approx(-values[values < 0].sum() / np.abs(values).sum())
 
@@ -1075,7 +1076,7 @@ def test_captured_ratio_of_any_coefficients(center, cloud, new_rows):
     coef = np.column_stack([coef, coef @ [1.0, -2.0, 0.5]])  # a fourth that adds nothing
     kernel = named_kernel("rbf", gamma=0.3)
     sample = Sample(sample_rows(cloud, 2000, rng, None, merge=True), kernel, 4, center)
-    found = captured_ratio(sample, KernelExpansion(kernel, new_rows[:6], coef, np.zeros(4), orthogonal=False), 80)
+    found = ratio_of_model(sample, KernelExpansion(kernel, new_rows[:6], coef, np.zeros(4), orthogonal=False), 80)
     gram, cross = gram_of("rbf", new_rows[:6], gamma=0.3), gram_of("rbf", cloud, new_rows[:6], gamma=0.3)
     root = np.linalg.cholesky(coef[:, :3].T @ gram @ coef[:, :3])
     scores = np.linalg.solve(root, coef[:, :3].T @ cross.T).T

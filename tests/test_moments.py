@@ -12,24 +12,23 @@ from conftest import KERNELS, captured_by, exact_kernel_pca, gram_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernelsieve.fit.expansion import subset_components
-from kernelsieve.fit.moments import accumulate, whiten
+from kernelsieve.fit.moments import MomentSum, whiten
 from kernelsieve.fit.moments import gram_of as gram_of_points
+from kernelsieve.fit.span import PointSpan
 from kernelsieve.kernels import named_kernel
 from kernelsieve.rows import blocks
 
 
-def moments_over(kernel, points, X, **options):
+def moments_over(kernel, points, X, sample_weight=None, n_threads=1):
     whitening = whiten(gram_of_points(kernel, points)).matrix
-    return accumulate(kernel, points, whitening, X, **options)
+    return MomentSum(kernel, points, whitening).over(X, sample_weight, n_threads)
 
 
 def refit(kernel, points, X, n_components, *, center):
     """(expansion, variances): the best components on these points."""
-    whitening = whiten(gram_of_points(kernel, points))
-    moments = accumulate(kernel, points, whitening.matrix, X)
-    found = subset_components(kernel, points, whitening, moments, n_components, center=center)
-    return found.expansion, found.variances
+    span = PointSpan(kernel, points, None, center, moments_over(kernel, points, X))
+    best = span.best(n_components)
+    return span.expansion(best), best.variances
 
 
 def assert_equal_moments(left, right, rtol=1e-12):
@@ -106,7 +105,7 @@ def test_covariance_of_explicit_features(name, weighted, center, cloud):
     found = np.linalg.eigvalsh(moments.covariance(center))
     assert moments.whitening.shape[1] == features.shape[1]
     np.testing.assert_allclose(found, truth, atol=1e-9 * truth[-1])
-    assert moments.total_variance(center) == pytest.approx(np.trace(covariance), rel=1e-10)
+    assert PointSpan(None, None, None, center, moments).total_variance == pytest.approx(np.trace(covariance), rel=1e-10)
     assert moments.trace == pytest.approx(np.sum(w[:, None] * features**2), rel=1e-12)
     assert moments.weight == pytest.approx(w.sum())
 
@@ -159,9 +158,9 @@ def test_sparse_and_float32_rows(name, cloud):
     sparse = moments_over(kernel, rows[:6], scipy.sparse.csr_matrix(rows))
     assert_equal_moments(sparse, dense, rtol=1e-11)
     whitening = whiten(gram_of_points(kernel, rows[:6]), 1e-6).matrix
-    light = accumulate(kernel, rows[:6].astype(np.float32), whitening, rows.astype(np.float32))
+    light = MomentSum(kernel, rows[:6], whitening).over(rows.astype(np.float32), None, 1)
     assert light.scatter.dtype == np.float64
-    full = accumulate(kernel, rows[:6], whitening, rows)
+    full = MomentSum(kernel, rows[:6], whitening).over(rows, None, 1)
     assert_equal_moments(light, full, rtol=1e-4)
 
 

@@ -3,15 +3,13 @@ numbers."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from conftest import KERNELS, gram_of
 
-from kernelsieve.fit.expansion import all_rows_components, subset_components
-from kernelsieve.fit.moments import accumulate, whiten
+from kernelsieve.fit.moments import MomentSum, whiten
 from kernelsieve.fit.moments import gram_of as gram_of_points
+from kernelsieve.fit.span import AllRowsSpan, PointSpan
 from kernelsieve.kernels import named_kernel
 from kernelsieve.selection.kmeans import kmeans_centers
 from kernelsieve.solvers.exact import exact_components
@@ -56,21 +54,18 @@ def test_far_from_the_origin(cloud, new_rows):
 
 def moments_both_ways(name, cloud, new_rows, weights=None):
     kernel, points = named_kernel(name, **KERNELS[name]), new_rows[:8]
-    whitening = whiten(gram_of_points(kernel, points))
-    here = accumulate(kernel, points, whitening.matrix, cloud, sample_weight=weights)
-    other = accumulate(
-        kernel,
-        there(points),
-        there(whitening.matrix),
-        there(cloud),
-        sample_weight=None if weights is None else there(weights),
+    whitening = whiten(gram_of_points(kernel, points)).matrix
+    here = MomentSum(kernel, points, whitening).over(cloud, weights, 1)
+    other = MomentSum(kernel, there(points), there(whitening)).over(
+        there(cloud), None if weights is None else there(weights), 1
     )
-    return (kernel, points, whitening, here), (
-        kernel,
-        there(points),
-        replace(whitening, matrix=there(whitening.matrix)),
-        other,
-    )
+    return (kernel, points, here), (kernel, there(points), other)
+
+
+def best(kernel, points, moments, *, center):
+    span = PointSpan(kernel, points, None, center, moments)
+    found = span.best(3)
+    return span.expansion(found), found.variances
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -85,7 +80,8 @@ def test_moments(name, weighted, cloud, new_rows):
     assert other.trace == pytest.approx(here.trace)
     both = other + other
     np.testing.assert_allclose(back(both.covariance(True)), here.covariance(True), atol=ATOL * scale)
-    assert both.total_variance(True) == pytest.approx(here.total_variance(True))
+    both_span, span = (PointSpan(None, None, None, True, moments) for moments in (both, here))
+    assert both_span.total_variance == pytest.approx(span.total_variance)
 
 
 def test_whitening(cloud):
@@ -97,9 +93,8 @@ def test_whitening(cloud):
 @pytest.mark.parametrize("center", [True, False])
 def test_components_and_transform(center, cloud, new_rows):
     here, other = moments_both_ways("rbf", cloud, new_rows)
-    found, found_there = (subset_components(*which, 3, center=center) for which in (here, other))
-    np.testing.assert_allclose(found_there.variances, found.variances, atol=ATOL)
-    ours, theirs = found.expansion, found_there.expansion
+    (ours, variances), (theirs, their_variances) = (best(*which, center=center) for which in (here, other))
+    np.testing.assert_allclose(their_variances, variances, atol=ATOL)
     np.testing.assert_allclose(back(theirs.coef), ours.coef, atol=1e-9)
     np.testing.assert_allclose(back(theirs.transform(there(cloud))), ours.transform(cloud), atol=ATOL)
     error = back(theirs.reconstruction_error(there(cloud)))
@@ -108,7 +103,7 @@ def test_components_and_transform(center, cloud, new_rows):
 
 def test_a_numpy_model_takes_rows_of_another_library(cloud, new_rows):
     here, _ = moments_both_ways("rbf", cloud, new_rows)
-    expansion = subset_components(*here, 3, center=True).expansion
+    expansion, _ = best(*here, center=True)
     np.testing.assert_allclose(back(expansion.transform(there(cloud))), expansion.transform(cloud), atol=ATOL)
 
 
@@ -116,13 +111,11 @@ def test_a_numpy_model_takes_rows_of_another_library(cloud, new_rows):
 @pytest.mark.parametrize("weighted", [False, True])
 def test_all_rows_as_support(center, weighted, cloud):
     kernel, weights = named_kernel("rbf", gamma=0.3), np.linspace(0.5, 2, 80) if weighted else None
-    ours, theirs = (
-        all_rows_components(kernel, rows, 3, center=center, weights=weights) for rows in (cloud, there(cloud))
-    )
+    spans = [AllRowsSpan(kernel, rows, None, center, weights) for rows in (cloud, there(cloud))]
+    ours, theirs = (span.best(3) for span in spans)
     np.testing.assert_allclose(theirs.variances, ours.variances, atol=ATOL)
-    np.testing.assert_allclose(
-        back(theirs.expansion.transform(there(cloud))), ours.expansion.transform(cloud), atol=1e-9
-    )
+    scores, their_scores = spans[0].expansion(ours).transform(cloud), spans[1].expansion(theirs).transform(there(cloud))
+    np.testing.assert_allclose(back(their_scores), scores, atol=1e-9)
 
 
 @pytest.mark.parametrize("extras", [False, True], ids=["plain", "weights and row_scale"])

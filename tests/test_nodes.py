@@ -9,7 +9,7 @@ from conftest import KERNELS, assert_same_up_to_sign, captured_by, exact_kernel_
 
 from experiments.datasets import MissingData, ida
 from kernelsieve import DissimilarityKernelPCA, ImprovedKernelPCA, KernelFeatureAnalysis, KernelPCA, SparseKernelPCA
-from kernelsieve.models.node_base import orthonormal_in_order
+from kernelsieve.fit.span import orthonormal_in_order
 
 GAMMA = 0.3
 ALL = [DissimilarityKernelPCA, ImprovedKernelPCA, KernelFeatureAnalysis]

@@ -9,8 +9,9 @@ import scipy.sparse
 from conftest import KERNELS, captured_by, exact_kernel_pca, finite_difference, gram_of
 
 from kernelsieve.arrays import top_eigh
-from kernelsieve.fit.sample import Sample, sample_rows
+from kernelsieve.fit.sample import Sample
 from kernelsieve.kernels import named_kernel
+from kernelsieve.rows.sampled import sample_rows
 from kernelsieve.selection.coordinates import coordinates
 from kernelsieve.solvers.exact import exact_components
 from kernelsieve.solvers.points import Ascent, CapturedVariance

@@ -14,7 +14,7 @@ from scipy.linalg import subspace_angles
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from kernelsieve import ElasticNetKernelPCA, RobustSparseKernelPCA, load
-from kernelsieve.fit.dictionary import AllRows
+from kernelsieve.fit.span import AllRowsSpan
 from kernelsieve.kernels import named_kernel
 
 POLY = {"kernel": "poly", "degree": 2, "gamma": 1.0, "coef0": 1.0}
@@ -107,8 +107,8 @@ def test_far_rows_are_not_cheap():
     """The penalty of a candidate grows with its length in feature space."""
     X, _ = contaminated(0.1)
     model = fitted(X)
-    dictionary = AllRows(named_kernel("poly", gamma=1.0, degree=2, coef0=1.0), X, np.arange(len(X)), None, center=True)
-    penalty = model._start(dictionary).penalty
+    span = AllRowsSpan(named_kernel("poly", gamma=1.0, degree=2, coef0=1.0), X, np.arange(len(X)), True, None)
+    penalty = model._penalty(span)
     lengths = np.linalg.norm(feature_map(X), axis=1)
     inliers = ~model.outliers_
     np.testing.assert_allclose(penalty[inliers], lengths[inliers], rtol=1e-8)

@@ -18,8 +18,9 @@ from threadpoolctl import threadpool_limits
 
 from experiments.datasets import IDA_NAMES, MissingData, ida
 from kernelsieve import SparseKernelPCA
-from kernelsieve.fit.sample import Sample, sample_rows
+from kernelsieve.fit.sample import Sample
 from kernelsieve.kernels import CallableKernel
+from kernelsieve.rows.sampled import sample_rows
 from kernelsieve.selection.distances import far_rows
 from kernelsieve.selection.gain import LargestGain, SampledGain
 from kernelsieve.selection.gram import KernelGram, StoredGram

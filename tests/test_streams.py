@@ -22,8 +22,9 @@ from hypothesis import strategies as st
 from sklearn.exceptions import NotFittedError
 
 from kernelsieve import LikelihoodKernelPCA, SparseKernelPCA
+from kernelsieve.rows.files import Stream
 from kernelsieve.rows.reservoir import Reservoir
-from kernelsieve.rows.streams import Stream, StreamSource, fingerprint
+from kernelsieve.rows.streams import StreamRows, fingerprint
 
 N = 1500
 NAMES = ["a", "b", "c", "d"]
@@ -648,7 +649,7 @@ def test_a_fit_that_fails_ends_its_reader_and_closes_the_stream(rows):
         finally:  # in the thread that opened what is to be closed
             closed.append(threading.current_thread().name)
 
-    for _ in StreamSource(Stream(endless)).blocks():
+    for _ in StreamRows(Stream(endless)).blocks():
         break
     assert closed == ["kernelsieve-reader"]
     assert not readers()

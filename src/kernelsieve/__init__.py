@@ -4,7 +4,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .fit.advice import KernelWarning
     from .fit.expansion import KernelExpansion
     from .io import load
     from .linear.estimators import ElasticNetPCA
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
     from .models.nodes import DissimilarityKernelPCA, ImprovedKernelPCA
     from .models.robust import RobustSparseKernelPCA
     from .models.sparse import SparseKernelPCA
+    from .warn import KernelWarning
 
 __version__ = "0.1.0"
 __all__ = [
@@ -53,7 +53,7 @@ _HOMES = {
     "KernelExpansion": ".fit.expansion",
     "KernelFeatureAnalysis": ".models.feature_analysis",
     "KernelPCA": ".models.exact",
-    "KernelWarning": ".fit.advice",
+    "KernelWarning": ".warn",
     "LikelihoodKernelPCA": ".models.likelihood",
     "RobustElasticNetPCA": ".linear.robust_estimator",
     "RobustSparseKernelPCA": ".models.robust",

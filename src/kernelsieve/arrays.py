@@ -18,6 +18,8 @@ import scipy.sparse
 Array: TypeAlias = Any  # an array of any namespace, or (where said) a scipy.sparse row matrix
 
 
+FLOATS = [np.float64, np.float32]  # dtypes of rows; anything else becomes float64
+
 # Up to this size all eigenvectors come as quickly as a few.
 ALL_EIGENVECTORS = 64
 

@@ -16,12 +16,19 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
+from itertools import pairwise
 from typing import Any, TypeVar
 
+import numpy as np
 from threadpoolctl import ThreadpoolController
+
+from .arrays import Array, is_numpy
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+
+# Multiplications below which handing a product to threads costs more than it saves.
+MIN_THREADED_WORK = 2**26
 
 _lock = threading.Lock()
 _users = 0
@@ -125,3 +132,22 @@ def ordered_map(function: Callable[[Item], Result], items: Sequence[Item], n_thr
     finally:
         for future in waiting:
             future.cancel()
+
+
+def row_ranges(n_rows: int, size: int) -> list[slice]:
+    """[0, n_rows) cut into slices of nearly equal length, none longer than `size`."""
+    count = max(1, -(-n_rows // size))
+    bounds = [n_rows * i // count for i in range(count + 1)]
+    return [slice(a, b) for a, b in pairwise(bounds)]
+
+
+def matmul(a: Array, b: Array, n_threads: int) -> Array:
+    """a @ b, the rows of a spread over threads."""
+    work = a.shape[0] * a.shape[1] * b.shape[1]
+    if n_threads == 1 or not is_numpy(a) or work < MIN_THREADED_WORK:
+        return a @ b
+    out = np.empty((a.shape[0], b.shape[1]), dtype=np.result_type(a, b))
+    parts = row_ranges(a.shape[0], -(-a.shape[0] // n_threads))
+    with one_blas_thread():
+        list(ordered_map(lambda rows: np.matmul(a[rows], b, out=out[rows]), parts, n_threads))
+    return out

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from ..rows.streams import Stream, batch_numbers, dataset_batches, stream_of
+from ..rows.files import Stream, batch_numbers, dataset_batches, stream_of
 from .tables import Table, TableError, check_finite, read_table, separator_of
 
 STREAMED_FORMATS = (".csv", ".tsv", ".parquet")

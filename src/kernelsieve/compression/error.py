@@ -61,7 +61,7 @@ def chosen(source: KernelExpansion, indices: np.ndarray) -> Support:
 def local_source(expansion: KernelExpansion) -> KernelExpansion:
     """The expansion in float64 numpy arrays, a precomputed kernel's columns numbered by support point."""
     kernel = expansion.kernel
-    if isinstance(kernel, Precomputed):
+    if kernel.precomputed:
         kernel = Precomputed(tuple(range(expansion.n_support)), expansion.n_support)
     points = as_float64(expansion.points)
     return KernelExpansion(

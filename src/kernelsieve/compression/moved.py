@@ -24,8 +24,9 @@ import scipy.optimize
 import scipy.sparse
 
 from ..arrays import Array, add_to_diagonal, as_float64
-from ..fit.sample import Rows, Sample
+from ..fit.sample import Sample
 from ..kernels import Kernel
+from ..rows.sampled import SampledRows
 from ..selection.coordinates import Coordinates, movable
 from .error import ExpansionError, ScoreError
 
@@ -57,7 +58,7 @@ class Moved:
 def coordinates_of(error: ExpansionError) -> Coordinates | None:
     """The coordinates in which points are moved, or None where the kernel does not allow that."""
     rows, kernel = error.search_rows, error.source.kernel
-    sample = Sample(Rows(rows, np.arange(rows.shape[0]), None, True), kernel, error.source.n_components, True)
+    sample = Sample(SampledRows(rows, np.arange(rows.shape[0]), None, True), kernel, error.source.n_components, True)
     if not kernel.differentiable or (scipy.sparse.issparse(rows) and not movable(sample)):
         return None
     return sample.coordinates

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse
 
 from ..arrays import Array, to_numpy
+from ..warn import KernelWarning, warn
 from .sample import Sample
 
 MIN_EXPLAINED = 0.05
@@ -17,10 +17,6 @@ MIN_HALF, MIN_HALF_PER_COMPONENT = 50, 10  # rows in each half to compare them a
 NEARLY_CONSTANT = 1e-3  # total variance / mean k(x, x)
 SCALE_ROWS = 500
 WILD_SCALES = 100.0  # largest standard deviation of a column / that of the lower quartile
-
-
-class KernelWarning(UserWarning):
-    """The kernel, as it is set, fits these data badly."""
 
 
 def warn_about_scales(rows: Array) -> None:
@@ -33,11 +29,10 @@ def warn_about_scales(rows: Array) -> None:
         return
     low, high = float(varying[(varying.size - 1) // 4]), float(varying[-1])
     if high > WILD_SCALES * low:
-        warnings.warn(
+        warn(
             f"column scales differ wildly (standard deviations from {low:.3g} to {high:.3g}): the kernel sees only the "
             "largest columns. Standardise first, e.g. make_pipeline(StandardScaler(), SparseKernelPCA(...))",
             KernelWarning,
-            stacklevel=6,
         )
 
 
@@ -81,7 +76,7 @@ def warn_about_kernel(
             f"found on as on others: they follow single rows.{wider} Fewer components or more rows help too."
         )
     if message:
-        warnings.warn(message, KernelWarning, stacklevel=6)
+        warn(message, KernelWarning)
 
 
 def split_captured(sample: Sample) -> tuple[float, float]:

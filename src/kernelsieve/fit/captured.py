@@ -6,7 +6,8 @@ two halves the line through both is followed to 1/N:
 
     r(N) = r(n) + (r(n) - r(n/2)) (1 - n/N)
 
-Where the reference rows are all rows there are, r(n) is the truth.
+Where the reference rows are all rows there are, r(n) is the truth.  Rows that the reference rows themselves chose fit
+those as exact kernel PCA does, and their ratio stands.
 """
 
 from __future__ import annotations
@@ -17,10 +18,12 @@ from operator import add
 
 import numpy as np
 
-from ..arrays import float64_like, to_numpy
+from ..arrays import Array, float64_like, to_numpy, top_eigh
+from ..kernels import Kernel
 from .expansion import KernelExpansion
-from .moments import Moments, accumulate
+from .moments import Moments, MomentSum, gram_of, points_like, whiten
 from .sample import Sample
+from .span import Points
 
 
 @dataclass(frozen=True)
@@ -28,43 +31,56 @@ class CapturedRatio:
     """A ratio, how it was come by, and on how many rows."""
 
     value: float
-    kind: str  # "all rows" or "sample, extrapolated"
+    kind: str  # "exact", "all rows", "sample" or "sample, extrapolated"
     n_samples: int
 
 
-def extrapolated(whole: float, halves: float, share: float) -> float:
-    """The ratio on all rows, from that on a share of them and the mean of that on its two halves."""
-    return min(whole + (whole - halves) * (1 - share), 1.0)
+def ratio_of_points(
+    sample: Sample, chosen: Points, n_samples: int, *, tolerance: float, by_reference: bool
+) -> CapturedRatio:
+    """The ratio of the best components on chosen points; `by_reference`: the reference rows chose them."""
+    if chosen.exhaustive:
+        return CapturedRatio(1.0, "exact", sample.n_reference)
+    points = points_like(chosen.points, sample.reference)
+    whitening = whiten(gram_of(chosen.kernel, points), max(tolerance, sample.indefiniteness)).matrix
+    return _ratio(sample, _halves(sample, chosen.kernel, points, whitening), n_samples, as_it_is=by_reference)
 
 
-def captured_ratio(sample: Sample, expansion: KernelExpansion, n_samples: int) -> CapturedRatio:
-    """Captured variance of a fitted model over exact kernel PCA's with as many components.
-
-    Cost: one pass over the reference rows, and exact kernel PCA of them and of their halves.
-    """
-    everything = sample.rows.whole and sample.n_reference == sample.size
+def ratio_of_model(sample: Sample, expansion: KernelExpansion, n_samples: int) -> CapturedRatio:
+    """The ratio of a fitted model's components, made orthonormal."""
     expansion = expansion.orthonormal
-    halves = [_moments(sample, expansion, part) for part in sample.halves]
-    whole = _captured(reduce(add, halves), sample.center) / sample.exact.captured
-    if everything:
-        return CapturedRatio(min(whole, 1.0), "all rows", sample.n_reference)
-    half = np.mean([_captured(m, sample.center) / e.captured for m, e in zip(halves, sample.exact_halves, strict=True)])
-    value = extrapolated(whole, float(half), sample.n_reference / n_samples)
-    return CapturedRatio(value, "sample, extrapolated", sample.n_reference)
+    points = points_like(expansion.points, sample.reference)
+    halves = _halves(sample, expansion.kernel, points, float64_like(expansion.coef, sample.reference))
+    return _ratio(sample, halves, n_samples)
 
 
-def _moments(sample: Sample, expansion: KernelExpansion, part: slice) -> Moments:
-    rows, weights = sample.reference[part, :], sample.rows.weights
-    return accumulate(
-        expansion.kernel,
-        expansion.points_like(rows),
-        float64_like(expansion.coef, rows),
-        rows,
-        sample_weight=None if weights is None else weights[part],
-        diagonal=np.zeros(rows.shape[0]),
-        n_threads=sample.n_threads,
-    )
+def captured_on_reference(sample: Sample, chosen: Points, tolerance: float) -> float:
+    """Variance of the reference rows that the best components on chosen points capture."""
+    points = points_like(chosen.points, sample.reference)
+    whitening = whiten(gram_of(chosen.kernel, points), max(tolerance, sample.indefiniteness)).matrix
+    return _captured(reduce(add, _halves(sample, chosen.kernel, points, whitening)), sample)
 
 
-def _captured(moments: Moments, center: bool) -> float:
-    return float(np.trace(to_numpy(moments.covariance(center))))
+def _ratio(sample: Sample, halves: list[Moments], n_samples: int, *, as_it_is: bool = False) -> CapturedRatio:
+    whole = _captured(reduce(add, halves), sample) / sample.exact.captured
+    if sample.reference_is_all or as_it_is:
+        kind = "all rows" if sample.reference_is_all else "sample"
+        return CapturedRatio(min(whole, 1.0), kind, sample.n_reference)
+    parts = [_captured(m, sample) / e.captured for m, e in zip(halves, sample.exact_halves, strict=True)]
+    value = whole + (whole - float(np.mean(parts))) * (1 - sample.n_reference / n_samples)
+    return CapturedRatio(min(value, 1.0), "sample, extrapolated", sample.n_reference)
+
+
+def _halves(sample: Sample, kernel: Kernel, points: Array, whitening: Array) -> list[Moments]:
+    """Moments of the two halves of the reference rows; `whitening` gives unit vectors orthogonal to each other."""
+    summand, weights = MomentSum(kernel, points, whitening, with_trace=False), sample.rows.weights
+    return [
+        summand.over(sample.reference[part, :], None if weights is None else weights[part], sample.n_threads)
+        for part in sample.halves
+    ]
+
+
+def _captured(moments: Moments, sample: Sample) -> float:
+    """The variance along the best components in the span of the whitened features."""
+    values, _ = top_eigh(moments.covariance(sample.center), sample.n_components)
+    return float(np.maximum(to_numpy(values), 0.0).sum())

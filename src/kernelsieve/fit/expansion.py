@@ -21,10 +21,9 @@ import numpy as np
 import scipy.sparse
 
 from ..arrays import Array, float64_like, is_numpy, like, namespace, to_numpy, top_eigh
-from ..kernels import Kernel, reused_blocks
+from ..kernels import Kernel, overwritten_blocks
 from ..rows.blocks import finite, map_row_blocks
-from ..solvers.exact import exact_components
-from .moments import RANK_TOLERANCE, Moments, Whitening, gram_of, negative_share
+from .moments import RANK_TOLERANCE, gram_of, points_like
 
 
 @dataclass(frozen=True)
@@ -91,7 +90,7 @@ class KernelExpansion:
         coef, offset = like(self.coef, X), like(self.offset, X)
 
         def scores(rows: slice) -> Array:
-            with reused_blocks():
+            with overwritten_blocks():
                 scores = cross_gram(finite(X[rows, :])) @ coef
             scores -= offset
             return scores
@@ -130,11 +129,20 @@ class KernelExpansion:
         both = self._concat(X, 2, parts, n_threads)
         return both[:, 0], both[:, 1]
 
+    def on_host(self) -> KernelExpansion:
+        """The same expansion in numpy arrays."""
+        mean_coef = None if self.mean_coef is None else to_numpy(self.mean_coef)
+        return replace(
+            self,
+            points=to_numpy(self.points),
+            coef=to_numpy(self.coef),
+            offset=to_numpy(self.offset),
+            mean_coef=mean_coef,
+        )
+
     def points_like(self, X: Array) -> Array:
         """The support points in the dtype of X, dense or sparse as they are."""
-        if scipy.sparse.issparse(self.points):
-            return self.points.astype(X.dtype, copy=False)
-        return like(self.points, X)
+        return points_like(self.points, X)
 
     def _concat(self, X: Array, width: int, function: Callable[[slice], Array], n_threads: int) -> Array:
         """function over the blocks of X, as one array."""
@@ -148,71 +156,6 @@ class KernelExpansion:
         for _ in map_row_blocks(fill, X, self.n_support, n_threads):
             pass
         return out
-
-
-@dataclass(frozen=True)
-class Components:
-    """An expansion with what it captures of the rows it was fitted on."""
-
-    expansion: KernelExpansion
-    variances: np.ndarray  # (M,) of the scores
-    weight: float  # of all rows
-    total_variance: float
-    mean_length: float  # mean of k(x, x)
-    negative_share: float = 0.0  # of the gram's spectrum, which was dropped
-
-
-def subset_components(
-    kernel: Kernel, points: Array, whitening: Whitening, moments: Moments, n_components: int, *, center: bool
-) -> Components:
-    """Optimal components in span(phi(S)), from the moments over S.
-
-    With C the covariance of whitened features, C V = V diag(variance): A = W V, b = mean' V.
-    """
-    values, vectors = top_eigh(moments.covariance(center), n_components)
-    coef = moments.whitening @ vectors
-    signs = component_signs(coef)
-    coef, vectors = coef * signs, vectors * signs
-    offset = moments.mean @ vectors if center else namespace(coef).zeros_like(values)
-    mean_coef = moments.whitening @ moments.mean if center else None
-    variances = np.maximum(to_numpy(values), 0.0)
-    return Components(
-        KernelExpansion(kernel, points, coef, offset, mean_coef),
-        variances,
-        moments.weight,
-        max(moments.total_variance(center), float(variances.sum())),  # less only where the kernel is indefinite
-        moments.trace / moments.weight,
-        whitening.negative_share,
-    )
-
-
-def all_rows_components(
-    kernel: Kernel, points: Array, n_components: int, *, center: bool, weights: np.ndarray | None
-) -> Components:
-    """Exact kernel PCA: all rows are support, and the eigenproblem is that of their (weighted) gram.
-
-    As in scikit-learn's KernelPCA, an indefinite kernel loses its negative part after centring, not before.
-    """
-    gram = gram_of(kernel, points)
-    xp = namespace(gram)
-    found = exact_components(gram, n_components, center=center, weights=weights, dense=True)
-    real = found.variances > np.finfo(np.float64).eps * found.variances[0]
-    scale = np.where(real, 1.0 / np.sqrt(np.where(real, found.variances, 1.0)), 0.0)
-    coef = found.directions * like(scale, found.directions)
-    coef = coef * component_signs(coef)
-    omega = xp.full_like(gram[:, 0], 1.0 / gram.shape[0]) if weights is None else like(weights / weights.sum(), gram)
-    mean_row = omega @ gram
-    mean_length = float(omega @ xp.linalg.diagonal(gram))
-    offset = mean_row @ coef if center else xp.zeros_like(coef[0, :])
-    total = mean_length - (float(mean_row @ omega) if center else 0.0)
-    return Components(
-        KernelExpansion(kernel, points, coef, offset, omega if center else None),
-        found.variances,
-        float(gram.shape[0] if weights is None else weights.sum()),
-        max(total, float(found.variances.sum())),
-        mean_length,
-        0.0 if kernel.definite else negative_share(gram),
-    )
 
 
 def component_signs(coef: Array) -> Array:

@@ -18,16 +18,17 @@ condition number of K_DD.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
+import scipy.sparse
 
 from ..arrays import Array, as_float64, is_foreign, is_numpy, itemsize, like, namespace, top_eigh
-from ..kernels import Kernel, product_in_scratch, reused_blocks
-from ..rows.blocks import finite, map_row_blocks
-from ..rows.device import Sums, device_blocks, device_sums, with_smaller_blocks
+from ..kernels import CrossGram, Kernel, constant_diagonal, overwritten_blocks, overwritten_product
+from ..rows.blocks import device_blocks, finite, map_row_blocks, with_smaller_blocks
+from .device_sums import DeviceSums
 
 # Eigenvalues of K_DD below this share of the largest are rounding, in float64 and in float32 blocks.
 RANK_TOLERANCE = 1e-11
@@ -63,11 +64,6 @@ class Moments:
         """Covariance of the projected features (q, q), or their second moment when not centred."""
         within = self.scatter / self.weight
         return within if center else within + self.mean[:, None] * self.mean
-
-    def total_variance(self, center: bool) -> float:
-        """Mean squared length of phi(x), less that of the mean's projection when centred."""
-        mean_square = float(namespace(self.mean).vecdot(self.mean, self.mean)) if center else 0.0
-        return self.trace / self.weight - mean_square
 
 
 @dataclass(frozen=True)
@@ -135,34 +131,74 @@ def gram_of(kernel: Kernel, points: Array) -> Array:
     return kernel(points, points)
 
 
-def accumulate(
-    kernel: Kernel,
-    points: Array,
-    whitening: Array,
-    X: Array,
-    *,
-    sample_weight: Array | None = None,
-    diagonal: Array | None = None,
-    n_threads: int = 1,
-) -> Moments:
-    """The moments of the rows of X over `points`: one pass, O(N r (d + q)) time, O(r^2) memory."""
-    if is_foreign(X):
-        return _accumulate_there(kernel, points, whitening, X, sample_weight, diagonal)
-    cross_gram = kernel.bind(points)
-    block_whitening = like(whitening, points)
+def points_like(points: Array, X: Array) -> Array:
+    """The points in the dtype (and on the device) of X, dense or sparse as they are."""
+    return points.astype(X.dtype, copy=False) if scipy.sparse.issparse(points) else like(points, X)
 
-    # one thread's blocks are added up one by one: their products too can lie in one place
-    product = partial(product_in_scratch, name="scatter") if n_threads == 1 else operator.matmul
 
-    def block_moments(rows: slice) -> Moments:
-        block = finite(X[rows, :])
-        weights = None if sample_weight is None else sample_weight[rows]
-        block_diagonal = kernel.diagonal(block) if diagonal is None else like(diagonal[rows], block)
-        with reused_blocks():
-            features = product_in_scratch(cross_gram(block), block_whitening)
-        return _block_moments(features, whitening, weights, block_diagonal, product)
+@dataclass(frozen=True)
+class MomentSum:
+    """The sum over rows that gives their moments over `points`: O(N r (d + q)) time, O(r^2) memory.
 
-    return _added_up(map_row_blocks(block_moments, X, whitening.shape[0] + whitening.shape[1], n_threads))
+    It is added up block by block on the host, or block by block on a device.
+    """
+
+    kernel: Kernel
+    points: Array  # (r, d)
+    whitening: Array  # (r, q)
+    with_trace: bool = True  # else the trace is left at zero, where it cannot be known or is not asked for
+
+    @property
+    def width(self) -> int:
+        """Kernel values and features of a row."""
+        return int(self.whitening.shape[0] + self.whitening.shape[1])
+
+    def over(self, X: Array, weights: Array | None, n_threads: int) -> Moments:
+        """The moments of the rows of X, where X is."""
+        diagonal = self.kernel.diagonal_of(X) if self.with_trace and self.kernel.precomputed else None
+        if is_foreign(X):
+            ranges = partial(device_blocks, X.shape[0], self.width, itemsize(X))
+            return with_smaller_blocks(
+                lambda halvings: self.over_blocks(((r.start, X[r, :]) for r in ranges(halvings)), weights, diagonal)
+            )
+        cross_gram = self.kernel.bind(points_like(self.points, X))
+        block_whitening = like(self.whitening, X)
+        # one thread's blocks are added up one by one: their products too can lie in one place
+        product = partial(overwritten_product, name="scatter") if n_threads == 1 else operator.matmul
+
+        def block_moments(rows: slice) -> Moments:
+            block = finite(X[rows, :])
+            with overwritten_blocks():
+                features = overwritten_product(cross_gram(block), block_whitening)
+            block_weights = None if weights is None else weights[rows]
+            return _block_moments(
+                features, self.whitening, block_weights, self._lengths(block, rows, diagonal), product
+            )
+
+        return _added_up(map_row_blocks(block_moments, X, self.width, n_threads))
+
+    def over_blocks(
+        self, blocks: Iterable[tuple[int, Array]], weights: Array | None, diagonal: Array | None = None
+    ) -> Moments:
+        """The moments of blocks that are (or will shortly be) on a device, each with the number of its first row."""
+        sums = DeviceSums(self.whitening)
+        cross_gram: CrossGram | None = None
+        for start, block in blocks:
+            if cross_gram is None:
+                cross_gram = self.kernel.bind(points_like(self.points, block))
+                block_whitening = like(self.whitening, block)
+            rows = slice(start, start + int(block.shape[0]))
+            sums.check(start, block)
+            block_weights = None if weights is None else weights[rows]
+            sums.add(cross_gram(block) @ block_whitening, self._lengths(block, rows, diagonal), block_weights)
+        mean, scatter = sums.mean_and_scatter()
+        return Moments(self.whitening, sums.weight, mean, scatter, float(sums.trace))
+
+    def _lengths(self, block: Array, rows: slice, diagonal: Array | None) -> Array:
+        """k(x, x) of the rows of a block."""
+        if not self.with_trace:
+            return constant_diagonal(block, 0.0)
+        return self.kernel.diagonal(block) if diagonal is None else like(diagonal[rows], block)
 
 
 def _added_up(parts: Iterator[Moments]) -> Moments:
@@ -180,26 +216,6 @@ def _added_up(parts: Iterator[Moments]) -> Moments:
         mean = mean + share * step
         weight, trace = both, trace + part.trace
     return Moments(total.whitening, weight, mean, scatter, trace)
-
-
-def _accumulate_there(
-    kernel: Kernel, points: Array, whitening: Array, X: Array, sample_weight: Array | None, diagonal: Array | None
-) -> Moments:
-    """`accumulate` for rows of another array library, on the device they are on."""
-    width = whitening.shape[0] + whitening.shape[1]
-
-    def attempt(halvings: int) -> Sums:
-        ranges = device_blocks(X.shape[0], width, itemsize(X), halvings)
-        blocks = ((rows.start, X[rows, :]) for rows in ranges)
-        return device_sums(kernel, points, whitening, blocks, sample_weight, diagonal)
-
-    return moments_of(with_smaller_blocks(attempt))
-
-
-def moments_of(sums: Sums) -> Moments:
-    """The moments that a pass on a device leaves."""
-    mean, scatter = sums.mean_and_scatter()
-    return Moments(sums.whitening, sums.weight, mean, scatter, float(sums.trace))
 
 
 def _block_moments(

@@ -26,6 +26,26 @@ STEP_TOLERANCE = 1e-8
 # A denominator below this share of sum |c_i| means the iterate has left the region of the expansion.
 MIN_DENOMINATOR = 1e-6
 RIDGE = 1e-3  # relative to the mean diagonal of the normal equations
+MAX_INVERSE_MAP = 10**8  # elements (800 MB): a larger map is not learned
+
+
+def preimage(expansion: KernelExpansion, scores: np.ndarray, learned: RidgeMap | None) -> np.ndarray:
+    """The rows that scores stand for, as the kernel finds them; `learned` is the map that was learned in a fit."""
+    match expansion.kernel.preimage:
+        case "fixed-point":
+            return gaussian_preimage(expansion, scores)
+        case "linear":
+            return linear_preimage(expansion, scores)
+    if learned is None:
+        raise ValueError(f"a {expansion.kernel.name} kernel has no rows to go back to")
+    return learned(scores)
+
+
+def learned_preimage(expansion: KernelExpansion, rows: Array, weights: np.ndarray | None) -> RidgeMap | None:
+    """The map from scores back to rows, for kernels that have no better one; None where it would be too large."""
+    if expansion.kernel.preimage != "ridge" or rows.shape[1] * expansion.n_support > MAX_INVERSE_MAP:
+        return None
+    return learn_ridge_map(expansion, rows, weights)
 
 
 def gaussian_preimage(expansion: KernelExpansion, scores: np.ndarray) -> np.ndarray:

@@ -8,20 +8,19 @@ targets and `captured_ratio_` its denominator.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.sparse
 
-from ..arrays import Array, as_float64, is_numpy, namespace, take_rows, to_numpy
-from ..kernels import Kernel, Precomputed
-from ..rows.blocks import finite, matmul, row_ranges
+from ..arrays import Array, as_float64, is_numpy, namespace, to_numpy
+from ..kernels import Kernel
+from ..rows.sampled import SampledRows
 from ..solvers.exact import ExactComponents, exact_components
-from ..threads import one_blas_thread, ordered_map
+from ..threads import matmul, one_blas_thread, ordered_map, row_ranges
+from .moments import check_finite_kernel
 
 if TYPE_CHECKING:
     from ..selection.coordinates import Coordinates
@@ -46,111 +45,10 @@ def default_reference_rows(n_support: int) -> int:
 
 
 @dataclass(frozen=True)
-class Rows:
-    """Sampled rows before a kernel is known: their places in X and their weights."""
-
-    X: Array
-    indices: np.ndarray  # (n,)
-    weights: np.ndarray | None  # (n,), None where all rows weigh the same
-    whole: bool  # the sample is all there is
-    numbers: np.ndarray | None = None  # (len(X),) of X's rows among all training rows, where X is not all of them
-    same_weight: float = 1.0  # of each row, where all weigh the same
-
-    def numbers_of(self, indices: np.ndarray) -> np.ndarray:
-        """What the rows at these places in X are called: their numbers among all training rows."""
-        return indices if self.numbers is None else self.numbers[indices]
-
-    @property
-    def counts(self) -> np.ndarray | None:
-        """How often each row counts, None where each does once."""
-        if self.weights is None and self.same_weight != 1:
-            return np.full(len(self.indices), self.same_weight)
-        return self.weights
-
-    def first(self, n_rows: int) -> Array:
-        """The first so many rows."""
-        return take_rows(self.X, self.indices[:n_rows])
-
-    @cached_property
-    def values(self) -> Array:
-        """All rows, (n, d)."""
-        return take_rows(self.X, self.indices)
-
-
-def sample_rows(X: Array, size: int, rng: np.random.Generator, weights: np.ndarray | None, *, merge: bool) -> Rows:
-    """`size` random rows of X, in random order; all of them, copies merged, when X has no more.
-
-    Merging copies (their weights added, the rows in an order of their own) makes the result the same
-    whether a row is repeated or weighted, and whatever order the rows come in.
-    """
-    chosen = chosen_rows(X.shape[0], size, rng, weights)
-    if chosen is not None:
-        return weighed(X, chosen, None if weights is None else weights[chosen], whole=False)
-    candidates = np.arange(X.shape[0]) if weights is None else np.flatnonzero(weights > 0)
-    if not merge:
-        indices = candidates[rng.permutation(len(candidates))]
-        return weighed(X, indices, None if weights is None else weights[indices], whole=True)
-    distinct, mass = _merge_copies(X, candidates, weights)
-    order = rng.permutation(len(distinct))
-    return weighed(X, distinct[order], mass[order], whole=True)
-
-
-def chosen_rows(n_samples: int, size: int, rng: np.random.Generator, weights: np.ndarray | None) -> np.ndarray | None:
-    """`size` random row numbers among rows of positive weight, or None where there are no more than that."""
-    if weights is None:
-        return rng.choice(n_samples, size, replace=False) if n_samples > size else None
-    candidates = np.flatnonzero(weights > 0)
-    return candidates[rng.choice(len(candidates), size, replace=False)] if len(candidates) > size else None
-
-
-def weighed(
-    X: Array, indices: np.ndarray, weights: np.ndarray | None, *, whole: bool, numbers: np.ndarray | None = None
-) -> Rows:
-    """Rows of X with a weight each; weights that are all the same are one number."""
-    if weights is None or np.ptp(weights) == 0:
-        return Rows(X, indices, None, whole, numbers, 1.0 if weights is None else float(weights[0]))
-    return Rows(X, indices, weights, whole, numbers)
-
-
-def _merge_copies(X: Array, candidates: np.ndarray, weights: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
-    """A row number and the summed weight for each distinct row, in an order that the values alone decide."""
-    first: dict[bytes, int] = {}
-    mass: dict[bytes, float] = {}
-    for i, key in zip(candidates, row_bytes(take_rows(X, candidates)), strict=True):
-        first.setdefault(key, i)
-        mass[key] = mass.get(key, 0.0) + (1.0 if weights is None else float(weights[i]))
-    keys = sorted(first)
-    distinct, masses = np.array([first[key] for key in keys], dtype=np.intp), np.array([mass[key] for key in keys])
-    order = np.argsort(row_projections(take_rows(X, distinct)), kind="stable")
-    return distinct[order], masses[order]
-
-
-def row_projections(rows: Array) -> np.ndarray:
-    """A number for each row that orders rows alike, be they dense or sparse, in float32 or in float64."""
-    direction = np.random.default_rng(0).standard_normal(rows.shape[1])
-    if scipy.sparse.issparse(rows):
-        return np.asarray(rows.astype(np.float64) @ direction)
-    return np.einsum("ij,j->i", to_numpy(rows), direction, dtype=np.float64)
-
-
-def row_bytes(rows: Array) -> Iterator[bytes]:
-    """The bytes of each row, the same for equal rows and only for those."""
-    if not scipy.sparse.issparse(rows):
-        yield from (row.tobytes() for row in to_numpy(finite(rows)) + 0.0)  # -0.0 is 0.0
-        return
-    canonical = rows.tocsr(copy=True)
-    canonical.sum_duplicates()
-    canonical.eliminate_zeros()
-    for start, stop in pairwise(canonical.indptr):
-        entries = slice(start, stop)
-        yield canonical.indices[entries].astype(np.int64).tobytes() + b"|" + canonical.data[entries].tobytes()
-
-
-@dataclass(frozen=True)
 class Sample:
     """Sampled rows under a kernel."""
 
-    rows: Rows
+    rows: SampledRows
     kernel: Kernel
     n_components: int
     center: bool
@@ -169,8 +67,16 @@ class Sample:
         return min(self.size // 2, self.reference_rows)  # at least as many are left to steer
 
     @property
+    def reference_is_all(self) -> bool:
+        """Whether the reference rows are all rows there are."""
+        return self.rows.whole and self.n_reference == self.size
+
+    @property
     def steering(self) -> slice:
-        """Rows that steer the search: all where there are no others, else those that do not measure it."""
+        """Rows that steer the search.
+
+        The reference rows measure what the search reached, so they do not steer it, unless the sample is all there is.
+        """
         return slice(0 if self.rows.whole else self.n_reference, self.size)
 
     @property
@@ -187,7 +93,7 @@ class Sample:
     @cached_property
     def origin(self) -> Array | None:
         """The centre of the rows, where only their differences count."""
-        if self.kernel.name not in ("rbf", "laplacian") or scipy.sparse.issparse(self.rows.X):
+        if not self.kernel.stationary or scipy.sparse.issparse(self.rows.X):
             return None
         return namespace(self.reference).mean(as_float64(self.reference), axis=0)
 
@@ -212,7 +118,7 @@ class Sample:
     @cached_property
     def gram(self) -> Array:
         """K of the reference rows."""
-        if isinstance(self.kernel, Precomputed):
+        if self.kernel.precomputed:
             return self.kernel.at(self.rows.X, self.rows.indices[: self.n_reference])[1]
         rows = self.light_rows[: self.n_reference, :]
         if not is_numpy(rows):
@@ -239,6 +145,7 @@ class Sample:
         if self.kernel.definite:
             return 0.0
         gram = as_float64(self.gram)
+        check_finite_kernel(gram)
         values = namespace(gram).linalg.eigvalsh((gram + gram.T) / 2)
         ratio = -float(values[0]) / float(values[-1])
         return ratio if ratio > INDEFINITE else 0.0
@@ -291,7 +198,7 @@ class Sample:
         """k(x, x) of all sampled rows."""
         if self.n_reference == self.size:
             return np.diagonal(to_numpy(self.gram)).astype(np.float64)
-        if isinstance(self.kernel, Precomputed):
+        if self.kernel.precomputed:
             indices = self.rows.indices
             return np.asarray(self.rows.X[indices, indices], dtype=np.float64).ravel()
         return to_numpy(self.kernel.diagonal(self.light_rows)).astype(np.float64)
@@ -311,6 +218,6 @@ class Sample:
 
     def _cross_gram(self, columns: slice) -> np.ndarray:
         kernel, points = self.kernel, self.light_rows[columns, :]
-        if isinstance(kernel, Precomputed):
+        if kernel.precomputed:
             kernel, points = kernel.at(self.rows.X, self.rows.indices[columns])
         return to_numpy(kernel(self.light_rows, points))

@@ -28,7 +28,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..fit.expansion import KernelExpansion
 from ..kernels import Kernel, Precomputed
-from ..models.base import ExpansionMixin
+from ..models.fitted import FittedExpansion
 from .atomic import replacing
 from .codec import Decoder, Encoder
 from .container import FORMAT, VERSION, ModelFileError, package_version, read, write
@@ -156,7 +156,7 @@ def _rebuild(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
         check_is_fitted(model)
     except NotFittedError as error:
         raise ModelFileError("the model in the file is not fitted") from error
-    if isinstance(model, ExpansionMixin):
+    if isinstance(model, FittedExpansion):
         _check_shapes(model)
     return model
 

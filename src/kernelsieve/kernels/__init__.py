@@ -17,13 +17,15 @@ scipy.sparse everywhere, points too.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import fields
 from typing import Any
 
-from .base import CrossGram, Kernel, inner_products, product_in_scratch, reused_blocks
+from .base import CrossGram, Kernel, constant_diagonal, inner_products, overwritten_blocks, overwritten_product
 from .given import CallableKernel, Precomputed, bind_callable
 from .named import RBF, Cosine, Laplacian, Linear, Polynomial, Sigmoid, manhattan
 
 __all__ = [
+    "KERNEL_TYPES",
     "NAMED_KERNELS",
     "RBF",
     "CallableKernel",
@@ -36,42 +38,41 @@ __all__ = [
     "Precomputed",
     "Sigmoid",
     "bind_callable",
+    "constant_diagonal",
     "inner_products",
     "kernel_from_params",
+    "kernel_type",
     "manhattan",
     "named_kernel",
-    "product_in_scratch",
-    "reused_blocks",
+    "overwritten_blocks",
+    "overwritten_product",
 ]
 
-NAMED_KERNELS: tuple[str, ...] = ("rbf", "poly", "linear", "sigmoid", "cosine", "laplacian", "precomputed")
+KERNEL_TYPES: dict[str, type[Kernel]] = {
+    kind.name: kind for kind in (RBF, Polynomial, Linear, Sigmoid, Cosine, Laplacian, Precomputed)
+}
+NAMED_KERNELS = tuple(KERNEL_TYPES)
+
+
+def kernel_type(kernel: Any) -> type[Kernel]:
+    """The type of kernel that a name or a function stands for, to be asked what it can do before it is made."""
+    if callable(kernel):
+        return CallableKernel
+    if kernel not in KERNEL_TYPES:
+        raise ValueError(f"unknown kernel {kernel!r}: give one of {', '.join(NAMED_KERNELS)}, or a callable")
+    return KERNEL_TYPES[kernel]
 
 
 def named_kernel(name: str, *, gamma: float = 1.0, degree: float = 3, coef0: float = 1.0) -> Kernel:
     """The kernel of that name; parameters it does not have are ignored, as in scikit-learn."""
-    match name:
-        case "rbf":
-            return RBF(float(gamma))
-        case "laplacian":
-            return Laplacian(float(gamma))
-        case "poly":
-            return Polynomial(float(gamma), float(degree), float(coef0))
-        case "sigmoid":
-            return Sigmoid(float(gamma), float(coef0))
-        case "linear":
-            return Linear()
-        case "cosine":
-            return Cosine()
-        case "precomputed":
-            return Precomputed()
-    raise ValueError(f"unknown kernel {name!r}: give one of {', '.join(NAMED_KERNELS)}, or a callable")
+    kind = kernel_type(name)
+    given = {"gamma": gamma, "degree": degree, "coef0": coef0}
+    return kind(**{f.name: float(given[f.name]) for f in fields(kind) if f.name in given})  # type: ignore[arg-type]
 
 
 def kernel_from_params(name: str, params: Mapping[str, Any]) -> Kernel:
     """The inverse of (kernel.name, kernel.params())."""
-    classes = {k.name: k for k in (RBF, Laplacian, Polynomial, Linear, Sigmoid, Cosine, Precomputed)}
-    if name not in classes:
-        raise ValueError(f"unknown kernel {name!r}")
-    if name == "precomputed":
+    kind = kernel_type(name)
+    if kind.precomputed:
         params = {**params, "columns": tuple(params["columns"])}
-    return classes[name](**params)
+    return kind(**params)

@@ -27,9 +27,16 @@ class Kernel(ABC):
     """A kernel function on blocks of rows."""
 
     name: str
-    differentiable = False
+    differentiable = False  # in its points: they can be moved
+    stationary = False  # a function of x - y: rows may be shifted together
     bounded = False  # |k| <= 1: a float32 gram loses nothing that matters
     definite: bool | None = True  # positive semi-definite; None where it is not known
+    uses_gamma = False  # and so sees the scales of the columns
+    metric = "euclidean"  # of the distances that its width is measured by
+    precomputed = False  # "rows" are kernel values, and points cannot be anything but rows
+    preimage: str | None = (
+        "ridge"  # how rows are found for scores: "fixed-point", "linear", "ridge"; None where there are none
+    )
 
     @abstractmethod
     def bind(self, points: Array) -> CrossGram:
@@ -41,6 +48,10 @@ class Kernel(ABC):
 
     def __call__(self, rows: Array, points: Array) -> Array:
         return self.bind(points)(rows)
+
+    def diagonal_of(self, X: Array) -> Array:
+        """k(x, x) of all training rows X, which for a precomputed kernel are its gram."""
+        return self.diagonal(X)
 
     def at(self, X: Array, indices: Array) -> tuple[Kernel, Array]:
         """This kernel and the points that stand for rows `indices` of X."""
@@ -93,8 +104,8 @@ _scratch = _Scratch()
 
 
 @contextmanager
-def reused_blocks() -> Iterator[None]:
-    """Within, the blocks that this thread's kernels make lie in one place: each is gone when the next is made."""
+def overwritten_blocks() -> Iterator[None]:
+    """Within, every block that a kernel makes in this thread overwrites the one before: keep nothing of it."""
     before, _scratch.in_use = _scratch.in_use, True
     try:
         yield
@@ -102,8 +113,8 @@ def reused_blocks() -> Iterator[None]:
         _scratch.in_use = before
 
 
-def product_in_scratch(block: Array, matrix: Array, name: str = "product") -> Array:
-    """block @ matrix, in memory that this thread's next product of that name takes over."""
+def overwritten_product(block: Array, matrix: Array, name: str = "product") -> Array:
+    """block @ matrix, in memory that this thread's next product of that `name` overwrites: use it up, keep nothing."""
     if not (is_numpy(block) and is_numpy(matrix) and block.dtype == matrix.dtype):
         return block @ matrix
     out = _scratch.array(name, (block.shape[0], matrix.shape[1]), block.dtype)

@@ -25,6 +25,8 @@ class Precomputed(Kernel):
     n_columns: int = 0
     name = "precomputed"
     definite = None
+    precomputed = True
+    preimage = None
 
     def bind(self, points: Array) -> CrossGram:
         columns = np.asarray(self.columns, dtype=np.intp)
@@ -52,6 +54,9 @@ class Precomputed(Kernel):
         chosen = to_numpy(places)
         columns = tuple(self.columns[int(i)] for i in chosen)
         return Precomputed(columns, self.n_columns), take_rows(take_rows(points, chosen).T, chosen).T
+
+    def diagonal_of(self, X: Array) -> Array:
+        return X.diagonal() if is_numpy(X) or scipy.sparse.issparse(X) else namespace(X).linalg.diagonal(X)
 
     def diagonal(self, rows: Array) -> Array:
         raise ValueError(

@@ -21,14 +21,17 @@ class RBF(Kernel):
     gamma: float
     name = "rbf"
     differentiable = True
+    stationary = True
     bounded = True
+    uses_gamma = True
+    preimage = "fixed-point"
 
     def bind(self, points: Array) -> CrossGram:
         shift = self._shift(points)
         if shift is not None:
             points = points - shift
         if is_foreign(points):
-            return self._bind_there(points, shift)
+            return self._bind_on_device(points, shift)
         right = transposed(points, 2 * self.gamma)
         right_norms = self.gamma * row_dot(points, points)
 
@@ -42,7 +45,7 @@ class RBF(Kernel):
 
         return cross_gram
 
-    def _bind_there(self, points: Array, shift: Array | None) -> CrossGram:
+    def _bind_on_device(self, points: Array, shift: Array | None) -> CrossGram:
         """On a device a product of two columns more is cheaper than two sweeps over the block."""
         xp = namespace(points)
         ones = xp.ones_like(points[:, :1])
@@ -86,7 +89,10 @@ class Laplacian(Kernel):
     gamma: float
     name = "laplacian"
     differentiable = True
+    stationary = True
     bounded = True
+    uses_gamma = True
+    metric = "manhattan"
 
     def bind(self, points: Array) -> CrossGram:
         def cross_gram(rows: Array) -> Array:
@@ -132,6 +138,7 @@ class Polynomial(Kernel):
     coef0: float
     name = "poly"
     differentiable = True
+    uses_gamma = True
 
     def bind(self, points: Array) -> CrossGram:
         right = transposed(points, self.gamma)
@@ -175,6 +182,7 @@ class Linear(Kernel):
 
     name = "linear"
     differentiable = True
+    preimage = "linear"
 
     def bind(self, points: Array) -> CrossGram:
         right = transposed(points)
@@ -200,6 +208,7 @@ class Sigmoid(Kernel):
     name = "sigmoid"
     differentiable = True
     definite = False
+    uses_gamma = True
 
     def bind(self, points: Array) -> CrossGram:
         right = transposed(points, self.gamma)

@@ -13,21 +13,24 @@ import scipy.sparse
 from sklearn.utils.sparsefuncs import mean_variance_axis
 
 from ..arrays import Array, namespace, row_dot, to_numpy
-from . import inner_products, manhattan
+from . import Kernel, inner_products, kernel_type, manhattan
 
 # Distances are taken in float32: below this share of the largest they are rounding, of a row and its copies.
 SAME_ROW = 1e-6
 MEDIAN_ROWS = 800  # 160,000 pairs: the median is known to about a percent
 
 
-def resolve_gamma(gamma: float | str | None, kernel: object, rows: Array, weights: np.ndarray | None = None) -> float:
+def resolve_gamma(
+    gamma: float | str | None, kernel: type[Kernel] | str, rows: Array, weights: np.ndarray | None = None
+) -> float:
     """The number that `gamma` stands for on these (already sampled) rows."""
     if gamma is None:
         return 1.0 / int(rows.shape[1])
     if isinstance(gamma, str):
-        if kernel not in ("rbf", "laplacian", "poly", "sigmoid"):
+        kind = kernel_type(kernel) if isinstance(kernel, str) else kernel
+        if not kind.uses_gamma:
             return 1.0
-        return _median_rule(rows, weights, kernel) if gamma == "median" else _scale_rule(rows)
+        return _median_rule(rows, weights, kind.metric) if gamma == "median" else _scale_rule(rows)
     return float(gamma)
 
 
@@ -40,9 +43,9 @@ def _scale_rule(rows: Array) -> float:
     return 1.0 / (rows.shape[1] * total) if total > 0 else 1.0
 
 
-def _median_rule(rows: Array, weights: np.ndarray | None, kernel: object) -> float:
+def _median_rule(rows: Array, weights: np.ndarray | None, metric: str) -> float:
     left, right, pair_weights = _pairs(rows, weights)
-    if kernel == "laplacian":
+    if metric == "manhattan":
         median = _median_apart(to_numpy(manhattan(left, right)), pair_weights)
         return 1.0 / median if median > 0 else 1.0
     squared = _median_apart(to_numpy(squared_distances(left, right)), pair_weights)

@@ -18,7 +18,7 @@ import scipy.sparse
 import scipy.sparse.linalg
 
 from ..arrays import Array, to_numpy, top_eigh
-from ..rows.blocks import row_ranges
+from ..threads import row_ranges
 
 # Rows that are centred, weighted and multiplied at a time: the copy stays small beside the rows.
 ROWS_AT_ONCE = 2048

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
-from numbers import Integral, Real
 from typing import Any, Self
 
 import numpy as np
@@ -13,17 +11,23 @@ from sklearn.decomposition import KernelPCA as SklearnKernelPCA
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.pipeline import Pipeline
 from sklearn.utils import assert_all_finite
-from sklearn.utils._param_validation import Interval, StrOptions, validate_parameter_constraints
+from sklearn.utils._param_validation import validate_parameter_constraints
 from sklearn.utils.validation import check_is_fitted
 
 from ..arrays import Array, take_rows
 from ..compression.error import ExpansionError, ScoreError
 from ..compression.search import METHODS, Compression, Request, compress_expansion, error_on, unchanged
 from ..fit.expansion import KernelExpansion
-from ..fit.preimage import RidgeMap, learn_ridge_map
+from ..fit.preimage import RidgeMap, learned_preimage
+from ..kernels import kernel_type
+from ..rows import rows_of
+from ..rows.memory import ArrayRows
 from ..threads import one_blas_thread
-from .base import FEW_ROWS, MAX_INVERSE_MAP, ExpansionMixin, KernelTransformer
+from ..warn import warn
+from .base import FEW_ROWS, KernelTransformer
 from .exact import KernelPCA
+from .fitted import FittedExpansion
+from .parameters import INNER_SHARE, at_least, estimator, one_of, parameter
 
 # Rows on which scores are compared: a random part of more.
 MAX_ROWS, ROWS_PER_POINT = 5000, 50
@@ -46,9 +50,11 @@ SKLEARN_STATE = (
     "X_fit_",
     "_centerer",
 )
+SHARED = ("kernel", "gamma", "degree", "coef0", "kernel_params", "center")  # parameters of any kernel PCA
 CAPTURED = ("captured_ratio_", "captured_ratio_kind_", "captured_ratio_n_samples_")
 
 
+@estimator
 class CompressedKernelPCA(KernelTransformer):
     """Exact kernel PCA, squeezed onto a few points afterwards: what `compress` returns.
 
@@ -119,45 +125,11 @@ class CompressedKernelPCA(KernelTransformer):
     (20, True)
     """
 
-    _parameter_constraints: dict[str, Any] = {
-        **KernelTransformer._parameter_constraints,
-        "n_components": [Interval(Integral, 1, None, closed="left"), None],
-        "n_support": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
-        "target_error": [Interval(Real, 0, 1, closed="neither")],
-        "method": [StrOptions({"auto", *METHODS})],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-    }
-
-    def __init__(
-        self,
-        n_components: int | None = 2,
-        *,
-        n_support: int | str = "auto",
-        target_error: float = 0.05,
-        method: str = "auto",
-        kernel: Any = "rbf",
-        gamma: float | str | None = "median",
-        degree: float = 3,
-        coef0: float = 1,
-        kernel_params: dict[str, Any] | None = None,
-        center: bool = True,
-        max_iter: int = 50,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.n_components = n_components
-        self.n_support = n_support
-        self.target_error = target_error
-        self.method = method
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.kernel_params = kernel_params
-        self.center = center
-        self.max_iter = max_iter
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+    n_components: int | None = parameter(2, at_least(1), None, positional=True)
+    n_support: int | str = parameter("auto", at_least(1), one_of("auto"))
+    target_error: float = parameter(0.05, INNER_SHARE)
+    method: str = parameter("auto", one_of("auto", *METHODS))
+    max_iter: int = parameter(50, at_least(1))
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None) -> Self:
@@ -174,20 +146,12 @@ class CompressedKernelPCA(KernelTransformer):
         self
         """
         with self._unchanged_on_failure():
-            X, _ = self._validate(X, None)
-            exact = KernelPCA(
-                self.n_components,
-                kernel=self.kernel,
-                gamma=self.gamma,
-                degree=self.degree,
-                coef0=self.coef0,
-                kernel_params=self.kernel_params,
-                center=self.center,
-                random_state=self.random_state,
-                n_jobs=self.n_jobs,
-            ).fit(X)
-            self._compress(exact, None)
-        self._warn_unless_converged(3)
+            rows = rows_of(X, self._row_rules())
+            if not isinstance(rows, ArrayRows):
+                raise TypeError("CompressedKernelPCA fits exact kernel PCA first, of rows in memory: give one array")
+            shared = {name: getattr(self, name) for name in ("n_components", *SHARED, "random_state", "n_jobs")}
+            self._compress(KernelPCA(**shared).fit(rows.X), None)
+        self._warn_unless_converged()
         return self
 
     def _compress(self, model: Any, X: Any) -> None:
@@ -205,18 +169,17 @@ class CompressedKernelPCA(KernelTransformer):
                 found = compress_expansion(
                     expansion, error, Request(self.method, n_support, target, self.max_iter), rng
                 )
-            self._store(model, error, found)
+            self._adopt(model, error, found)
 
-    def _warn_unless_converged(self, stacklevel: int) -> None:
+    def _warn_unless_converged(self) -> None:
         if not self.converged_:
-            warnings.warn(
+            warn(
                 f"moving the points had not converged after max_iter={self.max_iter} steps: more would still lower the "
                 "error of the scores",
                 ConvergenceWarning,
-                stacklevel=stacklevel + 1,
             )
 
-    def _store(self, model: Any, error: ExpansionError, found: Compression) -> None:
+    def _adopt(self, model: Any, error: ExpansionError, found: Compression) -> None:
         for name in INHERITED + (CAPTURED if found.expansion is model.expansion_ else ()):
             if hasattr(model, name):
                 setattr(self, name, getattr(model, name))
@@ -315,11 +278,7 @@ def compress(
     _check_request(n_support, target_error, method, random_state, max_iter, n_jobs)
     original = _original(model)
     if n_support is not None and n_support > original.n_support_:
-        warnings.warn(
-            f"the model has {original.n_support_} points, no more than n_support={n_support}: it is returned as it is",
-            stacklevel=2,
-        )
-    shared = ("kernel", "gamma", "degree", "coef0", "kernel_params", "center")
+        warn(f"the model has {original.n_support_} points, no more than n_support={n_support}: it is returned as it is")
     compressed = CompressedKernelPCA(
         original.expansion_.n_components,
         n_support="auto" if n_support is None else n_support,
@@ -327,12 +286,12 @@ def compress(
         max_iter=max_iter,
         random_state=random_state,
         n_jobs=n_jobs,
-        **{name: getattr(original, name) for name in shared},
+        **{name: getattr(original, name) for name in SHARED},
     )
     if target_error is not None:
         compressed.target_error = target_error
     compressed._compress(original, X)
-    compressed._warn_unless_converged(2)
+    compressed._warn_unless_converged()
     return compressed
 
 
@@ -358,38 +317,28 @@ def _original(model: Any) -> Any:
             "compress takes the kernel PCA itself, not the pipeline it stands in: give its last step, pipeline[-1], "
             "and put the result in its place"
         )
-    if not isinstance(model, ExpansionMixin | SklearnKernelPCA):
+    if not isinstance(model, FittedExpansion | SklearnKernelPCA):
         raise TypeError(
             f"compress takes a fitted model of kernelsieve or scikit-learn's KernelPCA, not {type(model).__name__}"
         )
     check_is_fitted(model)
-    return model if isinstance(model, ExpansionMixin) else adopt(model)
+    return model if isinstance(model, FittedExpansion) else adopt(model)
 
 
 def adopt(model: SklearnKernelPCA) -> KernelPCA:
     """scikit-learn's fitted KernelPCA as this package's, which shares its arrays."""
     adopted = KernelPCA()
     adopted.set_params(**{name: getattr(model, name) for name in adopted.get_params() if hasattr(model, name)})
-    for name in (
-        "n_features_in_",
-        "feature_names_in_",
-        "gamma_",
-        "eigenvalues_",
-        "eigenvectors_",
-        "X_fit_",
-        "_centerer",
-    ):
+    for name in SKLEARN_STATE:
         if hasattr(model, name):
             setattr(adopted, name, getattr(model, name))
-    if model.kernel == "precomputed":
+    if kernel_type(model.kernel).precomputed:
         # scikit-learn has centred the gram in its place
         means = model._centerer.K_fit_rows_
         adopted.X_fit_ = model.X_fit_ + means + means[:, None] - model._centerer.K_fit_all_
     adopted._store()
     expansion = adopted.expansion_
-    diagonal = (
-        adopted.X_fit_.diagonal() if model.kernel == "precomputed" else expansion.kernel.diagonal(expansion.points)
-    )
+    diagonal = expansion.kernel.diagonal_of(expansion.points)
     total = float(np.mean(diagonal, dtype=np.float64)) - float(model._centerer.K_fit_all_)
     adopted.explained_variance_ = model.eigenvalues_ / expansion.n_support
     adopted.explained_variance_ratio_ = adopted.explained_variance_ / (total if total > 0 else np.nan)
@@ -422,8 +371,6 @@ def _check_number_of_rows(error: ExpansionError, n_support: int | None) -> None:
 
 def _inverse_map(expansion: KernelExpansion, error: ExpansionError) -> RidgeMap | None:
     """The map from scores back to rows, for kernels that have no better one."""
-    if expansion.kernel.name in ("rbf", "linear", "precomputed") or not isinstance(error, ScoreError):
+    if not isinstance(error, ScoreError):
         return None
-    if error.rows.shape[1] * expansion.n_support > MAX_INVERSE_MAP:
-        return None
-    return learn_ridge_map(expansion, error.rows[:: -(-error.rows.shape[0] // FEW_ROWS)])
+    return learned_preimage(expansion, error.rows[:: -(-error.rows.shape[0] // FEW_ROWS)], None)

@@ -2,31 +2,100 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
-from numbers import Integral, Real
-from typing import Any, Self
+from numbers import Real
+from typing import Any
 
 import numpy as np
-from sklearn.base import _fit_context
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils._param_validation import Interval, StrOptions
 
-from ..arrays import top_eigh
-from ..fit.dictionary import AllRows, Dictionary
-from ..fit.expansion import component_signs
-from ..fit.moments import RANK_TOLERANCE, whiten
-from ..solvers.admm import admm
-from ..solvers.alternation import alternate, alternate_jointly, kernel_pca_directions
-from ..solvers.path import alpha_for_nonzeros
-from ..solvers.quadratic import FactorQuadratic, elastic_net_quadratic, largest_alpha
-from ..threads import one_blas_thread
-from .on_dictionary import DictionaryTransformer, Problem
-from .progress import Stages
+from ..fit.span import Span
+from ..selection.base import Choice
+from ..warn import warn
+from .base import Found, KernelTransformer
+from .net import ElasticNet, PublishedRule, Solution, Start, in_row_order, unit_components
+from .on_dictionary import NOTHING_TO_EXPLAIN, OnDictionary
+from .parameters import at_least, estimator, more_than, one_of, parameter
 
 
-class ElasticNetKernelPCA(DictionaryTransformer):
+@estimator
+class NetParameters:
+    """Parameters of estimators that have an elastic net, and what they store of it."""
+
+    alpha: float | Sequence[float] = parameter(0.1, more_than(0), "array-like")
+    l2: float = parameter(1e-3, at_least(0, Real))
+    alpha_scale: str = parameter("relative", one_of("relative", "absolute"))
+    n_nonzero: int | Sequence[int] | None = parameter(None, at_least(1), "array-like", None)
+    sparsity: str = parameter("component", one_of("component", "joint"))
+    refit: bool = parameter(False, "boolean")
+    max_iter: int = parameter(1, at_least(1))
+    tol: float = parameter(1e-6, more_than(0))
+
+    def _net(self: Any) -> ElasticNet:
+        """What is to be minimised."""
+        names = ("n_components", "alpha", "l2", "alpha_scale", "n_nonzero", "sparsity", "max_iter", "tol")
+        return ElasticNet(**{name: getattr(self, name) for name in names})
+
+    def _penalty(self, span: Span) -> np.ndarray | None:
+        """(r,) what alpha is multiplied by for each candidate row, infinity to bar it; None for one everywhere."""
+        return None
+
+    def _check_parameters(self, sample_weight: Any) -> None:
+        self._net().check()
+
+    def _components(self: Any, choice: Choice, span: Span) -> Found:
+        if choice.problem.sample.size < 2:
+            raise ValueError(NOTHING_TO_EXPLAIN)
+        net = self._net()
+        start = net.start(span, self._penalty(span))
+        solution = self._solution(net, span, start)
+        n_nonzero = np.count_nonzero(solution.coef, axis=0)
+        places = in_row_order(span, solution.coef)
+        if not places.size:
+            places = np.zeros(1, dtype=np.intp)
+        coef = unit_components(span, places, solution.coef[places])
+        if self.refit and n_nonzero.any():
+            coef = span.best_at(places, self.n_components)
+        largest = net.largest_alphas(start)
+        self._warn_about(solution, coef, largest)
+        variances = span.variances(coef, places)
+        assert span.indices is not None
+        return Found(
+            span.expansion_at(places, coef, orthogonal=self.refit),
+            span.indices[places],
+            variances,
+            variances * span.weight,
+            attributes={
+                "n_nonzero_": n_nonzero,
+                "alpha_": solution.alphas,
+                "alpha_max_": largest,
+                "l2_": start.l2,
+                "objective_": solution.objective,
+                "dual_gap_": solution.gap,
+                "n_iter_": solution.n_iter,
+                "converged_": not solution.problems,
+            },
+        )
+
+    def _solution(self, net: ElasticNet, span: Span, start: Start) -> Solution:
+        return net.solve(span, start)
+
+    def _warn_about(self: Any, found: Solution, coef: np.ndarray, largest: np.ndarray) -> None:
+        zero = np.flatnonzero(~coef.any(axis=0))
+        if zero.size:
+            which = ", ".join(str(k) for k in zero)
+            why = "alpha is at or above alpha_max for them"
+            if self.refit and found.coef.any():
+                why = "the rows found have no more directions"
+            elif getattr(self, "solver", None) == "admm" and np.all(found.alphas[zero] < largest[zero]):
+                why = "ADMM ended before any of their coefficients left zero"
+            warn(f"component(s) {which} are zero, and so are their scores: {why}. Give a smaller alpha, or n_nonzero")
+        if found.problems:
+            warn("; ".join(found.problems), ConvergenceWarning)
+
+
+@estimator
+class ElasticNetKernelPCA(NetParameters, OnDictionary, KernelTransformer):
     """Kernel PCA whose components are sparse by an elastic net (Wang & Tanaka 2016).
 
     Component k imitates kernel PCA's unit component u_k by v = sum_i a_i phi(x_i) with few nonzero a_i:
@@ -106,336 +175,27 @@ class ElasticNetKernelPCA(DictionaryTransformer):
     (150, 2)
     """
 
-    _parameter_constraints: dict[str, Any] = {
-        **DictionaryTransformer._parameter_constraints,
-        "alpha": [Interval(Real, 0, None, closed="neither"), "array-like"],
-        "l2": [Interval(Real, 0, None, closed="left")],
-        "alpha_scale": [StrOptions({"relative", "absolute"})],
-        "n_nonzero": [Interval(Integral, 1, None, closed="left"), "array-like", None],
-        "solver": [StrOptions({"active-set", "admm"})],
-        "sparsity": [StrOptions({"component", "joint"})],
-        "refit": ["boolean"],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "tol": [Interval(Real, 0, None, closed="neither")],
-        "penalty": [Interval(Real, 0, None, closed="neither")],
-        "eps_abs": [Interval(Real, 0, None, closed="left")],
-        "eps_rel": [Interval(Real, 0, None, closed="left")],
-        "admm_max_iter": [Interval(Integral, 1, None, closed="left")],
-        "admm_outer_max_iter": [Interval(Integral, 1, None, closed="left")],
-        "outer_tol": [Interval(Real, 0, None, closed="left")],
-    }
+    solver: str = parameter("active-set", one_of("active-set", "admm"))
+    penalty: float = parameter(0.01, more_than(0))
+    eps_abs: float = parameter(1e-4, at_least(0, Real))
+    eps_rel: float = parameter(1e-4, at_least(0, Real))
+    admm_max_iter: int = parameter(300, at_least(1))
+    admm_outer_max_iter: int = parameter(300, at_least(1))
+    outer_tol: float = parameter(1e-2, at_least(0, Real))
 
-    def __init__(
-        self,
-        n_components: int = 2,
-        *,
-        alpha: float | Sequence[float] = 0.1,
-        l2: float = 1e-3,
-        alpha_scale: str = "relative",
-        n_nonzero: int | Sequence[int] | None = None,
-        solver: str = "active-set",
-        sparsity: str = "component",
-        refit: bool = False,
-        max_iter: int = 1,
-        tol: float = 1e-6,
-        penalty: float = 0.01,
-        eps_abs: float = 1e-4,
-        eps_rel: float = 1e-4,
-        admm_max_iter: int = 300,
-        admm_outer_max_iter: int = 300,
-        outer_tol: float = 1e-2,
-        kernel: Any = "rbf",
-        gamma: float | str | None = "median",
-        degree: float = 3,
-        coef0: float = 1,
-        kernel_params: dict[str, Any] | None = None,
-        center: bool = True,
-        n_dictionary: int | None = None,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        batch_size: int | None = None,
-        device: str | None = None,
-    ) -> None:
-        self.n_components = n_components
-        self.alpha = alpha
-        self.l2 = l2
-        self.alpha_scale = alpha_scale
-        self.n_nonzero = n_nonzero
-        self.solver = solver
-        self.sparsity = sparsity
-        self.refit = refit
-        self.max_iter = max_iter
-        self.tol = tol
-        self.penalty = penalty
-        self.eps_abs = eps_abs
-        self.eps_rel = eps_rel
-        self.admm_max_iter = admm_max_iter
-        self.admm_outer_max_iter = admm_outer_max_iter
-        self.outer_tol = outer_tol
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.kernel_params = kernel_params
-        self.center = center
-        self.n_dictionary = n_dictionary
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.batch_size = batch_size
-        self.device = device
-
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Find sparse components.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            Rows; the square gram for a precomputed kernel.
-        y : ignored
-        sample_weight : array-like of shape (n_samples,), optional
-            A row of weight 2 counts as two rows, one of weight 0 not at all.
-
-        Returns
-        -------
-        self
-        """
-        self._check_options(sample_weight)
-        with self._unchanged_on_failure():
-            stages = Stages(self, 3, X, y)
-            with stages.stage("moments"), one_blas_thread():
-                problem = self._problem(X, sample_weight)
-            with stages.stage("sparse components"), one_blas_thread():
-                start = self._start(problem.dictionary)
-                found = self._solve(problem.dictionary, start)
-            with stages.stage("report"), one_blas_thread():
-                self._store(problem, start, found)
-                self._measure(problem, self.n_components)
-            stages.finish(X, y)
-        return self
-
-    def _checked(self, problem: Problem) -> Problem:
-        if problem.sample.size < 2:
-            raise ValueError("the rows are all the same to this kernel: there is no variance to explain")
-        return super()._checked(problem)
-
-    def _start(self, dictionary: Dictionary) -> Start:
-        return start_at_kernel_pca(dictionary, self.n_components, self.l2, self.alpha_scale)
-
-    def _check_options(self, sample_weight: Any) -> None:
-        joint, sized = self.sparsity == "joint", self.n_nonzero is not None
-        self._per_component("alpha", self.alpha, float)
-        if sized:
-            self._per_component("n_nonzero", self.n_nonzero, int)
-        if joint and not (np.isscalar(self.alpha) and (not sized or np.isscalar(self.n_nonzero))):
-            raise ValueError("sparsity='joint' has one support for all components: give one alpha, or one n_nonzero")
-        if sized and self.max_iter > 1:
-            raise ValueError("n_nonzero is reached at kernel PCA's own components: give max_iter=1 with it, or alpha")
-        if self.solver == "admm" and (joint or sized or sample_weight is not None):
+    def _check_parameters(self, sample_weight: Any) -> None:
+        super()._check_parameters(sample_weight)
+        if self.solver == "admm" and (
+            self.sparsity == "joint" or self.n_nonzero is not None or sample_weight is not None
+        ):
             raise ValueError(
                 "solver='admm' is the published algorithm, with alpha, for one component after the other, without "
                 "sample_weight: give solver='active-set' for anything else"
             )
 
-    def _per_component(self, name: str, values: Any, kind: type) -> np.ndarray:
-        """One value for each component, all positive."""
-        array = np.asarray(values)
-        if array.ndim > 1 or (array.ndim == 1 and len(array) != self.n_components):
-            raise ValueError(
-                f"{name} has shape {array.shape}: give one number, or {self.n_components}, one for each component"
-            )
-        if not np.issubdtype(array.dtype, np.number) or not np.all(array > 0) or not np.all(np.isfinite(array)):
-            raise ValueError(f"{name} must be positive, got {values!r}")
-        if kind is int and np.any(array != np.round(array)):
-            raise ValueError(f"{name} must be whole numbers, got {values!r}")
-        return np.full(self.n_components, array, dtype=kind)
-
-    def _solve(self, dictionary: Dictionary, start: Start) -> Solution:
-        alphas = self._per_component("alpha", self.alpha, float)
-        if self.alpha_scale == "relative":
-            largest = start.joint_alpha_max if self.sparsity == "joint" else start.alpha_max
-            alphas = alphas * largest
-        if self.solver == "admm":
-            return self._admm(dictionary, start, alphas)
-        if self.n_nonzero is not None:
-            return self._of_size(start)
-        options: dict[str, Any] = {"max_iter": self.max_iter, "tol": self.tol, "weights": start.penalty}
-        if self.sparsity == "joint":
-            found = alternate_jointly(
-                dictionary.coordinates, dictionary.moment, start.directions, float(alphas[0]), start.l2, **options
-            )
-        else:
-            found = alternate(dictionary.coordinates, dictionary.moment, start.directions, alphas, start.l2, **options)
-        problems = [] if found.exact else [self._inexact]
-        if not found.settled:
-            problems.append(f"the components were still moving after max_iter={self.max_iter} passes")
-        gap = np.broadcast_to(found.gap, alphas.shape).copy()
-        return Solution(found.coef, alphas, found.objective, gap, found.n_iter, problems)
-
-    @property
-    def _inexact(self) -> str:
-        return f"a duality gap of tol={self.tol} was not reached"
-
-    def _of_size(self, start: Start) -> Solution:
-        """Of the solutions with at most `n_nonzero` nonzeros those that have most, as they were found: another
-        solution for the same alpha, equal to `tol`, can have more."""
-        sizes = self._per_component("n_nonzero", self.n_nonzero, int)
-        quadratics = [start.joint_quadratic] if self.sparsity == "joint" else start.quadratics
-        found = [
-            alpha_for_nonzeros(q, int(n), weights=start.penalty, tol=self.tol)
-            for q, n in zip(quadratics, sizes, strict=False)
-        ]
-        results = [solution.result for solution in found]
-        return Solution(
-            np.column_stack([result.coef for result in results]),
-            np.full(self.n_components, [solution.alpha for solution in found]),
-            np.array([sum(result.objective for result in results)]),
-            np.full(self.n_components, [result.gap / result.objective for result in results]),
-            1,
-            [] if all(result.converged for result in results) else [self._inexact],
-        )
-
-    def _admm(self, dictionary: Dictionary, start: Start, alphas: np.ndarray) -> Solution:
-        if not isinstance(dictionary, AllRows):
-            raise ValueError(
-                "solver='admm' works on the gram of all rows, and these are too many or the kernel is not known to be "
-                "positive definite: give n_dictionary=n_samples where that is affordable, or solver='active-set'"
-            )
-        if not dictionary.unrepeated:
-            raise ValueError(
-                "solver='admm' counts every row once, and X has copies of rows: drop them, or give solver='active-set'"
-            )
-        found = admm(
-            dictionary.gram,
-            alphas,
-            start.l2,
-            penalty=self.penalty,
-            eps_abs=self.eps_abs,
-            eps_rel=self.eps_rel,
-            max_iter=self.admm_max_iter,
-            outer_max_iter=self.admm_outer_max_iter,
-            outer_tol=self.outer_tol,
-            center=self.center,
-        )
-        problems = []
-        for name, capped in (("admm_max_iter", found.inner_capped), ("admm_outer_max_iter", found.outer_capped)):
-            if capped.any():
-                which = ", ".join(str(k) for k in np.flatnonzero(capped))
-                problems.append(f"{name}={getattr(self, name)} was hit by component(s) {which}")
-        n_iter = sum(sum(inner) for inner in found.n_inner)
-        gap = np.full(self.n_components, np.nan)
-        return Solution(found.coef, alphas, np.array([found.objective.sum()]), gap, n_iter, problems)
-
-    def _store(self, problem: Problem, start: Start, found: Solution) -> None:
-        dictionary = problem.dictionary
-        self.n_nonzero_ = np.count_nonzero(found.coef, axis=0)
-        active = np.flatnonzero(found.coef.any(axis=1))
-        active = active[np.argsort(dictionary.indices[active])] if active.size else np.zeros(1, dtype=np.intp)
-        coef = unit_components(dictionary, active, found.coef[active])
-        if self.refit and self.n_nonzero_.any():
-            coef = best_components(dictionary, active, self.n_components)
-        variances = score_variances(dictionary, active, coef)
-        self._store_support(problem, active, coef, variances, orthogonal=self.refit)
-        self.eigenvalues_ = variances * dictionary.weight
-        self.alpha_ = found.alphas
-        largest = start.joint_alpha_max if self.sparsity == "joint" else start.alpha_max
-        self.alpha_max_ = np.full(self.n_components, largest)
-        self.l2_ = start.l2
-        self.objective_ = found.objective
-        self.dual_gap_ = found.gap
-        self.n_iter_ = found.n_iter
-        self.converged_ = not found.problems
-        self._warn_about(found, coef)
-
-    def _warn_about(self, found: Solution, coef: np.ndarray) -> None:
-        zero = np.flatnonzero(~coef.any(axis=0))
-        if zero.size:
-            which = ", ".join(str(k) for k in zero)
-            warnings.warn(
-                f"component(s) {which} are zero, and so are their scores: {self._why_zero(found, zero)}. "
-                "Give a smaller alpha, or n_nonzero",
-                stacklevel=5,
-            )
-        if found.problems:
-            warnings.warn("; ".join(found.problems), ConvergenceWarning, stacklevel=5)
-
-    def _why_zero(self, found: Solution, zero: np.ndarray) -> str:
-        if self.refit and found.coef.any():
-            return "the rows found have no more directions"
-        if self.solver == "admm" and np.all(found.alphas[zero] < self.alpha_max_[zero]):
-            return "ADMM ended before any of their coefficients left zero"
-        return "alpha is at or above alpha_max for them"
-
-
-@dataclass(frozen=True)
-class Start:
-    """Kernel PCA's components in the dictionary's coordinates, and the problems of imitating them."""
-
-    directions: np.ndarray  # (q, M)
-    l2: float  # absolute
-    quadratics: list[FactorQuadratic]
-    joint_quadratic: FactorQuadratic
-    penalty: np.ndarray | None = None  # (r,) what alpha is multiplied by for each candidate; infinity bars it
-
-    @property
-    def alpha_max(self) -> np.ndarray:
-        """Absolute alphas from which on each component is zero, (M,)."""
-        return np.array([largest_alpha(quadratic, self.penalty) for quadratic in self.quadratics])
-
-    @property
-    def joint_alpha_max(self) -> float:
-        """The same for all components on one support."""
-        return largest_alpha(self.joint_quadratic, self.penalty)
-
-
-@dataclass(frozen=True)
-class Solution:
-    """What a solver found."""
-
-    coef: np.ndarray  # (r, M), not of unit length
-    alphas: np.ndarray  # (M,), absolute
-    objective: np.ndarray
-    gap: np.ndarray  # (M,)
-    n_iter: int
-    problems: list[str]  # why it has not converged
-
-
-def start_at_kernel_pca(dictionary: Dictionary, n_components: int, l2: float, alpha_scale: str) -> Start:
-    """The first M eigenvectors of the rows' moment."""
-    coordinates, moment = dictionary.coordinates, dictionary.moment
-    directions = kernel_pca_directions(moment, n_components)
-    scatter = np.einsum("ik,ik->k", directions, moment @ directions)
-    n_real = int(np.sum(scatter > RANK_TOLERANCE * scatter[0]))
-    if n_real < n_components:
-        raise ValueError(
-            f"n_components={n_components} is more than the rank of the kernel on these rows, {n_real}: ask for fewer "
-            "components"
-        )
-    if alpha_scale == "relative":
-        l2 = l2 * float(scatter[0])
-    quadratics = [elastic_net_quadratic(coordinates, moment, u, l2) for u in directions.T]
-    return Start(directions, l2, quadratics, elastic_net_quadratic(coordinates, moment, directions, l2))
-
-
-def unit_components(dictionary: Dictionary, active: np.ndarray, coef: np.ndarray) -> np.ndarray:
-    """Coefficients over the active rows, each component of unit length in feature space; zero ones stay zero."""
-    lengths = np.linalg.norm(dictionary.coordinates[active].T @ coef, axis=0)
-    coef = coef / np.where(lengths > 0, lengths, 1.0)
-    return coef * component_signs(coef)
-
-
-def best_components(dictionary: Dictionary, active: np.ndarray, n_components: int) -> np.ndarray:
-    """The components in the span of the active rows that capture most; zeros where it has not so many directions."""
-    whitening = whiten(dictionary.gram_at(active)).matrix
-    features = whitening.T @ dictionary.coordinates[active]
-    values, vectors = top_eigh(features @ dictionary.moment @ features.T, n_components)
-    real = values > np.finfo(np.float64).eps * max(float(values[0]), 0.0)
-    coef = np.zeros((len(active), n_components))
-    coef[:, : len(values)] = (whitening @ vectors) * real
-    return coef * component_signs(coef)
-
-
-def score_variances(dictionary: Dictionary, active: np.ndarray, coef: np.ndarray) -> np.ndarray:
-    """Variances of the training rows' scores on components over the active rows."""
-    directions = dictionary.coordinates[active].T @ coef
-    return np.einsum("ik,ij,jk->k", directions, dictionary.moment, directions, optimize=True) / dictionary.weight
+    def _solution(self, net: ElasticNet, span: Span, start: Start) -> Solution:
+        if self.solver == "active-set":
+            return net.solve(span, start)
+        names = ("penalty", "eps_abs", "eps_rel", "admm_max_iter", "admm_outer_max_iter", "outer_tol")
+        rule = PublishedRule(**{name: getattr(self, name) for name in names})
+        return rule.solve(span, net.alphas(start), start.l2)

@@ -9,13 +9,12 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from ..fit.dictionary import Dictionary
+from ..fit.span import Span
 from ..solvers.path import N_ALPHAS, SMALLEST_ALPHA, descend
 from ..threads import one_blas_thread
-from .elastic_net import ElasticNetKernelPCA, Start, best_components, start_at_kernel_pca, unit_components
-
-# A direction of which less than this is left after the others is none.
-DEPENDENT = 1e-10
+from .elastic_net import ElasticNetKernelPCA
+from .net import Start, in_row_order, unit_components
+from .robust import RobustSparseKernelPCA
 
 
 @dataclass(frozen=True)
@@ -56,7 +55,7 @@ class ElasticNetPath:
 
 
 def elastic_net_path(
-    estimator: ElasticNetKernelPCA,
+    estimator: ElasticNetKernelPCA | RobustSparseKernelPCA,
     X: Any,
     *,
     alpha: Sequence[float] | None = None,
@@ -69,9 +68,10 @@ def elastic_net_path(
 
     Parameters
     ----------
-    estimator : ElasticNetKernelPCA
+    estimator : ElasticNetKernelPCA or RobustSparseKernelPCA
         Kernel, components, l2, sparsity, dictionary and the rest; its own alpha, n_nonzero and solver do not matter:
-        every point is the single step at kernel PCA's components, by the active set.  It is not fitted.
+        every point is the single step at kernel PCA's components, by the active set.  It is not fitted.  The robust
+        estimator weighs the rows itself and keeps outliers from being support, here as in its fit.
     X : array-like or sparse matrix of shape (n_samples, n_features)
     alpha : sequence of float, optional
         Relative to alpha_max, between 0 and 1; by default `n_alphas` of them, from 1 down to 0.01 in equal ratios.
@@ -93,21 +93,22 @@ def elastic_net_path(
     """
     model = clone(estimator)
     model._validate_params()
-    joint, shares = model.sparsity == "joint", _shares(alpha, n_alphas)
+    net, shares = model._net(), _shares(alpha, n_alphas)
     with one_blas_thread():
-        dictionary = model._path_problem(X, sample_weight).dictionary
-        start = start_at_kernel_pca(dictionary, model.n_components, model.l2, model.alpha_scale)
-        coefs, gaps = _solutions(start, shares, joint, model.tol)
-        points = [_point(dictionary, start, coef) for coef in coefs]
+        span = model._path_span(X, sample_weight)
+        start = net.start(span, model._penalty(span))
+        coefs, gaps = _solutions(start, shares, net.joint, net.tol)
+        points = [_point(span, start, coef) for coef in coefs]
+    assert span.indices is not None
     return ElasticNetPath(
         shares,
-        np.full(model.n_components, start.joint_alpha_max if joint else start.alpha_max),
+        net.largest_alphas(start),
         np.array([np.count_nonzero(coef, axis=0) for coef in coefs]),
         np.array([len(point.active) for point in points]),
         np.array([point.captured for point in points]),
         np.array([point.refitted for point in points]),
         [point.coef for point in points],
-        [dictionary.indices[point.active] for point in points],
+        [span.indices[point.active] for point in points],
         gaps,
     )
 
@@ -126,11 +127,11 @@ def _shares(given: Sequence[float] | None, n_alphas: int) -> np.ndarray:
 def _solutions(start: Start, shares: np.ndarray, joint: bool, tol: float) -> tuple[list[np.ndarray], np.ndarray]:
     """Coefficients (r, M) and relative gaps (M,) for every alpha."""
     if joint:
-        results = list(descend(start.joint_quadratic, shares * start.joint_alpha_max, tol=tol))
+        results = list(descend(start.joint_quadratic, shares * start.joint_alpha_max, weights=start.penalty, tol=tol))
         gaps = np.array([[found.gap / found.objective] * start.directions.shape[1] for found in results])
         return [found.coef for found in results], gaps
     columns = [
-        list(descend(quadratic, shares * largest, tol=tol))
+        list(descend(quadratic, shares * largest, weights=start.penalty, tol=tol))
         for quadratic, largest in zip(start.quadratics, start.alpha_max, strict=True)
     ]
     gaps = np.array([[found.gap / found.objective for found in column] for column in columns]).T
@@ -145,20 +146,12 @@ class _Point:
     refitted: float
 
 
-def _point(dictionary: Dictionary, start: Start, coef: np.ndarray) -> _Point:
-    exact = float(np.trace(start.directions.T @ dictionary.moment @ start.directions))
-    active = np.flatnonzero(coef.any(axis=1))
-    active = active[np.argsort(dictionary.indices[active])]
+def _point(span: Span, start: Start, coef: np.ndarray) -> _Point:
+    exact = float(np.trace(start.directions.T @ span.covariance @ start.directions))
+    active = in_row_order(span, coef)
     if not active.size:
         return _Point(active, np.zeros((0, coef.shape[1])), 0.0, 0.0)
-    unit = unit_components(dictionary, active, coef[active])
-    refitted = best_components(dictionary, active, coef.shape[1])
-    captured, best = (_captured(dictionary, active, c) / exact for c in (unit, refitted))
+    unit = unit_components(span, active, coef[active])
+    refitted = span.best_at(active, coef.shape[1])
+    captured, best = (span.captured(c, active) / exact for c in (unit, refitted))
     return _Point(active, unit, captured, best)
-
-
-def _captured(dictionary: Dictionary, active: np.ndarray, coef: np.ndarray) -> float:
-    """Variance (times N) along the components, made orthonormal."""
-    left, lengths, _ = np.linalg.svd(dictionary.coordinates[active].T @ coef, full_matrices=False)
-    basis = left[:, lengths > DEPENDENT * lengths[0]]
-    return float(np.trace(basis.T @ dictionary.moment @ basis))

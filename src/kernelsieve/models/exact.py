@@ -26,17 +26,16 @@ from sklearn.utils import check_array, check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import validate_data
 
-from ..arrays import Array, as_float64
+from ..arrays import FLOATS, Array, as_float64
 from ..fit.expansion import KernelExpansion
-from ..fit.sample import default_sample_size, sample_rows
-from ..kernels import NAMED_KERNELS, CallableKernel, Kernel, Precomputed, bind_callable, named_kernel
+from ..fit.sample import default_sample_size
+from ..kernels import NAMED_KERNELS, CallableKernel, Kernel, Precomputed, bind_callable, kernel_type, named_kernel
 from ..kernels.width import resolve_gamma
-from .base import FLOATS, ExpansionMixin
+from ..rows.memory import ArrayRows
+from .fitted import FittedExpansion
 
-WITH_GAMMA = ("rbf", "laplacian", "poly", "sigmoid")
 
-
-class KernelPCA(ExpansionMixin, _KernelPCA):
+class KernelPCA(FittedExpansion, _KernelPCA):
     """Exact kernel PCA: a drop-in for scikit-learn's, and the reference for every sparse model here.
 
     Finds the M components v_k = sum_i A_ik phi(x_i), v_k' v_l = delta_kl, over all N training rows that maximise
@@ -212,7 +211,7 @@ class KernelPCA(ExpansionMixin, _KernelPCA):
             self._vectorized = _bind_vectorized(self.kernel, self.kernel_params, X)
             if isinstance(self.gamma, str):
                 self.gamma_ = self._gamma(X)
-        if self._vectorized is None and self.kernel != "laplacian":
+        if self._vectorized is None and kernel_type(self.kernel).metric != "manhattan":
             return super()._get_kernel(X, Y)
         rows = _floating(X)
         points = rows if Y is None else _floating(Y)
@@ -222,16 +221,16 @@ class KernelPCA(ExpansionMixin, _KernelPCA):
         return block.astype(np.result_type(rows.dtype, points.dtype), copy=False)  # float64 for any rows
 
     def _gamma(self, X: Array) -> float:
-        if self.kernel not in WITH_GAMMA:
+        if not kernel_type(self.kernel).uses_gamma:
             return 1.0
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
-        rows = sample_rows(_floating(X), default_sample_size(0), rng, None, merge=True)
-        return resolve_gamma(self.gamma, self.kernel, rows.values, rows.weights)
+        rows = ArrayRows(_floating(X)).sample(default_sample_size(0), rng)
+        return resolve_gamma(self.gamma, kernel_type(self.kernel), rows.values, rows.weights)
 
     def _fit_transform_in_place(self, K: np.ndarray) -> np.ndarray:
         if not self.center:
             self._centerer = Uncentered()
-        restore = self.kernel == "precomputed" and self.center
+        restore = kernel_type(self.kernel).precomputed and self.center
         row_means = np.reshape(K.mean(axis=1), (-1, 1)) if restore else 0.0
         K = super()._fit_transform_in_place(K)
         total = float(np.trace(K, dtype=np.float64)) / K.shape[0]
@@ -269,7 +268,7 @@ class KernelPCA(ExpansionMixin, _KernelPCA):
             return self._vectorized
         if callable(self.kernel):  # scikit-learn's row-pair form, its conventions for sparse rows included
             return CallableKernel(partial(pairwise_kernels, metric=self.kernel), dict(self.kernel_params or {}))
-        if self.kernel == "precomputed":
+        if kernel_type(self.kernel).precomputed:
             n_samples = self.X_fit_.shape[0]
             return Precomputed(tuple(range(n_samples)), n_samples)
         return named_kernel(self.kernel, gamma=self.gamma_, degree=self.degree, coef0=self.coef0)

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from numbers import Integral
-from typing import Any
-
 import numpy as np
-from sklearn.utils._param_validation import Interval
 
-from ..arrays import cholesky, solve_lower
+from ..arrays import cholesky, solve_lower, to_numpy
+from ..fit.problem import Problem
 from ..fit.sample import default_sample_size
-from ..selection.base import Selection
+from ..fit.span import PointSpan, Span
+from ..rows import Rows
+from ..selection.base import Choice
 from ..selection.rules import gain
-from .base import KernelTransformer
-from .node_base import NodeTransformer, Problem, Span, quadratic_forms
+from .base import Found, KernelTransformer
+from .over_nodes import check_nodes, checked_values, enough_for, found_on_nodes
+from .parameters import BlockParameters, at_least, estimator, parameter
 
 
-class KernelFeatureAnalysis(NodeTransformer):
+@estimator
+class KernelFeatureAnalysis(BlockParameters, KernelTransformer):
     """Sparse kernel feature analysis: features from one row after another (Smola et al. 1999, Jiang et al. 2006).
 
     Each step takes a row and makes a component of what the rows before it do not explain of it.  With R the kernel of
@@ -77,65 +78,33 @@ class KernelFeatureAnalysis(NodeTransformer):
     ((150, 5), 5)
     """
 
-    _parameter_constraints: dict[str, Any] = {
-        **KernelTransformer._parameter_constraints,
-        "accelerated": ["boolean"],
-        "n_candidates": [Interval(Integral, 1, None, closed="left"), None],
-        "n_optimization_samples": [Interval(Integral, 2, None, closed="left"), None],
-    }
+    _judges_kernel = False
+    accelerated: bool = parameter(True, "boolean")
+    n_candidates: int | None = parameter(None, at_least(1), None)
+    center: bool = parameter(False, "boolean")
+    n_optimization_samples: int | None = parameter(None, at_least(2), None)
 
-    def __init__(
-        self,
-        n_components: int = 2,
-        *,
-        accelerated: bool = True,
-        n_candidates: int | None = None,
-        kernel: Any = "rbf",
-        gamma: float | str | None = "median",
-        degree: float = 3,
-        coef0: float = 1,
-        kernel_params: dict[str, Any] | None = None,
-        center: bool = False,
-        n_optimization_samples: int | None = None,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.n_components = n_components
-        self.accelerated = accelerated
-        self.n_candidates = n_candidates
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.kernel_params = kernel_params
-        self.center = center
-        self.n_optimization_samples = n_optimization_samples
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+    def _sample_size(self, rows: Rows) -> int:
+        return self.n_optimization_samples or default_sample_size(self.n_components)
 
-    def _n_nodes(self, n_samples: int) -> int:
-        return self.n_components
+    def _check_problem(self, problem: Problem) -> None:
+        checked_values(problem)
 
-    def _sample_size(self, n_nodes: int) -> int:
-        return self.n_optimization_samples or default_sample_size(n_nodes)
-
-    def _choose(self, problem: Problem) -> Selection:
-        selection = gain(
-            problem.sample,
-            self.n_components,
-            problem.rng,
-            n_candidates=self.n_candidates,
-            divided=self.accelerated,
-        )
+    def _points(self, problem: Problem) -> Choice:
+        n_rows = self.n_components
+        problem = problem.for_points(n_rows, enough_for(problem, n_rows, self.n_optimization_samples))
+        selection = gain(problem.sample, n_rows, problem.rng, n_candidates=self.n_candidates, divided=self.accelerated)
         selection.history["rule"] = "gain" if self.accelerated else "skfa"
-        return selection
+        return Choice(selection, problem)
 
-    def _components(self, span: Span) -> tuple[np.ndarray, np.ndarray]:
-        factor = cholesky(span.gram)
+    def _components(self, choice: Choice, span: Span) -> Found:
+        assert isinstance(span, PointSpan)
+        check_nodes(span, self.n_components)
+        factor = cholesky(to_numpy(span.point_gram))
         if factor is None:
             raise ValueError(
                 f"n_components={self.n_components} is more than the rank allows: the rows taken are dependent on each "
                 "other to this kernel"
             )
         coef = solve_lower(factor, np.eye(len(factor)), transpose=True)
-        return coef, quadratic_forms(span.products, coef)
+        return found_on_nodes(choice, span, coef, span.variances(coef) * span.weight)

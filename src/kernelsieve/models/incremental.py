@@ -6,7 +6,6 @@ those of all rows so far.  A reservoir, a uniform sample of the stream, is kept,
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any
@@ -14,16 +13,20 @@ from typing import Any
 import numpy as np
 from sklearn.base import _fit_context
 
-from ..arrays import Array, take_rows
-from ..fit.expansion import subset_components
-from ..fit.moments import Moments, Whitening, accumulate, gram_of, whiten
+from ..arrays import take_rows
+from ..fit.moments import Moments, MomentSum
 from ..fit.preimage import RidgeMap, learn_ridge_map
-from ..fit.sample import REFERENCE_ROWS, default_sample_size, row_bytes
-from ..kernels import Kernel
-from ..rows.memory import ArraySource
+from ..fit.sample import REFERENCE_ROWS, default_sample_size
+from ..fit.span import PointSpan
+from ..kernels import kernel_type
+from ..rows import some_rows
+from ..rows.base import Summand
+from ..rows.memory import ArrayRows
 from ..rows.reservoir import Reservoir
-from ..selection.choose import FIRST_EXTRA_POINTS, ROWS_TO_CHOOSE_FROM, points_for
+from ..rows.sampled import row_bytes
+from ..selection.choose import FIRST_EXTRA_POINTS, ROWS_TO_CHOOSE_FROM
 from ..threads import one_blas_thread
+from ..warn import warn
 
 
 @dataclass(frozen=True)
@@ -31,11 +34,11 @@ class StreamState:
     """What is kept of the rows that have gone by."""
 
     reservoir: Reservoir
-    moments: Moments | None  # None before the points are chosen
-    negative_share: float = 0.0
+    moments: Moments | None  # of all rows over the points, None before these are chosen
+    negative_share: float = 0.0  # of the spectrum of the points' gram, which was dropped
 
 
-class IncrementalMixin:
+class Incremental:
     """partial_fit and refresh of SparseKernelPCA, which every `self` here is."""
 
     _inverse_map: RidgeMap | None
@@ -62,19 +65,20 @@ class IncrementalMixin:
         -------
         self
         """
-        if self.kernel == "precomputed":
+        if kernel_type(self.kernel).precomputed:
             raise ValueError("partial_fit needs rows: a precomputed kernel has no values for points of earlier calls")
         with self._unchanged_on_failure(), one_blas_thread():
             if hasattr(self, "expansion_") and not hasattr(self, "_stream"):
                 self._start_anew()
-            X, weights = self._partial_rows(X, sample_weight)
+            rows = some_rows(X, self._row_rules(), sample_weight, first=not hasattr(self, "n_samples_seen_"))
             state = getattr(self, "_stream", None) or self._empty_stream()
-            reservoir = state.reservoir.add(X, weights)
+            reservoir = state.reservoir.add(rows.X, rows.weights)
             if state.moments is not None:
-                moments = state.moments + self._moments_of(X, weights, state.moments.whitening)
+                summand = MomentSum(self.expansion_.kernel, self.expansion_.points, state.moments.whitening)
+                moments = state.moments + rows.add_up(summand, self._n_threads())
                 self._update(replace(state, reservoir=reservoir, moments=moments))
             elif self._enough(reservoir):
-                self._choose_from(reservoir, [_KeptRows(state.reservoir), ArraySource(X, weights)])
+                self._choose_from(reservoir, [_KeptRows(state.reservoir), rows])
             else:
                 self._stream = replace(state, reservoir=reservoir)
             self.n_samples_seen_ = reservoir.n_seen
@@ -104,10 +108,9 @@ class IncrementalMixin:
 
     def _start_anew(self: Any) -> None:
         """Forget what `fit` left."""
-        warnings.warn(
+        warn(
             f"{type(self).__name__} was fitted by fit, which keeps no moments to add to: partial_fit starts anew, "
-            "without those rows",
-            stacklevel=5,
+            "without those rows"
         )
         for name in [name for name in vars(self) if name.endswith("_")]:
             delattr(self, name)
@@ -141,28 +144,22 @@ class IncrementalMixin:
         least = self._least_rows()
         return rows.shape[0] >= least and len(set(row_bytes(rows))) >= least
 
-    def _choose_from(self: Any, reservoir: Reservoir, seen: list[ArraySource]) -> None:
+    def _choose_from(self: Any, reservoir: Reservoir, seen: list[ArrayRows]) -> None:
         """Points by the rows in the reservoir, and moments of the rows seen over them."""
         kept = _KeptRows(reservoir)
-        chooser = self._chooser(kept)
-        selection = self._choose(chooser)
-        kernel, points = selection.kernel, points_for(selection, kept.X)
-        whitening = whiten(gram_of(kernel, points), chooser.rank_tolerance)
-        parts = [
-            rows.moments(kernel, points_for(selection, rows.X), whitening.matrix, chooser.n_threads)
-            for rows in seen
-            if rows.n_samples
-        ]
-        moments = reduce(Moments.__add__, parts)
-        found = subset_components(kernel, points, whitening, moments, self.n_components, center=self.center)
-        self._warn_if_indefinite(max(whitening.negative_share, chooser.sample.indefiniteness))
-        self._check_rank(found, selection.n_support)
-        report = self._measure(chooser, selection, found)
-        if selection.indices is not None:
-            selection = replace(selection, indices=kept.numbers[selection.indices])
-        self._store(found, selection, report)
-        self.gamma_ = chooser.gamma
-        self._stream = StreamState(reservoir, moments, whitening.negative_share)
+        choice = self._points(self._problem_on(kept, self._rng()))
+        # all rows so far are no longer all rows when more come: their points are some, like any others
+        selection = replace(choice.selection, exhaustive=False)
+        span = self._span(replace(choice, selection=selection))
+        summand = MomentSum(span.kernel, span.points, span.moments.whitening)
+        parts = [rows.add_up(summand, self._n_threads()) for rows in seen if rows.n_samples]
+        span = replace(span, moments=reduce(Moments.__add__, parts))
+        found = self._components(choice, span)
+        if found.support is not None:
+            found = replace(found, support=kept.numbers[found.support])
+        self._store(choice, span, found)
+        self._measure(choice, span)
+        self._stream = StreamState(reservoir, span.moments, span.negative_share)
         if not reservoir.whole:
             self._measured_on_a_sample()
 
@@ -171,38 +168,27 @@ class IncrementalMixin:
         if self.captured_ratio_kind_ in ("exact", "all rows"):
             self.captured_ratio_kind_ = "sample"
 
-    def _moments_of(self: Any, X: Array, weights: np.ndarray | None, whitening: Array) -> Moments:
-        expansion = self.expansion_
-        return accumulate(
-            expansion.kernel,
-            expansion.points_like(X),
-            whitening,
-            X,
-            sample_weight=weights,
-            n_threads=self._n_threads(),
-        )
-
     def _update(self: Any, state: StreamState) -> None:
         """Components of the moments as they now are, on the points as they were."""
         assert state.moments is not None
-        whitening = Whitening(state.moments.whitening, state.negative_share)
-        found = subset_components(
-            self.expansion_.kernel,
-            self.expansion_.points,
-            whitening,
-            state.moments,
-            self.n_components,
-            center=self.center,
-        )
-        self._store_components(found)
+        model = self.expansion_
+        span = PointSpan(model.kernel, model.points, self.support_, self.center, state.moments, state.negative_share)
+        best = span.best(self.n_components)
+        self.expansion_ = span.expansion(best)
+        self.explained_variance_ = best.variances
+        self.eigenvalues_ = best.variances * span.weight
+        self.explained_variance_ratio_ = best.variances / span.total_variance
         self._stream = state
         self._measured_on_a_sample()
         if self._inverse_map is not None:
             rows, weights = state.reservoir.rows[:REFERENCE_ROWS], state.reservoir.weights[:REFERENCE_ROWS]
-            self._inverse_map = learn_ridge_map(found.expansion, rows, weights)
+            self._inverse_map = learn_ridge_map(self.expansion_, rows, weights)
+
+    def _forget(self: Any) -> None:
+        self.__dict__.pop("_stream", None)
 
 
-class _KeptRows(ArraySource):
+class _KeptRows(ArrayRows):
     """The rows of a reservoir in the order in which they came; their moments count as those of all rows seen."""
 
     def __init__(self, reservoir: Reservoir) -> None:
@@ -214,8 +200,8 @@ class _KeptRows(ArraySource):
         self.numbers = reservoir.numbers[order]
         self._weight_seen = None if reservoir.whole else reservoir.weight
 
-    def moments(self, kernel: Kernel, points: Array, whitening: Array, n_threads: int) -> Moments:
-        kept = super().moments(kernel, points, whitening, n_threads)
+    def add_up(self, summand: Summand, n_threads: int) -> Any:
+        kept = super().add_up(summand, n_threads)
         if self._weight_seen is None:
             return kept
         factor = self._weight_seen / kept.weight

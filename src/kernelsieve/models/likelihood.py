@@ -2,33 +2,33 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
-from numbers import Integral, Real
-from typing import Any, Self
+from numbers import Real
+from typing import Any
 
 import numpy as np
 import scipy.linalg
-from sklearn.base import _fit_context
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from ..arrays import Array, top_eigh
-from ..fit.dictionary import Dictionary
 from ..fit.expansion import KernelExpansion, component_signs
+from ..fit.span import Span
+from ..selection.base import Choice
 from ..solvers.likelihood import Likelihood, LikelihoodFit, coordinate_ascent, largest_within, sweeps
-from ..threads import one_blas_thread
-from .base import checked_diagonal
-from .on_dictionary import DictionaryTransformer, Problem
-from .progress import Stages
+from ..warn import warn
+from .base import Found, KernelTransformer
+from .fitted import checked_diagonal
+from .on_dictionary import OnDictionary
+from .parameters import INNER_SHARE, at_least, estimator, more_than, one_of, parameter
 
 # Model eigenvalues below this share of the largest are rounding: they are no axes.
 NO_AXIS = 1e-10
 ORTHONORMAL = 1e-9  # largest inner product of two axes, or error of a length
 
 
-class LikelihoodKernelPCA(DictionaryTransformer):
+@estimator
+class LikelihoodKernelPCA(OnDictionary, KernelTransformer):
     """Sparse kernel PCA by maximum likelihood (Tipping 2000).
 
     Features are modelled as a Gaussian whose covariance is built on a few of the rows,
@@ -114,92 +114,50 @@ class LikelihoodKernelPCA(DictionaryTransformer):
     (150,)
     """
 
-    _density: KernelExpansion
-    _parameter_constraints: dict[str, Any] = {
-        **DictionaryTransformer._parameter_constraints,
-        "n_components": [Interval(Integral, 1, None, closed="left"), None],
-        "noise_variance": [Interval(Real, 0, None, closed="neither"), None],
-        "noise_fraction": [Interval(Real, 0, 1, closed="neither")],
-        "n_support": [Interval(Integral, 1, None, closed="left"), None],
-        "update": [StrOptions({"coordinate", "fast", "em"})],
-        "prune_tol": [Interval(Real, 0, None, closed="left")],
-        "tol": [Interval(Real, 0, None, closed="left")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-    }
+    n_components: int | None = parameter(None, at_least(1), None, positional=True)
+    noise_variance: float | None = parameter(None, more_than(0), None)
+    noise_fraction: float = parameter(0.25, INNER_SHARE)
+    n_support: int | None = parameter(None, at_least(1), None)
+    update: str = parameter("coordinate", one_of("coordinate", "fast", "em"))
+    center: bool = parameter(False, "boolean")
+    prune_tol: float = parameter(1e-3, at_least(0, Real))
+    tol: float = parameter(1e-8, at_least(0, Real))
+    max_iter: int = parameter(10_000, at_least(1))
 
-    def __init__(
-        self,
-        n_components: int | None = None,
-        *,
-        noise_variance: float | None = None,
-        noise_fraction: float = 0.25,
-        n_support: int | None = None,
-        update: str = "coordinate",
-        kernel: Any = "rbf",
-        gamma: float | str | None = "median",
-        degree: float = 3,
-        coef0: float = 1,
-        kernel_params: dict[str, Any] | None = None,
-        center: bool = False,
-        n_dictionary: int | None = None,
-        prune_tol: float = 1e-3,
-        tol: float = 1e-8,
-        max_iter: int = 10_000,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        batch_size: int | None = None,
-        device: str | None = None,
-    ) -> None:
-        self.n_components = n_components
-        self.noise_variance = noise_variance
-        self.noise_fraction = noise_fraction
-        self.n_support = n_support
-        self.update = update
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.kernel_params = kernel_params
-        self.center = center
-        self.n_dictionary = n_dictionary
-        self.prune_tol = prune_tol
-        self.tol = tol
-        self.max_iter = max_iter
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.batch_size = batch_size
-        self.device = device
-
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Find the representing vectors and the axes of the model.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            Rows; the square gram for a precomputed kernel.
-        y : ignored
-        sample_weight : array-like of shape (n_samples,), optional
-            A row of weight 2 counts as two rows, one of weight 0 not at all.
-
-        Returns
-        -------
-        self
-        """
+    def _check_parameters(self, sample_weight: Any) -> None:
         if self.noise_variance is not None and self.n_support is not None:
             raise ValueError("noise_variance and n_support are two ways to say how sparse: give one of them")
-        with self._unchanged_on_failure():
-            stages = Stages(self, 3, X, y)
-            with stages.stage("moments"), one_blas_thread():
-                problem = self._problem(X, sample_weight)
-                likelihood = likelihood_on(problem.dictionary)
-            with stages.stage("likelihood"), one_blas_thread():
-                found = self._maximise(likelihood)
-            with stages.stage("report"), one_blas_thread():
-                self._store(problem, likelihood, found)
-                self._measure(problem, self.n_components_)
-            stages.finish(X, y)
-        return self
+
+    def _components(self, choice: Choice, span: Span) -> Found:
+        likelihood = likelihood_on(span)
+        found = self._maximise(likelihood)
+        axes = axes_of(span, found, self.n_components)
+        self._warn_about(found, axes, likelihood.largest_noise_variance)
+        expansion = span.expansion_at(axes.places, axes.coef)
+        half, logdet = likelihood.posterior(axes.places, found.weights, found.noise_variance)
+        assert span.indices is not None
+        return Found(
+            expansion,
+            span.indices[axes.places],
+            axes.variances,
+            axes.eigenvalues,
+            attributes={
+                "weights_": found.weights[axes.places],
+                "log_likelihood_": found.log_likelihood,
+                "noise_variance_": found.noise_variance,
+                "noise_variance_limit_": likelihood.largest_noise_variance,
+                "n_components_": len(axes.eigenvalues),
+                "n_iter_": found.n_iter,
+                "converged_": found.converged,
+                "_logdet": logdet,
+                "_density": self._density_of(span, axes, expansion, half.T / np.sqrt(found.noise_variance)),
+            },
+        )
+
+    def _density_of(self, span: Span, axes: Axes, model: KernelExpansion, coef: np.ndarray) -> KernelExpansion:
+        """An expansion on the points of the model, whose scores' length is what the model explains of a row."""
+        offset = span.mean_cross_gram[axes.places] @ coef if self.center else np.zeros(coef.shape[1])
+        return KernelExpansion.of(model.kernel, model.points, coef, offset, model.mean_coef)
 
     def score_samples(self, X: Any, *, diagonal: Any = None) -> Array:
         """Log-likelihood of each row under the model, up to a constant: low for rows unlike the training rows.
@@ -249,42 +207,17 @@ class LikelihoodKernelPCA(DictionaryTransformer):
             likelihood, noise_variance, fast=fast, max_iter=self.max_iter, tol=self.tol, prune_tol=self.prune_tol
         )
 
-    def _store(self, problem: Problem, likelihood: Likelihood, found: LikelihoodFit) -> None:
-        axes = axes_of(problem.dictionary, found, self.n_components)
-        self._warn_about(found, axes, likelihood.largest_noise_variance)
-        self._store_support(problem, axes.active, axes.coef, axes.variances)
-        half, self._logdet = likelihood.posterior(axes.active, found.weights, found.noise_variance)
-        self._density = self._density_of(problem.dictionary, axes.active, half.T / np.sqrt(found.noise_variance))
-        self.weights_ = found.weights[axes.active]
-        self.log_likelihood_ = found.log_likelihood
-        self.noise_variance_ = found.noise_variance
-        self.noise_variance_limit_ = likelihood.largest_noise_variance
-        self.eigenvalues_ = axes.eigenvalues
-        self.n_components_ = len(axes.eigenvalues)
-        self.n_iter_ = found.n_iter
-        self.converged_ = found.converged
-
-    def _density_of(self, dictionary: Dictionary, active: np.ndarray, coef: np.ndarray) -> KernelExpansion:
-        """An expansion on the points of the model, whose scores' length is what the model explains of a row."""
-        offset = dictionary.mean[active] @ coef if self.center else np.zeros(coef.shape[1])
-        model = self.expansion_
-        return KernelExpansion.of(model.kernel, model.points, coef, offset, model.mean_coef)
-
     def _warn_about(self, found: LikelihoodFit, axes: Axes, limit: float) -> None:
-        n_support, n_components = len(axes.active), len(axes.eigenvalues)
+        n_support, n_components = len(axes.places), len(axes.eigenvalues)
         advice = f"A noise_variance below {found.noise_variance:.3g} (of at most {limit:.3g}) keeps more vectors"
         if n_support == 1:
-            warnings.warn(f"the model has collapsed to one vector. {advice}", stacklevel=5)
+            warn(f"the model has collapsed to one vector. {advice}")
         elif self.n_components is not None and n_components < self.n_components:
-            warnings.warn(
-                f"the model has {n_components} axes, fewer than n_components={self.n_components}. {advice}",
-                stacklevel=5,
-            )
+            warn(f"the model has {n_components} axes, fewer than n_components={self.n_components}. {advice}")
         if not found.converged:
-            warnings.warn(
+            warn(
                 f"the likelihood was still rising after max_iter={self.max_iter} steps of update={self.update!r}",
                 ConvergenceWarning,
-                stacklevel=5,
             )
 
 
@@ -292,15 +225,15 @@ class LikelihoodKernelPCA(DictionaryTransformer):
 class Axes:
     """The principal axes of a model."""
 
-    active: np.ndarray  # (m,) places in the dictionary, in the order of the rows
+    places: np.ndarray  # (m,) of the vectors among the candidates, in the order of the rows
     coef: np.ndarray  # (m, M), orthonormal in feature space
     eigenvalues: np.ndarray  # (M,) of sum_i w_i phi_i phi_i'
     variances: np.ndarray  # (M,) of the training rows' scores
 
 
-def likelihood_on(dictionary: Dictionary) -> Likelihood:
-    """The likelihood of all rows, as a function of the dictionary rows' weights."""
-    return Likelihood(dictionary.gram, dictionary.features, dictionary.weight, dictionary.length)
+def likelihood_on(span: Span) -> Likelihood:
+    """The likelihood of all rows, as a function of the candidate rows' weights."""
+    return Likelihood(span.gram, span.features, span.weight, span.weight * span.total_variance)
 
 
 def _orthonormalised(coef: np.ndarray, gram: np.ndarray) -> np.ndarray:
@@ -312,16 +245,16 @@ def _orthonormalised(coef: np.ndarray, gram: np.ndarray) -> np.ndarray:
     return coef[:, : max(1, int(within.sum()))]
 
 
-def axes_of(dictionary: Dictionary, found: LikelihoodFit, n_components: int | None) -> Axes:
+def axes_of(span: Span, found: LikelihoodFit, n_components: int | None) -> Axes:
     """W^1/2 K W^1/2 = U Lam U' over the vectors: coefficients W^1/2 U Lam^-1/2, orthonormalised once more."""
-    active = found.active[np.argsort(dictionary.indices[found.active])]
-    gram, root = dictionary.gram_at(active), np.sqrt(found.weights[active])
+    assert span.indices is not None
+    places = found.active[np.argsort(span.indices[found.active])]
+    gram, root = span.gram_at(places), np.sqrt(found.weights[places])
     values, vectors = top_eigh(root[:, None] * gram * root)
     n_axes = int(np.sum(values > NO_AXIS * values[0]))
     n_axes = n_axes if n_components is None else min(n_components, n_axes)
     coef = root[:, None] * vectors[:, :n_axes] / np.sqrt(values[:n_axes])
     coef = _orthonormalised(coef, gram)
-    n_axes = coef.shape[1]
     coef = coef * component_signs(coef)
-    scores = coef.T @ dictionary.features[active]
-    return Axes(active, coef, values[:n_axes], np.einsum("ij,ij->i", scores, scores) / dictionary.weight)
+    scores = coef.T @ span.features[places]
+    return Axes(places, coef, values[: coef.shape[1]], np.einsum("ij,ij->i", scores, scores) / span.weight)

@@ -85,21 +85,22 @@ def likelihood_path(
     model = clone(estimator)
     model._validate_params()
     with one_blas_thread():
-        problem = model._path_problem(X, sample_weight)
-        likelihood = likelihood_on(problem.dictionary)
+        span = model._path_span(X, sample_weight)
+        likelihood = likelihood_on(span)
         limit = likelihood.largest_noise_variance
         values = _noise_variances(noise_variance, n_points, limit)
         fits: list[LikelihoodFit] = []
         for value in values:
             fits.append(model._solve(likelihood, float(value), fits[-1].weights if fits else None))
-        axes = [axes_of(problem.dictionary, found, model.n_components) for found in fits]
+        axes = [axes_of(span, found, model.n_components) for found in fits]
+    assert span.indices is not None
     return LikelihoodPath(
         values,
         limit,
-        np.array([len(a.active) for a in axes]),
+        np.array([len(a.places) for a in axes]),
         np.array([found.log_likelihood[-1] for found in fits]),
-        np.array([a.variances.sum() for a in axes]) / problem.dictionary.total_variance,
-        [problem.dictionary.indices[a.active] for a in axes],
+        np.array([a.variances.sum() for a in axes]) / span.total_variance,
+        [span.indices[a.places] for a in axes],
         np.array([found.converged for found in fits]),
     )
 

@@ -12,40 +12,40 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from math import ceil
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 import scipy.linalg
-from sklearn.utils._param_validation import Interval, StrOptions
 
-from ..arrays import top_eigh
+from ..arrays import to_numpy, top_eigh
+from ..fit.problem import Problem
 from ..fit.sample import default_sample_size
-from ..selection.base import Selection
+from ..fit.span import PointSpan, Span, quadratic_forms
+from ..rows import Rows
+from ..rows.memory import ArrayRows
+from ..selection.base import Choice, Selection
 from ..selection.distances import dissimilar_nodes
 from ..selection.gram import KernelGram
 from ..selection.rules import IMPROVED_RIDGE, gain
-from .base import KernelTransformer
-from .node_base import NodeTransformer, Problem, Span, quadratic_forms
+from .base import Found, KernelTransformer
+from .over_nodes import check_nodes, checked_values, enough_for, found_on_nodes
+from .parameters import SHARE, BlockParameters, at_least, estimator, more_than, one_of, parameter
 
 # Eigenvalues below this share of the largest are rounding: the nodes have no such component.
 NO_EIGENVALUE = 1e-14
 
 
-class NodeKernelPCA(NodeTransformer):
-    """Parameters that both of Xu's methods have."""
+@estimator
+class NodeParameters:
+    """Parameters and the eigenproblem that both of Xu's methods have; every `self` here is a KernelTransformer."""
 
-    _parameter_constraints: dict[str, Any] = {
-        **KernelTransformer._parameter_constraints,
-        "n_nodes": [Interval(Integral, 1, None, closed="left"), Interval(Real, 0, 1, closed="right")],
-        "normalize": [StrOptions({"coefficients", "feature"})],
-        "whiten": ["boolean"],
-    }
-    n_nodes: int | float
-    normalize: str
-    whiten: bool
+    _judges_kernel = False
+    n_nodes: int | float = parameter(50, at_least(1), SHARE)
+    whiten: bool = parameter(True, "boolean")
+    center: bool = parameter(False, "boolean")
 
-    def _n_nodes(self, n_samples: int) -> int:
+    def _n_nodes(self: Any, n_samples: int) -> int:
         asked: Any = self.n_nodes
         wanted = int(asked) if isinstance(asked, Integral) else ceil(asked * n_samples)
         if wanted < self.n_components:
@@ -55,22 +55,25 @@ class NodeKernelPCA(NodeTransformer):
             )
         return wanted
 
-    def _components(self, span: Span) -> tuple[np.ndarray, np.ndarray]:
+    def _components(self: Any, choice: Choice, span: Span) -> Found:
+        assert isinstance(span, PointSpan)
+        check_nodes(span, self.n_components)
         eigenvalues, coef = self._eigenproblem(span)
         n_real = int(np.sum(eigenvalues > NO_EIGENVALUE * eigenvalues[0]))
         if n_real < self.n_components:
             raise ValueError(
-                f"n_components={self.n_components} is more than the rank allows: on these rows and {len(span.gram)} "
+                f"n_components={self.n_components} is more than the rank allows: on these rows and {span.n_support} "
                 f"nodes the eigenproblem has {n_real} eigenvalues above rounding"
             )
-        return coef / np.sqrt(eigenvalues) if self.whiten else coef, eigenvalues
+        return found_on_nodes(choice, span, coef / np.sqrt(eigenvalues) if self.whiten else coef, eigenvalues)
 
     @abstractmethod
-    def _eigenproblem(self, span: Span) -> tuple[np.ndarray, np.ndarray]:
+    def _eigenproblem(self, span: PointSpan) -> tuple[np.ndarray, np.ndarray]:
         """The leading eigenvalues (M,), descending, and their coefficients (m, M)."""
 
 
-class DissimilarityKernelPCA(NodeKernelPCA):
+@estimator
+class DissimilarityKernelPCA(NodeParameters, KernelTransformer):
     """ESKPCA: kernel PCA on nodes that are far from each other (Xu et al. 2011), as published.
 
     The first node is the mean of the rows; then, again and again, comes the row with the largest sum of squared
@@ -80,7 +83,8 @@ class DissimilarityKernelPCA(NodeKernelPCA):
         K' K'^T g = lambda g,    K' = k(S, X),        feature  g'k(S, x)/sqrt(lambda)
 
     With N rows and s nodes it costs N s kernel values to choose the nodes and as many for the eigenproblem, O(N s) time
-    and then O(N s^2), O(N) memory; s (d + M) a row to transform.  No cheaper rule looks at all rows.  But the rule
+    and then O(N s^2), O(N) memory; s (d + M) a row to transform.  `captured_ratio_` takes n^2 more, n all rows of up to
+    2000 and else max(1000, 4 s).  No cheaper rule looks at all rows.  But the rule
     seeks outliers: at equal s nearly every other choice of rows captures more variance (`captured_ratio_`), and
     `SparseKernelPCA` is what to use unless this very method is wanted.
 
@@ -141,58 +145,39 @@ class DissimilarityKernelPCA(NodeKernelPCA):
     (-1, 20)
     """
 
-    _parameter_constraints: dict[str, Any] = {
-        **NodeKernelPCA._parameter_constraints,
-        "first": [StrOptions({"mean", "row"})],
-    }
+    first: str = parameter("mean", one_of("mean", "row"))
+    normalize: str = parameter("coefficients", one_of("coefficients", "feature"))
 
-    def __init__(
-        self,
-        n_components: int = 2,
-        *,
-        n_nodes: int | float = 50,
-        first: str = "mean",
-        normalize: str = "coefficients",
-        whiten: bool = True,
-        kernel: Any = "rbf",
-        gamma: float | str | None = "median",
-        degree: float = 3,
-        coef0: float = 1,
-        kernel_params: dict[str, Any] | None = None,
-        center: bool = False,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.n_components = n_components
-        self.n_nodes = n_nodes
-        self.first = first
-        self.normalize = normalize
-        self.whiten = whiten
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.kernel_params = kernel_params
-        self.center = center
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+    def _sample_size(self, rows: Rows) -> int:
+        if not isinstance(rows, ArrayRows):
+            raise TypeError(
+                "DissimilarityKernelPCA looks at all rows for every node, so they must be in memory: give one array, "
+                "or use SparseKernelPCA(selection='dissimilar'), which looks at a sample"
+            )
+        return default_sample_size(min(self._n_nodes(rows.n_samples), rows.n_samples))
 
-    def _choose(self, problem: Problem) -> Selection:
-        gram = KernelGram(problem.kernel, problem.source.X, problem.sample.n_threads)
-        nodes = dissimilar_nodes(
-            gram, self._n_nodes(problem.source.n_samples), problem.source.weights, mean=self.first == "mean"
-        )
+    def _check_problem(self, problem: Problem) -> None:
+        checked_values(problem)
+
+    def _points(self, problem: Problem) -> Choice:
+        rows = problem.rows
+        assert isinstance(rows, ArrayRows)
+        n_nodes = self._n_nodes(rows.n_samples)
+        gram = KernelGram(problem.kernel, rows.X, problem.sample.n_threads)
+        nodes = dissimilar_nodes(gram, n_nodes, rows.weights, mean=self.first == "mean")
         self.nodes_ = nodes.history.pop("nodes")
-        return nodes
+        return Choice(nodes, problem.for_points(n_nodes))
 
-    def _eigenproblem(self, span: Span) -> tuple[np.ndarray, np.ndarray]:
+    def _eigenproblem(self, span: PointSpan) -> tuple[np.ndarray, np.ndarray]:
         if self.normalize == "coefficients":
-            return top_eigh(span.products, self.n_components)
-        values, vectors = top_eigh(span.weight * span.covariance, self.n_components)
+            products = span.coordinates @ span.moment @ span.coordinates.T  # K' K'^T
+            return top_eigh(products, self.n_components)
+        values, vectors = top_eigh(span.moment, self.n_components)
         return values, span.whitening @ vectors
 
 
-class ImprovedKernelPCA(NodeKernelPCA):
+@estimator
+class ImprovedKernelPCA(NodeParameters, BlockParameters, KernelTransformer):
     """IKPCA: kernel PCA on nodes whose eigenvalues are largest (Xu et al. 2007), as Xu et al. (2011) run it.
 
     Again and again the row comes that most raises the sum of the eigenvalues of
@@ -256,59 +241,30 @@ class ImprovedKernelPCA(NodeKernelPCA):
     (150, 3)
     """
 
-    _parameter_constraints: dict[str, Any] = {
-        **NodeKernelPCA._parameter_constraints,
-        "ridge": [Interval(Real, 0, None, closed="neither")],
-        "n_optimization_samples": [Interval(Integral, 2, None, closed="left"), None],
-    }
+    ridge: float = parameter(IMPROVED_RIDGE, more_than(0))
+    normalize: str = parameter("feature", one_of("coefficients", "feature"))
+    n_optimization_samples: int | None = parameter(None, at_least(2), None)
 
-    def __init__(
-        self,
-        n_components: int = 2,
-        *,
-        n_nodes: int | float = 50,
-        ridge: float = IMPROVED_RIDGE,
-        normalize: str = "feature",
-        whiten: bool = True,
-        kernel: Any = "rbf",
-        gamma: float | str | None = "median",
-        degree: float = 3,
-        coef0: float = 1,
-        kernel_params: dict[str, Any] | None = None,
-        center: bool = False,
-        n_optimization_samples: int | None = None,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.n_components = n_components
-        self.n_nodes = n_nodes
-        self.ridge = ridge
-        self.normalize = normalize
-        self.whiten = whiten
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.kernel_params = kernel_params
-        self.center = center
-        self.n_optimization_samples = n_optimization_samples
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+    def _sample_size(self, rows: Rows) -> int:
+        n_nodes = self._n_nodes(rows.n_samples)
+        return self.n_optimization_samples or default_sample_size(min(n_nodes, rows.n_samples))
 
-    def _sample_size(self, n_nodes: int) -> int:
-        return self.n_optimization_samples or default_sample_size(n_nodes)
+    def _check_problem(self, problem: Problem) -> None:
+        checked_values(problem)
 
-    def _choose(self, problem: Problem) -> Selection:
-        n_nodes = self._n_nodes(problem.source.n_samples)
-        selection = gain(problem.sample, n_nodes, problem.rng, ridge=self.ridge)
+    def _points(self, problem: Problem) -> Choice:
+        n_nodes = self._n_nodes(problem.rows.n_samples)
+        problem = problem.for_points(n_nodes, enough_for(problem, n_nodes, self.n_optimization_samples))
+        selection: Selection = gain(problem.sample, n_nodes, problem.rng, ridge=self.ridge)
         selection.history["rule"] = "improved"
-        return selection
+        return Choice(selection, problem)
 
-    def _eigenproblem(self, span: Span) -> tuple[np.ndarray, np.ndarray]:
+    def _eigenproblem(self, span: PointSpan) -> tuple[np.ndarray, np.ndarray]:
         # for g = W a the two sides are weight C and I + ridge W'W, small and well scaled, whatever the nodes' rank
-        right = np.eye(span.whitening.shape[1]) + self.ridge * span.whitening.T @ span.whitening
-        values, vectors = scipy.linalg.eigh(span.weight * span.covariance, right, check_finite=False)
-        values, coef = values[::-1][: self.n_components], span.whitening @ vectors[:, ::-1][:, : self.n_components]
+        whitening = span.whitening
+        right = np.eye(whitening.shape[1]) + self.ridge * whitening.T @ whitening
+        values, vectors = scipy.linalg.eigh(span.moment, right, check_finite=False)
+        values, coef = values[::-1][: self.n_components], whitening @ vectors[:, ::-1][:, : self.n_components]
         if self.normalize == "coefficients":
             return values, coef / np.linalg.norm(coef, axis=0)
-        return values, coef / np.sqrt(quadratic_forms(span.gram, coef))
+        return values, coef / np.sqrt(quadratic_forms(to_numpy(span.point_gram), coef))

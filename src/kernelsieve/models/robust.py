@@ -3,33 +3,35 @@
 from __future__ import annotations
 
 import math
-import warnings
-from collections.abc import Sequence
 from dataclasses import replace
-from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
 from ..arrays import Array, namespace, row_dot, to_numpy
-from ..fit.dictionary import AllRows, Dictionary, dictionary_points, rows_to_choose_from, summed_dictionary
 from ..fit.moments import gram_of, whiten
-from ..fit.sample import Sample
-from ..kernels import Precomputed
+from ..fit.problem import Problem
+from ..fit.span import AllRowsSpan, Span
+from ..kernels import Kernel
 from ..linear.robust import LogisticLoss, RobustWeights, cutoff, fit_plane, two_stage_weights
 from ..linear.robust_estimator import MANY_OUTLIERS
-from ..rows.memory import Source
-from .base import checked_diagonal
-from .elastic_net import ElasticNetKernelPCA, Start, start_at_kernel_pca
-from .on_dictionary import DictionaryTransformer, Problem
+from ..rows import RowRules
+from ..selection.base import Choice, Selection
+from ..selection.dictionary import dictionary
+from ..warn import warn
+from .base import KernelTransformer
+from .elastic_net import NetParameters
+from .fitted import checked_diagonal
+from .on_dictionary import OnDictionary
+from .parameters import at_least, estimator, parameter
 
 OUTLIER = 0.5  # rows of a smaller weight
 
 
-class RobustSparseKernelPCA(ElasticNetKernelPCA):
+@estimator
+class RobustSparseKernelPCA(NetParameters, OnDictionary, KernelTransformer):
     """Sparse kernel PCA on rows weighted by how close they are to the bulk of the others.
 
     In feature space, a row at distance r from the plane of the first M components gets the weight
@@ -96,62 +98,10 @@ class RobustSparseKernelPCA(ElasticNetKernelPCA):
     array([-1, -1])
     """
 
-    _parameter_constraints: dict[str, Any] = {
-        **{
-            name: ElasticNetKernelPCA._parameter_constraints[name]
-            for name in ("alpha", "l2", "alpha_scale", "n_nonzero", "sparsity", "refit", "max_iter", "tol")
-        },
-        **DictionaryTransformer._parameter_constraints,
-        "n_directions": [Interval(Integral, 1, None, closed="left")],
-    }
-    solver = "active-set"
-
-    def __init__(
-        self,
-        n_components: int = 2,
-        *,
-        alpha: float | Sequence[float] = 0.1,
-        l2: float = 1e-3,
-        alpha_scale: str = "relative",
-        n_nonzero: int | Sequence[int] | None = None,
-        sparsity: str = "component",
-        refit: bool = True,
-        max_iter: int = 1,
-        tol: float = 1e-6,
-        n_directions: int = 500,
-        kernel: Any = "poly",
-        gamma: float | str | None = "median",
-        degree: float = 2,
-        coef0: float = 1,
-        kernel_params: dict[str, Any] | None = None,
-        center: bool = True,
-        n_dictionary: int | None = None,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        batch_size: int | None = None,
-        device: str | None = None,
-    ) -> None:
-        self.n_components = n_components
-        self.alpha = alpha
-        self.l2 = l2
-        self.alpha_scale = alpha_scale
-        self.n_nonzero = n_nonzero
-        self.sparsity = sparsity
-        self.refit = refit
-        self.max_iter = max_iter
-        self.tol = tol
-        self.n_directions = n_directions
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.kernel_params = kernel_params
-        self.center = center
-        self.n_dictionary = n_dictionary
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.batch_size = batch_size
-        self.device = device
+    refit: bool = parameter(True, "boolean")
+    n_directions: int = parameter(500, at_least(1))
+    kernel: Any = parameter("poly", *KernelTransformer._parameter_constraints["kernel"])
+    degree: float = parameter(2, *KernelTransformer._parameter_constraints["degree"])
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Weigh the rows and find sparse components of the weighted rows.
@@ -159,7 +109,7 @@ class RobustSparseKernelPCA(ElasticNetKernelPCA):
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features)
-            Rows; the square gram for a precomputed kernel.
+            Rows, of any of the kinds that SparseKernelPCA takes; the square gram for a precomputed kernel.
         y : ignored
 
         Returns
@@ -168,64 +118,59 @@ class RobustSparseKernelPCA(ElasticNetKernelPCA):
         """
         return super().fit(X, y)
 
-    def _problem(self, X: Any, sample_weight: Any) -> Problem:
-        source = self._source(X, None)
-        rng = self._rng()
-        rows = self._sampled(source, rows_to_choose_from(self.n_dictionary), rng, merge=False)
-        kernel, gamma = self._kernel_on(rows)
-        sample = Sample(rows, kernel, self.n_components, self.center, self._n_threads())
-        dictionary, weights = self._weighted_dictionary(source, sample, rng)
-        self._warn_if_indefinite(dictionary.negative_share)
+    def _row_rules(self) -> RowRules:
+        return replace(super()._row_rules(), merge_copies=False)  # every row gets a weight of its own
+
+    def _points(self, problem: Problem) -> Choice:
+        selection = dictionary(problem, self.n_dictionary)
+        span, weights = self._weighed(problem, selection)
         self.weights_, self.outliers_ = weights, weights < OUTLIER
         self._warn_if_many(float(self.outliers_.mean()))
-        weighted_rows = replace(rows, weights=weights[rows.numbers_of(rows.indices)])
-        return self._checked(Problem(source.n_samples, gamma, replace(sample, rows=weighted_rows), dictionary))
+        rows = problem.sample.rows
+        sample = replace(problem.sample, rows=replace(rows, weights=weights[rows.numbers_of(rows.indices)]))
+        weighted = replace(problem, rows=problem.rows.weighted(weights), sample=sample)
+        return Choice(selection, weighted, span=span or weighted.span(selection))
 
-    def _weighted_dictionary(
-        self, source: Source, sample: Sample, rng: np.random.Generator
-    ) -> tuple[Dictionary, np.ndarray]:
-        kernel, points, indices, everything = dictionary_points(sample, self.n_dictionary, rng)
-        if everything and kernel.definite:
-            plain = AllRows(kernel, points, indices, None, center=self.center)
+    def _weighed(self, problem: Problem, selection: Selection) -> tuple[Span | None, np.ndarray]:
+        """The weight of every row, and the span of the weighted rows where the rows were factorised for it."""
+        rng, n_threads = problem.rng, problem.sample.n_threads
+        if selection.exhaustive:
+            plain = problem.span(selection)
+            assert isinstance(plain, AllRowsSpan)
             found = self._settled(two_stage_weights(plain.coordinates, self.n_components, self.n_directions, rng))
             return plain.reweighted(found.values), found.values
-        features = Features(sample, kernel, points, source.rank_tolerance)
-        seen = features(sample.rows.values)
+        features = Features(selection.kernel, selection.points, problem.rank_tolerance)
+        seen = features(problem.sample.rows.values)
         found = self._settled(two_stage_weights(seen, self.n_components, self.n_directions, rng))
         plane, loss = fit_plane(seen, found.values, self.n_components), LogisticLoss(found.delta)
-        weights = source.each(
-            lambda rows: loss.weights(plane.squared_distances(features(rows))), len(indices), sample.n_threads
+        weights = problem.rows.each(
+            lambda rows: loss.weights(plane.squared_distances(features(rows))), selection.n_support, n_threads
         )
-        return summed_dictionary(source.weighted(weights), sample, kernel, points, indices), weights
+        return None, weights
 
     def _settled(self, found: RobustWeights) -> RobustWeights:
         if not found.converged:
-            warnings.warn(
-                f"weights had not settled after {len(found.losses)} reweightings", ConvergenceWarning, stacklevel=7
-            )
+            warn(f"weights had not settled after {len(found.losses)} reweightings", ConvergenceWarning)
         return found
 
     def _warn_if_many(self, share: float) -> None:
         if share > MANY_OUTLIERS:
-            warnings.warn(
+            warn(
                 f"the weights rule out {share:.0%} of the rows: with that many, rows and outliers may have changed "
-                "places. Look at weights_, or at the rows themselves",
-                stacklevel=6,
+                "places. Look at weights_, or at the rows themselves"
             )
 
-    def _start(self, dictionary: Dictionary) -> Start:
-        start = start_at_kernel_pca(dictionary, self.n_components, self.l2, self.alpha_scale)
-        lengths = np.sqrt(np.einsum("ij,ij->i", dictionary.coordinates, dictionary.coordinates))
-        barred = self.outliers_[dictionary.indices] | ~(lengths > 0)
-        return replace(start, penalty=np.where(barred, np.inf, lengths))
+    def _penalty(self, span: Span) -> np.ndarray:
+        lengths = np.sqrt(np.einsum("ij,ij->i", span.coordinates, span.coordinates))
+        barred = self.outliers_[span.indices] | ~(lengths > 0)
+        return np.where(barred, np.inf, lengths)
 
-    def _measure(self, problem: Problem, n_components: int) -> None:
-        super()._measure(problem, n_components)
-        rows, kernel = problem.sample.reference, problem.sample.kernel
-        diagonal = None
-        if isinstance(kernel, Precomputed):
-            diagonal = problem.sample.diagonal[: problem.sample.n_reference]
-        self.cutoff_ = math.sqrt(cutoff(to_numpy(self.expansion_.reconstruction_error(rows, diagonal)).astype(float)))
+    def _measure(self, choice: Choice, span: Span) -> None:
+        super()._measure(choice, span)
+        sample = choice.problem.sample
+        diagonal = sample.diagonal[: sample.n_reference] if sample.kernel.precomputed else None
+        error = self.expansion_.reconstruction_error(sample.reference, diagonal)
+        self.cutoff_ = math.sqrt(cutoff(to_numpy(error).astype(float)))
 
     def score_samples(self, X: Any, *, diagonal: Any = None) -> Array:
         """Minus the feature-space distance of each row to the plane of the components: the lower, the more outlying.
@@ -280,13 +225,13 @@ class RobustSparseKernelPCA(ElasticNetKernelPCA):
 class Features:
     """Rows as they are seen from a dictionary: coordinates in its span, and the length of what is outside of it."""
 
-    def __init__(self, sample: Sample, kernel: Any, points: Array, tolerance: float) -> None:
+    def __init__(self, kernel: Kernel, points: Array, tolerance: float) -> None:
         self._kernel, self._points = kernel, points
-        self._whitening = whiten(gram_of(kernel, points), max(tolerance, sample.indefiniteness)).matrix
+        self._whitening = whiten(gram_of(kernel, points), tolerance).matrix
 
     def __call__(self, rows: Array) -> np.ndarray:
         inside = to_numpy(self._kernel(rows, self._points) @ self._whitening).astype(np.float64)
-        if isinstance(self._kernel, Precomputed):
+        if self._kernel.precomputed:
             return inside  # all rows are in the dictionary
         lengths = to_numpy(self._kernel.diagonal(rows)).astype(np.float64)
         outside = np.sqrt(np.maximum(lengths - row_dot(inside, inside), 0.0))

@@ -3,36 +3,37 @@
 from __future__ import annotations
 
 import math
-import warnings
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, nullcontext
 from numbers import Integral, Real
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
-from sklearn.base import _fit_context
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils._param_validation import Interval, StrOptions
 
-from ..fit.advice import split_captured
-from ..fit.expansion import Components, all_rows_components, subset_components
-from ..fit.moments import check_kernel_values, gram_of, whiten
-from ..fit.preimage import RidgeMap
-from ..fit.sample import Rows, Sample, default_sample_size
+from ..fit.captured import CapturedRatio, ratio_of_points
+from ..fit.moments import check_kernel_values
+from ..fit.problem import Problem
+from ..fit.sample import Sample, default_sample_size
+from ..fit.span import Components, Span
+from ..rows import Rows
 from ..rows.blocks import finite
-from ..rows.memory import Source
-from ..selection.base import Selection
-from ..selection.choose import FIRST_EXTRA_POINTS, Chooser, own_points, points_for
+from ..rows.sampled import SampledRows
+from ..selection.base import Choice
+from ..selection.choose import FIRST_EXTRA_POINTS, Chooser, Effort
+from ..selection.given import own_points
 from ..selection.rules import SELECTORS
 from ..threads import one_blas_thread
-from .base import BLOCK_CONSTRAINTS, KernelTransformer
-from .incremental import IncrementalMixin
-from .progress import Stages
+from ..warn import warn
+from .base import Found, KernelTransformer
+from .incremental import Incremental
+from .parameters import INNER_SHARE, SHARE, BlockParameters, at_least, estimator, one_of, parameter
 
 # Variances below this share of the largest are rounding: the rows have no such component.
 NO_VARIANCE = 1e-10
 
 
-class SparseKernelPCA(IncrementalMixin, KernelTransformer):
+@estimator
+class SparseKernelPCA(Incremental, BlockParameters, KernelTransformer):
     """Kernel PCA on a few support points, moved to where they capture most variance.
 
     Finds m points S and M components in span(phi(S)) that maximise the captured variance
@@ -146,251 +147,112 @@ class SparseKernelPCA(IncrementalMixin, KernelTransformer):
     True
     """
 
-    _parameter_constraints: dict[str, Any] = {
-        **KernelTransformer._parameter_constraints,
-        **BLOCK_CONSTRAINTS,
-        "n_support": [
-            Interval(Integral, 1, None, closed="left"),
-            Interval(Real, 0, 1, closed="right"),
-            StrOptions({"auto"}),
-        ],
-        "selection": [StrOptions({"optimized", *SELECTORS}), "array-like", "sparse matrix", callable],
-        "variance": [Interval(Real, 0, 1, closed="neither")],
-        "n_optimization_samples": [Interval(Integral, 2, None, closed="left"), None],
-        "n_candidates": [Interval(Integral, 1, None, closed="left"), None],
-        "n_swaps": [Interval(Integral, 0, None, closed="left")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "tol": [Interval(Real, 0, None, closed="left")],
-    }
+    n_support: int | float | str = parameter("auto", at_least(1), SHARE, one_of("auto"))
+    selection: Any = parameter("optimized", one_of("optimized", *SELECTORS), "array-like", "sparse matrix", callable)
+    variance: float = parameter(0.99, INNER_SHARE)
+    n_optimization_samples: int | None = parameter(None, at_least(2), None)
+    n_candidates: int | None = parameter(None, at_least(1), None)
+    n_swaps: int = parameter(0, at_least(0))
+    max_iter: int = parameter(13, at_least(1))
+    tol: float = parameter(5e-3, at_least(0, Real))
 
-    def __init__(
-        self,
-        n_components: int = 2,
-        *,
-        n_support: int | float | str = "auto",
-        selection: Any = "optimized",
-        variance: float = 0.99,
-        kernel: Any = "rbf",
-        gamma: float | str | None = "median",
-        degree: float = 3,
-        coef0: float = 1,
-        kernel_params: dict[str, Any] | None = None,
-        center: bool = True,
-        n_optimization_samples: int | None = None,
-        n_candidates: int | None = None,
-        n_swaps: int = 0,
-        max_iter: int = 13,
-        tol: float = 5e-3,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        batch_size: int | None = None,
-        device: str | None = None,
-    ) -> None:
-        self.n_components = n_components
-        self.n_support = n_support
-        self.selection = selection
-        self.variance = variance
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.kernel_params = kernel_params
-        self.center = center
-        self.n_optimization_samples = n_optimization_samples
-        self.n_candidates = n_candidates
-        self.n_swaps = n_swaps
-        self.max_iter = max_iter
-        self.tol = tol
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.batch_size = batch_size
-        self.device = device
+    def _n_support(self, rows: Rows) -> int | None:
+        """The number of points asked for; None for "auto"."""
+        asked: Any = self.n_support
+        if isinstance(asked, str):
+            return None
+        return int(asked) if isinstance(asked, Integral) else math.ceil(asked * rows.n_samples)
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Choose the support points and find the components on them.
+    @property
+    def _least_points(self) -> int:
+        return self.n_components + int(self.center)
 
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            Rows; the square gram for a precomputed kernel.  Also arrays of torch and cupy, which are worked on where
-            they are; dask arrays and dataframes; and rows in blocks: a list of blocks, a function that returns an
-            iterator of blocks, a zarr array, a pyarrow dataset.  Rows in blocks are read twice, for a sample and for
-            the moments; once more where n_support="auto" needs a larger sample, or to count them for a fraction.
-        y : ignored
-        sample_weight : array-like of shape (n_samples,), optional
-            A row of weight 2 counts as two rows, one of weight 0 not at all.
+    def _sample_size(self, rows: Rows) -> int:
+        n_support = self._n_support(rows) or self.n_components + FIRST_EXTRA_POINTS
+        if isinstance(self.selection, str) and n_support < self._least_points:
+            raise ValueError(
+                f"n_support={self.n_support} ({n_support} points) is too few for n_components={self.n_components}"
+                f"{' with centring' if self.center else ''}: give at least {self._least_points}"
+            )
+        most = min(n_support, rows.n_samples) if rows.length_known else n_support
+        return self.n_optimization_samples or default_sample_size(most)
 
-        Returns
-        -------
-        self
-        """
-        with self._unchanged_on_failure():
-            self.__dict__.pop("_stream", None)
-            source = self._source(X, sample_weight)
-            stages = Stages(self, 3, X, y)
-            with stages.stage("choose points"), one_blas_thread():
-                chooser = self._chooser(source)
-                selection = self._choose(chooser)
-            with stages.stage("components"):
-                found = self._components(chooser, selection)
-            with stages.stage("report"), one_blas_thread():
-                report = self._measure(chooser, selection, found)
-            self._store(found, selection, report)
-            self.gamma_ = chooser.gamma
-            self.n_samples_seen_ = source.n_samples
-            stages.finish(X, y)
-        return self
+    def _check_sample(self, rows: SampledRows) -> None:
+        if rows.whole and len(rows.indices) < self._least_points:
+            raise ValueError(
+                f"n_components={self.n_components} needs at least {self._least_points} different rows"
+                f"{' with centring' if self.center else ''}: X has {len(rows.indices)}"
+            )
 
-    def _chooser(self, source: Source) -> Chooser:
-        rng = self._rng()
-        first = self.n_components + FIRST_EXTRA_POINTS if isinstance(self.n_support, str) else self._n_support(source)
-        most = min(first, source.n_samples) if source.length_known else first
-        size = self.n_optimization_samples or default_sample_size(most)
-        rows = self._sampled(source, size, rng)
-        self._check_sizes(rows, first)
-        kernel, gamma = self._kernel_on(rows)
-        chooser = Chooser(
-            source,
-            kernel,
-            gamma,
-            rows,
-            self.n_components,
-            self.center,
-            rng,
-            self._n_threads(),
-            self.n_optimization_samples,
-            self.max_iter,
-            self.tol,
-            self.n_candidates,
-            self.n_swaps,
-        )
-        chooser.check_options(self.selection)
-        self._check_variance(chooser.sample)
-        return chooser
-
-    def _check_variance(self, sample: Sample) -> None:
+    def _check_problem(self, problem: Problem) -> None:
+        sample = problem.sample
         finite(sample.light_rows)
         check_kernel_values(sample.gram)
         if not sample.exact.captured > NO_VARIANCE * float(np.abs(sample.diagonal).mean()):
             raise ValueError("the rows are all the same to this kernel: there is no variance to explain")
 
-    def _n_support(self, source: Source) -> int:
-        asked: Any = self.n_support
-        return int(asked) if isinstance(asked, Integral) else math.ceil(asked * source.n_samples)
+    def _points(self, problem: Problem) -> Choice:
+        effort = Effort(self.n_optimization_samples, self.max_iter, self.tol, self.n_candidates, self.n_swaps)
+        chooser = Chooser(problem, effort, self.selection)
+        choice = self._chosen(chooser)
+        choice.selection.history.setdefault("rule", chooser.rule_name)
+        return choice
 
-    def _check_sizes(self, rows: Rows, n_support: int) -> None:
-        least = self.n_components + int(self.center)
-        if rows.whole and len(rows.indices) < least:
-            raise ValueError(
-                f"n_components={self.n_components} needs at least {least} different rows"
-                f"{' with centring' if self.center else ''}: X has {len(rows.indices)}"
-            )
-        if isinstance(self.selection, str) and n_support < least:
-            raise ValueError(
-                f"n_support={self.n_support} ({n_support} points) is too few for n_components={self.n_components}"
-                f"{' with centring' if self.center else ''}: give at least {least}"
-            )
-
-    def _choose(self, chooser: Chooser) -> Selection:
-        n_samples = chooser.source.n_samples
+    def _chosen(self, chooser: Chooser) -> Choice:
+        problem = chooser.problem
+        n_support, n_samples = self._n_support(problem.rows), problem.rows.n_samples
         if not isinstance(self.selection, str):
-            n_support = None if isinstance(self.n_support, str) else self._n_support(chooser.source)
-            selection = own_points(self.selection, chooser, n_support)
-            least = self.n_components + int(self.center)
-            if selection.n_support < least:
-                raise ValueError(f"selection gives {selection.n_support} points, at least {least} are needed")
-            return selection
-        if isinstance(self.n_support, str):
-            return chooser.automatic(self.selection, self.variance)
-        n_support = self._n_support(chooser.source)
+            selection = own_points(self.selection, problem, n_support)
+            if selection.n_support < self._least_points:
+                raise ValueError(
+                    f"selection gives {selection.n_support} points, at least {self._least_points} are needed"
+                )
+            return Choice(selection, problem)
+        if n_support is None:
+            return chooser.automatic(self.variance)
         if n_support > n_samples:
-            warnings.warn(
+            warn(
                 f"n_support={n_support} is more than the {n_samples} rows: all of them are support, which is exact "
-                "kernel PCA",
-                stacklevel=4,
+                "kernel PCA"
             )
-        return chooser.fixed(self.selection, min(n_support, n_samples))
+        return chooser.fixed(min(n_support, n_samples))
 
-    def _components(self, chooser: Chooser, selection: Selection) -> Components:
-        if selection.exhaustive:  # the one large dense problem there is: BLAS may have its threads
-            finite(selection.points)
-            found = all_rows_components(
-                selection.kernel,
-                points_for(selection, chooser.rows.X),
-                self.n_components,
-                center=self.center,
-                weights=selection.weights,
+    def _blas_threads(self, choice: Choice) -> AbstractContextManager[None]:
+        # all rows as support are the one large dense problem there is: there BLAS may have its threads
+        return nullcontext() if choice.selection.exhaustive else one_blas_thread()
+
+    def _components(self, choice: Choice, span: Span) -> Found:
+        selection, best = choice.selection, span.best(self.n_components)
+        self._check_rank(best, selection.n_support)
+        if not selection.converged:
+            warn(
+                f"moving the points had not converged after max_iter={self.max_iter} steps: more would still gain over "
+                f"tol={self.tol} of the captured variance",
+                ConvergenceWarning,
             )
-        else:
-            with one_blas_thread():
-                found = self._subset_components(chooser, selection)
-        self._warn_if_indefinite(max(found.negative_share, chooser.sample.indefiniteness))
-        self._check_rank(found, selection.n_support)
-        return found
+        attributes = {
+            "selection_report_": selection.history,
+            "n_iter_": max(1, selection.n_steps),  # at least the one pass over the rows
+            "converged_": selection.converged,
+        }
+        return Found(
+            span.expansion(best), selection.indices, best.variances, best.variances * span.weight, attributes=attributes
+        )
 
-    def _subset_components(self, chooser: Chooser, selection: Selection) -> Components:
-        kernel, points = selection.kernel, points_for(selection, chooser.rows.X)
-        whitening = whiten(gram_of(kernel, points), chooser.rank_tolerance)
-        moments = chooser.source.moments(kernel, points, whitening.matrix, chooser.n_threads)
-        return subset_components(kernel, points, whitening, moments, self.n_components, center=self.center)
-
-    def _check_rank(self, found: Components, n_support: int) -> None:
-        n_real = int(np.sum(found.variances > NO_VARIANCE * found.variances[0]))
+    def _check_rank(self, best: Components, n_support: int) -> None:
+        n_real = int(np.sum(best.variances > NO_VARIANCE * best.variances[0]))
         if n_real < self.n_components:
             raise ValueError(
                 f"n_components={self.n_components} is more than the rank allows: on these rows and {n_support} "
                 f"points the kernel has {n_real} directions of variance"
             )
 
-    def _measure(self, chooser: Chooser, selection: Selection, found: Components) -> FitReport:
-        """What the fit reached, by exact kernel PCA of the reference rows; warnings where that is little."""
-        sample = chooser.sample
-        self._warn_about_kernel(
-            explained=float(found.variances.sum()) / found.total_variance,
-            spread=found.total_variance / found.mean_length if self.center else 1.0,
-            seen_and_unseen=split_captured(sample),
-            gamma=chooser.gamma,
+    def _ratio(self, choice: Choice, sample: Sample) -> CapturedRatio:
+        problem, selection = choice.problem, choice.selection
+        return ratio_of_points(
+            sample,
+            selection,
+            problem.rows.n_samples,
+            tolerance=problem.rank_tolerance,
+            by_reference=selection.by_reference,
         )
-        if not selection.converged:
-            warnings.warn(
-                f"moving the points had not converged after max_iter={self.max_iter} steps: more would still gain over "
-                f"tol={self.tol} of the captured variance",
-                ConvergenceWarning,
-                stacklevel=4,
-            )
-        return FitReport(
-            captured_ratio=1.0 if selection.exhaustive else chooser.sample_ratio(selection),
-            kind=chooser.ratio_kind(selection),
-            n_samples=sample.n_reference,
-            selection={"rule": chooser.rule_name(self.selection), **selection.history},
-            inverse_map=self._learned_inverse(found.expansion, sample),
-        )
-
-    def _store(self, found: Components, selection: Selection, report: FitReport) -> None:
-        self._store_components(found)
-        self.support_ = selection.indices
-        self.captured_ratio_ = report.captured_ratio
-        self.captured_ratio_kind_ = report.kind
-        self.captured_ratio_n_samples_ = report.n_samples
-        self.selection_report_ = report.selection
-        self.n_iter_ = max(1, selection.n_steps)  # at least the one pass over the rows
-        self.converged_ = selection.converged
-        self._inverse_map = report.inverse_map
-
-    def _store_components(self, found: Components) -> None:
-        self.expansion_ = self._kept(found.expansion)
-        self.explained_variance_ = found.variances
-        self.eigenvalues_ = found.variances * found.weight
-        self.explained_variance_ratio_ = found.variances / found.total_variance
-
-
-@dataclass(frozen=True)
-class FitReport:
-    """What a fit reached."""
-
-    captured_ratio: float
-    kind: str
-    n_samples: int
-    selection: dict[str, Any]
-    inverse_map: RidgeMap | None

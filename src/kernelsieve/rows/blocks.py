@@ -8,15 +8,13 @@ size.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from itertools import pairwise
 from typing import TypeVar
 
-import numpy as np
 import scipy.sparse
 from sklearn.utils import assert_all_finite
 
 from ..arrays import Array, is_numpy, itemsize, namespace, to_numpy
-from ..threads import one_blas_thread, ordered_map
+from ..threads import one_blas_thread, ordered_map, row_ranges
 
 Result = TypeVar("Result")
 
@@ -25,25 +23,49 @@ Result = TypeVar("Result")
 BLOCK_BYTES = 2**21  # of kernel values
 ROW_BYTES = 2**22
 MIN_BLOCK_ROWS, MAX_BLOCK_ROWS = 128, 4096
-# Multiplications below which handing a product to threads costs more than it saves.
-MIN_THREADED_WORK = 2**26
-# On an accelerator one launch costs as much as a thousand rows: blocks are limited by memory only.
-DEVICE_BLOCK_BYTES = 2**28
+# On an accelerator launches cost nothing against so many kernel values, and a small card still holds a few blocks.
+DEVICE_BLOCK_BYTES = 2**29
+MIN_DEVICE_BLOCK_ROWS = 256
+HALVINGS = 6  # of the blocks, where memory runs out
 
 
-def block_rows(n_columns: int, n_features: int, itemsize: int, *, on_host: bool = True) -> int:
-    """Rows in a block of `n_features` features whose kernel values have `n_columns` columns."""
-    if not on_host:
-        return max(MIN_BLOCK_ROWS, DEVICE_BLOCK_BYTES // max(1, n_columns * itemsize))
+def block_rows(n_columns: int, n_features: int, itemsize: int) -> int:
+    """Rows in a block, on the host, of `n_features` features whose kernel values have `n_columns` columns."""
     rows = min(BLOCK_BYTES // max(1, n_columns * itemsize), ROW_BYTES // max(1, n_features * itemsize))
     return min(MAX_BLOCK_ROWS, max(MIN_BLOCK_ROWS, rows))
 
 
-def row_ranges(n_rows: int, size: int) -> list[slice]:
-    """[0, n_rows) cut into slices of nearly equal length, none longer than `size`."""
-    count = max(1, -(-n_rows // size))
-    bounds = [n_rows * i // count for i in range(count + 1)]
-    return [slice(a, b) for a, b in pairwise(bounds)]
+def device_blocks(n_rows: int, n_columns: int, itemsize: int, halvings: int = 0) -> list[slice]:
+    """Ranges of rows whose kernel values, `n_columns` a row, fill a block."""
+    rows = DEVICE_BLOCK_BYTES // max(1, n_columns * itemsize) >> halvings
+    return row_ranges(n_rows, max(MIN_DEVICE_BLOCK_ROWS, rows))
+
+
+def with_smaller_blocks(attempt: Callable[[int], Result]) -> Result:
+    """attempt(halvings), with ever smaller blocks while the device is out of memory."""
+    for halvings in range(HALVINGS + 1):
+        try:
+            return attempt(halvings)
+        except Exception as error:
+            if not _out_of_memory(error):
+                raise
+            _free_memory(error)
+    raise MemoryError(
+        "the device is out of memory even for small blocks of rows: free some, give fewer support points, or fit on "
+        "the host (device=None)"
+    )
+
+
+def _out_of_memory(error: Exception) -> bool:
+    return type(error).__name__ in ("OutOfMemoryError", "CUDARuntimeError") and "memory" in str(error).lower()
+
+
+def _free_memory(error: Exception) -> None:
+    error.__traceback__ = None  # it holds the arrays of the failed attempt
+    if type(error).__module__.startswith("torch"):
+        import torch
+
+        torch.cuda.empty_cache()
 
 
 def finite(block: Array) -> Array:
@@ -61,21 +83,12 @@ def finite(block: Array) -> Array:
 
 
 def map_row_blocks(function: Callable[[slice], Result], X: Array, n_columns: int, n_threads: int) -> Iterator[Result]:
-    """function(range) for every block of rows of X, in order, over `n_threads` threads."""
-    on_host = is_numpy(X) or not hasattr(X, "device") or str(X.device) == "cpu"
-    size = block_rows(n_columns, X.shape[1], itemsize(X), on_host=on_host)
-    blocks = row_ranges(X.shape[0], size)
+    """function(range) for every block of rows of X, in order: over `n_threads` threads, or on the device X is on."""
+    if not is_numpy(X) and hasattr(X, "device") and str(X.device) != "cpu":
+        yield from with_smaller_blocks(
+            lambda halvings: [function(r) for r in device_blocks(X.shape[0], n_columns, itemsize(X), halvings)]
+        )
+        return
+    blocks = row_ranges(X.shape[0], block_rows(n_columns, X.shape[1], itemsize(X)))
     with one_blas_thread():
-        yield from ordered_map(function, blocks, n_threads if on_host else 1)
-
-
-def matmul(a: Array, b: Array, n_threads: int) -> Array:
-    """a @ b, the rows of a spread over threads."""
-    work = a.shape[0] * a.shape[1] * b.shape[1]
-    if n_threads == 1 or not is_numpy(a) or work < MIN_THREADED_WORK:
-        return a @ b
-    out = np.empty((a.shape[0], b.shape[1]), dtype=np.result_type(a, b))
-    parts = row_ranges(a.shape[0], -(-a.shape[0] // n_threads))
-    with one_blas_thread():
-        list(ordered_map(lambda rows: np.matmul(a[rows], b, out=out[rows]), parts, n_threads))
-    return out
+        yield from ordered_map(function, blocks, n_threads)

@@ -1,7 +1,7 @@
 """Rows in dask arrays and dataframes: sampled, summed up and transformed where they are.
 
-One task a chunk gives its moments; a tree of tasks adds them up, `FAN_IN` at a time, so that what reaches the
-client is one Moments of O(r^2) numbers however many chunks there are.  Points and whitening go to the workers once.
+One task a chunk gives its sum; a tree of tasks adds them up, `FAN_IN` at a time, so that what reaches the client is
+one sum however many chunks there are.  What the sum needs (points, whitening) goes to the workers once.
 Whatever scheduler is active runs the tasks: threads by default, a cluster where there is a client, which also
 repeats the tasks of a worker that is lost.  A chunk may be computed anew on every pass; each time its fingerprint is
 taken, so that one that does not come out the same is an error, not an answer.
@@ -10,6 +10,7 @@ taken, so that one that does not come out the same is an error, not an answer.
 from __future__ import annotations
 
 import copy
+import operator
 from collections.abc import Callable
 from concurrent.futures import CancelledError
 from dataclasses import dataclass
@@ -19,22 +20,20 @@ from typing import Any
 import numpy as np
 
 from ..arrays import Array, take_rows
-from ..fit.expansion import KernelExpansion
-from ..fit.moments import Moments, accumulate
-from ..kernels import Kernel
+from .base import Rows, Summand
 from .blocks import finite
-from .memory import Source
 from .reservoir import stacked
 from .streams import Fingerprint, fingerprint, same_columns
 
-FAN_IN = 8  # moments added up in one task
+FAN_IN = 8  # results added up in one task
 
 
-class DaskSource(Source):
+class DaskRows(Rows):
     """Training rows in a dask array or dataframe."""
 
-    def __init__(self, X: Any, weights: np.ndarray | None) -> None:
+    def __init__(self, X: Any, weights: np.ndarray | None, *, merge_copies: bool = True) -> None:
         self.names, self.array = _as_array(X)
+        self.merge_copies = merge_copies
         self.weights = weights
         self.n_features = int(self.array.shape[1])
         self.single_precision = self.array.dtype == np.float32
@@ -77,25 +76,27 @@ class DaskSource(Source):
         work = dask.delayed(function, pure=False)
         return np.concatenate(dask.compute(*[work(block) for block in self._blocks]))
 
-    def weighted(self, weights: np.ndarray) -> Source:
+    def weighted(self, weights: np.ndarray) -> Rows:
         other = copy.copy(self)
         other.weights = weights
         return other
 
-    def moments(self, kernel: Kernel, points: Array, whitening: Array, n_threads: int) -> Moments:
+    def add_up(self, summand: Summand, n_threads: int) -> Any:
         import dask
 
-        shared = dask.delayed((kernel, points, whitening), pure=True, traverse=False)
+        shared = dask.delayed(summand, pure=True, traverse=False)
         parts = []
         for number, block in enumerate(self._blocks):
             chunk = self._chunk(number)
+            if chunk.start == chunk.stop:
+                continue
             weights = None if self.weights is None else self.weights[chunk.start : chunk.stop]
-            parts.append(dask.delayed(_chunk_moments)(shared, chunk, block, weights))
+            parts.append(dask.delayed(_chunk_sum)(shared, chunk, block, weights))
         return _computed([added_up(parts)])[0]
 
 
 def added_up(parts: list[Any]) -> Any:
-    """The task that adds up the moments of all tasks in `parts`, through a tree."""
+    """The task that adds up the results of all tasks in `parts`, through a tree."""
     import dask
 
     while len(parts) > 1:
@@ -146,17 +147,21 @@ def _computed(tasks: list[Any]) -> tuple[Any, ...]:
         raise
 
 
-def lazy_scores(expansion: KernelExpansion, X: Any, n_features: int, feature_names: Any = None) -> Any:
-    """Scores as a lazy dask array, chunked as X is."""
+def lazily(function: Callable[[np.ndarray], np.ndarray], X: Any, width: int, expected: tuple[int, Any]) -> Any:
+    """function(rows), `width` numbers a row, as a lazy dask array chunked as X is; its columns are checked now."""
     names, array = _as_array(X)
-    same_columns(array.shape[1], names, n_features, feature_names)
+    same_columns(array.shape[1], names, *expected)
     return array.map_blocks(
-        _chunk_scores,
-        expansion,
+        _of_contiguous,
+        function,
         dtype=array.dtype,
-        chunks=(array.chunks[0], (expansion.n_components,)),
+        chunks=(array.chunks[0], (width,)),
         meta=np.empty((0, 0), dtype=array.dtype),
     )
+
+
+def _of_contiguous(block: np.ndarray, function: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+    return function(np.ascontiguousarray(block))
 
 
 def _as_array(X: Any) -> tuple[tuple[str, ...] | None, Any]:
@@ -189,20 +194,9 @@ def _chunk_rows(chunk: Chunk, block: Any, chosen: np.ndarray) -> tuple[np.ndarra
     return rows[chosen], found
 
 
-def _chunk_moments(
-    shared: tuple[Kernel, Array, Array], chunk: Chunk, block: Any, weights: np.ndarray | None
-) -> Moments:
-    kernel, points, whitening = shared
-    rows, _ = chunk.check(block)
-    if not len(rows):
-        rank = whitening.shape[1]
-        return Moments(whitening, 0.0, np.zeros(rank), np.zeros((rank, rank)), 0.0)
-    return accumulate(kernel, points.astype(rows.dtype, copy=False), whitening, rows, sample_weight=weights)
+def _chunk_sum(summand: Summand, chunk: Chunk, block: Any, weights: np.ndarray | None) -> Any:
+    return summand.over(chunk.check(block)[0], weights, 1)
 
 
-def _added(parts: list[Moments]) -> Moments:
-    return reduce(Moments.__add__, parts)
-
-
-def _chunk_scores(block: np.ndarray, expansion: KernelExpansion) -> np.ndarray:
-    return expansion.transform(np.ascontiguousarray(block))
+def _added(parts: list[Any]) -> Any:
+    return reduce(operator.add, parts)

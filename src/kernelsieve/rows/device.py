@@ -4,146 +4,31 @@ What an accelerator wants is few, large operations and no waiting: blocks are as
 on the device until the pass is over, and only then is it asked whether all rows were finite.  Where memory runs out,
 the pass is made again with smaller blocks.
 
-Rows on the host are copied block by block on a stream of their own, each while the one before is worked on.
+Rows on the host (`device="cuda"`) are copied block by block on a stream of their own, each while the one before is
+worked on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
 
-import array_api_compat
 import numpy as np
+import scipy.sparse
 
-from ..arrays import Array, like, namespace, to_numpy
-from ..kernels import Kernel
-from .blocks import row_ranges
-
-Result = TypeVar("Result")
-
-# A block's kernel values: launches cost nothing against so many, and a small card still holds a few of them.
-BLOCK_BYTES = 2**29
-MIN_BLOCK_ROWS = 256
-HALVINGS = 6  # of the blocks, where memory runs out
+from ..arrays import Array, itemsize, take_rows, to_numpy
+from .base import Rows, Summand
+from .blocks import device_blocks, with_smaller_blocks
+from .memory import ArrayRows
+from .sampled import SampledRows
+from .streams import StreamRows
 
 
-def device_blocks(n_rows: int, n_columns: int, itemsize: int, halvings: int = 0) -> list[slice]:
-    """Ranges of rows whose kernel values, `n_columns` a row, fill a block."""
-    rows = BLOCK_BYTES // max(1, n_columns * itemsize) >> halvings
-    return row_ranges(n_rows, max(MIN_BLOCK_ROWS, rows))
-
-
-def with_smaller_blocks(attempt: Callable[[int], Result]) -> Result:
-    """attempt(halvings), with ever smaller blocks while the device is out of memory."""
-    for halvings in range(HALVINGS + 1):
-        try:
-            return attempt(halvings)
-        except Exception as error:
-            if not _out_of_memory(error):
-                raise
-            _free_memory(error)
-    raise MemoryError(
-        "the device is out of memory even for small blocks of rows: free some, give fewer support points, or fit on "
-        "the host (device=None)"
-    )
-
-
-def _out_of_memory(error: Exception) -> bool:
-    return type(error).__name__ in ("OutOfMemoryError", "CUDARuntimeError") and "memory" in str(error).lower()
-
-
-def _free_memory(error: Exception) -> None:
-    error.__traceback__ = None  # it holds the arrays of the failed attempt
-    if type(error).__module__.startswith("torch"):
-        import torch
-
-        torch.cuda.empty_cache()
-
-
-class Sums:
-    """What a pass adds up: weight, features, their products, k(x, x), all on the device.
-
-    Products are taken about a shift: zero in float64, where the mean costs no digits that matter (whitened features
-    are no longer than phi(x)), the first block's mean in float32.
-    """
-
-    def __init__(self, whitening: Array) -> None:
-        xp = namespace(whitening)
-        self.whitening = whitening
-        self.weight = 0.0
-        self.total = xp.zeros_like(whitening[0, :])
-        self.products = xp.zeros_like(whitening.T @ whitening)
-        self.trace = xp.sum(xp.zeros_like(whitening[0, :]))
-        self.shift: Array | None = None
-        self.checks: list[tuple[int, int, Array]] = []  # first and last row of each block, and the sum of its values
-
-    def add(self, features: Array, diagonal: Array, weights: Array | None) -> None:
-        """One block's whitened features."""
-        xp = namespace(features)
-        if features.dtype != self.whitening.dtype:
-            if self.shift is None:
-                self.shift = xp.mean(features, axis=0)
-            features = features - self.shift
-        if weights is None:
-            self.weight += float(features.shape[0])
-            self.trace = self.trace + xp.sum(diagonal, dtype=self.whitening.dtype)
-            self.total = self.total + xp.sum(features, axis=0, dtype=self.whitening.dtype)
-        else:
-            weights = like(weights, features)
-            self.weight += float(xp.sum(weights))
-            self.trace = self.trace + xp.sum(weights * diagonal, dtype=self.whitening.dtype)
-            self.total = self.total + like(weights @ features, self.whitening)
-            features = features * xp.sqrt(weights)[:, None]
-        self.products = self.products + like(features.T @ features, self.whitening)
-
-    def check(self, start: int, block: Array) -> None:
-        """Note a block's sum, to be looked at when the pass is over."""
-        self.checks.append((start, start + int(block.shape[0]), namespace(block).sum(block)))
-
-    def raise_if_not_finite(self) -> None:
-        """Name the rows of the first block that holds NaN or infinity."""
-        xp = namespace(self.whitening)
-        sums = to_numpy(xp.stack([total for _, _, total in self.checks]))
-        for (start, stop, _), total in zip(self.checks, sums, strict=True):
-            if not np.isfinite(total):
-                raise ValueError(f"rows {start} to {stop - 1}: Input X contains NaN, infinity or a value too large")
-
-    def mean_and_scatter(self) -> tuple[Array, Array]:
-        """The mean of all features, and their products about it."""
-        mean = self.total / (self.weight or 1.0)
-        scatter = self.products - self.weight * (mean[:, None] * mean)
-        if self.shift is not None:
-            mean = mean + like(self.shift, mean)
-        return mean, scatter
-
-
-def device_sums(
-    kernel: Kernel,
-    points: Array,
-    whitening: Array,
-    blocks: Iterable[tuple[int, Array]],
-    sample_weight: Array | None,
-    diagonal: Array | None,
-) -> Sums:
-    """The sums of one pass over blocks that are (or will shortly be) on the device."""
-    cross_gram = kernel.bind(points)
-    block_whitening = like(whitening, points)
-    sums = Sums(whitening)
-    for start, block in blocks:
-        rows = slice(start, start + int(block.shape[0]))
-        sums.check(start, block)
-        weights = None if sample_weight is None else sample_weight[rows]
-        lengths = kernel.diagonal(block) if diagonal is None else like(diagonal[rows], block)
-        sums.add(cross_gram(block) @ block_whitening, lengths, weights)
-    sums.raise_if_not_finite()
-    return sums
-
-
-def copied_blocks(X: np.ndarray, ranges: list[slice], example: Any) -> Iterator[tuple[int, Array]]:
-    """Blocks of host rows on the device of `example` (a torch tensor), each copied while the last is worked on."""
+def copied_blocks(X: np.ndarray, ranges: list[slice], device: Any) -> Iterator[tuple[int, Array]]:
+    """Blocks of host rows on a torch device, each copied while the last is worked on."""
     import torch
 
-    device = array_api_compat.device(example)
     if device.type != "cuda":
         for rows in ranges:
             yield rows.start, torch.as_tensor(np.ascontiguousarray(X[rows])).to(device)
@@ -175,3 +60,102 @@ def copied_blocks(X: np.ndarray, ranges: list[slice], example: Any) -> Iterator[
         yield start, block
         if number + 1 < len(ranges):
             following = copy(number + 1)
+
+
+def checked_device(name: str) -> Any:
+    """The torch device of that name, where it is there."""
+    try:
+        import torch
+    except ImportError as error:
+        raise ImportError(f"device={name!r} needs torch: pip install 'kernelsieve[torch]'") from error
+    try:
+        device = torch.device(name)
+        torch.empty(1, device=device)
+    except (RuntimeError, AssertionError) as error:
+        raise ValueError(f"device={name!r} cannot be used here: {error}") from error
+    return device
+
+
+class DeviceRows(Rows):
+    """Training rows on the host, summed up on a device."""
+
+    def __init__(self, rows: Rows, device: Any) -> None:
+        self.rows = rows
+        self.device = device
+        self.weights = rows.weights
+
+    @property
+    def n_samples(self) -> int:  # type: ignore[override]
+        return self.rows.n_samples
+
+    @property
+    def n_features(self) -> int:  # type: ignore[override]
+        return self.rows.n_features
+
+    @property
+    def single_precision(self) -> bool:  # type: ignore[override]
+        return self.rows.single_precision
+
+    @property
+    def names(self) -> tuple[str, ...] | None:  # type: ignore[override]
+        return self.rows.names
+
+    @property
+    def length_known(self) -> bool:
+        return self.rows.length_known
+
+    def sample(self, size: int, rng: np.random.Generator) -> SampledRows:
+        rows = self.rows.sample(size, rng)
+        order = np.argsort(rows.indices)
+        places = np.empty_like(order)
+        places[order] = np.arange(len(order))
+        chosen = rows.indices[order]
+        there = self._to_device(take_rows(rows.X, chosen))
+        return replace(rows, X=there, indices=places, numbers=rows.numbers_of(chosen))
+
+    def take(self, numbers: np.ndarray) -> Array:
+        return self._to_device(self.rows.take(numbers))
+
+    def _to_device(self, rows: Array) -> Array:
+        import torch
+
+        if scipy.sparse.issparse(rows):
+            raise ValueError("sparse rows stay on the host: give device=None, or dense rows")
+        return torch.as_tensor(np.ascontiguousarray(rows), device=self.device)
+
+    def each(self, function: Callable[[Array], Array], n_columns: int, n_threads: int) -> np.ndarray:
+        return self.rows.each(lambda rows: to_numpy(function(self._to_device(rows))), n_columns, 1)
+
+    def weighted(self, weights: np.ndarray) -> Rows:
+        return DeviceRows(self.rows.weighted(weights), self.device)
+
+    def add_up(self, summand: Summand, n_threads: int) -> Any:
+        return with_smaller_blocks(
+            lambda halvings: summand.over_blocks(self._blocks(summand.width, halvings), self.weights)
+        )
+
+    def _blocks(self, width: int, halvings: int) -> Iterator[tuple[int, Array]]:
+        if isinstance(self.rows, ArrayRows):
+            yield from self._copied(self.rows.X, 0, width, halvings)
+            return
+        assert isinstance(self.rows, StreamRows)
+        for start, block in self.rows.blocks():
+            yield from self._copied(block, start, width, halvings)
+
+    def _copied(self, X: np.ndarray, first: int, width: int, halvings: int) -> Iterator[tuple[int, Array]]:
+        ranges = device_blocks(X.shape[0], width, itemsize(X), halvings)
+        for start, block in copied_blocks(X, ranges, self.device):
+            yield first + start, block
+
+
+def on_device(function: Callable[[Array], Array], X: np.ndarray, width: int, device: Any) -> np.ndarray:
+    """function(rows), `width` numbers a row, of host rows, computed on a device."""
+
+    def attempt(halvings: int) -> np.ndarray:
+        out = np.empty((X.shape[0], width), dtype=X.dtype)
+        ranges = device_blocks(X.shape[0], X.shape[1] + width, itemsize(X), halvings)
+        for start, block in copied_blocks(X, ranges, device):
+            out[start : start + block.shape[0]] = to_numpy(function(block))
+        return out
+
+    return with_smaller_blocks(attempt)

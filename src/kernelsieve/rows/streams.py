@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, suppress
 from copy import copy
 from dataclasses import dataclass
@@ -24,163 +24,26 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import _get_feature_names, check_array
 
-from ..arrays import Array, take_rows
-from ..fit.moments import Moments, accumulate
-from ..fit.sample import Rows, row_projections, sample_rows
-from ..kernels import Kernel
+from ..arrays import FLOATS, Array, take_rows
+from .base import Rows, Summand
 from .blocks import finite
-from .memory import ArraySource, Source
+from .files import Stream
+from .memory import ArrayRows
 from .reservoir import Reservoir, stacked
+from .sampled import SampledRows, row_projections, sample_rows
 
-FLOATS = [np.float64, np.float32]
-BLOCK_BYTES = 2**25  # of rows read at once, unless batch_size says how many
-PARQUET_BUFFER = 2**16  # bytes of each column read at once; without it whole columns of a row group are
 ROUNDING = 1e-10  # of a sum, relative to that of the absolute values, when they are added in other blocks
 GOLDEN = (math.sqrt(5) - 1) / 2  # the fractions of its multiples are all different and fill (0, 1) evenly
 
 
-@dataclass(frozen=True)
-class Stream:
-    """Something that can be read again and again, block by block."""
-
-    open: Callable[[], Iterator[Any]]
-    n_samples: int | None = None
-    names: tuple[str, ...] | None = None  # of the columns
-    fleeting: bool = False  # a block may be overwritten when the next is asked for
-
-
-def stream_of(X: Any, batch_size: int | None = None) -> Stream | None:
-    """X as a stream where it is one: a function, a list of blocks, a dataset, an array on disk; else None."""
-    if isinstance(X, Stream):
-        return X
-    if callable(X) and not hasattr(X, "shape"):
-        return Stream(lambda: _blocks_from(X), fleeting=True)
-    if isinstance(X, list | tuple) and X and all(len(getattr(block, "shape", ())) == 2 for block in X):
-        return Stream(lambda: iter(X), sum(int(block.shape[0]) for block in X))
-    if hasattr(X, "to_batches") and hasattr(X, "count_rows"):
-        return _dataset_stream(X, batch_size)
-    if isinstance(X, Iterator):
-        raise TypeError(
-            "an iterator can be read only once, and fit reads the rows twice: give a function that returns a new one, "
-            "a list of blocks, or the blocks one by one to partial_fit"
-        )
-    if _on_disk(X):
-        size = batch_size or _default_batch(X.shape[1], np.dtype(X.dtype).itemsize)
-        starts = range(0, X.shape[0], size)
-        return Stream(lambda: (X[start : start + size] for start in starts), int(X.shape[0]))
-    return None
-
-
-def _blocks_from(function: Callable[[], Any]) -> Iterator[Any]:
-    blocks = function()
-    if hasattr(blocks, "shape") or not isinstance(blocks, Iterable):
-        raise TypeError(
-            f"the function must return an iterator of blocks of rows, it returned a {type(blocks).__name__}: "
-            "yield the blocks one by one"
-        )
-    return iter(blocks)
-
-
-def is_dask(X: Any) -> bool:
-    """Whether X is one of dask's collections."""
-    return type(X).__module__.partition(".")[0] in ("dask", "dask_expr") and hasattr(X, "dask")
-
-
-def _on_disk(X: Any) -> bool:
-    """Arrays that are read by slicing, as zarr's and h5py's, and are no arrays in memory."""
-    module = type(X).__module__.partition(".")[0]
-    return module in ("zarr", "h5py", "tensorstore") and len(getattr(X, "shape", ())) == 2
-
-
-def _dataset_stream(dataset: Any, batch_size: int | None) -> Stream:
-    """A pyarrow dataset: Parquet, CSV or Arrow files."""
-    import pyarrow as pa
-    import pyarrow.dataset
-
-    text = [field.name for field in dataset.schema if not _numeric(pa, field.type)]
-    if text:
-        raise ValueError(
-            f"columns {', '.join(map(repr, text[:5]))} of the dataset are not numeric: leave them out, e.g. "
-            "pyarrow.dataset.dataset(path, schema=...) with the columns to use"
-        )
-    names = tuple(dataset.schema.names)
-    size = batch_size or _default_batch(len(names), 8)
-    dtype = np.float32 if all(pa.types.is_float32(field.type) for field in dataset.schema) else np.float64
-    return Stream(
-        lambda: (batch_numbers(batch, dtype) for batch in dataset_batches(dataset, size)), dataset.count_rows(), names
-    )
-
-
-def batch_numbers(batch: Any, dtype: Any) -> np.ndarray:
-    """The columns of a record batch as one array, what is missing NaN."""
-    block = np.empty((batch.num_rows, batch.num_columns), dtype=dtype)
-    for j, column in enumerate(batch.columns):
-        block[:, j] = column.to_numpy(zero_copy_only=False)
-    return block
-
-
-def dataset_batches(dataset: Any, batch_size: int) -> Iterator[Any]:
-    """The record batches of a pyarrow dataset, in order.
-
-    A scanner reads whole row groups, and up to 1 GiB ahead of whoever works on the batches.  Parquet and CSV files
-    that hold all columns themselves are read without one, no more than a batch or two ahead.
-    """
-    import pyarrow.dataset as ds
-
-    schema, sizes = dataset.schema, {"batch_size": batch_size, "batch_readahead": 1, "fragment_readahead": 1}
-    try:
-        fragments = dataset.get_fragments()
-    except ValueError:  # a filter is in the way
-        yield from dataset.to_batches(**sizes)
-        return
-    for fragment in fragments:
-        file_format = getattr(fragment, "format", None)
-        whole = set(schema.names) <= set(fragment.physical_schema.names)
-        if whole and isinstance(file_format, ds.ParquetFileFormat):
-            yield from _parquet_batches(fragment, schema.names, batch_size)
-        elif whole and isinstance(file_format, ds.CsvFileFormat):
-            yield from _csv_batches(fragment, schema, batch_size)
-        else:
-            yield from fragment.to_batches(schema=schema, **sizes)
-
-
-def _parquet_batches(fragment: Any, names: list[str], batch_size: int) -> Iterator[Any]:
-    from pyarrow.parquet import ParquetFile
-
-    with fragment.open() as source, ParquetFile(source, buffer_size=PARQUET_BUFFER, pre_buffer=False) as file:
-        groups = [group.id for group in fragment.row_groups]
-        for batch in file.iter_batches(batch_size, row_groups=groups, columns=names, use_threads=False):
-            yield batch.select(names)
-
-
-def _csv_batches(fragment: Any, schema: Any, batch_size: int) -> Iterator[Any]:
-    from pyarrow.csv import open_csv
-
-    options = fragment.format.default_fragment_scan_options
-    convert = copy(options.convert_options)
-    convert.column_types = {field.name: field.type for field in schema}
-    convert.include_columns = schema.names
-    with fragment.open() as file:
-        for batch in open_csv(file, options.read_options, fragment.format.parse_options, convert):
-            for start in range(0, batch.num_rows, batch_size):
-                yield batch.slice(start, batch_size)
-
-
-def _numeric(pa: Any, kind: Any) -> bool:
-    return pa.types.is_floating(kind) or pa.types.is_integer(kind) or pa.types.is_boolean(kind)
-
-
-def _default_batch(n_features: int, itemsize: int) -> int:
-    return max(1, BLOCK_BYTES // max(1, n_features * itemsize))
-
-
-class StreamSource(Source):
+class StreamRows(Rows):
     """Training rows that come in blocks."""
 
-    def __init__(self, stream: Stream, weights: np.ndarray | None = None) -> None:
+    def __init__(self, stream: Stream, weights: np.ndarray | None = None, *, merge_copies: bool = True) -> None:
         self.stream = stream
         self.weights = weights
         self.names = stream.names
+        self.merge_copies = merge_copies
         self._n_samples = stream.n_samples if weights is None else len(weights)
         self._fingerprint: Fingerprint | None = None
         self._dtype: Any = None  # of the rows, known with the first block
@@ -219,7 +82,7 @@ class StreamSource(Source):
                 block,
                 accept_sparse="csr",
                 dtype=FLOATS,
-                copy=self.stream.fleeting,  # the next block is asked for while this one is worked on
+                copy=self.stream.overwrites_blocks,  # the next block is asked for while this one is worked on
                 ensure_all_finite=False,
                 ensure_min_samples=0,
                 input_name="X",
@@ -271,19 +134,18 @@ class StreamSource(Source):
         if not found.matches(self._fingerprint):
             raise ValueError("the rows, or their order, changed between two passes: each pass must give the same rows")
 
-    def sample(self, size: int, rng: np.random.Generator, *, merge: bool) -> Rows:
-        if not self.length_known:
-            return self._keyed_sample(size, rng, merge=merge)
-        return super().sample(size, rng, merge=merge)
+    def sample(self, size: int, rng: np.random.Generator) -> SampledRows:
+        return super().sample(size, rng) if self.length_known else self._keyed_sample(size, rng)
 
-    def _keyed_sample(self, size: int, rng: np.random.Generator, *, merge: bool) -> Rows:
+    def _keyed_sample(self, size: int, rng: np.random.Generator) -> SampledRows:
         """The rows with the smallest of one random number each: a uniform sample of a stream of unknown length."""
         kept = Reservoir.empty(size, int(rng.spawn(1)[0].integers(2**63)))  # rng stays where rows in memory find it
         for _, block in self.blocks():
             kept = kept.add(block)
         if kept.whole:
-            return sample_rows(take_rows(kept.rows, np.argsort(kept.numbers)), size, rng, None, merge=merge)
-        return Rows(kept.rows, np.arange(size), None, False, kept.numbers)
+            everything = take_rows(kept.rows, np.argsort(kept.numbers))
+            return sample_rows(everything, size, rng, None, merge=self.merge_copies)
+        return SampledRows(kept.rows, np.arange(size), None, False, kept.numbers)
 
     def take(self, numbers: np.ndarray) -> Array:
         order = np.argsort(numbers, kind="stable")
@@ -296,21 +158,20 @@ class StreamSource(Source):
         return take_rows(stacked(parts), np.argsort(order, kind="stable"))
 
     def each(self, function: Callable[[Array], Array], n_columns: int, n_threads: int) -> np.ndarray:
-        parts = [ArraySource(block, None).each(function, n_columns, n_threads) for _, block in self.blocks()]
+        parts = [ArrayRows(block).each(function, n_columns, n_threads) for _, block in self.blocks()]
         return np.concatenate(parts)
 
-    def weighted(self, weights: np.ndarray) -> Source:
+    def weighted(self, weights: np.ndarray) -> Rows:
         other = copy(self)
         other.weights = weights
         return other
 
-    def moments(self, kernel: Kernel, points: Array, whitening: Array, n_threads: int) -> Moments:
-        total: Moments | None = None
+    def add_up(self, summand: Summand, n_threads: int) -> Any:
+        total: Any = None
         for start, block in self.blocks():
             weights = None if self.weights is None else self.weights[start : start + block.shape[0]]
-            part = accumulate(kernel, points, whitening, block, sample_weight=weights, n_threads=n_threads)
+            part = summand.over(block, weights, n_threads)
             total = part if total is None else total + part
-        assert total is not None
         return total
 
 

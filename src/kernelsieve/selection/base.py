@@ -18,28 +18,21 @@ from typing import Any
 import numpy as np
 
 from ..arrays import Array
+from ..fit.captured import CapturedRatio
+from ..fit.problem import Problem
 from ..fit.sample import Sample
-from ..kernels import Kernel
+from ..fit.span import Points, Span
 
 
 @dataclass(frozen=True)
-class Selection:
+class Selection(Points):
     """Chosen points, and how they were come by."""
 
-    kernel: Kernel  # the kernel in which `points` are meant
-    points: Array  # (m, d)
-    indices: np.ndarray | None  # (m,) numbers of training rows, or None for points that are not rows
     history: dict[str, Any] = field(default_factory=dict)
     nested: bool = False  # every prefix is the selection of that size
     n_steps: int = 0
     converged: bool = True
     by_reference: bool = False  # the rows were chosen by the reference rows' own components
-    exhaustive: bool = False  # the points are all the (different) rows there are
-    weights: np.ndarray | None = None  # (m,) of an exhaustive selection's rows, None when all are equal
-
-    @property
-    def n_support(self) -> int:
-        return int(self.points.shape[0])
 
     def prefix(self, n_support: int) -> Selection:
         """The first `n_support` points of a nested selection."""
@@ -50,6 +43,16 @@ class Selection:
         if "unexplained" in history:
             history["unexplained"] = history["unexplained"][:n_support]
         return replace(self, kernel=kernel, points=points, indices=self.indices[:n_support], history=history)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A selection with the problem whose sample it was chosen on, and its captured ratio where that was measured."""
+
+    selection: Selection
+    problem: Problem
+    ratio: CapturedRatio | None = None
+    span: Span | None = None  # of the selection, where choosing it has made it already
 
 
 Selector = Callable[[Sample, int, np.random.Generator], Selection]
@@ -63,7 +66,7 @@ def select_rows(
     by_reference: bool = False,
     history: dict[str, Any] | None = None,
 ) -> Selection:
-    """The selection of the sample's rows with numbers `chosen`."""
+    """The selection of the rows at the places `chosen` of the sample."""
     indices = sample.rows.indices[np.asarray(chosen, dtype=np.intp)]
     kernel, points = sample.kernel.at(sample.rows.X, indices)
     numbers = sample.rows.numbers_of(indices)

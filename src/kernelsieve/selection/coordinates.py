@@ -21,7 +21,7 @@ from sklearn.utils.extmath import randomized_svd
 from ..arrays import Array, as_float64, is_numpy, row_dot, top_eigh
 from ..fit.sample import Sample
 from ..kernels import Cosine, Kernel, Laplacian
-from ..rows.blocks import matmul
+from ..threads import matmul
 
 # Mean exponent gamma |e(x)|^2 that may be left outside the subspace.
 MAX_LOST_EXPONENT = 0.05

@@ -15,7 +15,6 @@ import scipy.sparse
 
 from ..arrays import Array, as_float64, like, row_dot, to_numpy
 from ..fit.sample import Sample
-from ..kernels import Precomputed
 from .base import Selection
 from .gram import KernelGram
 
@@ -93,7 +92,7 @@ def _smallest(distances: np.ndarray, weights: np.ndarray | None) -> int:
 def central_row_of(sample: Sample) -> int:
     """The sampled row nearest to their mean; with a precomputed kernel, to their mean in feature space."""
     weights = sample.rows.weights
-    if not isinstance(sample.kernel, Precomputed):
+    if not sample.kernel.precomputed:
         return central_row(sample.light_rows, weights)
     return central_of_gram(to_numpy(sample.gram), None if weights is None else weights[: sample.n_reference])
 
@@ -101,7 +100,7 @@ def central_row_of(sample: Sample) -> int:
 def dissimilar_nodes(gram: KernelGram, n_nodes: int, weights: np.ndarray | None, *, mean: bool) -> Selection:
     """The mean of the rows, or the row nearest to it, and the rows farthest in sum from the nodes before them."""
     rows, diagonal = gram.rows, gram.diagonal
-    given = isinstance(gram.kernel, Precomputed)
+    given = gram.kernel.precomputed
     mean = mean and not given
     if mean:
         point = like(mean_of(rows, weights)[None, :], rows)

@@ -16,7 +16,7 @@ import numpy as np
 
 from ..arrays import Array, to_numpy
 from ..fit.sample import Sample
-from ..kernels import Kernel, Precomputed
+from ..kernels import Kernel
 from ..rows.blocks import map_row_blocks
 
 # Fewer columns than this cost less than handing them to threads.
@@ -81,8 +81,7 @@ class KernelGram:
 
     @cached_property
     def diagonal(self) -> np.ndarray:
-        given = isinstance(self.kernel, Precomputed)
-        return to_numpy(self.rows.diagonal() if given else self.kernel.diagonal(self.rows)).astype(np.float64)
+        return to_numpy(self.kernel.diagonal_of(self.rows)).astype(np.float64)
 
     def column(self, j: int) -> np.ndarray:
         return self.columns(np.array([j]))[:, 0]
@@ -95,7 +94,7 @@ class KernelGram:
 
     def among(self, chosen: np.ndarray) -> np.ndarray:
         kernel, points = self.kernel.at(self.rows, chosen)
-        return to_numpy(points if isinstance(kernel, Precomputed) else kernel(points, points))
+        return to_numpy(points if kernel.precomputed else kernel(points, points))
 
     def at_point(self, point: Array) -> np.ndarray:
         """k(x, point) for a point (1, d) that need not be a row, (n,)."""
@@ -121,6 +120,6 @@ def gram_of_sample(sample: Sample) -> Gram:
     """The gram of the sampled rows: what the sample has of it, else its kernel's columns."""
     if sample.n_reference == sample.size:
         return StoredGram(to_numpy(sample.gram))
-    if isinstance(sample.kernel, Precomputed):
+    if sample.kernel.precomputed:
         return StoredGram(to_numpy(sample.kernel.at(sample.rows.X, sample.rows.indices)[1]))
     return KernelGram(sample.kernel, sample.light_rows, sample.n_threads)

@@ -14,8 +14,7 @@ from __future__ import annotations
 import numpy as np
 import scipy.linalg
 
-from ..rows.blocks import row_ranges
-from ..threads import ordered_map
+from ..threads import ordered_map, row_ranges
 from .gram import Gram
 from .greedy import Residual, start
 

@@ -107,7 +107,7 @@ def leverage(sample: Sample, n_support: int, rng: np.random.Generator) -> Select
 
 def kmeans(sample: Sample, n_support: int, rng: np.random.Generator) -> Selection:
     """k-means centres: points that are no rows, where the rows are dense."""
-    if sample.kernel.name == "precomputed":
+    if sample.kernel.precomputed:
         raise ValueError(
             "selection='kmeans' gives points that are no rows, for which a precomputed kernel has no values: give "
             "'targeted', 'rpcholesky' or 'uniform'"

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..arrays import Array, like, namespace, to_numpy, top_eigh
-from ..rows.blocks import matmul
+from ..threads import matmul
 
 DENSE_LIMIT = 400  # below this many rows a dense eigensolver is as fast
 OVERSAMPLING = 8

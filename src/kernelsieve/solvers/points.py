@@ -37,8 +37,7 @@ from ..arrays import (
 )
 from ..fit.moments import whiten
 from ..kernels import Kernel
-from ..rows.blocks import row_ranges
-from ..threads import ordered_map
+from ..threads import ordered_map, row_ranges
 
 # Added to K_SS, relative to its mean diagonal, so that coinciding points do not stop the search.
 JITTER = 1e-10

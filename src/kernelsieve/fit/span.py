@@ -1,0 +1,409 @@
+"""Span: points, the span of their features, and the moments of all rows over it.
+
+For points S with gram K_SS = G G' (G, m x q: the points' own coordinates in an orthonormal basis of span(phi(S))), a
+row x, projected on that span, has coordinates f(x) with
+
+    k(S, x) = G f(x)
+
+and the mean and covariance of f over all training rows are all that a method may ask of the data again: the best
+components, the variance along given ones, their offset, the captured variance, the elastic-net and likelihood problems.
+
+    a few points    G = K_SS W by whitening, f(x) = W'k(S, x); mean and covariance from one pass over all rows
+    all rows        G by pivoted Cholesky, f the rows of G themselves; nothing N x N unless it is asked for
+
+With centring the covariance is centred and K_SS is not: expansions are over uncentred features.  Where a method keeps
+only some of the points, `places` says which.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import numpy as np
+
+from ..arrays import Array, as_float64, is_foreign, like, namespace, to_numpy, top_eigh
+from ..kernels import CrossGram, Kernel
+from ..rows.base import Rows
+from ..rows.blocks import finite
+from ..solvers.exact import exact_components
+from ..solvers.pivoted import pivoted_cholesky
+from .expansion import KernelExpansion, component_signs
+from .moments import (
+    RANK_TOLERANCE,
+    RANK_TOLERANCE_FLOAT32,
+    Moments,
+    MomentSum,
+    check_finite_kernel,
+    check_kernel_diagonal,
+    check_kernel_values,
+    gram_of,
+    negative_share,
+    whiten,
+)
+
+# A component with less than this share of its length outside those before it is a combination of them.
+DEPENDENT = 1e-8
+
+
+@dataclass(frozen=True)
+class Points:
+    """Chosen points: all that a span is made of."""
+
+    kernel: Kernel  # the kernel in which `points` are meant
+    points: Array  # (m, d)
+    indices: np.ndarray | None  # (m,) numbers of training rows, or None for points that are no rows
+    exhaustive: bool = field(default=False, kw_only=True)  # the points are all the (different) rows there are
+    counts: np.ndarray | None = field(default=None, kw_only=True)  # (m,) how often each of all rows counts; None: once
+
+    @property
+    def n_support(self) -> int:
+        return int(self.points.shape[0])
+
+
+@dataclass(frozen=True)
+class Components:
+    """Components over the points of a span, and the variance of the scores along each."""
+
+    coef: Array  # (m, M)
+    variances: np.ndarray  # (M,)
+    directions: Array | None = None  # (q, M) in the span's coordinates, where they are known better than coef says
+
+
+@dataclass(frozen=True)
+class Span(ABC):
+    """span(phi(S)) with the moments of all rows over it: everything a method may ask of the data again."""
+
+    kernel: Kernel  # the kernel in which `points` are meant
+    points: Array  # (m, d)
+    indices: np.ndarray | None  # (m,) numbers of training rows, or None for points that are no rows
+    center: bool
+
+    @property
+    @abstractmethod
+    def coordinates(self) -> np.ndarray:
+        """(m, q), G."""
+
+    @property
+    @abstractmethod
+    def mean(self) -> np.ndarray:
+        """(q,) weighted mean of f."""
+
+    @property
+    @abstractmethod
+    def covariance(self) -> np.ndarray:
+        """(q, q) covariance of f over all rows; its second moment when not centred."""
+
+    @property
+    @abstractmethod
+    def weight(self) -> float:
+        """Of all rows."""
+
+    @property
+    @abstractmethod
+    def mean_length(self) -> float:
+        """Mean of k(x, x)."""
+
+    @property
+    @abstractmethod
+    def negative_share(self) -> float:
+        """Share of the gram's spectrum that is negative, and was dropped."""
+
+    @property
+    def n_support(self) -> int:
+        return int(self.points.shape[0])
+
+    @cached_property
+    def gram(self) -> np.ndarray:
+        """(m, m), K_SS, its positive part where the kernel is indefinite."""
+        return self.coordinates @ self.coordinates.T
+
+    @cached_property
+    def moment(self) -> np.ndarray:
+        """(q, q), sum_n w_n f_n f_n', about the mean where centred."""
+        return self.covariance * self.weight
+
+    @cached_property
+    def features(self) -> np.ndarray:
+        """(m, p), F with F F' = sum_n w_n k_n k_n', k_n = k(S, x_n), centred where asked."""
+        values, vectors = top_eigh(self.moment)
+        return self.coordinates @ (vectors * np.sqrt(np.maximum(values, 0.0)))
+
+    @property
+    def mean_cross_gram(self) -> np.ndarray:
+        """(m,) weighted mean of k(S, x) over all rows."""
+        return self.coordinates @ self.mean
+
+    @property
+    def mean_square(self) -> float:
+        """Squared length of the mean feature, as far as it lies in the span."""
+        return float(self.mean @ self.mean)
+
+    @property
+    def total_variance(self) -> float:
+        """Mean squared distance of phi(x) from the mean, or from the origin when not centred."""
+        total = self.mean_length - (self.mean_square if self.center else 0.0)
+        # an indefinite kernel's total can be less than what its positive part holds
+        return total if self.kernel.definite else max(total, float(np.trace(self.covariance)))
+
+    def gram_at(self, places: np.ndarray) -> np.ndarray:
+        """K over the points at these places."""
+        if "gram" in vars(self):
+            return self.gram[np.ix_(places, places)]
+        coordinates = self.coordinates[places]
+        return coordinates @ coordinates.T
+
+    def directions(self, coef: np.ndarray, places: np.ndarray | None = None) -> np.ndarray:
+        """(q, M) the components sum_i coef_i phi(s_i) in the coordinates of the span."""
+        return (self.coordinates if places is None else self.coordinates[places]).T @ coef
+
+    def variances(self, coef: np.ndarray, places: np.ndarray | None = None) -> np.ndarray:
+        """(M,) variances of the training rows' scores on given components."""
+        return quadratic_forms(self.covariance, self.directions(coef, places))
+
+    def variances_in_order(self, coef: np.ndarray) -> np.ndarray:
+        """(M,) what each component captures beyond those before it, be they orthonormal or not."""
+        return quadratic_forms(self.covariance, orthonormal_in_order(self.directions(coef)))
+
+    def captured(self, coef: np.ndarray, places: np.ndarray | None = None) -> float:
+        """Variance captured by the span of the given components."""
+        left, lengths, _ = np.linalg.svd(self.directions(coef, places), full_matrices=False)
+        basis = left[:, lengths > 1e-10 * lengths[0]]
+        return float(np.trace(basis.T @ self.covariance @ basis))
+
+    @abstractmethod
+    def best(self, n_components: int) -> Components:
+        """The components in the whole span that capture most."""
+
+    def best_at(self, places: np.ndarray, n_components: int) -> np.ndarray:
+        """Coefficients, over the points at these places, of the components in their span that capture most.
+
+        Zeros where it has not so many directions.
+        """
+        whitening = whiten(self.gram_at(places)).matrix
+        features = whitening.T @ self.coordinates[places]
+        values, vectors = top_eigh(features @ self.covariance @ features.T, n_components)
+        real = values > np.finfo(np.float64).eps * max(float(values[0]), 0.0)
+        coef = np.zeros((len(places), n_components))
+        coef[:, : len(values)] = (whitening @ vectors) * real
+        return coef * component_signs(coef)
+
+    @abstractmethod
+    def expansion(self, found: Components, *, orthogonal: bool = True) -> KernelExpansion:
+        """The model with these components over all points."""
+
+    def expansion_at(self, places: np.ndarray, coef: np.ndarray, *, orthogonal: bool = True) -> KernelExpansion:
+        """The model with these coefficients over the points at these places, and no others.
+
+        The mean is kept as far as it lies in their span.
+        """
+        kernel, points = self.kernel.part(self.points, places)
+        offset, mean_coef = np.zeros(coef.shape[1]), None
+        if self.center:
+            mean = self.mean_cross_gram[places]
+            whitening = whiten(self.gram_at(places)).matrix
+            offset, mean_coef = mean @ coef, whitening @ (whitening.T @ mean)
+        return KernelExpansion.of(kernel, points, coef, offset, mean_coef, orthogonal=orthogonal)
+
+
+@dataclass(frozen=True)
+class PointSpan(Span):
+    """The span of a few points, over which one pass has summed up all rows."""
+
+    moments: Moments
+    dropped: float = 0.0  # share of the gram's spectrum that is negative
+
+    @cached_property
+    def point_gram(self) -> Array:
+        """(m, m), K_SS, where the points are."""
+        return gram_of(self.kernel, self.points)
+
+    @cached_property
+    def coordinates(self) -> np.ndarray:
+        return to_numpy(self.point_gram @ self.moments.whitening)
+
+    @cached_property
+    def mean(self) -> np.ndarray:
+        return to_numpy(self.moments.mean)
+
+    @cached_property
+    def covariance(self) -> np.ndarray:
+        return to_numpy(self.moments.covariance(self.center))
+
+    @property
+    def whitening(self) -> np.ndarray:
+        """(m, q), W."""
+        return to_numpy(self.moments.whitening)
+
+    @property
+    def weight(self) -> float:
+        return self.moments.weight
+
+    @property
+    def mean_length(self) -> float:
+        return self.moments.trace / self.moments.weight
+
+    @property
+    def negative_share(self) -> float:
+        return self.dropped
+
+    def best(self, n_components: int) -> Components:
+        """With C the covariance of whitened features, C V = V diag(variance): coefficients W V."""
+        values, vectors = top_eigh(self.moments.covariance(self.center), n_components)
+        coef = self.moments.whitening @ vectors
+        signs = component_signs(coef)
+        return Components(coef * signs, np.maximum(to_numpy(values), 0.0), vectors * signs)
+
+    def expansion(self, found: Components, *, orthogonal: bool = True) -> KernelExpansion:
+        moments, coef = self.moments, like(found.coef, self.moments.whitening)
+        offset, mean_coef = namespace(coef).zeros_like(coef[0, :]), None
+        if self.center:
+            directions = like(self.directions(found.coef) if found.directions is None else found.directions, coef)
+            offset, mean_coef = moments.mean @ directions, moments.whitening @ moments.mean
+        return KernelExpansion(self.kernel, self.points, coef, offset, mean_coef, orthogonal=orthogonal)
+
+
+@dataclass(frozen=True)
+class AllRowsSpan(Span):
+    """The span of all rows, which are few; their gram, or its factor, is made when first asked for."""
+
+    counts: np.ndarray | None  # (m,) how often each row counts, None where each does once
+
+    @cached_property
+    def _weights(self) -> np.ndarray:
+        return np.ones(self.n_support) if self.counts is None else self.counts
+
+    @cached_property
+    def _diagonal(self) -> np.ndarray:
+        rows = self._host_rows
+        diagonal = to_numpy(self.kernel.diagonal_of(rows))
+        check_kernel_diagonal(diagonal)
+        return diagonal
+
+    @cached_property
+    def _host_rows(self) -> Array:
+        """The rows on the host, where they are factorised."""
+        rows = as_float64(self.points)
+        return to_numpy(rows) if is_foreign(rows) else rows
+
+    @property
+    def weight(self) -> float:
+        return float(self._weights.sum())
+
+    @cached_property
+    def mean_length(self) -> float:
+        return float(self._weights @ self._diagonal) / self.weight
+
+    @cached_property
+    def negative_share(self) -> float:
+        return 0.0 if self.kernel.definite else negative_share(self.gram)
+
+    @cached_property
+    def gram(self) -> np.ndarray:
+        gram = to_numpy(gram_of(self.kernel, self.points))
+        check_kernel_values(gram)
+        return gram
+
+    @cached_property
+    def features(self) -> np.ndarray:
+        features = self.gram - self.mean_cross_gram[:, None] if self.center else self.gram
+        return features if self.counts is None else features * np.sqrt(self.counts)
+
+    @cached_property
+    def coordinates(self) -> np.ndarray:
+        factor = pivoted_cholesky(self._column, self._diagonal).factor
+        check_finite_kernel(factor)
+        return factor
+
+    def _column(self, j: int) -> np.ndarray:
+        return self._cross_gram(self._host_rows[j : j + 1, :])[0]
+
+    @cached_property
+    def _cross_gram(self) -> CrossGram:
+        return self.kernel.bind(self._host_rows)
+
+    @cached_property
+    def mean(self) -> np.ndarray:
+        return self._weights @ self.coordinates / self.weight
+
+    @cached_property
+    def covariance(self) -> np.ndarray:
+        rows = self.coordinates - self.mean if self.center else self.coordinates
+        return rows.T @ (rows if self.counts is None else rows * self.counts[:, None]) / self.weight
+
+    @cached_property
+    def mean_cross_gram(self) -> np.ndarray:
+        if "gram" in vars(self):
+            return self.gram @ (self._weights / self.weight)
+        return super().mean_cross_gram
+
+    @property
+    def mean_square(self) -> float:
+        return float(self._weights @ self.mean_cross_gram) / self.weight
+
+    @property
+    def total_variance(self) -> float:
+        return self.mean_length - (self.mean_square if self.center else 0.0)
+
+    def reweighted(self, counts: np.ndarray) -> AllRowsSpan:
+        """The same rows with other weights; coordinates are not made again."""
+        other = replace(self, counts=counts)
+        if "coordinates" in vars(self):
+            vars(other)["coordinates"] = self.coordinates
+        return other
+
+    def best(self, n_components: int) -> Components:
+        """Exact kernel PCA: the eigenproblem is that of the rows' (weighted) gram.
+
+        As in scikit-learn's KernelPCA, an indefinite kernel loses its negative part after centring, not before.
+        """
+        gram = gram_of(self.kernel, self.points)
+        check_kernel_values(gram)
+        vars(self)["gram"] = to_numpy(gram)
+        found = exact_components(gram, n_components, center=self.center, weights=self.counts, dense=True)
+        real = found.variances > np.finfo(np.float64).eps * found.variances[0]
+        scale = np.where(real, 1.0 / np.sqrt(np.where(real, found.variances, 1.0)), 0.0)
+        coef = found.directions * like(scale, found.directions)
+        return Components(coef * component_signs(coef), found.variances)
+
+    def expansion(self, found: Components, *, orthogonal: bool = True) -> KernelExpansion:
+        coef, mean_coef = to_numpy(found.coef), self._weights / self.weight if self.center else None
+        offset = self.mean_cross_gram @ coef if self.center else np.zeros(coef.shape[1])
+        return KernelExpansion.of(self.kernel, self.points, coef, offset, mean_coef, orthogonal=orthogonal)
+
+
+def quadratic_forms(matrix: np.ndarray, vectors: np.ndarray) -> np.ndarray:
+    """v'Mv for every column v."""
+    return np.sum(vectors * (matrix @ vectors), axis=0)
+
+
+def orthonormal_in_order(inside: np.ndarray) -> np.ndarray:
+    """Q of inside = Q R; a column that depends on those before it is zero in Q."""
+    basis, mixing = np.linalg.qr(inside)
+    missing = inside.shape[1] - basis.shape[1]
+    if missing:
+        basis, mixing = np.pad(basis, ((0, 0), (0, missing))), np.pad(mixing, ((0, missing), (0, 0)))
+    dependent = np.abs(np.diagonal(mixing)) <= DEPENDENT * np.linalg.norm(inside, axis=0)
+    basis[:, dependent] = 0.0
+    return basis
+
+
+def rank_tolerance(rows: Rows) -> float:
+    """Share of the largest eigenvalue of K_SS below which others are rounding, by the precision of the rows."""
+    return RANK_TOLERANCE_FLOAT32 if rows.single_precision else RANK_TOLERANCE
+
+
+def span_of(rows: Rows, chosen: Points, *, center: bool, tolerance: float = 0.0, n_threads: int = 1) -> Span:
+    """The span of the chosen points with the moments of all rows over it: one pass, unless they are all rows.
+
+    Eigenvalues of K_SS below the share `tolerance` of the largest, or below rounding, are dropped.
+    """
+    if chosen.exhaustive:
+        return AllRowsSpan(chosen.kernel, finite(chosen.points), chosen.indices, center, chosen.counts)
+    gram = gram_of(chosen.kernel, chosen.points)
+    whitening = whiten(gram, max(tolerance, rank_tolerance(rows)))
+    moments = rows.add_up(MomentSum(chosen.kernel, chosen.points, whitening.matrix), n_threads)
+    span = PointSpan(chosen.kernel, chosen.points, chosen.indices, center, moments, whitening.negative_share)
+    vars(span)["point_gram"] = gram  # made already
+    return span

@@ -1,0 +1,181 @@
+"""All that follows `fit`: attributes and methods of estimators that end in a kernel expansion."""
+
+from __future__ import annotations
+
+from functools import partial
+from os import PathLike
+from typing import Any
+
+import numpy as np
+from sklearn.base import TransformerMixin
+from sklearn.utils.validation import check_array, check_is_fitted
+
+from ..arrays import FLOATS, Array, namespace
+from ..fit.expansion import KernelExpansion
+from ..fit.preimage import RidgeMap, preimage
+from ..kernels import kernel_type
+from ..rows import RowRules, mapped, new_rows
+from ..threads import effective_n_threads
+
+
+class FittedExpansion:
+    """Attributes and methods of a fitted kernel expansion."""
+
+    kernel: Any
+    expansion_: KernelExpansion
+    support_: np.ndarray | None
+    gamma_: float
+    n_samples_seen_: int
+    n_features_in_: int
+    explained_variance_: np.ndarray
+    explained_variance_ratio_: np.ndarray
+    eigenvalues_: np.ndarray
+    captured_ratio_: float
+    captured_ratio_kind_: str
+    captured_ratio_n_samples_: int
+    _inverse_map: RidgeMap | None
+
+    @property
+    def support_vectors_(self) -> Array:
+        """The support points, (m, d); for a precomputed kernel their gram, (m, m)."""
+        return self.expansion_.points
+
+    @property
+    def n_support_(self) -> int:
+        """The number of support points."""
+        return self.expansion_.n_support
+
+    @property
+    def offset_(self) -> Array:
+        """What is subtracted from k(x, S) A, (M,)."""
+        return self.expansion_.offset
+
+    def _row_rules(self) -> RowRules:
+        """What this estimator wants of its rows."""
+        return RowRules(
+            self, kernel_type(self.kernel), getattr(self, "batch_size", None), getattr(self, "device", None)
+        )
+
+    def _rows(self, X: Any) -> Array:
+        """Validated rows for the expansion."""
+        return new_rows(X, self._row_rules())
+
+    def _n_threads(self) -> int:
+        return effective_n_threads(getattr(self, "n_jobs", None))
+
+    def reconstruction_error(self, X: Any, *, diagonal: Any = None) -> Array:
+        """Squared feature-space distance of each row to its reconstruction from the scores.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Rows; for a precomputed kernel their kernel values.
+        diagonal : array-like of shape (n_samples,), optional
+            k(x, x) of each row.  Needed only for a precomputed kernel.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        check_is_fitted(self)
+        rows = self._rows(X)
+        return self.expansion_.reconstruction_error(rows, checked_diagonal(diagonal, rows), self._n_threads())
+
+    def score(self, X: Any, y: Any = None, *, diagonal: Any = None) -> float:
+        """The share of the variance of X about the training mean that the components capture.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Rows; for a precomputed kernel their kernel values.
+        y : ignored
+        diagonal : array-like of shape (n_samples,), optional
+            k(x, x) of each row.  Needed only for a precomputed kernel.
+
+        Returns
+        -------
+        float
+        """
+        check_is_fitted(self)
+        rows = self._rows(X)
+        expansion = self.expansion_.orthonormal
+        distance, captured = expansion.variance_parts(rows, checked_diagonal(diagonal, rows), self._n_threads())
+        xp = namespace(distance)
+        total = float(xp.sum(distance))
+        return float(xp.sum(captured)) / total if total > 0 else 1.0
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the fitted model to one file, atomically: arrays and JSON, no pickle.
+
+        Parameters
+        ----------
+        path : path of the file; `kernelsieve.load` reads it back
+        """
+        from ..io import save
+
+        save(self, path)
+
+
+def checked_diagonal(diagonal: Any, rows: Array) -> Array | None:
+    """k(x, x) as the user gives it, one number a row."""
+    if diagonal is None:
+        return None
+    values = np.asarray(diagonal, dtype=np.float64)
+    if values.shape != (rows.shape[0],):
+        raise ValueError(f"diagonal has shape {values.shape}, expected ({rows.shape[0]},)")
+    return values
+
+
+class ExpansionTransform(TransformerMixin):
+    """transform and inverse_transform of estimators that are a FittedExpansion, which every `self` here is."""
+
+    @property
+    def dual_coef_(self: Any) -> Array:
+        """Coefficients of the components over the support points, (m, M)."""
+        return self.expansion_.coef
+
+    def transform(self: Any, X: Any) -> Array:
+        """Scores of the rows of X: k(X, S) A - b, m kernel evaluations a row.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            For a precomputed kernel: k(X, training rows), or k(X, training rows)[:, support_].
+            Rows in blocks (a function that returns an iterator, a list of blocks, a dataset) and dask arrays too.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_components)
+            For rows in blocks an iterator of blocks of scores; for a dask array a lazy one.
+        """
+        check_is_fitted(self)
+        scores = partial(self.expansion_.transform, n_threads=self._n_threads())
+        return mapped(X, self._row_rules(), scores, self.expansion_.n_components)
+
+    def inverse_transform(self: Any, X: Any) -> Array:
+        """Rows whose features come closest to what the scores stand for.
+
+        Gaussian kernel: the fixed point of Mika et al. (1999) on the support.  Linear kernel: exact.
+        Other kernels: a ridge regression from scores to rows, learned in `fit`.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_components)
+            Scores, as `transform` gives them.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features)
+        """
+        check_is_fitted(self)
+        scores = check_array(X, dtype=FLOATS)
+        if scores.shape[1] != self.expansion_.n_components:
+            raise ValueError(
+                f"scores have {scores.shape[1]} columns, the model has {self.expansion_.n_components} components"
+            )
+        rows = preimage(self.expansion_, scores.astype(np.float64), self._inverse_map)
+        return rows.astype(scores.dtype, copy=False)
+
+    @property
+    def _n_features_out(self: Any) -> int:
+        return self.expansion_.n_components

@@ -1,0 +1,224 @@
+"""The elastic net on the coefficients of kernel PCA, on the span of candidate rows (Wang & Tanaka 2016).
+
+In the span's coordinates, K = G G', a component v = sum_i a_i phi(x_i) is G'a, and with kernel PCA's directions u_k
+
+    min_a  1/2 sum_n w_n <phi(x_n), u_k - v>^2 + (l2/2) |v|^2 + alpha_k sum_i penalty_i |a_i|
+
+is a lasso for each component, or a group lasso for all components on one support.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..fit.expansion import component_signs
+from ..fit.moments import RANK_TOLERANCE
+from ..fit.span import AllRowsSpan, Span
+from ..solvers.admm import admm
+from ..solvers.alternation import alternate, alternate_jointly, kernel_pca_directions
+from ..solvers.path import alpha_for_nonzeros
+from ..solvers.quadratic import FactorQuadratic, elastic_net_quadratic, largest_alpha
+
+
+@dataclass(frozen=True)
+class Start:
+    """Kernel PCA's components in the span's coordinates, and the problems of imitating them."""
+
+    directions: np.ndarray  # (q, M)
+    l2: float  # absolute
+    quadratics: list[FactorQuadratic]
+    joint_quadratic: FactorQuadratic
+    penalty: np.ndarray | None = None  # (r,) what alpha is multiplied by for each candidate; infinity bars it
+
+    @property
+    def alpha_max(self) -> np.ndarray:
+        """Absolute alphas from which on each component is zero, (M,)."""
+        return np.array([largest_alpha(quadratic, self.penalty) for quadratic in self.quadratics])
+
+    @property
+    def joint_alpha_max(self) -> float:
+        """The same for all components on one support."""
+        return largest_alpha(self.joint_quadratic, self.penalty)
+
+
+@dataclass(frozen=True)
+class Solution:
+    """What a solver found."""
+
+    coef: np.ndarray  # (r, M), not of unit length
+    alphas: np.ndarray  # (M,), absolute
+    objective: np.ndarray
+    gap: np.ndarray  # (M,)
+    n_iter: int
+    problems: list[str]  # why it has not converged
+
+
+@dataclass(frozen=True)
+class ElasticNet:
+    """What is minimised, and how: the parameters of ElasticNetKernelPCA of these names."""
+
+    n_components: int
+    alpha: float | Sequence[float]
+    l2: float
+    alpha_scale: str
+    n_nonzero: int | Sequence[int] | None
+    sparsity: str
+    max_iter: int
+    tol: float
+
+    @property
+    def joint(self) -> bool:
+        """Whether all components share one support."""
+        return self.sparsity == "joint"
+
+    def check(self) -> None:
+        """Refuse parameters that do not go together."""
+        sized = self.n_nonzero is not None
+        self.per_component("alpha", self.alpha, float)
+        if sized:
+            self.per_component("n_nonzero", self.n_nonzero, int)
+        if self.joint and not (np.isscalar(self.alpha) and (not sized or np.isscalar(self.n_nonzero))):
+            raise ValueError("sparsity='joint' has one support for all components: give one alpha, or one n_nonzero")
+        if sized and self.max_iter > 1:
+            raise ValueError("n_nonzero is reached at kernel PCA's own components: give max_iter=1 with it, or alpha")
+
+    def per_component(self, name: str, values: Any, kind: type) -> np.ndarray:
+        """One value for each component, all positive."""
+        array = np.asarray(values)
+        if array.ndim > 1 or (array.ndim == 1 and len(array) != self.n_components):
+            raise ValueError(
+                f"{name} has shape {array.shape}: give one number, or {self.n_components}, one for each component"
+            )
+        if not np.issubdtype(array.dtype, np.number) or not np.all(array > 0) or not np.all(np.isfinite(array)):
+            raise ValueError(f"{name} must be positive, got {values!r}")
+        if kind is int and np.any(array != np.round(array)):
+            raise ValueError(f"{name} must be whole numbers, got {values!r}")
+        return np.full(self.n_components, array, dtype=kind)
+
+    def start(self, span: Span, penalty: np.ndarray | None = None) -> Start:
+        """Kernel PCA's components: the first M eigenvectors of the rows' moment."""
+        coordinates, moment = span.coordinates, span.moment
+        directions = kernel_pca_directions(moment, self.n_components)
+        scatter = np.einsum("ik,ik->k", directions, moment @ directions)
+        n_real = int(np.sum(scatter > RANK_TOLERANCE * scatter[0]))
+        if n_real < self.n_components:
+            raise ValueError(
+                f"n_components={self.n_components} is more than the rank of the kernel on these rows, {n_real}: ask "
+                "for fewer components"
+            )
+        l2 = self.l2 * float(scatter[0]) if self.alpha_scale == "relative" else self.l2
+        quadratics = [elastic_net_quadratic(coordinates, moment, u, l2) for u in directions.T]
+        joint_quadratic = elastic_net_quadratic(coordinates, moment, directions, l2)
+        return Start(directions, l2, quadratics, joint_quadratic, penalty)
+
+    def alphas(self, start: Start) -> np.ndarray:
+        """(M,) absolute alphas."""
+        alphas = self.per_component("alpha", self.alpha, float)
+        return alphas * self.largest_alphas(start) if self.alpha_scale == "relative" else alphas
+
+    def largest_alphas(self, start: Start) -> np.ndarray:
+        """(M,) absolute alphas from which on components are zero."""
+        return np.full(self.n_components, start.joint_alpha_max if self.joint else start.alpha_max)
+
+    def solve(self, span: Span, start: Start) -> Solution:
+        """The minimiser, by the active set."""
+        if self.n_nonzero is not None:
+            return self._of_size(start)
+        alphas = self.alphas(start)
+        options: dict[str, Any] = {"max_iter": self.max_iter, "tol": self.tol, "weights": start.penalty}
+        if self.joint:
+            found = alternate_jointly(
+                span.coordinates, span.moment, start.directions, float(alphas[0]), start.l2, **options
+            )
+        else:
+            found = alternate(span.coordinates, span.moment, start.directions, alphas, start.l2, **options)
+        problems = [] if found.exact else [self._inexact]
+        if not found.settled:
+            problems.append(f"the components were still moving after max_iter={self.max_iter} passes")
+        gap = np.broadcast_to(found.gap, alphas.shape).copy()
+        return Solution(found.coef, alphas, found.objective, gap, found.n_iter, problems)
+
+    @property
+    def _inexact(self) -> str:
+        return f"a duality gap of tol={self.tol} was not reached"
+
+    def _of_size(self, start: Start) -> Solution:
+        """Of the solutions with at most `n_nonzero` nonzeros those that have most, as they were found: another
+        solution for the same alpha, equal to `tol`, can have more."""
+        sizes = self.per_component("n_nonzero", self.n_nonzero, int)
+        quadratics = [start.joint_quadratic] if self.joint else start.quadratics
+        found = [
+            alpha_for_nonzeros(q, int(n), weights=start.penalty, tol=self.tol)
+            for q, n in zip(quadratics, sizes, strict=False)
+        ]
+        results = [solution.result for solution in found]
+        return Solution(
+            np.column_stack([result.coef for result in results]),
+            np.full(self.n_components, [solution.alpha for solution in found]),
+            np.array([sum(result.objective for result in results)]),
+            np.full(self.n_components, [result.gap / result.objective for result in results]),
+            1,
+            [] if all(result.converged for result in results) else [self._inexact],
+        )
+
+
+@dataclass(frozen=True)
+class PublishedRule:
+    """Algorithm 1 of the paper as printed: the parameters of ElasticNetKernelPCA(solver="admm")."""
+
+    penalty: float
+    eps_abs: float
+    eps_rel: float
+    admm_max_iter: int
+    admm_outer_max_iter: int
+    outer_tol: float
+
+    def solve(self, span: Span, alphas: np.ndarray, l2: float) -> Solution:
+        """What the published algorithm ends at, which need not be the minimiser."""
+        if not isinstance(span, AllRowsSpan):
+            raise ValueError(
+                "solver='admm' works on the gram of all rows, and these are too many or the kernel is not known to be "
+                "positive definite: give n_dictionary=n_samples where that is affordable, or solver='active-set'"
+            )
+        if span.counts is not None:
+            raise ValueError(
+                "solver='admm' counts every row once, and X has copies of rows: drop them, or give solver='active-set'"
+            )
+        found = admm(
+            span.gram,
+            alphas,
+            l2,
+            penalty=self.penalty,
+            eps_abs=self.eps_abs,
+            eps_rel=self.eps_rel,
+            max_iter=self.admm_max_iter,
+            outer_max_iter=self.admm_outer_max_iter,
+            outer_tol=self.outer_tol,
+            center=span.center,
+        )
+        problems = []
+        for name, capped in (("admm_max_iter", found.inner_capped), ("admm_outer_max_iter", found.outer_capped)):
+            if capped.any():
+                which = ", ".join(str(k) for k in np.flatnonzero(capped))
+                problems.append(f"{name}={getattr(self, name)} was hit by component(s) {which}")
+        n_iter = sum(sum(inner) for inner in found.n_inner)
+        gap = np.full(len(alphas), np.nan)
+        return Solution(found.coef, alphas, np.array([found.objective.sum()]), gap, n_iter, problems)
+
+
+def in_row_order(span: Span, coef: np.ndarray) -> np.ndarray:
+    """Places of the candidates that any component uses, in the order of the rows."""
+    assert span.indices is not None
+    active = np.flatnonzero(coef.any(axis=1))
+    return active[np.argsort(span.indices[active])]
+
+
+def unit_components(span: Span, places: np.ndarray, coef: np.ndarray) -> np.ndarray:
+    """Coefficients over the rows at `places`, each component of unit length; zero ones stay zero."""
+    lengths = np.linalg.norm(span.directions(coef, places), axis=0)
+    coef = coef / np.where(lengths > 0, lengths, 1.0)
+    return coef * component_signs(coef)

@@ -1,0 +1,203 @@
+"""The one door for rows: whatever X is, here it is told what it is, checked, and given the form a fit works with.
+
+numpy, memmap, scipy.sparse, frames     one array, by scikit-learn's own checks
+torch, cupy                             one array, where it is
+lists, functions, datasets, zarr        blocks, read again on every pass
+dask                                    chunks, where they are
+any of the first and third + device=    copied to the device block by block
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+from sklearn.utils import assert_all_finite
+from sklearn.utils.validation import _check_sample_weight, check_array, validate_data
+
+from ..arrays import FLOATS, Array, is_foreign, namespace
+from ..kernels import Kernel
+from .base import Rows
+from .blocks import finite
+from .files import Stream, is_dask, stream_of
+from .memory import ArrayRows
+from .streams import StreamRows, same_columns
+
+
+@dataclass(frozen=True)
+class RowRules:
+    """What an estimator wants of its rows."""
+
+    estimator: Any  # its columns are settled by the rows it is fitted to, and those of all others must be the same
+    kernel: type[Kernel]
+    batch_size: int | None = None
+    device: str | None = None
+    merge_copies: bool = True  # equal rows become one of their summed weight
+
+    @property
+    def checks(self) -> dict[str, Any]:
+        """scikit-learn's checks; NaN and infinity are looked for block by block, while a block is in the cache."""
+        return {
+            "accept_sparse": "csr",
+            "accept_large_sparse": self.kernel.metric != "manhattan",  # scikit-learn's L1 distances index in 32 bits
+            "dtype": FLOATS,
+            "ensure_all_finite": False,
+        }
+
+    @property
+    def columns(self) -> tuple[int, Any]:
+        """The number of columns of a fitted estimator, and their names where they have any."""
+        return self.estimator.n_features_in_, getattr(self.estimator, "feature_names_in_", None)
+
+
+def rows_of(X: Any, rules: RowRules, sample_weight: Any = None) -> Rows:
+    """Training rows, checked, with the estimator's number of columns and their names settled where they are known."""
+    merge = rules.merge_copies and not rules.kernel.precomputed
+    if is_dask(X):
+        from .dask import DaskRows
+
+        _refuse_precomputed(rules)
+        if rules.device is not None:
+            raise ValueError("dask rows are worked on where their chunks are: give device=None")
+        return DaskRows(X, _weights_before_a_pass(sample_weight), merge_copies=merge)
+    stream = stream_of(X, rules.batch_size)
+    rows: Rows
+    if stream is not None:
+        _refuse_precomputed(rules)
+        rows = StreamRows(stream, _weights_before_a_pass(sample_weight), merge_copies=merge)
+    elif is_foreign(X):
+        array = _foreign(X, rules)
+        return ArrayRows(array, _weights_of(array, sample_weight), merge_copies=merge)
+    else:
+        array = _array(X, rules)
+        rows = ArrayRows(array, _weights_of(array, sample_weight), merge_copies=merge)
+    if rules.device is None:
+        return rows
+    from .device import DeviceRows, checked_device
+
+    if rules.kernel.precomputed:
+        raise ValueError("a precomputed kernel is read, not computed: give device=None")
+    return DeviceRows(rows, checked_device(rules.device))
+
+
+def some_rows(X: Any, rules: RowRules, sample_weight: Any, *, first: bool) -> ArrayRows:
+    """Some rows of a stream, checked; the first settle what the others must look like."""
+    array = finite(validate_data(rules.estimator, X, reset=first, **rules.checks))
+    weights = None
+    if sample_weight is not None:
+        weights = _check_sample_weight(sample_weight, array, dtype=np.float64, ensure_non_negative=True)
+    return ArrayRows(array, weights)
+
+
+def new_rows(X: Any, rules: RowRules) -> Array:
+    """Rows for a fitted estimator, in one array, checked."""
+    estimator = rules.estimator
+    if rules.kernel.precomputed:
+        rows = _foreign_floats(X) if is_foreign(X) else check_array(X, **rules.checks)
+        if rows.shape[1] not in (estimator.n_features_in_, estimator.n_support_):
+            raise ValueError(
+                f"X has {rows.shape[1]} features, but {type(estimator).__name__} is expecting "
+                f"{estimator.n_features_in_} features as input: k(x, y) against every training row, or "
+                f"{estimator.n_support_}, against the rows of support_ alone"
+            )
+        return rows
+    if not is_foreign(X):
+        return validate_data(estimator, X, reset=False, **rules.checks)
+    if X.ndim == 2 and X.shape[1] != estimator.n_features_in_:
+        raise ValueError(
+            f"X has {X.shape[1]} features, but {type(estimator).__name__} is expecting {estimator.n_features_in_} "
+            "features as input"
+        )
+    return _foreign_floats(X)
+
+
+def mapped(X: Any, rules: RowRules, function: Callable[[Array], Array], width: int) -> Any:
+    """function(rows), `width` numbers a row: an array; an iterator of blocks for rows in blocks; lazy for dask."""
+    if is_dask(X):
+        from .dask import lazily
+
+        return lazily(function, X, width, rules.columns)
+    stream = stream_of(X, rules.batch_size)
+    if stream is not None:
+        return _mapped_blocks(stream, rules, function, width)
+    return _mapped_array(new_rows(X, rules), rules, function, width)
+
+
+def _mapped_array(rows: Array, rules: RowRules, function: Callable[[Array], Array], width: int) -> Array:
+    if rules.device is None or not isinstance(rows, np.ndarray):
+        return function(rows)
+    from .device import checked_device, on_device
+
+    return on_device(function, finite(rows), width, checked_device(rules.device))
+
+
+def _mapped_blocks(stream: Stream, rules: RowRules, function: Callable[[Array], Array], width: int) -> Iterator[Array]:
+    rows = StreamRows(stream)
+    for _, block in rows.blocks():
+        same_columns(rows.n_features, rows.names, *rules.columns)
+        yield _mapped_array(block, rules, function, width)
+
+
+def _array(X: Any, rules: RowRules) -> Array:
+    """Training rows in one array of the host."""
+    X = validate_data(rules.estimator, X, ensure_min_samples=2, **rules.checks)
+    if scipy.sparse.issparse(X):
+        assert_all_finite(X.data, input_name="X")
+    if rules.kernel.precomputed:
+        _check_square(X)
+    return X
+
+
+def _foreign(X: Array, rules: RowRules) -> Array:
+    """Training rows of another array library, checked where they are."""
+    X = _foreign_floats(X, least=2)
+    if rules.kernel.precomputed:
+        _check_square(X)
+    rules.estimator.n_features_in_ = int(X.shape[1])
+    rules.estimator.__dict__.pop("feature_names_in_", None)
+    return X
+
+
+def _foreign_floats(X: Array, least: int = 1) -> Array:
+    xp = namespace(X)
+    if X.ndim != 2 or X.shape[0] < least:
+        raise ValueError(f"Expected 2D array of at least {least} rows, got shape {tuple(X.shape)}")
+    return X if X.dtype in (xp.float32, xp.float64) else xp.astype(X, xp.float64)
+
+
+def _check_square(X: Array) -> None:
+    if X.shape[0] != X.shape[1]:
+        raise ValueError(f"Precomputed matrix must be a square matrix. Input is a {X.shape[0]}x{X.shape[1]} matrix.")
+
+
+def _refuse_precomputed(rules: RowRules) -> None:
+    if rules.kernel.precomputed:
+        raise ValueError("a precomputed kernel needs the whole gram in memory: give it as one array")
+
+
+def _weights_of(X: Array, sample_weight: Any) -> np.ndarray | None:
+    """Weights of rows in one array, one a row."""
+    if sample_weight is None:
+        return None
+    if is_foreign(X):
+        weights = _weights_before_a_pass(sample_weight)
+        if weights is not None and len(weights) != X.shape[0]:
+            raise ValueError(f"sample_weight has {len(weights)} values, X has {X.shape[0]} rows")
+        return weights
+    weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+    if np.count_nonzero(weights) < 2:
+        raise ValueError("at least two rows must have a positive sample_weight")
+    return weights
+
+
+def _weights_before_a_pass(sample_weight: Any) -> np.ndarray | None:
+    """Weights of rows whose number only a pass will tell, checked as far as they can be before it."""
+    if sample_weight is None:
+        return None
+    weights = check_array(sample_weight, ensure_2d=False, dtype=np.float64, input_name="sample_weight")
+    if weights.ndim != 1 or np.any(weights < 0) or np.count_nonzero(weights) < 2:
+        raise ValueError("sample_weight must be one number a row, none negative, at least two positive")
+    return weights

@@ -1,0 +1,148 @@
+"""What can be read block by block, again and again: functions, lists of blocks, datasets of files, arrays on disk."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from copy import copy
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+BLOCK_BYTES = 2**25  # of rows read at once, unless batch_size says how many
+PARQUET_BUFFER = 2**16  # bytes of each column read at once; without it whole columns of a row group are
+
+
+@dataclass(frozen=True)
+class Stream:
+    """Something that can be read again and again, block by block."""
+
+    open: Callable[[], Iterator[Any]]
+    n_samples: int | None = None
+    names: tuple[str, ...] | None = None  # of the columns
+    overwrites_blocks: bool = False  # the next block may be written into the memory of this one
+
+
+def stream_of(X: Any, batch_size: int | None = None) -> Stream | None:
+    """X as a stream where it is one: a function, a list of blocks, a dataset, an array on disk; else None."""
+    if isinstance(X, Stream):
+        return X
+    if callable(X) and not hasattr(X, "shape"):
+        return Stream(lambda: _blocks_from(X), overwrites_blocks=True)
+    if isinstance(X, list | tuple) and X and all(len(getattr(block, "shape", ())) == 2 for block in X):
+        return Stream(lambda: iter(X), sum(int(block.shape[0]) for block in X))
+    if hasattr(X, "to_batches") and hasattr(X, "count_rows"):
+        return _dataset_stream(X, batch_size)
+    if isinstance(X, Iterator):
+        raise TypeError(
+            "an iterator can be read only once, and fit reads the rows twice: give a function that returns a new one, "
+            "a list of blocks, or the blocks one by one to partial_fit"
+        )
+    if _on_disk(X):
+        size = batch_size or _default_batch(X.shape[1], np.dtype(X.dtype).itemsize)
+        starts = range(0, X.shape[0], size)
+        return Stream(lambda: (X[start : start + size] for start in starts), int(X.shape[0]))
+    return None
+
+
+def _blocks_from(function: Callable[[], Any]) -> Iterator[Any]:
+    blocks = function()
+    if hasattr(blocks, "shape") or not isinstance(blocks, Iterable):
+        raise TypeError(
+            f"the function must return an iterator of blocks of rows, it returned a {type(blocks).__name__}: "
+            "yield the blocks one by one"
+        )
+    return iter(blocks)
+
+
+def is_dask(X: Any) -> bool:
+    """Whether X is one of dask's collections."""
+    return type(X).__module__.partition(".")[0] in ("dask", "dask_expr") and hasattr(X, "dask")
+
+
+def _on_disk(X: Any) -> bool:
+    """Arrays that are read by slicing, as zarr's and h5py's, and are no arrays in memory."""
+    module = type(X).__module__.partition(".")[0]
+    return module in ("zarr", "h5py", "tensorstore") and len(getattr(X, "shape", ())) == 2
+
+
+def _dataset_stream(dataset: Any, batch_size: int | None) -> Stream:
+    """A pyarrow dataset: Parquet, CSV or Arrow files."""
+    import pyarrow as pa
+    import pyarrow.dataset
+
+    text = [field.name for field in dataset.schema if not _numeric(pa, field.type)]
+    if text:
+        raise ValueError(
+            f"columns {', '.join(map(repr, text[:5]))} of the dataset are not numeric: leave them out, e.g. "
+            "pyarrow.dataset.dataset(path, schema=...) with the columns to use"
+        )
+    names = tuple(dataset.schema.names)
+    size = batch_size or _default_batch(len(names), 8)
+    dtype = np.float32 if all(pa.types.is_float32(field.type) for field in dataset.schema) else np.float64
+    return Stream(
+        lambda: (batch_numbers(batch, dtype) for batch in dataset_batches(dataset, size)), dataset.count_rows(), names
+    )
+
+
+def batch_numbers(batch: Any, dtype: Any) -> np.ndarray:
+    """The columns of a record batch as one array, what is missing NaN."""
+    block = np.empty((batch.num_rows, batch.num_columns), dtype=dtype)
+    for j, column in enumerate(batch.columns):
+        block[:, j] = column.to_numpy(zero_copy_only=False)
+    return block
+
+
+def dataset_batches(dataset: Any, batch_size: int) -> Iterator[Any]:
+    """The record batches of a pyarrow dataset, in order.
+
+    A scanner reads whole row groups, and up to 1 GiB ahead of whoever works on the batches.  Parquet and CSV files
+    that hold all columns themselves are read without one, no more than a batch or two ahead.
+    """
+    import pyarrow.dataset as ds
+
+    schema, sizes = dataset.schema, {"batch_size": batch_size, "batch_readahead": 1, "fragment_readahead": 1}
+    try:
+        fragments = dataset.get_fragments()
+    except ValueError:  # a filter is in the way
+        yield from dataset.to_batches(**sizes)
+        return
+    for fragment in fragments:
+        file_format = getattr(fragment, "format", None)
+        whole = set(schema.names) <= set(fragment.physical_schema.names)
+        if whole and isinstance(file_format, ds.ParquetFileFormat):
+            yield from _parquet_batches(fragment, schema.names, batch_size)
+        elif whole and isinstance(file_format, ds.CsvFileFormat):
+            yield from _csv_batches(fragment, schema, batch_size)
+        else:
+            yield from fragment.to_batches(schema=schema, **sizes)
+
+
+def _parquet_batches(fragment: Any, names: list[str], batch_size: int) -> Iterator[Any]:
+    from pyarrow.parquet import ParquetFile
+
+    with fragment.open() as source, ParquetFile(source, buffer_size=PARQUET_BUFFER, pre_buffer=False) as file:
+        groups = [group.id for group in fragment.row_groups]
+        for batch in file.iter_batches(batch_size, row_groups=groups, columns=names, use_threads=False):
+            yield batch.select(names)
+
+
+def _csv_batches(fragment: Any, schema: Any, batch_size: int) -> Iterator[Any]:
+    from pyarrow.csv import open_csv
+
+    options = fragment.format.default_fragment_scan_options
+    convert = copy(options.convert_options)
+    convert.column_types = {field.name: field.type for field in schema}
+    convert.include_columns = schema.names
+    with fragment.open() as file:
+        for batch in open_csv(file, options.read_options, fragment.format.parse_options, convert):
+            for start in range(0, batch.num_rows, batch_size):
+                yield batch.slice(start, batch_size)
+
+
+def _numeric(pa: Any, kind: Any) -> bool:
+    return pa.types.is_floating(kind) or pa.types.is_integer(kind) or pa.types.is_boolean(kind)
+
+
+def _default_batch(n_features: int, itemsize: int) -> int:
+    return max(1, BLOCK_BYTES // max(1, n_features * itemsize))

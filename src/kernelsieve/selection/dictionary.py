@@ -1,0 +1,36 @@
+"""A dictionary: the rows that may become support of an estimator that finds its support among them.
+
+All rows where they are few, else rows by randomly pivoted Cholesky of a sample.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ..fit.problem import Problem
+from .base import Selection
+from .choose import everything
+from .rules import SELECTORS
+
+MAX_ALL_ROWS = 2000  # so many different rows are all taken
+DEFAULT_SIZE = 512
+ROWS_PER_POINT, MIN_ROWS = 20, 5000  # that a dictionary is chosen from
+
+
+def rows_to_choose_from(n_dictionary: int | None) -> int:
+    """The number of rows that a dictionary of so many is chosen from."""
+    return max(MIN_ROWS, ROWS_PER_POINT * (n_dictionary or DEFAULT_SIZE))
+
+
+def dictionary(problem: Problem, n_dictionary: int | None) -> Selection:
+    """`n_dictionary` rows; by default all where they are few, else DEFAULT_SIZE of them.
+
+    All rows of a kernel that is not known to be definite are taken as some rows, so that its negative part is found
+    and dropped.
+    """
+    sample = problem.sample
+    few = sample.rows.whole and sample.size <= MAX_ALL_ROWS
+    size = n_dictionary or (MAX_ALL_ROWS if few else DEFAULT_SIZE)
+    if not (sample.rows.whole and sample.size <= size):
+        return SELECTORS["rpcholesky"](sample, size, problem.rng)
+    return replace(everything(problem), exhaustive=problem.kernel.definite is True)
