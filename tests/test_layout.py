@@ -1,0 +1,127 @@
+"""The house: layers import downwards, nothing goes in circles, no function outgrows a screen."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import kernelsieve
+
+ROOT = Path(kernelsieve.__file__).parent
+FILES = sorted(ROOT.rglob("*.py"))
+MAX_BODY, MAX_PARAMETERS, MAX_LINES = 45, 8, 300
+
+# From the ground up; a layer may import those before it.  What is done with a fitted model stands side by side on top.
+LAYERS = [
+    {"arrays", "warn"},
+    {"threads"},
+    {"kernels"},
+    {"solvers"},
+    {"rows"},
+    {"fit"},
+    {"selection"},
+    {"compression", "linear"},
+    {"models"},
+]
+# The file format asks every class for what its file must hold, and classes save themselves: one registry, `io`.
+REGISTRY = "io"
+
+
+def module_of(path):
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def imports_of(path):
+    """Modules of the package that a file imports, lazily too, but for those that only a type checker sees."""
+    tree = ast.parse(path.read_text())
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            node.body = []
+    package = module_of(path).split(".")
+    if path.name != "__init__.py":
+        package = package[:-1]
+    package = [part for part in package if part]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.level:
+            base = package[: len(package) - node.level + 1]
+            module = ".".join(base + (node.module.split(".") if node.module else []))
+            for alias in node.names:
+                inner = f"{module}.{alias.name}" if module else alias.name
+                known = (ROOT / inner.replace(".", "/")).is_dir() or (ROOT / f"{inner.replace('.', '/')}.py").exists()
+                yield inner if known else module
+
+
+GRAPH = {module_of(path): set(imports_of(path)) - {""} for path in FILES if module_of(path)}
+
+
+def layer_of(module):
+    top = module.split(".")[0]
+    return next((number for number, names in enumerate(LAYERS) if top in names), len(LAYERS))
+
+
+@pytest.mark.parametrize("module", sorted(GRAPH))
+def test_layers_import_downwards(module):
+    upwards = {m for m in GRAPH[module] if layer_of(m) > layer_of(module) and m.split(".")[0] != REGISTRY}
+    assert not upwards
+
+
+def test_no_imports_in_a_circle():
+    graph = {m: {i for i in found if i.split(".")[0] != REGISTRY} for m, found in GRAPH.items()}
+    done: set[str] = set()
+
+    def visit(module, path):
+        assert module not in path, " -> ".join([*path[path.index(module) :], module])
+        if module not in done:
+            for found in sorted(graph.get(module, ())):
+                if not module.startswith(f"{found}."):  # a package's own door
+                    visit(found, [*path, module])
+            done.add(module)
+
+    for module in sorted(graph):
+        visit(module, [])
+
+
+def functions():
+    for path in FILES:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef):
+                yield path, node
+
+
+def test_functions_fit_on_a_screen():
+    long = []
+    for path, node in functions():
+        body = node.body[1:] if ast.get_docstring(node) is not None else node.body
+        if body and body[-1].end_lineno - body[0].lineno + 1 > MAX_BODY:
+            long.append(f"{module_of(path)}.{node.name}")
+    assert not long
+
+
+def test_functions_take_few_parameters():
+    """Constructors excepted, and the functions and commands that a user calls by keyword."""
+    wide = []
+    for path, node in functions():
+        given = [a.arg for a in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs) if a.arg != "self"]
+        public = node.name in kernelsieve.__all__ or node.name == "__init__" or module_of(path).startswith("cli")
+        if len(given) > MAX_PARAMETERS and not public:
+            wide.append(f"{module_of(path)}.{node.name}: {len(given)}")
+    assert not wide
+
+
+def test_files_are_one_idea():
+    assert np.percentile([len(path.read_text().splitlines()) for path in FILES], 95) <= MAX_LINES
+
+
+def test_inheritance_is_shallow():
+    """No deeper than three of our own classes."""
+
+    def depth(cls):
+        return (1 if cls.__module__.startswith("kernelsieve") else 0) + max(map(depth, cls.__bases__), default=0)
+
+    public = [getattr(kernelsieve, name) for name in kernelsieve.__all__]
+    deep = {cls.__name__: depth(cls) for cls in public if isinstance(cls, type) and depth(cls) > 3}
+    assert not deep
