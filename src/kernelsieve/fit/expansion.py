@@ -16,14 +16,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import scipy.sparse
 
 from ..arrays import Array, float64_like, is_numpy, like, namespace, to_numpy, top_eigh
-from ..kernels import Kernel, overwritten_blocks
+from ..kernels import CrossGram, Kernel, overwritten_blocks
 from ..rows.blocks import finite, map_row_blocks
 from .moments import RANK_TOLERANCE, gram_of, points_like
+
+# Up to so many rows, and points of so many elements (8 MB in float64), the bound kernel is kept between transforms.
+FEW_ROWS, MAX_BOUND = 128, 2**20
 
 
 @dataclass(frozen=True)
@@ -86,8 +90,7 @@ class KernelExpansion:
 
     def transform(self, X: Array, n_threads: int = 1) -> Array:
         """Scores of the rows of X: n m kernel evaluations, O(m) memory a row in flight."""
-        cross_gram = self.kernel.bind(self.points_like(X))
-        coef, offset = like(self.coef, X), like(self.offset, X)
+        cross_gram, coef, offset = self._bound_like(X)
 
         def scores(rows: slice) -> Array:
             with overwritten_blocks():
@@ -96,6 +99,26 @@ class KernelExpansion:
             return scores
 
         return self._concat(X, self.n_components, scores, n_threads)
+
+    def _bound_like(self, X: Array) -> tuple[CrossGram, Array, Array]:
+        """The kernel bound to the points, coefficients and offset as rows X need them; for few rows kept for the next.
+
+        To bind takes longer than a row, and as much memory as the points, which many points and many rows need not pay.
+        """
+        key = (type(X), X.dtype)
+        if key in self._bound:
+            return self._bound[key]
+        bound = self.kernel.bind(self.points_like(X)), like(self.coef, X), like(self.offset, X)
+        if is_numpy(X) and X.shape[0] <= FEW_ROWS and self.points.shape[0] * self.points.shape[1] <= MAX_BOUND:
+            self._bound[key] = bound
+        return bound
+
+    @cached_property
+    def _bound(self) -> dict[Any, tuple[CrossGram, Array, Array]]:
+        return {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_bound"}  # functions are not pickled
 
     def reconstruction_error(self, X: Array, diagonal: Array | None = None, n_threads: int = 1) -> Array:
         """Squared feature-space distance of each row to its reconstruction."""
