@@ -1,0 +1,40 @@
+"""Ship a fitted model without Python: ONNX, a C header, a torch module.
+
+    to_onnx(model)                  one ONNX file of standard operators, for onnxruntime in any language or a browser
+    to_c(model, "model.h", "name")  one C99 header that needs only math.h, for a microcontroller
+    to_torch(model)                 an nn.Module: gradients flow, points and coefficients can be trained further
+    register_onnx_converters()      so that skl2onnx.to_onnx(pipeline) knows the estimators of this package
+
+All write down the same few numbers, the support points, their coefficients and an offset, and are tested to give the
+scores that `transform` gives.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .c_header import to_c
+    from .converters import register_onnx_converters
+    from .onnx_file import to_onnx
+    from .steps import ExportError
+    from .torch_module import to_torch
+
+__all__ = ["ExportError", "register_onnx_converters", "to_c", "to_onnx", "to_torch"]
+
+_HOMES = {
+    "ExportError": ".steps",
+    "register_onnx_converters": ".converters",
+    "to_c": ".c_header",
+    "to_onnx": ".onnx_file",
+    "to_torch": ".torch_module",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name], __name__), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

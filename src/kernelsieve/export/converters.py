@@ -1,0 +1,217 @@
+"""Converters for skl2onnx: `skl2onnx.to_onnx(pipeline)` with our estimators anywhere in the pipeline.
+
+They write the operators that `to_onnx` writes, in float32 or float64 as the graph around them asks; a monitor gives its
+label and its decision as skl2onnx's other outlier detectors do.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, OutlierMixin, TransformerMixin, is_classifier
+from sklearn.pipeline import Pipeline
+
+from .forms import Form, form_of
+from .graph import OPSET, Graph, write
+from .onnx_file import ROWS, free_name, input_names, node_attributes
+from .precision import single_is_enough
+from .steps import ExportError, can_fold
+
+MIN_OPSET = 13  # the oldest in which all operators used here have the form used here
+
+
+def register_onnx_converters() -> None:
+    """Teach skl2onnx the estimators of this package.
+
+    Needed once in a process, before ``skl2onnx.to_onnx(pipeline, X[:1])``; `to_onnx` of this package does it itself.
+
+    Examples
+    --------
+    >>> import numpy as np, skl2onnx
+    >>> from sklearn.datasets import load_digits
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from kernelsieve import SparseKernelPCA
+    >>> from kernelsieve.export import register_onnx_converters
+    >>> X, y = load_digits(return_X_y=True)
+    >>> X = X.astype(np.float32)
+    >>> pipeline = make_pipeline(SparseKernelPCA(10, n_support=30, random_state=0), LogisticRegression(max_iter=1000))
+    >>> register_onnx_converters()
+    >>> [output.name for output in skl2onnx.to_onnx(pipeline.fit(X, y), X[:1]).graph.output]
+    ['output_label', 'output_probability']
+    """
+    try:
+        from skl2onnx import update_registered_converter
+    except ImportError as error:
+        raise ImportError("pipelines need the skl2onnx package: pip install 'kernelsieve[onnx]'") from error
+    for name, estimator in _estimators().items():
+        detects = issubclass(estimator, OutlierMixin)
+        shapes, convert = (_monitor_shapes, _convert_monitor) if detects else (_score_shapes, _convert_scores)
+        update_registered_converter(estimator, f"Kernelsieve{name}", shapes, convert)
+    update_registered_converter(ScaledModel, "KernelsieveScaledModel", _score_shapes, _convert_scores)
+
+
+class ScaledModel(TransformerMixin, BaseEstimator):
+    """Scalers and the model of ours that they lead to, as one step: float32 scalers would lose digits of their own."""
+
+    def __init__(self, steps: Any) -> None:
+        self.steps = steps
+
+    def fit(self, X: Any, y: Any = None) -> ScaledModel:
+        """Nothing: the steps are fitted."""
+        return self
+
+    @property
+    def form(self) -> Form:
+        """What the steps compute."""
+        return form_of(Pipeline(self.steps))
+
+    @property
+    def n_features_in_(self) -> int:
+        """Columns of the rows."""
+        return self.form.n_features
+
+
+def _form(step: Any) -> Form:
+    return step.form if isinstance(step, ScaledModel) else form_of(step)
+
+
+def _estimators() -> dict[str, type]:
+    """The public estimators by name."""
+    import kernelsieve
+
+    public = {name: getattr(kernelsieve, name) for name in kernelsieve.__all__}
+    return {name: c for name, c in public.items() if isinstance(c, type) and issubclass(c, BaseEstimator)}
+
+
+def _tensor_type(operator: Any) -> Any:
+    from skl2onnx.common.data_types import DoubleTensorType, FloatTensorType
+
+    double = any(isinstance(variable.type, DoubleTensorType) for variable in operator.inputs)
+    return DoubleTensorType if double else FloatTensorType
+
+
+def _score_shapes(operator: Any) -> None:
+    n_rows = operator.inputs[0].get_first_dimension()
+    operator.outputs[0].type = _tensor_type(operator)([n_rows, _form(operator.raw_operator).n_components])
+
+
+def _monitor_shapes(operator: Any) -> None:
+    from skl2onnx.common.data_types import Int64TensorType
+
+    n_rows = operator.inputs[0].get_first_dimension()
+    operator.outputs[0].type = Int64TensorType([n_rows, 1])
+    operator.outputs[1].type = _tensor_type(operator)([n_rows, 1])
+
+
+def _convert_scores(scope: Any, operator: Any, container: Any) -> None:
+    graph, x, kind = _started(scope, operator, container)
+    form = _form(operator.raw_operator).centered()
+    if graph.dtype == kind:
+        write(graph, form, x, {"scores": operator.outputs[0].full_name})
+    else:
+        write(graph, form, x, {"scores": f"{graph.prefix}scores"})
+        graph.add("Cast", f"{graph.prefix}scores", output=operator.outputs[0].full_name, to=kind)
+    _into(container, graph)
+
+
+def _convert_monitor(scope: Any, operator: Any, container: Any) -> None:
+    graph, x, kind = _started(scope, operator, container)
+    form = _form(operator.raw_operator).centered()
+    if form.limit is None:
+        raise ExportError("a monitor with smoothing decides on a series, not on a row: it cannot be converted")
+    write(graph, form, x, {"decision": f"{graph.prefix}decision"})
+    column = graph.add("Unsqueeze", f"{graph.prefix}decision", graph.const([1], kind=np.int64))
+    alarm = graph.add("Cast", graph.add("Less", column, graph.const(0.0)), to=np.int64)
+    twice = graph.add("Mul", alarm, graph.const(2, kind=np.int64))
+    graph.add("Sub", graph.const(1, kind=np.int64), twice, output=operator.outputs[0].full_name)
+    graph.add("Cast", column, output=operator.outputs[1].full_name, to=kind)
+    _into(container, graph)
+
+
+def _started(scope: Any, operator: Any, container: Any) -> tuple[Graph, str, Any]:
+    """A graph with the rows in it, their name, and the dtype that the graph around it asks for."""
+    from skl2onnx.common.data_types import DoubleTensorType
+
+    if container.target_opset < MIN_OPSET:
+        raise ExportError(f"target_opset={container.target_opset} is too old: give {MIN_OPSET} or more")
+    kind = np.dtype(np.float64 if _tensor_type(operator) is DoubleTensorType else np.float32)
+    single = kind == np.float32 and single_is_enough(_form(operator.raw_operator).centered())
+    arithmetic = np.dtype(np.float32 if single else np.float64)
+    graph = Graph(arithmetic, scope.get_unique_variable_name("ks") + "_", min(container.target_opset, OPSET))
+    columns = [graph.add("Cast", variable.full_name, to=arithmetic) for variable in operator.inputs]
+    return graph, columns[0] if len(columns) == 1 else graph.add("Concat", *columns, axis=1), kind
+
+
+def _into(container: Any, graph: Graph) -> None:
+    """Append the graph to what skl2onnx is building."""
+    from onnx import helper
+
+    for name, value in graph.constants.items():
+        tensor = helper.np_dtype_to_tensor_dtype(value.dtype)
+        container.add_initializer(name, tensor, list(value.shape), value.ravel())
+    for node in graph.nodes:
+        attributes = node_attributes(node)
+        container.add_node(
+            node.op, node.inputs, [node.output], op_version=graph.opset, name=node.output, **attributes
+        )
+
+
+def pipeline_to_onnx(pipeline: Any, kind: Any, wanted: tuple[str, ...], inputs: str | None) -> Any:
+    """A pipeline that is more than scalers and a model of ours, by skl2onnx."""
+    if wanted != ("scores",):
+        raise ExportError(
+            f"outputs={wanted!r} are of a pipeline that ends in a model of kernelsieve, after scalers alone: this one "
+            f"ends in {type(pipeline.steps[-1][1]).__name__} and has that step's outputs"
+        )
+    register_onnx_converters()
+    from onnx import helper
+    from skl2onnx import to_onnx
+    from skl2onnx.common.data_types import DoubleTensorType, FloatTensorType
+
+    tensor = DoubleTensorType if kind == np.float64 else FloatTensorType
+    known = getattr(pipeline, "feature_names_in_", None)
+    n_features = int(pipeline.n_features_in_)
+    columns = input_names(n_features, None if known is None else tuple(map(str, known)), inputs)
+    types = [(ROWS, tensor([None, n_features]))] if columns is None else [(c, tensor([None, 1])) for c in columns]
+    last = pipeline.steps[-1][1]
+    options = {id(last): {"zipmap": False}} if is_classifier(last) else None
+    proto = to_onnx(_with_scaled_model(pipeline), initial_types=types, target_opset=OPSET, options=options)
+    if hasattr(last, "transform") and len(proto.graph.output) == 1:
+        _rename_output(proto, free_name("scores", columns or (ROWS,)))
+    facts = {
+        "producer": _version(),
+        "pipeline": " -> ".join(type(step).__name__ for _, step in pipeline.steps),
+        "input_names": json.dumps(None if known is None else list(map(str, known))),
+        "dtype": kind.name,
+    }
+    helper.set_model_props(proto, facts)
+    return proto
+
+
+def _with_scaled_model(pipeline: Pipeline) -> Pipeline:
+    """The same pipeline with leading scalers and a model of ours right after them as one step."""
+    ours = tuple(_estimators().values())
+    for place, (_, step) in enumerate(pipeline.steps):
+        if isinstance(step, ours) and not isinstance(step, OutlierMixin):
+            head, rest = pipeline.steps[: place + 1], pipeline.steps[place + 1 :]
+            return Pipeline([("scaled_model", ScaledModel(head)), *rest])
+        if not can_fold(step):
+            break
+    return pipeline
+
+
+def _version() -> str:
+    from .. import __version__
+
+    return f"kernelsieve {__version__}"
+
+
+def _rename_output(proto: Any, name: str) -> None:
+    (output,) = proto.graph.output
+    for node in proto.graph.node:
+        node.input[:] = [name if given == output.name else given for given in node.input]
+        node.output[:] = [name if given == output.name else given for given in node.output]
+    output.name = name

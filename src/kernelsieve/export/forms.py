@@ -1,0 +1,272 @@
+"""What a fitted model computes, apart from the library that fitted it: the one thing that every export writes down.
+
+    u = front(x)                               scalers (`steps`)
+    z = k(u, S) A - b                          scores
+    e = max(|phi(u) - mean|^2 - |z T|^2, 0)    error, the squared distance to the reconstruction, where
+        |phi(u) - mean|^2 = k(u, u) - 2 k(u, S) c + c'K_SS c
+
+T makes components orthonormal that are not (an elastic net's).  A linear kernel needs no points: with W = S'A and the
+centre mu = S'c it is  z = (u - mu) W + constant,  |phi(u) - mean|^2 = |u - mu|^2,  which sparse PCA in input space is too.
+A monitor's decision is  limit - e,  negative where it raises an alarm.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias
+
+import numpy as np
+from sklearn.exceptions import NotFittedError
+from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import check_is_fitted
+
+from .._array import to_numpy
+from ..expansion import KernelExpansion
+from ..kernels import CallableKernel, Kernel, Linear, Precomputed
+from ..kernels.base import dense
+from .steps import Affine, ExportError, Mix, Step, apply, joined, steps_of
+
+EXPORTABLE = "rbf, laplacian, poly, linear, sigmoid and cosine kernels"
+STATIONARY = ("rbf", "laplacian")  # only differences of rows count: a shift of both rows and points is free
+
+
+@dataclass(frozen=True)
+class KernelCore:
+    """z = k(u, S) A - b, all in float64."""
+
+    kernel: Kernel
+    points: np.ndarray  # (m, d)
+    coef: np.ndarray  # (m, M)
+    offset: np.ndarray  # (M,)
+    mean_coef: np.ndarray | None  # (m,)
+    mean_square: float  # c'K_SS c
+    mixing: np.ndarray | None  # (M, rank), T; None where the components are orthonormal
+
+    @property
+    def expansion(self) -> KernelExpansion:
+        return KernelExpansion(self.kernel, self.points, self.coef, self.offset, self.mean_coef, self.mixing is None)
+
+
+@dataclass(frozen=True)
+class LinearCore:
+    """z = (u - centre) W + constant, all in float64."""
+
+    center: np.ndarray  # (d,)
+    weights: np.ndarray  # (d, M)
+    constant: np.ndarray  # (M,)
+    mixing: np.ndarray | None
+
+
+Core: TypeAlias = KernelCore | LinearCore
+
+
+@dataclass(frozen=True)
+class Form:
+    """Everything that is exported of a model."""
+
+    front: tuple[Step, ...]
+    core: Core
+    n_features: int
+    input_names: tuple[str, ...] | None  # of the columns, where the model knows them
+    output_names: tuple[str, ...]  # of the components
+    limit: float | None = None  # of the error, where the model decides
+    facts: dict[str, str] = field(default_factory=dict)  # for people and for metadata
+
+    @property
+    def n_components(self) -> int:
+        core = self.core
+        return (core.coef if isinstance(core, KernelCore) else core.weights).shape[1]
+
+    def centered(self) -> Form:
+        """The same function with the points of a stationary kernel about the origin, and their centre in the front.
+
+        Distances from products then cancel least, and float32 holds most of the points.
+        """
+        core = self.core
+        if isinstance(core, LinearCore):
+            step = Affine(core.center, np.ones(len(core.center)))
+            core = replace(core, center=np.zeros_like(core.center))
+            return replace(self, front=joined((*self.front, step)), core=core)
+        if core.kernel.name not in STATIONARY:
+            return self
+        center = core.points.mean(axis=0)
+        step = Affine(center, np.ones(len(center)))
+        return replace(self, front=joined((*self.front, step)), core=replace(core, points=core.points - center))
+
+    def scores_and_error(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Both in numpy, in float64: what every export is to give."""
+        u, core = apply(self.front, np.asarray(rows, dtype=np.float64)), self.core
+        if isinstance(core, LinearCore):
+            u = u - core.center
+            scores, length = u @ core.weights + core.constant, np.sum(u * u, axis=1)
+        else:
+            gram = core.kernel(u, core.points)
+            scores, length = gram @ core.coef - core.offset, core.kernel.diagonal(u)
+            if core.mean_coef is not None:
+                length = length - 2 * (gram @ core.mean_coef) + core.mean_square
+        projection = scores if core.mixing is None else scores @ core.mixing
+        return scores, np.maximum(length - np.sum(projection * projection, axis=1), 0)
+
+
+def form_of(model: Any) -> Form:
+    """The form of a fitted model, or of a pipeline of scalers that ends in one.
+
+    Anything with a fitted `expansion_` has one, and sparse PCA in input space.  Where a model has an `input_map_`, its
+    `center` and `factor` come before the kernel; where it has `limits_`, the one of "spe" decides; where it has `lags`,
+    a row is a window: the newest row, then the one before it, and so on.
+    """
+    if isinstance(model, Pipeline):
+        return _pipeline_form(model)
+    _check_fitted(model)
+    core = _core_of(model)
+    return Form(
+        _front_of(model),
+        core,
+        int(model.n_features_in_) * (1 + _lags(model)),
+        _window_names(model),
+        tuple(_output_names(model, (core.coef if isinstance(core, KernelCore) else core.weights).shape[1])),
+        _limit_of(model),
+        _facts(model, core),
+    )
+
+
+def _lags(model: Any) -> int:
+    return int(getattr(model, "lags", 0) or 0)
+
+
+def _front_of(model: Any) -> tuple[Step, ...]:
+    inputs = getattr(model, "input_map_", None)
+    if inputs is None:
+        return ()
+    center, factor = (np.asarray(to_numpy(values), dtype=np.float64) for values in (inputs.center, inputs.factor))
+    if factor.ndim == 1:
+        return joined([Affine(center, factor)])
+    return joined([Affine(center, np.ones(len(center))), Mix(factor)])
+
+
+def _limit_of(model: Any) -> float | None:
+    """The largest error of a normal row, where the model decides on each row alone."""
+    limits = getattr(model, "limits_", None)
+    return None if limits is None or getattr(model, "smoothing", None) is not None else float(limits["spe"])
+
+
+def _window_names(model: Any) -> tuple[str, ...] | None:
+    names = getattr(model, "feature_names_in_", None)
+    if names is None:
+        return None
+    windows = [f"{name}" if lag == 0 else f"{name} (lag {lag})" for lag in range(_lags(model) + 1) for name in names]
+    return tuple(windows)
+
+
+def _check_fitted(model: Any) -> None:
+    if isinstance(model, type):
+        raise ExportError(f"{model.__name__} is a class: fit a model, {model.__name__}(...).fit(X), and export that")
+    try:
+        check_is_fitted(model)
+    except NotFittedError:
+        raise NotFittedError(f"this {type(model).__name__} is not fitted: call fit before exporting it") from None
+    except TypeError:
+        raise ExportError(_not_ours(model)) from None
+
+
+def _not_ours(model: Any) -> str:
+    return (
+        f"{type(model).__name__} cannot be exported: the estimators of kernelsieve can (with {EXPORTABLE}), and "
+        "pipelines of scikit-learn's scalers that end in one"
+    )
+
+
+def _core_of(model: Any) -> Core:
+    expansion = getattr(model, "expansion_", None)
+    if isinstance(expansion, KernelExpansion):
+        return _kernel_core(expansion)
+    if hasattr(model, "components_") and hasattr(model, "_inverse_overlap"):
+        return _input_space_core(model)
+    raise ExportError(_not_ours(model))
+
+
+def _kernel_core(expansion: KernelExpansion) -> Core:
+    kernel = expansion.kernel
+    if isinstance(kernel, Precomputed | CallableKernel):
+        what = "a precomputed kernel has no points" if isinstance(kernel, Precomputed) else "a callable kernel is code"
+        raise ExportError(f"{what}, so this model cannot be exported: only {EXPORTABLE} can")
+    points = to_numpy(dense(expansion.points)).astype(np.float64)
+    coef, offset = (to_numpy(values).astype(np.float64) for values in (expansion.coef, expansion.offset))
+    mean_coef = None if expansion.mean_coef is None else to_numpy(expansion.mean_coef).astype(np.float64)
+    mixing = None if expansion.orthogonal else to_numpy(expansion._mixing).astype(np.float64)
+    if not all(np.isfinite(values).all() for values in (points, coef, offset)):
+        raise ExportError("the model holds NaN or infinity: nothing sensible can be exported")
+    if isinstance(kernel, Linear):
+        weights = points.T @ coef
+        center = np.zeros(points.shape[1]) if mean_coef is None else mean_coef @ points
+        return LinearCore(center, weights, center @ weights - offset, mixing)
+    mean_square = 0.0 if mean_coef is None else float(mean_coef @ kernel(points, points) @ mean_coef)
+    return KernelCore(kernel, points, coef, offset, mean_coef, mean_square, mixing)
+
+
+def _input_space_core(model: Any) -> LinearCore:
+    components = np.asarray(model.components_, dtype=np.float64)
+    overlap = model._inverse_overlap()
+    projects = model.transform_method == "projection"
+    weights = components.T if projects else components.T @ overlap
+    # |z T| is the length of the row's projection on the plane: T T' = (V V')^+ for projections, V V' for coordinates
+    values, vectors = np.linalg.eigh(overlap if projects else components @ components.T)
+    mixing = vectors * np.sqrt(np.maximum(values, 0))
+    return LinearCore(np.asarray(model.mean_, dtype=np.float64), weights, np.zeros(len(components)), mixing)
+
+
+def _pipeline_form(pipeline: Pipeline) -> Form:
+    if not pipeline.steps:
+        raise ExportError("an empty pipeline cannot be exported")
+    *before, (_, last) = pipeline.steps
+    form = form_of(last)
+    front: list[Step] = []
+    names = None
+    for _, transformer in before:
+        if transformer not in (None, "passthrough"):
+            _check_fitted(transformer)
+            names = names if front else getattr(transformer, "feature_names_in_", None)
+        front.extend(steps_of(transformer))
+    first = next((t for _, t in before if t not in (None, "passthrough")), last)
+    n_features = int(first.n_features_in_)
+    input_names = form.input_names if not front else None if names is None else tuple(str(name) for name in names)
+    facts = {"pipeline": " -> ".join(type(t).__name__ for _, t in pipeline.steps if t not in (None, "passthrough"))}
+    return replace(
+        form,
+        front=joined((*front, *form.front)),
+        n_features=n_features,
+        input_names=input_names,
+        facts={**form.facts, **facts},
+    )
+
+
+def _output_names(model: Any, n_components: int) -> list[str]:
+    try:
+        names = [str(name) for name in model.get_feature_names_out()]
+    except (AttributeError, ValueError):
+        names = []
+    return names if len(names) == n_components else [f"{type(model).__name__.lower()}{k}" for k in range(n_components)]
+
+
+def _facts(model: Any, core: Core) -> dict[str, str]:
+    """The model in a few words, all of them text."""
+    from .. import __version__
+
+    facts = {"producer": f"kernelsieve {__version__}", "model": type(model).__name__}
+    if isinstance(core, KernelCore):
+        facts["kernel"] = core.kernel.name
+        facts |= {f"kernel_{name}": repr(value) for name, value in core.kernel.params().items()}
+        facts["n_support"] = str(len(core.points))
+    elif hasattr(model, "expansion_"):
+        facts |= {"kernel": "linear", "n_support": str(model.expansion_.n_support)}
+    if _lags(model):
+        facts["lags"] = str(_lags(model))
+    for name in ("n_samples_seen_", "captured_ratio_", "captured_ratio_kind_"):
+        value = getattr(model, name, None)
+        if value is not None:
+            facts[name.rstrip("_")] = str(value)
+    ratios = getattr(model, "explained_variance_ratio_", None)
+    if ratios is not None:
+        facts["explained_variance_ratio"] = json.dumps([float(ratio) for ratio in to_numpy(ratios)])
+    return facts
