@@ -42,6 +42,7 @@ class KernelCore:
     mean_coef: np.ndarray | None  # (m,)
     mean_square: float  # c'K_SS c
     mixing: np.ndarray | None  # (M, rank), T; None where the components are orthonormal
+    units: np.ndarray | None = None  # (d,), by which differences of columns are multiplied; None for 1
 
     @property
     def expansion(self) -> KernelExpansion:
@@ -90,9 +91,24 @@ class Form:
             return replace(self, front=joined((*self.front, step)), core=core)
         if core.kernel.name not in STATIONARY:
             return self
-        center = core.points.mean(axis=0)
-        step = Affine(center, np.ones(len(center)))
-        return replace(self, front=joined((*self.front, step)), core=replace(core, points=core.points - center))
+        return self.shifted(core.points.mean(axis=0))
+
+    def shifted(self, center: np.ndarray) -> Form:
+        """The same function of a stationary kernel with its points about `center`, to within float32.
+
+        The front subtracts numbers that float32 holds exactly; the rest of the shift is the points'.
+        """
+        core = self.core
+        assert isinstance(core, KernelCore)
+        assert core.kernel.name in STATIONARY
+        front = joined((*self.front, Affine(center, np.ones(len(center)))))
+        points = core.points - center
+        if front and isinstance(front[-1], Affine):
+            shift, factor = front[-1].shift, front[-1].factor
+            held = shift.astype(np.float32).astype(np.float64)
+            if np.isfinite(held).all():
+                front, points = (*front[:-1], Affine(held, factor)), points + (shift - held) * factor
+        return replace(self, front=front, core=replace(core, points=points))
 
     def scores_and_error(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Both in numpy, in float64: what every export is to give."""

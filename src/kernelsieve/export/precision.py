@@ -5,10 +5,9 @@ score, and so is the rounding of k.  So a float32 export is tried on rows of the
 between them); where single precision would cost more than `SINGLE_IS_ENOUGH`, it computes in double inside, with float32
 rows in and float32 scores out.
 
-Points that are rounded are other points.  The components are then projected on these, B = K_S'S'^+ K_S'S A, which is the
-best that the rounded points can do, and takes most of the error away:
-
-    |v - v'|  of order  gamma |s - s'|^2,  where keeping A would leave  |A| times |s - s'|
+Points of one byte a value are other points.  The components are projected on these, B = K_S'S'^+ K_S'S A, which is the
+best that the rounded points can do and takes most of the error away: what is left is the part of phi(s) - phi(s') that
+lies outside the span of all the rounded points.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from .forms import Form, KernelCore, LinearCore
+from .forms import STATIONARY, Form, KernelCore, LinearCore
 
 # Largest error of the probe rows, relative to the largest score, at which float32 is used throughout.  Rows at large
 # were seen to err up to 1.5 times as much as the points; the promise is 2e-6.
@@ -50,7 +49,7 @@ def relative_error(found: np.ndarray, truth: np.ndarray) -> float:
     return float(np.abs(found - truth).max()) / scale if scale > 0 else 0.0
 
 
-def single_is_enough(form: Form) -> bool:
+def single_is_enough(form: Form, limit: float = SINGLE_IS_ENOUGH) -> bool:
     """Whether float32 throughout stays close to the model on the probe rows."""
     core = form.core
     if isinstance(core, LinearCore):
@@ -60,26 +59,45 @@ def single_is_enough(form: Form) -> bool:
     with np.errstate(over="ignore", invalid="ignore"):
         found = core.expansion.transform(rows).astype(np.float64)
     error = relative_error(found, truth)
-    return bool(error <= SINGLE_IS_ENOUGH)  # and False for NaN, which overflow leaves
+    return bool(error <= limit)  # and False for NaN, which overflow leaves
 
 
 @dataclass(frozen=True)
 class ByteColumns:
-    """Points as signed bytes: column j of point i is codes_ij * step_j."""
+    """Points as signed bytes: column j of point i is base_j + codes_ij * step_j."""
 
     codes: np.ndarray  # (m, d) int8
     step: np.ndarray  # (d,) float32
+    base: np.ndarray  # (d,) float32
 
     @classmethod
-    def of(cls, points: np.ndarray) -> ByteColumns:
-        largest = np.abs(points).max(axis=0)
+    def of(cls, points: np.ndarray, *, centered: bool) -> ByteColumns:
+        """The nearest that bytes can hold; with `centered` about zero, else about the middle of each column."""
+        low, high = points.min(axis=0), points.max(axis=0)
+        base = np.zeros(points.shape[1], dtype=np.float32) if centered else ((low + high) / 2).astype(np.float32)
+        largest = np.abs(points - base).max(axis=0)
         step = np.where(largest > 0, largest / LEVELS, 1.0).astype(np.float32)
-        return cls(np.clip(np.rint(points / step), -LEVELS, LEVELS).astype(np.int8), step)
+        step = np.where(step > 0, step, np.float32(1.0))
+        return cls(np.clip(np.rint((points - base) / step), -LEVELS, LEVELS).astype(np.int8), step, base)
 
     @property
     def points(self) -> np.ndarray:
         """The points that the bytes stand for, in float64."""
-        return self.codes * self.step.astype(np.float64)
+        return self.base.astype(np.float64) + self.codes * self.step.astype(np.float64)
+
+
+def in_bytes(form: Form) -> tuple[Form, ByteColumns]:
+    """The form on points, or linear weights, of one byte a value, and these."""
+    core = form.core
+    if isinstance(core, KernelCore):
+        codes = ByteColumns.of(core.points, centered=core.kernel.name in STATIONARY)
+        return replace(form, core=on_points(core, codes.points)), codes
+    codes = ByteColumns.of(core.weights, centered=True)
+    # the plane is the rounded weights': its own orthonormal basis measures the distance to it
+    values, vectors = np.linalg.eigh(codes.points.T @ codes.points)
+    real = values > PROJECTION_RANK * values[-1]
+    mixing = vectors[:, real] / np.sqrt(values[real])
+    return replace(form, core=replace(core, weights=codes.points, mixing=mixing)), codes
 
 
 def on_points(core: KernelCore, points: np.ndarray) -> KernelCore:

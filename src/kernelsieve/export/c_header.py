@@ -1,0 +1,259 @@
+"""to_c: a model as one C99 header, for whatever has a C compiler and a few kilobytes."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .._atomic import replacing
+from .c_code import Source, literal, walk
+from .forms import STATIONARY, Form, KernelCore, LinearCore, form_of
+from .precision import ByteColumns, in_bytes, probe_rows, relative_error, single_is_enough
+from .steps import Affine
+
+DTYPES = ("float32", "float64", "int8")
+MAX_NAME = 40  # C99 tells the first 63 characters of a name apart, and ours end in words of their own
+# Largest error of the probe rows at which float32 arithmetic is used: the promise is 5e-6, and these are most of it.
+SINGLE_IS_ENOUGH = 3e-6
+ROUNDING_IS_FREE = 1e-6  # what points rounded to float32 may cost of it
+MARK = "made by kernelsieve"
+
+
+def to_c(
+    model: Any, path: str | os.PathLike[str] | None = None, name: str | None = None, dtype: str = "float32"
+) -> str:
+    """A fitted model, or scalers and a model, as one C99 header that needs only math.h.
+
+    The header has, for ``name="digits"``::
+
+        #define DIGITS_N_FEATURES 64
+        #define DIGITS_N_COMPONENTS 10
+        void digits_scores(const float *x, float *scores);   what `transform` gives
+        float digits_error(const float *x);                  what `reconstruction_error` gives, a monitor's SPE
+        float digits_decision(const float *x);               of a monitor: negative where it raises an alarm
+
+    all `static inline`, without allocation, and clean under ``-std=c99 -pedantic -Wall -Wextra -Werror``.  Where float32
+    arithmetic would cost more than 1e-6 of the scores (wide kernels), it computes in double inside; the comment says so.
+
+    Parameters
+    ----------
+    model : fitted estimator of kernelsieve, or Pipeline of scalers that ends in one
+        StandardScaler, MinMaxScaler, MaxAbsScaler, RobustScaler and PCA are written into the header.
+    path : str or path-like, optional
+        The file, written whole or not at all.
+    name : str, optional
+        What the names in the header begin with: letters, digits and underscores.  By default the file's own name.
+    dtype : {"float32", "float64", "int8"}, default="float32"
+        Of rows, scores and points.  "int8": the points take one byte a value, the components are projected on these
+        rounded points, and the error that is left is measured and stated in the comment; rows and scores are float.
+
+    Returns
+    -------
+    str
+        The text of the header.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from kernelsieve import SparseKernelPCA
+    >>> from kernelsieve.export import to_c
+    >>> model = SparseKernelPCA(2, n_support=8, random_state=0).fit(load_iris().data)
+    >>> print(to_c(model, name="iris").splitlines()[0])
+    /* iris: 4 columns to 2 scores, SparseKernelPCA, made by kernelsieve 0.1.0
+    """
+    if dtype not in DTYPES:
+        raise ValueError(f"dtype={dtype!r} is none of {', '.join(map(repr, DTYPES))}")
+    name = checked_name(name if name is not None else name_from(path))
+    text = _header(form_of(model), name, dtype)
+    if path is not None:
+        with replacing(path) as temporary:
+            temporary.write_text(text, encoding="utf-8", newline="\n")
+    return text
+
+
+def name_from(path: str | os.PathLike[str] | None) -> str:
+    """A name for the header's functions, from that of its file."""
+    if path is None:
+        return "model"
+    stem = re.sub(r"[^A-Za-z0-9_]+", "_", Path(os.fsdecode(path)).stem).strip("_")[:MAX_NAME]
+    return stem if stem[:1].isalpha() else f"model_{stem}"[:MAX_NAME].rstrip("_")
+
+
+def checked_name(name: str) -> str:
+    """`name`, if C takes it."""
+    if not re.fullmatch(rf"[A-Za-z][A-Za-z0-9_]{{0,{MAX_NAME - 1}}}", name):
+        raise ValueError(
+            f"name={name!r} cannot begin names in C: give a letter, then letters, digits or underscores, "
+            f"at most {MAX_NAME}"
+        )
+    return name
+
+
+def _header(form: Form, name: str, dtype: str) -> str:
+    rows = "double" if dtype == "float64" else "float"
+    error, codes, points = "", None, rows
+    if dtype == "float32":
+        form, real, points = _in_float32(form)
+    else:
+        form, real = _about_middle(form), rows
+    if dtype == "int8":
+        form, codes, error = _in_bytes(form)
+        real = _arithmetic(form)
+    source = Source(name, rows, real, points)
+    functions = [*walk(source, form, codes), *_public(source, form)]
+    comment = _comment(source, form, dtype, error)
+    guard = f"KERNELSIEVE_{name.upper()}_H"
+    macros = [
+        f"#define {name.upper()}_N_FEATURES {form.n_features}",
+        f"#define {name.upper()}_N_COMPONENTS {form.n_components}",
+    ]
+    parts = [comment, f"#ifndef {guard}\n#define {guard}\n\n#include <math.h>\n", "\n".join(macros) + "\n"]
+    parts += ["\n\n".join(source.constants) + "\n", "\n".join(functions), f"#endif /* {guard} */\n"]
+    return "\n".join(parts)
+
+
+def _about_middle(form: Form) -> Form:
+    """Points of a stationary kernel about the origin, each column's middle in the front."""
+    core = form.core
+    if isinstance(core, LinearCore):
+        return form.centered()
+    if core.kernel.name not in STATIONARY:
+        return form
+    return form.shifted((core.points.min(axis=0) + core.points.max(axis=0)) / 2)
+
+
+def _arithmetic(form: Form) -> str:
+    return "float" if single_is_enough(form, SINGLE_IS_ENOUGH) else "double"
+
+
+def _in_float32(form: Form) -> tuple[Form, str, str]:
+    """The form as C is to compute it, the type of the arithmetic and that of the points.
+
+    Points are rounded to float32 where that costs next to nothing: in the units of the rows, else about their middle.
+    """
+    real = _arithmetic(form.centered())
+    if isinstance(form.core, LinearCore):
+        return form.centered(), real, "float"
+    for candidate in (_in_units_of_rows(form), _about_middle(form)):
+        if _cost_of_rounding(candidate) <= ROUNDING_IS_FREE:
+            return candidate, real, "float"
+    return _about_middle(form), "double", "double"
+
+
+def _cost_of_rounding(form: Form) -> float:
+    """What float32 points alone cost on the probe rows."""
+    core = form.core
+    assert isinstance(core, KernelCore)
+    with np.errstate(over="ignore"):
+        rounded = core.points.astype(np.float32).astype(np.float64)
+    if not np.isfinite(rounded).all():
+        return np.inf
+    rows = probe_rows(form)
+    return relative_error(_core_scores(replace(core, points=rounded), rows), _core_scores(core, rows))
+
+
+def _core_scores(core: KernelCore, rows: np.ndarray) -> np.ndarray:
+    """Scores of rows in the units of the points."""
+    if core.units is None:
+        return core.expansion.transform(rows)
+    return replace(core, points=core.points * core.units).expansion.transform(rows * core.units)
+
+
+def _in_units_of_rows(form: Form) -> Form:
+    """A scaler before a stationary kernel made part of it: |f (x - s)| instead of |f x - f s|, which saves a copy of the
+    row, and digits where columns lie far from zero."""
+    core = form.core
+    if isinstance(core, LinearCore) or core.kernel.name not in STATIONARY:
+        return form
+    if len(form.front) != 1 or not isinstance(form.front[0], Affine) or np.any(form.front[0].factor == 0):
+        return form if not form.front else _about_middle(form)
+    shift, factor = form.front[0].shift, form.front[0].factor
+    units = None if np.all(factor == 1) else factor
+    return replace(form, front=(), core=replace(core, points=core.points / factor + shift, units=units))
+
+
+def _in_bytes(form: Form) -> tuple[Form, ByteColumns, str]:
+    """The form on points of one byte a value, these, and the error of that in words."""
+    changed, codes = in_bytes(form)
+    rows = probe_rows(form)
+    truth, scores = (replace(f, front=()).scores_and_error(rows)[0] for f in (form, changed))
+    spread = float(np.sqrt(np.mean(np.var(truth, axis=0)))) or 1.0
+    rms = float(np.sqrt(np.mean((scores - truth) ** 2))) / spread
+    largest = float(np.abs(scores - truth).max()) / (float(np.ptp(truth, axis=0).max()) or 1.0)
+    words = f"{100 * rms:.2g} % of the scores' standard deviation, at most {100 * largest:.2g} % of their range"
+    return changed, codes, words
+
+
+def _public(source: Source, form: Form) -> list[str]:
+    name, rows, real, width = source.name, source.rows, source.real, form.n_components
+    lines = [f"/* The {width} scores of a row x. */", f"static inline void {name}_scores(const {rows} *x, {rows} *scores) {{"]
+    if rows == real:
+        lines += [f"    (void){name}_walk(x, scores);", "}", ""]
+    else:
+        lines += [f"    {real} inner[{width}];", "    int k;", f"    (void){name}_walk(x, inner);"]
+        lines += [f"    for (k = 0; k < {width}; k++) scores[k] = ({rows})inner[k];", "}", ""]
+    lines += ["/* Squared distance of a row's features to their reconstruction from the scores. */"]
+    lines += [f"static inline {rows} {name}_error(const {rows} *x) {{", f"    {real} scores[{width}];"]
+    lines += [f"    {real} rest = {name}_walk(x, scores);"]
+    mixing = form.core.mixing
+    if mixing is None:
+        lines += ["    int k;", f"    for (k = 0; k < {width}; k++) rest -= scores[k] * scores[k];"]
+    else:
+        rank = mixing.shape[1]
+        lines += ["    int k, r;", f"    for (r = 0; r < {rank}; r++) {{", f"        {real} along = {source.number(0.0)};"]
+        lines += [f"        for (k = 0; k < {width}; k++) along += scores[k] * {source.array('mixing', mixing)}[k][r];"]
+        lines += ["        rest -= along * along;", "    }"]
+    cast = "" if rows == real else f"({rows})"
+    zero = source.number(0.0)
+    lines += [f"    return {cast}(rest < {zero} ? {zero} : rest);", "}", ""]
+    if form.limit is not None:
+        lines += ["/* Of a monitor: negative where the row is not normal. */"]
+        lines += [f"static inline {rows} {name}_decision(const {rows} *x) {{"]
+        lines += [f"    return {literal(form.limit, rows)} - {name}_error(x);", "}", ""]
+    return lines
+
+
+def _comment(source: Source, form: Form, dtype: str, error: str) -> str:
+    facts = form.facts
+    kernel = facts.get("kernel", "none, in input space")
+    parameters = ", ".join(f"{key[7:]} = {float(value):.6g}" for key, value in facts.items() if key.startswith("kernel_"))
+    stack = sum(step_width for step_width in _buffers(form)) + 2 * form.n_components + 8
+    lines = [
+        f"{source.name}: {form.n_features} columns to {form.n_components} scores, {facts['model']}, "
+        f"{MARK} {facts['producer'].split()[-1]}",
+        "",
+        f"kernel      {kernel}" + (f" ({parameters})" if parameters else ""),
+        f"points      {facts['n_support']}" if "n_support" in facts else "",
+        f"fitted to   {int(facts['n_samples_seen']):,} rows" if "n_samples_seen" in facts else "",
+        f"numbers     {dtype}; arithmetic in {source.real}",
+        f"error       of points in one byte a value: {error}" if error else "",
+        f"sizes       {source.n_bytes:,} bytes of constants; about {stack * (4 if source.single else 8):,} bytes of stack; "
+        "code about 1 kB at -Os",
+        f"columns     {', '.join(form.input_names)}" if form.input_names else "",
+    ]
+    shown = [_for_comment(line) for number, line in enumerate(lines) if line or number == 1]
+    return "/* " + "\n * ".join(piece for line in shown for piece in _folded(line)).replace(" * \n", " *\n") + "\n */"
+
+
+def _buffers(form: Form) -> list[int]:
+    return [form.n_features] if form.front else []
+
+
+def _for_comment(text: str) -> str:
+    """Text that neither ends a comment nor begins one, nor means anything else to a compiler."""
+    text = "".join(letter if letter.isprintable() else " " for letter in text)
+    for mark in ("*/", "/*", "??"):
+        while mark in text:
+            text = text.replace(mark, f"{mark[0]} {mark[1]}")
+    return text.replace("\\", "|")
+
+
+def _folded(line: str, width: int = 110) -> list[str]:
+    import textwrap
+
+    return textwrap.wrap(line, width, subsequent_indent=" " * 12, break_long_words=True) or [""]
