@@ -40,7 +40,12 @@ def test_the_short_way_refuses_what_the_long_way_does(cloud):
     model = SparseKernelPCA(2, n_support=9, random_state=0).fit(cloud)
     bad = cloud[:2].copy()
     bad[1, 0] = np.nan
-    for wrong, words in ((bad, "NaN"), (cloud[:2, :-1], "features"), (cloud[:0], "minimum of 1"), (cloud[0], "2D array")):
+    for wrong, words in (
+        (bad, "NaN"),
+        (cloud[:2, :-1], "features"),
+        (cloud[:0], "minimum of 1"),
+        (cloud[0], "2D array"),
+    ):
         with pytest.raises(ValueError, match=words):
             model.transform(wrong)
 

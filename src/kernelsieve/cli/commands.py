@@ -18,6 +18,7 @@ from rich.console import Console
 
 from . import plain_errors
 from .describe import describe
+from .export import register as register_export
 from .options import (
     BatchSize,
     Coef0,
@@ -276,6 +277,9 @@ def demo(
     from .demo import run_demo
 
     run_demo(out, Console())
+
+
+register_export(app)
 
 
 def _read_numbers(

@@ -209,7 +209,9 @@ def walk(source: Source, form: Form, codes: ByteColumns | None) -> list[str]:
     prepare, u = prepare_rows(source, form)
     head = f"static inline {source.real} {source.name}_walk(const {source.rows} *x, {source.real} *scores) {{"
     declare = ["int i, j, k;"] if isinstance(core, KernelCore) else ["int j, k;"]
-    body = _walk_points(source, core, u, codes) if isinstance(core, KernelCore) else _walk_linear(source, core, u, codes)
+    body = (
+        _walk_points(source, core, u, codes) if isinstance(core, KernelCore) else _walk_linear(source, core, u, codes)
+    )
     before = kernel_function(source, core) if isinstance(core, KernelCore) else []
     return [*before, head, *indented([*declare, *prepare, *body]), "}", ""]
 
@@ -243,7 +245,11 @@ def _walk_points(source: Source, core: KernelCore, u: str, codes: ByteColumns | 
     lines += ["}"]
     if loop.needs_square:
         lines += [f"{source.real} square = {zero};", f"for (j = 0; j < {d}; j++) square += {u} * {u};"]
-    rest = f" - {source.number(2.0)} * toward + {source.number(core.mean_square)}" if mean_coef is not None else " + toward"
+    rest = (
+        f" - {source.number(2.0)} * toward + {source.number(core.mean_square)}"
+        if mean_coef is not None
+        else " + toward"
+    )
     return [*lines, f"return {loop.own}{rest};"]
 
 

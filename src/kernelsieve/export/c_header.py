@@ -13,7 +13,7 @@ import numpy as np
 from .._atomic import replacing
 from .c_code import Source, literal, walk
 from .forms import STATIONARY, Form, KernelCore, LinearCore, form_of
-from .precision import ByteColumns, in_bytes, probe_rows, relative_error, single_is_enough
+from .precision import ByteColumns, in_bytes, n_usual_rows, probe_rows, relative_error, single_is_enough
 from .steps import Affine
 
 DTYPES = ("float32", "float64", "int8")
@@ -21,6 +21,7 @@ MAX_NAME = 40  # C99 tells the first 63 characters of a name apart, and ours end
 # Largest error of the probe rows at which float32 arithmetic is used: the promise is 5e-6, and these are most of it.
 SINGLE_IS_ENOUGH = 3e-6
 ROUNDING_IS_FREE = 1e-6  # what points rounded to float32 may cost of it
+LARGE = {"float": 1e38, "double": 1e308}
 MARK = "made by kernelsieve"
 
 
@@ -154,7 +155,8 @@ def _cost_of_rounding(form: Form) -> float:
     if not np.isfinite(rounded).all():
         return np.inf
     rows = probe_rows(form)
-    return relative_error(_core_scores(replace(core, points=rounded), rows), _core_scores(core, rows))
+    rounded_core = replace(core, points=rounded)
+    return relative_error(_core_scores(rounded_core, rows), _core_scores(core, rows), n_usual_rows(form))
 
 
 def _core_scores(core: KernelCore, rows: np.ndarray) -> np.ndarray:
@@ -180,7 +182,7 @@ def _in_units_of_rows(form: Form) -> Form:
 def _in_bytes(form: Form) -> tuple[Form, ByteColumns, str]:
     """The form on points of one byte a value, these, and the error of that in words."""
     changed, codes = in_bytes(form)
-    rows = probe_rows(form)
+    rows = probe_rows(form)[: n_usual_rows(form)]
     truth, scores = (replace(f, front=()).scores_and_error(rows)[0] for f in (form, changed))
     spread = float(np.sqrt(np.mean(np.var(truth, axis=0)))) or 1.0
     rms = float(np.sqrt(np.mean((scores - truth) ** 2))) / spread
@@ -191,7 +193,11 @@ def _in_bytes(form: Form) -> tuple[Form, ByteColumns, str]:
 
 def _public(source: Source, form: Form) -> list[str]:
     name, rows, real, width = source.name, source.rows, source.real, form.n_components
-    lines = [f"/* The {width} scores of a row x. */", f"static inline void {name}_scores(const {rows} *x, {rows} *scores) {{"]
+    zero = source.number(0.0)
+    lines = [
+        f"/* The {width} scores of a row x. */",
+        f"static inline void {name}_scores(const {rows} *x, {rows} *scores) {{",
+    ]
     if rows == real:
         lines += [f"    (void){name}_walk(x, scores);", "}", ""]
     else:
@@ -199,17 +205,19 @@ def _public(source: Source, form: Form) -> list[str]:
         lines += [f"    for (k = 0; k < {width}; k++) scores[k] = ({rows})inner[k];", "}", ""]
     lines += ["/* Squared distance of a row's features to their reconstruction from the scores. */"]
     lines += [f"static inline {rows} {name}_error(const {rows} *x) {{", f"    {real} scores[{width}];"]
-    lines += [f"    {real} rest = {name}_walk(x, scores);"]
+    lines += [f"    {real} rest = {name}_walk(x, scores), captured = {zero};"]
     mixing = form.core.mixing
     if mixing is None:
-        lines += ["    int k;", f"    for (k = 0; k < {width}; k++) rest -= scores[k] * scores[k];"]
+        lines += ["    int k;", f"    for (k = 0; k < {width}; k++) captured += scores[k] * scores[k];"]
     else:
         rank = mixing.shape[1]
-        lines += ["    int k, r;", f"    for (r = 0; r < {rank}; r++) {{", f"        {real} along = {source.number(0.0)};"]
+        lines += ["    int k, r;", f"    for (r = 0; r < {rank}; r++) {{", f"        {real} along = {zero};"]
         lines += [f"        for (k = 0; k < {width}; k++) along += scores[k] * {source.array('mixing', mixing)}[k][r];"]
-        lines += ["        rest -= along * along;", "    }"]
-    cast = "" if rows == real else f"({rows})"
-    zero = source.number(0.0)
+        lines += ["        captured += along * along;", "    }"]
+    cast, large = "" if rows == real else f"({rows})", source.number(LARGE[real])
+    lines += [
+        f"    rest -= captured < {large} ? captured : {large}; /* an infinite error, not infinity minus infinity */"
+    ]
     lines += [f"    return {cast}(rest < {zero} ? {zero} : rest);", "}", ""]
     if form.limit is not None:
         lines += ["/* Of a monitor: negative where the row is not normal. */"]
@@ -221,7 +229,9 @@ def _public(source: Source, form: Form) -> list[str]:
 def _comment(source: Source, form: Form, dtype: str, error: str) -> str:
     facts = form.facts
     kernel = facts.get("kernel", "none, in input space")
-    parameters = ", ".join(f"{key[7:]} = {float(value):.6g}" for key, value in facts.items() if key.startswith("kernel_"))
+    parameters = ", ".join(
+        f"{key[7:]} = {float(value):.6g}" for key, value in facts.items() if key.startswith("kernel_")
+    )
     stack = sum(step_width for step_width in _buffers(form)) + 2 * form.n_components + 8
     lines = [
         f"{source.name}: {form.n_features} columns to {form.n_components} scores, {facts['model']}, "

@@ -154,9 +154,7 @@ def _into(container: Any, graph: Graph) -> None:
         container.add_initializer(name, tensor, list(value.shape), value.ravel())
     for node in graph.nodes:
         attributes = node_attributes(node)
-        container.add_node(
-            node.op, node.inputs, [node.output], op_version=graph.opset, name=node.output, **attributes
-        )
+        container.add_node(node.op, node.inputs, [node.output], op_version=graph.opset, name=node.output, **attributes)
 
 
 def pipeline_to_onnx(pipeline: Any, kind: Any, wanted: tuple[str, ...], inputs: str | None) -> Any:
@@ -179,8 +177,10 @@ def pipeline_to_onnx(pipeline: Any, kind: Any, wanted: tuple[str, ...], inputs: 
     last = pipeline.steps[-1][1]
     options = {id(last): {"zipmap": False}} if is_classifier(last) else None
     proto = to_onnx(_with_scaled_model(pipeline), initial_types=types, target_opset=OPSET, options=options)
+    for given, name in zip(proto.graph.input, columns or (ROWS,), strict=True):
+        _rename(proto, given, name)  # skl2onnx takes letters and digits alone
     if hasattr(last, "transform") and len(proto.graph.output) == 1:
-        _rename_output(proto, free_name("scores", columns or (ROWS,)))
+        _rename(proto, proto.graph.output[0], free_name("scores", columns or (ROWS,)))
     facts = {
         "producer": _version(),
         "pipeline": " -> ".join(type(step).__name__ for _, step in pipeline.steps),
@@ -209,9 +209,10 @@ def _version() -> str:
     return f"kernelsieve {__version__}"
 
 
-def _rename_output(proto: Any, name: str) -> None:
-    (output,) = proto.graph.output
-    for node in proto.graph.node:
-        node.input[:] = [name if given == output.name else given for given in node.input]
-        node.output[:] = [name if given == output.name else given for given in node.output]
-    output.name = name
+def _rename(proto: Any, value: Any, name: str) -> None:
+    """Another name for an input or output of a graph, wherever it stands."""
+    before = value.name
+    for node in proto.graph.node if name != before else ():
+        node.input[:] = [name if word == before else word for word in node.input]
+        node.output[:] = [name if word == before else word for word in node.output]
+    value.name = name

@@ -102,6 +102,8 @@ def write(graph: Graph, form: Form, x: str, outputs: dict[str, str]) -> None:
         return
     along = scores if core.mixing is None else graph.add("MatMul", scores, graph.const(core.mixing))
     captured = graph.reduce("ReduceSumSquare", along, keep=False)
+    # squares that overflow must leave an infinite error, not infinity minus infinity
+    captured = graph.add("Min", captured, graph.const(np.finfo(graph.dtype).max / 2))
     rest = graph.add("Sub", length, captured)
     error = graph.add("Max", rest, graph.const(0.0), output=outputs.get("error"))
     if "decision" in outputs:

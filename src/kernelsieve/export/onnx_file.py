@@ -165,9 +165,7 @@ def free_name(name: str, taken: Iterable[str]) -> str:
     return found
 
 
-def _graph_of(
-    form: Form, kind: Any, arithmetic: Any, columns: tuple[str, ...] | None, names: dict[str, str]
-) -> Graph:
+def _graph_of(form: Form, kind: Any, arithmetic: Any, columns: tuple[str, ...] | None, names: dict[str, str]) -> Graph:
     prefix = "ks_"
     while any(name.startswith(prefix) for name in (*(columns or ()), *names.values())):
         prefix = f"{prefix}_"
