@@ -167,7 +167,7 @@ def test_what_is_no_fitted_model_is_refused_in_words(rows, model):
     with pytest.raises(ExportError, match="int cannot be exported"):
         to_c(5, name="m")
     pipeline = make_pipeline(FunctionTransformer(np.abs), SparseKernelPCA(2, n_support=8, random_state=0)).fit(rows)
-    with pytest.raises(ExportError, match="FunctionTransformer cannot be folded.*StandardScaler"):
+    with pytest.raises(ExportError, match=r"FunctionTransformer cannot be folded.*StandardScaler"):
         to_c(pipeline, name="m")
     classifier = Pipeline([("model", model), ("last", LogisticRegression().fit(rows[:, :3], rows[:, 0] > 0))])
     with pytest.raises(ExportError, match="LogisticRegression cannot be exported"):

@@ -90,7 +90,8 @@ def _unfitted(kernel):
 def test_a_saved_program_runs_where_kernelsieve_is_not_imported(rows, tmp_path):
     save_torch(_model("rbf", rows), tmp_path / "model.pt")
     code = (
-        "import sys, torch; module = torch.export.load(sys.argv[1]).module(); print(tuple(module(torch.zeros(3, 5)).shape));"
+        "import sys, torch; module = torch.export.load(sys.argv[1]).module(); "
+        "print(tuple(module(torch.zeros(3, 5)).shape)); "
         "assert not any(name.startswith('kernelsieve') for name in sys.modules)"
     )
     done = subprocess.run(

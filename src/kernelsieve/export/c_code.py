@@ -1,8 +1,8 @@
 """The C99 text of a form: constants, one function that walks over the points, and what is asked of it.
 
-Nothing is allocated, nothing is global but constants, and only math.h is needed.  A row is copied to the stack only where
-a scaler comes before the kernel.  Distances are sums of squared differences, which cancel nothing; rows of 1e30 overflow
-to an infinite distance, as they should; NaN stays NaN.
+Nothing is allocated, nothing is global but constants, and only math.h is needed.  A row is copied to the stack only
+where a scaler comes before the kernel.  Distances are sums of squared differences, which cancel nothing; rows of 1e30
+overflow to an infinite distance, as they should; NaN stays NaN.
 """
 
 from __future__ import annotations

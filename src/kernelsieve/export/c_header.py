@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from .._atomic import replacing
+from ..io.atomic import replacing
 from .c_code import Source, literal, walk
 from .forms import STATIONARY, Form, KernelCore, LinearCore, form_of
 from .precision import ByteColumns, in_bytes, n_usual_rows, probe_rows, relative_error, single_is_enough
@@ -38,8 +38,9 @@ def to_c(
         float digits_error(const float *x);                  what `reconstruction_error` gives, a monitor's SPE
         float digits_decision(const float *x);               of a monitor: negative where it raises an alarm
 
-    all `static inline`, without allocation, and clean under ``-std=c99 -pedantic -Wall -Wextra -Werror``.  Where float32
-    arithmetic would cost more than 1e-6 of the scores (wide kernels), it computes in double inside; the comment says so.
+    all `static inline`, without allocation, and clean under ``-std=c99 -pedantic -Wall -Wextra -Werror``.  Where
+    float32 arithmetic would cost more than a few millionths of the scores (wide kernels), it computes in double inside;
+    the comment says so.
 
     Parameters
     ----------
@@ -167,8 +168,7 @@ def _core_scores(core: KernelCore, rows: np.ndarray) -> np.ndarray:
 
 
 def _in_units_of_rows(form: Form) -> Form:
-    """A scaler before a stationary kernel made part of it: |f (x - s)| instead of |f x - f s|, which saves a copy of the
-    row, and digits where columns lie far from zero."""
+    """A scaler before a stationary kernel made part of it, |f (x - s)| instead of |f x - f s|: no copy of the row."""
     core = form.core
     if isinstance(core, LinearCore) or core.kernel.name not in STATIONARY:
         return form
@@ -232,7 +232,7 @@ def _comment(source: Source, form: Form, dtype: str, error: str) -> str:
     parameters = ", ".join(
         f"{key[7:]} = {float(value):.6g}" for key, value in facts.items() if key.startswith("kernel_")
     )
-    stack = sum(step_width for step_width in _buffers(form)) + 2 * form.n_components + 8
+    stack = ((form.n_features if form.front else 0) + 2 * form.n_components + 8) * (4 if source.single else 8)
     lines = [
         f"{source.name}: {form.n_features} columns to {form.n_components} scores, {facts['model']}, "
         f"{MARK} {facts['producer'].split()[-1]}",
@@ -242,16 +242,11 @@ def _comment(source: Source, form: Form, dtype: str, error: str) -> str:
         f"fitted to   {int(facts['n_samples_seen']):,} rows" if "n_samples_seen" in facts else "",
         f"numbers     {dtype}; arithmetic in {source.real}",
         f"error       of points in one byte a value: {error}" if error else "",
-        f"sizes       {source.n_bytes:,} bytes of constants; about {stack * (4 if source.single else 8):,} bytes of stack; "
-        "code about 1 kB at -Os",
+        f"sizes       {source.n_bytes:,} bytes of constants; about {stack:,} bytes of stack; code below 1 kB at -Os",
         f"columns     {', '.join(form.input_names)}" if form.input_names else "",
     ]
     shown = [_for_comment(line) for number, line in enumerate(lines) if line or number == 1]
     return "/* " + "\n * ".join(piece for line in shown for piece in _folded(line)).replace(" * \n", " *\n") + "\n */"
-
-
-def _buffers(form: Form) -> list[int]:
-    return [form.n_features] if form.front else []
 
 
 def _for_comment(text: str) -> str:

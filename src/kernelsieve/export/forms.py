@@ -6,7 +6,7 @@
         |phi(u) - mean|^2 = k(u, u) - 2 k(u, S) c + c'K_SS c
 
 T makes components orthonormal that are not (an elastic net's).  A linear kernel needs no points: with W = S'A and the
-centre mu = S'c it is  z = (u - mu) W + constant,  |phi(u) - mean|^2 = |u - mu|^2,  which sparse PCA in input space is too.
+centre mu = S'c it is  z = (u - mu) W + constant,  |phi(u) - mean|^2 = |u - mu|^2,  as sparse PCA in input space is.
 A monitor's decision is  limit - e,  negative where it raises an alarm.
 """
 
@@ -21,8 +21,8 @@ from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from .._array import to_numpy
-from ..expansion import KernelExpansion
+from ..arrays import to_numpy
+from ..fit.expansion import KernelExpansion
 from ..kernels import CallableKernel, Kernel, Linear, Precomputed
 from ..kernels.base import dense
 from .steps import Affine, ExportError, Mix, Step, apply, joined, steps_of

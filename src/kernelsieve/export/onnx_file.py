@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.pipeline import Pipeline
 
-from .._atomic import replacing
+from ..io.atomic import replacing
 from .forms import Form, form_of
 from .graph import OPSET, OUTPUTS, Graph, Node, write
 from .precision import single_is_enough

@@ -2,8 +2,8 @@
 
 A component is a difference of large terms: with wide kernels or many points, sum_i |k_i a_ik| is a hundred times the
 score, and so is the rounding of k.  So a float32 export is tried on rows of the model's own kind (its points, and rows
-between them); where single precision would cost more than `SINGLE_IS_ENOUGH`, it computes in double inside, with float32
-rows in and float32 scores out.
+between them) and on a few far off; where single precision would cost more than `SINGLE_IS_ENOUGH`, it computes in
+double inside, with float32 rows in and float32 scores out.
 
 Points of one byte a value are other points.  The components are projected on these, B = K_S'S'^+ K_S'S A, which is the
 best that the rounded points can do and takes most of the error away: what is left is the part of phi(s) - phi(s') that

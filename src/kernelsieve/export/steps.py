@@ -88,11 +88,9 @@ def split(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def can_fold(transformer: Any) -> bool:
     """Whether `steps_of` knows this fitted transformer."""
-    return transformer in (None, "passthrough") or type(transformer).__name__ in _READERS and _is_sklearns(transformer)
-
-
-def _is_sklearns(transformer: Any) -> bool:
-    return type(transformer).__module__.split(".")[0] == "sklearn"
+    if transformer in (None, "passthrough"):
+        return True
+    return type(transformer).__name__ in _READERS and type(transformer).__module__.split(".")[0] == "sklearn"
 
 
 def steps_of(transformer: Any) -> tuple[Step, ...]:

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from .._atomic import replacing
+from ..io.atomic import replacing
 from ..kernels import RBF, Cosine, Laplacian, Polynomial, Sigmoid
 from .forms import Form, KernelCore, form_of
 from .steps import Affine, Clip, ExportError, split
@@ -32,16 +32,16 @@ def to_torch(model: Any, trainable: bool = False, dtype: Any = None) -> Expansio
     ----------
     model : fitted estimator of kernelsieve, or Pipeline of scalers that ends in one
     trainable : bool, default=False
-        Make points, coefficients and offset parameters, which an optimiser may move by a loss of your own; the kernel and
-        the scalers stay.  What comes out is then no longer kernel PCA, but features that began as such.
+        Make points, coefficients and offset parameters, which an optimiser may move by a loss of your own; the kernel
+        and the scalers stay.  What comes out is then no longer kernel PCA, but features that began as such.
     dtype : torch.dtype, optional
         Of the module's numbers, and of the rows it takes: torch.float32 by default, or torch.float64.
 
     Returns
     -------
     torch.nn.Module
-        ``module(x)`` are the scores, (n, M); ``module.error(x)`` the reconstruction error, (n,), of a model that was not
-        trained further; ``module.decision(x)``, of a monitor, is negative where a row is not normal.
+        ``module(x)`` are the scores, (n, M); ``module.error(x)`` the reconstruction error, (n,), of a model that was
+        not trained further; ``module.decision(x)``, of a monitor, is negative where a row is not normal.
 
     Examples
     --------
@@ -96,7 +96,7 @@ class ExpansionModule(torch.nn.Module):
         self.n_features, self.n_components = form.n_features, form.n_components
         self.facts = "\n".join(f"{name}: {value}" for name, value in form.facts.items())
         self._dtype, core = dtype, form.core
-        self.kernel = core.kernel if isinstance(core, KernelCore) else None
+        self.kernel: Any = core.kernel if isinstance(core, KernelCore) else None
         self._front = [self._keep_step(number, step) for number, step in enumerate(form.front)]
         self._limit = form.limit
         if isinstance(core, KernelCore):
