@@ -13,9 +13,9 @@ from experiments.datasets import load_file
 from kernelsieve.kernels import named_kernel
 from kernelsieve.solvers.admm import admm
 from kernelsieve.solvers.alternation import Alternation, alternate, kernel_pca_directions
+from kernelsieve.solvers.greedy import pivoted_cholesky
 from kernelsieve.solvers.lasso import lasso
 from kernelsieve.solvers.path import lasso_path
-from kernelsieve.solvers.pivoted import pivoted_cholesky
 from kernelsieve.solvers.quadratic import HessianQuadratic, elastic_net_quadratic, largest_alpha
 from kernelsieve.threads import one_blas_thread
 
@@ -35,7 +35,8 @@ def parabola(n: int) -> np.ndarray:
 
 def coordinates(rows: np.ndarray) -> np.ndarray:
     cross_gram = named_kernel("rbf", gamma=GAMMA).bind(rows)
-    return pivoted_cholesky(lambda j: cross_gram(rows[j : j + 1])[0], np.ones(len(rows))).factor
+    found = pivoted_cholesky(lambda j: cross_gram(rows[j : j + 1])[0], np.ones(len(rows)))
+    return np.ascontiguousarray(found.filled)
 
 
 def end_to_end(rows: np.ndarray) -> Alternation:

@@ -13,8 +13,8 @@ from sklearn.cluster import KMeans
 from kernelsieve.kernels import RBF, CallableKernel
 from kernelsieve.selection.distances import dissimilar_nodes
 from kernelsieve.selection.gram import KernelGram
-from kernelsieve.selection.greedy import best_for_targets, greedy, random_by_residual, worst_explained
 from kernelsieve.selection.rpcholesky import PROPOSALS, randomly_pivoted_cholesky
+from kernelsieve.solvers.greedy import best_for_targets, greedy, random_by_residual, worst_explained
 from kernelsieve.threads import effective_n_threads, one_blas_thread
 
 from .report import Report

@@ -32,8 +32,8 @@ from kernelsieve.kernels import RBF
 from kernelsieve.selection.distances import dissimilar_nodes
 from kernelsieve.selection.gain import LargestGain
 from kernelsieve.selection.gram import Gram, KernelGram
-from kernelsieve.selection.greedy import best_for_targets, greedy, worst_explained
 from kernelsieve.selection.rpcholesky import randomly_pivoted_cholesky
+from kernelsieve.solvers.greedy import best_for_targets, greedy, worst_explained
 from kernelsieve.threads import one_blas_thread
 
 from .datasets import MissingData, Realisations, ida, thyroid

@@ -19,10 +19,10 @@ from sklearn.linear_model import lars_path_gram
 from kernelsieve.solvers.admm import admm
 from kernelsieve.solvers.alternation import alternate, alternate_jointly, kernel_pca_directions
 from kernelsieve.solvers.cholesky import ActiveCholesky
+from kernelsieve.solvers.greedy import pivoted_cholesky
 from kernelsieve.solvers.group import group_lasso
 from kernelsieve.solvers.lasso import LassoResult, _Support, lasso
 from kernelsieve.solvers.path import _Search, alpha_for_nonzeros, lasso_path
-from kernelsieve.solvers.pivoted import pivoted_cholesky
 from kernelsieve.solvers.quadratic import FactorQuadratic, HessianQuadratic, elastic_net_quadratic, largest_alpha
 from kernelsieve.threads import one_blas_thread
 
@@ -62,7 +62,7 @@ def hessian_problem(gram, b, l2):
 
 
 def factor_of(gram):
-    return pivoted_cholesky(lambda j: gram[:, j], np.diagonal(gram)).factor
+    return np.ascontiguousarray(pivoted_cholesky(lambda j: gram[:, j], np.diagonal(gram)).filled)
 
 
 def printed_objective(gram, b, a, l2, alpha, weights=1.0):
@@ -140,20 +140,20 @@ def test_pivoted_cholesky_is_lapacks(cloud):
     gram = gram_of("rbf", cloud, gamma=0.3)
     found = pivoted_cholesky(lambda j: gram[:, j], np.diagonal(gram), max_rank=20)
     lapack, order, *_ = dpstrf(gram, lower=1)
-    np.testing.assert_array_equal(found.pivots[1:], order[1:20] - 1)  # the first pivot is a tie of all ones
-    np.testing.assert_allclose(np.abs(found.factor[found.pivots]), np.abs(np.tril(lapack)[:20, :20]), atol=1e-12)
-    left = np.diagonal(gram) - np.sum(found.factor**2, axis=1)
-    np.testing.assert_allclose(found.residual, left, atol=1e-12)
+    np.testing.assert_array_equal(found.chosen[1:], order[1:20] - 1)  # the first pivot is a tie of all ones
+    np.testing.assert_allclose(np.abs(found.filled[found.chosen]), np.abs(np.tril(lapack)[:20, :20]), atol=1e-12)
+    left = np.diagonal(gram) - np.sum(found.filled**2, axis=1)
+    np.testing.assert_allclose(found.diagonal, left, atol=1e-12)
 
 
 @pytest.mark.parametrize("n", [60, 400])
 def test_pivoted_cholesky_stops_at_tolerance_and_rank(n):
     gram = gram_of("rbf", parabola(n), gamma=2.0)
     found = pivoted_cholesky(lambda j: gram[:, j], np.diagonal(gram))
-    assert np.abs(gram - found.factor @ found.factor.T).max() < 2e-10
-    assert found.factor.shape[1] == len(set(found.pivots)) < n
+    assert np.abs(gram - found.filled @ found.filled.T).max() < 2e-10
+    assert found.filled.shape[1] == len(set(found.chosen)) < n
     narrow = gram_of("rbf", parabola(n), gamma=1e4)  # full rank: past the first capacity
-    wide = pivoted_cholesky(lambda j: narrow[:, j], np.diagonal(narrow)).factor
+    wide = pivoted_cholesky(lambda j: narrow[:, j], np.diagonal(narrow)).filled
     np.testing.assert_allclose(wide @ wide.T, narrow, atol=1e-9)
     with pytest.raises(ValueError, match="nothing to factorise"):
         pivoted_cholesky(lambda j: np.zeros(3), np.zeros(3))

@@ -24,11 +24,11 @@ from kernelsieve.rows.sampled import sample_rows
 from kernelsieve.selection.distances import far_rows
 from kernelsieve.selection.gain import LargestGain, SampledGain
 from kernelsieve.selection.gram import KernelGram, StoredGram
-from kernelsieve.selection.greedy import best_for_targets, eliminate, greedy, random_by_residual, worst_explained
 from kernelsieve.selection.kmeans import kmeans_centers
 from kernelsieve.selection.leverage import draw_without_replacement, ridge_leverage
 from kernelsieve.selection.rpcholesky import randomly_pivoted_cholesky
 from kernelsieve.selection.swaps import swap
+from kernelsieve.solvers.greedy import best_for_targets, eliminate, greedy, random_by_residual, worst_explained
 from kernelsieve.threads import one_blas_thread
 
 GREEDY_RULES = ["targeted", "gain", "improved", "skfa", "residual", "rpcholesky"]

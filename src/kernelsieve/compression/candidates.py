@@ -11,7 +11,7 @@ from ..arrays import to_numpy
 from ..fit.expansion import KernelExpansion
 from ..fit.moments import gram_of, negative_share
 from ..fit.sample import INDEFINITE
-from ..selection.greedy import best_for_targets, greedy
+from ..solvers.greedy import best_for_targets, greedy
 from .error import ExpansionError, LeastSquares, Refit, Support, chosen
 
 MAX_POOL = 2000  # points looked at: a random part of more

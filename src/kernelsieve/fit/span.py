@@ -28,7 +28,7 @@ from ..kernels import CrossGram, Kernel
 from ..rows.base import Rows
 from ..rows.blocks import finite
 from ..solvers.exact import exact_components
-from ..solvers.pivoted import pivoted_cholesky
+from ..solvers.greedy import pivoted_cholesky
 from .expansion import KernelExpansion, component_signs
 from .moments import (
     RANK_TOLERANCE,
@@ -312,7 +312,7 @@ class AllRowsSpan(Span):
 
     @cached_property
     def coordinates(self) -> np.ndarray:
-        factor = pivoted_cholesky(self._column, self._diagonal).factor
+        factor = np.ascontiguousarray(pivoted_cholesky(self._column, self._diagonal).filled)
         check_finite_kernel(factor)
         return factor
 

@@ -16,8 +16,8 @@ import numpy as np
 from ..arrays import Array, like, namespace, take_rows, to_numpy
 from ..fit.moments import whiten
 from ..fit.sample import Sample
+from ..solvers.greedy import best_for_targets, greedy
 from ..solvers.points import Ascent, CapturedVariance
-from .greedy import best_for_targets, greedy
 from .kmeans import kmeans_centers
 
 KMEANS_STEPS = 3

@@ -19,8 +19,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from ..solvers.greedy import Residual
 from .gram import Gram
-from .greedy import Residual
 
 # Norms lose digits as they fall: below this share of what they were they are computed afresh.
 FRESH = 1e-4

@@ -14,9 +14,9 @@ from __future__ import annotations
 import numpy as np
 import scipy.linalg
 
+from ..solvers.greedy import Residual, start
 from ..threads import ordered_map, row_ranges
 from .gram import Gram
-from .greedy import Residual, start
 
 PROPOSALS = 128  # a block; it does not depend on how many rows are wanted, so that every choice is a prefix
 

@@ -11,11 +11,11 @@ import scipy.sparse
 
 from ..arrays import as_float64
 from ..fit.sample import Sample
+from ..solvers.greedy import Residual, Rule, best_for_targets, eliminate, worst_explained
 from .base import Selection, Selector, select_rows
 from .distances import Combine, central_row_of, copies_tolerance, far_rows
 from .gain import LargestGain, SampledGain
 from .gram import gram_of_sample
-from .greedy import Residual, Rule, best_for_targets, eliminate, worst_explained
 from .kmeans import kmeans_centers
 from .leverage import draw_without_replacement, ridge_leverage
 from .rpcholesky import randomly_pivoted_cholesky

@@ -21,7 +21,7 @@ from collections.abc import Callable
 import numpy as np
 import scipy.linalg
 
-from .greedy import Residual, append
+from ..solvers.greedy import Residual, append
 
 NO_GAIN = 1e-9  # a swap that gains less, as a share of what is explained, is none
 

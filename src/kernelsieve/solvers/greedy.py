@@ -7,6 +7,10 @@ Pivoted Cholesky keeps R = K - F F', the kernel of what the chosen rows do not e
 and, for targets t_k in feature space with values T = <phi(x), t_k>, T <- T - c T_j'/sqrt(R_jj).  Kernel
 columns are all that is read, one for each row chosen: O(n m^2) time and O(n m) memory for m of n rows.  Every
 smaller choice is a prefix of a larger one.
+
+Row i of F holds the coordinates of phi(x_i) in an orthonormal basis of the span of the chosen phi(x_j).  So the same
+loop, always taking the row with the largest residual, factorises a kernel matrix without forming it: K = F F' + R
+(`pivoted_cholesky`).
 """
 
 from __future__ import annotations
@@ -18,6 +22,9 @@ import numpy as np
 
 # Rows whose residual is below this share of the largest diagonal are already explained.
 EXPLAINED = 1e-11
+# Residual diagonal, relative to the largest k(x, x), at which a factorisation leaves out the rest of the kernel.
+FACTORISED = 1e-10
+FIRST_CAPACITY = 128  # columns made room for at first; doubled when they do not suffice
 
 
 @dataclass
@@ -73,7 +80,51 @@ def eliminate(
     ridge: float = 0.0,
 ) -> Residual:
     """`greedy`, with all that it leaves behind."""
-    state = start(diagonal, n_rows, targets=targets, noise=noise)
+    return _choose(start(diagonal, n_rows, targets=targets, noise=noise), column, n_rows, rule, explained, ridge)
+
+
+def pivoted_cholesky(
+    column: Callable[[int], np.ndarray], diagonal: np.ndarray, *, max_rank: int | None = None
+) -> Residual:
+    """Factor of a positive semi-definite matrix that is known by its diagonal and, on demand, its columns.
+
+    With q columns it reads n q kernel values and costs O(n q^2); nothing n x n is ever formed.
+
+    Parameters
+    ----------
+    column : callable
+        column(j) is the j-th column of K, of shape (n,).
+    diagonal : ndarray of shape (n,)
+    max_rank : int, optional
+        Stop at this many columns.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rows = np.random.default_rng(0).standard_normal((50, 3))
+    >>> gram = rows @ rows.T
+    >>> found = pivoted_cholesky(lambda j: gram[:, j], np.diagonal(gram))
+    >>> found.filled.shape
+    (50, 3)
+    >>> bool(np.allclose(found.filled @ found.filled.T, gram))
+    True
+    """
+    if not np.max(diagonal, initial=0.0) > 0:
+        raise ValueError("the kernel is zero or negative on every row's own diagonal: nothing to factorise")
+    n_rows = len(diagonal) if max_rank is None else min(max_rank, len(diagonal))
+    state = start(diagonal, min(n_rows, FIRST_CAPACITY), noise=FACTORISED)
+    return _choose(state, column, n_rows, worst_explained)
+
+
+def _choose(
+    state: Residual,
+    column: Callable[[int], np.ndarray],
+    n_rows: int,
+    rule: Rule,
+    explained: np.ndarray | None = None,
+    ridge: float = 0.0,
+) -> Residual:
+    """The loop: up to `n_rows` rows, each by the rule."""
     total = float(state.diagonal.sum())
     if explained is not None:
         state.diagonal -= np.einsum("ij,ij->i", explained, explained)
@@ -112,6 +163,10 @@ def append(state: Residual, j: int, c: np.ndarray, pivot: float) -> None:
         state.targets -= c[:, None] * state.target_coef[k]
     state.diagonal -= c * c
     state.diagonal[j] = 0.0
+    if k == state.factor.shape[1]:
+        wider = np.empty((len(c), 2 * k), order="F")
+        wider[:, :k] = state.factor
+        state.factor = wider
     state.factor[:, k] = c
     state.chosen.append(j)
 
@@ -125,7 +180,7 @@ def best_for_targets(state: Residual, eligible: np.ndarray) -> int:
 
 def worst_explained(state: Residual, eligible: np.ndarray) -> int:
     """argmax R_jj: the row with the largest residual."""
-    return int(eligible[np.argmax(state.diagonal[eligible])])
+    return int(state.diagonal.argmax())  # the loop asks only while some row is eligible, and then this one is
 
 
 def random_by_residual(rng: np.random.Generator, weights: np.ndarray | None = None) -> Rule:
