@@ -9,8 +9,8 @@ At the minimum, with the correlations g = t - S b - l2 b,
     g_i = (alpha / 2) sign(b_i)  where b_i is not 0,        |g_i| <= alpha / 2  elsewhere,
 
 so that once support and signs are known b is one small linear system.  Between two steps of the alternation they
-hardly ever change: the last step's are tried, and only where the conditions above fail does coordinate descent run
-(scikit-learn's), on a working set of columns that grows until no other column is wanted.
+hardly ever change: the last step's are tried, and only where the conditions above fail does an active set look for
+others (`solvers.lasso`, which solves half of this problem: H = S + l2 I, linear term t, penalty alpha/2).
 
 As l2 goes to infinity the problem, scaled, becomes  |b|^2 - 2 t'b + alpha |b|_1, whose solution is soft(t, alpha/2):
 no regression at all.  A number of nonzeros in place of alpha stops the path of the same problem, run down from
@@ -27,17 +27,16 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
-import scipy.linalg
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.linear_model import enet_path, lars_path_gram
+from sklearn.linear_model import lars_path_gram
 
-from ..arrays import cholesky, solve_lower
-from .scatter import Scatter
+from ..solvers.lasso import lasso
+from .scatter import Scatter, solve_ridge
 
 # Optimality holds when it is violated by less than this share of the largest target.
 OPTIMALITY = 1e-9
-# Coordinate descent only has to find support and signs: the linear system does the rest.
-DESCENT_TOLERANCE, DESCENT_SWEEPS = 1e-10, 5000
+# Duality gap of the active set, relative to the objective: it only has to find support and signs.
+GAP = 1e-12
 # Targets this close are one size.  LARS passes over variables that would enter at the very same alpha, so that for it
 # targets are set apart by less than that.
 TIE, TIE_BREAK = 1e-9, 1e-10
@@ -134,22 +133,9 @@ def _on_support(scatter: Scatter, l2: float, support: np.ndarray, axes: np.ndarr
     values = np.zeros_like(axes)
     for row, allowed, axis, target in zip(values, support, axes, targets, strict=True):
         chosen = np.flatnonzero(allowed)
-        if chosen.size > scatter.n_rows:  # fewer equations than unknowns: the shortest solution, in the rows
-            columns = scatter.columns(chosen)
-            system = columns @ columns.T + l2 * np.eye(len(columns))
-            row[chosen] = columns.T @ (scipy.linalg.pinvh(system) @ scatter.scores(axis))
-        elif chosen.size:
-            row[chosen] = _solve(scatter.block(chosen), l2, target[chosen])
+        if chosen.size:
+            row[chosen] = scatter.regress(axis, chosen, l2, target[chosen])
     return values
-
-
-def _solve(block: np.ndarray, l2: float, right: np.ndarray) -> np.ndarray:
-    """(block + l2 I)^-1 right, the shortest solution where that is singular."""
-    system = block + l2 * np.eye(len(block))
-    factor = cholesky(system)
-    if factor is None:
-        return np.linalg.lstsq(system, right, rcond=None)[0]
-    return solve_lower(factor, solve_lower(factor, right), transpose=True)
 
 
 def _penalised(
@@ -161,7 +147,7 @@ def _penalised(
     images = scatter.multiply(values)
     for j, target in enumerate(targets):
         if not _is_optimal(target - images[j] - l2 * values[j], values[j], alpha[j], target):
-            values[j] = _descend(scatter, l2, alpha[j], axes[j], target, warm[j])
+            values[j] = _found_anew(scatter, l2, alpha[j], axes[j], target, warm[j])
             images[j] = scatter.multiply(values[j : j + 1])[0]
     return Loadings(values, images, alpha)
 
@@ -169,10 +155,10 @@ def _penalised(
 def _same_support(scatter: Scatter, l2: float, alpha: float, target: np.ndarray, guess: np.ndarray) -> np.ndarray:
     """The loadings that are optimal if support and signs are those of `guess`; `guess` where they cannot be."""
     support = np.flatnonzero(guess)
-    if not 0 < support.size <= scatter.n_rows:
+    if not support.size or (l2 == 0 and support.size > scatter.n_rows):  # nothing to solve, or no one solution
         return guess
     signs = np.sign(guess[support])
-    solved = _solve(scatter.block(support), l2, target[support] - alpha / 2 * signs)
+    solved = solve_ridge(scatter.block(support, support), l2, target[support] - alpha / 2 * signs)
     if np.any(np.sign(solved) != signs):
         return guess
     values = np.zeros_like(guess)
@@ -186,46 +172,34 @@ def _is_optimal(correlations: np.ndarray, values: np.ndarray, alpha: float, targ
     return bool(np.all(np.where(values != 0, on_support, np.abs(correlations) <= alpha / 2 + slack)))
 
 
-def _descend(
+def _found_anew(
     scatter: Scatter, l2: float, alpha: float, axis: np.ndarray, target: np.ndarray, warm: np.ndarray
 ) -> np.ndarray:
-    """Coordinate descent on a working set of columns, which takes in all others that are wanted until none is."""
-    slack = OPTIMALITY * float(np.abs(target).max())
-    scores = scatter.scores(axis)
-    values = warm
-    working = values != 0
-    while True:
-        correlations = target - scatter.multiply(values[None])[0] - l2 * values
-        wanted = ~working & (np.abs(correlations) > alpha / 2 + slack)
-        if values is not warm and not wanted.any():
-            return values
-        working |= wanted
-        columns = np.flatnonzero(working)
-        if not columns.size:
-            return np.zeros_like(warm)
-        found = np.zeros_like(warm)
-        found[columns] = _descent(scatter.columns(columns), scores, l2, alpha, values[columns])
-        values = _same_support(scatter, l2, alpha, target, found)
+    """The loadings by the active set of `solvers.lasso`, from the support of `warm`."""
+    if alpha == 0:
+        return _on_support(scatter, l2, np.ones((1, len(target)), dtype=bool), axis[None])[0]
+    problem = ScatterQuadratic(scatter, l2, target, float(axis @ target))
+    return lasso(problem, alpha / 2, start=warm, tol=GAP).coef
 
 
-def _descent(columns: np.ndarray, scores: np.ndarray, l2: float, alpha: float, start: np.ndarray) -> np.ndarray:
-    """argmin |scores - columns b|^2 + l2 |b|^2 + alpha |b|_1 by scikit-learn, whose objective is 1/(2n) of ours."""
-    total = alpha / 2 + l2
-    if total == 0:
-        return np.linalg.lstsq(columns, scores, rcond=None)[0]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # the alternation goes on from here, and has its own
-        _, path, _ = enet_path(
-            np.asfortranarray(columns),
-            scores,
-            l1_ratio=alpha / 2 / total,
-            alphas=[total / len(scores)],
-            coef_init=start.copy(),
-            check_input=False,
-            tol=DESCENT_TOLERANCE,
-            max_iter=DESCENT_SWEEPS,
-        )
-    return path[:, 0]
+@dataclass(frozen=True)
+class ScatterQuadratic:
+    """The problem above as half of it stands in `solvers.quadratic`: H = S + l2 I, linear term t, penalty alpha/2."""
+
+    scatter: Scatter
+    l2: float
+    linear: np.ndarray  # (p,), t
+    target_square: float  # |X a|^2
+
+    def block(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        """H over the given rows and columns."""
+        return self.scatter.block(rows, columns) + self.l2 * np.equal.outer(rows, columns)
+
+    def dot(self, active: np.ndarray, values: np.ndarray) -> np.ndarray:
+        """H[:, active] @ values, for all p rows."""
+        loadings = np.zeros(len(self.linear))
+        loadings[active] = values
+        return self.scatter.multiply(loadings[None])[0] + self.l2 * loadings
 
 
 def _counted(scatter: Scatter, l2: float, n_nonzero: np.ndarray, targets: np.ndarray, warm: np.ndarray) -> Loadings:
@@ -238,7 +212,7 @@ def _counted(scatter: Scatter, l2: float, n_nonzero: np.ndarray, targets: np.nda
         while True:
             columns = np.flatnonzero(candidates)
             values[j], alpha[j] = 0.0, 0.0
-            values[j, columns], alpha[j] = _path_point(scatter.block(columns), l2, target[columns], int(count))
+            values[j, columns], alpha[j] = _path_point(scatter.block(columns, columns), l2, target[columns], int(count))
             correlations = target - scatter.multiply(values[j : j + 1])[0]
             wanted = ~candidates & (np.abs(correlations) > alpha[j] / 2 * (1 + OPTIMALITY))
             if not wanted.any():

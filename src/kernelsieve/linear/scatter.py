@@ -4,7 +4,7 @@
     row form      p > n: the rows, and S v = X'(X v); nothing of size p x p is ever made
 
 Rows of weight w enter as sqrt(w) (x - mean).  Sparse rows stay sparse: their mean is subtracted from products, not
-from them.  In both forms S = R'R for some `rows` R of `n_rows` rows, which is what a regression needs.
+from them.  In both forms S = R'R for some rows R, `n_rows` of them.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ from functools import cached_property
 from typing import Protocol
 
 import numpy as np
+import scipy.linalg
 import scipy.sparse
 import scipy.sparse.linalg
 
-from ..arrays import Array, to_numpy, top_eigh
+from ..arrays import Array, cholesky, solve_lower, to_numpy, top_eigh
 from ..threads import row_ranges
 
 # Rows that are centred, weighted and multiplied at a time: the copy stays small beside the rows.
@@ -49,14 +50,11 @@ class Scatter(Protocol):
     def multiply_at(self, axes: np.ndarray, columns: np.ndarray) -> np.ndarray:
         """axes S[:, columns], for (k, p) axes."""
 
-    def block(self, columns: np.ndarray) -> np.ndarray:
-        """S[columns, columns]."""
+    def block(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        """S[rows, columns]."""
 
-    def columns(self, columns: np.ndarray) -> np.ndarray:
-        """R[:, columns], dense."""
-
-    def scores(self, axis: np.ndarray) -> np.ndarray:
-        """R axis, for one axis of length p."""
+    def regress(self, axis: np.ndarray, columns: np.ndarray, l2: float, target: np.ndarray) -> np.ndarray:
+        """argmin |R axis - R b|^2 + l2 |b|^2 over b on these columns, the shortest; target = S[columns] axis."""
 
     def leading(self, n_components: int) -> tuple[np.ndarray, np.ndarray]:
         """The largest eigenvalues of S, descending, and their eigenvectors as (n_components, p) rows."""
@@ -80,11 +78,6 @@ class GramScatter:
     def trace(self) -> float:
         return float(np.trace(self.gram))
 
-    @cached_property
-    def _root(self) -> np.ndarray:
-        values, vectors = np.linalg.eigh(self.gram)
-        return np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T
-
     def multiply(self, loadings: np.ndarray) -> np.ndarray:
         used = used_columns(loadings)
         if used is None:
@@ -94,14 +87,11 @@ class GramScatter:
     def multiply_at(self, axes: np.ndarray, columns: np.ndarray) -> np.ndarray:
         return axes @ self.gram[columns].T
 
-    def block(self, columns: np.ndarray) -> np.ndarray:
-        return self.gram[np.ix_(columns, columns)]
+    def block(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        return self.gram[rows[:, None], columns]
 
-    def columns(self, columns: np.ndarray) -> np.ndarray:
-        return self._root[:, columns]
-
-    def scores(self, axis: np.ndarray) -> np.ndarray:
-        return self._root @ axis
+    def regress(self, axis: np.ndarray, columns: np.ndarray, l2: float, target: np.ndarray) -> np.ndarray:
+        return solve_ridge(self.block(columns, columns), l2, target)
 
     def leading(self, n_components: int) -> tuple[np.ndarray, np.ndarray]:
         values, vectors = leading_eigenpairs(self.gram, n_components)
@@ -152,22 +142,36 @@ class RowScatter:
         """scores R, for (k, n) scores: those of centred rows are orthogonal to root_weight, and the mean drops out."""
         return scores @ self.rows
 
-    def block(self, columns: np.ndarray) -> np.ndarray:
-        chosen = self.columns(columns)
-        return chosen.T @ chosen
+    def block(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        left = self.columns(rows)
+        return left.T @ (left if columns is rows else self.columns(columns))
 
     def columns(self, columns: np.ndarray) -> np.ndarray:
+        """R[:, columns], dense."""
         if self.mean is None:
             return self.rows[:, columns]
         return self.rows[:, columns].toarray() - np.outer(self.root_weight, self.mean[columns])
 
-    def scores(self, axis: np.ndarray) -> np.ndarray:
-        return self._all_scores(axis[None])[0]
+    def regress(self, axis: np.ndarray, columns: np.ndarray, l2: float, target: np.ndarray) -> np.ndarray:
+        if columns.size <= self.n_rows:
+            return solve_ridge(self.block(columns, columns), l2, target)
+        chosen = self.columns(columns)  # fewer equations than unknowns: the shortest solution, in the rows
+        system = chosen @ chosen.T + l2 * np.eye(len(chosen))
+        return chosen.T @ (scipy.linalg.pinvh(system) @ self._all_scores(axis[None])[0])
 
     def leading(self, n_components: int) -> tuple[np.ndarray, np.ndarray]:
         values, vectors = leading_eigenpairs(self._row_gram, n_components)
         lengths = np.sqrt(np.maximum(values, np.finfo(np.float64).tiny))
         return values, self._back(vectors.T / lengths[:, None])
+
+
+def solve_ridge(block: np.ndarray, l2: float, right: np.ndarray) -> np.ndarray:
+    """(block + l2 I)^-1 right, the shortest solution where that is singular."""
+    system = block + l2 * np.eye(len(block))
+    factor = cholesky(system)
+    if factor is None:
+        return np.linalg.lstsq(system, right, rcond=None)[0]
+    return solve_lower(factor, solve_lower(factor, right), transpose=True)
 
 
 def used_columns(loadings: np.ndarray) -> np.ndarray | None:

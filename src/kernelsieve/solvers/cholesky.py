@@ -17,6 +17,8 @@ from scipy.linalg.lapack import dpotrf, dpotrs, dpstrf, dtrtrs
 
 # Share of H_ee + sum_i z_i^2 H_ii that must be left of a candidate outside the span of the others: less is rounding.
 DEPENDENT = 1e-14
+# Who of a single candidate entered.
+NOBODY, FIRST = np.zeros(0, dtype=np.intp), np.zeros(1, dtype=np.intp)
 
 
 class ActiveCholesky:
@@ -34,6 +36,8 @@ class ActiveCholesky:
         One stays out of which no more than the share `tolerance` is outside the span of the others.
         """
         m = len(self.lower)
+        if len(block) == 1 and m:
+            return self._enter_one(cross[:, 0], float(block[0, 0]), tolerance)
         reduced, scale = cross, np.diagonal(block)
         if m:
             reduced = dtrtrs(self.lower, cross, lower=1)[0]
@@ -47,6 +51,21 @@ class ActiveCholesky:
         lower[m:, m:] = corner
         self.lower = lower
         return order
+
+    def _enter_one(self, cross: np.ndarray, own: float, tolerance: float) -> np.ndarray:
+        """`enter` for a single candidate, which is most of them: a row, and no matrix to look through."""
+        m = len(self.lower)
+        row = dtrtrs(self.lower, cross, lower=1)[0]
+        share = dtrtrs(self.lower, row, lower=1, trans=1)[0]
+        left = own - row @ row
+        if not left > tolerance * (own + np.einsum("ij,ij,i", self.lower, self.lower, share**2)):
+            return NOBODY
+        lower = np.zeros((m + 1, m + 1), order="F")
+        lower[:m, :m] = self.lower
+        lower[m, :m] = row
+        lower[m, m] = np.sqrt(left)
+        self.lower = lower
+        return FIRST
 
     def leave(self, keep: np.ndarray) -> None:
         """Drop the members that the mask `keep` leaves out."""

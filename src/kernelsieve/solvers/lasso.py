@@ -24,13 +24,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .cholesky import DEPENDENT, ActiveCholesky
+from .cholesky import DEPENDENT, NOBODY, ActiveCholesky
 from .quadratic import HessianQuadratic, Quadratic, certify, checked_weights
 
 TOLERANCE = 1e-6  # of the duality gap, relative to the objective
 MAX_ITER = 10_000  # steps; a support of 300 needs 30, one of 15 among near-copies 100
 # Violators in a working set, half of them the steepest and half spread over all; more when the support is large.
-WORKING_SET = 60
+WORKING_SET = 100
 # A working set is solved until its own gap is this share of the one asked for.
 WORKING_SHARE = 0.3
 # |c_j| above alpha w_j by no more than this share is rounding.
@@ -229,7 +229,10 @@ class _DenseProblem:
         entering, lowest, batches = support.members[:0], np.inf, True
         while n_iter < max_iter:
             gradient = self._gradient(support)
-            found = certify(self.quadratic, self.alpha, self.weights, support.members, support.values, gradient)
+            pulls = np.abs(gradient) / self.weights
+            found = certify(
+                self.quadratic, self.alpha, self.weights, support.members, support.values, gradient, float(pulls.max())
+            )
             if found.gap <= gap:
                 break
             if not found.objective < lowest:  # rounding: go on with single candidates, and without this one
@@ -237,7 +240,8 @@ class _DenseProblem:
                 may_enter[entering[:1]] = len(entering) > 1
             lowest = min(lowest, found.objective)
             size = max(1, (len(support.members) - ONE_BY_ONE) // 2) if batches else 1
-            entering = self._steepest(gradient, support, may_enter, size)
+            pulls[support.members] = 0.0
+            entering = self._steepest(pulls if may_enter.all() else pulls * may_enter, size)
             if not len(entering):
                 break
             self._enter(support, entering, np.sign(gradient[entering]))
@@ -251,15 +255,14 @@ class _DenseProblem:
     def _pull(self, support: _Support, gradient: np.ndarray) -> np.ndarray:
         return gradient[support.members] - self.thresholds[support.members] * support.signs
 
-    def _steepest(self, gradient: np.ndarray, support: _Support, may_enter: np.ndarray, size: int) -> np.ndarray:
-        """Up to `size` of the violators outside the support, those with the largest |c_j|/w_j."""
-        violation = np.where(may_enter, np.abs(gradient) / self.thresholds, 0.0)
-        violation[support.members] = 0.0
-        if size == 1:
-            steepest = violation.argmax()
-            return np.array([steepest]) if violation[steepest] > 1 + ROUNDING else support.members[:0]
-        size = min(size, int(np.count_nonzero(violation > 1 + ROUNDING)))
-        return np.argpartition(-violation, size)[:size] if size else support.members[:0]
+    def _steepest(self, pulls: np.ndarray, size: int) -> np.ndarray:
+        """Up to `size` of the violators, those with the largest |c_j|/w_j; 0 there for those that may not enter."""
+        threshold = self.alpha * (1 + ROUNDING)
+        if size > 1:
+            size = min(size, int(np.count_nonzero(pulls > threshold)))
+            return np.argpartition(-pulls, size)[:size] if size else NOBODY
+        steepest = pulls.argmax()
+        return np.array([steepest]) if pulls[steepest] > threshold else NOBODY
 
     def _enter(self, support: _Support, rows: np.ndarray, signs: np.ndarray) -> None:
         cross = self.quadratic.block(support.members, rows)

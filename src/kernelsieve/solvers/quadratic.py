@@ -139,12 +139,17 @@ def certify(
     active: np.ndarray,
     values: np.ndarray,
     gradient: np.ndarray,
+    steepest: float | None = None,
 ) -> Certificate:
-    """Objective and duality gap of the coefficients `values` on the rows `active`, with c = `gradient`."""
+    """Objective and duality gap of the coefficients `values` on the rows `active`, with c = `gradient`.
+
+    `steepest` is max_i |c_i|/w_i, where the caller has it already.
+    """
     inner = float(np.vdot(values, gradient[active]))
     residual_square = max(quadratic.target_square - float(np.vdot(values, quadratic.linear[active])) - inner, 0.0)
     cost = alpha * float(weights[active] @ row_norms(values))
-    steepest = float(np.max(row_norms(gradient) / weights))
+    if steepest is None:
+        steepest = float((row_norms(gradient) / weights).max())
     shrink = 1.0 if steepest <= alpha else alpha / steepest
     gap = 0.5 * (1 - shrink) ** 2 * residual_square + cost - shrink * inner
     return Certificate(0.5 * residual_square + cost, max(gap, 0.0))
