@@ -129,6 +129,7 @@ def _compression(
         coef=refit.coef,
         offset=refit.offset,
         mean_coef=projected_mean(error.source, support, error.n_threads),
+        orthogonal=False,  # what is kept is the scores: no refit makes components unit vectors
     )
     share = error.captured_share(support, refit.coef) if isinstance(error, ScoreError) else None
     return Compression(

@@ -63,8 +63,10 @@ class CompressedKernelPCA(KernelTransformer):
         min  sum_n |z(x_n) - k(x_n, S) B + b|^2         on rows, or, without any,         sum_k |v_k - v'_k|^2
 
     `fit` runs exact kernel PCA on the rows and compresses it; `compress` makes one from a model that is fitted already.
-    Components are those of the original to within the error that `compression_` states: nearly, not exactly, unit
-    vectors.
+    What is kept is the scores, to within the error that `compression_` states.  The components are no unit vectors, and
+    may lie further off the original's than the scores do: few points can reproduce the scores of all rows to 2 % and
+    yet hold only two thirds of the variance of their features.  `score`, `reconstruction_error` and `captured_ratio_`
+    are about those features, and measure along the components made orthonormal.
 
     Cost of `fit`: O(N^2 (d + M)) time and N^2 numbers of memory, for exact kernel PCA.  `SparseKernelPCA` needs
     neither; compress what is fitted already.
@@ -104,8 +106,8 @@ class CompressedKernelPCA(KernelTransformer):
     eigenvalues_, explained_variance_, explained_variance_ratio_ : ndarray of shape (M,)
         The original's.
     captured_ratio_, captured_ratio_kind_, captured_ratio_n_samples_
-        Captured variance over exact kernel PCA's: the original's ratio times what is left of it on the rows.  Only
-        where the error was measured on rows.
+        Captured variance over exact kernel PCA's: the original's ratio times what is left of it on the rows, along
+        the compressed components made orthonormal.  Only where the error was measured on rows.
     gamma_, n_samples_seen_, n_features_in_, feature_names_in_ : the original's
     n_iter_ : int
     converged_ : bool
