@@ -171,7 +171,7 @@ class ElasticNetPCA(LinearComponents):
                 if np.count_nonzero(weights) < 2:
                     raise ValueError("at least two rows must have a positive sample_weight")
             mean, request = row_mean(X, weights), Request.of(self)
-            found = fit_components(scatter_of(X, weights, mean), request)
+            found = fit_components(scatter_of(X, weights, mean, products_only=math.isinf(request.l2)), request)
             warn_about(found, request)
             self._store(found, mean, float(X.shape[0] if weights is None else weights.sum()))
         return self

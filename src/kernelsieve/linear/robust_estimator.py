@@ -177,7 +177,8 @@ class RobustElasticNetPCA(LinearComponents):
                 f"weights had not settled after {len(found.losses)} reweightings", ConvergenceWarning, stacklevel=4
             )
         location = row_mean(rows, found.values)
-        components = fit_components(scatter_of(rows, found.values, location), request)
+        scatter = scatter_of(rows, found.values, location, products_only=math.isinf(request.l2))
+        components = fit_components(scatter, request)
         return WeightedFit(components, found.values, location, found.converged)
 
     def _store(self, fitted: WeightedFit) -> None:

@@ -1,7 +1,8 @@
 """What sparse PCA asks of the data: products with the scatter S = X'X of centred, weighted rows.
 
     gram form     p <= n, or a covariance that was given: S itself, p x p
-    row form      p > n: the rows, and S v = X'(X v); nothing of size p x p is ever made
+    row form      p > n: the rows, and S v = X'(X v); nothing of size p x p is ever made.  Also where p is not much
+                  less than n and products are all that is asked for (l2 = inf): S costs more than they do
 
 Rows of weight w enter as sqrt(w) (x - mean).  Sparse rows stay sparse: their mean is subtracted from products, not
 from them.  In both forms S = R'R for some rows R, `n_rows` of them.
@@ -11,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import scipy.linalg
@@ -25,6 +26,11 @@ from ..threads import row_ranges
 ROWS_AT_ONCE = 2048
 # Up to this size, or for more than a tenth of all vectors, a dense eigensolver is as fast as Lanczos steps.
 DENSE_LIMIT, DENSE_SHARE = 300, 0.1
+# Rows of no more numbers than this stay in the cache, and the few dozen products of a Lanczos iteration with them cost
+# less than their gram.
+IN_CACHE = 2**21
+# From so many columns on, and up to so many rows a column, the products of an alternation cost less than S.
+MANY_COLUMNS, ROWS_PER_COLUMN = 500, 2
 # With fewer loadings than this share of all columns, picking their columns out beats a product with all of them.
 FEW_COLUMNS = 0.25
 
@@ -122,9 +128,9 @@ class RowScatter:
         cross = np.outer(self.rows @ self.mean, self.root_weight)
         return gram - cross - cross.T + (self.mean @ self.mean) * np.outer(self.root_weight, self.root_weight)
 
-    @property
+    @cached_property
     def trace(self) -> float:
-        return float(np.trace(self._row_gram))
+        return float(np.vdot(self.rows, self.rows) if self.mean is None else np.trace(self._row_gram))
 
     def multiply(self, loadings: np.ndarray) -> np.ndarray:
         used = used_columns(loadings)
@@ -160,7 +166,12 @@ class RowScatter:
         return chosen.T @ (scipy.linalg.pinvh(system) @ self._all_scores(axis[None])[0])
 
     def leading(self, n_components: int) -> tuple[np.ndarray, np.ndarray]:
-        values, vectors = leading_eigenpairs(self._row_gram, n_components)
+        n_rows = self.n_rows
+        if self.mean is None and n_rows > DENSE_LIMIT and self.rows.size <= IN_CACHE:
+            gram = scipy.sparse.linalg.LinearOperator((n_rows, n_rows), lambda v: self.rows @ (v @ self.rows))
+        else:
+            gram = self._row_gram
+        values, vectors = leading_eigenpairs(gram, n_components)
         lengths = np.sqrt(np.maximum(values, np.finfo(np.float64).tiny))
         return values, self._back(vectors.T / lengths[:, None])
 
@@ -181,18 +192,22 @@ def used_columns(loadings: np.ndarray) -> np.ndarray | None:
     return np.flatnonzero(loadings.any(axis=0))
 
 
-def leading_eigenpairs(matrix: np.ndarray, n_top: int) -> tuple[np.ndarray, np.ndarray]:
+def leading_eigenpairs(matrix: Any, n_top: int) -> tuple[np.ndarray, np.ndarray]:
     """The `n_top` largest eigenvalues of a symmetric matrix, descending, and unit eigenvectors as columns."""
-    size = len(matrix)
+    size = matrix.shape[0]
     if size <= DENSE_LIMIT or n_top > DENSE_SHARE * size:
-        return top_eigh(matrix, n_top)
+        return top_eigh(_dense(matrix), n_top)
     start = np.random.default_rng(0).standard_normal(size)
     try:
         values, vectors = scipy.sparse.linalg.eigsh(matrix, n_top, v0=start)
     except scipy.sparse.linalg.ArpackNoConvergence:
-        return top_eigh(matrix, n_top)
+        return top_eigh(_dense(matrix), n_top)
     order = np.argsort(-values)
     return values[order], vectors[:, order]
+
+
+def _dense(matrix: Any) -> np.ndarray:
+    return matrix if isinstance(matrix, np.ndarray) else matrix @ np.eye(matrix.shape[0])
 
 
 def row_mean(X: Array, weights: np.ndarray | None) -> np.ndarray:
@@ -202,10 +217,15 @@ def row_mean(X: Array, weights: np.ndarray | None) -> np.ndarray:
     return np.asarray(weights @ X).ravel() / weights.sum()
 
 
-def scatter_of(X: Array, weights: np.ndarray | None, mean: np.ndarray) -> Scatter:
-    """The scatter of the rows of X about `mean`, in the form that their shape asks for."""
+def scatter_of(X: Array, weights: np.ndarray | None, mean: np.ndarray, *, products_only: bool = False) -> Scatter:
+    """The scatter of the rows of X about `mean`, in the form that their shape asks for.
+
+    `products_only` says that no blocks of S will be asked for, as is so for l2 = inf.
+    """
     n_samples, n_features = X.shape
-    if n_features <= n_samples:
+    many_columns = n_features >= MANY_COLUMNS and n_samples <= ROWS_PER_COLUMN * n_features
+    in_rows = n_features > n_samples or (products_only and many_columns and not scipy.sparse.issparse(X))
+    if not in_rows:
         return GramScatter(_gram(X, weights, mean))
     root_weight = np.ones(n_samples) if weights is None else np.sqrt(weights)
     if scipy.sparse.issparse(X):
