@@ -28,6 +28,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
@@ -36,6 +37,17 @@ from ..arrays import top_eigh
 
 # Added to K's diagonal, relative to its mean: enough for K^-1/2 to exist, too little to be seen in K.
 JITTER = 1e-10
+
+
+@dataclass(frozen=True)
+class Rules:
+    """When the loops end: what `admm` takes as keywords besides the problem."""
+
+    eps_abs: float = 1e-4  # of the two residual rules
+    eps_rel: float = 1e-4
+    max_iter: int = 300  # cap of ADMM
+    outer_max_iter: int = 300  # of the whole loop: 300, 60 or 30 in the paper
+    outer_tol: float = 1e-2  # the paper's epsilon
 
 
 @dataclass(frozen=True)
@@ -61,13 +73,9 @@ def admm(
     l2: float,
     *,
     penalty: float,
-    eps_abs: float = 1e-4,
-    eps_rel: float = 1e-4,
-    max_iter: int = 300,
-    outer_max_iter: int = 300,
-    outer_tol: float = 1e-2,
     center: bool = False,
     jitter: float = JITTER,
+    **rules: Any,
 ) -> AdmmResult:
     """Algorithm 1 of Wang & Tanaka (2016): O(N^3) once, O(N^2) an iteration, O(N^2) memory.
 
@@ -80,16 +88,12 @@ def admm(
         lambda.
     penalty : float
         rho.
-    eps_abs, eps_rel : float
-        Of the two residual rules.
-    max_iter, outer_max_iter : int
-        Caps of ADMM and of the whole loop: 300 and 300, 60 or 30 in the paper.
-    outer_tol : float
-        The paper's epsilon.
     center : bool
         See the module's text.
     jitter : float
         Added to the diagonal, relative to its mean.
+    **rules
+        `eps_abs`, `eps_rel`, `max_iter`, `outer_max_iter`, `outer_tol`: the fields of `Rules`.
 
     Examples
     --------
@@ -100,13 +104,13 @@ def admm(
     >>> bool(0 < np.count_nonzero(found.coef) < 40)
     True
     """
-    matrices = _Matrices(gram, l2, penalty, center, jitter)
+    matrices, limits = _Matrices(gram, l2, penalty, center, jitter), Rules(**rules)
     starts = top_eigh(matrices.scatter, len(alphas))[1]
     earlier = np.zeros((len(gram), 0))
     runs = []
     for alpha, start in zip(alphas, starts.T, strict=True):
         run = _Component(matrices, float(alpha), start, earlier)
-        run.loop(eps_abs, eps_rel, max_iter, outer_max_iter, outer_tol)
+        run.loop(limits)
         earlier = np.column_stack([earlier, run.p])
         runs.append(run)
     return AdmmResult(
@@ -156,11 +160,11 @@ class _Component:
         self.primal = self.dual = np.inf
         self.objective = np.inf
 
-    def loop(self, eps_abs: float, eps_rel: float, max_iter: int, outer_max_iter: int, outer_tol: float) -> None:
+    def loop(self, rules: Rules) -> None:
         """Lines 3 to 13."""
-        for _ in range(outer_max_iter):
+        for _ in range(rules.outer_max_iter):
             q_old = self.q
-            q = self._admm(eps_abs, eps_rel, max_iter)
+            q = self._admm(rules)
             self.objective = self.matrices.objective(self.p, self.a, self.alpha)
             length = np.linalg.norm(q)
             if not length > 0:
@@ -169,19 +173,19 @@ class _Component:
             p = self.matrices.scatter @ self.q
             p -= self.earlier @ (self.earlier.T @ p)
             self.p = p / np.linalg.norm(p)
-            if np.sum((self.q - q_old) ** 2) < outer_tol:
+            if np.sum((self.q - q_old) ** 2) < rules.outer_tol:
                 self.outer_capped = False
                 return
 
-    def _admm(self, eps_abs: float, eps_rel: float, max_iter: int) -> np.ndarray:
+    def _admm(self, rules: Rules) -> np.ndarray:
         """Lines 4 to 9; q, not normalised."""
         matrices, rho, inverse_root = self.matrices, self.matrices.penalty, self.matrices.inverse_root
         a, t = np.zeros_like(self.p), np.zeros_like(self.p)
         pull = matrices.scatter @ self.p
-        absolute = np.sqrt(len(a)) * eps_abs
+        absolute, eps_rel = np.sqrt(len(a)) * rules.eps_abs, rules.eps_rel
         self.inner_capped = True
         self.n_inner.append(0)
-        for _ in range(max_iter):
+        for _ in range(rules.max_iter):
             self.n_inner[-1] += 1
             q = matrices.solve(pull + rho * (inverse_root @ (a - t / rho)))
             image, a_old = inverse_root @ q, a

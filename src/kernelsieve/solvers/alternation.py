@@ -19,16 +19,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from ..arrays import top_eigh
-from .group import GroupResult, group_lasso
+from .group import group_lasso
 from .lasso import TOLERANCE, LassoResult, lasso
-from .quadratic import elastic_net_quadratic
+from .quadratic import FactorQuadratic, elastic_net_quadratic
 
 # The alternation has settled when a pass lowers the criterion by no more than this share.
 SETTLED = 1e-6
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What `alternate` and `alternate_jointly` take as keywords besides the problem."""
+
+    weights: np.ndarray | None = None  # (n,) penalty weights; infinity bars a candidate
+    max_iter: int = 1  # passes; 1 is the single a-step at kernel PCA
+    tol: float = TOLERANCE  # duality gap of every a-step, relative to its objective
+    settled: float = SETTLED  # relative fall of the criterion at which a component's passes end
 
 
 @dataclass(frozen=True)
@@ -66,13 +77,9 @@ def alternate(
     directions: np.ndarray,
     alphas: Sequence[float] | np.ndarray,
     l2: float,
-    *,
-    weights: np.ndarray | None = None,
-    max_iter: int = 1,
-    tol: float = TOLERANCE,
-    settled: float = SETTLED,
+    **limits: Any,
 ) -> Alternation:
-    """One component after the other, each by up to `max_iter` passes of a-step and b-step.
+    """One component after the other, each by up to `max_iter` passes (one, unless told) of a-step and b-step.
 
     Parameters
     ----------
@@ -85,14 +92,8 @@ def alternate(
     alphas : sequence of n_components floats
         Absolute: `largest_alpha` of the quadratic at a direction makes its component zero.
     l2 : float
-    weights : ndarray of shape (n,), optional
-        Penalty weights; infinity bars a candidate.
-    max_iter : int, default=1
-        1 is the single a-step at kernel PCA.
-    tol : float
-        Duality gap of every a-step, relative to its objective.
-    settled : float
-        Relative fall of the criterion at which a component's passes end.
+    **limits
+        `weights`, `max_iter`, `tol`, `settled`: the fields of `Limits`.
 
     Examples
     --------
@@ -104,10 +105,8 @@ def alternate(
     ((60, 2), True, True)
     """
     directions = np.array(directions, dtype=np.float64)
-    components = [
-        _component(coordinates, moment, directions, k, float(alpha), l2, weights, max_iter, tol, settled)
-        for k, alpha in enumerate(alphas)
-    ]
+    problem = _Problem(coordinates, moment, l2, Limits(**limits))
+    components = [problem.component(directions, k, float(alpha)) for k, alpha in enumerate(alphas)]
     last = [component.last for component in components]
     return Alternation(
         np.stack([result.coef for result in last], axis=1),
@@ -127,11 +126,7 @@ def alternate_jointly(
     directions: np.ndarray,
     alpha: float,
     l2: float,
-    *,
-    weights: np.ndarray | None = None,
-    max_iter: int = 1,
-    tol: float = TOLERANCE,
-    settled: float = SETTLED,
+    **limits: Any,
 ) -> Alternation:
     """All components at once on one support: the penalty is alpha sum_i w_i |A_i.|, the b-step U = polar(M G'A).
 
@@ -139,11 +134,12 @@ def alternate_jointly(
     Arguments as for `alternate`, with one alpha.
     """
     directions = np.array(directions, dtype=np.float64)
-    passes = _Passes(float(np.trace(moment)))
+    problem = _Problem(coordinates, moment, l2, Limits(**limits))
+    passes = problem.passes()
     start = None
-    while passes.more(max_iter, settled):
-        quadratic = elastic_net_quadratic(coordinates, moment, directions, l2)
-        result = group_lasso(quadratic, alpha, weights=weights, start=start, tol=tol)
+    while passes.more():
+        quadratic, options = problem.a_step(directions)
+        result = group_lasso(quadratic, alpha, start=start, **options)
         passes.add(result, quadratic.target_square)
         start = result.coef
         left, _, right = np.linalg.svd(moment @ (coordinates.T @ result.coef), full_matrices=False)
@@ -164,52 +160,61 @@ def alternate_jointly(
 class _Passes:
     """What the passes so far have reached."""
 
-    last: LassoResult | GroupResult
+    last: LassoResult
 
-    def __init__(self, trace: float) -> None:
+    def __init__(self, trace: float, limits: Limits) -> None:
         self.trace = trace
+        self.limits = limits
         self.objective: list[float] = []
         self.criterion: list[float] = []
         self.exact = True
         self.settled = True
 
-    def add(self, result: LassoResult | GroupResult, target_square: float) -> None:
+    def add(self, result: LassoResult, target_square: float) -> None:
         self.last = result
         self.objective.append(result.objective)
         self.criterion.append(result.objective + (self.trace - target_square) / 2)
         self.exact &= result.converged
 
-    def more(self, max_iter: int, settled: float) -> bool:
+    def more(self) -> bool:
         """Whether another pass is due; notes whether the passes settled."""
         if len(self.criterion) > 1:
             fall = self.criterion[-2] - self.criterion[-1]
-            self.settled = fall <= settled * self.criterion[-2]
-            return not self.settled and len(self.criterion) < max_iter
-        return len(self.criterion) < max_iter
+            self.settled = fall <= self.limits.settled * self.criterion[-2]
+            return not self.settled and len(self.criterion) < self.limits.max_iter
+        return len(self.criterion) < self.limits.max_iter
 
 
-def _component(
-    coordinates: np.ndarray,
-    moment: np.ndarray,
-    directions: np.ndarray,
-    k: int,
-    alpha: float,
-    l2: float,
-    weights: np.ndarray | None,
-    max_iter: int,
-    tol: float,
-    settled: float,
-) -> _Passes:
-    """Passes of component k; column k of `directions` follows its u."""
-    passes = _Passes(float(np.trace(moment)))
-    start = None
-    while passes.more(max_iter, settled):
-        quadratic = elastic_net_quadratic(coordinates, moment, directions[:, k], l2)
-        result = lasso(quadratic, alpha, weights=weights, start=start, tol=tol)
-        passes.add(result, quadratic.target_square)
-        start = result.coef
-        directions[:, k] = _b_step(moment @ (coordinates[result.active].T @ result.coef[result.active]), directions, k)
-    return passes
+@dataclass(frozen=True)
+class _Problem:
+    """What every pass of every component shares."""
+
+    coordinates: np.ndarray  # (n, q), G
+    moment: np.ndarray  # (q, q), M
+    l2: float
+    limits: Limits
+
+    def passes(self) -> _Passes:
+        """None made yet."""
+        return _Passes(float(np.trace(self.moment)), self.limits)
+
+    def a_step(self, directions: np.ndarray) -> tuple[FactorQuadratic, dict[str, Any]]:
+        """The quadratic at u, or at several at once, and what else its solver is told."""
+        quadratic = elastic_net_quadratic(self.coordinates, self.moment, directions, self.l2)
+        return quadratic, {"weights": self.limits.weights, "tol": self.limits.tol}
+
+    def component(self, directions: np.ndarray, k: int, alpha: float) -> _Passes:
+        """Passes of component k; column k of `directions` follows its u."""
+        passes = self.passes()
+        start = None
+        while passes.more():
+            quadratic, options = self.a_step(directions[:, k])
+            result = lasso(quadratic, alpha, start=start, **options)
+            passes.add(result, quadratic.target_square)
+            start = result.coef
+            in_coordinates = self.coordinates[result.active].T @ result.coef[result.active]
+            directions[:, k] = _b_step(self.moment @ in_coordinates, directions, k)
+        return passes
 
 
 def _b_step(image: np.ndarray, directions: np.ndarray, k: int) -> np.ndarray:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import ParamSpec
 
 import numpy as np
 
@@ -45,27 +46,8 @@ class Residual:
         return self.factor[:, : len(self.chosen)]
 
 
+P = ParamSpec("P")
 Rule = Callable[[Residual, np.ndarray], int]  # (state, eligible rows) -> next row
-
-
-def greedy(
-    column: Callable[[int], np.ndarray],
-    diagonal: np.ndarray,
-    n_rows: int,
-    rule: Rule,
-    *,
-    targets: np.ndarray | None = None,
-    explained: np.ndarray | None = None,
-    noise: float = 0.0,
-    ridge: float = 0.0,
-) -> np.ndarray:
-    """Up to `n_rows` rows in order of choice; fewer when the rest is explained to rounding.
-
-    `explained` (n, q) are whitened features of points that are already there; residuals below the share `noise` of the
-    largest diagonal mean nothing (an indefinite kernel's), and dividing by them would choose noise.
-    """
-    state = eliminate(column, diagonal, n_rows, rule, targets=targets, explained=explained, noise=noise, ridge=ridge)
-    return np.asarray(state.chosen, dtype=np.intp)
 
 
 def eliminate(
@@ -79,8 +61,20 @@ def eliminate(
     noise: float = 0.0,
     ridge: float = 0.0,
 ) -> Residual:
-    """`greedy`, with all that it leaves behind."""
+    """Choose up to `n_rows` rows; fewer when the rest is explained to rounding.
+
+    `explained` (n, q) are whitened features of points that are already there; residuals below the share `noise` of the
+    largest diagonal mean nothing (an indefinite kernel's), and dividing by them would choose noise.
+    """
     return _choose(start(diagonal, n_rows, targets=targets, noise=noise), column, n_rows, rule, explained, ridge)
+
+
+def _rows_of(loop: Callable[P, Residual]) -> Callable[P, np.ndarray]:
+    """The rows that a loop chooses, in order of choice, and nothing else of what it leaves behind."""
+    return lambda *args, **options: np.asarray(loop(*args, **options).chosen, dtype=np.intp)
+
+
+greedy = _rows_of(eliminate)
 
 
 def pivoted_cholesky(

@@ -21,29 +21,15 @@ gain nothing a sweep sets one row after the other to its best value.  The end is
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from ..arrays import cholesky, solve_lower
-from .lasso import MAX_ITER, ONE_BY_ONE, ROUNDING, TOLERANCE
+from .lasso import MAX_ITER, ONE_BY_ONE, ROUNDING, TOLERANCE, LassoResult
 from .quadratic import HessianQuadratic, Quadratic, certify, checked_weights, row_norms
 
 # Newton on one support ends when the gap over its own rows is this share of the one asked for.
 SUPPORT_SHARE = 0.1
 HALVINGS = 40  # of the interval in which the best length of a step is
-
-
-@dataclass(frozen=True)
-class GroupResult:
-    """Coefficients with a certificate of how good they are."""
-
-    coef: np.ndarray  # (n, n_components), rows exactly zero off the support
-    active: np.ndarray  # (m,) the support, ascending
-    n_iter: int  # Newton steps
-    objective: float
-    gap: float  # the objective is at most this much above the minimum
-    converged: bool
 
 
 def group_lasso(
@@ -54,7 +40,7 @@ def group_lasso(
     start: np.ndarray | None = None,
     tol: float = TOLERANCE,
     max_iter: int = MAX_ITER,
-) -> GroupResult:
+) -> LassoResult:
     """The minimiser of 1/2 tr A'H A - tr A'linear + alpha sum_i w_i |A_i.|, exact to a duality gap.
 
     The l2,1 form of Wang & Tanaka's a-step: all components share their support.  Arguments as for `lasso`; the linear
@@ -91,7 +77,7 @@ def group_lasso(
         coef[rows] = 0.0
         coef[rows[support.members]] = support.values
         active = np.flatnonzero(row_norms(coef))
-    return GroupResult(coef, active, n_iter, found.objective, found.gap, converged=found.within(tol))
+    return LassoResult(coef, active, n_iter, found.objective, found.gap, converged=found.within(tol))
 
 
 def _entering(gradient: np.ndarray, thresholds: np.ndarray, active: np.ndarray) -> np.ndarray:

@@ -43,9 +43,9 @@ NEAR_COPY = 1e-4
 
 @dataclass(frozen=True)
 class LassoResult:
-    """Coefficients with a certificate of how good they are."""
+    """Coefficients of the lasso or the group lasso, with a certificate of how good they are."""
 
-    coef: np.ndarray  # (n,), exactly zero off the support
+    coef: np.ndarray  # (n,), or (n, n_components) of a group lasso: exactly zero off the support
     active: np.ndarray  # (m,) the support, ascending
     n_iter: int  # steps: linear systems solved for a support
     objective: float

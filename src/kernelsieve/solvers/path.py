@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse
 
-from .group import GroupResult, group_lasso
+from .group import group_lasso
 from .lasso import TOLERANCE, LassoResult, lasso
 from .quadratic import Quadratic, largest_alpha
 
@@ -74,7 +74,7 @@ class SizedSolution:
     """The solution with the largest support up to a given size."""
 
     alpha: float
-    result: LassoResult | GroupResult
+    result: LassoResult
     n_nonzero: int  # reached
 
 
@@ -118,7 +118,7 @@ def alpha_for_nonzeros(
 class _Search:
     """The best solution so far, and the alphas between which a better one is."""
 
-    best: LassoResult | GroupResult
+    best: LassoResult
 
     def __init__(self, n_nonzero: int) -> None:
         self.n_nonzero = n_nonzero
@@ -126,7 +126,7 @@ class _Search:
         self.too_many = 0.0  # none yet
         self.n_refinements = 0
 
-    def record(self, alpha: float, result: LassoResult | GroupResult) -> bool:
+    def record(self, alpha: float, result: LassoResult) -> bool:
         """Take note of a solution; whether it has at least as many nonzeros as asked for."""
         n_found = len(result.active)
         if n_found > self.n_nonzero:
@@ -144,7 +144,7 @@ class _Search:
 
 def solve(
     quadratic: Quadratic, alpha: float, *, weights: np.ndarray | None, start: np.ndarray | None, tol: float
-) -> LassoResult | GroupResult:
+) -> LassoResult:
     """The lasso, or the group lasso where the linear term is a matrix."""
     if quadratic.linear.ndim == 1:
         return lasso(quadratic, alpha, weights=weights, start=start, tol=tol)
@@ -153,7 +153,7 @@ def solve(
 
 def descend(
     quadratic: Quadratic, alphas: np.ndarray, weights: np.ndarray | None = None, tol: float = TOLERANCE
-) -> Iterator[LassoResult | GroupResult]:
+) -> Iterator[LassoResult]:
     """Solutions for descending alphas, each the start of the next."""
     start = None
     for alpha in alphas:
@@ -162,7 +162,7 @@ def descend(
         yield result
 
 
-def _as_columns(results: list[LassoResult | GroupResult]) -> scipy.sparse.coo_array:
+def _as_columns(results: list[LassoResult]) -> scipy.sparse.coo_array:
     rows = np.concatenate([result.active for result in results])
     columns = np.repeat(np.arange(len(results)), [len(result.active) for result in results])
     values = np.concatenate([result.coef[result.active] for result in results])
