@@ -14,7 +14,8 @@ from kernelsieve.fit.sample import Sample
 from kernelsieve.kernels import RBF
 from kernelsieve.rows.memory import ArrayRows
 from kernelsieve.selection.dictionary import dictionary, rows_to_choose_from
-from kernelsieve.solvers.likelihood import Likelihood, coordinate_ascent, sweeps
+from kernelsieve.solvers.coordinate_ascent import coordinate_ascent
+from kernelsieve.solvers.likelihood import Likelihood, sweeps
 from kernelsieve.threads import effective_n_threads, one_blas_thread
 
 from .report import Report

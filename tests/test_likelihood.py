@@ -29,14 +29,8 @@ from kernelsieve.kernels import named_kernel
 from kernelsieve.rows.memory import ArrayRows
 from kernelsieve.rows.sampled import sample_rows
 from kernelsieve.selection.dictionary import rows_to_choose_from
-from kernelsieve.solvers.likelihood import (
-    Likelihood,
-    LikelihoodFit,
-    _CoordinateState,
-    coordinate_ascent,
-    largest_within,
-    sweeps,
-)
+from kernelsieve.solvers.coordinate_ascent import _CoordinateState, coordinate_ascent
+from kernelsieve.solvers.likelihood import Likelihood, LikelihoodFit, largest_within, sweeps
 from kernelsieve.threads import one_blas_thread
 
 POLY = {"gamma": 0.5, "degree": 2, "coef0": 1.0}  # on three features: ten dimensions

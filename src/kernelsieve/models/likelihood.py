@@ -15,7 +15,8 @@ from ..arrays import Array, top_eigh
 from ..fit.expansion import KernelExpansion, component_signs
 from ..fit.span import Span
 from ..selection.base import Choice
-from ..solvers.likelihood import Likelihood, LikelihoodFit, coordinate_ascent, largest_within, sweeps
+from ..solvers.coordinate_ascent import coordinate_ascent
+from ..solvers.likelihood import Likelihood, LikelihoodFit, largest_within, sweeps
 from ..warn import warn
 from .base import Found, KernelTransformer
 from .fitted import checked_diagonal
