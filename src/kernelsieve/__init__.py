@@ -9,7 +9,8 @@ if TYPE_CHECKING:
     from .linear.estimators import ElasticNetPCA
     from .linear.path import sparse_pca_path
     from .linear.robust_estimator import RobustElasticNetPCA
-    from .models.compressed import CompressedKernelPCA, compress
+    from .models.compress import compress
+    from .models.compressed import CompressedKernelPCA
     from .models.elastic_net import ElasticNetKernelPCA
     from .models.elastic_net_path import elastic_net_path
     from .models.exact import KernelPCA
@@ -58,7 +59,7 @@ _HOMES = {
     "RobustElasticNetPCA": ".linear.robust_estimator",
     "RobustSparseKernelPCA": ".models.robust",
     "SparseKernelPCA": ".models.sparse",
-    "compress": ".models.compressed",
+    "compress": ".models.compress",
     "elastic_net_path": ".models.elastic_net_path",
     "likelihood_path": ".models.likelihood_path",
     "load": ".io",

@@ -96,6 +96,13 @@ class ScoreError:
     float32: bool = False
     n_threads: int = 1
 
+    on_rows = True
+
+    @property
+    def n_rows(self) -> int:
+        """Rows on which the error is measured."""
+        return int(self.rows.shape[0])
+
     @property
     def center(self) -> bool:
         return self.source.mean_coef is not None
@@ -126,7 +133,7 @@ class ScoreError:
     @property
     def largest_support(self) -> int:
         """Points beyond this number cannot be told apart."""
-        return int(self.rows.shape[0]) - int(self.center)
+        return self.n_rows - int(self.center)
 
     def least_squares(self, candidates: Support) -> LeastSquares:
         features, _ = self._features(candidates)
@@ -170,6 +177,8 @@ class FeatureError:
     float32: bool = False
     n_threads: int = 1
     kind = "feature space"
+    on_rows = False
+    n_rows = 0
 
     @property
     def search_rows(self) -> Array:
@@ -212,6 +221,9 @@ class FeatureError:
             mean = self.source.mean_coef
             offset += (mean @ self._cross(support)) @ coef - mean @ self.values
         return Refit(coef, offset, _relative(squares, self.variation), _total(squares, self.variation))
+
+    def captured_share(self, support: Support, coef: np.ndarray) -> None:
+        """Not known without rows."""
 
     def _cross(self, support: Support) -> np.ndarray:
         return cross_gram(support.kernel, self.source.points, support.points, self.n_threads)

@@ -131,7 +131,7 @@ def _compression(
         mean_coef=projected_mean(error.source, support, error.n_threads),
         orthogonal=False,  # what is kept is the scores: no refit makes components unit vectors
     )
-    share = error.captured_share(support, refit.coef) if isinstance(error, ScoreError) else None
+    share = error.captured_share(support, refit.coef)
     return Compression(
         compressed, support.indices, method, refit.error, refit.total, share, curve, found.n_steps, found.converged
     )
