@@ -16,11 +16,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import numpy as np
-import scipy.linalg
-import scipy.optimize
 import scipy.sparse
 
 from ..arrays import Array, add_to_diagonal, as_float64
@@ -28,11 +26,11 @@ from ..fit.sample import Sample
 from ..kernels import Kernel
 from ..rows.sampled import SampledRows
 from ..selection.coordinates import Coordinates, movable
+from ..solvers.points import Ascent
 from .error import ExpansionError, ScoreError
 
 RIDGE = 1e-11  # added to the normal equations, relative to their mean diagonal: points may coincide
 RACE_SHARE, RACE_ROWS = 0.2, 2000  # of the steps are run from every start, on so many rows
-MEMORY = 20  # steps that L-BFGS remembers: more than usual, they cost nothing beside the kernel values
 NO_GAIN = 1e-9  # a step that gains less, of the squared error of the best start, is the last
 CONVERGED_GAIN = 5e-3  # the last quarter of the steps lowered the relative error by no more than this
 
@@ -159,20 +157,31 @@ def move(objective: Objective, starts: Sequence[np.ndarray], max_iter: int) -> M
 
 
 def descend(objective: Objective, start: np.ndarray, n_steps: int) -> Moved:
-    """Up to `n_steps` of L-BFGS, the squared error in units of the start's, so that tolerances mean something."""
-    first = max(objective(start)[0], np.finfo(np.float64).tiny)
-    squares = [first]
+    """Up to `n_steps` of L-BFGS, on the share of the start's squared error that is gone: tolerances mean something."""
+    gone = ErrorGone(objective, max(objective(start)[0], np.finfo(np.float64).tiny))
+    ascent = LongAscent(cast(Any, gone), start)
+    squares = [gone.first]
+    while len(squares) <= n_steps and not ascent.converged:
+        before = ascent.n_steps
+        ascent.run(1, NO_GAIN)
+        if ascent.n_steps > before:
+            squares.append(max((1.0 - ascent.value) * gone.first, 0.0))
+    return Moved(ascent.points, [float(np.sqrt(square)) for square in squares], ascent.converged)
 
-    def scaled(flat: np.ndarray) -> tuple[float, np.ndarray]:
-        value, gradient = objective(flat.reshape(start.shape))
-        return value / first, gradient.ravel() / first
 
-    def remember(intermediate_result: Any) -> None:
-        squares.append(max(intermediate_result.fun * first, 0.0))
+class LongAscent(Ascent):
+    """L-BFGS that remembers more steps than usual: they cost nothing beside the kernel values."""
 
-    options = {"maxiter": max(n_steps, 0), "maxfun": 4 * n_steps + 20, "maxcor": MEMORY, "ftol": NO_GAIN, "gtol": 0.0}
-    found = scipy.optimize.minimize(
-        scaled, start.ravel(), jac=True, method="L-BFGS-B", options=options, callback=remember
-    )
-    finished = found.status != 1  # 1: out of steps; 0: no gain; 2: no step leads down
-    return Moved(found.x.reshape(start.shape), [float(np.sqrt(square)) for square in squares], finished)
+    MEMORY = 20
+
+
+@dataclass(frozen=True)
+class ErrorGone:
+    """1 - squared error / that of the start: what `Ascent` maximises."""
+
+    objective: Objective
+    first: float
+
+    def __call__(self, points: np.ndarray) -> tuple[float, np.ndarray]:
+        value, gradient = self.objective(points)
+        return 1.0 - value / self.first, gradient / -self.first
