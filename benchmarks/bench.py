@@ -21,7 +21,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from experiments.datasets import MissingData, Split, digits, median_gamma, mnist, usps
 from kernelsieve import SparseKernelPCA
 
-from . import compress, elastic_net, likelihood, scale, selection
+from . import compress, elastic_net, export, likelihood, scale, selection
 from .linear_pca import pitprops, robust_sparse_pca, sparse_pca_speed
 from .report import Report
 from .timing import best_in_new_process, in_new_process, race
@@ -242,6 +242,7 @@ SECTIONS: dict[str, Callable[[Report], None]] = {
     "million": million,
     "import": import_time,
     "compress": compress.compressed_scores,
+    "export": export.deployed,
     "elastic-net": elastic_net.parabola_speed,
     "elastic-net-step": elastic_net.a_step_speed,
     "elastic-net-path": elastic_net.path_speed,

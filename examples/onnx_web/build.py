@@ -28,6 +28,7 @@ USUAL = 0.99  # share of the digits whose error is below the one that the page c
 
 
 def main(folder: Path) -> None:
+    """Write the page and all that it loads."""
     folder.mkdir(parents=True, exist_ok=True)
     images, labels = load_digits(return_X_y=True)
     model = SparseKernelPCA(N_COMPONENTS, n_support=N_SUPPORT, random_state=0).fit(images)
