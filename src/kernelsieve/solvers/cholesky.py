@@ -17,6 +17,8 @@ from scipy.linalg.lapack import dpotrf, dpotrs, dpstrf, dtrtrs
 
 # Share of H_ee + sum_i z_i^2 H_ii that must be left of a candidate outside the span of the others: less is rounding.
 DEPENDENT = 1e-14
+# Pivots so many times above what is rounding need no pivoting to be trusted: without it rounding grows.
+CLEARLY_ABOVE = 1e4
 # Who of a single candidate entered.
 NOBODY, FIRST = np.zeros(0, dtype=np.intp), np.zeros(1, dtype=np.intp)
 
@@ -96,7 +98,7 @@ def _independent(schur: np.ndarray, floor: np.ndarray) -> tuple[np.ndarray, np.n
         return above, np.sqrt(schur[above[:, None], above])
     if len(above) == len(schur):  # mostly they are all independent, which the plain factor shows several times faster
         corner, failed = dpotrf(schur, lower=1, clean=1)
-        if not failed and np.all(np.diagonal(corner) ** 2 > floor):
+        if not failed and np.min(np.diagonal(corner)) ** 2 > CLEARLY_ABOVE * floor.max():
             return above, corner
     factor, order, rank, _ = dpstrf(schur[above[:, None], above], lower=1, tol=floor[above].max())
     return above[order[:rank] - 1], np.tril(factor[:rank, :rank])
