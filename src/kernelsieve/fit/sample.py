@@ -9,7 +9,6 @@ targets and `captured_ratio_` its denominator.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,7 +18,7 @@ from ..arrays import Array, as_float64, is_numpy, namespace, to_numpy
 from ..kernels import Kernel
 from ..rows.sampled import SampledRows
 from ..solvers.exact import ExactComponents, exact_components
-from ..threads import matmul, one_blas_thread, ordered_map, row_ranges
+from ..threads import cached_property, matmul, one_blas_thread, ordered_map, row_ranges
 from .moments import check_finite_kernel
 
 if TYPE_CHECKING:

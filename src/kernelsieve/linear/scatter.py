@@ -11,7 +11,6 @@ from them.  In both forms S = R'R for some rows R, `n_rows` of them.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -20,7 +19,7 @@ import scipy.sparse
 import scipy.sparse.linalg
 
 from ..arrays import Array, cholesky, solve_lower, to_numpy, top_eigh
-from ..threads import row_ranges
+from ..threads import cached_property, row_ranges
 
 # Rows that are centred, weighted and multiplied at a time: the copy stays small beside the rows.
 ROWS_AT_ONCE = 2048
