@@ -16,7 +16,7 @@ from sklearn.utils._test_common import instance_generator
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from sklearn.utils.fixes import CSR_CONTAINERS
 
-from kernelsieve import KernelPCA, SparseKernelPCA
+from kernelsieve import KernelPCA, KernelWarning, SparseKernelPCA
 
 upstream = pytest.importorskip("sklearn.decomposition.tests.test_kernel_pca")
 
@@ -363,7 +363,64 @@ def test_bad_grams(center):
 
 
 def test_no_variance():
-    model = KernelPCA(1, kernel="rbf").fit(np.ones((5, 2)))
+    with pytest.warns(KernelWarning, match="no variance"):
+        model = KernelPCA(1, kernel="rbf").fit(np.ones((5, 2)))
     assert_array_equal(model.transform(np.eye(2)), 0)
     assert_array_equal(model.expansion_.transform(np.eye(2)), 0)
-    assert np.isnan(model.explained_variance_ratio_).all()
+    assert_array_equal(model.explained_variance_ratio_, 0)
+
+
+# Nothing of the user's is changed, nothing is lost
+
+
+def unsorted_rows():
+    """Sparse rows whose entries come in any order, some of them in two parts."""
+    rng = np.random.default_rng(0)
+    dense = rng.standard_normal((40, 6)) * (rng.random((40, 6)) < 0.6)
+    rows, columns = np.nonzero(dense)
+    order = rng.permutation(2 * len(rows))
+    rows, columns = np.tile(rows, 2)[order], np.tile(columns, 2)[order]
+    by_row = np.argsort(rows, kind="stable")
+    indptr = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=40))])
+    data = dense[rows, columns][by_row] / 2
+    return sp.csr_matrix((data, columns[by_row], indptr), shape=dense.shape), dense
+
+
+@pytest.mark.parametrize("n_jobs", [None, 2])
+@pytest.mark.parametrize("kernel", ["laplacian", "rbf", "linear"])
+@pytest.mark.parametrize("estimator", [KernelPCA(2), SparseKernelPCA(2, selection=np.arange(40))])
+def test_sparse_rows_in_any_order_are_left_alone_and_understood(estimator, kernel, n_jobs):
+    sparse, dense = unsorted_rows()
+    estimator = clone(estimator).set_params(kernel=kernel, gamma=0.3, n_jobs=n_jobs)
+    width = {} if kernel == "linear" else {"gamma": 0.3}
+    before = [part.copy() for part in (sparse.data, sparse.indices, sparse.indptr)]
+    scores = clone(estimator).fit(sparse).transform(sparse)
+    for part, old in zip((sparse.data, sparse.indices, sparse.indptr), before, strict=True):
+        np.testing.assert_array_equal(part, old)
+    truth = SklearnKernelPCA(2, kernel="precomputed").fit_transform(pairwise_kernels(dense, metric=kernel, **width))
+    assert_allclose(np.abs(scores), np.abs(truth), atol=1e-8)
+    np.testing.assert_array_equal(clone(estimator).fit(sparse).transform(sparse), scores)
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
+@pytest.mark.parametrize("options", [{}, {"fit_inverse_transform": True}, {"gamma": "median"}, {"center": False}])
+def test_a_failed_or_interrupted_refit_leaves_the_model_as_it_was(options, error, monkeypatch):
+    rows = np.random.default_rng(0).standard_normal((50, 4))
+    model = KernelPCA(2, kernel="rbf", **options).fit(rows)
+    before, state = model.transform(rows), dict(vars(model))
+
+    def fail(*_):
+        raise error("no more")
+
+    monkeypatch.setattr(KernelPCA, "_store", fail)
+    with pytest.raises(error, match="no more"):
+        model.fit(rows[:30, :3] + 1)
+    assert vars(model) == state
+    np.testing.assert_array_equal(model.transform(rows), before)
+    with pytest.raises(ValueError, match="NaN"):
+        model.fit(np.full((9, 3), np.nan))
+    assert vars(model) == state
+    fresh = KernelPCA(2, kernel="rbf", **options)
+    with pytest.raises(error, match="no more"):
+        fresh.fit(rows)
+    assert vars(fresh) == vars(KernelPCA(2, kernel="rbf", **options))

@@ -6,6 +6,7 @@ What streams must equal is the fit of the same rows in one array; what that must
 from __future__ import annotations
 
 import _thread
+import gc
 import subprocess
 import sys
 import textwrap
@@ -20,6 +21,7 @@ from conftest import KERNELS, assert_same_up_to_sign, captured_by, gram_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.exceptions import NotFittedError
+from test_threads import interrupted_at
 
 from kernelsieve import LikelihoodKernelPCA, SparseKernelPCA
 from kernelsieve.rows.files import Stream
@@ -122,7 +124,14 @@ def assert_same_fit(found, expected, tolerance=1e-8):
 
 
 def readers():
-    return [thread for thread in threading.enumerate() if thread.name == "kernelsieve-reader"]
+    """Threads that read blocks, by what they are doing."""
+    return [frame for frame in sys._current_frames().values() if reads_blocks(frame)]
+
+
+def reads_blocks(frame):
+    while frame is not None and frame.f_code.co_name != "read_blocks":
+        frame = frame.f_back
+    return frame is not None
 
 
 # --- the same fit ------------------------------------------------------------------------------------------------
@@ -620,21 +629,21 @@ def test_errors_of_the_reader_come_out_unchanged(after, on_pass, rows):
 
     def blocks():
         nonlocal count
-        count += 1
+        count, opened = count + 1, threading.get_ident()
         try:
             for number, block in enumerate(np.array_split(rows, 4)):
                 if count == on_pass and number == after:
                     raise error
                 yield block
         finally:
-            closed.append(threading.current_thread().name)
+            closed.append(threading.get_ident() == opened)
 
     fitted = model().fit(rows)
     before = dict(vars(fitted))
     with pytest.raises(Broken) as caught:
         fitted.set_params(**SAMPLE).fit(blocks)
     assert caught.value is error
-    assert closed == ["kernelsieve-reader"] * on_pass
+    assert closed == [True] * on_pass
     assert not readers()
     assert vars(fitted) == before | SAMPLE
 
@@ -643,15 +652,16 @@ def test_a_fit_that_fails_ends_its_reader_and_closes_the_stream(rows):
     closed = []
 
     def endless():
+        opened = threading.get_ident()
         try:
             while True:
                 yield rows
         finally:  # in the thread that opened what is to be closed
-            closed.append(threading.current_thread().name)
+            closed.append(threading.get_ident() == opened)
 
     for _ in StreamRows(Stream(endless)).blocks():
         break
-    assert closed == ["kernelsieve-reader"]
+    assert closed == [True]
     assert not readers()
 
     def fails_in_the_second_pass(X, Y):
@@ -687,6 +697,41 @@ def test_interrupts(by, rows):
         fitted.fit(blocks)
     assert not readers()
     np.testing.assert_array_equal(fitted.transform(rows), before)
+
+
+def test_an_interrupt_anywhere_in_the_reading_ends_the_reader():
+    """Ctrl-C between any two steps of reading ahead: no second one is needed, and no thread stays."""
+    step = 1
+
+    def read():
+        assert [int(block[0, 0]) for _, block in StreamRows(Stream(blocks)).blocks()] == [0, 1, 2]
+
+    def blocks():
+        return iter([np.full((2, 2), float(i)) for i in range(3)])
+
+    while interrupted_at(step, read, "streams.py"):
+        deadline = time.monotonic() + 5
+        while readers() and time.monotonic() < deadline:
+            time.sleep(0.001)
+        assert not readers(), step
+        step += 1
+    assert step > 300
+    read()
+
+
+def test_an_abandoned_iterator_says_nothing(rows, capfd):
+    """Whatever thread collects it, the reader's own included."""
+    scores = model().fit(rows).transform(lambda: iter(np.array_split(rows, 9)))
+    next(scores)
+    holder = [scores]
+    holder.append(holder)  # a cycle: collected by the collector, in any thread
+    del scores, holder
+    thread = threading.Thread(target=gc.collect)
+    thread.start()
+    thread.join(10)
+    assert not thread.is_alive()
+    assert not readers()
+    assert capfd.readouterr().err == ""
 
 
 # --- memory ------------------------------------------------------------------------------------------------------

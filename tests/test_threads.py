@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from threadpoolctl import ThreadpoolController, threadpool_limits
 
-from kernelsieve import SparseKernelPCA
+from kernelsieve import SparseKernelPCA, threads
 from kernelsieve.threads import effective_n_threads, one_blas_thread, ordered_map
 
 
@@ -122,6 +122,102 @@ def test_a_fit_in_another_thread_does_not_take_the_limit_from_its_owner(cloud):
     assert blas_threads() == outside
 
 
+# Interrupts
+
+
+def interrupted_at(step, call, module):
+    """Raise KeyboardInterrupt at that step of the interpreter in the module; whether the call came so far."""
+    n_steps = 0
+
+    def trace(frame, event, _):
+        nonlocal n_steps
+        if not frame.f_code.co_filename.endswith(module):
+            return None
+        frame.f_trace_opcodes = True
+        if event == "opcode":
+            n_steps += 1
+            if n_steps == step:
+                raise KeyboardInterrupt
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        call()
+    except KeyboardInterrupt:
+        pass
+    finally:
+        sys.settrace(before)
+    return n_steps >= step
+
+
+def test_an_interrupt_anywhere_leaves_blas_as_it_was():
+    """Ctrl-C between any two steps of entering and leaving; a step or two later at the latest, all is as it was."""
+    before = blas_threads()
+
+    def use():
+        with one_blas_thread(), one_blas_thread():
+            pass
+
+    step = 1
+    while interrupted_at(step, use, "threads.py"):
+        assert [library.num_threads for library in threads._libraries()] == before, step
+        assert effective_n_threads(None) == min(before[0], effective_n_threads(-1))
+        step += 1
+    assert step > 50
+
+
+def test_an_interrupt_anywhere_leaves_the_workers_at_work():
+    step = 1
+    while interrupted_at(step, lambda: list(ordered_map(abs, range(5), 2)), "threads.py"):
+        assert list(ordered_map(abs, range(-3, 3), 2)) == [3, 2, 1, 0, 1, 2], step
+        step += 1
+    assert step > 50
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this platform")
+def test_a_child_forked_while_another_thread_fits_can_fit():
+    """Whatever lock the other thread holds at that moment, the child does not wait for it."""
+    code = """
+        import os, signal, threading, time, warnings
+        import numpy as np
+        from kernelsieve import SparseKernelPCA, threads
+        warnings.simplefilter("ignore")
+        X = np.random.default_rng(0).standard_normal((400, 4))
+        inside, go_on = threading.Event(), threading.Event()
+
+        def slow(A, B):
+            if threading.current_thread() is not threading.main_thread():
+                inside.set()
+                go_on.wait(60)
+            return np.exp(-((A[:, None] - B) ** 2).sum(axis=2))
+
+        def fit():
+            return SparseKernelPCA(2, n_support=8, selection="targeted", kernel=slow, random_state=0, n_jobs=2).fit(X)
+
+        for seconds in (0, 0.01, 0.05):  # at the first kernel values, and later
+            inside.clear(), go_on.clear()
+            other = threading.Thread(target=fit)
+            other.start()
+            inside.wait()
+            if seconds:
+                go_on.set()
+                time.sleep(seconds)
+            child = os.fork()
+            if child == 0:
+                signal.alarm(20)
+                go_on.set()
+                fit()
+                os._exit(0)
+            _, status = os.waitpid(child, 0)
+            go_on.set()
+            other.join()
+            assert status == 0, (seconds, status)
+    """
+    run = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=90)
+    assert run.returncode == 0, run.stderr
+
+
 # How many threads
 
 
@@ -191,7 +287,7 @@ def test_a_forked_child_can_fit():
     code = """
         import multiprocessing, warnings
         import numpy as np
-        from kernelsieve import SparseKernelPCA
+        from kernelsieve import SparseKernelPCA, threads
         warnings.simplefilter("ignore")
         X = np.random.default_rng(0).standard_normal((9000, 4))
 

@@ -138,6 +138,15 @@ def inner(x: Array, y: Array) -> float:
     return float(namespace(x, y).sum(x * y))
 
 
+def canonical(x: Array) -> Array:
+    """Sparse rows with sorted, single entries: a copy where the user's are not, for scikit-learn sorts in place."""
+    if not scipy.sparse.issparse(x) or x.has_canonical_format:
+        return x
+    x = x.copy()
+    x.sum_duplicates()
+    return x
+
+
 def take_rows(x: Array, rows: Array) -> Array:
     """The given rows of a dense or sparse matrix."""
     if isinstance(x, np.ndarray) or scipy.sparse.issparse(x):

@@ -3,26 +3,69 @@
 numpy's exp uses one thread, so blocks of rows are spread over worker threads; a BLAS that starts its
 own threads under each of them costs far more than it gains, and so does one that wakes a second
 thread for a 50 x 50 matrix.  `one_blas_thread` therefore wraps every pass over blocks and every small
-dense solver.  It counts its users, so that fits running side by side restore the user's own setting
+dense solver.  It knows its users, so that fits running side by side restore the user's own setting
 exactly once, when the last of them leaves.
+
+An interrupt (Ctrl-C) can come between any two steps of the interpreter, and `threading`'s conditions, the queues and
+futures built on them, and `Thread.start` are written in Python: cut short, they leave locks that nobody holds and
+nobody can take.  So everything here waits on locks and queues of the interpreter itself (`RLock`, `SimpleQueue`), and
+what one call leaves undone the end of its frame, or at the latest the next call, puts right.
 """
 
 from __future__ import annotations
 
 import os
+import sys
 import threading
+import weakref
+from _thread import start_new_thread
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
 from itertools import pairwise
-from typing import Any, TypeVar
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
 from .arrays import Array, is_numpy
+
+if TYPE_CHECKING or sys.version_info >= (3, 12):
+    from functools import cached_property
+else:
+
+    class cached_property:
+        """A property computed once.
+
+        Before Python 3.12 functools' own holds one lock for all objects of a class: a child forked while another
+        thread computes such a property waits for that thread, which it does not have, for ever.
+        """
+
+        def __init__(self, function: Callable[[Any], Any]) -> None:
+            self.function = function
+            self.__doc__ = function.__doc__
+
+        def __set_name__(self, owner: type, name: str) -> None:
+            self.name = name
+
+        def __get__(self, instance: Any, owner: type | None = None) -> Any:
+            if instance is None:
+                return self
+            value = instance.__dict__[self.name] = self.function(instance)
+            return value
+
+
+__all__ = [
+    "cached_property",
+    "effective_n_threads",
+    "matmul",
+    "one_blas_thread",
+    "ordered_map",
+    "row_ranges",
+    "start_new_thread",
+]
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -30,9 +73,17 @@ Result = TypeVar("Result")
 # Multiplications below which handing a product to threads costs more than it saves.
 MIN_THREADED_WORK = 2**26
 
-_lock = threading.Lock()
-_users = 0
-_before: list[tuple[Any, int]] = []  # each BLAS with the number of threads it had
+_lock = threading.RLock()
+_claims: list[weakref.ref[_Claim]] = []  # of those who are inside `one_blas_thread`
+_before: list[tuple[Any, int]] | None = None  # each BLAS with the number of threads it had; None while it has them
+_limited = False  # whether each BLAS has been set to one thread since
+
+
+class _Claim:
+    """One user's claim to a BLAS of one thread: given up by `_release`, or by ceasing to exist."""
+
+    def __init__(self) -> None:
+        self.thread = threading.get_ident()
 
 
 @cache
@@ -46,19 +97,41 @@ def _libraries() -> list[Any]:
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
     """Keep BLAS at one thread, for all threads of the process, until the last user leaves."""
-    global _users, _before
-    with _lock:
-        if _users == 0:
-            _before = [(library, library.num_threads) for library in _libraries()]
-            _set_threads([(library, 1) for library in _libraries()])
-        _users += 1
+    claim = _Claim()
+    reference = weakref.ref(claim, _release)  # also called where an interrupt keeps the line below from being reached
     try:
+        _limit(reference)
         yield
     finally:
-        with _lock:
-            _users -= 1
-            if _users == 0:
-                _set_threads(_before)
+        _release(reference)
+        del reference  # and with it the call at the end of the claim
+
+
+def _limit(reference: weakref.ref[_Claim]) -> None:
+    global _before, _limited
+    with _lock:
+        _claims.append(reference)  # first: from here on whoever lets go of the claim restores
+        if _before is None:
+            _before = [(library, library.num_threads) for library in _libraries()]
+        if not _limited:
+            _set_threads([(library, 1) for library, _ in _before])
+            _limited = True
+
+
+def _release(reference: weakref.ref[_Claim]) -> None:
+    with _lock:
+        others = [other for other in _claims if other is not reference and other() is not None]
+        if not others:
+            _restore()
+        _claims[:] = others  # last: until here an interrupt leaves the rest to the end of the claim
+
+
+def _restore() -> None:
+    global _before, _limited
+    if _before is not None:
+        _limited = False
+        _set_threads(_before)
+        _before = None
 
 
 def _set_threads(numbers: list[tuple[Any, int]]) -> None:
@@ -90,16 +163,11 @@ def effective_n_threads(n_jobs: int | None) -> int:
     cores = _available_cores()
     if n_jobs is None:
         with _lock:
-            allowed = max((n for _, n in _before), default=1) if _users else _blas_threads()
+            allowed = _blas_threads() if _before is None else max((n for _, n in _before), default=1)
         return max(1, min(cores, allowed))
     if n_jobs == 0:
         raise ValueError("n_jobs=0 has no meaning: give None, a positive number, or -1 for all cores")
     return n_jobs if n_jobs > 0 else max(1, cores + 1 + n_jobs)
-
-
-@cache
-def _pool(n_threads: int) -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(n_threads, thread_name_prefix="kernelsieve", initializer=_limit_this_thread)
 
 
 def _limit_this_thread() -> None:
@@ -109,8 +177,53 @@ def _limit_this_thread() -> None:
             library.set_num_threads(1)
 
 
-if hasattr(os, "register_at_fork"):  # a forked child has the pool's queue but none of its threads
-    os.register_at_fork(after_in_child=_pool.cache_clear)
+class _Batch:
+    """The items of one `ordered_map`, each with a place for its result; `wanted` until somebody stops asking."""
+
+    wanted = True
+
+    def __init__(self, function: Callable[[Any], Any]) -> None:
+        self.function = function
+
+    def work(self, item: Any, place: SimpleQueue[tuple[Any, BaseException | None]]) -> None:
+        """One item, in a worker."""
+        if not self.wanted:
+            return
+        try:
+            place.put((self.function(item), None))
+        except BaseException as error:  # raised again where the result is waited for
+            place.put((None, error))
+
+
+@cache
+def _tasks(n_threads: int) -> SimpleQueue[tuple[_Batch, Any, SimpleQueue[Any]]]:
+    """The queue of a pool of so many workers, which live as long as the process."""
+    tasks: SimpleQueue[tuple[_Batch, Any, SimpleQueue[Any]]] = SimpleQueue()
+
+    def work() -> None:
+        _limit_this_thread()
+        while True:
+            batch, item, place = tasks.get()
+            batch.work(item, place)
+            del batch, item, place  # their memory is not kept until the next task comes
+
+    for _ in range(n_threads):
+        start_new_thread(work, ())
+    return tasks
+
+
+def _after_fork() -> None:
+    """In a forked child: of all threads only the forking one is there, and nobody else's locks and claims are."""
+    global _lock
+    _lock = threading.RLock()
+    _tasks.cache_clear()
+    _claims[:] = [r for r in _claims if (claim := r()) is not None and claim.thread == threading.get_ident()]
+    if not _claims:
+        _restore()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 def ordered_map(function: Callable[[Item], Result], items: Sequence[Item], n_threads: int) -> Iterator[Result]:
@@ -121,17 +234,24 @@ def ordered_map(function: Callable[[Item], Result], items: Sequence[Item], n_thr
     if n_threads == 1 or len(items) == 1:
         yield from map(function, items)
         return
-    waiting: deque[Future[Result]] = deque()
+    batch, places, tasks = _Batch(function), deque[SimpleQueue[Any]](), _tasks(n_threads)
     try:
         for item in items:
-            waiting.append(_pool(n_threads).submit(function, item))
-            if len(waiting) >= 2 * n_threads:
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
+            places.append(SimpleQueue())
+            tasks.put((batch, item, places[-1]))
+            if len(places) >= 2 * n_threads:
+                yield _result(places.popleft())
+        while places:
+            yield _result(places.popleft())
     finally:
-        for future in waiting:
-            future.cancel()
+        batch.wanted = False
+
+
+def _result(place: SimpleQueue[tuple[Any, BaseException | None]]) -> Any:
+    result, error = place.get()
+    if error is not None:
+        raise error
+    return result
 
 
 def row_ranges(n_rows: int, size: int) -> list[slice]:

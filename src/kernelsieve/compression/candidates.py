@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
@@ -12,6 +11,7 @@ from ..fit.expansion import KernelExpansion
 from ..fit.moments import gram_of, negative_share
 from ..fit.sample import INDEFINITE
 from ..solvers.greedy import best_for_targets, greedy
+from ..threads import cached_property
 from .error import ExpansionError, LeastSquares, Refit, Support, chosen
 
 MAX_POOL = 2000  # points looked at: a random part of more

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TypeAlias
 
 import numpy as np
@@ -14,6 +13,7 @@ from ..fit.expansion import KernelExpansion
 from ..fit.moments import RANK_TOLERANCE, RANK_TOLERANCE_FLOAT32, gram_of, whiten
 from ..kernels import Kernel, Precomputed
 from ..rows.blocks import finite, map_row_blocks
+from ..threads import cached_property
 
 # Singular values of the least-squares problem below this share of the largest are rounding.
 CUTOFF, CUTOFF_FLOAT32 = 1e-12, 1e-6

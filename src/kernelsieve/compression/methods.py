@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Protocol
 
 import numpy as np
 
 from ..selection.coordinates import Coordinates
 from ..selection.kmeans import kmeans_centers
+from ..threads import cached_property
 from .candidates import Candidates, Found
 from .error import Support
 from .l1 import l1_path

@@ -36,6 +36,14 @@ def warn_about_scales(rows: Array) -> None:
         )
 
 
+def warn_of_no_variance() -> None:
+    """Rows that are all the same to the kernel."""
+    warn(
+        "the rows are all the same to this kernel: there is no variance, and the scores are zero or rounding",
+        KernelWarning,
+    )
+
+
 @dataclass(frozen=True)
 class GammaAdvice:
     """What can be said about gamma: its value, and whether the median rule is still to be tried."""

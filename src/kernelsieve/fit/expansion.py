@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -24,6 +23,7 @@ import scipy.sparse
 from ..arrays import Array, float64_like, is_numpy, like, namespace, to_numpy, top_eigh
 from ..kernels import CrossGram, Kernel, overwritten_blocks
 from ..rows.blocks import finite, map_row_blocks
+from ..threads import cached_property
 from .moments import RANK_TOLERANCE, gram_of, points_like
 
 # Up to so many rows, and points of so many elements (8 MB in float64), the bound kernel is kept between transforms.

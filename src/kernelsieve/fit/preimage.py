@@ -15,7 +15,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.linalg
 
 from ..arrays import Array, as_float64, to_numpy
 from ..kernels import RBF
@@ -108,9 +107,13 @@ def learn_ridge_map(expansion: KernelExpansion, rows: Array, weights: np.ndarray
     weighted = features if weights is None else features * weights[:, None]
     normal = features.T @ weighted
     penalty = RIDGE * np.trace(normal) / len(normal)
-    normal[np.diag_indices_from(normal)] += penalty * (np.arange(len(normal)) > 0) + 1e-12
-    coef = scipy.linalg.solve(normal, weighted.T @ values, assume_a="pos")
-    return RidgeMap(centers, gamma, coef)
+    normal[np.diag_indices_from(normal)] += penalty * (np.arange(len(normal)) > 0)
+    # By eigenvectors: scores of very different sizes make a matrix that no triangular solver likes.
+    units = 1.0 / np.sqrt(np.maximum(np.diagonal(normal), np.finfo(np.float64).tiny))
+    eigenvalues, vectors = np.linalg.eigh(normal * units * units[:, None])
+    kept = eigenvalues > len(normal) * np.finfo(np.float64).eps * eigenvalues[-1]
+    inverse = (vectors[:, kept] / eigenvalues[kept]) @ vectors[:, kept].T * units * units[:, None]
+    return RidgeMap(centers, gamma, inverse @ (weighted.T @ values))
 
 
 def _ridge_features(scores: np.ndarray, centers: np.ndarray, gamma: float) -> np.ndarray:

@@ -9,7 +9,6 @@ targets and `captured_ratio_` its denominator.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,8 +17,9 @@ import scipy.sparse
 from ..arrays import Array, as_float64, is_numpy, namespace, to_numpy
 from ..kernels import Kernel
 from ..rows.sampled import SampledRows
+from ..rows.scale import LARGEST, SMALLEST
 from ..solvers.exact import ExactComponents, exact_components
-from ..threads import matmul, one_blas_thread, ordered_map, row_ranges
+from ..threads import cached_property, matmul, one_blas_thread, ordered_map, row_ranges
 from .moments import check_finite_kernel
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ class Sample:
         the rows as given.
         """
         X, origin = self.rows.X, self.origin
-        if not is_numpy(X) or not self.kernel.bounded or self.size <= EXACT_ROWS:
+        if not is_numpy(X) or not self.kernel.bounded or self.size <= EXACT_ROWS or not self._fit_float32:
             values = self.rows.values
             return values if origin is None else as_float64(values) - origin
         light = np.empty((self.size, X.shape[1]), dtype=np.float32)
@@ -114,6 +114,12 @@ class Sample:
             block = X[self.rows.indices[part]]
             np.subtract(block, 0.0 if origin is None else origin, out=light[part], casting="same_kind")
         return light
+
+    @property
+    def _fit_float32(self) -> bool:
+        """Whether the reference rows, about their origin, can be squared in float32."""
+        away = np.abs(self.reference - (0.0 if self.origin is None else self.origin))
+        return bool(SMALLEST[4] < away.max(initial=0.0) < LARGEST[4])
 
     @cached_property
     def gram(self) -> Array:

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 
 import numpy as np
 
@@ -29,6 +28,7 @@ from ..rows.base import Rows
 from ..rows.blocks import finite
 from ..solvers.exact import exact_components
 from ..solvers.greedy import pivoted_cholesky
+from ..threads import cached_property
 from .expansion import KernelExpansion, component_signs
 from .moments import (
     RANK_TOLERANCE,

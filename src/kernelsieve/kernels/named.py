@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 import scipy.sparse
+from scipy.spatial.distance import cdist
 
 from ..arrays import Array, at_most_zero, exp_in_place, inner, is_foreign, is_numpy, namespace, row_dot
 from .base import CrossGram, Kernel, constant_diagonal, dense, inner_products, transposed, weighted_rows
@@ -12,6 +14,9 @@ from .base import CrossGram, Kernel, constant_diagonal, dense, inner_products, t
 # Rows are shifted to the points' centre when rounding of |x|^2 + |s|^2 - 2 x's would exceed this
 # multiple of the dtype's own rounding.
 MAX_CANCELLATION = 64.0
+# gamma |x|^2, by the bytes of a number, from which on the rounding of |x|^2 + |s|^2 - 2 x's is more than 1e-4 of a
+# squared width: such rows' distances are taken by differences, one by one.
+FAR = {4: 1e3, 8: 1e11}
 
 
 @dataclass(frozen=True)
@@ -29,7 +34,7 @@ class RBF(Kernel):
     def bind(self, points: Array) -> CrossGram:
         shift = self._shift(points)
         if shift is not None:
-            points = points - shift
+            points = dense(points) - shift
         if is_foreign(points):
             return self._bind_on_device(points, shift)
         right = transposed(points, 2 * self.gamma)
@@ -37,10 +42,14 @@ class RBF(Kernel):
 
         def cross_gram(rows: Array) -> Array:
             if shift is not None:
-                rows = rows - shift
+                rows = dense(rows) - shift
+            norms = self.gamma * row_dot(rows, rows)
             block = inner_products(rows, right)
-            block -= (self.gamma * row_dot(rows, rows))[:, None]
+            block -= norms[:, None]
             block -= right_norms
+            far = norms > FAR[norms.dtype.itemsize]
+            if far.any():
+                block[far] = -self.gamma * cdist(dense(rows[far]), dense(points), "sqeuclidean")
             return exp_in_place(at_most_zero(block))  # rounding must not make a far point a near one
 
         return cross_gram
@@ -61,11 +70,14 @@ class RBF(Kernel):
         return cross_gram
 
     def _shift(self, points: Array) -> Array | None:
-        """The points' centre where the distances would otherwise cancel, else None."""
+        """The points' centre where the distances would otherwise cancel, else None.
+
+        Sparse rows that are all far from the origin have few zeros: they are shifted as dense blocks.
+        """
         if scipy.sparse.issparse(points):
-            return None
-        xp = namespace(points)
-        center = xp.mean(points, axis=0)
+            center = np.asarray(points.mean(axis=0), dtype=points.dtype).ravel()
+        else:
+            center = namespace(points).mean(points, axis=0)
         rounding = self.gamma * inner(center, center)
         return center if rounding > MAX_CANCELLATION else None
 
@@ -195,8 +207,7 @@ class Linear(Kernel):
         return weighted_rows(weights, rows)
 
     def unit(self, rows: Array) -> tuple[float, Kernel]:
-        mean_square = float(namespace(rows).mean(row_dot(rows, rows)))
-        return (mean_square**-0.5 if mean_square > 0 else 1.0), self
+        return _unit_length(rows), self
 
 
 @dataclass(frozen=True)
@@ -261,6 +272,15 @@ class Cosine(Kernel):
         mass = namespace(weights).sum(weights * cross_gram, axis=0)
         along = weighted_rows(weights * _inverse_norms(rows)[:, None], rows)
         return along * inverse[:, None] - (mass * inverse**2)[:, None] * points
+
+    def unit(self, rows: Array) -> tuple[float, Kernel]:
+        return _unit_length(rows), self
+
+
+def _unit_length(rows: Array) -> float:
+    """What makes the rows of length one on average."""
+    mean_square = float(namespace(rows).mean(row_dot(rows, rows)))
+    return mean_square**-0.5 if mean_square > 0 else 1.0
 
 
 def _inverse_norms(rows: Array) -> Array:

@@ -12,11 +12,12 @@ import numpy as np
 import scipy.sparse
 from sklearn.utils.sparsefuncs import mean_variance_axis
 
-from ..arrays import Array, namespace, row_dot, to_numpy
+from ..arrays import Array, as_float64, namespace, row_dot, to_numpy
 from . import Kernel, inner_products, kernel_type, manhattan
 
 # Distances are taken in float32: below this share of the largest they are rounding, of a row and its copies.
 SAME_ROW = 1e-6
+MAX_DENSE = 2**25  # elements of sparse rows that are made dense where it must be
 MEDIAN_ROWS = 800  # 160,000 pairs: the median is known to about a percent
 
 
@@ -35,6 +36,7 @@ def resolve_gamma(
 
 
 def _scale_rule(rows: Array) -> float:
+    rows = as_float64(rows)
     if scipy.sparse.issparse(rows):
         mean, variance = mean_variance_axis(rows.tocsr(), axis=0)
         total = float(variance.mean() + mean.var())
@@ -48,7 +50,8 @@ def _median_rule(rows: Array, weights: np.ndarray | None, metric: str) -> float:
     if metric == "manhattan":
         median = _median_apart(to_numpy(manhattan(left, right)), pair_weights)
         return 1.0 / median if median > 0 else 1.0
-    squared = _median_apart(to_numpy(squared_distances(left, right)), pair_weights)
+    distances, unit = squared_distances(left, right)
+    squared = _median_apart(to_numpy(distances), pair_weights) * unit**2
     return 1.0 / (2.0 * squared) if squared > 0 else 1.0
 
 
@@ -61,17 +64,38 @@ def _pairs(rows: Array, weights: np.ndarray | None) -> tuple[Array, Array, np.nd
     return rows[left, :], rows[right, :], weights[left, None] * weights[right]
 
 
-def squared_distances(left: Array, right: Array) -> Array:
-    """|x_i - y_j|^2 for all pairs, in float32 about a common centre."""
-    if not scipy.sparse.issparse(left):
-        xp = namespace(left)
-        center = xp.mean(left, axis=0)
-        left, right = xp.astype(left - center, xp.float32), xp.astype(right - center, xp.float32)
+def squared_distances(left: Array, right: Array) -> tuple[Array, float]:
+    """|x_i - y_j|^2 for all pairs, and the unit that x and y are counted in.
+
+    In float32, but about a common centre and in a unit in which the numbers are of order one: both are taken in
+    float64, where rows far from the origin, of 1e19 or of 1e-23 lose nothing.  Sparse rows stay where they are, and
+    are made dense where their distances would be lost beside their lengths.
+    """
+    if scipy.sparse.issparse(left):
+        left, right = as_float64(left), as_float64(right)
+        block = _from_products(left, right)
+        if left.shape[0] * left.shape[1] > MAX_DENSE or not _lost(block, row_dot(left, left)):
+            return block, 1.0
+        left, right = left.toarray(), right.toarray()
+    xp = namespace(left)
+    left, right = as_float64(left), as_float64(right)
+    center = xp.mean(left, axis=0)
+    left, right = left - center, right - center
+    unit = max(float(xp.max(xp.abs(left))), float(xp.max(xp.abs(right)))) or 1.0
+    return _from_products(xp.astype(left / unit, xp.float32), xp.astype(right / unit, xp.float32)), unit
+
+
+def _from_products(left: Array, right: Array) -> Array:
     block = inner_products(left, right.T)
     block *= -2.0
     block += row_dot(left, left)[:, None]
     block += row_dot(right, right)
     return block
+
+
+def _lost(distances: np.ndarray, lengths: np.ndarray) -> bool:
+    """Whether the usual squared distance is rounding beside the squared lengths that it is the difference of."""
+    return bool(np.median(distances) < SAME_ROW * np.median(lengths))
 
 
 def _median_apart(distances: np.ndarray, pair_weights: np.ndarray | None) -> float:

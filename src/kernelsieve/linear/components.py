@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from os import PathLike
 from typing import Any
 
@@ -14,21 +12,11 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from ..arrays import Array, row_dot
+from ..rows.scale import finite
+from .scatter import cancels
 
 FLOATS = [np.float64, np.float32]
 TRANSFORM_METHODS = ("least-squares", "projection")
-
-
-@contextmanager
-def unchanged_on_failure(estimator: Any) -> Iterator[None]:
-    """Whatever goes wrong inside, the estimator is what it was: fitted as before, or not at all."""
-    before = dict(vars(estimator))
-    try:
-        yield
-    except BaseException:
-        vars(estimator).clear()
-        vars(estimator).update(before)
-        raise
 
 
 class LinearComponents(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -124,29 +112,29 @@ class LinearComponents(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
 
     def _rows(self, X: Any) -> Array:
         accept_sparse = "csr" if self.__sklearn_tags__().input_tags.sparse else False
-        return validate_data(self, X, reset=False, accept_sparse=accept_sparse, dtype=FLOATS)
+        return finite(validate_data(self, X, reset=False, accept_sparse=accept_sparse, dtype=FLOATS))
 
     def _inverse_overlap(self) -> np.ndarray:
         """(V V')^+: empty components get none of the score."""
         return np.linalg.pinv(self.components_ @ self.components_.T, hermitian=True)
 
     def _centred_product(self, rows: Array, weights: np.ndarray) -> np.ndarray:
-        """(x - mean) weights; dense rows are centred first, which keeps digits where the mean is large."""
+        """(x - mean) weights, in float64: the mean may be large, and what is left after it small."""
         if scipy.sparse.issparse(rows):
-            return rows @ weights.astype(rows.dtype) - (self.mean_ @ weights).astype(rows.dtype)
-        return (rows - self.mean_.astype(rows.dtype)) @ weights.astype(rows.dtype)
+            return (rows.astype(np.float64) @ weights - self.mean_ @ weights).astype(rows.dtype, copy=False)
+        return ((rows - self.mean_) @ weights).astype(rows.dtype, copy=False)
 
     def _squared_distances(self, rows: Array) -> tuple[np.ndarray, np.ndarray]:
         """Of each row, to the mean and to the plane."""
+        dtype, rows = rows.dtype, rows.astype(np.float64, copy=False)
         basis = scipy.linalg.orth(self.components_.T)
         along = self._centred_product(rows, basis)
-        if scipy.sparse.issparse(rows):
-            mean = self.mean_.astype(rows.dtype)
-            to_mean = row_dot(rows, rows) - 2 * (rows @ mean) + mean @ mean
-            return to_mean, np.maximum(to_mean - row_dot(along, along), 0)
-        centred = rows - self.mean_.astype(rows.dtype)
-        off_plane = centred - along @ basis.T.astype(rows.dtype)
-        return row_dot(centred, centred), row_dot(off_plane, off_plane)
+        if scipy.sparse.issparse(rows) and not cancels(rows, self.mean_):
+            to_mean = row_dot(rows, rows) - 2 * (rows @ self.mean_) + self.mean_ @ self.mean_
+            return to_mean.astype(dtype), np.maximum(to_mean - row_dot(along, along), 0).astype(dtype)
+        centred = (rows.toarray() if scipy.sparse.issparse(rows) else rows) - self.mean_
+        off_plane = centred - along @ basis.T
+        return row_dot(centred, centred).astype(dtype), row_dot(off_plane, off_plane).astype(dtype)
 
     @property
     def _n_features_out(self) -> int:

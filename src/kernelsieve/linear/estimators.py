@@ -11,8 +11,10 @@ from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
+from ..fit.unchanged import unchanged_on_failure
+from ..rows.scale import check_spread, checked_weights, finite
 from ..threads import one_blas_thread
-from .components import FLOATS, TRANSFORM_METHODS, LinearComponents, unchanged_on_failure
+from .components import FLOATS, TRANSFORM_METHODS, LinearComponents
 from .fitting import Request, SparseComponents, fit_components, warn_about
 from .scatter import GramScatter, row_mean, scatter_of
 
@@ -165,11 +167,13 @@ class ElasticNetPCA(LinearComponents):
         """
         with unchanged_on_failure(self), one_blas_thread():
             X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, ensure_min_samples=2)
+            check_spread(finite(X))
             weights = None
             if sample_weight is not None:
                 weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
                 if np.count_nonzero(weights) < 2:
                     raise ValueError("at least two rows must have a positive sample_weight")
+                checked_weights(weights)
             mean, request = row_mean(X, weights), Request.of(self)
             found = fit_components(scatter_of(X, weights, mean, products_only=math.isinf(request.l2)), request)
             warn_about(found, request)

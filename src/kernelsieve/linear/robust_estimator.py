@@ -15,9 +15,11 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from ..fit.unchanged import unchanged_on_failure
+from ..rows.scale import check_spread, finite
 from ..threads import one_blas_thread
 from .alternation import adjusted_variance
-from .components import FLOATS, LinearComponents, unchanged_on_failure
+from .components import FLOATS, LinearComponents
 from .estimators import SPARSITY_CONSTRAINTS
 from .fitting import Request, SparseComponents, fit_components, warn_about
 from .residual import residual_components
@@ -156,6 +158,7 @@ class RobustElasticNetPCA(LinearComponents):
         """
         with unchanged_on_failure(self), one_blas_thread():
             X = validate_data(self, X, dtype=FLOATS, ensure_min_samples=2)
+            check_spread(finite(X))
             rows = X.astype(np.float64, copy=False)
             request = Request.of(self)
             fitted = self._two_stage(rows, request) if self.weights == "two-stage" else _residual(rows, request)

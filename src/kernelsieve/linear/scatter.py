@@ -11,7 +11,6 @@ from them.  In both forms S = R'R for some rows R, `n_rows` of them.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -20,7 +19,7 @@ import scipy.sparse
 import scipy.sparse.linalg
 
 from ..arrays import Array, cholesky, solve_lower, to_numpy, top_eigh
-from ..threads import row_ranges
+from ..threads import cached_property, row_ranges
 
 # Rows that are centred, weighted and multiplied at a time: the copy stays small beside the rows.
 ROWS_AT_ONCE = 2048
@@ -31,6 +30,8 @@ DENSE_LIMIT, DENSE_SHARE = 300, 0.1
 IN_CACHE = 2**21
 # From so many columns on, and up to so many rows a column, the products of an alternation cost less than S.
 MANY_COLUMNS, ROWS_PER_COLUMN = 500, 2
+# A variance below this share of the mean square has lost half of its digits to it.
+LOST = 1e-8
 # With fewer loadings than this share of all columns, picking their columns out beats a product with all of them.
 FEW_COLUMNS = 0.25
 
@@ -217,12 +218,25 @@ def row_mean(X: Array, weights: np.ndarray | None) -> np.ndarray:
     return np.asarray(weights @ X).ravel() / weights.sum()
 
 
+def cancels(X: Array, mean: np.ndarray) -> bool:
+    """Whether the variance of sparse rows would be lost beside the square of their mean, if that were subtracted last.
+
+    Such rows have few zeros: they can be made dense.
+    """
+    if not scipy.sparse.issparse(X):
+        return False
+    squares = np.asarray(X.multiply(X).mean(axis=0)).ravel()
+    return bool(np.any(squares - mean**2 < LOST * squares))
+
+
 def scatter_of(X: Array, weights: np.ndarray | None, mean: np.ndarray, *, products_only: bool = False) -> Scatter:
     """The scatter of the rows of X about `mean`, in the form that their shape asks for.
 
     `products_only` says that no blocks of S will be asked for, as is so for l2 = inf.
     """
     n_samples, n_features = X.shape
+    if cancels(X, mean):
+        X = X.toarray()
     many_columns = n_features >= MANY_COLUMNS and n_samples <= ROWS_PER_COLUMN * n_features
     in_rows = n_features > n_samples or (products_only and many_columns and not scipy.sparse.issparse(X))
     if not in_rows:

@@ -9,8 +9,7 @@ components on their span.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
@@ -25,12 +24,14 @@ from ..fit.preimage import learned_preimage
 from ..fit.problem import Problem
 from ..fit.sample import INDEFINITE, Sample
 from ..fit.span import Span
+from ..fit.unchanged import unchanged_on_failure
 from ..kernels import Kernel, bind_callable, kernel_type, named_kernel
 from ..kernels.width import resolve_gamma
 from ..rows import Rows, rows_of
 from ..rows.blocks import finite
 from ..rows.memory import ArrayRows
 from ..rows.sampled import SampledRows
+from ..rows.scale import check_spread
 from ..selection.base import Choice
 from ..threads import one_blas_thread
 from ..warn import warn
@@ -91,7 +92,7 @@ class KernelTransformer(
 
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> Self:
         self._check_parameters(sample_weight)
-        with self._unchanged_on_failure():
+        with unchanged_on_failure(self):
             self._forget()
             stages = Stages(self, 3, X, y)
             with stages.stage("choose points"), one_blas_thread():
@@ -163,6 +164,8 @@ class KernelTransformer(
     def _kernel_on(self, rows: SampledRows) -> tuple[Kernel, float]:
         """The kernel, and its gamma, as these rows settle them."""
         few, kind = finite(rows.first(FEW_ROWS)), kernel_type(self.kernel)
+        if not kind.precomputed:
+            check_spread(few)
         if kind.uses_gamma:
             warn_about_scales(few)
         gamma = resolve_gamma(self.gamma, kind, few, rows.weights)
@@ -225,19 +228,6 @@ class KernelTransformer(
 
     def _forget(self) -> None:
         """Drop what an earlier fit left and this one would not overwrite."""
-
-    @contextmanager
-    def _unchanged_on_failure(self) -> Iterator[None]:
-        """Whatever goes wrong inside, the estimator is what it was: fitted as before, or not at all."""
-        before = dict(vars(self))
-        try:
-            yield
-        except BaseException:
-            # scikit-learn still has to tear its callbacks down
-            callbacks = {name: value for name, value in vars(self).items() if "callback" in name}
-            self.__dict__.clear()
-            self.__dict__.update(before | callbacks)
-            raise
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

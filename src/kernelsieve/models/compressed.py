@@ -15,6 +15,7 @@ from ..compression.error import ExpansionError
 from ..compression.search import METHODS, Compression, Request, compress_expansion, error_on, unchanged
 from ..fit.expansion import KernelExpansion
 from ..fit.preimage import RidgeMap, learned_preimage
+from ..fit.unchanged import unchanged_on_failure
 from ..rows import rows_of
 from ..rows.memory import ArrayRows
 from ..threads import one_blas_thread
@@ -132,7 +133,7 @@ class CompressedKernelPCA(KernelTransformer):
         -------
         self
         """
-        with self._unchanged_on_failure():
+        with unchanged_on_failure(self):
             rows = rows_of(X, self._row_rules())
             if not isinstance(rows, ArrayRows):
                 raise TypeError("CompressedKernelPCA fits exact kernel PCA first, of rows in memory: give one array")

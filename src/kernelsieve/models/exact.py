@@ -12,6 +12,7 @@ more ways to name a kernel; the fit is scikit-learn's.
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from functools import partial
 from numbers import Real
@@ -19,20 +20,29 @@ from typing import Any, Self
 
 import numpy as np
 import scipy.sparse
+from scipy.sparse.linalg import ArpackError
 from sklearn.decomposition import KernelPCA as _KernelPCA
 from sklearn.metrics.pairwise import pairwise_kernels
 from sklearn.preprocessing import KernelCenterer
 from sklearn.utils import check_array, check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import validate_data
+from sklearn.utils.extmath import svd_flip
+from sklearn.utils.validation import _check_psd_eigenvalues, validate_data
 
-from ..arrays import FLOATS, Array, as_float64
+from ..arrays import FLOATS, Array, as_float64, canonical, top_eigh
+from ..fit.advice import warn_of_no_variance
 from ..fit.expansion import KernelExpansion
+from ..fit.moments import check_finite_kernel
 from ..fit.sample import default_sample_size
+from ..fit.unchanged import unchanged_on_failure
 from ..kernels import NAMED_KERNELS, CallableKernel, Kernel, Precomputed, bind_callable, kernel_type, named_kernel
 from ..kernels.width import resolve_gamma
 from ..rows.memory import ArrayRows
+from ..rows.scale import check_spread, finite
 from .fitted import FittedExpansion
+
+# Variance below this share of k(x, x), by the bytes of a number, is rounding.
+NO_VARIANCE = {2: 1e-5, 4: 1e-5, 8: 1e-13}
 
 
 class KernelPCA(FittedExpansion, _KernelPCA):
@@ -109,7 +119,7 @@ class KernelPCA(FittedExpansion, _KernelPCA):
     explained_variance_ : ndarray of shape (M,)
         Variance of the scores on the training rows, ``eigenvalues_ / n_samples``.
     explained_variance_ratio_ : ndarray of shape (M,)
-        Its share of the total feature-space variance; NaN where there is none.
+        Its share of the total feature-space variance; 0 where there is none.
     captured_ratio_ : float
         1.0: this is the reference.
     captured_ratio_kind_ : "exact"
@@ -198,16 +208,18 @@ class KernelPCA(FittedExpansion, _KernelPCA):
         -------
         self
         """
-        self._kernel_open = True  # to be settled at the first kernel values, which are those of the rows
-        try:
-            super().fit(X, y)
-        finally:
+        with unchanged_on_failure(self):
+            self._kernel_open = True  # to be settled at the first kernel values, which are those of the rows
+            super().fit(canonical(X) if scipy.sparse.issparse(X) and X.format == "csr" else X, y)
             self.__dict__.pop("_kernel_open", None)
-        self._store()
+            self._store()
         return self
 
     def _get_kernel(self, X: Any, Y: Any = None) -> np.ndarray:
+        X = finite(canonical(X))
         if self.__dict__.pop("_kernel_open", False):
+            if self.kernel != "precomputed":
+                check_spread(X)
             self._vectorized = _bind_vectorized(self.kernel, self.kernel_params, X)
             if isinstance(self.gamma, str):
                 self.gamma_ = self._gamma(X)
@@ -232,16 +244,56 @@ class KernelPCA(FittedExpansion, _KernelPCA):
             self._centerer = Uncentered()
         restore = kernel_type(self.kernel).precomputed and self.center
         row_means = np.reshape(K.mean(axis=1), (-1, 1)) if restore else 0.0
-        K = super()._fit_transform_in_place(K)
-        total = float(np.trace(K, dtype=np.float64)) / K.shape[0]
+        length = 0.0
+        if self.kernel != "precomputed":  # a gram that was given is checked by whoever centres it
+            check_finite_kernel(K)
+            length = float(np.abs(np.diagonal(K)).max())
+        K = self._decomposed(K)
         self.explained_variance_ = self.eigenvalues_ / K.shape[0]
-        self.explained_variance_ratio_ = self.explained_variance_ / (total if total > 0 else np.nan)
+        # An indefinite kernel's trace is less than what its positive part holds.
+        total = max(float(np.trace(K, dtype=np.float64)) / K.shape[0], float(self.explained_variance_.sum()))
+        self.explained_variance_ratio_ = self.explained_variance_ / (total if total > 0 else 1.0)
+        if total <= NO_VARIANCE[K.dtype.itemsize] * length:
+            warn_of_no_variance()
         if restore:
             # K may be X itself, about to become X_fit_ and the expansion's points: the gram that was given
             K += self._centerer.K_fit_rows_
             K += row_means
             K -= self._centerer.K_fit_all_
         return K
+
+    def _decomposed(self, K: np.ndarray) -> np.ndarray:
+        """scikit-learn's fit to the gram, whose errors and warnings speak of the solver that was asked for."""
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="k >= N", category=RuntimeWarning)  # a dense solver steps in
+            try:
+                K = super()._fit_transform_in_place(K)
+            except ArpackError as error:
+                raise ValueError(
+                    f"eigen_solver='arpack' cannot decompose the gram of these rows ({error}): give "
+                    "eigen_solver='dense'"
+                ) from error
+            except ValueError as error:  # LAPACK's subsets lose members of a cluster of equal eigenvalues, here all
+                if "zero-size" not in str(error):
+                    raise
+                self._decompose_whole(K)
+        return K
+
+    def _decompose_whole(self, K: np.ndarray) -> None:
+        """All eigenvectors of the centred gram, of which the leading ones are kept."""
+        n_components = K.shape[0] if self.n_components is None else min(K.shape[0], self.n_components)
+        values, vectors = top_eigh(K, n_components)
+        self.eigenvalues_ = _check_psd_eigenvalues(values, enable_warnings=False)
+        self.eigenvectors_ = svd_flip(u=vectors, v=None)[0]
+
+    def _fit_inverse_transform(self, X_transformed: np.ndarray, X: Any) -> None:
+        try:
+            super()._fit_inverse_transform(X_transformed, X)
+        except np.linalg.LinAlgError as error:
+            raise ValueError(
+                f"the inverse map cannot be found with alpha={self.alpha}, the ridge on the gram of the scores: give a "
+                "larger one, or fit_inverse_transform=False"
+            ) from error
 
     def _store(self) -> None:
         n_samples = self.X_fit_.shape[0]

@@ -101,8 +101,10 @@ class FittedExpansion:
         expansion = self.expansion_.orthonormal
         distance, captured = expansion.variance_parts(rows, checked_diagonal(diagonal, rows), self._n_threads())
         xp = namespace(distance)
-        total = float(xp.sum(distance))
-        return float(xp.sum(captured)) / total if total > 0 else 1.0
+        captured_variance = float(xp.sum(captured))
+        # of an indefinite kernel, or of rows that all lie at the mean, the distances can be less than what is captured
+        total = max(float(xp.sum(distance)), captured_variance)
+        return captured_variance / total if total > 0 else 1.0
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the fitted model to one file, atomically: arrays and JSON, no pickle.

@@ -18,6 +18,7 @@ from ..fit.moments import Moments, MomentSum
 from ..fit.preimage import RidgeMap, learn_ridge_map
 from ..fit.sample import REFERENCE_ROWS, default_sample_size
 from ..fit.span import PointSpan
+from ..fit.unchanged import unchanged_on_failure
 from ..kernels import kernel_type
 from ..rows import some_rows
 from ..rows.base import Summand
@@ -67,7 +68,7 @@ class Incremental:
         """
         if kernel_type(self.kernel).precomputed:
             raise ValueError("partial_fit needs rows: a precomputed kernel has no values for points of earlier calls")
-        with self._unchanged_on_failure(), one_blas_thread():
+        with unchanged_on_failure(self), one_blas_thread():
             if hasattr(self, "expansion_") and not hasattr(self, "_stream"):
                 self._start_anew()
             rows = some_rows(X, self._row_rules(), sample_weight, first=not hasattr(self, "n_samples_seen_"))
@@ -96,7 +97,7 @@ class Incremental:
         state = getattr(self, "_stream", None)
         if state is None or not self._enough(state.reservoir):
             raise ValueError("refresh chooses from the rows that partial_fit has seen: too few have come so far")
-        with self._unchanged_on_failure(), one_blas_thread():
+        with unchanged_on_failure(self), one_blas_thread():
             self._choose_from(state.reservoir, [_KeptRows(state.reservoir)])
         return self
 

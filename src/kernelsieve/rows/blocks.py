@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
-import scipy.sparse
-from sklearn.utils import assert_all_finite
-
-from ..arrays import Array, is_numpy, itemsize, namespace, to_numpy
+from ..arrays import Array, is_numpy, itemsize
 from ..threads import one_blas_thread, ordered_map, row_ranges
+from .scale import finite
+
+__all__ = ["block_rows", "device_blocks", "finite", "map_row_blocks", "with_smaller_blocks"]
 
 Result = TypeVar("Result")
 
@@ -66,20 +66,6 @@ def _free_memory(error: Exception) -> None:
         import torch
 
         torch.cuda.empty_cache()
-
-
-def finite(block: Array) -> Array:
-    """The block itself, after making sure that it holds neither NaN nor infinity.
-
-    Done on blocks that are about to be used, this costs a read from the cache, not from memory.
-    """
-    if scipy.sparse.issparse(block):
-        finite(block.data)
-    elif block.size if is_numpy(block) else block.shape[0]:
-        xp = namespace(block)
-        if not bool(xp.isfinite(xp.sum(block))):
-            assert_all_finite(to_numpy(block), input_name="X")
-    return block
 
 
 def map_row_blocks(function: Callable[[slice], Result], X: Array, n_columns: int, n_threads: int) -> Iterator[Result]:

@@ -15,15 +15,15 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse
-from sklearn.utils import assert_all_finite
 from sklearn.utils.validation import _check_sample_weight, check_array, validate_data
 
-from ..arrays import FLOATS, Array, is_foreign, namespace
+from ..arrays import FLOATS, Array, canonical, is_foreign, namespace
 from ..kernels import Kernel
 from .base import Rows
 from .blocks import finite
 from .files import Stream, is_dask, stream_of
 from .memory import ArrayRows
+from .scale import checked_weights
 from .streams import StreamRows, same_columns
 
 
@@ -89,6 +89,7 @@ def some_rows(X: Any, rules: RowRules, sample_weight: Any, *, first: bool) -> Ar
     weights = None
     if sample_weight is not None:
         weights = _check_sample_weight(sample_weight, array, dtype=np.float64, ensure_non_negative=True)
+        weights = checked_weights(weights)
     return ArrayRows(array, weights)
 
 
@@ -107,7 +108,7 @@ def new_rows(X: Any, rules: RowRules) -> Array:
     if _is_plain(X, *rules.columns):
         return X
     if not is_foreign(X):
-        return validate_data(estimator, X, reset=False, **rules.checks)
+        return canonical(validate_data(estimator, X, reset=False, **rules.checks))
     if X.ndim == 2 and X.shape[1] != estimator.n_features_in_:
         raise ValueError(
             f"X has {X.shape[1]} features, but {type(estimator).__name__} is expecting {estimator.n_features_in_} "
@@ -154,7 +155,7 @@ def _array(X: Any, rules: RowRules) -> Array:
     """Training rows in one array of the host."""
     X = validate_data(rules.estimator, X, ensure_min_samples=2, **rules.checks)
     if scipy.sparse.issparse(X):
-        assert_all_finite(X.data, input_name="X")
+        X = canonical(finite(X))
     if rules.kernel.precomputed:
         _check_square(X)
     return X
@@ -199,7 +200,7 @@ def _weights_of(X: Array, sample_weight: Any) -> np.ndarray | None:
     weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
     if np.count_nonzero(weights) < 2:
         raise ValueError("at least two rows must have a positive sample_weight")
-    return weights
+    return checked_weights(weights)
 
 
 def _weights_before_a_pass(sample_weight: Any) -> np.ndarray | None:
@@ -209,4 +210,4 @@ def _weights_before_a_pass(sample_weight: Any) -> np.ndarray | None:
     weights = check_array(sample_weight, ensure_2d=False, dtype=np.float64, input_name="sample_weight")
     if weights.ndim != 1 or np.any(weights < 0) or np.count_nonzero(weights) < 2:
         raise ValueError("sample_weight must be one number a row, none negative, at least two positive")
-    return weights
+    return checked_weights(weights)

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
 import scipy.sparse
 
 from ..arrays import Array, take_rows, to_numpy
+from ..threads import cached_property
 from .blocks import finite
 
 

@@ -13,18 +13,19 @@ Every pass counts the rows and takes their fingerprint: a stream that is not the
 from __future__ import annotations
 
 import math
-import threading
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, suppress
 from copy import copy
 from dataclasses import dataclass
-from queue import Empty, Queue
+from queue import Empty, SimpleQueue
+from threading import get_ident
 from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import _get_feature_names, check_array
 
 from ..arrays import FLOATS, Array, take_rows
+from ..threads import start_new_thread
 from .base import Rows, Summand
 from .blocks import finite
 from .files import Stream
@@ -212,36 +213,44 @@ def _listed(names: tuple[str, ...] | None) -> str:
     return "no names" if names is None else ", ".join(map(repr, names[:5])) + (", ..." if len(names) > 5 else "")
 
 
-_END = object()
-READER_PATIENCE = 0.01  # seconds between looks at a reader that is to stop
+_LAST = object()
+READER_PATIENCE = 1.0  # seconds that a reader is waited for; one that hangs in its source is left to end by itself
 
 
 def _read_ahead(blocks: Generator[Array, None, None]) -> Iterator[Array]:
     """The same blocks, each read while the one before is worked on."""
-    waiting: Queue[Any] = Queue(maxsize=1)
-    stop = threading.Event()
+    wanted: SimpleQueue[bool] = SimpleQueue()  # one True for each block after the first; False ends the reader
+    found: SimpleQueue[Any] = SimpleQueue()  # blocks, an error where there is one, and _LAST
 
-    def read() -> None:
+    def read_blocks() -> None:
         try:
             with closing(blocks):  # here, in the thread that opened it
                 for block in blocks:
-                    waiting.put(block)
-                    if stop.is_set():
-                        return
-            waiting.put(_END)
+                    found.put(block)
+                    if not wanted.get():
+                        break
         except BaseException as error:  # handed to whoever waits for the block
-            waiting.put(error)
+            found.put(error)
+        finally:
+            found.put(_LAST)
 
-    reader = threading.Thread(target=read, daemon=True, name="kernelsieve-reader")
+    reader, block = None, None
     try:
-        reader.start()  # which an interrupt can cut short, too
-        while (block := waiting.get()) is not _END:
+        reader = start_new_thread(read_blocks, ())
+        while (block := found.get()) is not _LAST:
             if isinstance(block, BaseException):
                 raise block
+            wanted.put(True)
             yield block
     finally:
-        stop.set()
-        while reader.is_alive():
-            with suppress(Empty):
-                waiting.get_nowait()
-            reader.join(READER_PATIENCE)
+        wanted.put(False)
+        # An iterator that was abandoned is closed by whatever thread collects it, the reader itself included.
+        if block is not _LAST and reader not in (None, get_ident()):
+            _wait_for_last(found)
+
+
+def _wait_for_last(found: SimpleQueue[Any]) -> None:
+    """So that files are closed when a fit has ended, whichever way."""
+    with suppress(Empty):
+        while found.get(timeout=READER_PATIENCE) is not _LAST:
+            pass

@@ -9,7 +9,6 @@ it: what limits the result is not how far the points are moved but for how many 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
@@ -18,6 +17,7 @@ from ..fit.moments import whiten
 from ..fit.sample import Sample
 from ..solvers.greedy import best_for_targets, greedy
 from ..solvers.points import Ascent, CapturedVariance
+from ..threads import cached_property
 from .kmeans import kmeans_centers
 
 KMEANS_STEPS = 3

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Protocol
 
 import numpy as np
@@ -18,6 +17,7 @@ from ..arrays import Array, to_numpy
 from ..fit.sample import Sample
 from ..kernels import Kernel
 from ..rows.blocks import map_row_blocks
+from ..threads import cached_property
 
 # Fewer columns than this cost less than handing them to threads.
 COLUMNS_FOR_THREADS = 8

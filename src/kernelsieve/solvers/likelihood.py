@@ -25,11 +25,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 import scipy.linalg
+
+from ..threads import cached_property
 
 # Looking for a noise variance: how far down at once, how often (to 1e-6), and how often the last step is halved.
 NOISE_STEP, MAX_DESCENTS, BISECTIONS = 0.6, 27, 8

@@ -60,10 +60,12 @@ class CapturedVariance:
     n_threads: int = 1
 
     def __call__(self, points: Array) -> tuple[float, Array]:
-        """(captured variance, its gradient in the points)."""
+        """(captured variance, its gradient in the points); minus infinity where the kernel overflows."""
         gram = self.kernel(points, points)
         blocks, mean, second = self._first_pass(points)
         values, coef = self._top(gram, second)
+        if not bool(namespace(values).isfinite(values[0])):
+            return -np.inf, namespace(points).zeros_like(points)
         light_points, light_coef = like(points, self.rows), like(coef, self.rows)
         offset = like(mean @ coef, self.rows) if self.center else 0.0
 
@@ -148,6 +150,11 @@ class CapturedVariance:
             return values, matrix @ vectors
         half = solve_lower(factor, second)
         reduced = solve_lower(factor, half.T)
+        if not bool(
+            xp.isfinite(xp.sum(reduced))
+        ):  # points so far off that their kernel values overflow: no place to go
+            worst = xp.zeros_like(gram[0, : self.n_components]) - np.inf
+            return worst, xp.zeros_like(gram[:, : self.n_components])
         values, vectors = top_eigh((reduced + reduced.T) / 2, self.n_components)
         return values, solve_lower(factor, vectors, transpose=True)
 

@@ -1,0 +1,136 @@
+"""Fits: random rows, random estimators, and the oracle."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from inspect import signature
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+
+import kernelsieve
+
+from .campaign import CLEAR, FAULT, OK, Attempt, Outcome
+from .candidates import random_estimator
+from .inputs import Given, random_input
+from .invariants import Surroundings, changed, complaints_of_fit, fingerprint_of, state_of, to_numpy, unclear
+
+REFITS = 0.15  # of the cases fit an already fitted model
+ROUND_TRIPS = 0.05  # save, load and compare
+REPEATS = 0.1  # fit twice and compare
+
+
+def described(rng: np.random.Generator) -> str:
+    """What case this is."""
+    given, model = random_input(rng), random_estimator(rng)
+    return f"{model} on {given.words}"
+
+
+@contextmanager
+def session() -> Iterator[Attempt]:
+    """Nothing is shared between cases but the process."""
+    yield attempt
+
+
+def attempt(rng: np.random.Generator) -> Outcome:
+    """One fit, one answer."""
+    given, model = random_input(rng), random_estimator(rng)
+    plans = rng.random(3)
+    probe = None
+    if plans[0] < REFITS:
+        probe = _fitted_before(model)
+    before, bytes_before, around = state_of(model), fingerprint_of(given.X), Surroundings()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            _fit(model, given)
+        except Exception as error:
+            complaints = [*unclear(error), *changed(model, before), *_other_scores(model, probe)]
+            kind = CLEAR
+        else:
+            complaints = list(_complaints(model, given, plans)) if given.dense is not None else ["fitted no numbers"]
+            complaints += [f"warned: {w.message}" for w in caught if _numpys_own(w)]
+            kind = OK
+    if fingerprint_of(given.X) != bytes_before:
+        complaints.append("the rows were changed")
+    complaints += around.complaints()
+    if complaints:
+        return Outcome(
+            FAULT, f"{type(model).__name__}: {complaints[0]}" + "".join(f"\n    {c}" for c in complaints[1:])
+        )
+    return Outcome(kind)
+
+
+def _takes_weights(model: Any) -> bool:
+    return "sample_weight" in signature(model.fit).parameters
+
+
+def _fit(model: Any, given: Given) -> Any:
+    if given.weights is None or not _takes_weights(model):
+        return model.fit(given.X)
+    return model.fit(given.X, sample_weight=given.weights)
+
+
+def _numpys_own(warning: warnings.WarningMessage) -> bool:
+    """Overflow, division by zero, ill-conditioned: warnings that the libraries below give, not this one."""
+    if issubclass(warning.category, ConvergenceWarning):
+        return False
+    if issubclass(warning.category, RuntimeWarning):
+        return True
+    return "LinAlg" in warning.category.__name__
+
+
+def _fitted_before(model: Any) -> Any:
+    """Fit the model to good rows where its parameters allow; rows and scores to compare with afterwards."""
+    rows = np.random.default_rng(5).standard_normal((60, 4))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return rows, model.fit(rows).transform(rows)
+        except (ValueError, TypeError):
+            return None
+
+
+def _other_scores(model: Any, probe: Any) -> Iterator[str]:
+    if probe is None:
+        return
+    rows, scores = probe
+    if not np.array_equal(model.transform(rows), scores):
+        yield "after the failed refit the scores are others"
+
+
+def _complaints(model: Any, given: Given, plans: np.ndarray) -> Iterator[str]:
+    weights = np.asarray(given.weights, dtype=float) if given.weights is not None and _takes_weights(model) else None
+    X = given.X
+    if isinstance(X, list) or callable(X) or hasattr(X, "dask"):  # blocks give blocks: their rows as one array
+        X = given.dense.astype(np.float32) if given.single else given.dense
+    if not isinstance(X, np.ndarray) and not hasattr(X, "nnz") and hasattr(X, "iloc"):
+        X = X.to_numpy()
+        model = _without_names(model)
+    yield from complaints_of_fit(model, X, given.dense, weights, single=given.single)
+    if plans[1] < ROUND_TRIPS and not callable(getattr(model, "kernel", None)):
+        yield from _round_trip(model, X)
+    if plans[2] < REPEATS:
+        again = _fit(clone(model), given)
+        if not np.array_equal(to_numpy(again.transform(X)), to_numpy(model.transform(X))):
+            yield "the same call again gives other scores"
+
+
+def _without_names(model: Any) -> Any:
+    warnings.filterwarnings("ignore", message="X does not have valid feature names")
+    return model
+
+
+def _round_trip(model: Any, X: Any) -> Iterator[str]:
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "model.ks")
+        model.save(path)
+        loaded = kernelsieve.load(path)
+        if not np.array_equal(to_numpy(loaded.transform(X)), to_numpy(model.transform(X))):
+            yield "the saved and loaded model gives other scores"

@@ -1,0 +1,54 @@
+"""Small fitted models, one of every class and more: what files, kills and interrupts work on."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+import kernelsieve as ks
+
+
+def rows_of(n: int = 60, d: int = 4, seed: int = 0) -> np.ndarray:
+    """A few clusters."""
+    rng = np.random.default_rng(seed)
+    return 2 * rng.standard_normal((5, d))[rng.integers(5, size=n)] + rng.standard_normal((n, d))
+
+
+def unfitted() -> list[Any]:
+    """One estimator of every class, some of them twice."""
+    return [
+        ks.SparseKernelPCA(2, n_support=8, random_state=0),
+        ks.SparseKernelPCA(2, n_support=8, kernel="laplacian", selection="targeted", random_state=0),
+        ks.SparseKernelPCA(2, n_support=8, kernel="poly", center=False, random_state=0),
+        ks.KernelPCA(2, kernel="rbf", gamma="median"),
+        ks.KernelPCA(2, kernel="rbf", gamma=0.1, fit_inverse_transform=True),
+        ks.ElasticNetKernelPCA(2, n_nonzero=8, random_state=0),
+        ks.LikelihoodKernelPCA(2, random_state=0),
+        ks.DissimilarityKernelPCA(2, n_nodes=8, random_state=0),
+        ks.ImprovedKernelPCA(2, n_nodes=8, random_state=0),
+        ks.KernelFeatureAnalysis(2, random_state=0),
+        ks.RobustSparseKernelPCA(2, n_directions=50, random_state=0),
+        ks.CompressedKernelPCA(2, n_support=6, max_iter=10, random_state=0),
+        ks.ElasticNetPCA(2, n_nonzero=2),
+        ks.RobustElasticNetPCA(2, n_nonzero=2, n_directions=50, random_state=0),
+    ]
+
+
+def fitted() -> list[Any]:
+    """The same, fitted; one to sparse rows, one to float32, one to named columns, one to a stream."""
+    import pandas as pd
+
+    rows = rows_of()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        models = [model.fit(rows) for model in unfitted()]
+        models.append(ks.SparseKernelPCA(2, n_support=8, random_state=0).fit(rows.astype(np.float32)))
+        models.append(
+            ks.SparseKernelPCA(2, n_support=8, selection="uniform", random_state=0).fit(scipy.sparse.csr_matrix(rows))
+        )
+        models.append(ks.SparseKernelPCA(2, n_support=8, random_state=0).fit(pd.DataFrame(rows, columns=list("abcd"))))
+        models.append(ks.SparseKernelPCA(2, n_support=8, random_state=0).partial_fit(rows[:40]).partial_fit(rows[40:]))
+    return models
