@@ -1,0 +1,100 @@
+"""Narrower and wider kernels: what else the map could have looked like.
+
+For each width the best components in the span of some rows are found from the moments of a sample over them.  The
+moments of the sample's two halves are gathered apart and added: the halves' own components tell how far the picture
+depends on the rows that happened to be drawn,
+
+    agreement = |Z_1' Z_2|^2 / (|Z_1' Z_1| |Z_2' Z_2|)         linear CKA of the two halves' scores of the same rows
+
+which is 1 where one is a rotation of the other.  The share of variance explained is no reason to choose a width: it
+grows with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..fit.expansion import Components, subset_components
+from ..fit.moments import accumulate, gram_of, whiten
+from ..kernels import Kernel, named_kernel
+from ..threads import one_blas_thread
+from .subject import Subject
+
+# Widths that are tried, as multiples of the model's own: half an octave apart, to a quarter and to four times.
+WIDTHS = (0.25, 0.35, 0.5, 0.71, 1.0, 1.41, 2.0, 2.83, 4.0)
+N_POINTS = 150  # rows that span the components
+AGREEMENT_ROWS = 500
+MIN_ROWS = 8
+
+
+@dataclass(frozen=True)
+class Width:
+    """The components at one width of the kernel."""
+
+    factor: float  # of the model's own width
+    gamma: float
+    explained: float  # share of the variance in the M components, on the sample
+    agreement: float  # of two halves of the sample on where rows lie, 0 to 1
+    scores: np.ndarray  # (n_shown, M)
+
+
+def widths(subject: Subject, shown: np.ndarray, factors: Sequence[float] = WIDTHS) -> list[Width]:
+    """Narrower and wider kernels, in order; empty where the kernel has no width or too few rows are there."""
+    kernel = subject.model.expansion_.kernel
+    gamma = kernel.params().get("gamma")
+    if gamma is None or len(subject.sample) < max(MIN_ROWS, 2 * (subject.n_components + 1)):
+        return []
+    power = 1.0 if kernel.name == "laplacian" else 2.0
+    rows, own = subject.encoded_rows(shown), subject.scores[shown]
+    found = []
+    with one_blas_thread():
+        for factor in factors:
+            width = _width(subject, float(gamma) / factor**power, factor, rows, own)
+            if width is not None:
+                found.append(width)
+    return found if len(found) > 1 and any(width.factor == 1.0 for width in found) else []
+
+
+def _width(subject: Subject, gamma: float, factor: float, rows: np.ndarray, own: np.ndarray) -> Width | None:
+    kernel = named_kernel(subject.model.expansion_.kernel.name, **{**_settings(subject), "gamma": gamma})
+    whole, first, second = _components(subject, kernel)
+    if whole.expansion.n_components < subject.n_components or not whole.total_variance > 0:
+        return None
+    few = rows[:: max(1, len(rows) // AGREEMENT_ROWS)]
+    agreement = agree(first.expansion.transform(few), second.expansion.transform(few))
+    scores = own if factor == 1.0 else turned_to(np.asarray(whole.expansion.transform(rows)), own)
+    return Width(factor, gamma, float(whole.variances.sum()) / whole.total_variance, agreement, scores)
+
+
+def _settings(subject: Subject) -> dict[str, float]:
+    params = subject.model.expansion_.kernel.params()
+    return {name: float(params[name]) for name in ("degree", "coef0") if name in params}
+
+
+def _components(subject: Subject, kernel: Kernel) -> tuple[Components, Components, Components]:
+    """The best components on all rows of the sample, and on its halves."""
+    sample, center = subject.sample, subject.model.expansion_.mean_coef is not None
+    points = np.ascontiguousarray(sample[:: max(1, len(sample) // N_POINTS)])
+    whitening = whiten(gram_of(kernel, points))
+    first, second = (accumulate(kernel, points, whitening.matrix, sample[part::2]) for part in (0, 1))
+    whole, one, other = (
+        subset_components(kernel, points, whitening, moments, subject.n_components, center=center)
+        for moments in (first + second, first, second)
+    )
+    return whole, one, other
+
+
+def turned_to(scores: np.ndarray, others: np.ndarray) -> np.ndarray:
+    """Components with the sign that goes with the others, so that none turns over for nothing."""
+    return scores * np.where(np.sum(scores * others, axis=0) < 0, -1.0, 1.0)
+
+
+def agree(first: np.ndarray, second: np.ndarray) -> float:
+    """Linear CKA of two sets of scores of the same rows."""
+    first, second = first - first.mean(axis=0), second - second.mean(axis=0)
+    across = float(np.sum((first.T @ second) ** 2))
+    within = float(np.linalg.norm(first.T @ first) * np.linalg.norm(second.T @ second))
+    return across / within if within > 0 else 0.0
