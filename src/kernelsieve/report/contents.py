@@ -26,6 +26,7 @@ from .widths import Width, widths
 MAX_COLUMNS = 60  # of the table that are put into the page
 MAX_SIDE_COMPONENTS = 10  # that the other widths bring
 MAX_LISTED = 12  # columns in the explanation of a component
+MAX_REASONS, MIN_REASON = 4, 0.03  # columns that make a row odd: how many are named, and the least share of one
 ROW_BYTES = 3_200_000  # that rows and columns may take in the page, of 5 MB with the chart library
 PICTURE_BYTES = 700_000
 
@@ -134,7 +135,9 @@ def _shown_rows(material: Material, columns: list[int], worst: np.ndarray) -> np
     count = max(1, min(material.options.max_rows, int(ROW_BYTES / a_row)))
     if count >= subject.n_rows:
         return np.arange(subject.n_rows)
-    return np.union1d(subject.some_rows(count)[: max(1, count - len(worst))], worst)
+    others = np.setdiff1d(subject.some_rows(count), worst)
+    rng = np.random.default_rng(subject.seed)
+    return np.union1d(rng.choice(others, max(0, count - len(worst)), replace=False), worst)
 
 
 def _heading(material: Material, n_shown: int) -> JSON:
@@ -280,8 +283,8 @@ def _odd(material: Material, worst: np.ndarray, shown: np.ndarray) -> list[JSON]
             "times": cell(row.times),
             "columns": [],
         }
-        for column in np.argsort(-row.shares, kind="stable")[:4] if material.pictures is None else []:
-            if row.shares[column] > 0:
+        for column in np.argsort(-row.shares, kind="stable")[:MAX_REASONS] if material.pictures is None else []:
+            if row.shares[column] >= MIN_REASON:
                 actual = known[column].values[place] if known else subject.encoded_rows(worst[[place]])[0, column]
                 line["columns"].append(
                     {

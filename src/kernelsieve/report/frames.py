@@ -10,6 +10,7 @@ Frames of pandas, polars (lazy ones are collected) and arrow, arrays and sparse 
 from __future__ import annotations
 
 import datetime
+import re
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
@@ -20,6 +21,7 @@ import scipy.sparse
 from sklearn.utils import _safe_indexing
 
 Places = np.ndarray  # row numbers
+FEW_LEVELS = 10  # of a class, that each have a colour of their own
 
 
 @dataclass(frozen=True)
@@ -39,9 +41,17 @@ class Column:
 
     @cached_property
     def levels(self) -> list[str]:
-        """Different values of a class, the most frequent first."""
+        """Different values of a class: few in their own order, many with the most frequent first."""
         values, counts = np.unique([value for value in self.values if value is not None], return_counts=True)
+        if len(values) <= FEW_LEVELS:
+            return [str(value) for value in sorted(values, key=_natural)]
         return [str(values[place]) for place in np.argsort(-counts, kind="stable")]
+
+
+def _natural(text: str) -> list[tuple[bool, float, str]]:
+    """Texts with numbers in them in the order of the numbers: row 2 before row 10."""
+    parts = re.split(r"(\d+)", text)
+    return [(not part.isdecimal(), float(part) if part.isdecimal() else 0.0, part) for part in parts if part]
 
 
 class Frame:

@@ -11,6 +11,7 @@ import numpy as np
 from .subject import Subject
 
 MAX_REPR = 400  # characters of one parameter's value in the code
+LINE_LENGTH = 88
 
 
 def facts(subject: Subject, fit_seconds: float | None) -> list[tuple[str, str]]:
@@ -78,13 +79,13 @@ def code(subject: Subject, source: str | None) -> str:
     steps = [] if subject.front is None else [step for _, step in subject.front.steps]
     steps.append(subject.model)
     names = [type(step).__name__ for step in steps]
-    lines = [*_imports(steps, pipeline=len(steps) > 1), "", f"X = {_reading(source)}"]
-    made = [_constructor(step) for step in steps]
-    if len(made) == 1:
-        lines.append(f"model = {made[0]}.fit(X)")
+    reading = _reading(source)
+    library = [f"import {reading.split('.')[0]}"] if source is not None else []
+    lines = [*library, *_imports(steps, pipeline=len(steps) > 1), "", f"X = {reading}"]
+    if len(steps) == 1:
+        lines.append(f"model = {_constructor(subject.model)}.fit(X)")
     else:
-        inner = "".join(f"\n    {_indented(text)}," for text in made)
-        lines.append(f"model = make_pipeline({inner}\n).fit(X)")
+        lines.append(_call("model = make_pipeline(", [_constructor(step, 4) for step in steps], ").fit(X)", 0))
     lines += ["", "scores = model.transform(X)", "kernelsieve.report(model, X)"]
     if any(getattr(step, "random_state", 0) is None for step in steps):
         lines.insert(-2, f"# {names[-1]} drew at random: give random_state=0 for the same points every time")
@@ -124,32 +125,39 @@ def _public_module(kind: type) -> str:
     return kind.__module__
 
 
-def _constructor(step: Any) -> str:
+def _constructor(step: Any, indent: int = 0) -> str:
     """The call that makes this estimator, with the parameters that are not at their default."""
     defaults = {
         name: parameter.default for name, parameter in inspect.signature(type(step).__init__).parameters.items()
     }
     given = step.get_params(deep=False)
     changed = {name: value for name, value in given.items() if not _same(value, defaults.get(name))}
-    return f"{type(step).__name__}({', '.join(f'{name}={_value(value)}' for name, value in changed.items())})"
+    parts = [f"{name}={_value(value, indent + 4)}" for name, value in changed.items()]
+    return _call(f"{type(step).__name__}(", parts, ")", indent)
+
+
+def _call(opening: str, parts: list[str], closing: str, indent: int) -> str:
+    """On one line where it fits, else a line for each part."""
+    line = f"{opening}{', '.join(parts)}{closing}"
+    if len(line) + indent <= LINE_LENGTH and "\n" not in line:
+        return line
+    space = " " * (indent + 4)
+    return opening + "".join(f"\n{space}{part}," for part in parts) + f"\n{' ' * indent}{closing}"
 
 
 def _same(value: Any, default: Any) -> bool:
     return value is default or (type(value) is type(default) and repr(value) == repr(default))
 
 
-def _value(value: Any) -> str:
+def _value(value: Any, indent: int) -> str:
     if hasattr(value, "get_params") and not isinstance(value, type):
-        return _constructor(value)
-    if isinstance(value, list | tuple) and not isinstance(value, str):
-        inner = ", ".join(_value(item) for item in value)
-        return f"[{inner}]" if isinstance(value, list) else f"({inner}{',' if len(value) == 1 else ''})"
+        return _constructor(value, indent)
+    if isinstance(value, list | tuple):
+        opening, closing = "[]" if isinstance(value, list) else "()"
+        parts = [_value(item, indent + 4) for item in value]
+        return f"({parts[0]},)" if isinstance(value, tuple) and len(parts) == 1 else _call(opening, parts, closing, indent)
     text = repr(value.item() if isinstance(value, np.generic) else value)
     return text if len(text) <= MAX_REPR else f"...  # {type(value).__name__}, too long to print"
-
-
-def _indented(text: str) -> str:
-    return text.replace("\n", "\n    ")
 
 
 def _reading(source: str | None) -> str:

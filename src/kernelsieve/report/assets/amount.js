@@ -49,10 +49,10 @@ function drawCaptured() {
     layer: [
       { mark: { type: "line", strokeWidth: 2, point: { size: 28, filled: true }, color: color("accent") }, encoding: { ...(several ? { color: { field: "name", type: "nominal", sort: null, scale: { domain: curves.map(curve => curve.name), range: [color("accent"), color("warm"), color("rest")] }, legend: { orient: "bottom", title: null } } } : {}), tooltip: [...(several ? [{ field: "name", title: "method" }] : []), { field: "m", title: "points" }, { field: "share", title: "kept", format: ".2%" }] } },
       { data: { values: own }, mark: { type: "point", size: 170, filled: false, strokeWidth: 2, color: color("warm") } },
-      { data: { values: own }, mark: { type: "text", dy: 18, color: color("ink"), fontSize: 11 }, encoding: { text: { value: `${thousands(size)} points` } } },
+      { data: { values: own }, mark: { type: "text", dx: 9, dy: 13, align: "left", color: color("ink"), fontSize: 11 }, encoding: { text: { value: `${thousands(size)} points` } } },
     ],
     encoding: {
-      x: { field: "m", type: "quantitative", scale: { type: most > 4 * least ? "log" : "linear", nice: false, zero: false, padding: 12 }, axis: { title: "support points", grid: false, tickCount: 5, format: ",.0f", labelOverlap: true } },
+      x: { field: "m", type: "quantitative", scale: { nice: false, padding: 12, ...(most > 4 * least ? { type: "log" } : { zero: false }) }, axis: { title: "support points", grid: false, tickCount: 5, format: ",.0f", labelOverlap: true } },
       y: { field: "share", type: "quantitative", scale: { zero: false, padding: 10 }, axis: { grid: true, tickCount: 4, title: null, format: ".0%", labelExpr: "format(datum.value, '.3~%')" } },
     },
   }));
@@ -61,7 +61,7 @@ function drawCaptured() {
 function widthBlock() {
   const tried = contents.widths.tried;
   if (tried.length < 2) return el("div", {}, el("h3", {}, "Kernel width"), el("p", { class: "soft" }, contents.kernel === "linear" || contents.kernel === "cosine" ? `The ${contents.kernel} kernel has no width.` : "No other width was tried: the kernel has none, or there are too few rows."));
-  return chartBlock("widths", "Kernel width", "Half as wide to four times: the slider below the map goes through them. A wider kernel always explains more, so that is no reason to choose it; where two halves of the rows disagree, the map is chance.", null);
+  return chartBlock("widths", "Kernel width", "From a quarter as wide to four times: the slider below the map goes through them. A wider kernel always explains more, so that is no reason to choose it; where two halves of the rows disagree, the map is chance.", null);
 }
 
 let widthView = null;

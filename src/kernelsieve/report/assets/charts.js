@@ -7,8 +7,8 @@ function color(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 }
 
-const CLASS_COLORS = ["#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#999933", "#AA4499", "#44AA99"];
-const CLASS_COLORS_DARK = ["#4BA3DE", "#F0B63C", "#2BC49A", "#F08A4B", "#E2A1C4", "#8AD0F5", "#C6C65A", "#D27CC8", "#73D0C2"];
+const CLASS_COLORS = ["#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#999933", "#AA4499", "#44AA99", "#882255"];
+const CLASS_COLORS_DARK = ["#4BA3DE", "#F0B63C", "#2BC49A", "#F08A4B", "#E2A1C4", "#8AD0F5", "#C6C65A", "#D27CC8", "#73D0C2", "#C0577F"];
 const isDark = () => color("page") !== "#ffffff";
 const classColors = () => (isDark() ? CLASS_COLORS_DARK : CLASS_COLORS);
 
@@ -40,6 +40,11 @@ async function draw(id, make, options = {}) {
   return view;
 }
 
+function tipOf(value) {
+  if (typeof value !== "object") return [String(value)];
+  return value.row !== undefined ? rowTip(value.row) : [Object.entries(value).map(pair => pair.join(": ").replace(/^ +: /, "")).join("\n")];
+}
+
 // In other colours: when the reader's setting changes, and for paper.
 async function redraw() {
   for (const [id, { make, options }] of [...drawn]) await draw(id, make, options);
@@ -48,8 +53,8 @@ async function redraw() {
 }
 
 function showTip(handler, event, item, value) {
-  tip.textContent = value === null || value === undefined || value === "" ? "" : typeof value === "object" ? Object.entries(value).map(pair => pair.join(": ")).join("\n") : String(value);
-  if (!tip.textContent) return;
+  tip.replaceChildren(...(value === null || value === undefined || value === "" ? [] : tipOf(value)));
+  if (!tip.hasChildNodes()) return;
   const box = tip.getBoundingClientRect();
   tip.style.left = Math.max(4, Math.min(event.clientX + 14, innerWidth - box.width - 8)) + "px";
   tip.style.top = Math.max(4, Math.min(event.clientY + 14, innerHeight - box.height - 8)) + "px";

@@ -70,8 +70,9 @@ function histogram({ inside, outside, ins, outs }) {
 function levelBars({ column, inside, outside, ins, outs }) {
   const order = Array.from(inside.keys()).sort((a, b) => (inside[b] / (ins || 1) + outside[b] / (outs || 1)) - (inside[a] / (ins || 1) + outside[a] / (outs || 1)));
   const bar = (kind, share) => el("div", { class: `bar ${kind}`, style: `width:${(100 * share).toFixed(1)}%` });
+  const largest = Math.max(...order.map(level => Math.max(inside[level] / (ins || 1), outside[level] / (outs || 1))), 1e-9);
   const lines = order.slice(0, MAX_LEVELS_SHOWN).map(level => el("div", { class: "level" }, el("span", { title: column.levels[level] ?? "" }, column.levels[level] ?? "–"),
-    el("div", { class: "bars" }, nChosen ? bar("in", inside[level] / (ins || 1)) : null, bar("out", outside[level] / (outs || 1)))));
+    el("div", { class: "bars" }, nChosen ? bar("in", inside[level] / (ins || 1) / largest) : null, bar("out", outside[level] / (outs || 1) / largest))));
   const rest = order.length - lines.length;
   return [...lines, rest > 0 ? el("div", {}, `and ${thousands(rest)} more`) : null];
 }
@@ -127,10 +128,10 @@ function showRows() {
   if (!nChosen) { fill("chosen-rows"); return; }
   const rows = chosenRows();
   const first = rows.slice(0, MAX_TABLE_ROWS);
-  const shown = [el("h3", {}, `The rows${rows.length > first.length ? `, the first ${first.length} of ${thousands(rows.length)}` : ""}`)];
+  const shown = [el("h3", {}, `The rows${pictures ? "" : rows.length > first.length ? `, the first ${first.length} of ${thousands(rows.length)}` : ""}`)];
   if (pictures) {
     const drawnOnes = [];
-    for (let place = 0; place < pictures.count && drawnOnes.length < 40; place++) if (chosen[pictures.at[place]]) drawnOnes.push(pictureOf(picture(pictures, place, pictures.pixels, 44), columns.length ? valueAt(columns[0], pictures.at[place]) : null));
+    for (let place = 0; place < pictures.count && drawnOnes.length < MAX_TABLE_ROWS; place++) if (chosen[pictures.at[place]]) drawnOnes.push(pictureOf(picture(pictures, place, pictures.pixels, 44), columns.length ? valueAt(columns[0], pictures.at[place]) : null));
     shown.push(el("div", { class: "pictures" }, drawnOnes));
   } else {
     const numeric = columns.flatMap((column, place) => (column.kind === "number" ? [place + 1] : []));

@@ -59,6 +59,7 @@ function number(value, digits = 4) {
   if (value === null || value === undefined || Number.isNaN(value)) return "–";
   if (Number.isInteger(value) && Math.abs(value) < 1e9) return value < 0 ? "−" + thousands(-value) : thousands(value);
   const size = Math.abs(value);
+  if (size >= 1000 && size < 1e6) return (value < 0 ? "−" : "") + thousands(Number(size.toPrecision(Math.max(4, digits))));
   const text = size >= 1e6 || size < 1e-4 ? value.toExponential(digits - 2) : String(Number(value.toPrecision(digits)));
   return text.replace("-", "−");
 }

@@ -7,6 +7,7 @@ const chosen = new Uint8Array(nShown);
 let nChosen = 0;
 let rowColors = new Array(nShown).fill("#000");
 let classes = null; // of the colours: what each stands for
+const MAX_TIP = 8; // columns in the note beside the pointer
 const DENSE = 3000; // rows from which points are drawn smaller
 
 function scoresOf(component) {
@@ -26,11 +27,13 @@ functions.mapColor = i => rowColors[i];
 functions.mapShown = i => (nChosen === 0 ? 0.75 : chosen[i] ? 0.95 : 0.13);
 
 function rowTip(i) {
-  const lines = columns.slice(0, 7).map(column => `${column.name}: ${valueAt(column, i)}`);
-  const rest = columns.length > 7 ? [`and ${columns.length - 7} more columns`] : [];
-  return [`row ${rowNumbers[i] + 1}`, ...lines, ...rest].join("\n");
+  const lines = columns.slice(0, MAX_TIP).map(column => `${column.name}: ${valueAt(column, i)}`);
+  const rest = columns.length - MAX_TIP;
+  const text = [`row ${thousands(rowNumbers[i] + 1)}`, ...lines, ...(rest > 0 ? [`and ${rest} more column${rest > 1 ? "s" : ""}`] : [])].join("\n");
+  const place = pictures ? pictures.at.indexOf(i) : -1;
+  return place < 0 ? [text] : [picture(pictures, place, pictures.pixels, pictureSize(pictures)), text];
 }
-functions.mapTip = i => rowTip(i);
+functions.mapTip = i => ({ row: i });
 
 function mapSpecification() {
   const rows = Array.from({ length: nShown }, (_, i) => ({ i }));
@@ -49,7 +52,6 @@ function mapSpecification() {
       y: { field: "y", type: "quantitative", scale, axis: single ? null : axis, title: "@y" },
       color: { field: "c", type: "nominal", scale: null, legend: null },
       opacity: { field: "o", type: "quantitative", scale: null, legend: null },
-      tooltip: { value: { expr: "mapTip(datum.i)" } },
     },
   };
 }
@@ -61,21 +63,26 @@ function titlesBySignal(compiled) {
     for (const axis of compiled.axes || []) if (axis.title === `@${name}`) axis.title = { signal: `title_${name}` };
   }
   for (const mark of compiled.marks) {
-    const tooltip = mark.encode?.update?.tooltip;
-    if (tooltip && mark.from?.data) mark.encode.update.tooltip = { signal: "mapTip(datum.i)" };
+    if (mark.type === "symbol") mark.encode.update.tooltip = { signal: "mapTip(datum.i)" };
   }
   return compiled;
 }
 
 let mapView = null;
 let pending = null;
+let lastPress = -Infinity; // when the reader last pressed or let go of the map
+let lastMove = -Infinity; // when rows last moved on it
 
 function drawMap() {
   return draw("map-chart", mapSpecification, {
     renderer: "canvas", change: titlesBySignal,
     after: view => {
       mapView = view;
+      for (const name of ["pointerdown", "pointerup"]) view.addEventListener(name, () => { lastPress = performance.now(); });
+      view.addEventListener("click", () => { if (nChosen && !brushIsDrawn()) choose(() => false); });
       view.addSignalListener("brush", (_, region) => {
+        // without a press since the rows moved it is not the reader who changed the region
+        if (lastPress < lastMove) return;
         pending = region;
         requestAnimationFrame(() => { if (pending !== null) { const last = pending; pending = null; chooseRegion(last); } });
       });
@@ -106,13 +113,15 @@ function choose(test) {
   showChosen();
 }
 
+function brushIsDrawn() {
+  const [from, to] = mapView.signal("brush_x") || [];
+  return from !== to;
+}
+
 // The rectangle goes, the rows that were in it stay chosen: one sees where they lie now.
 function hideBrush() {
-  const [names, kept] = [mapView.getState({ signals: name => name === "brush_x" || name === "brush_y" }).signals, pending];
-  if (names.brush_x?.length && names.brush_x[0] !== names.brush_x[1]) {
-    mapView.signal("brush_x", [0, 0]).signal("brush_y", [0, 0]).run();
-    pending = kept;
-  }
+  lastMove = performance.now();
+  if (brushIsDrawn()) mapView.signal("brush_x", [0, 0]).signal("brush_y", [0, 0]).run();
 }
 
 function moveRows() {

@@ -26,7 +26,8 @@ function drawListening() {
   const byComponent = { field: "k", type: "ordinal", axis: { title: "component", labelAngle: 0, grid: false, ticks: false, domain: false } };
   return draw("listening", () => ({
     description: "Sensitivity of each component to each column",
-    height: { step: 22 }, data: { values: cells },
+    width: Math.max(120, Math.min(document.getElementById("listening").clientWidth - 190, (wide ? values.length : shown.length) * 76)),
+    height: 24 * (wide ? shown.length : values.length), autosize: "pad", data: { values: cells },
     mark: { type: "rect", cornerRadius: 2, stroke: color("page"), strokeWidth: 1 },
     encoding: {
       x: wide ? { ...byComponent, axis: { ...byComponent.axis, orient: "top" } } : byColumn, y: wide ? byColumn : byComponent,

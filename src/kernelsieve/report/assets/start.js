@@ -6,7 +6,7 @@ function startHead() {
   const [one, rows, used] = [contents.n_components === 1, thousands(contents.n_rows), contents.n_used];
   fill("lead", contents.lead ?? `Kernel PCA of ${rows} rows and ${thousands(contents.n_columns)} columns: ${one ? "one direction" : `${contents.n_components} directions`} in which the rows differ most, on ${thousands(contents.n_support)} points instead of all rows.`);
   fill("headline",
-    fact(rows, `row${contents.n_rows === 1 ? "" : "s"}, ${thousands(nShown)} drawn on this page`),
+    fact(rows, `row${contents.n_rows === 1 ? "" : "s"}, ${nShown === contents.n_rows ? "all" : thousands(nShown)} drawn on this page`),
     fact(thousands(contents.n_columns), used === contents.n_columns ? "columns" : `columns, ${thousands(used)} in the model`),
     fact(percent(explained), `of the variance in ${one ? "one component" : `${contents.n_components} components`}`),
     contents.captured_ratio === null ? null : fact(percent(contents.captured_ratio), "of what exact kernel PCA captures"),

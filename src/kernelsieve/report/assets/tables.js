@@ -4,7 +4,7 @@ function startOdd() {
   const rows = contents.odd;
   const text = "The rows whose components tell least about them: their squared distance, in the kernel's own space, to what their scores give back. ";
   const toMap = row => el("button", { type: "button", title: "choose it on the map", onclick: () => { hideBrush(); choose(i => i === row.shown); document.getElementById("map").scrollIntoView(); } }, thousands(row.row + 1));
-  const times = row => `${number(row.error, 3)}, ${number(row.times, 2)} × the median`;
+  const times = row => ` · error ${number(row.error, 3)}, ${number(row.times, 2)} × the median`;
   if (rows[0]?.pictures) {
     const shown = rows.map(row => {
       const pixels = unpack(row.pictures), size = pictureSize(row.pictures);
@@ -13,9 +13,11 @@ function startOdd() {
     fill("odd-body", el("p", {}, text, "On the left the row, on the right what was expected of it."), el("div", { class: "pictures", style: "gap:1.1rem" }, shown));
     return;
   }
-  const why = row => el("span", {}, row.columns.map(column => el("div", { class: "path" }, el("b", {}, column.name), " is ", el("b", {}, written(column.kind, column.value)), `, expected ${written(column.kind, column.expected)} (${percent(column.share)} of the difference)`)));
-  fill("odd-body", el("p", {}, text, "Beside each, the columns that make it so."),
-    table(["row", "error", "what is odd about it"], rows.map(row => [toMap(row), times(row), row.columns.length ? why(row) : "this kernel has no way back to rows"]), { wrap: true }));
+  const why = column => el("li", {}, el("b", {}, column.name), " is ", el("b", {}, written(column.kind, column.value)), `, expected ${written(column.kind, column.expected)}`,
+    el("span", { class: "soft" }, ` · ${percent(column.share)} of the difference`));
+  fill("odd-body", el("p", {}, text, "Below each, the columns that make it so, with what the model would have expected there."),
+    el("div", { class: "cards" }, rows.map(row => el("div", { class: "card" }, el("div", {}, "row ", toMap(row), el("span", { class: "soft" }, times(row))),
+      row.columns.length ? el("ul", {}, row.columns.map(why)) : el("p", { class: "soft" }, "This kernel has no way back to rows: no column can be named.")))));
 }
 
 function startPoints() {
