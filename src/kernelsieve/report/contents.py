@@ -29,6 +29,7 @@ MAX_LISTED = 12  # columns in the explanation of a component
 MAX_REASONS, MIN_REASON = 4, 0.03  # columns that make a row odd: how many are named, and the least share of one
 ROW_BYTES = 3_200_000  # that rows and columns may take in the page, of 5 MB with the chart library
 PICTURE_BYTES = 700_000
+N_RETURNS = 10  # pictures shown with what their scores give back
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,8 @@ class Options:
     fit_seconds: float | None = None
     lead: str | None = None  # a paragraph below the title
     tables: tuple[JSON, ...] = ()  # further tables: title, head, rows, note
-    curves: Mapping[str, JSON] | None = None  # captured share of other methods, by name
+    curves: Mapping[str, JSON] | None = None  # captured share against points, by name, instead of the model's own
+    code: str | None = None  # instead of the code that makes the model
 
 
 @dataclass(frozen=True)
@@ -79,7 +81,7 @@ def contents_of(model: Any, X: Any, beside: Any, options: Options, seed: int) ->
         "points": _points(material),
         "handling": _handling(material),
         "facts": recipe.facts(subject, options.fit_seconds),
-        "code": recipe.code(subject, options.source),
+        "code": options.code or recipe.code(subject, options.source),
         "tables": list(options.tables),
     }
 
@@ -264,10 +266,25 @@ def _meaning_in_pictures(material: Material, found: list[meaning.Walk]) -> JSON:
             for walk in found
         ]
     }
+    shown["returns"] = _returns(material)
     if material.sensitivity is not None:
         largest = np.maximum(material.sensitivity.max(axis=1, keepdims=True), 1e-300)
         shown["listening"] = packed_pictures(material.sensitivity / largest, shape, 0.0, 1.0)
     return shown
+
+
+def _returns(material: Material) -> JSON | None:
+    """A few rows, one of each class where classes are known, and after each what its scores give back."""
+    subject = material.subject
+    rows = subject.some_rows(N_RETURNS)
+    classes = [column for column in material.beside if column.kind == "class" and len(column.levels) <= N_RETURNS]
+    if classes:
+        rows = np.array([np.flatnonzero(classes[0].values == level)[0] for level in classes[0].levels])
+    back = subject.preimages(subject.scores[rows])
+    if back is None or material.pictures is None:
+        return None
+    both = np.stack([subject.encoded_rows(rows), back], axis=1).reshape(-1, back.shape[1])
+    return packed_pictures(both, material.pictures, *_gray_range(material))
 
 
 def _odd(material: Material, worst: np.ndarray, shown: np.ndarray) -> list[JSON]:

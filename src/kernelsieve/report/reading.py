@@ -62,7 +62,10 @@ class Reader:
             return np.array(levels, dtype=object)[np.argmin(distances, axis=1)]
         lead = _leading(codes[present], column.values[present])
         order = np.argsort(codes[present, lead], kind="stable")
-        return np.interp(encoded[:, group[lead]], codes[present, lead][order], column.values[present][order])
+        values = column.values[present]
+        read = np.interp(encoded[:, group[lead]], codes[present, lead][order], values[order])
+        # a date between two days is a day
+        return np.round(read) if column.kind == "date" and np.all(values == np.round(values)) else read
 
 
 def _leading(codes: np.ndarray, values: np.ndarray) -> int:

@@ -10,6 +10,7 @@ async function startMeaning() {
     el("p", { class: "soft" }, "How far a score moves when a column changes by its usual amount, one standard deviation: the darker, the further."),
     el("div", { class: "chart", id: "listening" }));
   if (contents.walks.length) body.push(...walkBlock());
+  if (contents.returns) body.push(...returnPictures());
   if (!body.length) body.push(el("p", {}, "This kernel has neither derivatives nor a way back from scores to rows, so nothing can be said here."));
   fill("meaning-body", body);
   if (document.getElementById("walk")) showWalk(0);
@@ -71,4 +72,12 @@ function listeningPictures() {
   const pixels = unpack(contents.listening);
   const shown = Array.from({ length: contents.listening.count }, (_, k) => pictureOf(picture(contents.listening, k, pixels, pictureSize(contents.listening)), ordinal(k).replace(" component", "")));
   return [el("h3", {}, "Which pixels each component listens to"), el("p", { class: "soft" }, "Dark where a change of the pixel by its usual amount moves the score most."), el("div", { class: "pictures" }, shown)];
+}
+
+// Rows, and below each what its scores stand for: pictures lie in pairs.
+function returnPictures() {
+  const packed = contents.returns, pixels = unpack(packed), size = pictureSize(packed);
+  const pair = first => el("div", { class: "pair" }, picture(packed, first, pixels, size), picture(packed, first + 1, pixels, size));
+  const shown = Array.from({ length: packed.count / 2 }, (_, place) => el("figure", { class: "picture" }, pair(2 * place)));
+  return [el("h3", { style: "margin-top:1.6rem" }, "There and back"), el("p", { class: "soft" }, `Rows, and below each the row that its ${contents.n_components} score${single ? "" : "s"} give${single ? "s" : ""} back.`), el("div", { class: "pictures" }, shown)];
 }

@@ -14,8 +14,8 @@ function startOdd() {
     return;
   }
   const why = column => el("li", {}, el("b", {}, column.name), " is ", el("b", {}, written(column.kind, column.value)), `, expected ${written(column.kind, column.expected)}`,
-    el("span", { class: "soft" }, ` · ${percent(column.share)} of the difference`));
-  fill("odd-body", el("p", {}, text, "Below each, the columns that make it so, with what the model would have expected there."),
+    el("span", { class: "soft" }, ` · ${percent(column.share)}`));
+  fill("odd-body", el("p", {}, text, "Below each, the columns that make it so, with what the model would have expected there and the column's share in the difference."),
     el("div", { class: "cards" }, rows.map(row => el("div", { class: "card" }, el("div", {}, "row ", toMap(row), el("span", { class: "soft" }, times(row))),
       row.columns.length ? el("ul", {}, row.columns.map(why)) : el("p", { class: "soft" }, "This kernel has no way back to rows: no column can be named.")))));
 }
@@ -23,7 +23,7 @@ function startOdd() {
 function startPoints() {
   const points = contents.points;
   const shownAll = points.shares.length === points.n_all;
-  const what = points.rows ? "They are rows of the table." : "They are no rows of the table: they were moved to where they capture most variance, and are read back here in the table's own units.";
+  const what = points.rows ? "They are rows of the table." : "They are no rows of the table: they were moved to where they capture most variance" + (points.pictures ? "." : ", and are read back here in the table's own units.");
   const text = `The whole of what the model keeps: every score of every row is a sum over ${points.n_all === 1 ? "this one" : `these ${thousands(points.n_all)}`}. ${what}`;
   const limit = shownAll ? null : el("p", { class: "note" }, `The ${points.shares.length} that stand for most rows.`);
   if (points.pictures) {
