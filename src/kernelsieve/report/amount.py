@@ -9,7 +9,6 @@ Both are measured on a sample of the rows with the model's own kernel, so that t
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -61,6 +60,8 @@ def scree(subject: Subject, reader: Reader) -> Scree | None:
 
 def _shuffled(rows: np.ndarray, reader: Reader, rng: np.random.Generator) -> np.ndarray:
     """Every column in an order of its own; the encoded columns of one raw column stay together."""
+    if all(len(group) == 1 for group in reader.groups):
+        return rng.permuted(rows, axis=0)
     mixed = rows.copy()
     for group in reader.groups:
         if len(group):
@@ -80,25 +81,24 @@ def _spectrum(subject: Subject, rows: np.ndarray) -> np.ndarray:
     return values / total if total > 0 else np.zeros_like(values)
 
 
-def small_fit(model: Any, rows: np.ndarray, n_support: int, seed: int) -> Any:
-    """SparseKernelPCA with this model's kernel on a few rows; None where they do not carry so many components."""
+def small_fit(subject: Subject, n_support: int) -> Any:
+    """SparseKernelPCA with this model's kernel on the sample; None where it does not carry so many components."""
     from .. import SparseKernelPCA
 
-    kernel = model.expansion_.kernel
-    settings = {name: value for name, value in kernel.params().items() if name in ("gamma", "degree", "coef0")}
+    model = subject.model
     given = getattr(model, "kernel", "rbf")
     estimator = SparseKernelPCA(
-        int(model.expansion_.n_components),
+        subject.n_components,
         n_support=n_support,
-        kernel=given if callable(given) else kernel.name,
+        kernel=given if callable(given) else model.expansion_.kernel.name,
         kernel_params=getattr(model, "kernel_params", None) if callable(given) else None,
         center=model.expansion_.mean_coef is not None,
-        random_state=seed,
-        **settings,
+        random_state=subject.seed,
+        **subject.kernel_settings,
     )
     with quietly():
         try:
-            return estimator.fit(rows)
+            return estimator.fit(subject.sample)
         except (ValueError, np.linalg.LinAlgError):
             return None
 
@@ -109,13 +109,6 @@ class Captured:
 
     sizes: list[int]
     shares: list[float]
-
-
-def captured_shares(model: Any, rows: np.ndarray, sizes: Iterable[int], seed: int = 0) -> Captured:
-    """Fit with so many points each; sizes that the rows do not carry are left out."""
-    fitted = [(size, small_fit(model, rows, size, seed)) for size in sorted(set(sizes))]
-    kept = [(size, float(found.captured_ratio_)) for size, found in fitted if found is not None]
-    return Captured([size for size, _ in kept], [share for _, share in kept])
 
 
 def captured(subject: Subject) -> Captured:
@@ -130,7 +123,9 @@ def captured(subject: Subject) -> Captured:
     ratio = getattr(model, "captured_ratio_", None)
     if ratio is not None:
         known[chosen] = float(ratio)
-    wanted = {fewest, *(round(chosen * factor) for factor in factors)} - set(known)
-    found = captured_shares(model, subject.sample, [m for m in wanted if fewest <= m <= most], subject.seed)
-    curve = {**dict(zip(found.sizes, found.shares, strict=True)), **known}
+    curve = dict(known)
+    for size in {fewest, *(round(chosen * factor) for factor in factors)} - set(known):
+        found = small_fit(subject, size) if fewest <= size <= most else None
+        if found is not None:
+            curve[size] = float(found.captured_ratio_)
     return Captured(sorted(curve), [curve[size] for size in sorted(curve)])

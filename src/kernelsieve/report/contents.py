@@ -10,7 +10,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,13 +18,15 @@ import numpy as np
 
 from . import amount, meaning, odd, points, recipe
 from .frames import Column, Frame, as_column
-from .packing import JSON, cell, cells, column_bytes, packed, packed_column, packed_pictures, packed_scores
+from .packing import JSON, cell, cells, column_bytes, is_text, packed, packed_column, packed_pictures, packed_scores
 from .reading import Reader, reader_of
 from .subject import Subject
 from .widths import Width, widths
 
 MAX_COLUMNS = 60  # of the table that are put into the page
 MAX_SIDE_COMPONENTS = 10  # that the other widths bring
+MAX_TEXTS = 6  # of them that hold texts
+FEW_ROWS = 200  # that tell what a column is like
 MAX_LISTED = 12  # columns in the explanation of a component
 MAX_REASONS, MIN_REASON = 4, 0.03  # columns that make a row odd: how many are named, and the least share of one
 ROW_BYTES = 3_200_000  # that rows and columns may take in the page, of 5 MB with the chart library
@@ -121,17 +123,28 @@ def _shown_columns(material: Material) -> list[int]:
         return []
     frame, reader = material.subject.frame, material.reader
     if frame.n_columns <= MAX_COLUMNS:
-        return list(range(frame.n_columns))
+        return _without_many_texts(material, range(frame.n_columns))
     weight = np.var(material.subject.sample, axis=0) if material.sensitivity is None else material.sensitivity.max(axis=0)
     if not reader.raw or len(weight) != frame.n_columns:
-        return list(range(MAX_COLUMNS))
-    return sorted(np.argsort(-weight, kind="stable")[:MAX_COLUMNS].tolist())
+        return _without_many_texts(material, range(MAX_COLUMNS))
+    return _without_many_texts(material, sorted(np.argsort(-weight, kind="stable")[:MAX_COLUMNS].tolist()))
+
+
+def _without_many_texts(material: Material, places: Iterable[int]) -> list[int]:
+    """Columns of long texts, each row its own, are no more than a few: they take the room of ten others."""
+    kept, n_texts = [], 0
+    for place in places:
+        column = material.subject.frame.column(place, material.subject.some_rows(FEW_ROWS))
+        n_texts += is_text(column)
+        if n_texts <= MAX_TEXTS or not is_text(column):
+            kept.append(place)
+    return kept
 
 
 def _shown_rows(material: Material, columns: list[int], worst: np.ndarray) -> np.ndarray:
     """As many random rows as the page has room for, the odd ones among them."""
     subject = material.subject
-    few = subject.some_rows(200)
+    few = subject.some_rows(FEW_ROWS)
     a_row = sum(column_bytes(subject.frame.column(place, few)) for place in columns) + 2.7 * len(material.beside)
     a_row += 2.7 * (subject.n_components + 8 * min(subject.n_components, MAX_SIDE_COMPONENTS)) + 12
     count = max(1, min(material.options.max_rows, int(ROW_BYTES / a_row)))
@@ -245,7 +258,7 @@ def _meaning(material: Material) -> JSON:
         columns = [
             {
                 "name": reader.names[place],
-                "kind": reader.known[place].kind,
+                "kind": reader.kinds[place],
                 "moved": cell(walk.moved[place]),
                 "values": cells(walk.values[place]),
             }
@@ -290,7 +303,6 @@ def _returns(material: Material) -> JSON | None:
 def _odd(material: Material, worst: np.ndarray, shown: np.ndarray) -> list[JSON]:
     subject, reader = material.subject, material.reader
     explained = odd.explain_odd(subject, reader, worst)
-    known = [subject.frame.column(place, worst) for place in range(subject.frame.n_columns)] if reader.raw else []
     found = []
     for place, row in enumerate(explained):
         line: JSON = {
@@ -302,12 +314,13 @@ def _odd(material: Material, worst: np.ndarray, shown: np.ndarray) -> list[JSON]
         }
         for column in np.argsort(-row.shares, kind="stable")[:MAX_REASONS] if material.pictures is None else []:
             if row.shares[column] >= MIN_REASON:
-                actual = known[column].values[place] if known else subject.encoded_rows(worst[[place]])[0, column]
+                at = worst[[place]]
+                actual = subject.frame.column(column, at).values if reader.raw else subject.encoded_rows(at)[:, column]
                 line["columns"].append(
                     {
                         "name": reader.names[column],
-                        "kind": reader.known[column].kind,
-                        "value": cell(actual),
+                        "kind": reader.kinds[column],
+                        "value": cell(actual[0]),
                         "expected": cell(row.expected[column]),
                         "share": cell(row.shares[column]),
                     }
@@ -337,7 +350,7 @@ def _points(material: Material) -> JSON:
         used = sorted(sorted(used, key=lambda place: -weight[place])[:MAX_COLUMNS])
     return {
         **shown,
-        "columns": [{"name": material.reader.names[place], "kind": material.reader.known[place].kind} for place in used],
+        "columns": [{"name": material.reader.names[place], "kind": material.reader.kinds[place]} for place in used],
         "values": [cells(found.values[place]) for place in used],
     }
 

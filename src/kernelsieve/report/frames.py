@@ -91,7 +91,7 @@ class Frame:
 
     def column(self, place: int, rows: Places) -> Column:
         """One column of some rows."""
-        return as_column(self.names[place], _values(self.table, place, np.asarray(rows)))
+        return as_column(self.names[place], _values(self.table, int(place), np.asarray(rows)))
 
     def gather(self, rows: np.ndarray) -> Any:
         """A table whose value in line i and column j is the one of row rows[i, j]."""

@@ -42,7 +42,7 @@ def packed_column(column: Column, used: bool) -> JSON:
     about = {"name": column.name, "kind": column.kind, "used": used, "missing": int(column.missing.sum())}
     if column.kind == "class":
         levels = column.levels
-        if len(levels) > MAX_LEVELS:
+        if len(levels) > MAX_LEVELS or is_text(column):
             texts = [None if value is None else shortened(value) for value in column.values]
             return {**about, "kind": "text", "texts": texts}
         place = {level: number for number, level in enumerate(levels)}
@@ -58,10 +58,15 @@ def packed_column(column: Column, used: bool) -> JSON:
     return {**about, **packed(values, "f8" if exact else "f4")}
 
 
+def is_text(column: Column) -> bool:
+    """Whether, by a few of its rows, a column holds texts, most of them different, and no classes."""
+    return column.kind == "class" and len(column.levels) > len(column.values) / 2 > 10
+
+
 def column_bytes(column: Column) -> float:
     """About what one row of a column takes in the page."""
     if column.kind == "class":
-        return MAX_TEXT if len(column.levels) > MAX_LEVELS else 2.7
+        return 4 + np.mean([len(shortened(level).encode()) for level in column.levels]) if is_text(column) else 2.7
     return 10.7 if column.kind == "date" else 5.4
 
 
@@ -73,7 +78,8 @@ def packed_pictures(rows: np.ndarray, shape: tuple[int, int], low: float, high: 
 
 
 def shortened(text: str) -> str:
-    """A text that fits a cell of a table."""
+    """A text that fits a cell of a table, and that a file can hold (half of a surrogate pair cannot be written)."""
+    text = text.encode("utf-8", "replace").decode()
     return text if len(text) <= MAX_TEXT else text[: MAX_TEXT - 1] + "…"
 
 
@@ -94,5 +100,5 @@ def cells(values: Any) -> list[Any]:
 
 def as_script(contents: JSON) -> str:
     """JSON that can stand inside a script element: no text in it can end the element."""
-    text = json.dumps(contents, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    text = json.dumps(contents, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")

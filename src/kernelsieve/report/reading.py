@@ -13,6 +13,7 @@ told from another, and the encoded columns themselves are shown.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,14 +28,17 @@ TRIED_NUMBERS = 5
 KNOWN_ROWS = 2000  # between which numbers are read back
 
 
+Decoder = Callable[[np.ndarray], np.ndarray]  # encoded columns of one raw column (n, e) -> its values (n,)
+
+
 @dataclass(frozen=True)
 class Reader:
     """Columns that people read, and which encoded columns each is made of."""
 
     names: list[str]
+    kinds: list[str]  # "number", "date" or "class"
     groups: list[np.ndarray]  # of encoded columns; empty where the model does not use the column
-    known: list[Column]  # of some rows
-    known_encoded: np.ndarray  # the same rows
+    decoders: list[Decoder]
     raw: bool = True  # whether these are the user's own columns
 
     def used(self) -> np.ndarray:
@@ -43,29 +47,35 @@ class Reader:
 
     def by_column(self, squares: np.ndarray) -> np.ndarray:
         """Sums over the encoded columns of each column, (..., n_columns), of (..., n_encoded)."""
+        if all(len(group) == 1 for group in self.groups):
+            return squares[..., np.concatenate(self.groups)]
         return np.stack([squares[..., group].sum(axis=-1) for group in self.groups], axis=-1)
 
     def read(self, encoded: np.ndarray) -> list[np.ndarray]:
         """For each column its values in these encoded rows: floats, strings of a class, NaN where it is not used."""
-        return [self._read_column(place, encoded) for place in range(len(self.names))]
+        return [decode(encoded[:, group]) for decode, group in zip(self.decoders, self.groups, strict=True)]
 
-    def _read_column(self, place: int, encoded: np.ndarray) -> np.ndarray:
-        column, group = self.known[place], self.groups[place]
-        if not len(group) or column.missing.all():
-            return np.full(len(encoded), np.nan)
-        codes = self.known_encoded[:, group]
-        present = ~column.missing
-        if column.kind == "class":
-            levels = column.levels
-            first = [int(np.flatnonzero(column.values == level)[0]) for level in levels]
-            distances = ((encoded[:, None, group] - codes[first]) ** 2).sum(axis=2)
-            return np.array(levels, dtype=object)[np.argmin(distances, axis=1)]
-        lead = _leading(codes[present], column.values[present])
-        order = np.argsort(codes[present, lead], kind="stable")
-        values = column.values[present]
-        read = np.interp(encoded[:, group[lead]], codes[present, lead][order], values[order])
-        # a date between two days is a day
-        return np.round(read) if column.kind == "date" and np.all(values == np.round(values)) else read
+
+def decoder_of(column: Column, codes: np.ndarray) -> Decoder:
+    """The way back for one column, from rows whose values and codes are known."""
+    present = ~column.missing
+    if not codes.shape[1] or not present.any():
+        return lambda encoded: np.full(len(encoded), np.nan)
+    if column.kind == "class":
+        levels = np.array(column.levels, dtype=object)
+        known = codes[[int(np.flatnonzero(column.values == level)[0]) for level in levels]]
+        return lambda encoded: levels[np.argmin(((encoded[:, None] - known) ** 2).sum(axis=2), axis=1)]
+    values = column.values[present]
+    lead = _leading(codes[present], values)
+    order = np.argsort(codes[present, lead], kind="stable")
+    known, values = codes[present, lead][order], values[order]
+    whole_days = column.kind == "date" and bool(np.all(values == np.round(values)))
+
+    def decode(encoded: np.ndarray) -> np.ndarray:
+        read = np.interp(encoded[:, lead], known, values)
+        return np.round(read) if whole_days else read
+
+    return decode
 
 
 def _leading(codes: np.ndarray, values: np.ndarray) -> int:
@@ -79,19 +89,28 @@ def _leading(codes: np.ndarray, values: np.ndarray) -> int:
 
 def reader_of(subject: Subject) -> Reader:
     """How to read this model's rows."""
-    rows = subject.some_rows(KNOWN_ROWS)
-    frame, encoded = subject.frame, subject.encoded_rows(rows)
+    frame = subject.frame
     if subject.front is None:
-        groups = [np.array([place]) for place in range(frame.n_columns)]
-        return Reader(frame.names, groups, _columns(frame, rows), encoded)
+        return _plain(frame.names, raw=True)
     if frame.n_columns <= MAX_TRIED_COLUMNS:
+        rows = subject.some_rows(KNOWN_ROWS)
         known = _columns(frame, rows)
-        found = _groups(subject, known, rows)
-        if found is not None:
-            return Reader(frame.names, found, known, encoded)
-    names = subject.encoded_names
-    known = [Column(name, "number", values) for name, values in zip(names, encoded.T, strict=True)]
-    return Reader(names, [np.array([place]) for place in range(len(names))], known, encoded, raw=False)
+        groups = _groups(subject, known, rows)
+        if groups is not None:
+            encoded = subject.encoded_rows(rows)
+            decoders = [decoder_of(column, encoded[:, group]) for column, group in zip(known, groups, strict=True)]
+            return Reader(frame.names, [column.kind for column in known], groups, decoders)
+    return _plain(subject.encoded_names, raw=False)
+
+
+def _plain(names: list[str], *, raw: bool) -> Reader:
+    """Every encoded column is a number that is read as it is."""
+    groups = [np.array([place]) for place in range(len(names))]
+    return Reader(names, ["number"] * len(names), groups, [_as_it_is] * len(names), raw)
+
+
+def _as_it_is(encoded: np.ndarray) -> np.ndarray:
+    return encoded[:, 0]
 
 
 def _columns(frame: Frame, rows: np.ndarray) -> list[Column]:

@@ -24,10 +24,12 @@ def _facts(subject: Subject, fit_seconds: float | None) -> Iterator[tuple[str, s
     yield "method", type(model).__name__
     yield "rows fitted", f"{int(getattr(model, 'n_samples_seen_', 0)):,}" if hasattr(model, "n_samples_seen_") else ""
     yield "columns the model sees", f"{subject.encoded.shape[1]:,}"
-    settings = ", ".join(f"{name} = {_number(value)}" for name, value in kernel.params().items() if name != "name")
-    yield "kernel", f"{kernel.name}{f' with {settings}' if settings and len(settings) < 200 else ''}"
+    settings = ", ".join(f"{name} = {value:.4g}" for name, value in subject.kernel_settings.items())
+    given = getattr(model, "kernel", None)
+    name = getattr(given, "__name__", type(given).__name__) if callable(given) else kernel.name
+    yield "kernel", f"{name} with {settings}" if settings else name
     rule = getattr(model, "gamma", None)
-    if "gamma" in kernel.params() and (rule is None or isinstance(rule, str)):
+    if "gamma" in subject.kernel_settings and (rule is None or isinstance(rule, str)):
         yield "gamma chosen by", {"median": "the median distance between rows", None: "1 / number of columns"}.get(
             rule, str(rule)
         )
@@ -68,10 +70,6 @@ def percent(share: float) -> str:
     if not np.isfinite(share):
         return ""
     return f"{100 * share:.1f} %" if share < 0.995 or share == 1 else f"{100 * share:.2f} %"
-
-
-def _number(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def code(subject: Subject, source: str | None) -> str:

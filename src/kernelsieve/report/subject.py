@@ -98,6 +98,14 @@ class Subject:
     def n_components(self) -> int:
         return int(self.model.expansion_.n_components)
 
+    @cached_property
+    def kernel_settings(self) -> dict[str, float]:
+        """gamma, degree and coef0, as far as the kernel has them; none of a callable's."""
+        kernel = self.model.expansion_.kernel
+        if callable(getattr(self.model, "kernel", None)):
+            return {}
+        return {name: float(value) for name, value in kernel.params().items() if name in ("gamma", "degree", "coef0")}
+
     @property
     def n_rows(self) -> int:
         return self.frame.n_rows

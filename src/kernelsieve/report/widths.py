@@ -44,7 +44,7 @@ class Width:
 def widths(subject: Subject, shown: np.ndarray, factors: Sequence[float] = WIDTHS) -> list[Width]:
     """Narrower and wider kernels, in order; empty where the kernel has no width or too few rows are there."""
     kernel = subject.model.expansion_.kernel
-    gamma = kernel.params().get("gamma")
+    gamma = subject.kernel_settings.get("gamma")
     if gamma is None or len(subject.sample) < max(MIN_ROWS, 2 * (subject.n_components + 1)):
         return []
     power = 1.0 if kernel.name == "laplacian" else 2.0
@@ -52,14 +52,14 @@ def widths(subject: Subject, shown: np.ndarray, factors: Sequence[float] = WIDTH
     found = []
     with one_blas_thread():
         for factor in factors:
-            width = _width(subject, float(gamma) / factor**power, factor, rows, own)
+            width = _width(subject, gamma / factor**power, factor, rows, own)
             if width is not None:
                 found.append(width)
     return found if len(found) > 1 and any(width.factor == 1.0 for width in found) else []
 
 
 def _width(subject: Subject, gamma: float, factor: float, rows: np.ndarray, own: np.ndarray) -> Width | None:
-    kernel = named_kernel(subject.model.expansion_.kernel.name, **{**_settings(subject), "gamma": gamma})
+    kernel = named_kernel(subject.model.expansion_.kernel.name, **{**subject.kernel_settings, "gamma": gamma})
     whole, first, second = _components(subject, kernel)
     if whole.expansion.n_components < subject.n_components or not whole.total_variance > 0:
         return None
@@ -67,11 +67,6 @@ def _width(subject: Subject, gamma: float, factor: float, rows: np.ndarray, own:
     agreement = agree(first.expansion.transform(few), second.expansion.transform(few))
     scores = own if factor == 1.0 else turned_to(np.asarray(whole.expansion.transform(rows)), own)
     return Width(factor, gamma, float(whole.variances.sum()) / whole.total_variance, agreement, scores)
-
-
-def _settings(subject: Subject) -> dict[str, float]:
-    params = subject.model.expansion_.kernel.params()
-    return {name: float(params[name]) for name in ("degree", "coef0") if name in params}
 
 
 def _components(subject: Subject, kernel: Kernel) -> tuple[Components, Components, Components]:
