@@ -4,6 +4,7 @@ const BINS = 18;
 const MAX_CELLS = 12;
 const MAX_LEVELS_SHOWN = 5;
 const MAX_TABLE_ROWS = 50;
+const SOME_PICTURES = 40; // shown while none is chosen
 let allCells = false;
 
 // Counts of a column inside and outside the choice, and how far apart the two are: for classes half the sum of the
@@ -96,7 +97,7 @@ function showChosen() {
   fill("apart",
     el("h3", {}, nChosen ? `What sets ${nChosen === 1 ? "this row" : `these ${thousands(nChosen)} rows`} apart` : "The columns"),
     nChosen ? el("ul", { class: "apart" }, telling.length ? telling.map(sentence) : el("li", {}, nChosen === nShown ? "All rows are chosen." : "Nothing much: their columns are spread as everywhere.")) : el("p", { class: "soft" }, "Choose rows on the map: their columns will be compared with those of all others here."),
-    key, meanPictures(), el("div", { class: "cells" }, shown.map(cellOf)), more,
+    key, nChosen ? meanPictures() : somePictures(), el("div", { class: "cells" }, shown.map(cellOf)), more,
     contents.n_columns_left_off ? el("p", { class: "note" }, `${thousands(contents.n_columns_left_off)} more columns are in the table but not on this page; these are the ones the components listen to most.`) : null);
   showRows();
 }
@@ -106,7 +107,7 @@ function showChosen() {
 const pictures = contents.pictures ? { ...contents.pictures, pixels: unpack(contents.pictures), at: unpack(contents.pictures.rows) } : null;
 
 function meanPictures() {
-  if (!pictures || !nChosen) return null;
+  if (!pictures) return null;
   const area = pictures.width * pictures.height;
   const sums = [new Float64Array(area), new Float64Array(area)], counts = [0, 0];
   for (let place = 0; place < pictures.count; place++) {
@@ -116,6 +117,12 @@ function meanPictures() {
   }
   const mean = side => pictureOf(picture(pictures, 0, sums[side].map(sum => sum / (counts[side] || 1)), 88), side ? "chosen, on average" : "all others");
   return el("div", { class: "pictures" }, counts[1] ? mean(1) : null, counts[0] ? mean(0) : null);
+}
+
+function somePictures() {
+  if (!pictures) return null;
+  const step = Math.max(1, Math.floor(pictures.count / SOME_PICTURES));
+  return el("div", { class: "pictures" }, Array.from({ length: Math.min(SOME_PICTURES, pictures.count) }, (_, place) => picture(pictures, place * step, pictures.pixels, 36)));
 }
 
 function chosenRows() {

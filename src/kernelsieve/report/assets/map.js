@@ -44,7 +44,7 @@ function mapSpecification() {
     description: "Rows in two components",
     height: Math.round(Math.max(280, Math.min(480, innerWidth * 0.8))),
     data: { name: "rows", values: rows },
-    params: [{ name: "tick", value: state.tick }, { name: "brush", select: { type: "interval", mark: { fill: color("accent"), fillOpacity: 0.08, stroke: color("accent"), strokeOpacity: 0.8 } } }],
+    params: [{ name: "tick", value: state.tick }, { name: "brush", select: { type: "interval", encodings: single ? ["x"] : ["x", "y"], mark: { fill: color("accent"), fillOpacity: 0.08, stroke: color("accent"), strokeOpacity: 0.8 } } }],
     transform: [read("mapX", "x"), read("mapY", "y"), read("mapColor", "c"), read("mapShown", "o")],
     mark: { type: "circle", size: nShown > DENSE ? 14 : nShown > 600 ? 26 : 48, stroke: null, invalid: null },
     encoding: {
@@ -101,8 +101,8 @@ function chooseRegion(region) {
     if (nChosen) choose(() => false);
     return;
   }
-  const height = single ? spread : up;
-  choose(i => across[i] >= Math.min(left, right) && across[i] <= Math.max(left, right) && height[i] >= Math.min(low, high) && height[i] <= Math.max(low, high));
+  const within = (value, one, other) => value >= Math.min(one, other) && value <= Math.max(one, other);
+  choose(i => within(across[i], left, right) && (single || within(up[i], low, high)));
 }
 
 // The rows that the rest of the page compares with the others.
@@ -121,7 +121,7 @@ function brushIsDrawn() {
 // The rectangle goes, the rows that were in it stay chosen: one sees where they lie now.
 function hideBrush() {
   lastMove = performance.now();
-  if (brushIsDrawn()) mapView.signal("brush_x", [0, 0]).signal("brush_y", [0, 0]).run();
+  if (brushIsDrawn()) mapView.signal("brush_x", [0, 0]).run();
 }
 
 function moveRows() {
@@ -223,7 +223,7 @@ async function startMap() {
     chooser("coloured by", "color", [...colorColumns.map(column => column.name + (column.used || column.derived ? "" : " (not in the model)")), "nothing"], first, place => { state.column = colorColumns[place] || null; recolor(); }),
     el("button", { type: "button", id: "clear", onclick: () => { hideBrush(); choose(() => false); } }, "choose none"));
   const all = contents.n_shown === contents.n_rows;
-  fill("map-text", `${all ? `All ${thousands(nShown)} rows` : `${thousands(nShown)} of the ${thousands(contents.n_rows)} rows, drawn at random with the oddest among them`}, `
+  fill("map-text", `${all ? (nShown === 1 ? "The one row" : `All ${thousands(nShown)} rows`) : `${thousands(nShown)} of the ${thousands(contents.n_rows)} rows, drawn at random with the oddest among them`}, `
     + `placed by ${single ? "their score" : "two of their scores"}: rows that the kernel finds alike lie close together. `
     + "Drag over a region, or press a class below the map, to see its rows and what sets them apart.");
   await drawMap();
