@@ -78,8 +78,7 @@ def packed_pictures(rows: np.ndarray, shape: tuple[int, int], low: float, high: 
 
 
 def shortened(text: str) -> str:
-    """A text that fits a cell of a table, and that a file can hold (half of a surrogate pair cannot be written)."""
-    text = text.encode("utf-8", "replace").decode()
+    """A text that fits a cell of a table."""
     return text if len(text) <= MAX_TEXT else text[: MAX_TEXT - 1] + "…"
 
 

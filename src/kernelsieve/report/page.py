@@ -122,13 +122,14 @@ def report(
 
 def page(contents: JSON) -> str:
     """The page as text; whatever comes from the user's table reaches it as data or escaped."""
-    return Template(asset("page.html")).substitute(
+    text = Template(asset("page.html")).substitute(
         title=html.escape(contents["title"]),
         style=asset("page.css"),
         library=chart_library().replace("</script", "<\\/script"),
         contents=as_script(contents),
         script="\n".join(asset(name) for name in SCRIPTS),
     )
+    return text.encode("utf-8", "replace").decode()  # half of a surrogate pair cannot be written to a file
 
 
 @cache
