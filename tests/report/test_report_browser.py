@@ -137,9 +137,8 @@ def test_the_slider_moves_the_map(opened, width):
 def test_the_slider_reacts_within_100_milliseconds_with_5000_rows(opened):
     shown = opened("large")
     assert "5,000 of the 50,000 rows" in shown.page.locator("#map-text").inner_text()
-    shown.slide(0)
-    times = [shown.slide(place) for place in (8, 3, 6, 1, 5, 2, 7, 4)]
-    assert np.median(times) < 100
+    times = [shown.slide(place) for _ in range(3) for place in (8, 3, 6, 1, 5, 2, 7, 4)]
+    assert np.median(times) < 100  # the median: a machine that runs other tests beside has pauses of its own
 
 
 @pytest.mark.parametrize("width", WIDTHS)

@@ -18,7 +18,7 @@ from ..threads import one_blas_thread
 from .reading import Reader
 from .subject import Subject, quietly
 
-SCREE_ROWS = 300
+SCREE_ROWS = 250
 N_SHUFFLES = 19  # the band's ends are then their 5 % and 95 % points
 BAND = (0.05, 0.95)
 MIN_SCREE, MAX_SCREE = 10, 20  # components drawn, where there are as many
@@ -119,7 +119,7 @@ def captured(subject: Subject) -> Captured:
     most = min(MAX_TRIED_POINTS, len(subject.sample) // 2)
     report = getattr(model, "selection_report_", None) or {}
     known = {int(size): float(share) for size, share in report.get("curve", [])}
-    factors = MORE_SIZES if len(known) > 2 else SIZES
+    factors = MORE_SIZES if len(known) > 1 else SIZES
     ratio = getattr(model, "captured_ratio_", None)
     if ratio is not None:
         known[chosen] = float(ratio)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from sklearn.metrics import pairwise_distances_argmin
 
 from ..plots.style import dense
 from .reading import Reader
@@ -29,7 +28,8 @@ def support_points(subject: Subject, reader: Reader) -> Points:
     """The points, in the raw columns' own units."""
     model = subject.model
     points = dense(model.support_vectors_)
-    nearest = pairwise_distances_argmin(subject.sample, points)
+    # |x - s|^2 is smallest where x's - |s|^2 / 2 is largest
+    nearest = np.argmax(subject.sample @ points.T - (points**2).sum(axis=1) / 2, axis=1)
     shares = np.bincount(nearest, minlength=len(points)) / len(nearest)
     order = np.argsort(-shares, kind="stable")[:MAX_POINTS]
     rows = getattr(model, "support_", None)

@@ -20,12 +20,13 @@ import numpy as np
 from ..fit.expansion import Components, subset_components
 from ..fit.moments import accumulate, gram_of, whiten
 from ..kernels import Kernel, named_kernel
+from ..plots.style import dense
 from ..threads import one_blas_thread
 from .subject import Subject
 
 # Widths that are tried, as multiples of the model's own: half an octave apart, to a quarter and to four times.
 WIDTHS = (0.25, 0.35, 0.5, 0.71, 1.0, 1.41, 2.0, 2.83, 4.0)
-N_POINTS = 150  # rows that span the components
+N_POINTS = 100  # that span the components: the model's own, at most half of them, and rows
 AGREEMENT_ROWS = 500
 MIN_ROWS = 8
 
@@ -72,7 +73,8 @@ def _width(subject: Subject, gamma: float, factor: float, rows: np.ndarray, own:
 def _components(subject: Subject, kernel: Kernel) -> tuple[Components, Components, Components]:
     """The best components on all rows of the sample, and on its halves."""
     sample, center = subject.sample, subject.model.expansion_.mean_coef is not None
-    points = np.ascontiguousarray(sample[:: max(1, len(sample) // N_POINTS)])
+    own = dense(subject.model.support_vectors_)[: N_POINTS // 2]
+    points = np.vstack([own, sample[:: max(1, -(-len(sample) // (N_POINTS - len(own))))]])
     whitening = whiten(gram_of(kernel, points))
     first, second = (accumulate(kernel, points, whitening.matrix, sample[part::2]) for part in (0, 1))
     whole, one, other = (
