@@ -1,7 +1,7 @@
 """The command line: files in and out, what it prints, and how it ends when something is wrong."""
 
-import json
 import io
+import json
 import subprocess
 import sys
 

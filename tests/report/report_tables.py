@@ -2,10 +2,18 @@
 
 import numpy as np
 import pandas as pd
+import pytest
 from sklearn.compose import make_column_transformer
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+from kernelsieve import SparseKernelPCA
+
+# Estimators that say what they listen to and what lies along their components.
+needs_interpretation = pytest.mark.skipif(
+    not hasattr(SparseKernelPCA, "sensitivity"), reason="input gradients are not in this version"
+)
 
 
 def sales(n_rows=300, seed=0):
@@ -29,4 +37,6 @@ def sales(n_rows=300, seed=0):
 
 def encoder():
     numbers = make_pipeline(SimpleImputer(add_indicator=True), StandardScaler())
-    return make_column_transformer((numbers, ["price", "weight"]), (OneHotEncoder(sparse_output=False), ["cut", "size"]))
+    return make_column_transformer(
+        (numbers, ["price", "weight"]), (OneHotEncoder(sparse_output=False), ["cut", "size"])
+    )

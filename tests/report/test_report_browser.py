@@ -4,6 +4,7 @@ import shutil
 
 import numpy as np
 import pytest
+from report_tables import needs_interpretation
 
 import kernelsieve
 from kernelsieve import SparseKernelPCA
@@ -128,7 +129,7 @@ def test_the_slider_moves_the_map(opened, width):
     shown.slide(8)
     after = shown.map()
     assert after != before
-    assert "4 × as fitted" in shown.page.locator("#width-slider").inner_text()
+    assert "4 \u00d7 as fitted" in shown.page.locator("#width-slider").inner_text()
     shown.slide(4)
     assert shown.map() == before
     assert "as fitted" in shown.page.locator("#width-slider label").inner_text()
@@ -244,6 +245,7 @@ def test_odd_rows_lead_to_the_map(opened):
     assert shown.page.locator("#chosen-rows tbody th").inner_text() == "8"
 
 
+@needs_interpretation
 def test_walks_go_along_the_component_that_is_chosen(opened):
     page = opened("table").page
     first = page.locator("#walk").inner_text()
@@ -251,6 +253,7 @@ def test_walks_go_along_the_component_that_is_chosen(opened):
     assert page.locator("#walk").inner_text() != first
 
 
+@needs_interpretation
 def test_pictures_are_drawn_as_pictures(opened):
     shown = opened("pictures")
     assert shown.page.locator("#points canvas").count() == 6

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from report_tables import needs_interpretation
 from sklearn.metrics import pairwise_distances
 
 from kernelsieve import SparseKernelPCA
@@ -20,6 +21,7 @@ def reader(subject):
     return reader_of(subject)
 
 
+@needs_interpretation
 def test_a_component_listens_to_the_columns_that_make_it(clusters, model):
     subject = Subject.of(model, clusters[0], 0)
     found = meaning.sensitivity(subject, reader_of(subject))
@@ -28,6 +30,7 @@ def test_a_component_listens_to_the_columns_that_make_it(clusters, model):
     assert np.all(found[:, 4] == 0)  # a constant
 
 
+@needs_interpretation
 def test_sensitivity_is_the_difference_quotient_of_the_scores(clusters, model):
     subject = Subject.of(model, clusters[0], 0)
     found = meaning.sensitivity(subject, reader_of(subject))
@@ -40,6 +43,7 @@ def test_sensitivity_is_the_difference_quotient_of_the_scores(clusters, model):
         np.testing.assert_allclose(found[:, column], expected, rtol=1e-4)
 
 
+@needs_interpretation
 def test_classes_count_as_one_column(subject, reader):
     encoded = subject.model.sensitivity(subject.encoded_rows(subject.some_rows(meaning.GRADIENT_ROWS)))
     found = meaning.sensitivity(subject, reader)
@@ -48,6 +52,7 @@ def test_classes_count_as_one_column(subject, reader):
     assert np.all(found[:, reader.names.index("id")] == 0)
 
 
+@needs_interpretation
 def test_walks_are_read_in_the_units_of_the_table(subject, reader, table):
     walk = meaning.walks(subject, reader)[0]
     size, price = reader.names.index("size"), reader.names.index("price")
@@ -59,6 +64,7 @@ def test_walks_are_read_in_the_units_of_the_table(subject, reader, table):
     assert walk.moved[reader.names.index("id")] == 0
 
 
+@needs_interpretation
 def test_walks_stay_where_the_others_scores_are_zero(subject, reader):
     walk = meaning.walks(subject, reader)[1]
     assert np.all(np.diff(walk.positions) > 0)

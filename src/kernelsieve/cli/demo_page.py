@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ..report.contents import Options, contents_of
+from ..report.contents import contents_of
+from ..report.material import Options
 from ..report.page import Report
 from .comparison import Result, duration
-from .demo import Demo
+
+if TYPE_CHECKING:
+    from .demo import Demo
 
 IMAGE_SHAPE = (8, 8)
 EXAMPLE = """\

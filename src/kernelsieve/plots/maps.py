@@ -45,7 +45,9 @@ def contours(model: Any, X: Any = None, component: int = 0, *, resolution: int =
     matplotlib Axes
     """
     if fitted(model, "support_vectors_", "explained_variance_ratio_") is not model:
-        raise TypeError("contours draws what a model itself sees: give the pipeline's last step, and rows as it gets them")
+        raise TypeError(
+            "contours draws what a model itself sees: give the pipeline's last step, and rows as it gets them"
+        )
     check_component(model, component)
     if model.n_features_in_ != 2:
         raise ValueError(

@@ -87,6 +87,7 @@ def small_fit(subject: Subject, n_support: int) -> Any:
 
     model = subject.model
     given = getattr(model, "kernel", "rbf")
+    settings: dict[str, Any] = dict(subject.kernel_settings)
     estimator = SparseKernelPCA(
         subject.n_components,
         n_support=n_support,
@@ -94,7 +95,7 @@ def small_fit(subject: Subject, n_support: int) -> Any:
         kernel_params=getattr(model, "kernel_params", None) if callable(given) else None,
         center=model.expansion_.mean_coef is not None,
         random_state=subject.seed,
-        **subject.kernel_settings,
+        **settings,
     )
     with quietly():
         try:

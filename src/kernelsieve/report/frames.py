@@ -149,7 +149,9 @@ def as_column(name: str, values: np.ndarray) -> Column:
 
 def _is_missing(value: Any) -> bool:
     # pandas' NA and NaT are known by name: pandas itself may not be installed
-    return value is None or type(value).__name__ in ("NAType", "NaTType") or (isinstance(value, float) and value != value)
+    return (
+        value is None or type(value).__name__ in ("NAType", "NaTType") or (isinstance(value, float) and value != value)
+    )
 
 
 def _each(values: np.ndarray, as_float: Any) -> np.ndarray:

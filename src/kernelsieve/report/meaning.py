@@ -1,9 +1,9 @@
 """What the components mean: the columns that each listens to, and what changes along it.
 
-    sensitivity   root mean square gradient of a score, times the column's spread; the encoded columns of one raw
-                  column count together
-    traversal     rows that stand for positions along one component, all other scores at their mean: pre-images, read
-                  back in the units of the raw columns
+sensitivity   root mean square gradient of a score, times the column's spread; the encoded columns of one raw
+              column count together
+traversal     rows that stand for positions along one component, all other scores at their mean: pre-images, read
+              back in the units of the raw columns
 """
 
 from __future__ import annotations

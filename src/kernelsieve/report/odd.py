@@ -43,7 +43,9 @@ def explain_odd(subject: Subject, reader: Reader, rows: np.ndarray) -> list[OddR
     median = float(np.median(subject.errors)) or 1.0
     expected = subject.preimages(subject.scores[rows])
     if expected is None or not np.isfinite(expected).all():
-        return [OddRow(int(row), float(subject.errors[row]), subject.errors[row] / median, np.array([]), []) for row in rows]
+        return [
+            OddRow(int(row), float(subject.errors[row]), subject.errors[row] / median, np.array([]), []) for row in rows
+        ]
     squares = reader.by_column((subject.encoded_rows(rows) - expected) ** 2)
     shares = squares / np.maximum(squares.sum(axis=1, keepdims=True), 1e-300)
     read = reader.read(expected)

@@ -1,9 +1,9 @@
 """Arrays and texts in the form a page can hold: little, exact enough for what is drawn, and safe inside a script.
 
-    scores    two bytes each, between the smallest and the largest
-    numbers   whole ones as integers, others in single precision
-    classes   a number a row, and the list of what the numbers stand for
-    pictures  one byte a pixel
+scores    two bytes each, between the smallest and the largest
+numbers   whole ones as integers, others in single precision
+classes   a number a row, and the list of what the numbers stand for
+pictures  one byte a pixel
 """
 
 from __future__ import annotations
@@ -66,7 +66,8 @@ def is_text(column: Column) -> bool:
 def column_bytes(column: Column) -> float:
     """About what one row of a column takes in the page."""
     if column.kind == "class":
-        return 4 + np.mean([len(shortened(level).encode()) for level in column.levels]) if is_text(column) else 2.7
+        lengths = [len(shortened(level).encode()) for level in column.levels] if is_text(column) else []
+        return 4 + sum(lengths) / len(lengths) if lengths else 2.7
     return 10.7 if column.kind == "date" else 5.4
 
 

@@ -10,8 +10,9 @@ from string import Template
 from typing import Any
 
 from ..io.atomic import replacing
-from .contents import Options, contents_of
+from .contents import contents_of
 from .library import chart_library
+from .material import Options
 from .packing import JSON, as_script
 
 SCRIPTS = ("data.js", "charts.js", "map.js", "chosen.js", "amount.js", "meaning.js", "tables.js", "start.js")

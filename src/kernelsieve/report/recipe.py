@@ -30,8 +30,9 @@ def _facts(subject: Subject, fit_seconds: float | None) -> Iterator[tuple[str, s
     yield "kernel", f"{name} with {settings}" if settings else name
     rule = getattr(model, "gamma", None)
     if "gamma" in subject.kernel_settings and (rule is None or isinstance(rule, str)):
-        yield "gamma chosen by", {"median": "the median distance between rows", None: "1 / number of columns"}.get(
-            rule, str(rule)
+        yield (
+            "gamma chosen by",
+            {"median": "the median distance between rows", None: "1 / number of columns"}.get(rule, str(rule)),
         )
     yield "components", str(subject.n_components)
     explained = float(np.sum(getattr(model, "explained_variance_ratio_", np.nan)))
@@ -153,7 +154,9 @@ def _value(value: Any, indent: int) -> str:
     if isinstance(value, list | tuple):
         opening, closing = "[]" if isinstance(value, list) else "()"
         parts = [_value(item, indent + 4) for item in value]
-        return f"({parts[0]},)" if isinstance(value, tuple) and len(parts) == 1 else _call(opening, parts, closing, indent)
+        return (
+            f"({parts[0]},)" if isinstance(value, tuple) and len(parts) == 1 else _call(opening, parts, closing, indent)
+        )
     text = repr(value.item() if isinstance(value, np.generic) else value)
     return text if len(text) <= MAX_REPR else f"...  # {type(value).__name__}, too long to print"
 

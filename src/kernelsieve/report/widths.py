@@ -17,8 +17,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..fit.expansion import Components, subset_components
-from ..fit.moments import accumulate, gram_of, whiten
+from ..fit.moments import MomentSum, gram_of, whiten
+from ..fit.span import PointSpan
 from ..kernels import Kernel, named_kernel
 from ..plots.style import dense
 from ..threads import one_blas_thread
@@ -61,27 +61,26 @@ def widths(subject: Subject, shown: np.ndarray, factors: Sequence[float] = WIDTH
 
 def _width(subject: Subject, gamma: float, factor: float, rows: np.ndarray, own: np.ndarray) -> Width | None:
     kernel = named_kernel(subject.model.expansion_.kernel.name, **{**subject.kernel_settings, "gamma": gamma})
-    whole, first, second = _components(subject, kernel)
-    if whole.expansion.n_components < subject.n_components or not whole.total_variance > 0:
+    spans = _spans(subject, kernel)
+    found = [span.best(subject.n_components) for span in spans]
+    if found[0].coef.shape[1] < subject.n_components or not spans[0].total_variance > 0:
         return None
+    whole, *halves = (span.expansion(components) for span, components in zip(spans, found, strict=True))
     few = rows[:: max(1, len(rows) // AGREEMENT_ROWS)]
-    agreement = agree(first.expansion.transform(few), second.expansion.transform(few))
-    scores = own if factor == 1.0 else turned_to(np.asarray(whole.expansion.transform(rows)), own)
-    return Width(factor, gamma, float(whole.variances.sum()) / whole.total_variance, agreement, scores)
+    agreement = agree(*(half.transform(few) for half in halves))
+    scores = own if factor == 1.0 else turned_to(np.asarray(whole.transform(rows)), own)
+    return Width(factor, gamma, float(found[0].variances.sum()) / spans[0].total_variance, agreement, scores)
 
 
-def _components(subject: Subject, kernel: Kernel) -> tuple[Components, Components, Components]:
-    """The best components on all rows of the sample, and on its halves."""
+def _spans(subject: Subject, kernel: Kernel) -> list[PointSpan]:
+    """Some points with the moments of the whole sample over them, and of each half."""
     sample, center = subject.sample, subject.model.expansion_.mean_coef is not None
     own = dense(subject.model.support_vectors_)[: N_POINTS // 2]
     points = np.vstack([own, sample[:: max(1, -(-len(sample) // (N_POINTS - len(own))))]])
     whitening = whiten(gram_of(kernel, points))
-    first, second = (accumulate(kernel, points, whitening.matrix, sample[part::2]) for part in (0, 1))
-    whole, one, other = (
-        subset_components(kernel, points, whitening, moments, subject.n_components, center=center)
-        for moments in (first + second, first, second)
-    )
-    return whole, one, other
+    total = MomentSum(kernel, points, whitening.matrix)
+    first, second = (total.over(sample[part::2], None, n_threads=1) for part in (0, 1))
+    return [PointSpan(kernel, points, None, center, moments) for moments in (first + second, first, second)]
 
 
 def turned_to(scores: np.ndarray, others: np.ndarray) -> np.ndarray:
