@@ -34,7 +34,7 @@ wheel: $(VENV)/.dev
 	rm -rf dist build/wheel-check
 	$(BIN)/python -m build --wheel --outdir dist . > /dev/null
 	$(PYTHON) -m venv build/wheel-check
-	build/wheel-check/bin/python -m pip --disable-pip-version-check --quiet install "$$(ls dist/*.whl)[cli,plots]"
+	build/wheel-check/bin/python -m pip --disable-pip-version-check --quiet install "$$(ls dist/*.whl)[cli,report]"
 	cd build/wheel-check && bin/kernelsieve demo --out page/index.html
 
 $(VENV)/bin/python:
@@ -42,7 +42,7 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.demo: $(VENV)/bin/python pyproject.toml
-	$(PIP) install --editable ".[cli,plots]"
+	$(PIP) install --editable ".[cli,report]"
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/bin/python pyproject.toml

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from .models.nodes import DissimilarityKernelPCA, ImprovedKernelPCA
     from .models.robust import RobustSparseKernelPCA
     from .models.sparse import SparseKernelPCA
+    from .report import report
     from .warn import KernelWarning
 
 __version__ = "0.1.0"
@@ -41,6 +42,8 @@ __all__ = [
     "elastic_net_path",
     "likelihood_path",
     "load",
+    "plots",
+    "report",
     "sparse_pca_path",
 ]
 
@@ -63,11 +66,16 @@ _HOMES = {
     "elastic_net_path": ".models.elastic_net_path",
     "likelihood_path": ".models.likelihood_path",
     "load": ".io",
+    "report": ".report",
     "sparse_pca_path": ".linear.path",
 }
 
+_MODULES = ("plots",)
+
 
 def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return import_module(f".{name}", __name__)
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(import_module(_HOMES[name], __name__), name)
@@ -76,4 +84,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_HOMES])
+    return sorted([*__all__, "__version__"])

@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 
-from ..io.atomic import replacing
 from ..threads import one_blas_thread
 from .comparison import (
     Result,
@@ -76,8 +75,8 @@ def run_demo(out_path: str | Path, console: Any) -> None:
     out_path : the HTML file to write; its folder is made where there is none, and it needs nothing beside it
     console : rich Console for the table
     """
-    if find_spec("matplotlib") is None:
-        raise ImportError("the demo draws with matplotlib: pip install 'kernelsieve[cli,plots]'")
+    if find_spec("vl_convert") is None:
+        raise ImportError("the demo's page needs vl-convert-python: pip install 'kernelsieve[cli,report]'")
     from .demo_page import page
 
     path = Path(out_path)
@@ -86,13 +85,12 @@ def run_demo(out_path: str | Path, console: Any) -> None:
     with console.status("measuring") as status:
         demo = measure_demo(status.update)
         status.update("drawing")
-        html = page(demo)
+        report = page(demo)
     title = f"Handwritten digits: {len(demo.digits.train):,} to fit, {len(demo.digits.test)} held out"
     n_test = len(demo.digits.test)
     console.print(comparison_table(demo.results, demo.total, n_test, title, points="kernel values\na row"))
     console.print(summary(demo), highlight=False)
-    with replacing(path) as temporary:
-        temporary.write_text(html, encoding="utf-8")
+    report.save(path)
     console.print(f"page with pictures: {path}", highlight=False, soft_wrap=True)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.utils import check_array
-from sklearn.utils.validation import _check_sample_weight
+from sklearn.utils.validation import _check_sample_weight, _get_feature_names
 
 from ..threads import one_blas_thread
 from .alternation import sparse_pca
@@ -36,6 +36,8 @@ class SparsePCAPath:
     n_iter : ndarray of shape (n_alphas,)
         Steps of the alternation from the last alpha's end to this one's.
     converged : ndarray of bool of shape (n_alphas,)
+    feature_names : tuple of str or None
+        The columns' names, where X has them: `kernelsieve.plots.loading_path` writes them beside the lines.
     """
 
     alphas: np.ndarray
@@ -44,6 +46,7 @@ class SparsePCAPath:
     explained_variance_ratio: np.ndarray
     n_iter: np.ndarray
     converged: np.ndarray
+    feature_names: tuple[str, ...] | None = None
 
 
 def sparse_pca_path(
@@ -100,8 +103,10 @@ def sparse_pca_path(
     )
     model._validate_params()
     grid = _alpha_grid(alphas, alpha_scale)
+    names = _get_feature_names(X)
     with one_blas_thread():
-        return _follow(_scatter(X, covariance, sample_weight), grid, Request.of(model))
+        path = _follow(_scatter(X, covariance, sample_weight), grid, Request.of(model))
+    return path if names is None else replace(path, feature_names=tuple(str(name) for name in names))
 
 
 def _alpha_grid(alphas: Any, alpha_scale: str) -> np.ndarray:

@@ -8,12 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from .computed import computed_curves
 from .style import (
     COLORS,
     MARKERS,
     Axes,
     axes_or_new,
     few_ticks,
+    fitted,
     percent,
     plain_log_axis,
     set_apart,
@@ -22,19 +24,25 @@ from .style import (
 
 
 def captured_curve(
-    n_support: Sequence[int],
-    curves: Mapping[str, Sequence[float]],
+    X: Any,
+    curves: Mapping[str, Sequence[float]] | None = None,
     exact: float | None = 1.0,
     target: float | None = None,
     ax: Axes | None = None,
+    *,
+    estimator: Any = None,
+    sizes: Sequence[int] | None = None,
 ) -> Axes:
     """Captured variance against the number of support points.
 
+    Given rows, the curve is computed: as shares of exact kernel PCA, for the estimator's own choice of points and for
+    rows drawn at random (Nystroem's choice), on at most 5,000 of the rows.
+
     Parameters
     ----------
-    n_support : sequence of int
-        Numbers of support points.
-    curves : dict of name to sequence of float
+    X : array-like of shape (n_samples, n_features), or with `curves` a sequence of int
+        Rows; or the numbers of support points that the curves were measured at.
+    curves : dict of name to sequence of float, optional
         For each method the captured variance at those numbers; NaN where it was not measured.
     exact : float or None, default=1.0
         What exact kernel PCA captures, drawn as a line.
@@ -42,11 +50,28 @@ def captured_curve(
         A share to reach, drawn as a line.
     ax : matplotlib Axes, optional
         Where to draw; a new figure's without it.
+    estimator : SparseKernelPCA, optional
+        Whose kernel, components and choice of points to follow, fitted or not; the default one without it.
+    sizes : sequence of int, optional
+        Numbers of points to try; by default seven from the fewest to 200.
 
     Returns
     -------
     matplotlib Axes
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from kernelsieve import plots
+    >>> ax = plots.captured_curve(load_iris().data, sizes=[3, 6, 12])
+    >>> [line.get_label() for line in ax.lines]
+    ['moved freely', 'rows at random', 'exact kernel PCA']
     """
+    if curves is None:
+        n_support, curves = computed_curves(X, estimator, sizes)
+        label = "captured variance, share of exact"
+    else:
+        n_support, label = X, "captured variance"
     for name, values in curves.items():
         if len(values) != len(n_support):
             raise ValueError(f"curve {name!r} has {len(values)} values for {len(n_support)} numbers of points")
@@ -59,7 +84,7 @@ def captured_curve(
         ax.axhline(target, color="#7F7F7F", linewidth=1.2, linestyle=":", label=f"target {percent(target)}", zorder=1)
     plain_log_axis(ax, "x")
     ax.yaxis.set_major_formatter(percent)
-    ax.set(xlabel="support points", ylabel="captured variance")
+    ax.set(xlabel="support points", ylabel=label)
     ax.legend(frameon=False)
     return tidy(ax, grid="y")
 
@@ -77,7 +102,7 @@ def spectrum(model: Any, ax: Axes | None = None) -> Axes:
     -------
     matplotlib Axes
     """
-    ratios = np.asarray(model.explained_variance_ratio_)
+    ratios = np.asarray(fitted(model, "explained_variance_ratio_").explained_variance_ratio_)
     ax = axes_or_new(ax)
     numbers = np.arange(len(ratios))
     ax.bar(numbers, ratios, color=COLORS[0], width=0.7, label="each")
@@ -173,7 +198,7 @@ def loading_path(
     component : int, default=0
         Which component.
     feature_names : sequence of str, optional
-        Of all features; numbers without it.
+        Of all features; by default those of the frame that the path was made from, or numbers.
     ax : matplotlib Axes, optional
         Where to draw; a new figure's without it.
 
@@ -196,7 +221,9 @@ def loading_path(
         ax.plot(path.alphas, loadings[:, feature], color=color, linewidth=1.8, zorder=2)
     ax.axhline(0.0, color="#4D4D4D", linewidth=0.8, zorder=0)
     ax.invert_xaxis()
-    names = [f"feature {i}" for i in range(n_features)] if feature_names is None else list(map(str, feature_names))
+    if feature_names is None:
+        feature_names = getattr(path, "feature_names", None) or [f"feature {i}" for i in range(n_features)]
+    names = list(map(str, feature_names))
     heights = set_apart(last[named], 0.055 * float(np.ptp(ax.get_ylim())))
     for feature, color, height in zip(named, COLORS, heights, strict=False):
         ax.annotate(

@@ -6,19 +6,20 @@ from typing import Any
 
 import numpy as np
 
+from .rows import DENSITY_ROWS, checked_labels, draw_density, draw_labelled, point_style
 from .style import (
     COLORS,
     ROW_COLOR,
     Axes,
     axes_or_new,
     check_component,
-    checked_labels,
+    component_title,
     dense,
     draw_component,
     draw_images,
-    draw_labelled,
     feature_names,
     few_ticks,
+    fitted,
     grid,
     tidy,
 )
@@ -31,7 +32,7 @@ def contours(model: Any, X: Any = None, component: int = 0, *, resolution: int =
     ----------
     model : fitted estimator with two input features
     X : array-like of shape (n_samples, 2), optional
-        Rows to draw; they also set the limits.  Without them the support points do.
+        Rows to draw.  The picture covers them and the support points.
     component : int, default=0
         Which component.
     resolution : int, default=200
@@ -43,6 +44,10 @@ def contours(model: Any, X: Any = None, component: int = 0, *, resolution: int =
     -------
     matplotlib Axes
     """
+    if fitted(model, "support_vectors_", "explained_variance_ratio_") is not model:
+        raise TypeError(
+            "contours draws what a model itself sees: give the pipeline's last step, and rows as it gets them"
+        )
     check_component(model, component)
     if model.n_features_in_ != 2:
         raise ValueError(
@@ -52,7 +57,8 @@ def contours(model: Any, X: Any = None, component: int = 0, *, resolution: int =
     ax = axes_or_new(ax)
     points = dense(model.support_vectors_)
     rows = None if X is None else dense(X)
-    draw_component(ax, model, component, *grid(points if rows is None else rows, resolution))
+    covered = points if rows is None else np.vstack([rows, points])
+    draw_component(ax, model, component, *grid(covered, resolution))
     if rows is not None:
         ax.scatter(*rows.T, s=9, color=ROW_COLOR, alpha=0.7, linewidths=0, label="rows", zorder=3)
     if rows is None or len(points) < len(rows):  # when every row is support there is nothing to point out
@@ -69,16 +75,19 @@ def scores(
 ) -> Axes:
     """Rows in two of the components.
 
+    Many rows are drawn smaller and fainter, in a random order so that no class lies on top of the others; more than
+    10,000 without labels as a density.
+
     Parameters
     ----------
-    model : fitted estimator
+    model : fitted estimator, or a fitted pipeline that ends in one
     X : array-like or sparse matrix of shape (n_samples, n_features)
         Rows to transform and draw.
     components : pair of int, default=(0, 1)
         Components along the two axes.
     labels : array-like of shape (n_samples,), optional
         Up to ten classes are told apart by colour and marker (labels of one character are their own
-        marker); more different numbers than that by a colour scale.
+        marker); of more, the nine largest, and the others are grey.  More different numbers than ten by a colour scale.
     ax : matplotlib Axes, optional
         Where to draw; a new figure's without it.
 
@@ -87,16 +96,19 @@ def scores(
     matplotlib Axes
     """
     across, up = components
+    last = fitted(model, "transform", "explained_variance_ratio_")
     for component in (across, up):
-        check_component(model, component)
+        check_component(last, component)
     values = np.asarray(model.transform(X))[:, [across, up]]
     classes = None if labels is None else checked_labels(labels, len(values))
     ax = axes_or_new(ax)
-    if classes is None:
-        ax.scatter(*values.T, s=14, color=COLORS[0], alpha=0.7, linewidths=0)
-    else:
+    if classes is not None:
         draw_labelled(ax, values, classes)
-    ax.set(xlabel=f"component {across}", ylabel=f"component {up}")
+    elif len(values) > DENSITY_ROWS:
+        draw_density(ax, values)
+    else:
+        ax.scatter(*values.T, color=COLORS[0], linewidths=0, **point_style(len(values), 14, 0.7))
+    ax.set(xlabel=component_title(last, across), ylabel=component_title(last, up))
     return tidy(ax)
 
 
@@ -116,6 +128,7 @@ def support(model: Any, image_shape: tuple[int, int] | None = None, ax: Axes | N
     -------
     matplotlib Axes
     """
+    model = fitted(model, "support_vectors_")
     points = dense(model.support_vectors_)
     if image_shape is not None and image_shape[0] * image_shape[1] != points.shape[1]:
         raise ValueError(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, TypeAlias
 
 import numpy as np
+from sklearn.exceptions import NotFittedError
 
 Axes: TypeAlias = Any  # matplotlib.axes.Axes, which is not imported here
 
@@ -12,11 +13,10 @@ Axes: TypeAlias = Any  # matplotlib.axes.Axes, which is not imported here
 COLORS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#999933", "#AA4499", "#7F7F7F", "#44AA99")
 MARKERS = "osD^vP*X<>"
 ROW_COLOR = "#4D4D4D"
-# More different numbers than this among the labels are a scale, not classes.
-MAX_CLASSES = len(COLORS)
 MARGIN = 0.1  # of the range of the rows, around a contour plot
 N_LEVELS = 12  # of a contour plot
 IMAGE_GAP = 1  # pixels between images of a grid
+BACKGROUND_BINS = 40  # in which the most frequent value of images is looked for
 
 
 def axes_or_new(ax: Axes | None) -> Axes:
@@ -69,23 +69,6 @@ def transform_unnamed(model: Any, rows: np.ndarray) -> np.ndarray:
         return np.asarray(model.transform(rows))
 
 
-def draw_labelled(ax: Axes, values: np.ndarray, labels: np.ndarray) -> None:
-    """Rows in the colour and marker of their class, or coloured by a number."""
-    classes = np.unique(labels)
-    if len(classes) > MAX_CLASSES:
-        drawn = ax.scatter(*values.T, c=labels, s=14, cmap="viridis", linewidths=0)
-        ax.figure.colorbar(drawn, ax=ax, label="label")
-        return
-    names = [str(name) for name in classes]
-    own_marker = all(len(name) == 1 and name.isalnum() for name in names)
-    for value, name, color, marker in zip(classes, names, COLORS, MARKERS, strict=False):
-        chosen = values[labels == value]
-        style = {"marker": f"${name}$", "s": 26, "linewidths": 0.2} if own_marker else {"marker": marker, "s": 18}
-        ax.scatter(*chosen.T, color=color, alpha=0.85, label=name, **style)
-    if not own_marker:
-        ax.legend(frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0), borderaxespad=0.0)
-
-
 def draw_images(ax: Axes, images: np.ndarray) -> Axes:
     """All images side by side, in rows, as one image with gaps."""
     count, height, width = images.shape
@@ -95,10 +78,25 @@ def draw_images(ax: Axes, images: np.ndarray) -> Axes:
     for number, image in enumerate(images):
         top, left = (number // columns) * (height + IMAGE_GAP), (number % columns) * (width + IMAGE_GAP)
         mosaic[top : top + height, left : left + width] = image
-    ax.imshow(mosaic, cmap="gray_r", interpolation="nearest")
-    ax.set_axis_off()
+    ax.imshow(mosaic, interpolation="nearest", **_white_background(images))
+    ax.set_facecolor("white")
+    ax.set(xticks=[], yticks=[])
+    ax.spines[:].set_visible(False)
     ax.set_title(f"{count} support points")
     return ax
+
+
+def _white_background(images: np.ndarray) -> dict[str, Any]:
+    """Colours in which the value that most pixels have is white, whichever end of the scale it lies at.
+
+    Moved points overshoot a little beyond the data's range: scaled to their extremes the paper would be grey.
+    """
+    counts, edges = np.histogram(images, bins=BACKGROUND_BINS)
+    background = float(edges[np.argmax(counts)] + edges[np.argmax(counts) + 1]) / 2
+    low, high = float(images.min()), float(images.max())
+    if background - low <= high - background:
+        return {"cmap": "gray_r", "vmin": background, "vmax": high}
+    return {"cmap": "gray", "vmin": low, "vmax": background}
 
 
 def n_columns(count: int, height: int, width: int) -> int:
@@ -140,22 +138,32 @@ def feature_names(model: Any) -> list[str]:
     return [f"feature {i}" for i in range(model.n_features_in_)] if names is None else [str(name) for name in names]
 
 
+def fitted(model: Any, *needed: str) -> Any:
+    """The estimator that is drawn, a pipeline's last step; what cannot be drawn is named, with what can."""
+    if isinstance(model, type):
+        raise TypeError(f"{model.__name__} is a class: give an estimator fitted by {model.__name__}(...).fit(X)")
+    steps = getattr(model, "steps", None)
+    last = steps[-1][1] if steps else model
+    name = type(last).__name__
+    if all(hasattr(last, attribute) for attribute in needed):
+        return last
+    if hasattr(last, "fit") and not any(attribute.endswith("_") and attribute[0] != "_" for attribute in vars(last)):
+        raise NotFittedError(f"this {name} is not fitted yet: call fit(X) before drawing it")
+    missing = ", ".join(attribute for attribute in needed if not hasattr(last, attribute))
+    raise TypeError(f"{name} cannot be drawn like this, it has no {missing}: give a fitted estimator of kernelsieve")
+
+
+def component_title(model: Any, component: int) -> str:
+    """A component's number and its share of the variance."""
+    share = float(model.explained_variance_ratio_[component])
+    return f"component {component} ({100 * share:.1f} % of variance)"
+
+
 def check_component(model: Any, component: int) -> None:
     """Refuse a component that the model does not have."""
     count = len(model.explained_variance_ratio_)
     if not 0 <= component < count:
         raise ValueError(f"component={component} does not exist: the model has {count}, numbered from 0")
-
-
-def checked_labels(labels: Any, n_rows: int) -> np.ndarray:
-    """Labels as an array, one a row."""
-    values = np.asarray(labels)
-    if values.shape != (n_rows,):
-        raise ValueError(f"labels have shape {values.shape}, expected ({n_rows},): one for each row of X")
-    n_classes = len(np.unique(values))
-    if n_classes > MAX_CLASSES and not np.issubdtype(values.dtype, np.number):
-        raise ValueError(f"labels have {n_classes} classes, at most {MAX_CLASSES} can be told apart")
-    return values
 
 
 def set_apart(values: np.ndarray, gap: float) -> np.ndarray:

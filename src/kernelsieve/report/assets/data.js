@@ -1,0 +1,126 @@
+"use strict";
+// What the page holds, unpacked; and small helpers to write it down.  Texts of the user's table are only ever put into
+// the page as text nodes, never as markup.
+
+const contents = JSON.parse(document.getElementById("contents").textContent);
+const ARRAYS = { u1: Uint8Array, u2: Uint16Array, i2: Int16Array, i4: Int32Array, f4: Float32Array, f8: Float64Array };
+
+function unpack(packed) {
+  const text = atob(packed.data);
+  const bytes = new Uint8Array(text.length);
+  for (let i = 0; i < text.length; i++) bytes[i] = text.charCodeAt(i);
+  return new ARRAYS[packed.type](bytes.buffer);
+}
+
+function unpackScores(packed) {
+  const step = (packed.high - packed.low) / packed.steps;
+  return Float32Array.from(unpack(packed), value => packed.low + value * step);
+}
+
+function unpackColumn(column) {
+  const unpacked = { ...column };
+  if (column.kind === "text") unpacked.values = column.texts;
+  else unpacked.values = unpack(column);
+  unpacked.missingAt = i => {
+    const value = unpacked.values[i];
+    return column.kind === "text" ? value === null : column.kind === "class" ? value < 0 : Number.isNaN(value);
+  };
+  return unpacked;
+}
+
+const nShown = contents.n_shown;
+const rowNumbers = unpack(contents.rows);
+const columns = contents.columns.map(unpackColumn);
+const ERROR_COLUMN = unpackColumn({ name: "reconstruction error", kind: "number", used: false, derived: true, ...contents.errors });
+const ownScores = contents.scores.map(unpackScores);
+const widthScores = contents.widths.tried.map(width => width.scores.map(unpackScores));
+
+// --- writing ---------------------------------------------------------------------------------------------------------
+
+function el(tag, attributes = {}, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else if (value !== null && value !== undefined && value !== false) element.setAttribute(name, value);
+  }
+  element.append(...children.flat().filter(child => child !== null && child !== undefined));
+  return element;
+}
+
+function fill(id, ...children) {
+  const element = document.getElementById(id);
+  element.replaceChildren(...children.flat().filter(child => child !== null && child !== undefined));
+  return element;
+}
+
+const thousands = value => value.toLocaleString("en-US");
+
+function number(value, digits = 4) {
+  if (value === null || value === undefined || Number.isNaN(value)) return "–";
+  if (Number.isInteger(value) && Math.abs(value) < 1e9) return value < 0 ? "−" + thousands(-value) : thousands(value);
+  const size = Math.abs(value);
+  if (size >= 1000 && size < 1e6) return (value < 0 ? "−" : "") + thousands(Number(size.toPrecision(Math.max(4, digits))));
+  const text = size >= 1e6 || size < 1e-4 ? value.toExponential(digits - 2) : String(Number(value.toPrecision(digits)));
+  return text.replace("-", "−");
+}
+
+const percent = share => (share === null || share === undefined ? "–"
+  : share < 1 && share >= 0.995 ? (100 * share).toFixed(2) : (100 * share).toFixed(1)) + " %";
+
+function date(days) {
+  if (days === null || Number.isNaN(days)) return "–";
+  const moment = new Date(days * 86400000);
+  if (Number.isNaN(moment.getTime())) return "–";
+  const text = moment.toISOString();
+  return Math.abs(days - Math.round(days)) < 1e-6 ? text.slice(0, 10) : text.slice(0, 16).replace("T", " ");
+}
+
+// A value as its kind of column writes it.
+function written(kind, value, digits = 4) {
+  if (value === null || value === undefined) return "–";
+  if (kind === "class" || kind === "text") return String(value);
+  return kind === "date" ? date(value) : number(value, digits);
+}
+
+function valueAt(column, i) {
+  if (column.missingAt(i)) return "–";
+  return written(column.kind, column.kind === "class" ? column.levels[column.values[i]] : column.values[i], 6);
+}
+
+function ordinal(k) {
+  const place = k + 1, tens = place % 100;
+  const ending = tens > 10 && tens < 14 ? "th" : { 1: "st", 2: "nd", 3: "rd" }[place % 10] || "th";
+  return `${place}${ending} component`;
+}
+
+const componentTitle = k => ordinal(k) + (contents.shares[k] !== undefined && contents.shares[k] !== null
+  ? ` (${percent(contents.shares[k])} of the variance)` : "");
+
+function table(head, rows, options = {}) {
+  const cell = (tag, value, place) => {
+    const content = value instanceof Node ? value : String(value ?? "–");
+    const numeric = (options.numeric || []).includes(place);
+    return el(tag, { class: numeric ? "number" : null, title: content instanceof Node || content.length < 24 ? null : content }, content);
+  };
+  const body = rows.map((row, line) => el("tr", { class: options.strong === line ? "strong" : null },
+    row.map((value, place) => cell(place === 0 && options.headed ? "th" : "td", value, place))));
+  return el("div", { class: "scroll" + (options.tall ? " tall" : ""), tabindex: "0" },
+    el("table", { class: options.wrap ? "wrap" : null },
+      el("thead", {}, el("tr", {}, head.map((text, place) => cell("th", text, place)))), el("tbody", {}, body)));
+}
+
+// A row or a support point as a picture, dark where its values are large.
+function picture(packed, place, pixels, size) {
+  const canvas = el("canvas", { width: packed.width, height: packed.height, style: `width:${size}px;height:${size * packed.height / packed.width}px` });
+  const context = canvas.getContext("2d");
+  const image = context.createImageData(packed.width, packed.height);
+  const area = packed.width * packed.height;
+  for (let i = 0; i < area; i++) {
+    const gray = 255 - pixels[place * area + i];
+    image.data.set([gray, gray, gray, 255], 4 * i);
+  }
+  context.putImageData(image, 0, 0);
+  return canvas;
+}
+
+const pictureOf = (canvas, text) => el("figure", { class: "picture" }, canvas, text ? el("figcaption", {}, text) : null);

@@ -1,0 +1,248 @@
+// The map: two components of every row shown, coloured by a column, at one width of the kernel.
+// Positions and colours lie in arrays that the chart reads through functions; a changed "tick" makes it read again.
+
+const state = { x: 0, y: Math.min(1, contents.n_components - 1), width: contents.widths.chosen, column: null, tick: 0 };
+const colorColumns = [...columns.filter(column => column.kind !== "text"), ERROR_COLUMN];
+const chosen = new Uint8Array(nShown);
+let nChosen = 0;
+let rowColors = new Array(nShown).fill("#000");
+let classes = null; // of the colours: what each stands for
+const MAX_TIP = 8; // columns in the note beside the pointer
+const DENSE = 3000; // rows from which points are drawn smaller
+
+function scoresOf(component) {
+  const side = widthScores[state.width];
+  return side && component < side.length ? side[component] : ownScores[component];
+}
+
+let across = scoresOf(state.x);
+let up = scoresOf(state.y);
+const single = contents.n_components === 1;
+// With one component rows are spread at random upwards, so that they can be told apart.
+const spread = Float32Array.from({ length: nShown }, (_, i) => ((Math.imul(i + 1, 2654435761) >>> 0) / 4294967296));
+
+functions.mapX = i => across[i];
+functions.mapY = i => (single ? spread[i] : up[i]);
+functions.mapColor = i => rowColors[i];
+functions.mapShown = i => (nChosen === 0 ? 0.75 : chosen[i] ? 0.95 : 0.13);
+
+function rowTip(i) {
+  const lines = columns.slice(0, MAX_TIP).map(column => `${column.name}: ${valueAt(column, i)}`);
+  const rest = columns.length - MAX_TIP;
+  const text = [`row ${thousands(rowNumbers[i] + 1)}`, ...lines, ...(rest > 0 ? [`and ${rest} more column${rest > 1 ? "s" : ""}`] : [])].join("\n");
+  const place = pictures ? pictures.at.indexOf(i) : -1;
+  return place < 0 ? [text] : [picture(pictures, place, pictures.pixels, pictureSize(pictures)), text];
+}
+functions.mapTip = i => ({ row: i });
+
+function mapSpecification() {
+  const rows = Array.from({ length: nShown }, (_, i) => ({ i }));
+  const read = (name, as) => ({ calculate: `${name}(datum.i, tick)`, as });
+  const axis = { grid: true, tickCount: 5, labelFlush: true };
+  const scale = { zero: false, nice: false, padding: 12 };
+  return {
+    description: "Rows in two components",
+    height: Math.round(Math.max(280, Math.min(480, innerWidth * 0.8))),
+    data: { name: "rows", values: rows },
+    params: [{ name: "tick", value: state.tick }, { name: "brush", select: { type: "interval", encodings: single ? ["x"] : ["x", "y"], mark: { fill: color("accent"), fillOpacity: 0.08, stroke: color("accent"), strokeOpacity: 0.8 } } }],
+    transform: [read("mapX", "x"), read("mapY", "y"), read("mapColor", "c"), read("mapShown", "o")],
+    mark: { type: "circle", size: nShown > DENSE ? 14 : nShown > 600 ? 26 : 48, stroke: null, invalid: null },
+    encoding: {
+      x: { field: "x", type: "quantitative", scale, axis, title: "@x" },
+      y: { field: "y", type: "quantitative", scale, axis: single ? null : axis, title: "@y" },
+      color: { field: "c", type: "nominal", scale: null, legend: null },
+      opacity: { field: "o", type: "quantitative", scale: null, legend: null },
+    },
+  };
+}
+
+// Titles of the axes follow the components that are chosen.
+function titlesBySignal(compiled) {
+  for (const name of ["x", "y"]) {
+    compiled.signals.push({ name: `title_${name}`, value: componentTitle(state[name]) });
+    for (const axis of compiled.axes || []) if (axis.title === `@${name}`) axis.title = { signal: `title_${name}` };
+  }
+  for (const mark of compiled.marks) {
+    if (mark.type === "symbol") mark.encode.update.tooltip = { signal: "mapTip(datum.i)" };
+  }
+  return compiled;
+}
+
+let mapView = null;
+let pending = null;
+let lastPress = -Infinity; // when the reader last pressed or let go of the map
+let lastMove = -Infinity; // when rows last moved on it
+
+function drawMap() {
+  return draw("map-chart", mapSpecification, {
+    renderer: "canvas", change: titlesBySignal,
+    after: view => {
+      mapView = view;
+      for (const name of ["pointerdown", "pointerup"]) view.addEventListener(name, () => { lastPress = performance.now(); });
+      view.addEventListener("click", () => { if (nChosen && !brushIsDrawn()) choose(() => false); });
+      view.addSignalListener("brush", (_, region) => {
+        // without a press since the rows moved it is not the reader who changed the region
+        if (lastPress < lastMove) return;
+        pending = region;
+        requestAnimationFrame(() => { if (pending !== null) { const last = pending; pending = null; chooseRegion(last); } });
+      });
+    },
+  });
+}
+
+function refreshMap() {
+  state.tick += 1;
+  mapView.signal("title_x", componentTitle(state.x)).signal("title_y", componentTitle(state.y)).signal("tick", state.tick).run();
+}
+
+function chooseRegion(region) {
+  const [left, right] = region.x || [], [low, high] = region.y || [];
+  if (left === undefined) {
+    if (nChosen) choose(() => false);
+    return;
+  }
+  const within = (value, one, other) => value >= Math.min(one, other) && value <= Math.max(one, other);
+  choose(i => within(across[i], left, right) && (single || within(up[i], low, high)));
+}
+
+// The rows that the rest of the page compares with the others.
+function choose(test) {
+  nChosen = 0;
+  for (let i = 0; i < nShown; i++) nChosen += chosen[i] = test(i) ? 1 : 0;
+  refreshMap();
+  showChosen();
+}
+
+function brushIsDrawn() {
+  const [from, to] = mapView.signal("brush_x") || [];
+  return from !== to;
+}
+
+// The rectangle goes, the rows that were in it stay chosen: one sees where they lie now.
+function hideBrush() {
+  lastMove = performance.now();
+  if (brushIsDrawn()) mapView.signal("brush_x", [0, 0]).run();
+}
+
+function moveRows() {
+  hideBrush();
+  across = scoresOf(state.x);
+  up = scoresOf(state.y);
+  refreshMap();
+}
+
+// --- colours ---------------------------------------------------------------------------------------------------------
+
+function recolor() {
+  const column = state.column;
+  const missing = color("faint");
+  const palette = classColors();
+  if (column === null) {
+    classes = null;
+    rowColors.fill(color("accent"));
+  } else if (column.kind === "class") {
+    classes = column.levels.slice(0, palette.length);
+    rowColors = Array.from(column.values, code => (code < 0 || code >= palette.length ? missing : palette[code]));
+  } else {
+    classes = null;
+    const [low, high] = rangeOf(column);
+    const ramp = colorRamp();
+    rowColors = Array.from(column.values, value => (Number.isNaN(value) ? missing : ramp[Math.round(63 * Math.max(0, Math.min(1, (value - low) / (high - low || 1))))]));
+  }
+  refreshMap();
+  fill("map-legend", legend());
+}
+
+// Viridis, without its darkest end on dark pages and without its lightest on white ones.
+const VIRIDIS = [[68, 1, 84], [71, 45, 123], [59, 82, 139], [44, 114, 142], [33, 145, 140], [40, 174, 128], [94, 201, 98], [173, 220, 48], [253, 231, 37]];
+
+function colorRamp() {
+  const [from, to] = isDark() ? [0.18, 1] : [0, 0.93];
+  return Array.from({ length: 64 }, (_, i) => {
+    const at = (from + (to - from) * i / 63) * (VIRIDIS.length - 1), below = Math.min(Math.floor(at), VIRIDIS.length - 2);
+    return `rgb(${VIRIDIS[below].map((value, part) => Math.round(value + (at - below) * (VIRIDIS[below + 1][part] - value))).join(",")})`;
+  });
+}
+
+// The middle 98 % of a column: a few far values shall not leave all others in one colour.
+function rangeOf(column) {
+  if (column.range) return column.range;
+  const values = Float64Array.from(column.values).filter(value => !Number.isNaN(value)).sort();
+  const at = share => values[Math.round(share * (values.length - 1))];
+  column.range = values.length ? [at(0.01), at(0.99)] : [0, 1];
+  if (column.range[0] === column.range[1] && values.length) column.range = [values[0], values[values.length - 1]];
+  return column.range;
+}
+
+function legend() {
+  const column = state.column;
+  if (column === null) return [];
+  if (column.kind !== "class") {
+    const [low, high] = rangeOf(column);
+    const ramp = el("span", { class: "ramp", style: `background:linear-gradient(90deg,${colorRamp().join(",")})` });
+    return [el("span", {}, written(column.kind, low)), ramp, el("span", {}, written(column.kind, high)), ...missingKey(column)];
+  }
+  const palette = classColors();
+  const swatch = (text, shade, test) => el("button", { type: "button", title: "choose these rows", onclick: () => { hideBrush(); choose(test); } }, el("i", { style: `background:${shade}` }), text);
+  const named = classes.map((level, code) => swatch(level, palette[code], i => column.values[i] === code));
+  const others = column.levels.length - classes.length;
+  if (others > 0) named.push(swatch(`${thousands(others)} others`, color("faint"), i => column.values[i] >= classes.length));
+  return [...named, ...missingKey(column)];
+}
+
+function missingKey(column) {
+  return column.missing ? [el("span", { class: "key" }, el("i", { style: `background:${color("faint")}` }), `missing in ${thousands(column.missing)}`)] : [];
+}
+
+// --- controls --------------------------------------------------------------------------------------------------------
+
+function chooser(text, id, options, selected, onchange) {
+  const select = el("select", { id, onchange: event => onchange(Number(event.target.value)) },
+    options.map((name, place) => el("option", { value: place, selected: place === selected ? "" : null }, name)));
+  return el("label", {}, el("span", {}, text), select);
+}
+
+function firstColor() {
+  const place = test => colorColumns.findIndex(test);
+  const few = column => column.kind === "class" && column.levels.length > 1 && column.levels.length <= 30;
+  const outside = place(column => !column.used && !column.derived && few(column));
+  if (outside >= 0) return outside;
+  const inside = place(few);
+  if (inside >= 0) return inside;
+  const leading = contents.sensitivity?.columns[0];
+  return Math.max(0, place(column => column.name === leading));
+}
+
+async function startMap() {
+  const names = ownScores.map((_, k) => ordinal(k) + (contents.shares[k] ? ` · ${percent(contents.shares[k])}` : ""));
+  const first = firstColor();
+  state.column = colorColumns[first];
+  fill("map-controls",
+    chooser("across", "axis-x", names, state.x, k => { state.x = k; moveRows(); }),
+    single ? null : chooser("up", "axis-y", names, state.y, k => { state.y = k; moveRows(); }),
+    chooser("coloured by", "color", [...colorColumns.map(column => column.name + (column.used || column.derived ? "" : " (not in the model)")), "nothing"], first, place => { state.column = colorColumns[place] || null; recolor(); }),
+    el("button", { type: "button", id: "clear", onclick: () => { hideBrush(); choose(() => false); } }, "choose none"));
+  const all = contents.n_shown === contents.n_rows;
+  fill("map-text", `${all ? (nShown === 1 ? "The one row" : `All ${thousands(nShown)} rows`) : `${thousands(nShown)} of the ${thousands(contents.n_rows)} rows, drawn at random with the oddest among them`}, `
+    + `placed by ${single ? "their score" : "two of their scores"}: rows that the kernel finds alike lie close together. `
+    + "Drag over a region, or press a class below the map, to see its rows and what sets them apart.");
+  await drawMap();
+  recolor();
+  startSlider();
+}
+
+function startSlider() {
+  const tried = contents.widths.tried;
+  if (tried.length < 2) return;
+  const text = el("span", {}), explain = el("div", { class: "soft" });
+  const tell = () => {
+    const width = tried[state.width];
+    text.textContent = state.width === contents.widths.chosen ? "as fitted" : `${number(width.factor, 3)} × as fitted`;
+    explain.textContent = `gamma ${number(width.gamma, 3)} · the components hold ${percent(width.explained)} of the variance · two halves of the rows agree to ${percent(width.agreement)}`;
+  };
+  const input = el("input", { type: "range", id: "width", min: 0, max: tried.length - 1, step: 1, value: state.width, "aria-label": "kernel width",
+    oninput: event => { state.width = Number(event.target.value); moveRows(); tell(); markWidth(); } });
+  fill("width-slider", el("label", { for: "width" }, el("b", {}, "Kernel width: "), text), input,
+    el("div", { class: "ends" }, el("span", {}, "narrower: single rows"), el("span", {}, "wider: broad lines")), explain);
+  tell();
+}

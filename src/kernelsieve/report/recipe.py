@@ -1,0 +1,170 @@
+"""How the fit went, and the code that makes the same model: facts as pairs, code as text."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from .subject import Subject
+
+MAX_REPR = 400  # characters of one parameter's value in the code
+LINE_LENGTH = 88
+
+
+def facts(subject: Subject, fit_seconds: float | None) -> list[tuple[str, str]]:
+    """What can be said of the fit, as label and value."""
+    return [(label, value) for label, value in _facts(subject, fit_seconds) if value]
+
+
+def _facts(subject: Subject, fit_seconds: float | None) -> Iterator[tuple[str, str]]:
+    model, kernel = subject.model, subject.model.expansion_.kernel
+    yield "method", type(model).__name__
+    yield "rows fitted", f"{int(getattr(model, 'n_samples_seen_', 0)):,}" if hasattr(model, "n_samples_seen_") else ""
+    yield "columns the model sees", f"{subject.encoded.shape[1]:,}"
+    settings = ", ".join(f"{name} = {value:.4g}" for name, value in subject.kernel_settings.items())
+    given = getattr(model, "kernel", None)
+    name = getattr(given, "__name__", type(given).__name__) if callable(given) else kernel.name
+    yield "kernel", f"{name} with {settings}" if settings else name
+    rule = getattr(model, "gamma", None)
+    if "gamma" in subject.kernel_settings and (rule is None or isinstance(rule, str)):
+        yield (
+            "gamma chosen by",
+            {"median": "the median distance between rows", None: "1 / number of columns"}.get(rule, str(rule)),
+        )
+    yield "components", str(subject.n_components)
+    explained = float(np.sum(getattr(model, "explained_variance_ratio_", np.nan)))
+    yield "variance in the components", percent(explained)
+    yield "support points", f"{int(model.n_support_):,}"
+    ratio = getattr(model, "captured_ratio_", None)
+    if ratio is not None:
+        kind = getattr(model, "captured_ratio_kind_", "")
+        measured = getattr(model, "captured_ratio_n_samples_", None)
+        on = f" ({kind}{f', measured on {measured:,} rows' if measured and kind != 'exact' else ''})" if kind else ""
+        yield "kept of exact kernel PCA", f"{percent(float(ratio))}{on}"
+    yield from _search(model)
+    if fit_seconds is not None:
+        yield "time to fit", f"{fit_seconds:.2f} s" if fit_seconds < 100 else f"{fit_seconds / 60:.1f} minutes"
+
+
+def _search(model: Any) -> Iterator[tuple[str, str]]:
+    """What the search for points did."""
+    report = getattr(model, "selection_report_", None) or {}
+    yield "points chosen by", str(report.get("rule", ""))
+    starts = report.get("starts") or {}
+    if len(starts) > 1:
+        winner = report.get("winner")
+        others = ", ".join(f"{name} {percent(float(value))}" for name, value in starts.items())
+        yield "starts tried", f"{others}; {winner} was kept" if winner else others
+    curve = report.get("curve") or []
+    if len(curve) > 1:
+        yield "numbers of points tried", ", ".join(f"{size} ({percent(float(share))})" for size, share in curve)
+    steps, converged = getattr(model, "n_iter_", None), getattr(model, "converged_", None)
+    if steps is not None and converged is not None:
+        yield "steps", f"{int(steps)}, {'converged' if converged else 'not converged: more max_iter would still gain'}"
+
+
+def percent(share: float) -> str:
+    """A share as people read it; "" where it is not known."""
+    if not np.isfinite(share):
+        return ""
+    return f"{100 * share:.1f} %" if share < 0.995 or share == 1 else f"{100 * share:.2f} %"
+
+
+def code(subject: Subject, source: str | None) -> str:
+    """Python that makes the same model from the same table."""
+    steps = [] if subject.front is None else [step for _, step in subject.front.steps]
+    steps.append(subject.model)
+    names = [type(step).__name__ for step in steps]
+    reading = _reading(source)
+    library = [f"import {reading.split('.')[0]}"] if source is not None else []
+    lines = [*library, *_imports(steps, pipeline=len(steps) > 1), "", f"X = {reading}"]
+    if len(steps) == 1:
+        lines.append(f"model = {_constructor(subject.model)}.fit(X)")
+    else:
+        lines.append(_call("model = make_pipeline(", [_constructor(step, 4) for step in steps], ").fit(X)", 0))
+    lines += ["", "scores = model.transform(X)", "kernelsieve.report(model, X)"]
+    if any(getattr(step, "random_state", 0) is None for step in steps):
+        lines.insert(-2, f"# {names[-1]} drew at random: give random_state=0 for the same points every time")
+    return "\n".join(lines)
+
+
+def _imports(steps: list[Any], *, pipeline: bool) -> list[str]:
+    """Import lines, ours last; a class from the shortest public module that has it."""
+    wanted: dict[str, set[str]] = {}
+    for step in _nested(steps):
+        wanted.setdefault(_public_module(type(step)), set()).add(type(step).__name__)
+    if pipeline:
+        wanted.setdefault("sklearn.pipeline", set()).add("make_pipeline")
+    own = sorted(wanted.pop("kernelsieve", set()))
+    lines = [f"from {module} import {', '.join(sorted(names))}" for module, names in sorted(wanted.items())]
+    return [*lines, "import kernelsieve", *([f"from kernelsieve import {', '.join(own)}"] if own else [])]
+
+
+def _nested(steps: list[Any]) -> Iterator[Any]:
+    """Estimators, and those that are parameters of them."""
+    for step in steps:
+        yield step
+        if hasattr(step, "get_params"):
+            inner = [value for value in step.get_params(deep=True).values() if hasattr(value, "get_params")]
+            yield from (value for value in inner if not isinstance(value, type))
+
+
+def _public_module(kind: type) -> str:
+    """Where users import a class from: sklearn.preprocessing, not sklearn.preprocessing._data."""
+    import importlib
+
+    parts = kind.__module__.split(".")
+    for length in range(1, len(parts)):
+        name = ".".join(parts[:length])
+        if getattr(importlib.import_module(name), kind.__name__, None) is kind:
+            return name
+    return kind.__module__
+
+
+def _constructor(step: Any, indent: int = 0) -> str:
+    """The call that makes this estimator, with the parameters that are not at their default."""
+    defaults = {
+        name: parameter.default for name, parameter in inspect.signature(type(step).__init__).parameters.items()
+    }
+    given = step.get_params(deep=False)
+    changed = {name: value for name, value in given.items() if not _same(value, defaults.get(name))}
+    parts = [f"{name}={_value(value, indent + 4)}" for name, value in changed.items()]
+    return _call(f"{type(step).__name__}(", parts, ")", indent)
+
+
+def _call(opening: str, parts: list[str], closing: str, indent: int) -> str:
+    """On one line where it fits, else a line for each part."""
+    line = f"{opening}{', '.join(parts)}{closing}"
+    if len(line) + indent <= LINE_LENGTH and "\n" not in line:
+        return line
+    space = " " * (indent + 4)
+    return opening + "".join(f"\n{space}{part}," for part in parts) + f"\n{' ' * indent}{closing}"
+
+
+def _same(value: Any, default: Any) -> bool:
+    return value is default or (type(value) is type(default) and repr(value) == repr(default))
+
+
+def _value(value: Any, indent: int) -> str:
+    if hasattr(value, "get_params") and not isinstance(value, type):
+        return _constructor(value, indent)
+    if isinstance(value, list | tuple):
+        opening, closing = "[]" if isinstance(value, list) else "()"
+        parts = [_value(item, indent + 4) for item in value]
+        return (
+            f"({parts[0]},)" if isinstance(value, tuple) and len(parts) == 1 else _call(opening, parts, closing, indent)
+        )
+    text = repr(value.item() if isinstance(value, np.generic) else value)
+    return text if len(text) <= MAX_REPR else f"...  # {type(value).__name__}, too long to print"
+
+
+def _reading(source: str | None) -> str:
+    if source is None:
+        return "...  # your table"
+    readers = {".parquet": "polars.read_parquet", ".npy": "numpy.load", ".feather": "polars.read_ipc"}
+    suffix = "." + source.rsplit(".", 1)[-1].lower()
+    reader = readers.get(suffix, "polars.read_csv")
+    return f"{reader}({source!r})"

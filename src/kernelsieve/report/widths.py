@@ -1,0 +1,96 @@
+"""Narrower and wider kernels: what else the map could have looked like.
+
+For each width the best components in the span of some rows are found from the moments of a sample over them.  The
+moments of the sample's two halves are gathered apart and added: the halves' own components tell how far the picture
+depends on the rows that happened to be drawn,
+
+    agreement = |Z_1' Z_2|^2 / (|Z_1' Z_1| |Z_2' Z_2|)         linear CKA of the two halves' scores of the same rows
+
+which is 1 where one is a rotation of the other.  The share of variance explained is no reason to choose a width: it
+grows with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..fit.moments import MomentSum, gram_of, whiten
+from ..fit.span import PointSpan
+from ..kernels import Kernel, named_kernel
+from ..plots.style import dense
+from ..threads import one_blas_thread
+from .subject import Subject
+
+# Widths that are tried, as multiples of the model's own: half an octave apart, to a quarter and to four times.
+WIDTHS = (0.25, 0.35, 0.5, 0.71, 1.0, 1.41, 2.0, 2.83, 4.0)
+N_POINTS = 100  # that span the components: the model's own, at most half of them, and rows
+AGREEMENT_ROWS = 500
+MIN_ROWS = 8
+
+
+@dataclass(frozen=True)
+class Width:
+    """The components at one width of the kernel."""
+
+    factor: float  # of the model's own width
+    gamma: float
+    explained: float  # share of the variance in the M components, on the sample
+    agreement: float  # of two halves of the sample on where rows lie, 0 to 1
+    scores: np.ndarray  # (n_shown, M)
+
+
+def widths(subject: Subject, shown: np.ndarray, factors: Sequence[float] = WIDTHS) -> list[Width]:
+    """Narrower and wider kernels, in order; empty where the kernel has no width or too few rows are there."""
+    kernel = subject.model.expansion_.kernel
+    gamma = subject.kernel_settings.get("gamma")
+    if gamma is None or len(subject.sample) < max(MIN_ROWS, 2 * (subject.n_components + 1)):
+        return []
+    power = 1.0 if kernel.name == "laplacian" else 2.0
+    rows, own = subject.encoded_rows(shown), subject.scores[shown]
+    found = []
+    with one_blas_thread():
+        for factor in factors:
+            width = _width(subject, gamma / factor**power, factor, rows, own)
+            if width is not None:
+                found.append(width)
+    return found if len(found) > 1 and any(width.factor == 1.0 for width in found) else []
+
+
+def _width(subject: Subject, gamma: float, factor: float, rows: np.ndarray, own: np.ndarray) -> Width | None:
+    kernel = named_kernel(subject.model.expansion_.kernel.name, **{**subject.kernel_settings, "gamma": gamma})
+    spans = _spans(subject, kernel)
+    found = [span.best(subject.n_components) for span in spans]
+    if found[0].coef.shape[1] < subject.n_components or not spans[0].total_variance > 0:
+        return None
+    whole, *halves = (span.expansion(components) for span, components in zip(spans, found, strict=True))
+    few = rows[:: max(1, len(rows) // AGREEMENT_ROWS)]
+    agreement = agree(*(half.transform(few) for half in halves))
+    scores = own if factor == 1.0 else turned_to(np.asarray(whole.transform(rows)), own)
+    return Width(factor, gamma, float(found[0].variances.sum()) / spans[0].total_variance, agreement, scores)
+
+
+def _spans(subject: Subject, kernel: Kernel) -> list[PointSpan]:
+    """Some points with the moments of the whole sample over them, and of each half."""
+    sample, center = subject.sample, subject.model.expansion_.mean_coef is not None
+    own = dense(subject.model.support_vectors_)[: N_POINTS // 2]
+    points = np.vstack([own, sample[:: max(1, -(-len(sample) // (N_POINTS - len(own))))]])
+    whitening = whiten(gram_of(kernel, points))
+    total = MomentSum(kernel, points, whitening.matrix)
+    first, second = (total.over(sample[part::2], None, n_threads=1) for part in (0, 1))
+    return [PointSpan(kernel, points, None, center, moments) for moments in (first + second, first, second)]
+
+
+def turned_to(scores: np.ndarray, others: np.ndarray) -> np.ndarray:
+    """Components with the sign that goes with the others, so that none turns over for nothing."""
+    return scores * np.where(np.sum(scores * others, axis=0) < 0, -1.0, 1.0)
+
+
+def agree(first: np.ndarray, second: np.ndarray) -> float:
+    """Linear CKA of two sets of scores of the same rows."""
+    first, second = first - first.mean(axis=0), second - second.mean(axis=0)
+    across = float(np.sum((first.T @ second) ** 2))
+    within = float(np.linalg.norm(first.T @ first) * np.linalg.norm(second.T @ second))
+    return across / within if within > 0 else 0.0
