@@ -14,7 +14,16 @@ from pathlib import Path
 from .datasets import MissingData
 from .report import Report
 
-EXPERIMENTS = ("kernel_pca_lecture", "tipping_2000", "wang_tanaka_2016", "xu_2011", "wang_cheng_2012", "zou_2006")
+EXPERIMENTS = (
+    "kernel_pca_lecture",
+    "tipping_2000",
+    "wang_tanaka_2016",
+    "xu_2011",
+    "wang_cheng_2012",
+    "zou_2006",
+    "tennessee_eastman",
+    "novelty",
+)
 OUTPUT = Path(__file__).with_name("output")
 
 

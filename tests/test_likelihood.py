@@ -1251,3 +1251,26 @@ def test_warnings_of_a_path_point_at_the_users_line(rows):
     with pytest.warns(UserWarning, match="not positive semi-definite") as caught:
         likelihood_path(LikelihoodKernelPCA(kernel="sigmoid", gamma=0.05, coef0=0.2), rows, n_points=2)
     assert caught[0].filename == __file__
+
+
+@pytest.mark.parametrize("kind", ["normal", "heavy tails", "far from the origin", "wide", "linear"])
+@pytest.mark.filterwarnings("ignore")
+def test_the_default_does_not_collapse(kind):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((600, 5))
+    options = {"wide": {"gamma": 0.01}, "linear": {"kernel": "linear"}, "far from the origin": {"kernel": "cosine"}}
+    X = {"heavy tails": rng.lognormal(0, 2, (600, 4)), "far from the origin": X + 10, "linear": X + 10}.get(kind, X)
+    model = LikelihoodKernelPCA(random_state=0, **options.get(kind, {})).fit(X)
+    assert 4 <= model.n_support_ <= 60
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_predict_calls_few_rows_like_the_training_rows_novel_and_all_others(digits):
+    train, test = digits
+    model = LikelihoodKernelPCA(random_state=0, false_alarm_rate=0.1).fit(train[:500])
+    np.testing.assert_allclose(model.decision_function(test), model.score_samples(test) - model.threshold_)
+    assert 0.05 < np.mean(model.predict(test) < 0) < 0.17
+    assert np.all(model.predict(np.random.default_rng(0).uniform(size=(100, 64))) == -1)
+    gram = model.expansion_.kernel(train[:500], train[:500])
+    same = LikelihoodKernelPCA(random_state=0, false_alarm_rate=0.1, kernel="precomputed").fit(gram)
+    assert same.threshold_ == pytest.approx(model.threshold_, rel=1e-6)

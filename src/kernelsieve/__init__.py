@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from .models.nodes import DissimilarityKernelPCA, ImprovedKernelPCA
     from .models.robust import RobustSparseKernelPCA
     from .models.sparse import SparseKernelPCA
+    from .monitor import KernelMonitor
     from .report import report
     from .warn import KernelWarning
 
@@ -32,6 +33,7 @@ __all__ = [
     "ImprovedKernelPCA",
     "KernelExpansion",
     "KernelFeatureAnalysis",
+    "KernelMonitor",
     "KernelPCA",
     "KernelWarning",
     "LikelihoodKernelPCA",
@@ -56,6 +58,7 @@ _HOMES = {
     "ImprovedKernelPCA": ".models.nodes",
     "KernelExpansion": ".fit.expansion",
     "KernelFeatureAnalysis": ".models.feature_analysis",
+    "KernelMonitor": ".monitor",
     "KernelPCA": ".models.exact",
     "KernelWarning": ".warn",
     "LikelihoodKernelPCA": ".models.likelihood",

@@ -1,4 +1,4 @@
-"""The commands: fit, transform, info, compare, demo.
+"""The commands: fit, transform, monitor, info, compare, demo.
 
 Each reads its files, calls the library, and writes or prints; whatever takes time to import is imported
 where it is used, so that `--help` is quick.
@@ -19,6 +19,7 @@ from rich.console import Console
 from . import plain_errors
 from .describe import describe
 from .export import register as register_export
+from .monitor import monitor
 from .options import (
     BatchSize,
     Coef0,
@@ -193,6 +194,9 @@ def transform(
         write_table(output, scores, names, table.columns(kept))
         n_rows = len(scores)
     Console().print(f"{output}: {n_rows:,} rows, {len(names)} components", highlight=False, soft_wrap=True)
+
+
+app.command()(monitor)
 
 
 @app.command()

@@ -53,16 +53,22 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     path : str or path-like
     """
     check_is_fitted(model)
-    name = type(model).__name__
-    if _estimators().get(name) is not type(model):
-        raise TypeError(f"{name} cannot be saved: only kernelsieve's own estimators can, and this is another class")
-    encoder = Encoder(name)
-    params = {key: encoder.encode(value, f"params.{key}") for key, value in _params(model).items()}
-    state = {key: encoder.encode(value, key) for key, value in _state(model).items()}
+    name, params, state = _described(model)
+    encoder = Encoder(name, _described)
+    params = {key: encoder.encode(value, f"params.{key}") for key, value in params.items()}
+    state = {key: encoder.encode(value, key) for key, value in state.items()}
     header = {"format": FORMAT, "version": VERSION, "kernelsieve": package_version(), "class": name}
     header |= {"params": params, "state": state}
     with replacing(path) as temporary, temporary.open("xb") as file:
         write(file, header, encoder.arrays)
+
+
+def _described(model: Any) -> tuple[str, dict[str, Any], dict[str, Any]]:
+    """Class name, parameters and state of one of our estimators."""
+    name = type(model).__name__
+    if _estimators().get(name) is not type(model):
+        raise TypeError(f"{name} cannot be saved: only kernelsieve's own estimators can, and this is another class")
+    return name, _params(model), _state(model)
 
 
 def _estimators() -> dict[str, type]:
@@ -140,23 +146,30 @@ def load(path: str | os.PathLike[str]) -> Any:
 
 
 def _rebuild(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
-    known = _estimators()
-    if header["class"] not in known:
-        raise ModelFileError(f"holds a {header['class']!r}; this kernelsieve knows {', '.join(known)}")
-    decoder = Decoder(arrays)
-    params, state = decoder.decode(header["params"]), decoder.decode(header["state"])
-    try:
-        model = known[header["class"]](**params)
-    except TypeError as error:
-        raise ModelFileError(f"parameters do not fit {header['class']}: {error}") from error
-    if any(not name.isidentifier() or name.startswith("__") or name in params for name in state):
-        raise ModelFileError("attributes in the file have names that no model has")
-    vars(model).update(state)
+    decoder = Decoder(arrays, _made)
+    model = _made(header["class"], decoder.decode(header["params"]), decoder.decode(header["state"]))
     try:
         check_is_fitted(model)
     except NotFittedError as error:
         raise ModelFileError("the model in the file is not fitted") from error
-    if isinstance(model, FittedExpansion):
+    if not isinstance(model, FittedExpansion) and hasattr(model, "check_loaded"):
+        model.check_loaded(ModelFileError)
+    return model
+
+
+def _made(name: str, params: dict[str, Any], state: dict[str, Any]) -> Any:
+    """An estimator of ours, with the attributes that it had."""
+    known = _estimators()
+    if name not in known:
+        raise ModelFileError(f"holds a {name!r}; this kernelsieve knows {', '.join(known)}")
+    try:
+        model = known[name](**params)
+    except TypeError as error:
+        raise ModelFileError(f"parameters do not fit {name}: {error}") from error
+    if any(not key.isidentifier() or key.startswith("__") or key in params for key in state):
+        raise ModelFileError("attributes in the file have names that no model has")
+    vars(model).update(state)
+    if isinstance(model, FittedExpansion) and state:  # without state it is a parameter, not yet fitted
         _check_shapes(model)
     return model
 

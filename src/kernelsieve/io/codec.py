@@ -10,6 +10,7 @@ from typing import Any
 import array_api_compat
 import numpy as np
 import scipy.sparse
+from sklearn.base import BaseEstimator
 from sklearn.preprocessing import KernelCenterer
 
 from ..arrays import to_numpy
@@ -19,12 +20,28 @@ from ..fit.preimage import RidgeMap
 from ..kernels import Kernel, kernel_from_params
 from ..models.exact import Uncentered
 from ..models.incremental import StreamState
+from ..monitor.inputs import InputMap
+from ..monitor.live import Drift, LiveState
+from ..monitor.statistics import Detector
 from ..rows.reservoir import Reservoir
 from .container import DTYPES, ModelFileError
 
 # The only classes, besides kernels and the estimators themselves, that a file can make.
 RECORDS: dict[str, type] = {
-    c.__name__: c for c in (KernelExpansion, Moments, Reservoir, RidgeMap, StreamState, KernelCenterer, Uncentered)
+    c.__name__: c
+    for c in (
+        KernelExpansion,
+        Moments,
+        Reservoir,
+        RidgeMap,
+        StreamState,
+        KernelCenterer,
+        Uncentered,
+        InputMap,
+        Detector,
+        LiveState,
+        Drift,
+    )
 }
 SPARSE: dict[str, type] = {c.__name__: c for c in (scipy.sparse.csr_matrix, scipy.sparse.csr_array)}
 
@@ -32,8 +49,9 @@ SPARSE: dict[str, type] = {c.__name__: c for c in (scipy.sparse.csr_matrix, scip
 class Encoder:
     """Values as JSON, arrays set aside."""
 
-    def __init__(self, owner: str) -> None:
+    def __init__(self, owner: str, describe: Callable[[Any], tuple[str, dict[str, Any], dict[str, Any]]]) -> None:
         self.owner = owner
+        self._describe = describe  # class name, parameters and state of an estimator inside another
         self.arrays: dict[str, np.ndarray] = {}
         self._names: dict[int, str] = {}
 
@@ -57,6 +75,9 @@ class Encoder:
             return {"$kernel": {"name": value.name, "params": self._dict(value.params(), name)}}
         if type(value) in RECORDS.values():
             return {"$record": {"class": type(value).__name__, "fields": self._dict(_fields(value), name)}}
+        if isinstance(value, BaseEstimator):
+            made, params, state = self._describe(value)
+            return {"$estimator": {"class": made, "params": self._dict(params, name), "state": self._dict(state, name)}}
         if scipy.sparse.issparse(value):
             return {"$csr": self._csr(value.tocsr(), name)}
         if array_api_compat.is_array_api_obj(value) or hasattr(value, "__array__"):
@@ -102,7 +123,10 @@ def _fields(record: Any) -> dict[str, Any]:
 class Decoder:
     """The inverse of Encoder."""
 
-    def __init__(self, arrays: dict[str, np.ndarray]) -> None:
+    def __init__(
+        self, arrays: dict[str, np.ndarray], rebuild: Callable[[str, dict[str, Any], dict[str, Any]], Any]
+    ) -> None:
+        self._rebuild = rebuild  # an estimator inside another, of a class name, parameters and state
         self.tags: dict[str, Callable[[Any], Any]] = {
             "$array": lambda name: arrays[name],
             "$csr": self._csr,
@@ -113,6 +137,7 @@ class Decoder:
             "$strings": lambda items: np.array([str(item) for item in items], dtype=object),
             "$kernel": self._kernel,
             "$record": self._record,
+            "$estimator": self._model,
         }
 
     def decode(self, node: Any) -> Any:
@@ -145,6 +170,9 @@ class Decoder:
         if not all(isinstance(n, int | float) and math.isfinite(n) for n in numbers):
             raise ModelFileError(f"parameters of the {content['name']} kernel are not numbers")
         return kernel
+
+    def _model(self, content: dict[str, Any]) -> Any:
+        return self._rebuild(content["class"], self.decode(content["params"]), self.decode(content["state"]))
 
     def _record(self, content: dict[str, Any]) -> Any:
         made = RECORDS[content["class"]]

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_array, check_is_fitted
 from ..arrays import FLOATS, Array, namespace
 from ..fit.expansion import KernelExpansion
 from ..fit.preimage import RidgeMap, preimage
+from ..interpret import Traversal, input_gradient, sensitivity, traversal
 from ..kernels import kernel_type
 from ..rows import RowRules, mapped, new_rows
 from ..threads import effective_n_threads
@@ -105,6 +106,71 @@ class FittedExpansion:
         # of an indefinite kernel, or of rows that all lie at the mean, the distances can be less than what is captured
         total = max(float(xp.sum(distance)), captured_variance)
         return captured_variance / total if total > 0 else 1.0
+
+    def input_gradient(self, X: Any) -> Array:
+        """Gradient of the scores in the inputs: which way each component grows at each row.
+
+            dz_k/dx = sum_i A_ik dk(x, s_i)/dx
+
+        Cost: the n m kernel values of one `transform`, and M products of n x m by m x d.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_components, n_features)
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from kernelsieve import SparseKernelPCA
+        >>> X = load_iris().data
+        >>> SparseKernelPCA(2, n_support=10, random_state=0).fit(X).input_gradient(X).shape
+        (150, 2, 4)
+        """
+        check_is_fitted(self)
+        return input_gradient(self.expansion_, self._rows(X), self._n_threads())
+
+    def sensitivity(self, X: Any) -> np.ndarray:
+        """Which inputs each component listens to: root mean square gradient times the column's standard deviation.
+
+        The number says how far a score moves, to first order, when an input moves by its standard deviation.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Rows to average over: training rows, or a part of them.
+
+        Returns
+        -------
+        ndarray of shape (n_components, n_features)
+        """
+        check_is_fitted(self)
+        return sensitivity(self.expansion_, self._rows(X), self._n_threads())
+
+    def traversal(self, component: int = 0, *, n_steps: int = 9, span: float = 2.0, row: Any = None) -> Traversal:
+        """Rows along one component: what becomes of a row when this score grows and the others stay.
+
+        Parameters
+        ----------
+        component : int, default=0
+        n_steps : int, default=9
+            Number of rows.
+        span : float, default=2.0
+            How far to go to both sides, in standard deviations of the component's scores.
+        row : array-like of shape (n_features,), optional
+            Where to start; by default at the training mean in feature space.
+
+        Returns
+        -------
+        Traversal
+            With `scores` (n_steps,) and `rows` (n_steps, n_features): pre-images, as `inverse_transform` finds them.
+        """
+        check_is_fitted(self)
+        at = None if row is None else check_array(row, ensure_2d=False, dtype=FLOATS).reshape(1, -1)
+        return traversal(self, component, n_steps, span, at)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the fitted model to one file, atomically: arrays and JSON, no pickle.

@@ -11,9 +11,11 @@ import scipy.linalg
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from ..arrays import Array, top_eigh
+from ..arrays import Array, take_rows, to_numpy, top_eigh
 from ..fit.expansion import KernelExpansion, component_signs
+from ..fit.sample import Sample
 from ..fit.span import Span
+from ..rows.blocks import finite
 from ..selection.base import Choice
 from ..solvers.coordinate_ascent import coordinate_ascent
 from ..solvers.likelihood import Likelihood, LikelihoodFit, largest_within, sweeps
@@ -26,6 +28,10 @@ from .parameters import INNER_SHARE, at_least, estimator, more_than, one_of, par
 # Model eigenvalues below this share of the largest are rounding: they are no axes.
 NO_AXIS = 1e-10
 ORTHONORMAL = 1e-9  # largest inner product of two axes, or error of a length
+# Where nothing is said about sparsity: vectors that explain this share of the variance about the mean, but no more than
+# so many, found by lowering the noise variance in steps of this factor.
+ENOUGH, MOST_VECTORS = 0.95, 60
+NOISE_STEP_DOWN, MAX_STEPS_DOWN = 0.3, 20
 
 
 @estimator
@@ -50,10 +56,12 @@ class LikelihoodKernelPCA(OnDictionary, KernelTransformer):
     noise_variance : float or None, default=None
         Noise variance per direction, between 0 and max_i mean_n k(x_i, x_n)^2 / k(x_i, x_i), from where on no vector
         is worth having.
-    noise_fraction : float, default=0.25
-        The noise variance as a fraction of that upper end, where neither `noise_variance` nor `n_support` is given.
+    noise_fraction : float or None, default=None
+        The noise variance as a fraction of that upper end.
     n_support : int or None, default=None
         Look for the noise variance at which the most, but at most so many, vectors remain.  Not every number occurs.
+        Where none of these three is given, the noise variance is lowered until the vectors explain 95 % of the variance
+        about the mean, or would be more than 60.
     update : {"coordinate", "fast", "em"}, default="coordinate"
         "coordinate": one weight at a time, exactly, from an empty model.  "fast" and "em": the published
         re-estimation rules for all weights at once, from equal weights; "fast" takes an EM step where the likelihood
@@ -71,6 +79,8 @@ class LikelihoodKernelPCA(OnDictionary, KernelTransformer):
         Done when no step gains more log-likelihood than this, a row.
     max_iter : int, default=10000
         Steps or sweeps.
+    false_alarm_rate : float, default=0.05
+        Share of rows like the training rows that `predict` may call novel.
     random_state : int, RandomState or None, default=None
     n_jobs : int or None, default=None
         Threads for the pass over the rows, as in SparseKernelPCA.
@@ -94,6 +104,9 @@ class LikelihoodKernelPCA(OnDictionary, KernelTransformer):
     explained_variance_, explained_variance_ratio_ : ndarray of shape (M,)
         Mean square (variance when centred) of the scores on the training rows, and its share of the total.
     n_components_ : int
+    threshold_ : float
+        Of `decision_function`: the quantile of `score_samples` at `false_alarm_rate` over training rows that are no
+        representing vectors, up to a few thousand of them.  `KernelMonitor(estimator=...)` sets it by held-out folds.
     expansion_, support_vectors_, support_, n_support_, dual_coef_, offset_, gamma_, captured_ratio_,
     captured_ratio_kind_, captured_ratio_n_samples_, n_samples_seen_, n_iter_, converged_
         As in SparseKernelPCA.
@@ -117,13 +130,14 @@ class LikelihoodKernelPCA(OnDictionary, KernelTransformer):
 
     n_components: int | None = parameter(None, at_least(1), None, positional=True)
     noise_variance: float | None = parameter(None, more_than(0), None)
-    noise_fraction: float = parameter(0.25, INNER_SHARE)
+    noise_fraction: float | None = parameter(None, INNER_SHARE, None)
     n_support: int | None = parameter(None, at_least(1), None)
     update: str = parameter("coordinate", one_of("coordinate", "fast", "em"))
     center: bool = parameter(False, "boolean")
     prune_tol: float = parameter(1e-3, at_least(0, Real))
     tol: float = parameter(1e-8, at_least(0, Real))
     max_iter: int = parameter(10_000, at_least(1))
+    false_alarm_rate: float = parameter(0.05, INNER_SHARE)
 
     def _check_parameters(self, sample_weight: Any) -> None:
         if self.noise_variance is not None and self.n_support is not None:
@@ -131,7 +145,7 @@ class LikelihoodKernelPCA(OnDictionary, KernelTransformer):
 
     def _components(self, choice: Choice, span: Span) -> Found:
         likelihood = likelihood_on(span)
-        found = self._maximise(likelihood)
+        found = self._maximise(likelihood, span)
         axes = axes_of(span, found, self.n_components)
         self._warn_about(found, axes, likelihood.largest_noise_variance)
         expansion = span.expansion_at(axes.places, axes.coef)
@@ -180,18 +194,72 @@ class LikelihoodKernelPCA(OnDictionary, KernelTransformer):
         """
         check_is_fitted(self)
         rows = self._rows(X)
-        length, modelled = self._density.variance_parts(rows, checked_diagonal(diagonal, rows), self._n_threads())
+        return self._log_densities(rows, checked_diagonal(diagonal, rows))
+
+    def _log_densities(self, rows: Array, diagonal: Array | None) -> Array:
+        length, modelled = self._density.variance_parts(rows, diagonal, self._n_threads())
         return -0.5 * (self._logdet + (length - modelled) / float(self.noise_variance_))
 
-    def _maximise(self, likelihood: Likelihood) -> LikelihoodFit:
+    def decision_function(self, X: Any, *, diagonal: Any = None) -> Array:
+        """`score_samples` above `threshold_`: negative for rows unlike the training rows.
+
+        Parameters
+        ----------
+        X, diagonal
+            As in `score_samples`.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        return self.score_samples(X, diagonal=diagonal) - self.threshold_
+
+    def predict(self, X: Any, *, diagonal: Any = None) -> np.ndarray:
+        """+1 for rows like the training rows, -1 for others.
+
+        Parameters
+        ----------
+        X, diagonal
+            As in `score_samples`.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        return np.where(to_numpy(self.decision_function(X, diagonal=diagonal)) < 0, -1, 1)
+
+    def _measure(self, choice: Choice, span: Span) -> None:
+        super()._measure(choice, span)
+        self._store_threshold(choice.problem.sample)
+
+    def _store_threshold(self, sample: Sample) -> None:
+        """The quantile over rows that no vector was made of: a vector's own score says nothing about new rows."""
+        chosen = sample.rows.indices[: sample.n_reference]
+        assert self.support_ is not None
+        others = ~np.isin(sample.rows.numbers_of(chosen), self.support_)
+        places = np.flatnonzero(others if others.any() else ~others)
+        rows = finite(take_rows(sample.reference, places))
+        diagonal = None
+        if sample.kernel.precomputed:
+            diagonal = np.asarray(sample.rows.X.diagonal())[chosen[places]]
+        scores = to_numpy(self._log_densities(rows, diagonal)).astype(np.float64)
+        weights = None if sample.rows.weights is None else sample.rows.weights[places]
+        self.threshold_ = float(np.quantile(scores, self.false_alarm_rate, method="inverted_cdf", weights=weights))
+
+    def _maximise(self, likelihood: Likelihood, span: Span) -> LikelihoodFit:
         limit = likelihood.largest_noise_variance
         noise_variance = None if self.noise_variance is None else float(self.noise_variance)
         if self.n_support is not None:
             return largest_within(
                 self.n_support, limit, lambda noise_variance, start: self._solve(likelihood, noise_variance, start)
             )
+        if noise_variance is None and self.noise_fraction is None:
+            if self.update == "coordinate":
+                return sufficient(likelihood, span, max_iter=self.max_iter, tol=self.tol)
+            noise_variance = sufficient(likelihood, span).noise_variance
         if noise_variance is None:
-            noise_variance = self.noise_fraction * limit
+            assert self.noise_fraction is not None
+            noise_variance = float(self.noise_fraction) * limit
         if not noise_variance < limit:
             raise ValueError(
                 f"noise_variance={noise_variance:.6g} leaves nothing to model on these rows: give a value between 0 "
@@ -230,6 +298,28 @@ class Axes:
     coef: np.ndarray  # (m, M), orthonormal in feature space
     eigenvalues: np.ndarray  # (M,) of sum_i w_i phi_i phi_i'
     variances: np.ndarray  # (M,) of the training rows' scores
+
+
+def sufficient(likelihood: Likelihood, span: Span, *, max_iter: int = 10_000, tol: float = 1e-8) -> LikelihoodFit:
+    """The first model on the way down from the largest noise variance that explains enough, of not too many vectors.
+
+    What is explained is measured against the variance about the mean, also where features are not centred: else the
+    mean alone, which one vector of a wide kernel explains, would do.
+    """
+    spread = max(span.mean_length - span.mean_square, NO_AXIS * span.mean_length)
+    best: LikelihoodFit | None = None
+    for step in range(1, MAX_STEPS_DOWN + 1):
+        noise_variance = likelihood.largest_noise_variance * NOISE_STEP_DOWN**step
+        start = None if best is None else best.weights
+        found = coordinate_ascent(likelihood, noise_variance, start, max_iter=max_iter, tol=tol)
+        if best is not None and len(found.active) > MOST_VECTORS:
+            return best
+        best = found
+        explained = float(axes_of(span, found, None).variances.sum())
+        if span.total_variance - explained <= (1 - ENOUGH) * spread or len(found.active) >= MOST_VECTORS:
+            return best
+    assert best is not None
+    return best
 
 
 def likelihood_on(span: Span) -> Likelihood:

@@ -8,6 +8,10 @@
     likelihood_path representing vectors and explained variance against the noise variance
     path            nonzero coefficients and captured variance along an elastic net's path
     loading_path    the loadings of a sparse component as its penalty falls
+    monitor_chart   SPE and T2 of rows in time, with limits and alarms
+    contributions   which inputs a monitor's SPE comes from: bars for a row, a heat map over time
+    sensitivity     which inputs each component listens to
+    traversal       what becomes of a row as one component grows
 
 Nothing here is needed to fit or to use a model, so matplotlib is imported only when a picture is drawn.
 Colours are told apart by the colour-blind, and never carry a meaning alone: markers or labels repeat it.
@@ -15,6 +19,7 @@ Colours are told apart by the colour-blind, and never carry a meaning alone: mar
 
 from .curves import captured_curve, likelihood_path, loading_path, path, spectrum
 from .maps import contours, scores, support
+from .monitor import contributions, monitor_chart, sensitivity, traversal
 from .style import COLORS, MARGIN, MARKERS, ROW_COLOR
 
 __all__ = [
@@ -24,10 +29,14 @@ __all__ = [
     "ROW_COLOR",
     "captured_curve",
     "contours",
+    "contributions",
     "likelihood_path",
     "loading_path",
+    "monitor_chart",
     "path",
     "scores",
+    "sensitivity",
     "spectrum",
     "support",
+    "traversal",
 ]

@@ -1,0 +1,230 @@
+"""From a series of rows to a detector and its held-out values.
+
+Up to `SAMPLE_ROWS` windows everything is done anew without each fold: input map, points, components.  Beyond that, a
+sample of them settles the input map and the points, one pass over all rows gives the moments of each fold over those
+points, and a fold's model is that of the sum of the other folds' moments: no row is read twice for it.  The held-out
+values are then those of the sample.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import reduce
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from ..arrays import Array, take_rows, to_numpy
+from ..fit.moments import RANK_TOLERANCE, RANK_TOLERANCE_FLOAT32, Moments, MomentSum, gram_of, whiten
+from ..fit.span import PointSpan
+from .inputs import InputMap, constant_columns, learn_map, no_map
+from .limits import fold_of, stretch_bounds
+from .series import Series, WindowSample
+from .statistics import Detector
+
+SAMPLE_ROWS = 20_000  # at 1 % alarms, 200 of them lie above the limit
+CELL_ROWS = 256  # consecutive rows that are sampled together, where windows or smoothing join them
+CELL_MEMORIES = 20  # a cell is at least so many memories of the smoothing long
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How one model is made: of which input map, by which estimator."""
+
+    make: Callable[[int, int], Any] | None  # (most components + 1, number of rows) -> an unfitted estimator
+    standardize: bool
+    whiten: bool
+    prefit: Any = None  # a fitted estimator to be used as it is
+
+    def fit(self, windows: Array) -> tuple[Any, InputMap]:
+        """A fitted estimator and the map in front of it."""
+        if self.prefit is not None:
+            return self.prefit, no_map(windows.shape[1])
+        assert self.make is not None
+        inputs = learn_map(windows, standardize=self.standardize, whiten=self.whiten)
+        return fitted_with_rank(self.make, inputs(windows)), inputs
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """Statistics of windows under models that have not seen them, in order."""
+
+    t2: np.ndarray
+    spe: np.ndarray
+    bounds: np.ndarray  # of stretches of consecutive rows, within which smoothing runs
+
+
+@dataclass(frozen=True)
+class MonitorFit:
+    """All that a fit leaves."""
+
+    estimator: Any
+    detector: Detector
+    held_out: HeldOut
+    training: HeldOut  # of the same windows under the final model
+    moments: Moments | None  # over the final model's points
+    n_rows: int
+
+
+def fitted_with_rank(make: Callable[[int, int], Any], rows: Array) -> Any:
+    """A fitted estimator, with fewer components where the rows have no more directions."""
+    most = n_rows = int(rows.shape[0])
+    while True:
+        estimator = make(most, n_rows)
+        try:
+            return estimator.fit(rows)
+        except ValueError as error:
+            asked = getattr(estimator, "n_components", None)
+            # the estimators name the parameter when it is more than the rows, or the kernel's rank, allow
+            if not isinstance(asked, int) or asked < 2 or f"n_components={asked}" not in str(error):
+                raise
+            smaller = asked * 2 // 3 if asked > 4 else asked - 1
+            if make(smaller + 1, n_rows).n_components == asked:  # an estimator of the user's own
+                raise
+            most = smaller + 1
+
+
+def detector_of(estimator: Any, inputs: InputMap) -> Detector:
+    """The statistics' view of a fitted estimator."""
+    return Detector(estimator.expansion_, np.asarray(estimator.explained_variance_, dtype=np.float64), inputs)
+
+
+def cell_rows(lags: int, smoothing: float | None) -> int:
+    """Consecutive rows that must be sampled together."""
+    if not lags and smoothing is None:
+        return 1
+    return max(CELL_ROWS, lags + 1, round(CELL_MEMORIES / (smoothing or 1.0)))
+
+
+def fit_by_refits(series: Series, sample: WindowSample, recipe: Recipe, n_folds: int, n_threads: int) -> MonitorFit:
+    """Every fold by a model that was made without it."""
+    estimator, inputs = recipe.fit(sample.windows)
+    detector = detector_of(estimator, inputs)
+    folds = checked_folds(sample, series.lags, n_folds)
+    t2, spe = np.full((2, len(folds)), np.nan)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the final model has said what there is to say
+        for fold in range(n_folds):
+            others = np.flatnonzero((folds != fold) & (folds >= 0))
+            own = np.flatnonzero(folds == fold)
+            without = detector_of(*recipe.fit(take_rows(sample.windows, others)))
+            t2[own], spe[own] = without.statistics(take_rows(sample.windows, own), n_threads)
+    moments = moments_over(detector, sample.windows, n_threads)
+    return _both_ways(estimator, detector, sample, folds, t2, spe, moments, n_threads)
+
+
+def _both_ways(
+    estimator: Any,
+    detector: Detector,
+    sample: WindowSample,
+    folds: np.ndarray,
+    t2: np.ndarray,
+    spe: np.ndarray,
+    moments: Moments,
+    n_threads: int,
+) -> MonitorFit:
+    """Held-out statistics beside those of the same windows under the final model."""
+    inside = np.flatnonzero(folds >= 0)
+    bounds = stretch_bounds(sample.ends[inside], folds[inside])
+    own_t2, own_spe = detector.statistics(take_rows(sample.windows, inside), n_threads)
+    held_out, training = HeldOut(t2[inside], spe[inside], bounds), HeldOut(own_t2, own_spe, bounds)
+    return MonitorFit(estimator, detector, held_out, training, moments, sample.n_rows)
+
+
+def fit_final_on_all(series: Series, sample: WindowSample, recipe: Recipe, n_folds: int, n_threads: int) -> MonitorFit:
+    """Limits by refits on the sample, the final model on all rows: for estimators that have no moments of folds."""
+    found = fit_by_refits(series, sample, recipe, n_folds, n_threads)
+    inputs = found.detector.inputs
+    estimator = clone(found.estimator).fit(series.prepared(inputs))
+    return replace(found, estimator=estimator, detector=detector_of(estimator, inputs))
+
+
+def fit_as_given(sample: WindowSample, recipe: Recipe, n_threads: int) -> MonitorFit:
+    """A fitted estimator, and rows that it has not seen, to set its limits by."""
+    estimator, inputs = recipe.fit(sample.windows)
+    detector = detector_of(estimator, inputs)
+    found = HeldOut(*detector.statistics(sample.windows, n_threads), stretch_bounds(sample.ends))
+    return MonitorFit(estimator, detector, found, found, None, sample.n_rows)
+
+
+def fit_by_moments(series: Series, sample: WindowSample, recipe: Recipe, n_folds: int, n_threads: int) -> MonitorFit:
+    """Points by the sample, then one pass: the moments of each fold, and from them every model."""
+    estimator, inputs = recipe.fit(sample.windows)
+    chosen = estimator.expansion_
+    whitening = whiten(gram_of(chosen.kernel, chosen.points), rank_tolerance(sample.windows)).matrix
+    moments = MomentSum(chosen.kernel, chosen.points, whitening)
+    parts = series.fold_moments(moments, inputs, sample.n_rows, n_folds, n_threads)
+    if len(parts) < n_folds:
+        raise ValueError(f"cv={n_folds} folds, of which some have no window of rows: give a smaller cv")
+    total = reduce(Moments.__add__, parts)
+    detector = refitted(Detector(chosen, estimator.explained_variance_, inputs), total)
+    store_components(estimator, detector, total)
+    folds = checked_folds(sample, series.lags, n_folds)
+    t2, spe = np.full((2, len(folds)), np.nan)
+    for fold in range(n_folds):
+        others = reduce(Moments.__add__, [part for number, part in enumerate(parts) if number != fold])
+        own = np.flatnonzero(folds == fold)
+        t2[own], spe[own] = refitted(detector, others).statistics(take_rows(sample.windows, own), n_threads)
+    return _both_ways(estimator, detector, sample, folds, t2, spe, total, n_threads)
+
+
+def refitted(detector: Detector, moments: Moments) -> Detector:
+    """The best components on the detector's points, as many as it has, for these moments."""
+    expansion = detector.expansion
+    center = expansion.mean_coef is not None
+    span = PointSpan(expansion.kernel, expansion.points, None, center, moments)
+    best = span.best(expansion.n_components)
+    return Detector(span.expansion(best), best.variances, detector.inputs)
+
+
+def store_components(estimator: Any, detector: Detector, moments: Moments) -> None:
+    """Make the estimator, fitted to a sample, the model of all rows."""
+    expansion, variances = detector.expansion, detector.variances
+    span = PointSpan(expansion.kernel, expansion.points, None, expansion.mean_coef is not None, moments)
+    estimator.expansion_ = expansion
+    estimator.explained_variance_ = variances
+    estimator.eigenvalues_ = variances * moments.weight
+    estimator.explained_variance_ratio_ = variances / span.total_variance
+    estimator.n_samples_seen_ = int(moments.weight)
+
+
+def moments_over(detector: Detector, windows: Array, n_threads: int) -> Moments:
+    """Moments of windows over the points of a fitted model."""
+    expansion = detector.expansion
+    whitening = whiten(gram_of(expansion.kernel, expansion.points), rank_tolerance(windows)).matrix
+    return MomentSum(expansion.kernel, expansion.points, whitening).over(detector.inputs(windows), None, n_threads)
+
+
+def rank_tolerance(rows: Array) -> float:
+    """Share of the largest eigenvalue of K_SS below which others are rounding, in the rows' dtype."""
+    return RANK_TOLERANCE_FLOAT32 if "32" in str(rows.dtype) else RANK_TOLERANCE
+
+
+def checked_folds(sample: WindowSample, lags: int, n_folds: int) -> np.ndarray:
+    """The fold of each window, -1 where it crosses from one into the next."""
+    first = fold_of(sample.ends - lags, sample.n_rows, n_folds)
+    folds = fold_of(sample.ends, sample.n_rows, n_folds)
+    folds = np.where(first == folds, folds, -1)
+    sizes = np.bincount(folds[folds >= 0], minlength=n_folds)
+    if sizes.min() < 1 or sizes.sum() - sizes.max() < 2:
+        window = f" of {lags + 1} consecutive rows (lags={lags})" if lags else ""
+        raise ValueError(
+            f"n_samples={sample.n_rows} is too few for cv={n_folds}: every fold needs a row{window}. Give more rows, "
+            "or a smaller cv"
+        )
+    return folds
+
+
+def constant_warning(windows: Array, names: list[str], *, whiten: bool, n_features: int) -> str | None:
+    """What to say about columns that do not vary, or None."""
+    constant = np.flatnonzero(constant_columns(to_numpy(windows))[:n_features])
+    if not len(constant):
+        return None
+    if len(constant) == n_features:
+        raise ValueError("all rows are the same: there is no variance to monitor")
+    listed = ", ".join(names[j] for j in constant[:5]) + (", ..." if len(constant) > 5 else "")
+    fate = "whitening leaves them out, so a change in them is not seen" if whiten else "they keep their own unit"
+    return f"{len(constant)} constant column{'s' if len(constant) > 1 else ''} ({listed}): {fate}"

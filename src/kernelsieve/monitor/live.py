@@ -1,0 +1,88 @@
+"""A monitor at work: one row or block after another, with what joins them.
+
+    windows      the last `lags` rows are kept, so that a window reaches back over calls
+    smoothing    the exponentially weighted mean of SPE goes on where it stopped
+    alarm rule   k of the last n rows above the limit
+    drift        rows below the limit enter the moments with forgetting, lam = 2^(-1/half_life): old weight and scatter
+                 are multiplied by lam^n when n rows come; the centre of the inputs follows with the same memory.  Rows
+                 above the limit do not enter, so that a monitor follows slow drift and not a fault.
+
+A row with a missing value is recorded as missing: it gives no alarm, ends the windows that it would be in, and leaves
+everything else as it was.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from ..fit.moments import Moments
+
+DRIFT_STEPS = 20  # updates of the components in one half-life
+
+
+@dataclass(frozen=True)
+class Record:
+    """What a monitor says about one row."""
+
+    number: int  # rows since the monitor was started
+    spe: float  # smoothed where the monitor smooths; NaN where the row has no whole window
+    limit: float
+    t2: float
+    t2_limit: float
+    exceeded: bool  # spe above its limit
+    alarm: bool  # by the rule of k of n
+    missing: bool  # a missing value in the row, or in the window behind it
+    top: tuple[tuple[str, float], ...]  # the variables that contribute most to SPE, with their share of it
+
+    def __str__(self) -> str:
+        if self.missing:
+            return f"row {self.number}: missing"
+        state = "ALARM" if self.alarm else "above the limit" if self.exceeded else "normal"
+        causes = ", ".join(f"{name} {share:.0%}" for name, share in self.top)
+        return f"row {self.number}: {state}, SPE {self.spe:.4g} of {self.limit:.4g}; {causes}"
+
+
+@dataclass(frozen=True)
+class LiveState:
+    """What is kept of the rows that have gone by."""
+
+    number: int = 0
+    tail: np.ndarray | None = None  # (<= lags, d) the last rows of an unbroken series
+    smoothed: float | None = None  # the last value of the weighted mean
+    recent: tuple[bool, ...] = ()  # exceeded, of the last n - 1 rows
+
+
+@dataclass(frozen=True)
+class Drift:
+    """Moments with forgetting, and the rows that wait to enter them."""
+
+    moments: Moments
+    half_life: float
+    waiting: list[np.ndarray] = field(default_factory=list)
+
+    @property
+    def step(self) -> int:
+        """Rows after which the components are found again."""
+        return max(1, round(self.half_life / DRIFT_STEPS))
+
+    def forget(self, n_rows: int) -> float:
+        """lam^n."""
+        return float(2.0 ** (-n_rows / self.half_life))
+
+
+def started(moments: Moments, half_life: float) -> Drift:
+    """The training rows count as no more than the rows that a long stream remembers, 1 / (1 - lam)."""
+    remembered = 1.0 / (1.0 - 2.0 ** (-1.0 / half_life))
+    return Drift(scaled(moments, min(1.0, remembered / moments.weight)), half_life)
+
+
+def scaled(moments: Moments, factor: float) -> Moments:
+    """The same mean, with all weights multiplied by `factor`."""
+    return replace(
+        moments,
+        weight=moments.weight * factor,
+        scatter=moments.scatter * factor,
+        trace=moments.trace * factor,
+    )

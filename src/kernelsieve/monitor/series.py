@@ -1,0 +1,297 @@
+"""Rows in the order in which they came: windows over them, block by block, wherever the rows are.
+
+A monitor asks four things of its rows, and this is the only place that knows what kind of rows they are:
+
+    windows()        the windows of all rows, in order; those of a block reach back into the blocks before
+    sample()         some windows in whole cells of consecutive rows: those with the smallest of one random key a cell,
+                     so that the same rows give the same sample in memory, in blocks and on a cluster
+    fold_moments()   the moments of the windows of each contiguous fold, over given points: one pass
+    each()           a few numbers for every row, NaN where it has no whole window
+
+A window ends at the row whose number it bears.  No window crosses from one series of rows into the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, TypeAlias
+
+import numpy as np
+import scipy.sparse
+
+from ..arrays import Array, namespace, take_rows
+from ..fit.moments import Moments, MomentSum
+from ..rows.blocks import finite
+from ..rows.files import Stream
+from ..rows.streams import StreamRows, same_columns
+from .inputs import InputMap, windows_of
+from .limits import fold_of
+
+BLOCK_ROWS = 2**15  # of an array, worked on at once
+MAX_DENSE = 2**27  # elements of sparse rows that are made dense: 1 GB
+
+Columns: TypeAlias = tuple[int, Any]  # their number, and their names where they have any
+
+
+@dataclass(frozen=True)
+class WindowSample:
+    """Windows of some rows, in order."""
+
+    windows: Array  # (n, q)
+    ends: np.ndarray  # (n,) the number of each window's last row
+    n_rows: int  # of the whole series
+    whole: bool  # whether these are all windows there are
+
+
+class Series:
+    """Rows in blocks; by itself for anything that can be read again and again."""
+
+    n_rows: int  # known after a pass
+
+    def __init__(
+        self, open_blocks: Callable[[], Iterator[tuple[int, Array]]], lags: int, labels: np.ndarray | None = None
+    ) -> None:
+        self.open_blocks = open_blocks
+        self.lags = lags
+        self.labels = labels  # (n,) which series each row belongs to, None for one series
+
+    @property
+    def columns(self) -> Columns | None:
+        """The columns of rows that scikit-learn has not looked at, known after a pass."""
+        return None
+
+    def windows(self) -> Iterator[tuple[np.ndarray, Array]]:
+        """Row numbers and windows, block by block; rows too close to the start of their series have none."""
+        tail = None
+        for start, block in self.open_blocks():
+            block = finite(block.toarray() if scipy.sparse.issparse(block) else block)
+            rows = block if tail is None else namespace(block).concat([tail, block], axis=0)
+            first = start + block.shape[0] - rows.shape[0] + self.lags
+            n_windows = rows.shape[0] - self.lags
+            if n_windows > 0:
+                ends = np.arange(first, first + n_windows)
+                windows, inside = windows_of(rows, self.lags), self._inside(ends)
+                if not inside.all():
+                    ends, windows = ends[inside], take_rows(windows, np.flatnonzero(inside))
+                if len(ends):
+                    yield ends, windows
+            # fewer rows than lags are all kept: a window may reach over several blocks
+            tail = rows[max(0, rows.shape[0] - self.lags) :] if self.lags else None
+        self.n_rows = start + int(block.shape[0])
+        self._check_labels(self.n_rows)
+
+    def _inside(self, ends: np.ndarray) -> np.ndarray:
+        """Whether the windows that end there lie in one series."""
+        if self.labels is None:
+            return np.ones(len(ends), dtype=bool)
+        self._check_labels(int(ends[-1]) + 1, at_least=True)
+        run = np.cumsum(np.concatenate([[0], np.diff(self.labels) != 0]))
+        return np.asarray(run[ends] == run[ends - self.lags])
+
+    def _check_labels(self, n_rows: int, *, at_least: bool = False) -> None:
+        if self.labels is None or len(self.labels) == n_rows or (at_least and len(self.labels) > n_rows):
+            return
+        raise ValueError(f"series has {len(self.labels)} labels, X has {n_rows}{' or more' if at_least else ''} rows")
+
+    def sample(self, size: int, cell: int, seed: int) -> WindowSample:
+        """About `size` windows, in cells of `cell` consecutive rows."""
+        kept = _KeptCells(size, cell)
+        n_windows = 0
+        for ends, windows in self.windows():
+            n_windows += len(ends)
+            kept.add(cell_keys(ends // cell, seed), ends, windows)
+        kept.prune()
+        if not kept.parts:
+            raise ValueError(
+                f"no {self.lags + 1} consecutive rows: lags={self.lags} needs more rows, in one series, than X has"
+            )
+        ((_, ends, windows),) = kept.parts
+        return WindowSample(windows, ends, self.n_rows, len(ends) == n_windows)
+
+    def fold_moments(
+        self, moments: MomentSum, inputs: InputMap, n_rows: int, n_folds: int, n_threads: int
+    ) -> list[Moments]:
+        """Moments of the windows of each fold that has any: one pass over all rows."""
+        found: dict[int, Moments] = {}
+        for ends, windows in self.windows():
+            prepared = inputs(windows)
+            bounds = np.searchsorted(fold_of(ends, n_rows, n_folds), np.arange(n_folds + 1))
+            for fold, (low, high) in enumerate(pairwise(bounds.tolist())):
+                if high > low:
+                    part = moments.over(prepared[low:high, :], None, n_threads)
+                    found[fold] = found[fold] + part if fold in found else part
+        return [found[fold] for fold in sorted(found)]
+
+    def prepared(self, inputs: InputMap) -> Any:
+        """All windows through `inputs`, as rows that an estimator can be fitted to."""
+        return Stream(lambda: (inputs(windows) for _, windows in self.windows()))
+
+    def each(self, function: Callable[[Array], np.ndarray]) -> np.ndarray:
+        """function(windows), (n, k), for every row of the series; NaN for rows without a window."""
+        found = [(ends, function(windows)) for ends, windows in self.windows()]
+        out = np.full((self.n_rows, found[0][1].shape[1] if found else 1), np.nan)
+        for ends, values in found:
+            out[ends] = values
+        return out
+
+
+class _KeptCells:
+    """The windows of the cells with the smallest keys, so far."""
+
+    def __init__(self, size: int, cell: int) -> None:
+        self.size, self.n_cells = size, -(-size // cell)
+        self.parts: list[tuple[np.ndarray, np.ndarray, Array]] = []  # keys, row numbers, windows
+        self._threshold = np.uint64(2**64 - 1)
+
+    def add(self, keys: np.ndarray, ends: np.ndarray, windows: Array) -> None:
+        chosen = np.flatnonzero(keys <= self._threshold)
+        if len(chosen):
+            self.parts.append((keys[chosen], ends[chosen], take_rows(windows, chosen)))
+        if sum(len(part[1]) for part in self.parts) > 2 * self.size:  # seldom enough to cost nothing
+            self.prune()
+
+    def prune(self) -> None:
+        """Leave one part, without the cells that are too many."""
+        if not self.parts:
+            return
+        keys, ends = (np.concatenate([part[place] for part in self.parts]) for place in (0, 1))
+        windows = namespace(self.parts[0][2]).concat([part[2] for part in self.parts], axis=0)
+        different = np.unique(keys)
+        if len(different) > self.n_cells:
+            self._threshold = different[self.n_cells - 1]
+            still = np.flatnonzero(keys <= self._threshold)
+            keys, ends, windows = keys[still], ends[still], take_rows(windows, still)
+        self.parts = [(keys, ends, windows)]
+
+
+class ArraySeries(Series):
+    """Rows in one array, sliced where they lie."""
+
+    def __init__(self, X: Array, lags: int, labels: np.ndarray | None = None) -> None:
+        if scipy.sparse.issparse(X) and X.shape[0] * X.shape[1] > MAX_DENSE:
+            raise ValueError(
+                f"sparse rows are made dense here, and {X.shape[0]} x {X.shape[1]} are too many: reduce the columns "
+                "first, e.g. by TruncatedSVD"
+            )
+        super().__init__(self._blocks, lags, labels)
+        self.X = X
+        self._check_labels(X.shape[0])
+
+    def prepared(self, inputs: InputMap) -> Any:
+        blocks = [inputs(windows) for _, windows in self.windows()]
+        return namespace(blocks[0]).concat(blocks, axis=0)
+
+    def _blocks(self) -> Iterator[tuple[int, Array]]:
+        for start in range(0, self.X.shape[0], BLOCK_ROWS):
+            yield start, self.X[start : start + BLOCK_ROWS, :]
+
+
+class StreamSeries(Series):
+    """Rows that come in blocks; where columns are expected, those of the blocks must be the same."""
+
+    def __init__(
+        self, source: StreamRows, lags: int, labels: np.ndarray | None = None, expected: Columns | None = None
+    ) -> None:
+        super().__init__(self._blocks, lags, labels)
+        self.source = source
+        self.expected = expected
+
+    def _blocks(self) -> Iterator[tuple[int, Array]]:
+        for start, block in self.source.blocks():
+            if self.expected is not None:
+                same_columns(self.source.n_features, self.source.names, *self.expected)
+            yield start, block
+
+    @property
+    def columns(self) -> Columns | None:
+        return self.source.n_features, self.source.names
+
+
+class DaskSeries(Series):
+    """Rows in a dask array: windows are slices of it side by side, worked on where the chunks are."""
+
+    def __init__(self, X: Any, lags: int, labels: np.ndarray | None = None, expected: Columns | None = None) -> None:
+        from ..rows.dask import _as_array
+
+        super().__init__(self._blocks, lags, labels)
+        names, self.array = _as_array(X)
+        if np.isnan(self.array.chunks[0]).any():
+            self.array = self.array.compute_chunk_sizes()
+        self._names = names
+        if expected is not None:
+            same_columns(int(self.array.shape[1]), names, *expected)
+        self._check_labels(int(self.array.shape[0]))
+        self.lagged = self._lagged(self.array, lags)
+
+    @staticmethod
+    def _lagged(array: Any, lags: int) -> Any:
+        if not lags:
+            return array
+        import dask.array as da
+
+        n_windows = array.shape[0] - lags
+        if n_windows < 1:
+            raise ValueError(f"lags={lags} needs more rows than the {array.shape[0]} of the dask array")
+        return da.concatenate([array[lags - k : lags - k + n_windows] for k in range(lags + 1)], axis=1).rechunk(
+            {1: -1}
+        )
+
+    def _blocks(self) -> Iterator[tuple[int, Array]]:
+        start = 0
+        for block in self.array.blocks:
+            rows = np.asarray(block.compute())
+            yield start, rows
+            start += len(rows)
+
+    def fold_moments(
+        self, moments: MomentSum, inputs: InputMap, n_rows: int, n_folds: int, n_threads: int
+    ) -> list[Moments]:
+        from ..rows.dask import DaskRows
+
+        prepared = self._mapped(inputs)
+        ends = np.arange(self.lags, n_rows)
+        ends = ends[self._inside(ends)]
+        folds = fold_of(ends, n_rows, n_folds)
+        parts = []
+        for fold in range(n_folds):
+            rows = ends[folds == fold] - self.lags
+            if len(rows):
+                consecutive = rows[-1] - rows[0] + 1 == len(rows)
+                part = prepared[rows[0] : rows[-1] + 1] if consecutive else prepared[rows]
+                parts.append(DaskRows(part, None).add_up(moments, n_threads))
+        return parts
+
+    @property
+    def columns(self) -> Columns | None:
+        return int(self.array.shape[1]), self._names
+
+    def prepared(self, inputs: InputMap) -> Any:
+        ends = np.arange(self.lags, self.array.shape[0])
+        inside = self._inside(ends)
+        return self._mapped(inputs) if inside.all() else self._mapped(inputs)[np.flatnonzero(inside)]
+
+    def _mapped(self, inputs: InputMap) -> Any:
+        width = inputs.factor.shape[-1]
+        return self.lagged.map_blocks(inputs, dtype=self.lagged.dtype, chunks=(self.lagged.chunks[0], (width,)))
+
+    def each(self, function: Callable[[Array], np.ndarray]) -> np.ndarray:
+        n_rows = int(self.array.shape[0])
+        ends = np.arange(self.lags, n_rows)
+        probe = function(np.zeros((1, self.lagged.shape[1]), dtype=self.lagged.dtype))
+        chunks = (self.lagged.chunks[0], (probe.shape[1],))
+        found = self.lagged.map_blocks(function, dtype=np.float64, chunks=chunks).compute()
+        out = np.full((n_rows, probe.shape[1]), np.nan)
+        inside = self._inside(ends)
+        out[ends[inside]] = found[inside]
+        return out
+
+
+def cell_keys(cells: np.ndarray, seed: int) -> np.ndarray:
+    """A random number for each cell, the same whenever it is asked for (the finaliser of splitmix64)."""
+    with np.errstate(over="ignore"):
+        key = cells.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(seed)
+        key = (key ^ (key >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        key = (key ^ (key >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return np.asarray(key ^ (key >> np.uint64(31)))

@@ -1,0 +1,166 @@
+"""Two statistics of a row under a kernel expansion, and which inputs one of them comes from.
+
+    T2  = sum_k z_k^2 / lambda_k                                  how far along the components
+    SPE = k(x, x) - 2 k(x, S) c + c' K_SS c - |z|^2               how far off them, in feature space
+
+For a Gaussian kernel T2 falls again for rows far from all points, because their scores go to a constant: T2 alone must
+never decide.  SPE decides.
+
+Contributions to SPE.  With  dSPE/dx = dk(x, x)/dx - 2 sum_i (c_i + (A z)_i) dk(x, s_i)/dx  in the inputs, and P_jj the
+squared length of a unit of input j in the kernel's metric,
+
+    share_j ~ (dSPE/dx_j)^2 / P_jj
+
+is the squared slope along input j per unit of kernel distance.  Shares are scaled to add up to the row's SPE.  Far rows
+have kernel values below the smallest number there is; their exponents are shifted, by one constant a row, which the
+scaling takes out again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy.spatial.distance import cdist
+
+from ..arrays import Array, like, namespace, to_numpy
+from ..fit.expansion import KernelExpansion
+from ..fit.moments import gram_of
+from ..interpret import weighted_gradient
+from ..kernels import RBF, Cosine, Kernel, Laplacian, Linear, Polynomial, Sigmoid
+from ..rows.blocks import finite, map_row_blocks
+from .inputs import InputMap
+
+# Score variances below this share of the largest are no directions: T2 leaves them out.
+NO_VARIANCE = 1e-12
+# Kernel values below this are recomputed with shifted exponents: their products would lose digits or vanish.
+SMALL_KERNEL_VALUE = 1e-12
+
+
+@dataclass(frozen=True)
+class Detector:
+    """A fitted expansion with the variances of its scores: all that the statistics need."""
+
+    expansion: KernelExpansion  # over windows that have gone through `inputs`
+    variances: np.ndarray  # (M,) of the training scores
+    inputs: InputMap
+
+    def statistics(self, windows: Array, n_threads: int = 1) -> tuple[np.ndarray, np.ndarray]:
+        """T2 and SPE of each window, in float64 on the host."""
+        prepare, measure = self.inputs, self._measure(windows)
+
+        def of_block(rows: slice) -> np.ndarray:
+            _, _, t2, spe = measure(prepare(finite(windows[rows, :])))
+            return np.stack([to_numpy(t2), to_numpy(spe)]).astype(np.float64)
+
+        blocks = list(map_row_blocks(of_block, windows, self.expansion.n_support, n_threads))
+        t2, spe = np.concatenate(blocks, axis=1) if blocks else np.zeros((2, 0))
+        return t2, spe
+
+    def contributions(self, windows: Array, n_threads: int = 1) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """T2 and SPE of each window, (n,), and the part of SPE that comes from each of its columns, (n, q)."""
+        prepare, measure = self.inputs, self._measure(windows)
+        metric = np.where(prepare.metric_diagonal > 0, prepare.metric_diagonal, np.inf)
+
+        def of_block(rows: slice) -> np.ndarray:
+            u = prepare(finite(windows[rows, :]))
+            cross_gram, weights, t2, spe = measure(u)
+            slope = prepare.gradient(self._slope(u, cross_gram, weights))
+            return np.column_stack([to_numpy(t2), to_numpy(spe), to_numpy(slope)]).astype(np.float64)
+
+        width = self.expansion.n_support + windows.shape[1]
+        blocks = list(map_row_blocks(of_block, windows, width, n_threads))
+        found = np.concatenate(blocks) if blocks else np.zeros((0, 2 + windows.shape[1]))
+        t2, spe = found[:, 0], found[:, 1]
+        return t2, spe, spe[:, None] * shares(found[:, 2:], metric)
+
+    def _measure(self, example: Array) -> Callable[[Array], tuple[Array, Array, Array, Array]]:
+        """The map from prepared windows to k(u, S), c + A z, T2 and SPE."""
+        model = self.expansion.orthonormal
+        points = model.points_like(example)
+        cross_gram_of = model.kernel.bind(points)
+        coef, offset = like(model.coef, points), like(model.offset, points)
+        same = model is self.expansion
+        own_coef, own_offset = like(self.expansion.coef, points), like(self.expansion.offset, points)
+        precision = like(_precision(self.variances), points)
+        mean_coef = None if model.mean_coef is None else like(model.mean_coef, points)
+        length = self._mean_square
+
+        def measure(u: Array) -> tuple[Array, Array, Array, Array]:
+            xp = namespace(u)
+            cross_gram = cross_gram_of(u)
+            scores = cross_gram @ coef - offset
+            own = scores if same else cross_gram @ own_coef - own_offset
+            weights = scores @ coef.T
+            spe = model.kernel.diagonal(u) + length - xp.vecdot(scores, scores)
+            if mean_coef is not None:
+                weights = weights + mean_coef
+                spe = spe - 2 * (cross_gram @ mean_coef)
+            return cross_gram, weights, (own * own) @ precision, xp.maximum(spe, xp.zeros_like(spe))
+
+        return measure
+
+    @cached_property
+    def _mean_square(self) -> float:
+        """c' K_SS c."""
+        model = self.expansion
+        if model.mean_coef is None:
+            return 0.0
+        return float(model.mean_coef @ (gram_of(model.kernel, model.points) @ model.mean_coef))
+
+    def _slope(self, u: Array, cross_gram: Array, weights: Array) -> Array:
+        """dSPE/du, up to a positive factor a row."""
+        model = self.expansion.orthonormal
+        if isinstance(model.kernel, RBF | Laplacian):
+            cross_gram = _shifted(model, u, cross_gram)
+        slope = -2 * weighted_gradient(model, u, cross_gram, weights)
+        own = diagonal_gradient(model.kernel, u)
+        return slope if own is None else slope + own
+
+
+def shares(slope: np.ndarray, metric: np.ndarray) -> np.ndarray:
+    """slope_j^2 / metric_j, as shares that add up to one; equal shares where there is no slope at all."""
+    largest = np.abs(slope).max(axis=1, keepdims=True)
+    flat = ~(largest[:, 0] > 0)
+    squares = (slope / np.where(largest > 0, largest, 1.0)) ** 2 / metric
+    squares[flat] = np.isfinite(metric)
+    total = squares.sum(axis=1, keepdims=True)
+    return squares / np.where(total > 0, total, 1.0)
+
+
+def _precision(variances: np.ndarray) -> np.ndarray:
+    """1 / lambda_k, and zero for components without variance."""
+    real = variances > NO_VARIANCE * max(float(variances.max(initial=0.0)), 0.0)
+    return np.where(real, 1.0 / np.where(real, variances, 1.0), 0.0)
+
+
+def _shifted(model: KernelExpansion, u: Array, cross_gram: Array) -> Array:
+    """Kernel values with the largest of each far row made one."""
+    xp = namespace(cross_gram)
+    far = np.flatnonzero(to_numpy(xp.max(cross_gram, axis=1)) < SMALL_KERNEL_VALUE)
+    if not len(far):
+        return cross_gram
+    kernel: Any = model.kernel
+    metric = "sqeuclidean" if isinstance(kernel, RBF) else "cityblock"
+    points = to_numpy(model.points.toarray() if hasattr(model.points, "toarray") else model.points)
+    exponents = -kernel.gamma * cdist(to_numpy(u)[far].astype(np.float64), points.astype(np.float64), metric)
+    values = np.array(to_numpy(cross_gram))
+    values[far] = np.exp(exponents - exponents.max(axis=1, keepdims=True))
+    return like(values, cross_gram)
+
+
+def diagonal_gradient(kernel: Kernel, u: Array) -> Array | None:
+    """dk(x, x)/dx, or None where k(x, x) is constant."""
+    if isinstance(kernel, RBF | Laplacian | Cosine):
+        return None
+    if isinstance(kernel, Linear):
+        return 2 * u
+    squares = namespace(u).vecdot(u, u)[:, None]
+    if isinstance(kernel, Polynomial):
+        return 2 * kernel.gamma * kernel.degree * (kernel.gamma * squares + kernel.coef0) ** (kernel.degree - 1) * u
+    if isinstance(kernel, Sigmoid):
+        return 2 * kernel.gamma * (1 - namespace(u).tanh(kernel.gamma * squares + kernel.coef0) ** 2) * u
+    raise TypeError(f"the {kernel.name} kernel has no derivative: contributions need one")

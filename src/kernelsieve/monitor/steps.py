@@ -1,0 +1,233 @@
+"""The steps of KernelMonitor.fit: what it is asked, what its rows are, what it keeps."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+
+from ..arrays import Array
+from ..fit.expansion import KernelExpansion
+from ..kernels import kernel_type
+from ..models.base import KernelTransformer
+from ..models.sparse import SparseKernelPCA
+from ..rows import RowRules, new_rows, rows_of
+from ..rows.files import is_dask, stream_of
+from ..rows.streams import StreamRows
+from ..threads import effective_n_threads
+from ..warn import KernelWarning, warn
+from .fitting import (
+    HeldOut,
+    MonitorFit,
+    Recipe,
+    constant_warning,
+    fit_as_given,
+    fit_by_moments,
+    fit_by_refits,
+    fit_final_on_all,
+)
+from .inputs import InputMap
+from .limits import Limit, limit_of, smoothed_stretches, stretch_bounds
+from .live import Drift, LiveState, started
+from .series import ArraySeries, DaskSeries, Series, StreamSeries, WindowSample
+from .statistics import Detector
+
+
+class MonitorSteps:
+    """What KernelMonitor, which every `self` here is, does behind its public methods."""
+
+    _detector: Detector
+    _drift: Drift | None
+    n_features_in_: int
+    _unchanged_on_failure = KernelTransformer._unchanged_on_failure
+
+    @property
+    def expansion_(self) -> KernelExpansion:
+        """The kernel expansion, over rows that have gone through `input_map_`."""
+        return self._detector.expansion
+
+    @property
+    def input_map_(self) -> InputMap:
+        """What happens to a row (and its lags) before the kernel sees it: an affine map."""
+        return self._detector.inputs
+
+    @property
+    def explained_variance_(self) -> np.ndarray:
+        """Variances of the training scores."""
+        return self._detector.variances
+
+    @property
+    def n_components_(self) -> int:
+        """The number of components."""
+        return self._detector.expansion.n_components
+
+    @property
+    def n_support_(self) -> int:
+        """The number of support points."""
+        return self._detector.expansion.n_support
+
+    @property
+    def variable_names_(self) -> list[str]:
+        """Names of the inputs: of the columns where they have any, else x0, x1, ..."""
+        names = getattr(self, "feature_names_in_", None)
+        return [f"x{j}" for j in range(self.n_features_in_)] if names is None else [str(name) for name in names]
+
+    def _smoothed_series(self: Any, spe: np.ndarray, labels: np.ndarray | None) -> np.ndarray:
+        numbers = np.arange(len(spe))
+        bounds = stretch_bounds(numbers) if labels is None else stretch_bounds(numbers, labels)
+        return smoothed_stretches(spe, bounds, self.smoothing, self.spe_mean_)
+
+    def check_loaded(self: Any, error: type[ValueError]) -> None:
+        """Raise `error` unless what was read from a file fits together."""
+        detector, columns = vars(self).get("_detector"), int(self.n_features_in_) * (int(self.lags) + 1)
+        if not isinstance(detector, Detector) or not isinstance(detector.expansion, KernelExpansion):
+            raise error("the monitor in the file has no detector")
+        expansion, inputs = detector.expansion, detector.inputs
+        n_components, n_support = expansion.n_components, expansion.n_support
+        width = inputs.factor.shape[-1]
+        pairs: list[tuple[str, Any, Any]] = [
+            ("center", inputs.center.shape, (columns,)),
+            ("factor", inputs.factor.shape[:1], (columns,)),
+        ]
+        pairs += [
+            ("points", expansion.points.shape, (n_support, width)),
+            ("coef", expansion.coef.shape[:1], (n_support,)),
+        ]
+        pairs += [
+            ("variances", detector.variances.shape, (n_components,)),
+            ("offset", expansion.offset.shape, (n_components,)),
+        ]
+        for name, found, wanted in pairs:
+            if tuple(found) != wanted:
+                raise error(f"arrays do not fit together: {name} has shape {tuple(found)}, expected {wanted}")
+        if set(self.limits_) != {"spe", "t2"} or not all(isinstance(v, float) for v in self.limits_.values()):
+            raise error("the monitor in the file has no limits")
+
+    def _n_threads(self: Any) -> int:
+        return effective_n_threads(self.n_jobs)
+
+    def _check_options(self: Any) -> None:
+        rule = self.alarm_rule
+        if len(rule) != 2 or not all(isinstance(n, Integral) for n in rule) or not 1 <= rule[0] <= rule[1]:
+            raise ValueError(f"alarm_rule={rule!r} must be two whole numbers (k, n), 1 <= k <= n: k of n rows")
+        if self.cv == "prefit":
+            if self.estimator is None or not hasattr(self.estimator, "expansion_"):
+                raise ValueError('cv="prefit" needs estimator=, a fitted kernel estimator')
+            if self.whiten or self.lags:
+                raise ValueError('a fitted estimator (cv="prefit") sees rows as they are: give whiten=False, lags=0')
+        if self.estimator is not None and self.half_life is not None:
+            raise ValueError("half_life follows drift by moments of SparseKernelPCA: give estimator=None")
+        if self.estimator is not None and getattr(self.estimator, "kernel", None) == "precomputed":
+            raise ValueError("a monitor needs rows: an estimator with a precomputed kernel has none")
+        if self.estimator is not None and not hasattr(self.estimator, "reconstruction_error"):
+            raise ValueError(
+                f"estimator={type(self.estimator).__name__} is no kernel estimator of this package (for scikit-learn's "
+                "KernelPCA give kernelsieve.KernelPCA)"
+            )
+
+    def _series(self: Any, X: Any, labels: Any, *, reset: bool) -> Series:
+        """The rows in order, checked as far as they can be before they are read."""
+        known = None if labels is None else np.unique(np.asarray(labels).ravel(), return_inverse=True)[1]
+        lags, rules = int(self.lags), RowRules(self, kernel_type(self.kernel), self.batch_size)
+        expected = None if reset else rules.columns
+        if is_dask(X):
+            return DaskSeries(X, lags, known, expected)
+        stream = stream_of(X, self.batch_size)
+        if stream is not None:
+            return StreamSeries(StreamRows(stream), lags, known, expected)
+        rows: Any = rows_of(X, rules) if reset else None
+        return ArraySeries(new_rows(X, rules) if rows is None else rows.X, lags, known)
+
+    def _store_columns(self: Any, rows: Series) -> None:
+        """Number and names of columns that scikit-learn has not looked at."""
+        if rows.columns is None:
+            return
+        self.n_features_in_, names = rows.columns
+        self.__dict__.pop("feature_names_in_", None)
+        if names is not None:
+            self.feature_names_in_ = np.array(names, dtype=object)
+
+    def _recipe(self: Any, seed: int) -> Recipe:
+        if self.cv == "prefit":
+            return Recipe(None, False, False, prefit=self.estimator)
+        make = self._default_estimator(seed) if self.estimator is None else lambda *_: clone(self.estimator)
+        return Recipe(make, self.standardize, self.whiten)
+
+    def _default_estimator(self: Any, seed: int) -> Callable[[int, int], Any]:
+        def make(most: int, n_rows: int) -> SparseKernelPCA:
+            n_components = max(1, min(self.n_components, most - 1))
+            n_support = min(max(self.n_support, n_components + 1), n_rows)
+            return SparseKernelPCA(
+                n_components,
+                n_support=n_support,
+                kernel=self.kernel,
+                gamma=self.gamma,
+                random_state=seed,
+                n_jobs=self.n_jobs,
+            )
+
+        return make
+
+    def _fitted(self: Any, rows: Series, sample: WindowSample, recipe: Recipe) -> MonitorFit:
+        n_threads = self._n_threads()
+        if recipe.prefit is not None:
+            return fit_as_given(sample, recipe, n_threads)
+        fit = fit_by_refits if sample.whole else fit_by_moments if self.estimator is None else fit_final_on_all
+        with warnings.catch_warnings():
+            if self.estimator is None:
+                # Advice on a model of the rows for its own sake.  Here the held-out limit makes up for components that
+                # follow single rows or explain little, and the number of steps is not the user's to choose.
+                warnings.filterwarnings("ignore", message="the components ", category=KernelWarning)
+                warnings.simplefilter("ignore", ConvergenceWarning)
+            return fit(rows, sample, recipe, int(self.cv), n_threads)
+
+    def _store(self: Any, found: MonitorFit) -> None:
+        limits = {name: self._limit(found.held_out, name) for name in ("t2", "spe")}
+        spe = limits["spe"]
+        if spe.rate > self.false_alarm_rate:
+            warn(
+                f"{spe.n_held_out} held-out rows are too few for false_alarm_rate={self.false_alarm_rate}: the limit "
+                f"is the largest of them, which about {spe.rate:.2g} of new rows exceed",
+            )
+        self.spe_mean_ = float(found.held_out.spe.mean())
+        self.limits_ = {name: limit.value for name, limit in limits.items()}
+        self.training_limits_ = {name: self._limit(found.training, name).value for name in limits}
+        self.false_alarm_rate_, self.false_alarm_interval_, self.n_held_out_ = spe.rate, spe.interval, spe.n_held_out
+        self.offset_ = -spe.value
+        self.estimator_ = found.estimator
+        self.n_samples_seen_ = found.n_rows
+        self._detector = found.detector
+        self._live = LiveState()
+        self._drift = None
+        if self.half_life is not None and found.moments is not None:
+            self._drift = started(found.moments, float(self.half_life))
+
+    def _limit(self: Any, values: HeldOut, name: str) -> Limit:
+        if name == "t2":
+            return limit_of(values.t2, self.false_alarm_rate)
+        spe = smoothed_stretches(values.spe, values.bounds, self.smoothing, float(values.spe.mean()))
+        return limit_of(spe, self.false_alarm_rate)
+
+    def _warn_about_columns(self: Any, windows: Array) -> None:
+        names = self.variable_names_
+        message = constant_warning(windows, names, whiten=self.whiten, n_features=self.n_features_in_)
+        if message and (self.standardize or self.whiten) and self.cv != "prefit":
+            warn(message)
+
+    def _framed_like(self: Any, X: Any, values: np.ndarray) -> Any:
+        """Values, one row a row of X, as a frame where X is one."""
+        module = type(X).__module__.partition(".")[0]
+        if module == "pandas":
+            import pandas as pd
+
+            return pd.DataFrame(values, index=X.index, columns=self.variable_names_)
+        if module == "polars":
+            import polars as pl
+
+            return pl.DataFrame(values, schema=self.variable_names_)
+        return values

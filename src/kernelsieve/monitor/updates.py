@@ -1,0 +1,177 @@
+"""`update` and `restart` of KernelMonitor: rows judged as they come."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from ..arrays import is_foreign, to_numpy
+from ..fit.moments import MomentSum
+from ..threads import one_blas_thread
+from .fitting import refitted
+from .inputs import summed_over_lags, windows_of
+from .limits import smoothed
+from .live import Drift, LiveState, Record, scaled
+from .statistics import Detector
+
+N_TOP = 3  # variables named in a record
+
+
+class LiveMixin:
+    """What KernelMonitor, which every `self` here is, does with rows one after another."""
+
+    _live: LiveState
+    _drift: Drift | None
+    _detector: Detector
+
+    def update(self: Any, X: Any) -> Any:
+        """Judge the next row, or the next rows, of a running process.
+
+        Windows, smoothing and the rule of k of n go on from call to call, so that the records do not depend on how the
+        rows are cut into calls (with `half_life`, up to the rows between two updates of the model).
+
+        Parameters
+        ----------
+        X : array-like of shape (n_features,) or (n_samples, n_features)
+            One row, or a block of them.  A row with a missing or infinite value is recorded as missing.
+
+        Returns
+        -------
+        Record, or list of Record for a block
+            With `spe`, `limit`, `t2`, `exceeded`, `alarm`, `missing`, and in `top` the names of the variables that
+            contribute most, with their share of SPE.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from kernelsieve import KernelMonitor
+        >>> normal = np.random.default_rng(0).standard_normal((500, 3))
+        >>> monitor = KernelMonitor(n_components=5, n_support=20, alarm_rule=(2, 3), random_state=0).fit(normal)
+        >>> [monitor.update(row).alarm for row in ([0, 0, 0], [0, 9, 0], [0, np.nan, 0], [0, 9, 0])]
+        [False, False, False, True]
+        >>> monitor.update([0, 9, 0]).top[0][0]
+        'x1'
+        """
+        check_is_fitted(self)
+        rows, single = self._live_rows(X)
+        step = len(rows) if self._drift is None else self._drift.step
+        records: list[Record] = []
+        before = self._live, self._drift, self._detector
+        try:
+            with one_blas_thread():
+                for start in range(0, len(rows), max(1, step)):
+                    records += self._judged(rows[start : start + step])
+        except BaseException:
+            self._live, self._drift, self._detector = before
+            raise
+        return records[0] if single else records
+
+    def restart(self: Any) -> Any:
+        """Forget the rows that went before: after a gap, windows, smoothing and the rule of k of n begin anew.
+
+        Returns
+        -------
+        self
+        """
+        check_is_fitted(self)
+        self._live = LiveState(number=self._live.number)
+        return self
+
+    def _live_rows(self: Any, X: Any) -> tuple[np.ndarray, bool]:
+        """Rows as a block, and whether they were one row."""
+        if is_foreign(X):
+            X = to_numpy(X)
+        if hasattr(X, "columns"):  # a frame: its columns are matched by name
+            rows = validate_data(self, X, reset=False, dtype=np.float64, ensure_all_finite=False)
+            return rows, False
+        try:
+            rows = np.asarray(X, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise ValueError(
+                f"a row must be {self.n_features_in_} numbers (NaN where one is missing): {error}"
+            ) from error
+        single = rows.ndim == 1
+        if rows.ndim not in (1, 2) or rows.shape[-1] != self.n_features_in_:
+            raise ValueError(
+                f"rows of {self.n_features_in_} values are needed, ({self.n_features_in_},) or (n, "
+                f"{self.n_features_in_}): got shape {rows.shape}"
+            )
+        return rows.reshape(-1, self.n_features_in_), single
+
+    def _judged(self: Any, rows: np.ndarray) -> list[Record]:
+        whole = np.isfinite(rows).all(axis=1)
+        t2, spe = np.full((2, len(rows)), np.nan)
+        parts = np.zeros((len(rows), self.n_features_in_))
+        breaks = np.flatnonzero(np.diff(whole)) + 1
+        for run in np.split(np.arange(len(rows)), breaks):
+            if not len(run) or not whole[run[0]]:
+                self._live = replace(self._live, tail=None)
+                continue
+            windows = self._windows_ending(rows[run])
+            with_window = run[len(run) - len(windows) :]
+            if len(windows):
+                t2[with_window], spe[with_window], found = self._detector.contributions(windows, self._n_threads())
+                parts[with_window] = summed_over_lags(found, self.n_features_in_)
+                smooth = self._smoothed_on(spe[with_window])
+                self._wait_for_entry(windows[smooth <= self.limits_["spe"]])
+                spe[with_window] = smooth
+        records = self._records(t2, spe, parts)
+        self._follow_drift()
+        return records
+
+    def _windows_ending(self: Any, rows: np.ndarray) -> np.ndarray:
+        """The windows that end at these rows; fewer than rows where the series has just begun."""
+        tail = self._live.tail
+        joined = rows if tail is None else np.concatenate([tail, rows])
+        if self.lags:
+            self._live = replace(self._live, tail=joined[-self.lags :])
+        if len(joined) <= self.lags:
+            return np.zeros((0, self.n_features_in_ * (self.lags + 1)))
+        return np.asarray(windows_of(joined, self.lags)[-len(rows) :])
+
+    def _smoothed_on(self: Any, spe: np.ndarray) -> np.ndarray:
+        if self.smoothing is None:
+            return spe
+        start = self.spe_mean_ if self._live.smoothed is None else self._live.smoothed
+        found = smoothed(spe, self.smoothing, start)
+        self._live = replace(self._live, smoothed=float(found[-1]))
+        return found
+
+    def _records(self: Any, t2: np.ndarray, spe: np.ndarray, parts: np.ndarray) -> list[Record]:
+        names = self.variable_names_
+        needed, remembered = self.alarm_rule
+        recent, number, records = list(self._live.recent), self._live.number, []
+        for one_t2, one_spe, part in zip(t2.tolist(), spe.tolist(), parts, strict=True):
+            missing = one_spe != one_spe
+            exceeded = bool(one_spe > self.limits_["spe"])
+            if not missing:
+                recent = [*recent, exceeded][-remembered:]
+            total = part.sum() or 1.0
+            order = () if missing else np.argsort(-part, kind="stable")[:N_TOP]
+            top = tuple((names[j], float(part[j] / total)) for j in order)
+            alarm = exceeded and sum(recent) >= needed
+            limits = self.limits_["spe"], one_t2, self.limits_["t2"]
+            records.append(Record(number, one_spe, *limits, exceeded, alarm, missing, top))
+            number += 1
+        self._live = replace(self._live, number=number, recent=tuple(recent))
+        return records
+
+    def _wait_for_entry(self: Any, windows: np.ndarray) -> None:
+        if self._drift is not None and len(windows):
+            self._drift = replace(self._drift, waiting=[*self._drift.waiting, windows])
+
+    def _follow_drift(self: Any) -> None:
+        """Let the waiting rows into the moments and the centre of the inputs, once they are enough."""
+        drift, detector = self._drift, self._detector
+        if drift is None or sum(map(len, drift.waiting)) < drift.step:
+            return
+        windows = np.concatenate(drift.waiting)
+        keep, expansion = drift.forget(len(windows)), detector.expansion
+        entering = MomentSum(expansion.kernel, expansion.points, drift.moments.whitening)
+        moments = scaled(drift.moments, keep) + entering.over(detector.inputs(windows), None, self._n_threads())
+        center = keep * detector.inputs.center + (1 - keep) * windows.mean(axis=0)
+        self._detector = replace(refitted(detector, moments), inputs=detector.inputs.moved(center))
+        self._drift = replace(drift, moments=moments, waiting=[])

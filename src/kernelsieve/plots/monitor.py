@@ -1,0 +1,232 @@
+"""A monitor at work: its charts, and what it and any kernel model listen to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .style import (
+    COLORS,
+    ROW_COLOR,
+    Axes,
+    axes_or_new,
+    check_component,
+    dense,
+    feature_names,
+    few_ticks,
+    plain_log_axis,
+    tidy,
+)
+
+MAX_NAMED = 30  # variables whose names fit beside a heat map
+MAX_LINES = 8  # variables drawn along a traversal
+ALARM = COLORS[3]
+
+
+def monitor_chart(
+    monitor: Any, X: Any, *, fault: tuple[int, int] | int | None = None, axes: Sequence[Axes] | None = None
+) -> np.ndarray:
+    """SPE and T2 of rows in time, with their limits; alarms are marked, a known fault is shaded.
+
+    Parameters
+    ----------
+    monitor : fitted KernelMonitor
+    X : rows, in the order of time
+    fault : int or (int, int), optional
+        First row of a known fault, or its first row and the row after its last.
+    axes : two matplotlib Axes, optional
+        For SPE and T2; those of a new figure without them.
+
+    Returns
+    -------
+    array of two matplotlib Axes
+    """
+    found = monitor.statistics(X)
+    upper, lower = _pair(axes)
+    fault = (fault, len(found.spe)) if isinstance(fault, int) else fault
+    _chart(upper, found.spe, found.spe_limit, "SPE", fault, logarithmic=False)
+    _chart(lower, found.t2, found.t2_limit, "T²", fault, logarithmic=True)
+    rows = np.arange(len(found.spe))
+    alarms = rows[found.alarm]
+    upper.plot(alarms, found.spe[found.alarm], "^", color=ALARM, markersize=3.5, label=f"alarm ({len(alarms)} rows)")
+    handles, names = upper.get_legend_handles_labels()
+    upper.legend(handles, names, frameon=False, loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=4, borderaxespad=0.2)
+    lower.set_xlabel("row")
+    return np.array([upper, lower])
+
+
+def _pair(axes: Sequence[Axes] | None) -> tuple[Axes, Axes]:
+    if axes is not None:
+        upper, lower = axes
+        return upper, lower
+    first = axes_or_new(None)
+    figure = first.figure
+    first.remove()
+    figure.set_size_inches(8, 4.8)
+    upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=(3, 2))
+    return upper, lower
+
+
+def _chart(
+    ax: Axes, values: np.ndarray, limit: float, name: str, fault: tuple[int, int] | None, *, logarithmic: bool
+) -> None:
+    ax.plot(np.arange(len(values)), values, color=COLORS[0], linewidth=0.9, label=name)
+    ax.axhline(limit, color=ROW_COLOR, linewidth=1.3, linestyle="--", label="limit")
+    if fault is not None:
+        ax.axvspan(fault[0] - 0.5, fault[1] - 0.5, color=COLORS[1], alpha=0.15, linewidth=0, label="fault")
+    if logarithmic and np.nanmin(values, initial=np.inf) > 0:
+        plain_log_axis(ax, "y")
+    else:
+        ax.set_ylim(bottom=0)
+    ax.set_ylabel(name)
+    ax.margins(x=0.01)
+    tidy(ax, grid="y")
+
+
+def contributions(monitor: Any, X: Any, row: int | None = None, *, n_top: int = 12, ax: Axes | None = None) -> Axes:
+    """Which inputs SPE comes from: bars for one row, a heat map over time for all.
+
+    Parameters
+    ----------
+    monitor : fitted KernelMonitor
+    X : rows, in the order of time
+    row : int, optional
+        Draw this row's contributions as bars, the largest on top; without it, all rows as a heat map.
+    n_top : int, default=12
+        Variables to show, those that contribute most.
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure's without it.
+
+    Returns
+    -------
+    matplotlib Axes
+    """
+    parts = np.asarray(monitor.contributions(X), dtype=np.float64)
+    names = np.array(monitor.variable_names_)
+    if row is not None and not -len(parts) <= row < len(parts):
+        raise ValueError(f"row={row} does not exist: X has {len(parts)} rows, numbered from 0")
+    total = np.nansum(parts, axis=0) if row is None else np.nan_to_num(parts[row])
+    top = np.argsort(-total, kind="stable")[: max(1, n_top)]
+    ax = axes_or_new(ax)
+    if row is not None:
+        share = total / (total.sum() or 1.0)
+        ax.barh(np.arange(len(top)), 100 * share[top], color=COLORS[0], height=0.7)
+        ax.set_yticks(np.arange(len(top)), names[top])
+        ax.invert_yaxis()
+        ax.set(xlabel="share of SPE in %", title=f"row {row % len(parts)}")
+        return tidy(ax, grid="x")
+    # the largest values are few: a scale up to the 99th percentile keeps the others visible
+    ceiling = float(np.nanquantile(parts[:, top], 0.99)) or 1.0
+    image = ax.imshow(parts[:, top].T, aspect="auto", cmap="viridis", interpolation="nearest", vmin=0.0, vmax=ceiling)
+    ax.set_yticks(np.arange(len(top)), names[top])
+    ax.xaxis.set_major_locator(few_ticks(8, integer=True))
+    ax.set_xlabel("row")
+    ax.figure.colorbar(image, ax=ax, label="contribution to SPE", extend="max")
+    return ax
+
+
+def sensitivity(model: Any, X: Any, ax: Axes | None = None) -> Axes:
+    """Which inputs each component listens to, as a heat map; each component's largest is one.
+
+    Parameters
+    ----------
+    model : fitted kernel estimator
+    X : array-like of shape (n_samples, n_features)
+        Rows to average over.
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure's without it.
+
+    Returns
+    -------
+    matplotlib Axes
+    """
+    values = np.asarray(model.sensitivity(X))
+    largest = values.max(axis=1, keepdims=True)
+    values = values / np.where(largest > 0, largest, 1.0)
+    names = feature_names(model)
+    named = hasattr(model, "feature_names_in_") and len(names) <= MAX_NAMED
+    ax = axes_or_new(ax)
+    # names are read from left to right: they stand beside the map where there are any
+    shown = values.T if named else values
+    image = ax.imshow(shown, aspect="auto", cmap="viridis", interpolation="nearest", vmin=0.0, vmax=1.0)
+    ax.figure.colorbar(image, ax=ax, label="sensitivity, relative")
+    for axis in (ax.xaxis, ax.yaxis):
+        axis.set_major_locator(few_ticks(10, integer=True))
+    if named:
+        ax.set_yticks(np.arange(len(names)), names)
+        ax.set_xlabel("component")
+    else:
+        ax.set(xlabel="feature", ylabel="component")
+    return ax
+
+
+def traversal(
+    model: Any,
+    component: int = 0,
+    *,
+    n_steps: int = 9,
+    span: float = 2.0,
+    row: Any = None,
+    image_shape: tuple[int, int] | None = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """What becomes of a row as one component grows: as images, or as the inputs that move most.
+
+    Parameters
+    ----------
+    model : fitted kernel estimator
+    component : int, default=0
+    n_steps, span, row
+        As in the model's `traversal`.
+    image_shape : (height, width), optional
+        Draws each row as an image of this shape.  Without it, a line for each of the inputs that move most.
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure's without it.
+
+    Returns
+    -------
+    matplotlib Axes
+    """
+    check_component(model, component)
+    n_steps = n_steps if image_shape is not None else max(n_steps, 25)
+    walk = model.traversal(component, n_steps=n_steps, span=span, row=row)
+    if image_shape is not None and image_shape[0] * image_shape[1] != walk.rows.shape[1]:
+        raise ValueError(
+            f"image_shape={tuple(image_shape)} has {image_shape[0] * image_shape[1]} pixels, the rows have "
+            f"{walk.rows.shape[1]} features"
+        )
+    own_figure = ax is None
+    ax = axes_or_new(ax)
+    if image_shape is None:
+        return _traversal_lines(ax, model, walk)
+    if own_figure:  # as flat as the strip of images
+        ax.figure.set_size_inches(8, 8 * image_shape[0] / (n_steps * image_shape[1]) + 0.6)
+    _film(ax, walk.rows.reshape(-1, *image_shape))
+    ax.set_title(f"component {component}, score {walk.scores[0]:.2g} to {walk.scores[-1]:.2g}")
+    return ax
+
+
+def _film(ax: Axes, images: np.ndarray) -> None:
+    """Images side by side in one line, with a gap of a pixel."""
+    gap = np.full((images.shape[1], 1), np.nan)
+    strip = np.hstack([part for image in images for part in (gap, image)][1:])
+    ax.imshow(strip, cmap="gray_r", interpolation="nearest")
+    ax.set_axis_off()
+
+
+def _traversal_lines(ax: Axes, model: Any, walk: Any) -> Axes:
+    """The inputs that move most, each in units of the support points' standard deviation."""
+    spread = dense(model.support_vectors_).std(axis=0)
+    change = (walk.rows - walk.rows[len(walk.rows) // 2]) / np.where(spread > 0, spread, 1.0)
+    names = feature_names(model)
+    top = np.argsort(-np.ptp(change, axis=0), kind="stable")[:MAX_LINES]
+    for number, feature in enumerate(top):
+        style = "-" if number < 4 else "--"
+        ax.plot(walk.scores, change[:, feature], style, color=COLORS[number], linewidth=1.8, label=names[feature])
+    ax.axhline(0.0, color=ROW_COLOR, linewidth=0.8, zorder=0)
+    ax.xaxis.set_major_locator(few_ticks(5))
+    ax.set(xlabel=f"score of component {walk.component}", ylabel="change, in standard deviations")
+    ax.legend(frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0), borderaxespad=0.0)
+    return tidy(ax, grid="y")

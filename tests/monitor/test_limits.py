@@ -1,0 +1,178 @@
+"""Limits that hold on unseen rows, and what they say of themselves."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from kernelsieve import KernelMonitor, SparseKernelPCA
+from kernelsieve.monitor.limits import fold_of, k_of_n, limit_of, smoothed, stretch_bounds
+
+
+@parametrize_with_checks([KernelMonitor()])
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+def ring(n_rows, seed):
+    """A noisy circle in three dimensions."""
+    rng = np.random.default_rng(seed)
+    angle = rng.uniform(0, 2 * np.pi, n_rows)
+    circle = np.stack([np.cos(angle), np.sin(angle), np.cos(2 * angle)], axis=1)
+    return circle + 0.1 * rng.standard_normal((n_rows, 3))
+
+
+def test_held_out_limits_alarm_as_often_as_asked_and_training_quantiles_more_often():
+    fresh = ring(4000, 100)
+    held_out, training = [], []
+    for seed in range(6):
+        monitor = KernelMonitor(random_state=seed).fit(ring(300, seed))
+        spe = monitor.statistics(fresh).spe
+        held_out.append(np.mean(spe > monitor.limits_["spe"]))
+        training.append(np.mean(spe > monitor.training_limits_["spe"]))
+    assert 0.03 < np.mean(held_out) < 0.07
+    assert np.mean(training) > 1.3 * np.mean(held_out)
+
+
+def test_the_limit_is_the_quantile_of_models_fitted_without_each_fold():
+    """By hand: five contiguous folds, standardised and fitted anew without each."""
+    rows = ring(250, 0)
+    monitor = KernelMonitor(4, 20, gamma=0.5, random_state=3, false_alarm_rate=0.1).fit(rows)
+    seed = np.random.RandomState(3).randint(2**31 - 1)
+    values = []
+    for fold in np.array_split(np.arange(250), 5):
+        others = np.delete(rows, fold, axis=0)
+        center, scale = others.mean(axis=0), others.std(axis=0)
+        model = SparseKernelPCA(4, n_support=20, gamma=0.5, random_state=seed).fit((others - center) / scale)
+        values.append(model.reconstruction_error((rows[fold] - center) / scale))
+    ordered = np.sort(np.concatenate(values))
+    assert monitor.limits_["spe"] == pytest.approx(ordered[int(np.ceil(251 * 0.9)) - 1], rel=1e-9)
+
+
+@pytest.mark.parametrize(("n", "rate"), [(20, 0.05), (100, 0.05), (500, 0.01), (37, 0.3)])
+def test_the_rate_of_a_limit_and_its_interval_are_those_of_order_statistics(n, rate):
+    """Uniform values: the share above a limit is one minus the limit itself."""
+    rng = np.random.default_rng(0)
+    limits = [limit_of(rng.uniform(size=n), rate) for _ in range(2000)]
+    shares = np.array([1 - limit.value for limit in limits])
+    assert shares.mean() == pytest.approx(limits[0].rate, rel=0.1)
+    assert limits[0].rate <= rate + 1e-12
+    low, high = limits[0].interval
+    assert np.mean((shares > low) & (shares < high)) == pytest.approx(0.9, abs=0.03)
+
+
+def test_too_few_rows_for_the_rate_take_the_largest_value_and_say_so():
+    with pytest.warns(UserWarning, match=r"30 held-out rows are too few for false_alarm_rate=0.01") as caught:
+        monitor = KernelMonitor(3, 10, false_alarm_rate=0.01, random_state=0).fit(ring(30, 0))
+    assert caught[0].filename == __file__
+    assert monitor.false_alarm_rate_ == pytest.approx(1 / 31)
+    low, high = monitor.false_alarm_interval_
+    assert low < 1 / 31 < high
+
+
+def test_decision_predict_and_offset_agree():
+    rows = ring(200, 0)
+    monitor = KernelMonitor(4, 20, random_state=0).fit(rows)
+    assert monitor.offset_ == -monitor.limits_["spe"]
+    decision = monitor.decision_function(rows)
+    np.testing.assert_allclose(decision, monitor.score_samples(rows) - monitor.offset_)
+    np.testing.assert_array_equal(monitor.predict(rows), np.where(decision < 0, -1, 1))
+    np.testing.assert_array_equal(monitor.statistics(rows).alarm, decision < 0)
+
+
+def test_no_window_of_a_fold_reaches_into_another():
+    """A level shift at every seam: windows over a seam would be far off all others, and set the limit."""
+    rng = np.random.default_rng(0)
+    rows = rng.standard_normal((500, 2)) * 0.1 + np.repeat([0.0, 5, 0, 5, 0], 100)[:, None]
+    monitor = KernelMonitor(4, 20, lags=3, false_alarm_rate=0.01, random_state=0).fit(rows)
+    assert monitor.n_held_out_ == 500 - 5 * 3
+
+
+def test_smoothing_is_the_exponentially_weighted_mean_started_at_the_held_out_mean():
+    rows = ring(300, 0)
+    plain = KernelMonitor(4, 20, random_state=0).fit(rows)
+    monitor = KernelMonitor(4, 20, smoothing=0.2, random_state=0).fit(rows)
+    truth, state = [], monitor.spe_mean_
+    for value in plain.statistics(rows[:50]).spe:
+        state = 0.2 * value + 0.8 * state
+        truth.append(state)
+    np.testing.assert_allclose(monitor.statistics(rows[:50]).spe, truth, rtol=1e-9)
+    assert monitor.limits_["spe"] < plain.limits_["spe"]
+    np.testing.assert_allclose(smoothed(np.array([1.0, np.nan, 1.0]), 0.5, 0.0), [0.5, np.nan, 0.75])
+
+
+def test_folds_and_stretches_are_contiguous():
+    folds = fold_of(np.arange(11), 11, 3)
+    assert folds.tolist() == sorted(folds.tolist())
+    assert np.bincount(folds).tolist() == [3, 4, 4]
+    found = stretch_bounds(np.array([0, 1, 2, 5, 6, 7]), np.array([0, 0, 1, 1, 1, 1]))
+    assert found.tolist() == [0, 2, 3, 6]
+
+
+def test_k_of_n_by_brute_force():
+    exceeded = np.random.default_rng(0).uniform(size=200) < 0.4
+    for k, n in ((1, 1), (2, 3), (5, 5), (3, 8)):
+        truth = [sum(exceeded[max(0, t - n + 1) : t + 1]) >= k for t in range(200)]
+        assert k_of_n(exceeded, (k, n)).tolist() == truth
+
+
+def test_few_directions_give_fewer_components_than_asked():
+    rows = np.random.default_rng(0).standard_normal((100, 2))
+    monitor = KernelMonitor(30, 60, kernel="linear", random_state=0).fit(rows)
+    assert monitor.n_components_ == 2
+    assert KernelMonitor(random_state=0).fit(rows[:12]).n_components_ < 12
+
+
+@pytest.mark.filterwarnings("ignore:.*held-out rows")
+def test_bad_input_says_what_is_needed_and_changes_nothing():
+    rows = ring(100, 0)
+    monitor = KernelMonitor(3, 10, random_state=0).fit(rows)
+    before = monitor.score_samples(rows)
+    for bad, message in [
+        (rows[:3], r"n_samples=3 is too few for cv=5"),
+        (np.where(np.arange(300).reshape(100, 3) == 7, np.nan, rows), "NaN"),
+        (np.zeros((50, 3)), "no variance"),
+        (rows[:1], "minimum of 2"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            monitor.fit(bad)
+        np.testing.assert_array_equal(monitor.score_samples(rows), before)
+    with pytest.raises(ValueError, match=r"is too few for cv=5: every fold needs a row of 31 consecutive rows"):
+        KernelMonitor(3, 10, lags=30).fit(rows)
+    with pytest.raises(ValueError, match="lags=200 needs more rows"):
+        KernelMonitor(3, 10, lags=200).fit(rows)
+    for options, message in [
+        ({"alarm_rule": (3, 2)}, "1 <= k <= n"),
+        ({"cv": "prefit"}, "needs estimator="),
+        ({"estimator": SparseKernelPCA(kernel="precomputed")}, "needs rows"),
+        ({"estimator": SparseKernelPCA(), "half_life": 50}, "give estimator=None"),
+        ({"estimator": object()}, "no kernel estimator"),
+        ({"false_alarm_rate": 1.5}, "false_alarm_rate"),
+        ({"smoothing": 0.0}, "smoothing"),
+        ({"kernel": "precomputed"}, "kernel"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            KernelMonitor(**options).fit(rows)
+
+
+def test_constant_columns_are_named_and_a_change_in_one_is_seen_unless_whitened():
+    rows = np.hstack([ring(200, 0), np.full((200, 1), 7.0)])
+    with pytest.warns(UserWarning, match=r"1 constant column \(x3\): they keep their own unit"):
+        monitor = KernelMonitor(4, 20, random_state=0).fit(rows)
+    moved = rows[:20] + np.array([0, 0, 0, 4.0])
+    assert np.all(monitor.predict(moved) == -1)
+    assert np.all(monitor.contributions(moved).argmax(axis=1) == 3)
+    with pytest.warns(UserWarning, match="a change in them is not seen"):
+        blind = KernelMonitor(4, 20, whiten=True, random_state=0).fit(rows)
+    np.testing.assert_allclose(blind.score_samples(moved), blind.score_samples(rows[:20]))
+
+
+def test_the_false_alarms_of_many_rows_are_those_asked_for():
+    rng = np.random.default_rng(0)
+    rows = rng.standard_normal((40_000, 4)) @ rng.standard_normal((4, 4))
+    monitor = KernelMonitor(5, 20, false_alarm_rate=0.02, random_state=0).fit(rows[:30_000])
+    count = int(np.sum(monitor.predict(rows[30_000:]) < 0))
+    assert binom.ppf(1e-4, 10_000, 0.017) < count < binom.ppf(1 - 1e-4, 10_000, 0.023)
+    assert monitor.n_held_out_ == 20_000

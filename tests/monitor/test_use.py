@@ -1,0 +1,138 @@
+"""What people see: charts and the command line."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from kernelsieve import KernelMonitor, SparseKernelPCA, load, plots
+
+pl = pytest.importorskip("polars")
+matplotlib = pytest.importorskip("matplotlib")
+typer_testing = pytest.importorskip("typer.testing")
+matplotlib.use("Agg")
+
+NAMES = ["flow", "level", "heat", "steam"]
+
+
+def plant(n_rows, seed=0):
+    rng = np.random.default_rng(seed)
+    mixing = np.random.default_rng(42).standard_normal((2, 4))
+    return rng.standard_normal((n_rows, 2)) @ mixing + 0.2 * rng.standard_normal((n_rows, 4))
+
+
+@pytest.fixture(scope="module")
+def monitor():
+    return KernelMonitor(4, 20, random_state=0).fit(pl.DataFrame(plant(300), schema=NAMES))
+
+
+@pytest.fixture
+def faulty():
+    rows = plant(60, seed=1)
+    rows[40:, 2] += 8
+    return pl.DataFrame(rows, schema=NAMES)
+
+
+@pytest.fixture(autouse=True)
+def closed_figures():
+    yield
+    import matplotlib.pyplot as plt
+
+    plt.close("all")
+
+
+def test_the_chart_shows_both_statistics_their_limits_the_alarms_and_the_fault(monitor, faulty):
+    upper, lower = plots.monitor_chart(monitor, faulty, fault=40)
+    found = monitor.statistics(faulty)
+    lines = {line.get_label(): line for line in upper.get_lines()}
+    np.testing.assert_allclose(lines["SPE"].get_ydata(), found.spe)
+    np.testing.assert_allclose(lines["limit"].get_ydata(), monitor.limits_["spe"])
+    marked = next(line for name, line in lines.items() if name.startswith("alarm"))
+    assert marked.get_xdata().tolist() == np.flatnonzero(found.alarm).tolist()
+    assert len(upper.patches) == 1
+    assert lower.get_ylabel() == "T²"
+    figure, axes = matplotlib.pyplot.subplots(2)
+    assert plots.monitor_chart(monitor, faulty, fault=(40, 50), axes=axes)[0].figure is figure
+
+
+def test_contributions_are_bars_for_a_row_and_a_map_over_time(monitor, faulty):
+    bars = plots.contributions(monitor, faulty, row=45)
+    assert bars.get_yticklabels()[0].get_text() == "heat"
+    shares = [patch.get_width() for patch in bars.patches]
+    assert sum(shares) == pytest.approx(100)
+    heat = plots.contributions(monitor, faulty)
+    assert heat.images[0].get_array().shape == (4, 60)
+    assert heat.get_yticklabels()[0].get_text() == "heat"
+    with pytest.raises(ValueError, match="row=60 does not exist"):
+        plots.contributions(monitor, faulty, row=60)
+
+
+def test_sensitivity_and_traversal_are_drawn_with_names():
+    frame = pl.DataFrame(plant(300), schema=NAMES)
+    model = SparseKernelPCA(3, n_support=15, random_state=0).fit(frame)
+    heat = plots.sensitivity(model, frame)
+    assert [label.get_text() for label in heat.get_yticklabels()] == NAMES
+    np.testing.assert_allclose(heat.images[0].get_array().max(axis=0), 1.0)
+    lines = plots.traversal(model, 1)
+    assert {text.get_text() for text in lines.get_legend().get_texts()} == set(NAMES)
+    film = plots.traversal(model, 0, image_shape=(2, 2), n_steps=5)
+    assert film.images[0].get_array().shape == (2, 14)
+    with pytest.raises(ValueError, match="component=3 does not exist"):
+        plots.traversal(model, 3)
+    with pytest.raises(ValueError, match="image_shape"):
+        plots.traversal(model, 0, image_shape=(3, 3))
+
+
+def command(*arguments):
+    from kernelsieve.cli.commands import app
+
+    return typer_testing.CliRunner().invoke(app, ["monitor", *map(str, arguments)])
+
+
+@pytest.fixture
+def files(tmp_path, faulty):
+    pl.DataFrame(plant(300), schema=NAMES).write_csv(tmp_path / "normal.csv")
+    faulty.select(NAMES[::-1]).with_row_index("id").write_csv(tmp_path / "new.csv")
+    pl.DataFrame(np.zeros((5, 4)), schema=NAMES).write_csv(tmp_path / "calm.csv")
+    return tmp_path
+
+
+def test_the_command_writes_alarms_and_exits_with_three(files):
+    ended = command(files / "normal.csv", files / "new.csv", "-o", files / "alarms.csv", "--save", files / "plant.ks")
+    assert ended.exit_code == 3
+    alarms = pl.read_csv(files / "alarms.csv")
+    assert set(range(40, 60)) <= set(alarms["row"].to_list())
+    assert alarms["alarm"].all()
+    assert alarms.filter(pl.col("row") == 45)["causes"][0].startswith("heat")
+    assert "heat" in ended.output
+    again = command(files / "plant.ks", files / "calm.csv", "-o", files / "none.csv", "--all")
+    assert again.exit_code == 0
+    assert pl.read_csv(files / "none.csv").height == 5
+    assert load(files / "plant.ks").feature_names_in_.tolist() == NAMES
+
+
+def test_missing_values_are_no_alarm_and_rules_are_kept_to(files):
+    text = (files / "calm.csv").read_text().splitlines()
+    (files / "holes.csv").write_text("\n".join([text[0], "0,,0,0", *text[1:]]))
+    ended = command(files / "normal.csv", files / "holes.csv")
+    assert ended.exit_code == 0
+    assert "1 without a statistic" in ended.output
+    alone = pl.DataFrame(np.vstack([np.zeros((3, 4)), [[0, 0, 30.0, 0]], np.zeros((3, 4))]), schema=NAMES)
+    alone.write_csv(files / "alone.csv")
+    assert command(files / "normal.csv", files / "alone.csv").exit_code == 3
+    assert command(files / "normal.csv", files / "alone.csv", "--rule", "2/3").exit_code == 0
+
+
+def test_the_command_refuses_what_would_lose_data_or_make_no_sense(files):
+    assert command(files / "normal.csv", files / "new.csv", "--rule", "3/2").exit_code == 2
+    before = (files / "new.csv").read_bytes()
+    assert command(files / "normal.csv", files / "new.csv", "-o", files / "new.csv").exit_code == 1
+    assert (files / "new.csv").read_bytes() == before
+    assert command(files / "normal.csv", files / "nowhere.csv").exit_code == 1
+    SparseKernelPCA(2, n_support=10, random_state=0).fit(plant(100)).save(files / "other.ks")
+    ended = command(files / "other.ks", files / "new.csv")
+    assert ended.exit_code == 1
+    (files / "text.csv").write_text("flow,level,heat,steam\n1,2,3,warm\n")
+    assert command(files / "normal.csv", files / "text.csv").exit_code == 1
+    (files / "short.csv").write_text("flow,level\n1,2\n")
+    assert command(files / "normal.csv", files / "short.csv").exit_code == 1
