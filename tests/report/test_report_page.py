@@ -151,6 +151,15 @@ def test_many_rows_are_drawn_at_random_with_the_odd_ones_among_them():
     assert len(made.html.encode()) < 5e6
 
 
+@pytest.mark.parametrize("max_rows", [1, 5, 100])
+def test_no_more_rows_are_drawn_than_asked_for(model, clusters, max_rows):
+    shown = kernelsieve.report(model, clusters[0], max_rows=max_rows).contents
+    rows = unpacked(shown["rows"]).tolist()
+    assert len(rows) == max_rows
+    for row in shown["odd"]:
+        assert row["shown"] == (rows.index(row["row"]) if row["row"] in rows else None)
+
+
 @pytest.mark.parametrize("shape", [(6000, 150), (500, 700)])
 def test_wide_tables_stay_below_five_megabytes(shape):
     X = np.random.default_rng(0).standard_normal(shape) * np.linspace(0.1, 1, shape[1])
@@ -170,6 +179,16 @@ def test_texts_stay_below_five_megabytes():
     made = kernelsieve.report(model, frame)
     assert len(made.html.encode()) < 5e6
     assert made.contents["n_columns_left_off"] == 14
+
+
+def test_many_columns_beside_stay_below_five_megabytes(model, clusters):
+    rows = np.tile(clusters[0], (13, 1))[:5000]
+    beside = {f"text {k}": [f"{'漢字' * 30} {i} {k}" for i in range(5000)] for k in range(30)}
+    beside |= {f"number {k}": np.random.default_rng(k).random(5000) for k in range(50)}
+    made = kernelsieve.report(model, rows, beside=beside)
+    assert len(made.html.encode()) < 5e6
+    assert [column["kind"] for column in made.contents["columns"]].count("text") == 6
+    assert len(made.contents["columns"]) == 25
 
 
 def _numbers_only():

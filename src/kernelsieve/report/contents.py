@@ -17,7 +17,7 @@ import numpy as np
 
 from . import amount, meaning, odd, recipe
 from .frames import Column, Frame, as_column
-from .material import MAX_SIDE_COMPONENTS, Material, Options, shown_columns, shown_rows
+from .material import FEW_ROWS, MAX_SIDE_COMPONENTS, Material, Options, few_beside, shown_columns, shown_rows
 from .packing import JSON, cell, cells, packed, packed_column, packed_pictures, packed_scores
 from .reading import reader_of
 from .sections import handling_section, meaning_section, odd_section, points_section
@@ -32,7 +32,7 @@ def contents_of(model: Any, X: Any, beside: Any, options: Options, seed: int) ->
     subject = Subject.of(model, X, seed)
     reader = reader_of(subject)
     _check_image_shape(options.image_shape, subject)
-    further = beside_columns(beside, subject.n_rows)
+    further = few_beside(beside_columns(beside, subject.n_rows), subject.some_rows(FEW_ROWS))
     material = Material(subject, reader, meaning.sensitivity(subject, reader), further, options)
     worst = odd.odd_rows(subject)
     columns = shown_columns(material)

@@ -83,7 +83,7 @@ def odd_section(material: Material, worst: np.ndarray, shown: np.ndarray) -> lis
     for place, row in enumerate(explained):
         line: JSON = {
             "row": row.row,
-            "shown": int(np.searchsorted(shown, row.row)),
+            "shown": int(np.searchsorted(shown, row.row)) if row.row in shown else None,
             "error": cell(row.error),
             "times": cell(row.times),
             "columns": [],
