@@ -12,8 +12,8 @@ from sklearn.utils.validation import check_array, check_is_fitted
 
 from ..arrays import FLOATS, Array, namespace
 from ..fit.expansion import KernelExpansion
+from ..fit.interpret import Traversal, input_gradient, sensitivity, traversal
 from ..fit.preimage import RidgeMap, preimage
-from ..interpret import Traversal, input_gradient, sensitivity, traversal
 from ..kernels import kernel_type
 from ..rows import RowRules, mapped, new_rows
 from ..threads import effective_n_threads

@@ -13,6 +13,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from ..fit.unchanged import unchanged_on_failure
 from ..kernels import NAMED_KERNELS
 from ..threads import one_blas_thread
 from .fitting import (
@@ -210,7 +211,7 @@ class KernelMonitor(MonitorSteps, LiveMixin, OutlierMixin, BaseEstimator):
         self
         """
         self._check_options()
-        with self._unchanged_on_failure(), one_blas_thread():
+        with unchanged_on_failure(self), one_blas_thread():
             rows = self._series(X, series, reset=True)
             seed = int(check_random_state(self.random_state).randint(2**31 - 1))
             sample = rows.sample(SAMPLE_ROWS, cell_rows(self.lags, self.smoothing), seed)

@@ -28,8 +28,8 @@ from scipy.spatial.distance import cdist
 
 from ..arrays import Array, like, namespace, to_numpy
 from ..fit.expansion import KernelExpansion
+from ..fit.interpret import weighted_gradient
 from ..fit.moments import gram_of
-from ..interpret import weighted_gradient
 from ..kernels import RBF, Cosine, Kernel, Laplacian, Linear, Polynomial, Sigmoid
 from ..rows.blocks import finite, map_row_blocks
 from .inputs import InputMap

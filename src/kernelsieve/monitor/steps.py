@@ -14,7 +14,6 @@ from sklearn.exceptions import ConvergenceWarning
 from ..arrays import Array
 from ..fit.expansion import KernelExpansion
 from ..kernels import kernel_type
-from ..models.base import KernelTransformer
 from ..models.sparse import SparseKernelPCA
 from ..rows import RowRules, new_rows, rows_of
 from ..rows.files import is_dask, stream_of
@@ -44,7 +43,6 @@ class MonitorSteps:
     _detector: Detector
     _drift: Drift | None
     n_features_in_: int
-    _unchanged_on_failure = KernelTransformer._unchanged_on_failure
 
     @property
     def expansion_(self) -> KernelExpansion:

@@ -23,11 +23,11 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from .arrays import Array, like, namespace, to_numpy
-from .fit.expansion import KernelExpansion
-from .fit.preimage import preimage
-from .kernels import RBF
-from .rows.blocks import finite, map_row_blocks
+from ..arrays import Array, like, namespace, to_numpy
+from ..kernels import RBF
+from ..rows.blocks import finite, map_row_blocks
+from .expansion import KernelExpansion
+from .preimage import preimage
 
 
 @dataclass(frozen=True)
