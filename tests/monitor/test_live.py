@@ -141,7 +141,7 @@ def test_a_monitor_that_follows_drift_does_not_follow_a_fault():
 
 def test_forgetting_is_the_weighted_batch():
     """Moments after n rows are those of all rows, a row of age a weighing 2^(-a/h)."""
-    from kernelsieve.fit.moments import accumulate
+    from kernelsieve.fit.moments import MomentSum
 
     rows, new = plant(400), plant(37, seed=1) * 0.3
     found = monitor(half_life=740.0, standardize=False, false_alarm_rate=0.001, gamma=0.05)
@@ -151,7 +151,7 @@ def test_forgetting_is_the_weighted_batch():
     records = found.update(new)
     assert not any(record.exceeded for record in records)
     keep = 2.0 ** (-37 / 740)
-    fresh = accumulate(expansion.kernel, expansion.points, start.whitening, inputs(new))
+    fresh = MomentSum(expansion.kernel, expansion.points, start.whitening).over(inputs(new), None, 1)
     weight = keep * start.weight + 37
     assert found._drift.moments.weight == pytest.approx(weight)
     mean = (keep * start.weight * start.mean + 37 * fresh.mean) / weight
