@@ -73,7 +73,7 @@ _HOMES = {
     "sparse_pca_path": ".linear.path",
 }
 
-_MODULES = ("plots",)
+_MODULES = ("export", "plots")
 
 
 def __getattr__(name: str) -> Any:

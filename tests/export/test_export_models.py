@@ -13,7 +13,7 @@ from sklearn.decomposition import PCA
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline, make_pipeline
-from sklearn.preprocessing import FunctionTransformer, StandardScaler
+from sklearn.preprocessing import FunctionTransformer, Normalizer, StandardScaler
 
 import kernelsieve
 from kernelsieve import (
@@ -179,6 +179,8 @@ def test_what_is_no_fitted_model_is_refused_in_words(rows, model):
             to_onnx(model, outputs=wrong)
     with pytest.raises(ValueError, match="dtype='float16' is neither"):
         to_onnx(model, "float16")
+    with pytest.raises(ValueError, match="dtype=None is neither"):
+        to_onnx(model, None)
     with pytest.raises(ValueError, match="dtype='int4' is none of"):
         to_c(model, name="m", dtype="int4")
     with pytest.raises(ValueError, match="inputs='rows' is neither"):
@@ -218,6 +220,48 @@ def test_numbers_too_large_for_float32_are_computed_in_double_or_refused(rows):
     (found,) = run_onnx(to_onnx(model, "float64"), x, "float64")
     truth = model.transform(x)
     assert np.abs(found - truth).max() <= 1e-13 * np.abs(truth).max()
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1e50])
+def test_points_beyond_the_range_of_float32_are_kept_in_double(scale, rows, tmp_path):
+    x = rows.astype(np.float64) * scale
+    model = SparseKernelPCA(2, n_support=8, gamma=0.1 / scale**2, selection="uniform", random_state=0).fit(x)
+    truth = model.transform(x)
+    (found,) = run_onnx(to_onnx(model, "float64"), x, "float64")
+    assert np.abs(found - truth).max() <= 1e-13 * np.abs(truth).max()
+    found, _ = compiled(to_c(model, name="m", dtype="float64"), tmp_path, "m")(x)
+    assert np.abs(found - truth).max() <= 1e-13 * np.abs(truth).max()
+    if scale < 1:
+        truth = model.transform(x.astype(np.float32).astype(np.float64))
+        (found,) = run_onnx(to_onnx(model), x)
+        assert np.abs(found - truth).max() <= 2e-6 * np.abs(truth).max()
+        found, _ = compiled(to_c(model, name="s"), tmp_path, "s")(x)
+        assert np.abs(found - truth).max() <= 5e-6 * np.abs(truth).max()
+    else:
+        with pytest.raises(ExportError, match="do not fit into float32"):
+            to_c(model, name="m", dtype="int8")
+
+
+def test_unfitted_and_empty_pipelines_and_columns_without_a_name_are_refused(rows):
+    with pytest.raises(NotFittedError, match="this pipeline is not fitted"):
+        to_onnx(make_pipeline(Normalizer(), SparseKernelPCA()))
+    with pytest.raises(NotFittedError, match="this SparseKernelPCA is not fitted"):
+        to_onnx(make_pipeline(StandardScaler(), SparseKernelPCA()))
+    with pytest.raises(ExportError, match="an empty pipeline"):
+        to_onnx(Pipeline([]))
+    frame = pd.DataFrame(rows.astype(np.float64), columns=["", *"abcde"])
+    model = SparseKernelPCA(2, n_support=8, random_state=0).fit(frame)
+    with pytest.raises(ExportError, match=r"columns without a name.*inputs='matrix'"):
+        to_onnx(model)
+    assert [value.name for value in to_onnx(model, inputs="matrix").graph.input] == ["X"]
+
+
+def test_a_model_fitted_to_tensors_is_exported(rows):
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    x = rows.astype(np.float64)
+    model = SparseKernelPCA(2, n_support=8, random_state=0).fit(torch.tensor(x))
+    (found,) = run_onnx(to_onnx(model, "float64"), x, "float64")
+    np.testing.assert_allclose(found, model.transform(torch.tensor(x)).numpy(), rtol=0, atol=1e-13)
 
 
 def test_files_are_written_whole_or_not_at_all(model, tmp_path):

@@ -18,6 +18,15 @@ from kernelsieve.export.torch_module import save_torch  # noqa: E402
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 
+@pytest.fixture(autouse=True)
+def one_thread():
+    """Small tensors gain nothing from more, and lose much on a busy machine."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
 @pytest.fixture(scope="module")
 def rows():
     rng = np.random.default_rng(4)

@@ -155,6 +155,7 @@ def _cost_of_rounding(form: Form) -> float:
         rounded = core.points.astype(np.float32).astype(np.float64)
     if not np.isfinite(rounded).all():
         return np.inf
+    rounded[np.abs(rounded) < np.finfo(np.float32).tiny] = 0  # as `literal` writes them
     rows = probe_rows(form)
     rounded_core = replace(core, points=rounded)
     return relative_error(_core_scores(rounded_core, rows), _core_scores(core, rows), n_usual_rows(form))

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, OutlierMixin, TransformerMixin, is_classifier
+from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import Pipeline
 
 from .forms import Form, form_of
@@ -164,6 +165,10 @@ def pipeline_to_onnx(pipeline: Any, kind: Any, wanted: tuple[str, ...], inputs: 
             f"outputs={wanted!r} are of a pipeline that ends in a model of kernelsieve, after scalers alone: this one "
             f"ends in {type(pipeline.steps[-1][1]).__name__} and has that step's outputs"
         )
+    try:
+        n_features = int(pipeline.n_features_in_)
+    except AttributeError:
+        raise NotFittedError("this pipeline is not fitted: call fit before exporting it") from None
     register_onnx_converters()
     from onnx import helper
     from skl2onnx import to_onnx
@@ -171,7 +176,6 @@ def pipeline_to_onnx(pipeline: Any, kind: Any, wanted: tuple[str, ...], inputs: 
 
     tensor = DoubleTensorType if kind == np.float64 else FloatTensorType
     known = getattr(pipeline, "feature_names_in_", None)
-    n_features = int(pipeline.n_features_in_)
     columns = input_names(n_features, None if known is None else tuple(map(str, known)), inputs)
     types = [(ROWS, tensor([None, n_features]))] if columns is None else [(c, tensor([None, 1])) for c in columns]
     last = pipeline.steps[-1][1]

@@ -189,7 +189,7 @@ def _check_fitted(model: Any) -> None:
 def _not_ours(model: Any) -> str:
     return (
         f"{type(model).__name__} cannot be exported: the estimators of kernelsieve can (with {EXPORTABLE}), and "
-        "pipelines of scikit-learn's scalers that end in one"
+        "pipelines of scikit-learn's scalers that end in one. kernelsieve.compress makes one of a KernelPCA of theirs"
     )
 
 

@@ -94,7 +94,7 @@ def _require_onnx() -> None:
 
 def _checked_dtype(dtype: Any) -> Any:
     try:
-        kind = np.dtype(dtype)
+        kind = None if dtype is None else np.dtype(dtype)
     except TypeError:
         kind = None
     if kind not in (np.float32, np.float64):
@@ -112,8 +112,11 @@ def _checked_outputs(outputs: Sequence[str]) -> tuple[str, ...]:
 
 def _is_direct(pipeline: Pipeline) -> bool:
     """Whether the pipeline is scalers and one model of ours, which are written as one function."""
+    if not pipeline.steps:
+        return True  # and refused there
     *before, (_, last) = pipeline.steps
-    return all(can_fold(step) for _, step in before) and (hasattr(last, "expansion_") or hasattr(last, "_rows"))
+    ours = any(home.__module__.split(".")[0] == "kernelsieve" for home in type(last).__mro__)
+    return ours and all(can_fold(step) for _, step in before)
 
 
 def _from_form(form: Form, kind: Any, wanted: tuple[str, ...], inputs: str | None) -> Any:
@@ -153,7 +156,10 @@ def input_names(n_features: int, known: tuple[str, ...] | None, inputs: str | No
     """The names of one input a column, or None for one input of all columns."""
     if inputs == "matrix" or (inputs is None and known is None):
         return None
-    return known if known is not None else tuple(f"x{j}" for j in range(n_features))
+    names = known if known is not None else tuple(f"x{j}" for j in range(n_features))
+    if "" in names or len(set(names)) < len(names):
+        raise ExportError("columns without a name, or two of one name, cannot be inputs: give inputs='matrix'")
+    return names
 
 
 def free_name(name: str, taken: Iterable[str]) -> str:

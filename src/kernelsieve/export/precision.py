@@ -18,6 +18,7 @@ import numpy as np
 
 from ..kernels import Sigmoid
 from .forms import STATIONARY, Form, KernelCore, LinearCore
+from .steps import ExportError
 
 # Largest error of the probe rows, relative to the largest score, at which float32 is used throughout.  Rows at large
 # were seen to err no more than the points in onnxruntime, whose products round less; the promise is 2e-6.
@@ -69,7 +70,12 @@ def single_is_enough(form: Form, limit: float = SINGLE_IS_ENOUGH) -> bool:
         return True  # products of centred rows, without an exponent to round
     if isinstance(core.kernel, Sigmoid):
         return False  # a far row nearly orthogonal to a point: its product cancels, and tanh keeps what is left
-    rows, n_usual = probe_rows(form).astype(np.float32), n_usual_rows(form)
+    with np.errstate(over="ignore"):
+        rows, n_usual = probe_rows(form).astype(np.float32), n_usual_rows(form)
+    held = np.asarray(np.isfinite(rows).all(axis=1))
+    if not held[:n_usual].all():
+        return False
+    rows = rows[held]
     expansion, usual = core.expansion.orthonormal, rows[:n_usual]
     with np.errstate(over="ignore", invalid="ignore"):
         found = core.expansion.transform(rows).astype(np.float64)
@@ -94,6 +100,8 @@ class ByteColumns:
         low, high = points.min(axis=0), points.max(axis=0)
         base = np.zeros(points.shape[1], dtype=np.float32) if centered else ((low + high) / 2).astype(np.float32)
         largest = np.abs(points - base).max(axis=0)
+        if not largest.max() < np.finfo(np.float32).max:
+            raise ExportError("the points do not fit into float32, in which int8 keeps their scale: use float64")
         step = np.where(largest > 0, largest / LEVELS, 1.0).astype(np.float32)
         step = np.where(step > 0, step, np.float32(1.0))
         return cls(np.clip(np.rint((points - base) / step), -LEVELS, LEVELS).astype(np.int8), step, base)
