@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..plots.style import dense
 from .reading import Reader
 from .subject import Subject
 
@@ -27,7 +26,7 @@ class Points:
 def support_points(subject: Subject, reader: Reader) -> Points:
     """The points, in the raw columns' own units."""
     model = subject.model
-    points = dense(model.support_vectors_)
+    points = subject.points
     # |x - s|^2 is smallest where x's - |s|^2 / 2 is largest
     nearest = np.argmax(subject.sample @ points.T - (points**2).sum(axis=1) / 2, axis=1)
     shares = np.bincount(nearest, minlength=len(points)) / len(nearest)

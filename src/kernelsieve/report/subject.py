@@ -20,7 +20,8 @@ import scipy.sparse
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import Pipeline
 
-from ..plots.style import dense
+from ..arrays import to_numpy
+from ..kernels.base import dense
 from .frames import Frame
 
 # Rows that small fits of the report (other widths, other numbers of points) are made on.
@@ -146,7 +147,12 @@ class Subject:
 
     def encoded_rows(self, places: np.ndarray) -> np.ndarray:
         """Rows as the model sees them."""
-        return dense(self.encoded[places])
+        return np.asarray(dense(self.encoded[places]), dtype=np.float64)
+
+    @cached_property
+    def points(self) -> np.ndarray:
+        """The support points, dense, (m, n_encoded)."""
+        return np.asarray(to_numpy(dense(self.model.support_vectors_)), dtype=np.float64)
 
     def preimages(self, scores: np.ndarray) -> np.ndarray | None:
         """Encoded rows that these scores stand for; None where the kernel has no way back."""

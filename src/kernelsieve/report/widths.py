@@ -20,7 +20,6 @@ import numpy as np
 from ..fit.moments import MomentSum, gram_of, whiten
 from ..fit.span import PointSpan
 from ..kernels import Kernel, named_kernel
-from ..plots.style import dense
 from ..threads import one_blas_thread
 from .subject import Subject
 
@@ -75,7 +74,7 @@ def _width(subject: Subject, gamma: float, factor: float, rows: np.ndarray, own:
 def _spans(subject: Subject, kernel: Kernel) -> list[PointSpan]:
     """Some points with the moments of the whole sample over them, and of each half."""
     sample, center = subject.sample, subject.model.expansion_.mean_coef is not None
-    own = dense(subject.model.support_vectors_)[: N_POINTS // 2]
+    own = subject.points[: N_POINTS // 2]
     points = np.vstack([own, sample[:: max(1, -(-len(sample) // (N_POINTS - len(own))))]])
     whitening = whiten(gram_of(kernel, points))
     total = MomentSum(kernel, points, whitening.matrix)

@@ -167,7 +167,7 @@ function colorRamp() {
 // The middle 98 % of a column: a few far values shall not leave all others in one colour.
 function rangeOf(column) {
   if (column.range) return column.range;
-  const values = Float64Array.from(column.values).filter(value => !Number.isNaN(value)).sort();
+  const values = Float64Array.from(column.values).filter(Number.isFinite).sort();
   const at = share => values[Math.round(share * (values.length - 1))];
   column.range = values.length ? [at(0.01), at(0.99)] : [0, 1];
   if (column.range[0] === column.range[1] && values.length) column.range = [values[0], values[values.length - 1]];
