@@ -363,7 +363,7 @@ def test_bad_grams(center):
 
 
 def test_no_variance():
-    with pytest.warns(KernelWarning, match="no variance"):
+    with pytest.warns(KernelWarning, match="nearly constant"):
         model = KernelPCA(1, kernel="rbf").fit(np.ones((5, 2)))
     assert_array_equal(model.transform(np.eye(2)), 0)
     assert_array_equal(model.expansion_.transform(np.eye(2)), 0)

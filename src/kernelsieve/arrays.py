@@ -71,6 +71,11 @@ def to_numpy(x: Array) -> np.ndarray:
     return np.asarray(x)
 
 
+def on_host(x: Any) -> Any:
+    """Arrays of other libraries as numpy's, float32 as float32; anything else as it is."""
+    return to_numpy(x) if is_foreign(x) else x
+
+
 def like(values: Array, example: Array, dtype: Any = None) -> Array:
     """`values` as an array of the namespace, device and (unless given) dtype of `example`."""
     xp = namespace(example)

@@ -54,7 +54,10 @@ def attempt(rng: np.random.Generator) -> Outcome:
             complaints = [*unclear(error), *changed(model, before), *_other_scores(model, probe)]
             kind = CLEAR
         else:
-            complaints = list(_complaints(model, given, plans)) if given.dense is not None else ["fitted no numbers"]
+            told = " ".join(str(w.message) for w in caught)
+            complaints = ["fitted no numbers"]
+            if given.dense is not None:
+                complaints = list(_complaints(model, given, plans, told))
             complaints += [f"warned: {w.message}" for w in caught if _numpys_own(w)]
             kind = OK
     if fingerprint_of(given.X) != bytes_before:
@@ -105,7 +108,7 @@ def _other_scores(model: Any, probe: Any) -> Iterator[str]:
         yield "after the failed refit the scores are others"
 
 
-def _complaints(model: Any, given: Given, plans: np.ndarray) -> Iterator[str]:
+def _complaints(model: Any, given: Given, plans: np.ndarray, told: str) -> Iterator[str]:
     weights = np.asarray(given.weights, dtype=float) if given.weights is not None and _takes_weights(model) else None
     X = given.X
     if isinstance(X, list) or callable(X) or hasattr(X, "dask"):  # blocks give blocks: their rows as one array
@@ -113,7 +116,7 @@ def _complaints(model: Any, given: Given, plans: np.ndarray) -> Iterator[str]:
     if not isinstance(X, np.ndarray) and not hasattr(X, "nnz") and hasattr(X, "iloc"):
         X = X.to_numpy()
         model = _without_names(model)
-    yield from complaints_of_fit(model, X, given.dense, weights, single=given.single)
+    yield from complaints_of_fit(model, X, given.dense, weights, single=given.single, told=told)
     if plans[1] < ROUND_TRIPS and not callable(getattr(model, "kernel", None)):
         yield from _round_trip(model, X)
     if plans[2] < REPEATS:

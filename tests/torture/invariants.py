@@ -278,17 +278,28 @@ def wrong_uses(model: Any, X: Any, *, single: bool = False) -> Iterator[str]:
             yield "inverse_transform is not finite"
 
 
-def complaints_of_fit(model: Any, X: Any, rows: np.ndarray, weights: Any, *, single: bool = False) -> Iterator[str]:
-    """All that can be held against a model fitted to X, whose plain numbers are `rows`."""
+def complaints_of_fit(
+    model: Any, X: Any, rows: np.ndarray, weights: Any, *, single: bool = False, told: str = ""
+) -> Iterator[str]:
+    """All that can be held against a model fitted to X, whose plain numbers are `rows`.
+
+    `told` is what the fit has warned of: that its scores are rounding, or that the kernel is indefinite, and what
+    follows from that, is not held against it.
+    """
+    constant, indefinite = "nearly constant" in told, "not positive semi-definite" in told
     yield from not_finite(model)
-    yield from impossible(model, single=single)
+    if not (constant and model._n_features_out == 0):
+        yield from impossible(model, single=single)
     scores = model.transform(X)
     yield from wrong_scores(model, scores, len(rows), single=single)
     scores = to_numpy(scores)
-    yield from variance_untrue(model, scores, weights, single=single)
-    yield from untrue_shares(model, rows, weights, single=single)
-    yield from batch_dependent(model, X, scores, single=single)
-    yield from wrong_uses(model, X, single=single)
+    if not constant:
+        if not indefinite:
+            yield from variance_untrue(model, scores, weights, single=single)
+        yield from untrue_shares(model, rows, weights, single=single)
+        yield from batch_dependent(model, X, scores, single=single)
+    if scores.size:
+        yield from wrong_uses(model, X, single=single)
 
 
 def to_numpy(values: Any) -> np.ndarray:

@@ -36,10 +36,11 @@ def warn_about_scales(rows: Array) -> None:
         )
 
 
-def warn_of_no_variance() -> None:
-    """Rows that are all the same to the kernel."""
+def warn_of_rounding(spread: float) -> None:
+    """Rows that are all the same to the kernel, or so nearly that their differences are lost beside its values."""
     warn(
-        "the rows are all the same to this kernel: there is no variance, and the scores are zero or rounding",
+        f"the kernel is nearly constant on these rows (variance {spread:.1e} of k(x, x)): the scores show rounding. "
+        "Centre and scale the rows, or give another gamma",
         KernelWarning,
     )
 

@@ -153,6 +153,8 @@ class Sample:
         gram = as_float64(self.gram)
         check_finite_kernel(gram)
         values = namespace(gram).linalg.eigvalsh((gram + gram.T) / 2)
+        if not float(values[-1]) > 0:
+            raise ValueError("the kernel matrix of these rows has no positive part: nothing to model")
         ratio = -float(values[0]) / float(values[-1])
         return ratio if ratio > INDEFINITE else 0.0
 

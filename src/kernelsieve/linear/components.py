@@ -11,7 +11,8 @@ import scipy.sparse
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
-from ..arrays import Array, row_dot
+from ..arrays import Array, on_host, row_dot
+from ..fit.checks import check_meant
 from ..rows.scale import finite
 from .scatter import cancels
 
@@ -110,9 +111,13 @@ class LinearComponents(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
 
         save(self, path)
 
+    def _validate_params(self) -> None:
+        super()._validate_params()
+        check_meant(self)
+
     def _rows(self, X: Any) -> Array:
         accept_sparse = "csr" if self.__sklearn_tags__().input_tags.sparse else False
-        return finite(validate_data(self, X, reset=False, accept_sparse=accept_sparse, dtype=FLOATS))
+        return finite(validate_data(self, on_host(X), reset=False, accept_sparse=accept_sparse, dtype=FLOATS))
 
     def _inverse_overlap(self) -> np.ndarray:
         """(V V')^+: empty components get none of the score."""

@@ -11,6 +11,7 @@ from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
+from ..arrays import on_host
 from ..fit.unchanged import unchanged_on_failure
 from ..rows.scale import check_spread, checked_weights, finite
 from ..threads import one_blas_thread
@@ -166,7 +167,7 @@ class ElasticNetPCA(LinearComponents):
         self
         """
         with unchanged_on_failure(self), one_blas_thread():
-            X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, ensure_min_samples=2)
+            X = validate_data(self, on_host(X), accept_sparse="csr", dtype=FLOATS, ensure_min_samples=2)
             check_spread(finite(X))
             weights = None
             if sample_weight is not None:

@@ -15,6 +15,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from ..arrays import on_host
 from ..fit.unchanged import unchanged_on_failure
 from ..rows.scale import check_spread, finite
 from ..threads import one_blas_thread
@@ -157,7 +158,7 @@ class RobustElasticNetPCA(LinearComponents):
         self
         """
         with unchanged_on_failure(self), one_blas_thread():
-            X = validate_data(self, X, dtype=FLOATS, ensure_min_samples=2)
+            X = validate_data(self, on_host(X), dtype=FLOATS, ensure_min_samples=2)
             check_spread(finite(X))
             rows = X.astype(np.float64, copy=False)
             request = Request.of(self)

@@ -192,7 +192,9 @@ class KernelTransformer(
         self.support_ = found.support
         self.explained_variance_ = found.variances
         captured = found.variances if found.captured is None else found.captured
-        self.explained_variance_ratio_ = captured / span.total_variance
+        # An indefinite kernel's total is less than what its positive part, which is all that is modelled, holds.
+        most = float(captured.sum()) if expansion.orthogonal or found.captured is not None else float(captured.max())
+        self.explained_variance_ratio_ = captured / max(span.total_variance, most)
         self.eigenvalues_ = found.eigenvalues
         self.gamma_ = choice.problem.gamma
         self.n_samples_seen_ = choice.problem.rows.n_samples

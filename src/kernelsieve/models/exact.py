@@ -29,20 +29,22 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.extmath import svd_flip
 from sklearn.utils.validation import _check_psd_eigenvalues, validate_data
 
-from ..arrays import FLOATS, Array, as_float64, canonical, top_eigh
-from ..fit.advice import warn_of_no_variance
+from ..arrays import FLOATS, Array, as_float64, canonical, row_dot, top_eigh
+from ..fit.advice import warn_of_rounding
 from ..fit.expansion import KernelExpansion
 from ..fit.moments import check_finite_kernel
 from ..fit.sample import default_sample_size
 from ..fit.unchanged import unchanged_on_failure
-from ..kernels import NAMED_KERNELS, CallableKernel, Kernel, Precomputed, bind_callable, kernel_type, named_kernel
+from ..kernels import NAMED_KERNELS, RBF, CallableKernel, Kernel, Precomputed, bind_callable, kernel_type, named_kernel
 from ..kernels.width import resolve_gamma
 from ..rows.memory import ArrayRows
 from ..rows.scale import check_spread, finite
 from .fitted import FittedExpansion
 
-# Variance below this share of k(x, x), by the bytes of a number, is rounding.
-NO_VARIANCE = {2: 1e-5, 4: 1e-5, 8: 1e-13}
+# gamma |x|^2 from which on distances are taken about the rows' centre, or by differences.
+FAR_OUT = 1e9
+# With a variance below this share of k(x, x), by the bytes of a number, rounding shows in the scores.
+NEARLY_CONSTANT = {2: 1e-3, 4: 1e-3, 8: 1e-7}
 
 
 class KernelPCA(FittedExpansion, _KernelPCA):
@@ -223,6 +225,8 @@ class KernelPCA(FittedExpansion, _KernelPCA):
             self._vectorized = _bind_vectorized(self.kernel, self.kernel_params, X)
             if isinstance(self.gamma, str):
                 self.gamma_ = self._gamma(X)
+        if self.kernel == "rbf" and self._loses_distances(X if Y is None else Y):
+            return RBF(float(self.gamma_))(_floating(X), _floating(X if Y is None else Y))
         if self._vectorized is None and kernel_type(self.kernel).metric != "manhattan":
             return super()._get_kernel(X, Y)
         rows = _floating(X)
@@ -231,6 +235,11 @@ class KernelPCA(FittedExpansion, _KernelPCA):
             return np.array(self._vectorized(rows, points))  # a copy: it is centred in place later
         block = super()._get_kernel(_narrow_indices(rows), _narrow_indices(points))
         return block.astype(np.result_type(rows.dtype, points.dtype), copy=False)  # float64 for any rows
+
+    def _loses_distances(self, points: Array) -> bool:
+        """Whether scikit-learn's distances, |x|^2 + |s|^2 - 2 x's, lose a millionth of a width or more to rounding."""
+        rows = as_float64(_floating(points))
+        return float(self.gamma_) * float(row_dot(rows, rows).max()) > FAR_OUT
 
     def _gamma(self, X: Array) -> float:
         if not kernel_type(self.kernel).uses_gamma:
@@ -253,8 +262,8 @@ class KernelPCA(FittedExpansion, _KernelPCA):
         # An indefinite kernel's trace is less than what its positive part holds.
         total = max(float(np.trace(K, dtype=np.float64)) / K.shape[0], float(self.explained_variance_.sum()))
         self.explained_variance_ratio_ = self.explained_variance_ / (total if total > 0 else 1.0)
-        if total <= NO_VARIANCE[K.dtype.itemsize] * length:
-            warn_of_no_variance()
+        if total <= NEARLY_CONSTANT[K.dtype.itemsize] * length:
+            warn_of_rounding(total / length if length > 0 else 0.0)
         if restore:
             # K may be X itself, about to become X_fit_ and the expansion's points: the gram that was given
             K += self._centerer.K_fit_rows_
@@ -277,12 +286,16 @@ class KernelPCA(FittedExpansion, _KernelPCA):
                 if "zero-size" not in str(error):
                     raise
                 self._decompose_whole(K)
+        if len(self.eigenvalues_) < self._n_wanted(K) and not (self.remove_zero_eig or self.n_components is None):
+            self._decompose_whole(K)
         return K
+
+    def _n_wanted(self, K: np.ndarray) -> int:
+        return K.shape[0] if self.n_components is None else min(K.shape[0], self.n_components)
 
     def _decompose_whole(self, K: np.ndarray) -> None:
         """All eigenvectors of the centred gram, of which the leading ones are kept."""
-        n_components = K.shape[0] if self.n_components is None else min(K.shape[0], self.n_components)
-        values, vectors = top_eigh(K, n_components)
+        values, vectors = top_eigh(K, self._n_wanted(K))
         self.eigenvalues_ = _check_psd_eigenvalues(values, enable_warnings=False)
         self.eigenvectors_ = svd_flip(u=vectors, v=None)[0]
 

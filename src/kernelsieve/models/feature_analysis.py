@@ -101,10 +101,16 @@ class KernelFeatureAnalysis(BlockParameters, KernelTransformer):
         assert isinstance(span, PointSpan)
         check_nodes(span, self.n_components)
         factor = cholesky(to_numpy(span.point_gram))
-        if factor is None:
+        if factor is None or _dependent(factor, choice.problem.rank_tolerance):
             raise ValueError(
                 f"n_components={self.n_components} is more than the rank allows: the rows taken are dependent on each "
                 "other to this kernel"
             )
         coef = solve_lower(factor, np.eye(len(factor)), transpose=True)
         return found_on_nodes(choice, span, coef, span.variances(coef) * span.weight)
+
+
+def _dependent(factor: np.ndarray, tolerance: float) -> bool:
+    """Whether a row lies in the span of those before it, to rounding: what its component would show is noise."""
+    pivots = np.diagonal(factor) ** 2
+    return bool(np.any(pivots <= tolerance * np.sum(factor**2, axis=1)))

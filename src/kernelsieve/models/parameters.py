@@ -17,6 +17,7 @@ from typing import Any, TypeVar, dataclass_transform
 
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from ..fit.checks import check_meant
 from ..kernels import NAMED_KERNELS
 
 Class = TypeVar("Class", bound=type)
@@ -69,6 +70,15 @@ class KernelParameters:
     center: bool = parameter(True, "boolean")
     random_state: Any = parameter(None, "random_state")
     n_jobs: int | None = parameter(None, Integral, None)
+
+    def _validate_params(self) -> None:
+        super()._validate_params()  # type: ignore[misc]  # scikit-learn's, of the estimator that this is a part of
+        check_meant(self)
+        if self.kernel_params and not callable(self.kernel):
+            raise ValueError(
+                f"kernel_params={self.kernel_params} are for a callable kernel: for kernel={self.kernel!r} give gamma, "
+                "degree and coef0"
+            )
 
 
 @estimator

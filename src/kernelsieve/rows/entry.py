@@ -173,6 +173,8 @@ def _foreign(X: Array, rules: RowRules) -> Array:
 
 def _foreign_floats(X: Array, least: int = 1) -> Array:
     xp = namespace(X)
+    if "complex" in str(X.dtype):
+        raise ValueError(f"Complex data not supported: X has dtype {X.dtype}")
     if X.ndim != 2 or X.shape[0] < least:
         raise ValueError(f"Expected 2D array of at least {least} rows, got shape {tuple(X.shape)}")
     return X if X.dtype in (xp.float32, xp.float64) else xp.astype(X, xp.float64)
