@@ -78,6 +78,9 @@ class RBF(Kernel):
         mass = namespace(pull).sum(pull, axis=0)
         return 2 * self.gamma * (weighted_rows(pull, rows) - mass[:, None] * points)
 
+    def tangents(self, points: Array, gram: Array) -> Array | None:
+        return 2 * self.gamma * gram
+
     def unit(self, rows: Array) -> tuple[float, Kernel]:
         return self.gamma**0.5, RBF(1.0)
 
@@ -112,6 +115,9 @@ class Laplacian(Kernel):
         pull = weights * cross_gram
         columns = [xp.sum(pull * xp.sign(rows[:, j][:, None] - points[:, j]), axis=0) for j in range(points.shape[1])]
         return self.gamma * xp.stack(columns, axis=1)
+
+    def tangents(self, points: Array, gram: Array) -> Array | None:
+        return 2 * self.gamma**2 * gram
 
     def unit(self, rows: Array) -> tuple[float, Kernel]:
         return self.gamma, Laplacian(1.0)
@@ -159,6 +165,10 @@ class Polynomial(Kernel):
         slope = weights * _power(base, self.degree - 1)
         return self.degree * self.gamma * weighted_rows(slope, rows)
 
+    def tangents(self, points: Array, gram: Array) -> Array | None:
+        base = inner_products(points, transposed(points, self.gamma)) + self.coef0
+        return self.degree * self.gamma * _power(base, self.degree - 1)
+
     def unit(self, rows: Array) -> tuple[float, Kernel]:
         return self.gamma**0.5, Polynomial(1.0, self.degree, self.coef0)
 
@@ -193,6 +203,9 @@ class Linear(Kernel):
 
     def pullback(self, rows: Array, points: Array, cross_gram: Array, weights: Array) -> Array:
         return weighted_rows(weights, rows)
+
+    def tangents(self, points: Array, gram: Array) -> Array | None:
+        return namespace(gram).ones_like(gram)
 
     def unit(self, rows: Array) -> tuple[float, Kernel]:
         mean_square = float(namespace(rows).mean(row_dot(rows, rows)))
@@ -261,6 +274,10 @@ class Cosine(Kernel):
         mass = namespace(weights).sum(weights * cross_gram, axis=0)
         along = weighted_rows(weights * _inverse_norms(rows)[:, None], rows)
         return along * inverse[:, None] - (mass * inverse**2)[:, None] * points
+
+    def tangents(self, points: Array, gram: Array) -> Array | None:
+        inverse = _inverse_norms(points)
+        return inverse[:, None] * inverse
 
 
 def _inverse_norms(rows: Array) -> Array:

@@ -2,7 +2,7 @@
 
 Two starts race: k-means centres, good for wide kernels, and targeted rows, good for narrow ones, where
 k-means centres fall between the rows.  After a quarter of the steps the better goes on alone; the plain
-rows stay if moving them gained nothing.  Most steps are taken on a part of the sample, the last on all of
+rows stay if all the steps together gained nothing.  Most steps are taken on a part of the sample, the last on all of
 it: what limits the result is not how far the points are moved but for how many rows.
 """
 
@@ -63,7 +63,7 @@ class FreePoints:
         return whole.part(sample.steering)
 
     def search(self, n_support: int) -> Candidate:
-        """The race of both starts, then the better one to the end."""
+        """The race of the starts, then the better one to the end; the plain rows where they are better still."""
         rows = targeted_rows(self.sample, n_support)
         coarse, n_coarse = self._coarse(n_support)
         n_race = max(1, round(RACE_SHARE * self.max_iter))
@@ -71,20 +71,18 @@ class FreePoints:
         runners = {"kmeans": self._start(coarse, centers)}
         if len(rows) == n_support:  # fewer where the rank is reached
             runners["targeted"] = self._start(coarse, take_rows(self.sample.coordinates.rows, rows))
-        plain = runners["targeted"].value if "targeted" in runners else -np.inf
-        if plain < runners["kmeans"].value:  # rows gain more by moving: those that lead unmoved have won
-            for runner in runners.values():
-                self._run(runner, coarse, n_race)
+        for runner in runners.values():
+            self._run(runner, coarse, n_race)
         starts = {name: runner.value for name, runner in runners.items()}
         winner = max(starts, key=lambda name: starts[name])
         n_race = runners[winner].n_steps
         best = self._run(runners[winner], coarse, n_coarse - n_race)
-        bettered = best.value > plain
         best, converged = self._finish(best, self.max_iter - max(n_coarse, n_race))
-        if not bettered:
+        if "targeted" in runners:  # decided at the end, on the rows of the last steps
             points = take_rows(self.sample.coordinates.rows, rows)
             captured = self.objective.captured(points)
-            return Candidate(points, captured, rows, best.n_steps, converged, starts, "rows")
+            if captured > best.value:
+                return Candidate(points, captured, rows, best.n_steps, converged, starts, "rows")
         return Candidate(best.points, best.value, None, best.n_steps, converged, starts, winner)
 
     def resize(self, previous: Candidate, n_support: int) -> Candidate:
@@ -106,7 +104,8 @@ class FreePoints:
         n_rows = max(COARSE_ROWS, COARSE_ROWS_PER_POINT * n_support)
         if self.objective.n_rows < 2 * n_rows:  # a part would save little
             return self.objective, 0
-        return self.objective.part(slice(0, n_rows)), round(COARSE_SHARE * self.max_iter)
+        # the last rows: the first are the reference, and what is measured on rows that steered reads too high
+        return self.objective.part(slice(self.objective.n_rows - n_rows, None)), round(COARSE_SHARE * self.max_iter)
 
     def _start(self, objective: CapturedVariance, points: Array) -> Ascent:
         light = objective.light(points)
