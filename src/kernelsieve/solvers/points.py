@@ -112,18 +112,18 @@ class CapturedVariance:
         light_points, light_coef = like(points, self.rows), like(coef, self.rows)
         offset = like(mean @ coef, self.rows) if self.center else 0.0
 
-        def block_gradient(block: tuple[slice, Array, Array]) -> Array:
+        def block_slopes(block: tuple[slice, Array, Array]) -> tuple[Array, Array | None]:
             rows, plain, cross = block
             scores = cross @ light_coef
             scores -= offset
             scores *= 2.0 / self.rows.shape[0] if self.weights is None else 2.0 * self.weights[rows, None]
             if self.row_scale is not None:
                 scores *= self.row_scale[rows, None]
-            return self.kernel.pullback(self.rows[rows, :], light_points, plain, scores @ light_coef.T)
+            return self.kernel.slopes(self.rows[rows, :], light_points, plain, scores @ light_coef.T)
 
-        gradient = as_float64(reduce(add, ordered_map(block_gradient, blocks, self.n_threads)))
         spread = (coef * values) @ coef.T
-        gradient -= 2 * self.kernel.pullback(points, points, gram, spread)
+        slopes = list(ordered_map(block_slopes, blocks, self.n_threads))
+        gradient = _uphill(slopes, self.kernel.slopes(points, points, gram, -2 * spread))
         value = float(namespace(values).sum(values))
         reliable = self.heavy is None or rounding <= MAX_ROUNDING * value
         return Evaluation(value, gradient, self._metric(points, gram, spread), reliable)
@@ -215,6 +215,21 @@ class CapturedVariance:
         return values, solve_lower(factor, vectors, transpose=True), rounding
 
 
+def _uphill(slopes: list[tuple[Array, Array | None]], own: tuple[Array, Array | None]) -> Array:
+    """The gradient from its parts: those of blocks of rows, and that of the points among themselves.
+
+    On a kink of the kernel the slope to either side is what the gradient says less what leaving the kink costs; a
+    point that would lose on both sides stays.
+    """
+    gradient = as_float64(reduce(add, (slope for slope, _ in slopes))) + own[0]
+    costs = [kink for _, kink in slopes if kink is not None]
+    if not costs or own[1] is None:
+        return gradient
+    xp = namespace(gradient)
+    left = xp.abs(gradient) - (as_float64(reduce(add, costs)) + own[1])
+    return xp.sign(gradient) * xp.where(left > 0, left, xp.zeros_like(left))
+
+
 class Ascent:
     """L-BFGS on an objective to be maximised, which can be paused, compared with others, and resumed.
 
@@ -227,7 +242,7 @@ class Ascent:
     SUFFICIENT = 1e-4
     MAX_TRIALS = 12
     FIRST_MOVE = 0.2  # root-mean-square move of a point in the first step without a metric, in kernel widths
-    FIRST_MOVE_AT_MOST = 1.0  # of a point in the first step with one: the metric is right near by
+    FIRST_MOVE_AT_MOST = 0.4  # of a point in the first step with one: the metric is right near by
     MAX_MOVE = 2.0  # of a point in one step, in lengths of a point: further off the kernel says nothing
     GRADIENT_TOLERANCE = 1e-10
 
@@ -279,7 +294,7 @@ class Ascent:
 
     def _step(self) -> bool:
         """One step uphill; False where none can be found."""
-        direction = self._direction()
+        direction = self._off_kinks(self._direction())
         furthest = float(namespace(direction).max(row_dot(direction, direction))) ** 0.5
         limit = self._longest_move()
         if furthest > limit:
@@ -326,6 +341,11 @@ class Ascent:
         for (move, change, inverse), share in zip(self._pairs, reversed(shares), strict=True):
             direction = direction + (share - inverse * inner(change, direction)) * move
         return direction
+
+    def _off_kinks(self, direction: Array) -> Array:
+        """The direction without the coordinates that lose either way."""
+        xp = namespace(direction)
+        return xp.where(self.gradient == 0, xp.zeros_like(direction), direction)
 
     def _by_metric(self, direction: Array) -> Array:
         """B^-1 direction, or the direction itself where no metric is known."""
