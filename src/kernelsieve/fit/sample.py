@@ -8,7 +8,7 @@ targets and `captured_ratio_` its denominator.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -54,6 +54,7 @@ class Sample:
     center: bool
     n_threads: int = 1
     reference_rows: int = REFERENCE_ROWS
+    in_float64: bool = False  # no shortcut in precision
 
     @property
     def size(self) -> int:
@@ -105,6 +106,9 @@ class Sample:
         the rows as given.
         """
         X, origin = self.rows.X, self.origin
+        if self.in_float64:
+            values = as_float64(self.rows.values)
+            return values if origin is None else values - origin
         if not is_numpy(X) or not self.kernel.bounded or self.size <= EXACT_ROWS:
             values = self.rows.values
             return values if origin is None else as_float64(values) - origin
@@ -135,6 +139,25 @@ class Sample:
         with one_blas_thread():
             list(ordered_map(lower_part, blocks[::-1], self.n_threads))
         return gram
+
+    @cached_property
+    def rounding(self) -> float:
+        """How far rounding has moved the gram, as a share of its largest diagonal value.
+
+        k(x, x) is known without rounding, and on the gram's diagonal it has come out like every other value: from
+        products that cancel, the more so the further a row is from the origin.
+        """
+        gram = to_numpy(self.gram)
+        if gram.dtype == np.float64 or self.kernel.precomputed:
+            return 0.0
+        truth = to_numpy(self.kernel.diagonal(as_float64(self.light_rows[: self.n_reference, :])))
+        largest = float(np.abs(truth).max())
+        return 4 * float(np.finfo(gram.dtype).eps) + 2 * float(np.abs(np.diagonal(gram) - truth).max()) / largest
+
+    @cached_property
+    def exactly(self) -> Sample:
+        """The same sample without shortcuts in precision."""
+        return self if self.in_float64 else replace(self, in_float64=True)
 
     @cached_property
     def indefiniteness(self) -> float:

@@ -8,7 +8,7 @@ it: what limits the result is not how far the points are moved but for how many 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -16,14 +16,20 @@ import numpy as np
 from ..arrays import Array, like, namespace, take_rows, to_numpy
 from ..fit.moments import whiten
 from ..fit.sample import Sample
+from ..fit.tails import draw, heavy_tailed
 from ..solvers.points import Ascent, CapturedVariance
-from .greedy import best_for_targets, greedy
+from .gram import gram_of_sample
+from .greedy import best_for_targets, eliminate
 from .kmeans import kmeans_centers
+from .rpcholesky import randomly_pivoted_cholesky
+from .swaps import swap
 
 KMEANS_STEPS = 3
 RACE_SHARE = 0.25  # of the steps are run from both starts
 COARSE_SHARE = 0.7  # of the steps are taken on COARSE_ROWS_PER_POINT rows a point, the rest on all
 COARSE_ROWS, COARSE_ROWS_PER_POINT = 1000, 10
+# Swaps after the targeted choice, each O(n m^2): so many, and fewer where there are many points.
+MAX_SWAPS, SWAP_WORK = 10, 50_000
 NO_GAIN = 1e-8  # a step that gains less, relative to the value, is the last
 
 
@@ -64,26 +70,71 @@ class FreePoints:
 
     def search(self, n_support: int) -> Candidate:
         """The race of the starts, then the better one to the end; the plain rows where they are better still."""
-        rows = targeted_rows(self.sample, n_support)
         coarse, n_coarse = self._coarse(n_support)
-        n_race = max(1, round(RACE_SHARE * self.max_iter))
+        rows = self._row_starts(n_support)
         centers = kmeans_centers(coarse.rows, n_support, KMEANS_STEPS, self.rng, coarse.weights)
-        runners = {"kmeans": self._start(coarse, centers)}
-        if len(rows) == n_support:  # fewer where the rank is reached
-            runners["targeted"] = self._start(coarse, take_rows(self.sample.coordinates.rows, rows))
+        starts = {"kmeans": centers} | {name: self._rows_at(places) for name, places in rows.items()}
+        runners = {name: self._start(coarse, points) for name, points in starts.items()}
+        n_race = max(1, round(RACE_SHARE * self.max_iter))
         for runner in runners.values():
             self._run(runner, coarse, n_race)
-        starts = {name: runner.value for name, runner in runners.items()}
-        winner = max(starts, key=lambda name: starts[name])
+        reached = {name: runner.value for name, runner in runners.items()}
+        winner = max(reached, key=lambda name: reached[name])
         n_race = runners[winner].n_steps
         best = self._run(runners[winner], coarse, n_coarse - n_race)
         best, converged = self._finish(best, self.max_iter - max(n_coarse, n_race))
-        if "targeted" in runners:  # decided at the end, on the rows of the last steps
-            points = take_rows(self.sample.coordinates.rows, rows)
-            captured = self.objective.captured(points)
-            if captured > best.value:
-                return Candidate(points, captured, rows, best.n_steps, converged, starts, "rows")
-        return Candidate(best.points, best.value, None, best.n_steps, converged, starts, winner)
+        moved = Candidate(best.points, best.value, None, best.n_steps, converged, reached, winner)
+        # decided at the end, on the rows of the last steps
+        plain = {name: self.objective.captured(starts[name]) for name in rows}
+        first = max(plain, key=lambda name: plain[name])
+        if plain[first] <= moved.captured:
+            return moved
+        return self._from_rows(replace(moved, points=starts[first], captured=plain[first], rows=rows[first]), first)
+
+    def _from_rows(self, plain: Candidate, rule: str) -> Candidate:
+        """Rows that lead all that was moved are moved themselves, on all rows; they stay where that gains nothing."""
+        runner, converged = self._finish(self._start(self.objective, plain.points), self.max_iter)
+        n_steps = plain.n_steps + runner.n_steps
+        if runner.value <= plain.captured:
+            return replace(plain, n_steps=n_steps, converged=converged, winner="rows")
+        return Candidate(runner.points, runner.value, None, n_steps, converged, plain.starts, rule)
+
+    def _row_starts(self, n_support: int) -> dict[str, np.ndarray]:
+        """Rows, by their numbers within the sample, to start from; filled up at random where a rule finds fewer."""
+        found = {"targeted": targeted_rows(self.sample, n_support)}
+        if self._heavy_tailed:
+            sample = self.sample.exactly
+            state = randomly_pivoted_cholesky(gram_of_sample(sample), n_support, self.rng, weights=sample.rows.weights)
+            found["rpcholesky"] = np.asarray(state.chosen, dtype=np.intp)
+        return {name: self._filled_up(rows, n_support) for name, rows in found.items()}
+
+    def _filled_up(self, rows: np.ndarray, n_support: int) -> np.ndarray:
+        """The rows and, where the rank was reached before so many were found, others at random."""
+        if len(rows) == n_support:
+            return rows
+        others = self.rng.permutation(np.setdiff1d(np.arange(self.sample.size), rows))
+        return np.concatenate([rows, others[: n_support - len(rows)]])
+
+    def _rows_at(self, places: np.ndarray) -> Array:
+        return take_rows(self.sample.coordinates.rows, places)
+
+    @cached_property
+    def _carried(self) -> np.ndarray:
+        """What each steering row carries of the variance (see fit/tails.py)."""
+        objective = self.objective
+        xp, rows, kernel = namespace(objective.rows), objective.rows, objective.kernel
+        weights = objective.weights
+        center = (xp.mean(rows, axis=0) if weights is None else weights @ rows)[None, :]
+        cross = kernel(rows, center)[:, 0]
+        if objective.row_scale is not None:
+            cross = cross * objective.row_scale
+        carried = kernel.diagonal(rows) - 2 * cross + kernel.diagonal(center)[0]
+        return np.maximum(to_numpy(carried), 0.0)
+
+    @cached_property
+    def _heavy_tailed(self) -> bool:
+        weights = self.objective.weights
+        return heavy_tailed(self._carried, None if weights is None else to_numpy(weights))
 
     def resize(self, previous: Candidate, n_support: int) -> Candidate:
         """From points found for one size to another: the least useful go, or targeted rows come."""
@@ -104,8 +155,13 @@ class FreePoints:
         n_rows = max(COARSE_ROWS, COARSE_ROWS_PER_POINT * n_support)
         if self.objective.n_rows < 2 * n_rows:  # a part would save little
             return self.objective, 0
-        # the last rows: the first are the reference, and what is measured on rows that steered reads too high
-        return self.objective.part(slice(self.objective.n_rows - n_rows, None)), round(COARSE_SHARE * self.max_iter)
+        n_steps = round(COARSE_SHARE * self.max_iter)
+        if not self._heavy_tailed:
+            # the last rows: the first are the reference, and what is measured on rows that steered reads too high
+            return self.objective.part(slice(self.objective.n_rows - n_rows, None)), n_steps
+        weights = self.objective.weights
+        drawn = draw(self._carried[::-1], None if weights is None else to_numpy(weights)[::-1], n_rows)
+        return self.objective.drawn(self.objective.n_rows - 1 - drawn.places, drawn.weights), n_steps
 
     def _start(self, objective: CapturedVariance, points: Array) -> Ascent:
         light = objective.light(points)
@@ -153,16 +209,24 @@ class FreePoints:
 def targeted_rows(sample: Sample, n_rows: int, features: np.ndarray | None = None) -> np.ndarray:
     """Numbers, within the sample, of reference rows chosen by targeted greedy selection.
 
-    `features` are the rows' whitened features over points that are already there.
+    `features` are the rows' whitened features over points that are already there.  Where rounding of a float32 gram
+    leaves too few rows to choose from, the gram is made again in float64.
     """
     gram, targets = to_numpy(sample.gram), to_numpy(sample.targets)
     if features is not None:
         targets = targets - features @ (features.T @ to_numpy(sample.exact.directions))
-    return greedy(
+    state = eliminate(
         lambda j: gram[:, j],
         np.diagonal(gram),
         min(n_rows, sample.n_reference),
         best_for_targets,
         targets=targets,
         explained=features,
+        noise=sample.rounding,
     )
+    if features is None:
+        swap(state, lambda j: gram[:, j], min(MAX_SWAPS, SWAP_WORK // max(1, n_rows) ** 2))
+    found = np.asarray(state.chosen, dtype=np.intp)
+    if len(found) < min(n_rows, sample.n_reference) and sample.rounding:
+        return targeted_rows(sample.exactly, n_rows, features)
+    return found

@@ -41,6 +41,7 @@ from ..arrays import (
     namespace,
     row_dot,
     solve_lower,
+    take_rows,
     top_eigh,
 )
 from ..fit.moments import whiten
@@ -150,6 +151,13 @@ class CapturedVariance:
             weights = weights / namespace(weights).sum(weights)
         heavy = None if self.heavy is None else self.heavy.part(rows)
         return replace(self, rows=self.rows[rows, :], row_scale=row_scale, weights=weights, heavy=heavy)
+
+    def drawn(self, places: Array, weights: Array) -> CapturedVariance:
+        """The same objective on some of the rows, each counted as often as its weight says."""
+        weights = like(weights / weights.sum(), self.rows)
+        row_scale = None if self.row_scale is None else take_rows(self.row_scale, places)
+        heavy = None if self.heavy is None else self.heavy.drawn(places, weights)
+        return replace(self, rows=take_rows(self.rows, places), row_scale=row_scale, weights=weights, heavy=heavy)
 
     def light(self, points: Array) -> CapturedVariance | None:
         """This objective with its rows in float32, twice as fast, where these points allow it."""
