@@ -25,11 +25,12 @@ from .rpcholesky import randomly_pivoted_cholesky
 from .swaps import swap
 
 KMEANS_STEPS = 3
-RACE_SHARE = 0.25  # of the steps are run from both starts
+RACE_SHARE = 0.15  # of the steps are run from every start
+CLOSE_BEHIND = 0.97  # unmoved rows that capture less than this share of what points moved a little do are out
 COARSE_SHARE = 0.7  # of the steps are taken on COARSE_ROWS_PER_POINT rows a point, the rest on all
 COARSE_ROWS, COARSE_ROWS_PER_POINT = 1000, 10
 # Swaps after the targeted choice, each O(n m^2): so many, and fewer where there are many points.
-MAX_SWAPS, SWAP_WORK = 10, 50_000
+MAX_SWAPS, SWAP_WORK = 10, 5_000
 NO_GAIN = 1e-8  # a step that gains less, relative to the value, is the last
 
 
@@ -75,6 +76,7 @@ class FreePoints:
         centers = kmeans_centers(coarse.rows, n_support, KMEANS_STEPS, self.rng, coarse.weights)
         starts = {"kmeans": centers} | {name: self._rows_at(places) for name, places in rows.items()}
         runners = {name: self._start(coarse, points) for name, points in starts.items()}
+        unmoved = {name: runner.value for name, runner in runners.items()}
         n_race = max(1, round(RACE_SHARE * self.max_iter))
         for runner in runners.values():
             self._run(runner, coarse, n_race)
@@ -85,9 +87,10 @@ class FreePoints:
         best, converged = self._finish(best, self.max_iter - max(n_coarse, n_race))
         moved = Candidate(best.points, best.value, None, best.n_steps, converged, reached, winner)
         # decided at the end, on the rows of the last steps
-        plain = {name: self.objective.captured(starts[name]) for name in rows}
-        first = max(plain, key=lambda name: plain[name])
-        if plain[first] <= moved.captured:
+        close = [name for name in rows if unmoved[name] > CLOSE_BEHIND * reached[winner]]
+        plain = {name: self.objective.captured(starts[name]) for name in close}
+        first = max(close, key=lambda name: plain[name], default="")
+        if not first or plain[first] <= moved.captured:
             return moved
         return self._from_rows(replace(moved, points=starts[first], captured=plain[first], rows=rows[first]), first)
 
