@@ -148,6 +148,13 @@ def take_rows(x: Array, rows: Array) -> Array:
     return namespace(x).take(x, like(rows, x, namespace(x).int64), axis=0)
 
 
+def take_columns(x: Array, columns: Array) -> Array:
+    """The given columns of a dense matrix."""
+    if isinstance(x, np.ndarray):
+        return x[:, to_numpy(columns)]
+    return namespace(x).take(x, like(columns, x, namespace(x).int64), axis=1)
+
+
 def add_to_diagonal(a: Array, value: float) -> Array:
     """a + value I, for a square matrix."""
     xp = namespace(a)

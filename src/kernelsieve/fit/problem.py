@@ -49,4 +49,4 @@ class Problem:
         reference = default_reference_rows(n_support)
         if sample.rows is rows and sample.n_reference >= min(reference, len(rows.indices)):
             return self
-        return replace(self, sample=replace(sample, rows=rows, reference_rows=reference))
+        return replace(self, sample=replace(sample, rows=rows, reference_rows=reference, drawn=None).representative)

@@ -19,6 +19,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..arrays import Array, like, namespace, to_numpy
+from ..kernels import Kernel
+
 # n sum b^2 / (sum b)^2 from which on tails are heavy: 1 for rows alike, 2 for an exponential distribution of b.
 HEAVY = 3.0
 
@@ -28,15 +31,32 @@ class Drawn:
     """Rows drawn by what they carry."""
 
     places: np.ndarray  # (size,), ascending
-    weights: np.ndarray  # (size,) how many rows each stands for
-    certain: np.ndarray  # (size,) rows that no draw could have missed
+    weights: np.ndarray  # (size,) how much each counts
+    chances: np.ndarray  # (size,) of being drawn; 1 for rows that no draw could have missed
 
 
-def heavy_tailed(carried: np.ndarray, weights: np.ndarray | None) -> bool:
+def carried_variance(
+    kernel: Kernel, rows: Array, weights: np.ndarray | None, row_scale: Array | None = None
+) -> np.ndarray:
+    """b, what each row carries; `row_scale` multiplies the kernel values of a row with others."""
+    xp = namespace(rows)
+    if weights is None:
+        center = xp.mean(rows, axis=0)
+    else:
+        omega = like(weights, rows)
+        center = omega @ rows / xp.sum(omega)
+    center = center[None, :]
+    cross = kernel(rows, center)[:, 0]
+    if row_scale is not None:
+        cross = cross * row_scale
+    return np.maximum(to_numpy(kernel.diagonal(rows) - 2 * cross + kernel.diagonal(center)[0]), 0.0).astype(np.float64)
+
+
+def heavy_tailed(carried: np.ndarray, weights: np.ndarray | None, level: float = HEAVY) -> bool:
     """Whether few rows carry much of the variance."""
     omega = np.full(len(carried), 1.0 / len(carried)) if weights is None else weights / weights.sum()
     mean = float(omega @ carried)
-    return mean > 0 and float(omega @ carried**2) > HEAVY * mean**2
+    return mean > 0 and float(omega @ carried**2) > level * mean**2
 
 
 def draw(carried: np.ndarray, weights: np.ndarray | None, size: int) -> Drawn:
@@ -46,7 +66,7 @@ def draw(carried: np.ndarray, weights: np.ndarray | None, size: int) -> Drawn:
     chance = _chances(mass, size)
     ends = np.floor(np.cumsum(chance) + 0.5 + 1e-9)
     places = np.flatnonzero(np.diff(ends, prepend=0.0) > 0)
-    return Drawn(places, omega[places] / chance[places], chance[places] >= 1.0)
+    return Drawn(places, omega[places] / chance[places], chance[places])
 
 
 def _chances(mass: np.ndarray, size: int) -> np.ndarray:

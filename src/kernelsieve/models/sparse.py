@@ -248,11 +248,8 @@ class SparseKernelPCA(Incremental, BlockParameters, KernelTransformer):
             )
 
     def _ratio(self, choice: Choice, sample: Sample) -> CapturedRatio:
-        problem, selection = choice.problem, choice.selection
-        return ratio_of_points(
-            sample,
-            selection,
-            problem.rows.n_samples,
-            tolerance=problem.rank_tolerance,
-            by_reference=selection.by_reference,
-        )
+        problem = choice.problem
+        return ratio_of_points(sample, choice.selection, problem.rows.n_samples, problem.rank_tolerance)
+
+    def _surely_captured(self, span: Span) -> float:
+        return span.surely_captured(self.n_components)

@@ -110,13 +110,7 @@ class Chooser:
         return problem.for_points(n_support, asked)
 
     def _measured(self, problem: Problem, selection: Selection) -> Choice:
-        ratio = ratio_of_points(
-            problem.sample,
-            selection,
-            problem.rows.n_samples,
-            tolerance=problem.rank_tolerance,
-            by_reference=selection.by_reference,
-        )
+        ratio = ratio_of_points(problem.sample, selection, problem.rows.n_samples, problem.rank_tolerance)
         return Choice(selection, problem, ratio)
 
     def _free_sizes(self, problem: Problem) -> Callable[[int], Choice]:
@@ -177,7 +171,10 @@ def _moved(problem: Problem, found: Candidate) -> Selection:
             kernel, points, numbers, history, n_steps=found.n_steps, converged=found.converged, by_reference=True
         )
     points = sample.coordinates.points(found.points)
-    moved = Selection(sample.kernel, points, None, history, n_steps=found.n_steps, converged=found.converged)
+    seeds = found.seeds[found.seeds < sample.n_reference]
+    moved = Selection(
+        sample.kernel, points, None, history, n_steps=found.n_steps, converged=found.converged, seeds=seeds
+    )
     if sample.coordinates.lost_exponent <= MAX_LOST_EXPONENT:
         return moved
     # the points were moved in too few directions to be sure that they beat the rows they could have been

@@ -21,6 +21,7 @@ from sklearn.utils.extmath import randomized_svd
 from ..arrays import Array, as_float64, is_numpy, row_dot, top_eigh
 from ..fit.sample import Sample
 from ..kernels import Cosine, Kernel, Laplacian
+from ..kernels.base import dense
 from ..threads import matmul
 
 # Mean exponent gamma |e(x)|^2 that may be left outside the subspace.
@@ -33,6 +34,7 @@ MIN_FEATURES = 64
 # Sparse rows of more features than this are not moved freely (their points would be dense).
 MAX_SPARSE_FEATURES = 20_000
 MAX_SPARSE_DIRECTIONS = 128
+MAX_DENSE_VALUES = 2**22  # of sparse rows that are made dense where no subspace will do
 # With so many directions a narrow Gaussian may still lose most of a row: then its rows serve better.
 MAX_SPARSE_LOST_EXPONENT = 1.0
 
@@ -69,7 +71,9 @@ def movable(sample: Sample) -> bool:
         return False
     if not scipy.sparse.issparse(X):
         return True
-    if X.shape[1] > MAX_SPARSE_FEATURES or isinstance(sample.kernel, Laplacian):
+    if isinstance(sample.kernel, Laplacian):  # no principal directions keep sums of absolute differences
+        return sample.size * X.shape[1] <= MAX_DENSE_VALUES
+    if X.shape[1] > MAX_SPARSE_FEATURES:
         return False
     return sample.coordinates.lost_exponent <= MAX_SPARSE_LOST_EXPONENT
 
@@ -77,6 +81,8 @@ def movable(sample: Sample) -> bool:
 def coordinates(sample: Sample) -> Coordinates:
     """The sample's rows in the coordinates in which points are moved."""
     scale, unit = sample.kernel.unit(sample.reference)
+    if scipy.sparse.issparse(sample.rows.X) and isinstance(unit, Laplacian):
+        return Coordinates(unit, as_float64(dense(sample.rows.values)) * scale, None, scale, None, None)
     if scipy.sparse.issparse(sample.rows.X):
         return _sparse_coordinates(sample.rows.values, scale, unit)
     if sample.kernel.name != "rbf":

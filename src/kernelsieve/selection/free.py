@@ -16,7 +16,7 @@ import numpy as np
 from ..arrays import Array, like, namespace, take_rows, to_numpy
 from ..fit.moments import whiten
 from ..fit.sample import Sample
-from ..fit.tails import draw, heavy_tailed
+from ..fit.tails import carried_variance, draw, heavy_tailed
 from ..solvers.points import Ascent, CapturedVariance
 from .gram import gram_of_sample
 from .greedy import best_for_targets, eliminate
@@ -31,6 +31,7 @@ COARSE_SHARE = 0.7  # of the steps are taken on COARSE_ROWS_PER_POINT rows a poi
 COARSE_ROWS, COARSE_ROWS_PER_POINT = 1000, 10
 # Swaps after the targeted choice, each O(n m^2): so many, and fewer where there are many points.
 MAX_SWAPS, SWAP_WORK = 10, 5_000
+NO_ROWS = np.empty(0, dtype=np.intp)
 NO_GAIN = 1e-8  # a step that gains less, relative to the value, is the last
 
 
@@ -45,6 +46,7 @@ class Candidate:
     converged: bool
     starts: dict[str, float]  # captured variance of each start when one was chosen
     winner: str
+    seeds: np.ndarray  # places, within the sample, of rows that points were started from
 
     @property
     def n_support(self) -> int:
@@ -85,14 +87,18 @@ class FreePoints:
         n_race = runners[winner].n_steps
         best = self._run(runners[winner], coarse, n_coarse - n_race)
         best, converged = self._finish(best, self.max_iter - max(n_coarse, n_race))
-        moved = Candidate(best.points, best.value, None, best.n_steps, converged, reached, winner)
+        seeds = rows.get(winner, NO_ROWS)
+        moved = Candidate(best.points, best.value, None, best.n_steps, converged, reached, winner, seeds)
         # decided at the end, on the rows of the last steps
         close = [name for name in rows if unmoved[name] > CLOSE_BEHIND * reached[winner]]
         plain = {name: self.objective.captured(starts[name]) for name in close}
         first = max(close, key=lambda name: plain[name], default="")
         if not first or plain[first] <= moved.captured:
             return moved
-        return self._from_rows(replace(moved, points=starts[first], captured=plain[first], rows=rows[first]), first)
+        return self._from_rows(self._plain(moved, starts[first], plain[first], rows[first]), first)
+
+    def _plain(self, moved: Candidate, points: Array, captured: float, rows: np.ndarray) -> Candidate:
+        return replace(moved, points=points, captured=captured, rows=rows, seeds=rows)
 
     def _from_rows(self, plain: Candidate, rule: str) -> Candidate:
         """Rows that lead all that was moved are moved themselves, on all rows; they stay where that gains nothing."""
@@ -100,7 +106,7 @@ class FreePoints:
         n_steps = plain.n_steps + runner.n_steps
         if runner.value <= plain.captured:
             return replace(plain, n_steps=n_steps, converged=converged, winner="rows")
-        return Candidate(runner.points, runner.value, None, n_steps, converged, plain.starts, rule)
+        return Candidate(runner.points, runner.value, None, n_steps, converged, plain.starts, rule, plain.seeds)
 
     def _row_starts(self, n_support: int) -> dict[str, np.ndarray]:
         """Rows, by their numbers within the sample, to start from; filled up at random where a rule finds fewer."""
@@ -124,15 +130,8 @@ class FreePoints:
     @cached_property
     def _carried(self) -> np.ndarray:
         """What each steering row carries of the variance (see fit/tails.py)."""
-        objective = self.objective
-        xp, rows, kernel = namespace(objective.rows), objective.rows, objective.kernel
-        weights = objective.weights
-        center = (xp.mean(rows, axis=0) if weights is None else weights @ rows)[None, :]
-        cross = kernel(rows, center)[:, 0]
-        if objective.row_scale is not None:
-            cross = cross * objective.row_scale
-        carried = kernel.diagonal(rows) - 2 * cross + kernel.diagonal(center)[0]
-        return np.maximum(to_numpy(carried), 0.0)
+        o = self.objective
+        return carried_variance(o.kernel, o.rows, None if o.weights is None else to_numpy(o.weights), o.row_scale)
 
     @cached_property
     def _heavy_tailed(self) -> bool:
@@ -141,17 +140,18 @@ class FreePoints:
 
     def resize(self, previous: Candidate, n_support: int) -> Candidate:
         """From points found for one size to another: the least useful go, or targeted rows come."""
-        change = n_support - previous.n_support
+        change, seeds = n_support - previous.n_support, previous.seeds
         if change < 0:
             order = np.argsort(-to_numpy(self._usefulness(previous.points)), kind="stable")
             points = take_rows(previous.points, np.sort(order[:n_support]))
         else:
-            points = self._add_rows(previous.points, change)
+            points, added = self._add_rows(previous.points, change)
+            seeds = np.union1d(seeds, added)
         coarse, n_coarse = self._coarse(n_support)
         runner = self._run(self._start(coarse, points), coarse, n_coarse)
         runner, converged = self._finish(runner, self.max_iter - n_coarse)
         starts = {**previous.starts, "resized": runner.value}
-        return Candidate(runner.points, runner.value, None, runner.n_steps, converged, starts, "resized")
+        return Candidate(runner.points, runner.value, None, runner.n_steps, converged, starts, "resized", seeds)
 
     def _coarse(self, n_support: int) -> tuple[CapturedVariance, int]:
         """The objective of the early steps, and their number."""
@@ -196,8 +196,8 @@ class FreePoints:
         inverse = whiten(self.sample.coordinates.kernel(points, points)).matrix
         return xp.sum(coef**2 * values, axis=1) / xp.sum(inverse**2, axis=1)
 
-    def _add_rows(self, points: Array, count: int) -> Array:
-        """The points and `count` sample rows, chosen for what the points leave of the targets."""
+    def _add_rows(self, points: Array, count: int) -> tuple[Array, np.ndarray]:
+        """The points and `count` sample rows, chosen for what the points leave of the targets, and their places."""
         n = self.sample.n_reference
         whitening = whiten(self.sample.coordinates.kernel(points, points)).matrix
         features = to_numpy(self.sample.coordinates.cross_gram(points, n) @ whitening)
@@ -206,7 +206,7 @@ class FreePoints:
         if missing > 0:  # all rows are explained to rounding: any will do
             rows = np.concatenate([rows, self.rng.choice(self.sample.size, missing)])
         added = take_rows(self.sample.coordinates.rows, rows)
-        return namespace(points).concat([points, added], axis=0)
+        return namespace(points).concat([points, added], axis=0), rows
 
 
 def targeted_rows(sample: Sample, n_rows: int, features: np.ndarray | None = None) -> np.ndarray:
