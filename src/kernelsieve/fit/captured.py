@@ -25,14 +25,16 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..arrays import Array, float64_like, to_numpy, top_eigh
+from ..arrays import Array, as_float64, float64_like, to_numpy, top_eigh
 from ..kernels import Kernel
 from ..solvers.exact import ExactComponents
 from .expansion import KernelExpansion
-from .moments import gram_of, points_like, whiten
+from .moments import RANK_TOLERANCE, gram_of, points_like, whiten
 from .sample import Half, Sample
 from .span import Points
 
+# Variances below this share of the largest are rounding: the rows have no such component.
+NO_VARIANCE = 1e-10
 CONFIDENCE_ERRORS = 1.645  # standard errors to each side: nine times in ten
 # The line to 1/N is a guide, not a law: so much of its step counts as an error.
 EXTRAPOLATION_ERROR = 0.3
@@ -48,12 +50,13 @@ class CapturedRatio:
     kind: str  # "exact", "all rows", "sample" or "sample, extrapolated"
     n_samples: int
     interval: tuple[float, float]  # holds the truth with 90 % confidence
+    n_directions: int  # components with a variance that is not rounding
 
     @classmethod
-    def known(cls, value: float, kind: str, n_samples: int) -> CapturedRatio:
+    def known(cls, value: float, kind: str, n_samples: int, n_directions: int) -> CapturedRatio:
         """A ratio without error."""
         value = min(max(value, 0.0), 1.0)
-        return cls(value, kind, n_samples, (value, value))
+        return cls(value, kind, n_samples, (value, value), n_directions)
 
     def at_least(self, bound: float) -> CapturedRatio:
         """The same, where all rows together say that it is no less than `bound`."""
@@ -63,11 +66,11 @@ class CapturedRatio:
         return replace(self, value=min(max(self.value, bound), 1.0), interval=(low, high))
 
 
-def ratio_of_points(sample: Sample, chosen: Points, n_samples: int, tolerance: float) -> CapturedRatio:
+def ratio_of_points(sample: Sample, chosen: Points, n_samples: int) -> CapturedRatio:
     """The ratio of the best components on chosen points."""
     if chosen.exhaustive:
-        return CapturedRatio.known(1.0, "exact", sample.n_reference)
-    features = _best_features(sample, chosen, tolerance)
+        return CapturedRatio.known(1.0, "exact", sample.n_reference, sample.n_components)
+    features = _best_features(sample, chosen, RANK_TOLERANCE)
     return _ratio(sample, features, n_samples, as_it_is=chosen.by_reference, seeds=chosen.seeds)
 
 
@@ -78,10 +81,9 @@ def ratio_of_model(sample: Sample, expansion: KernelExpansion, n_samples: int) -
     return _ratio(sample, _features(sample, expansion.kernel, expansion.points, coef), n_samples)
 
 
-def captured_on_reference(sample: Sample, chosen: Points, tolerance: float) -> float:
-    """Variance of the reference rows that the best components on chosen points capture."""
-    values, _ = _components(_best_features(sample, chosen, tolerance), sample.reference_weights, sample)
-    return float(values.sum())
+def variances_on_reference(sample: Sample, chosen: Points, tolerance: float) -> np.ndarray:
+    """Variances of the reference rows along the best components on chosen points."""
+    return _components(_best_features(sample, chosen, tolerance), sample.reference_weights, sample)[0]
 
 
 def _ratio(
@@ -94,8 +96,9 @@ def _ratio(
 ) -> CapturedRatio:
     values, scores = _components(features, sample.reference_weights, sample)
     whole = float(values.sum()) / sample.exact.captured
+    n_directions = int(np.sum(values > NO_VARIANCE * values[0]))
     if sample.reference_is_all:
-        return CapturedRatio.known(whole, "all rows", sample.n_reference)
+        return CapturedRatio.known(whole, "all rows", sample.n_reference, n_directions)
     squares = _Squares((scores**2).sum(axis=1), _exact_squares(sample))
     step = 0.0
     if not as_it_is:
@@ -106,7 +109,7 @@ def _ratio(
     safe = value - SAFE_ERRORS * max(error - KNOWN_WELL, 0.0)
     low, high = (min(max(value + sign * CONFIDENCE_ERRORS * error, 0.0), 1.0) for sign in (-1, 1))
     kind = "sample" if as_it_is else "sample, extrapolated"
-    return CapturedRatio(min(max(safe, 0.0), 1.0), kind, sample.n_reference, (low, high))
+    return CapturedRatio(min(max(safe, 0.0), 1.0), kind, sample.n_reference, (low, high), n_directions)
 
 
 @dataclass(frozen=True)
@@ -170,6 +173,6 @@ def _best_features(sample: Sample, chosen: Points, tolerance: float) -> np.ndarr
 
 def _features(sample: Sample, kernel: Kernel, points: Array, whitening: Array) -> np.ndarray:
     """(n_reference, q), the reference rows in the span of the points; `whitening` gives orthonormal vectors."""
-    rows = sample.reference
+    rows = as_float64(sample.reference)
     cross_gram = kernel(rows, points_like(points, rows))
     return to_numpy(cross_gram @ float64_like(whitening, cross_gram)).astype(np.float64, copy=False)

@@ -20,10 +20,14 @@ from functools import cached_property
 import numpy as np
 import scipy.sparse
 
-from ..arrays import Array, float64_like, is_numpy, like, namespace, to_numpy, top_eigh
+from ..arrays import Array, as_float64, float64_like, is_numpy, like, namespace, to_numpy, top_eigh
 from ..kernels import Kernel, overwritten_blocks
 from ..rows.blocks import finite, map_row_blocks
 from .moments import RANK_TOLERANCE, gram_of, points_like
+
+
+# Float32's rounding of a kernel value, and how much of it scores may show, in lengths of a feature.
+FLOAT32_ROUNDING, MAX_SCORE_ROUNDING = 6e-8, 1e-4
 
 
 @dataclass(frozen=True)
@@ -84,16 +88,27 @@ class KernelExpansion:
     def n_components(self) -> int:
         return int(self.coef.shape[1])
 
+    @cached_property
+    def in_float64(self) -> bool:
+        """Whether float32 kernel values, times coefficients so large, would leave too few digits of the scores."""
+        xp = namespace(self.coef)
+        length = float(xp.mean(xp.abs(xp.linalg.diagonal(gram_of(self.kernel, self.points))))) ** 0.5
+        return FLOAT32_ROUNDING * length * float(xp.max(xp.sum(self.coef**2, axis=0))) ** 0.5 > MAX_SCORE_ROUNDING
+
+    def _block(self, rows: Array) -> Array:
+        return as_float64(rows) if self.in_float64 else rows
+
     def transform(self, X: Array, n_threads: int = 1) -> Array:
         """Scores of the rows of X: n m kernel evaluations, O(m) memory a row in flight."""
-        cross_gram = self.kernel.bind(self.points_like(X))
-        coef, offset = like(self.coef, X), like(self.offset, X)
+        example = self._block(X[:1, :])
+        cross_gram = self.kernel.bind(self.points_like(example))
+        coef, offset = like(self.coef, example), like(self.offset, example)
 
         def scores(rows: slice) -> Array:
             with overwritten_blocks():
-                scores = cross_gram(finite(X[rows, :])) @ coef
+                scores = cross_gram(self._block(finite(X[rows, :]))) @ coef
             scores -= offset
-            return scores
+            return like(scores, X)
 
         return self._concat(X, self.n_components, scores, n_threads)
 

@@ -414,7 +414,7 @@ def span_of(rows: Rows, chosen: Points, *, center: bool, tolerance: float = 0.0,
     if chosen.exhaustive:
         return AllRowsSpan(chosen.kernel, finite(chosen.points), chosen.indices, center, chosen.counts)
     gram = gram_of(chosen.kernel, chosen.points)
-    whitening = whiten(gram, max(tolerance, rank_tolerance(rows)))
+    whitening = whiten(gram, tolerance or rank_tolerance(rows))
     moments = rows.add_up(MomentSum(chosen.kernel, chosen.points, whitening.matrix), n_threads)
     span = PointSpan(chosen.kernel, chosen.points, chosen.indices, center, moments, whitening.negative_share)
     vars(span)["point_gram"] = gram  # made already
