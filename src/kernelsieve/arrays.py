@@ -24,6 +24,9 @@ FLOATS = [np.float64, np.float32]  # dtypes of rows; anything else becomes float
 ALL_EIGENVECTORS = 64
 
 
+_POTRF = {"d": scipy.linalg.lapack.dpotrf, "f": scipy.linalg.lapack.spotrf}
+_TRTRS = {"d": scipy.linalg.lapack.dtrtrs, "f": scipy.linalg.lapack.strtrs}
+
 # Namespaces of array types that have one for good, found once: asking takes longer than many an operation.
 _NAMESPACES: dict[type, Any] = {}
 
@@ -159,6 +162,13 @@ def take_rows(x: Array, rows: Array) -> Array:
     return namespace(x).take(x, like(rows, x, namespace(x).int64), axis=0)
 
 
+def take_columns(x: Array, columns: Array) -> Array:
+    """The given columns of a dense matrix."""
+    if isinstance(x, np.ndarray):
+        return x[:, to_numpy(columns)]
+    return namespace(x).take(x, like(columns, x, namespace(x).int64), axis=1)
+
+
 def add_to_diagonal(a: Array, value: float) -> Array:
     """a + value I, for a square matrix."""
     xp = namespace(a)
@@ -186,7 +196,9 @@ def cholesky(a: Array) -> Array | None:
     """The lower Cholesky factor, or None where `a` is not positive definite."""
     try:
         if isinstance(a, np.ndarray):
-            return scipy.linalg.cholesky(a, lower=True, check_finite=False)
+            # LAPACK itself: scipy's checks take longer than the factorisation of 20 points
+            factor, info = _POTRF[a.dtype.char](a, lower=True, clean=True)
+            return factor if info == 0 else None
         return namespace(a).linalg.cholesky(a)
     except (np.linalg.LinAlgError, ValueError, RuntimeError):
         return None
@@ -195,7 +207,8 @@ def cholesky(a: Array) -> Array | None:
 def solve_lower(factor: Array, b: Array, *, transpose: bool = False) -> Array:
     """factor^-1 b, or factor'^-1 b, for a lower triangular factor."""
     if isinstance(factor, np.ndarray):
-        return scipy.linalg.solve_triangular(factor, b, lower=True, trans=int(transpose), check_finite=False)
+        b = b.astype(factor.dtype, copy=False)
+        return _TRTRS[factor.dtype.char](factor, b, lower=True, trans=int(transpose))[0]
     if array_api_compat.is_torch_array(factor):
         import torch
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias, cast
+from typing import TypeAlias
 
 import numpy as np
 import scipy.sparse
@@ -26,7 +26,7 @@ from ..fit.sample import Sample
 from ..kernels import Kernel
 from ..rows.sampled import SampledRows
 from ..selection.coordinates import Coordinates, movable
-from ..solvers.points import Ascent
+from ..solvers.points import Ascent, Evaluation
 from .error import ExpansionError, ScoreError
 
 RIDGE = 1e-11  # added to the normal equations, relative to their mean diagonal: points may coincide
@@ -159,7 +159,7 @@ def move(objective: Objective, starts: Sequence[np.ndarray], max_iter: int) -> M
 def descend(objective: Objective, start: np.ndarray, n_steps: int) -> Moved:
     """Up to `n_steps` of L-BFGS, on the share of the start's squared error that is gone: tolerances mean something."""
     gone = ErrorGone(objective, max(objective(start)[0], np.finfo(np.float64).tiny))
-    ascent = LongAscent(cast(Any, gone), start)
+    ascent = LongAscent(gone, start)
     squares = [gone.first]
     while len(squares) <= n_steps and not ascent.converged:
         before = ascent.n_steps
@@ -182,6 +182,12 @@ class ErrorGone:
     objective: Objective
     first: float
 
-    def __call__(self, points: np.ndarray) -> tuple[float, np.ndarray]:
+    def evaluate(self, points: np.ndarray) -> Evaluation:
+        """What is gone at these points, and its gradient."""
         value, gradient = self.objective(points)
-        return 1.0 - value / self.first, gradient / -self.first
+        return Evaluation(1.0 - value / self.first, gradient / -self.first)
+
+    @property
+    def exact(self) -> ErrorGone:
+        """Itself: it is in float64."""
+        return self

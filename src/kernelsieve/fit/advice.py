@@ -92,12 +92,14 @@ def split_captured(sample: Sample) -> tuple[float, float]:
     """Variance that exact kernel PCA of one half of the rows captures on that half, and on the other."""
     if sample.n_reference < 2:
         return 1.0, 1.0
-    first, second = sample.halves
-    if first.stop < max(MIN_HALF, MIN_HALF_PER_COMPONENT * sample.n_components):
+    first, second = (half.places for half in sample.halves)
+    if len(first) < max(MIN_HALF, MIN_HALF_PER_COMPONENT * sample.n_components):
         return 1.0, 1.0  # too few rows to tell
     found = sample.exact_halves[0]
     positive = found.variances > 1e-12 * found.variances[0]
     directions = to_numpy(found.directions)[:, positive] / np.sqrt(found.variances[positive])
-    scores = to_numpy(sample.gram)[second, first] @ directions
-    variance = np.var(scores, axis=0) if sample.center else np.mean(scores**2, axis=0)
+    scores = to_numpy(sample.gram)[np.ix_(second, first)] @ directions
+    omega = sample.halves[1].weights
+    mean = np.average(scores, axis=0, weights=omega) if sample.center else 0.0
+    variance = np.average((scores - mean) ** 2, axis=0, weights=omega)
     return found.captured, float(variance.sum())

@@ -6,24 +6,40 @@ two halves the line through both is followed to 1/N:
 
     r(N) = r(n) + (r(n) - r(n/2)) (1 - n/N)
 
-Where the reference rows are all rows there are, r(n) is the truth.  Rows that the reference rows themselves chose fit
-those as exact kernel PCA does, and their ratio stands.
+Where the reference rows are all rows there are, r(n) is the truth.  Else it is an estimate.  With z_i and e_i the
+scores of reference row i on the model's components and on exact kernel PCA's, omega_i its weight (sum 1) and p_i its
+chance of being a reference row,
+
+    r = sum omega |z|^2 / sum omega |e|^2,      error^2 = sum omega_i^2 (1 - p_i) (|z_i|^2 - r |e_i|^2)^2 / (sum omega |e|^2)^2
+
+Rows that points were started from are explained better than rows like them: of all N they are a smaller share than of
+the reference, and count so much less.
+
+The interval is r(N) -+ 1.64 errors: it holds the truth nine times in ten.  What is reported is on its safe side: r(N)
+itself where it is known well, less where it is not.  What all rows together leave unexplained bounds it from below.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import reduce
-from operator import add
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..arrays import Array, float64_like, to_numpy, top_eigh
+from ..arrays import Array, as_float64, float64_like, to_numpy, top_eigh
 from ..kernels import Kernel
+from ..solvers.exact import ExactComponents
 from .expansion import KernelExpansion
-from .moments import Moments, MomentSum, gram_of, points_like, whiten
-from .sample import Sample
+from .moments import RANK_TOLERANCE, gram_of, points_like, whiten
+from .sample import Half, Sample
 from .span import Points
+
+# Variances below this share of the largest are rounding: the rows have no such component.
+NO_VARIANCE = 1e-10
+CONFIDENCE_ERRORS = 1.645  # standard errors to each side: nine times in ten
+# The line to 1/N is a guide, not a law: so much of its step counts as an error.
+EXTRAPOLATION_ERROR = 0.3
+# A ratio is reported SAFE_ERRORS below the estimate, less what an error of KNOWN_WELL would take off.
+SAFE_ERRORS, KNOWN_WELL = 1.0, 0.0015
 
 
 @dataclass(frozen=True)
@@ -33,54 +49,130 @@ class CapturedRatio:
     value: float
     kind: str  # "exact", "all rows", "sample" or "sample, extrapolated"
     n_samples: int
+    interval: tuple[float, float]  # holds the truth with 90 % confidence
+    n_directions: int  # components with a variance that is not rounding
+
+    @classmethod
+    def known(cls, value: float, kind: str, n_samples: int, n_directions: int) -> CapturedRatio:
+        """A ratio without error."""
+        value = min(max(value, 0.0), 1.0)
+        return cls(value, kind, n_samples, (value, value), n_directions)
+
+    def at_least(self, bound: float) -> CapturedRatio:
+        """The same, where all rows together say that it is no less than `bound`."""
+        if self.interval[0] == self.interval[1]:
+            return self
+        low, high = (min(max(end, bound), 1.0) for end in self.interval)
+        return replace(self, value=min(max(self.value, bound), 1.0), interval=(low, high))
 
 
-def ratio_of_points(
-    sample: Sample, chosen: Points, n_samples: int, *, tolerance: float, by_reference: bool
-) -> CapturedRatio:
-    """The ratio of the best components on chosen points; `by_reference`: the reference rows chose them."""
+def ratio_of_points(sample: Sample, chosen: Points, n_samples: int) -> CapturedRatio:
+    """The ratio of the best components on chosen points."""
     if chosen.exhaustive:
-        return CapturedRatio(1.0, "exact", sample.n_reference)
-    points = points_like(chosen.points, sample.reference)
-    whitening = whiten(gram_of(chosen.kernel, points), max(tolerance, sample.indefiniteness)).matrix
-    return _ratio(sample, _halves(sample, chosen.kernel, points, whitening), n_samples, as_it_is=by_reference)
+        return CapturedRatio.known(1.0, "exact", sample.n_reference, sample.n_components)
+    features = _best_features(sample, chosen, RANK_TOLERANCE)
+    return _ratio(sample, features, n_samples, as_it_is=chosen.by_reference, seeds=chosen.seeds)
 
 
 def ratio_of_model(sample: Sample, expansion: KernelExpansion, n_samples: int) -> CapturedRatio:
     """The ratio of a fitted model's components, made orthonormal."""
     expansion = expansion.orthonormal
-    points = points_like(expansion.points, sample.reference)
-    halves = _halves(sample, expansion.kernel, points, float64_like(expansion.coef, sample.reference))
-    return _ratio(sample, halves, n_samples)
+    coef = float64_like(expansion.coef, sample.reference)
+    return _ratio(sample, _features(sample, expansion.kernel, expansion.points, coef), n_samples)
 
 
-def captured_on_reference(sample: Sample, chosen: Points, tolerance: float) -> float:
-    """Variance of the reference rows that the best components on chosen points capture."""
-    points = points_like(chosen.points, sample.reference)
-    whitening = whiten(gram_of(chosen.kernel, points), max(tolerance, sample.indefiniteness)).matrix
-    return _captured(reduce(add, _halves(sample, chosen.kernel, points, whitening)), sample)
+def variances_on_reference(sample: Sample, chosen: Points, tolerance: float) -> np.ndarray:
+    """Variances of the reference rows along the best components on chosen points."""
+    return _components(_best_features(sample, chosen, tolerance), sample.reference_weights, sample)[0]
 
 
-def _ratio(sample: Sample, halves: list[Moments], n_samples: int, *, as_it_is: bool = False) -> CapturedRatio:
-    whole = _captured(reduce(add, halves), sample) / sample.exact.captured
-    if sample.reference_is_all or as_it_is:
-        kind = "all rows" if sample.reference_is_all else "sample"
-        return CapturedRatio(min(whole, 1.0), kind, sample.n_reference)
-    parts = [_captured(m, sample) / e.captured for m, e in zip(halves, sample.exact_halves, strict=True)]
-    value = whole + (whole - float(np.mean(parts))) * (1 - sample.n_reference / n_samples)
-    return CapturedRatio(min(value, 1.0), "sample, extrapolated", sample.n_reference)
+def _ratio(
+    sample: Sample,
+    features: np.ndarray,
+    n_samples: int,
+    *,
+    as_it_is: bool = False,
+    seeds: np.ndarray | None = None,
+) -> CapturedRatio:
+    values, scores = _components(features, sample.reference_weights, sample)
+    whole = float(values.sum()) / sample.exact.captured
+    n_directions = int(np.sum(values > NO_VARIANCE * values[0]))
+    if sample.reference_is_all:
+        return CapturedRatio.known(whole, "all rows", sample.n_reference, n_directions)
+    squares = _Squares((scores**2).sum(axis=1), _exact_squares(sample))
+    step = 0.0
+    if not as_it_is:
+        halves = [_part_ratio(features, half, exact.captured, sample) for half, exact in _exact_halves(sample)]
+        step = (whole - float(np.mean(halves))) * (1 - sample.n_reference / n_samples)
+    error = float(np.hypot(squares.error(sample), EXTRAPOLATION_ERROR * step))
+    value = min(whole + step - (0.0 if seeds is None else squares.owed_to(seeds, sample)), 1.0)
+    safe = value - SAFE_ERRORS * max(error - KNOWN_WELL, 0.0)
+    low, high = (min(max(value + sign * CONFIDENCE_ERRORS * error, 0.0), 1.0) for sign in (-1, 1))
+    kind = "sample" if as_it_is else "sample, extrapolated"
+    return CapturedRatio(min(max(safe, 0.0), 1.0), kind, sample.n_reference, (low, high), n_directions)
 
 
-def _halves(sample: Sample, kernel: Kernel, points: Array, whitening: Array) -> list[Moments]:
-    """Moments of the two halves of the reference rows; `whitening` gives unit vectors orthogonal to each other."""
-    summand, weights = MomentSum(kernel, points, whitening, with_trace=False), sample.rows.weights
-    return [
-        summand.over(sample.reference[part, :], None if weights is None else weights[part], sample.n_threads)
-        for part in sample.halves
-    ]
+@dataclass(frozen=True)
+class _Squares:
+    """Squared lengths of the reference rows' scores, on the model's components and on exact kernel PCA's."""
+
+    model: np.ndarray  # (n,)
+    exact: np.ndarray  # (n,)
+
+    def ratio(self, omega: np.ndarray) -> float:
+        return float(omega @ self.model) / float(omega @ self.exact)
+
+    def error(self, sample: Sample) -> float:
+        """The standard error of the ratio."""
+        omega = _normalised(sample.reference_weights, len(self.model))
+        left = self.model - self.ratio(omega) * self.exact
+        return float(np.sqrt(np.sum(omega**2 * (1 - sample.chances) * left**2))) / float(omega @ self.exact)
+
+    def owed_to(self, seeds: np.ndarray, sample: Sample) -> float:
+        """What of the ratio is owed to counting rows that points were started from as often as others."""
+        omega = _normalised(sample.reference_weights, len(self.model))
+        less = omega.copy()
+        less[seeds] *= sample.chances[seeds]
+        return self.ratio(omega) - self.ratio(less)
 
 
-def _captured(moments: Moments, sample: Sample) -> float:
-    """The variance along the best components in the span of the whitened features."""
-    values, _ = top_eigh(moments.covariance(sample.center), sample.n_components)
-    return float(np.maximum(to_numpy(values), 0.0).sum())
+def _exact_squares(sample: Sample) -> np.ndarray:
+    """Squared lengths of the reference rows' scores by exact kernel PCA."""
+    exact, targets = sample.exact, to_numpy(sample.targets).astype(np.float64)
+    real = exact.variances > 1e-12 * exact.variances[0]
+    if sample.center:
+        targets = targets - _normalised(sample.reference_weights, len(targets)) @ targets
+    return (targets[:, real] ** 2 / exact.variances[real]).sum(axis=1)
+
+
+def _exact_halves(sample: Sample) -> list[tuple[Half, ExactComponents]]:
+    return list(zip(sample.halves, sample.exact_halves, strict=True))
+
+
+def _part_ratio(features: np.ndarray, half: Half, exact: float, sample: Sample) -> float:
+    values, _ = _components(features[half.places], half.weights, sample)
+    return float(values.sum()) / exact
+
+
+def _components(features: np.ndarray, weights: np.ndarray | None, sample: Sample) -> tuple[np.ndarray, np.ndarray]:
+    """Variances along the best components in the span of whitened features, and the rows' scores on them."""
+    omega = _normalised(weights, len(features))
+    rows = features - omega @ features if sample.center else features
+    values, vectors = top_eigh(rows.T @ (omega[:, None] * rows), sample.n_components)
+    return np.maximum(values, 0.0), rows @ vectors
+
+
+def _normalised(weights: np.ndarray | None, n_rows: int) -> np.ndarray:
+    return np.full(n_rows, 1.0 / n_rows) if weights is None else weights / weights.sum()
+
+
+def _best_features(sample: Sample, chosen: Points, tolerance: float) -> np.ndarray:
+    whitening = whiten(gram_of(chosen.kernel, chosen.points), max(tolerance, sample.indefiniteness)).matrix
+    return _features(sample, chosen.kernel, chosen.points, whitening)
+
+
+def _features(sample: Sample, kernel: Kernel, points: Array, whitening: Array) -> np.ndarray:
+    """(n_reference, q), the reference rows in the span of the points; `whitening` gives orthonormal vectors."""
+    rows = as_float64(sample.reference)
+    cross_gram = kernel(rows, points_like(points, rows))
+    return to_numpy(cross_gram @ float64_like(whitening, cross_gram)).astype(np.float64, copy=False)

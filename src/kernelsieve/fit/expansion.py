@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from ..arrays import Array, float64_like, is_numpy, like, namespace, to_numpy, top_eigh
+from ..arrays import Array, as_float64, float64_like, is_numpy, like, namespace, to_numpy, top_eigh
 from ..kernels import CrossGram, Kernel, overwritten_blocks
 from ..rows.blocks import finite, map_row_blocks
 from ..threads import cached_property
@@ -28,6 +28,10 @@ from .moments import RANK_TOLERANCE, gram_of, points_like
 
 # Up to so many rows, and points of so many elements (8 MB in float64), the bound kernel is kept between transforms.
 FEW_ROWS, MAX_BOUND = 128, 2**20
+
+
+# Float32's rounding of a kernel value, and how much of it scores may show, in lengths of a feature.
+FLOAT32_ROUNDING, MAX_SCORE_ROUNDING = 6e-8, 1e-4
 
 
 @dataclass(frozen=True)
@@ -88,15 +92,25 @@ class KernelExpansion:
     def n_components(self) -> int:
         return int(self.coef.shape[1])
 
+    @cached_property
+    def in_float64(self) -> bool:
+        """Whether float32 kernel values, times coefficients so large, would leave too few digits of the scores."""
+        xp = namespace(self.coef)
+        length = float(xp.mean(xp.abs(xp.linalg.diagonal(gram_of(self.kernel, self.points))))) ** 0.5
+        return FLOAT32_ROUNDING * length * float(xp.max(xp.sum(self.coef**2, axis=0))) ** 0.5 > MAX_SCORE_ROUNDING
+
+    def _block(self, rows: Array) -> Array:
+        return as_float64(rows) if self.in_float64 else rows
+
     def transform(self, X: Array, n_threads: int = 1) -> Array:
         """Scores of the rows of X: n m kernel evaluations, O(m) memory a row in flight."""
         cross_gram, coef, offset = self._bound_like(X)
 
         def scores(rows: slice) -> Array:
             with overwritten_blocks():
-                scores = cross_gram(finite(X[rows, :])) @ coef
+                scores = cross_gram(self._block(finite(X[rows, :]))) @ coef
             scores -= offset
-            return scores
+            return like(scores, X)
 
         return self._concat(X, self.n_components, scores, n_threads)
 
@@ -108,7 +122,8 @@ class KernelExpansion:
         key = (type(X), X.dtype)
         if key in self._bound:
             return self._bound[key]
-        bound = self.kernel.bind(self.points_like(X)), like(self.coef, X), like(self.offset, X)
+        example = self._block(X[:1, :])
+        bound = self.kernel.bind(self.points_like(example)), like(self.coef, example), like(self.offset, example)
         if is_numpy(X) and X.shape[0] <= FEW_ROWS and self.points.shape[0] * self.points.shape[1] <= MAX_BOUND:
             self._bound[key] = bound
         return bound

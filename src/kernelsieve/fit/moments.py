@@ -28,6 +28,7 @@ import scipy.sparse
 from ..arrays import Array, as_float64, is_foreign, is_numpy, itemsize, like, namespace, top_eigh
 from ..kernels import CrossGram, Kernel, constant_diagonal, overwritten_blocks, overwritten_product
 from ..rows.blocks import device_blocks, finite, map_row_blocks, with_smaller_blocks
+from ..threads import cached_property
 from .device_sums import DeviceSums
 
 # Eigenvalues of K_DD below this share of the largest are rounding, in float64 and in float32 blocks.
@@ -153,6 +154,16 @@ class MomentSum:
         """Kernel values and features of a row."""
         return int(self.whitening.shape[0] + self.whitening.shape[1])
 
+    @cached_property
+    def in_float64(self) -> bool:
+        """Whether the whitening divides by eigenvalues that are rounding in float32: then blocks are in float64."""
+        xp = namespace(self.whitening)
+        lengths = xp.sum(self.whitening**2, axis=0)
+        return float(xp.max(lengths)) * RANK_TOLERANCE_FLOAT32 > 1.001 * float(xp.min(lengths))
+
+    def _block(self, rows: Array) -> Array:
+        return as_float64(rows) if self.in_float64 else rows
+
     def over(self, X: Array, weights: Array | None, n_threads: int) -> Moments:
         """The moments of the rows of X, where X is."""
         diagonal = self.kernel.diagonal_of(X) if self.with_trace and self.kernel.precomputed else None
@@ -161,13 +172,14 @@ class MomentSum:
             return with_smaller_blocks(
                 lambda halvings: self.over_blocks(((r.start, X[r, :]) for r in ranges(halvings)), weights, diagonal)
             )
-        cross_gram = self.kernel.bind(points_like(self.points, X))
-        block_whitening = like(self.whitening, X)
+        example = self._block(X[:1, :])
+        cross_gram = self.kernel.bind(points_like(self.points, example))
+        block_whitening = like(self.whitening, example)
         # one thread's blocks are added up one by one: their products too can lie in one place
         product = partial(overwritten_product, name="scatter") if n_threads == 1 else operator.matmul
 
         def block_moments(rows: slice) -> Moments:
-            block = finite(X[rows, :])
+            block = self._block(finite(X[rows, :]))
             with overwritten_blocks():
                 features = overwritten_product(cross_gram(block), block_whitening)
             block_weights = None if weights is None else weights[rows]
@@ -183,7 +195,8 @@ class MomentSum:
         """The moments of blocks that are (or will shortly be) on a device, each with the number of its first row."""
         sums = DeviceSums(self.whitening)
         cross_gram: CrossGram | None = None
-        for start, block in blocks:
+        for start, given in blocks:
+            block = self._block(given)
             if cross_gram is None:
                 cross_gram = self.kernel.bind(points_like(self.points, block))
                 block_whitening = like(self.whitening, block)

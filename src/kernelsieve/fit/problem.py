@@ -8,8 +8,12 @@ import numpy as np
 
 from ..kernels import Kernel
 from ..rows.base import Rows
+from .captured import variances_on_reference
+from .moments import RANK_TOLERANCE, RANK_TOLERANCE_FLOAT32
 from .sample import Sample, default_reference_rows, default_sample_size
 from .span import Points, Span, rank_tolerance, span_of
+
+FLOAT32_LOSS = 1e-3  # of any component's variance, which is worth a pass in float64
 
 
 @dataclass(frozen=True)
@@ -33,9 +37,21 @@ class Problem:
     def span(self, chosen: Points) -> Span:
         """The span of chosen points with the moments of all rows over it."""
         sample = self.sample
-        return span_of(
-            self.rows, chosen, center=sample.center, tolerance=self.rank_tolerance, n_threads=sample.n_threads
+        tolerance = self.rank_tolerance if self._enough(chosen) else max(RANK_TOLERANCE, sample.indefiniteness)
+        return span_of(self.rows, chosen, center=sample.center, tolerance=tolerance, n_threads=sample.n_threads)
+
+    def _enough(self, chosen: Points) -> bool:
+        """Whether nothing is lost by dropping what is rounding for float32 rows: else a pass in float64 keeps it."""
+        if not self.rows.single_precision or chosen.exhaustive:
+            return True
+        sample = self.sample
+        kept, all_of_it = (
+            variances_on_reference(sample, chosen, max(tolerance, sample.indefiniteness))
+            for tolerance in (RANK_TOLERANCE_FLOAT32, RANK_TOLERANCE)
         )
+        if len(kept) < len(all_of_it):
+            return False
+        return bool(np.all(all_of_it - kept <= FLOAT32_LOSS * all_of_it))
 
     def for_points(self, n_support: int, n_samples: int | None = None) -> Problem:
         """The same problem with a sample large enough for so many points, or of `n_samples` rows where that is given.
@@ -49,4 +65,4 @@ class Problem:
         reference = default_reference_rows(n_support)
         if sample.rows is rows and sample.n_reference >= min(reference, len(rows.indices)):
             return self
-        return replace(self, sample=replace(sample, rows=rows, reference_rows=reference))
+        return replace(self, sample=replace(sample, rows=rows, reference_rows=reference, drawn=None).representative)

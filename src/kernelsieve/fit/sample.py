@@ -8,19 +8,20 @@ targets and `captured_ratio_` its denominator.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.sparse
 
-from ..arrays import Array, as_float64, is_numpy, namespace, to_numpy
+from ..arrays import Array, as_float64, is_numpy, namespace, take_columns, take_rows, to_numpy
 from ..kernels import Kernel
 from ..rows.sampled import SampledRows
 from ..rows.scale import LARGEST, SMALLEST
 from ..solvers.exact import ExactComponents, exact_components
 from ..threads import cached_property, matmul, one_blas_thread, ordered_map, row_ranges
 from .moments import check_finite_kernel
+from .tails import Drawn, carried_variance, draw, heavy_tailed
 
 if TYPE_CHECKING:
     from ..selection.coordinates import Coordinates
@@ -31,6 +32,8 @@ REFERENCE_ROWS, REFERENCE_ROWS_PER_POINT = 1000, 4
 SMALL_SAMPLE = 2000  # a whole data set up to this size is its own reference
 EXACT_ROWS = 500  # samples no larger than this are kept in their own precision
 GRAM_BLOCK_ROWS = 250
+UNEVEN = 1.6  # tails (see tails.py) from which on the reference rows are drawn by what they carry
+POOL_PER_REFERENCE = 2  # rows that a reference row is drawn from, where the sample is not all there is
 INDEFINITE = 1e-6  # a negative eigenvalue below this share of the largest is rounding
 
 
@@ -45,6 +48,14 @@ def default_reference_rows(n_support: int) -> int:
 
 
 @dataclass(frozen=True)
+class Half:
+    """Half of the reference rows, and how much each counts."""
+
+    places: np.ndarray
+    weights: np.ndarray | None
+
+
+@dataclass(frozen=True)
 class Sample:
     """Sampled rows under a kernel."""
 
@@ -54,6 +65,9 @@ class Sample:
     center: bool
     n_threads: int = 1
     reference_rows: int = REFERENCE_ROWS
+    in_float64: bool = False  # no shortcut in precision
+    n_population: int = 0  # all training rows, where the sample is not all of them
+    drawn: Drawn | None = None  # how the reference rows were drawn, where rows carry very different shares of variance
 
     @property
     def size(self) -> int:
@@ -76,14 +90,53 @@ class Sample:
         """Rows that steer the search.
 
         The reference rows measure what the search reached, so they do not steer it, unless the sample is all there is.
+        Of all training rows some have steered too: as large a share of the reference rows does.
         """
-        return slice(0 if self.rows.whole else self.n_reference, self.size)
+        if self.rows.whole:
+            return slice(0, self.size)
+        if self.drawn is not None:
+            return slice(min(POOL_PER_REFERENCE * self.n_reference, self.size // 2), self.size)
+        others = max(self.n_population - self.size, 0)
+        return slice(round(self.n_reference * others / max(self.n_population - self.n_reference, 1)), self.size)
 
     @property
     def omega(self) -> np.ndarray | None:
         """Weights with sum one, or None when all are equal."""
         weights = self.rows.weights
         return None if weights is None else weights / weights.sum()
+
+    @property
+    def reference_weights(self) -> np.ndarray | None:
+        """How much each reference row counts, or None when all count the same."""
+        if self.drawn is not None:
+            return self.drawn.weights
+        return None if self.rows.weights is None else self.rows.weights[: self.n_reference]
+
+    @property
+    def chances(self) -> np.ndarray:
+        """(n_reference,) that each row of all training rows like this one had of being a reference row."""
+        share = self.size / max(self.n_population, self.size)  # of the sample among all rows
+        if self.drawn is not None:
+            return self.drawn.chances * (share if not self.rows.whole else 1.0)
+        return np.full(self.n_reference, share * self.n_reference / self.size)
+
+    @cached_property
+    def representative(self) -> Sample:
+        """The same sample with reference rows that miss no heavy ones (see tails.py); itself where none are heavy."""
+        if self.reference_is_all or not self.kernel.differentiable or scipy.sparse.issparse(self.rows.X):
+            return self
+        n_pool = self.size if self.rows.whole else min(POOL_PER_REFERENCE * self.n_reference, self.size // 2)
+        rows, weights = self.light_rows[:n_pool, :], self.rows.weights
+        weights = None if weights is None else weights[:n_pool]
+        carried = carried_variance(self.kernel, rows, weights)
+        if not heavy_tailed(carried, weights, UNEVEN):
+            return self
+        drawn = draw(carried, weights, self.n_reference)
+        places = np.concatenate([drawn.places, np.setdiff1d(np.arange(self.size), drawn.places)])
+        again = replace(self, rows=self.rows.at(places), drawn=drawn, reference_rows=len(drawn.places))
+        vars(again)["origin"] = self.origin
+        vars(again)["light_rows"] = take_rows(self.light_rows, places)
+        return again
 
     @cached_property
     def reference(self) -> Array:
@@ -105,6 +158,9 @@ class Sample:
         the rows as given.
         """
         X, origin = self.rows.X, self.origin
+        if self.in_float64:
+            values = as_float64(self.rows.values)
+            return values if origin is None else values - origin
         if not is_numpy(X) or not self.kernel.bounded or self.size <= EXACT_ROWS or not self._fit_float32:
             values = self.rows.values
             return values if origin is None else as_float64(values) - origin
@@ -143,6 +199,25 @@ class Sample:
         return gram
 
     @cached_property
+    def rounding(self) -> float:
+        """How far rounding has moved the gram, as a share of its largest diagonal value.
+
+        k(x, x) is known without rounding, and on the gram's diagonal it has come out like every other value: from
+        products that cancel, the more so the further a row is from the origin.
+        """
+        gram = to_numpy(self.gram)
+        if gram.dtype == np.float64 or self.kernel.precomputed:
+            return 0.0
+        truth = to_numpy(self.kernel.diagonal(as_float64(self.light_rows[: self.n_reference, :])))
+        largest = float(np.abs(truth).max())
+        return 4 * float(np.finfo(gram.dtype).eps) + 2 * float(np.abs(np.diagonal(gram) - truth).max()) / largest
+
+    @cached_property
+    def exactly(self) -> Sample:
+        """The same sample without shortcuts in precision."""
+        return self if self.in_float64 else replace(self, in_float64=True)
+
+    @cached_property
     def indefiniteness(self) -> float:
         """|most negative| / largest eigenvalue of the gram: what is smaller is no better known than that.
 
@@ -161,30 +236,45 @@ class Sample:
     @cached_property
     def exact(self) -> ExactComponents:
         """Exact kernel PCA of the reference rows."""
-        weights = self.rows.weights
-        weights = None if weights is None else weights[: self.n_reference]
         return exact_components(
-            self.gram, self.n_components, center=self.center, weights=weights, n_threads=self.n_threads
+            self.gram,
+            self.n_components,
+            center=self.center,
+            weights=self.reference_weights,
+            n_threads=self.n_threads,
         )
 
     @cached_property
     def exact_halves(self) -> list[ExactComponents]:
         """Exact kernel PCA of each half of the reference rows."""
-        weights = self.rows.weights
         return [
             exact_components(
-                self.gram[part, part],
+                take_columns(take_rows(self.gram, half.places), half.places),
                 self.n_components,
                 center=self.center,
-                weights=None if weights is None else weights[part],
+                weights=half.weights,
             )
-            for part in self.halves
+            for half in self.halves
         ]
 
-    @property
-    def halves(self) -> list[slice]:
-        """The two halves of the reference rows."""
-        return row_ranges(self.n_reference, -(-self.n_reference // 2))
+    @cached_property
+    def halves(self) -> list[Half]:
+        """The two halves of the reference rows; rows that no draw could have missed are in both."""
+        weights = self.reference_weights
+        if self.drawn is None:
+            parts = [
+                np.arange(part.start, part.stop) for part in row_ranges(self.n_reference, -(-self.n_reference // 2))
+            ]
+            return [Half(places, None if weights is None else weights[places]) for places in parts]
+        certain = np.flatnonzero(self.drawn.chances >= 1.0)
+        others = np.flatnonzero(self.drawn.chances < 1.0)
+        return [
+            Half(
+                np.concatenate([certain, part]),
+                np.concatenate([self.drawn.weights[certain], 2 * self.drawn.weights[part]]),
+            )
+            for part in (others[::2], others[1::2])
+        ]
 
     @cached_property
     def targets(self) -> Array:

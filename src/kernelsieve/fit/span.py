@@ -56,6 +56,8 @@ class Points:
     indices: np.ndarray | None  # (m,) numbers of training rows, or None for points that are no rows
     exhaustive: bool = field(default=False, kw_only=True)  # the points are all the (different) rows there are
     counts: np.ndarray | None = field(default=None, kw_only=True)  # (m,) how often each of all rows counts; None: once
+    by_reference: bool = field(default=False, kw_only=True)  # chosen by the reference rows' own components
+    seeds: np.ndarray | None = field(default=None, kw_only=True)  # reference rows, by place, that points started from
 
     @property
     def n_support(self) -> int:
@@ -146,6 +148,16 @@ class Span(ABC):
         total = self.mean_length - (self.mean_square if self.center else 0.0)
         # an indefinite kernel's total can be less than what its positive part holds
         return total if self.kernel.definite else max(total, float(np.trace(self.covariance)))
+
+    def surely_captured(self, n_components: int) -> float:
+        """A share of exact kernel PCA's variance that the best components on the span do not fall short of.
+
+        Exact kernel PCA captures at most what they do and all that lies outside the span (Ky Fan; the cross terms of
+        a positive semi-definite operator are no more than that), and both are known from all rows.
+        """
+        captured = float(top_eigh(self.covariance, n_components)[0].sum())
+        outside = max(self.total_variance - float(np.trace(self.covariance)), 0.0)
+        return captured / (captured + outside) if self.kernel.definite and captured > 0 else 0.0
 
     def gram_at(self, places: np.ndarray) -> np.ndarray:
         """K over the points at these places."""
@@ -402,7 +414,7 @@ def span_of(rows: Rows, chosen: Points, *, center: bool, tolerance: float = 0.0,
     if chosen.exhaustive:
         return AllRowsSpan(chosen.kernel, finite(chosen.points), chosen.indices, center, chosen.counts)
     gram = gram_of(chosen.kernel, chosen.points)
-    whitening = whiten(gram, max(tolerance, rank_tolerance(rows)))
+    whitening = whiten(gram, tolerance or rank_tolerance(rows))
     moments = rows.add_up(MomentSum(chosen.kernel, chosen.points, whitening.matrix), n_threads)
     span = PointSpan(chosen.kernel, chosen.points, chosen.indices, center, moments, whitening.negative_share)
     vars(span)["point_gram"] = gram  # made already

@@ -65,6 +65,17 @@ class Kernel(ABC):
         """sum_n weights_nj dk(x_n, s_j)/ds_j, (m, d)."""
         raise TypeError(f"the {self.name} kernel has no derivative in its points")
 
+    def slopes(self, rows: Array, points: Array, cross_gram: Array, weights: Array) -> tuple[Array, Array | None]:
+        """`pullback`, and for kernels with kinks what of it is lost on leaving the kinks that the points are on."""
+        return self.pullback(rows, points, cross_gram, weights), None
+
+    def tangents(self, points: Array, gram: Array) -> Array | None:
+        """<dphi(s_i), dphi(s_j)> (m, m): how the features of two points turn together as both move along one coordinate.
+
+        The part that is the same for every coordinate; positive semi-definite.  None where it is not known.
+        """
+        return None
+
     def unit(self, rows: Array) -> tuple[float, Kernel]:
         """(c, kernel_1) with k(x, s) proportional to kernel_1(c x, c s), numbers of order one."""
         return 1.0, self

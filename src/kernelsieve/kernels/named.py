@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse
 from scipy.spatial.distance import cdist
 
-from ..arrays import Array, at_most_zero, exp_in_place, inner, is_foreign, is_numpy, namespace, row_dot
+from ..arrays import Array, at_most_zero, exp_in_place, inner, is_foreign, is_numpy, like, namespace, row_dot
 from .base import CrossGram, Kernel, constant_diagonal, dense, inner_products, transposed, weighted_rows
 
 # Rows are shifted to the points' centre when rounding of |x|^2 + |s|^2 - 2 x's would exceed this
@@ -90,6 +90,9 @@ class RBF(Kernel):
         mass = namespace(pull).sum(pull, axis=0)
         return 2 * self.gamma * (weighted_rows(pull, rows) - mass[:, None] * points)
 
+    def tangents(self, points: Array, gram: Array) -> Array | None:
+        return 2 * self.gamma * gram
+
     def unit(self, rows: Array) -> tuple[float, Kernel]:
         return self.gamma**0.5, RBF(1.0)
 
@@ -118,15 +121,43 @@ class Laplacian(Kernel):
         return constant_diagonal(rows, 1.0)
 
     def pullback(self, rows: Array, points: Array, cross_gram: Array, weights: Array) -> Array:
-        # dk/ds = gamma sign(x - s) k, almost everywhere; one feature at a time keeps it at n x m.
-        xp = namespace(points)
-        rows = dense(rows)
+        return self.slopes(rows, points, cross_gram, weights)[0]
+
+    def slopes(self, rows: Array, points: Array, cross_gram: Array, weights: Array) -> tuple[Array, Array | None]:
+        # dk/ds = gamma sign(x - s) k; where x = s the kernel has its top, and a move to either side costs gamma k
         pull = weights * cross_gram
-        columns = [xp.sum(pull * xp.sign(rows[:, j][:, None] - points[:, j]), axis=0) for j in range(points.shape[1])]
-        return self.gamma * xp.stack(columns, axis=1)
+        if rows is points:  # a point is always level with itself, wherever it goes
+            pull = pull - namespace(pull).linalg.diagonal(pull) * _identity(pull)
+        above, below = _sides(dense(rows), points, pull)
+        mass = namespace(pull).sum(pull, axis=0)[:, None]
+        return self.gamma * (above - below), self.gamma * (mass - above - below)
+
+    def tangents(self, points: Array, gram: Array) -> Array | None:
+        return 2 * self.gamma**2 * gram
 
     def unit(self, rows: Array) -> tuple[float, Kernel]:
         return self.gamma, Laplacian(1.0)
+
+
+def _sides(rows: Array, points: Array, pull: Array) -> tuple[Array, Array]:
+    """sum_n pull_nj over the rows above point j, feature by feature, and over those below it; (m, d) both."""
+    xp = namespace(points)
+    above, below = xp.empty_like(points), xp.empty_like(points)
+    if is_numpy(points):
+        side = np.empty(rows.shape, dtype=pull.dtype)
+        for j in range(points.shape[0]):  # two comparisons a point, into memory that stays in the cache
+            column = np.ascontiguousarray(pull[:, j])
+            above[j] = column @ np.greater(rows, points[j], out=side)
+            below[j] = column @ np.less(rows, points[j], out=side)
+        return above, below
+    for j in range(points.shape[0]):
+        above[j, :] = pull[:, j] @ xp.astype(rows > points[j, :], pull.dtype)
+        below[j, :] = pull[:, j] @ xp.astype(rows < points[j, :], pull.dtype)
+    return above, below
+
+
+def _identity(square: Array) -> Array:
+    return like(namespace(square).eye(square.shape[0], dtype=square.dtype), square)
 
 
 def manhattan(rows: Array, points: Array) -> Array:
@@ -152,6 +183,11 @@ class Polynomial(Kernel):
     differentiable = True
     uses_gamma = True
 
+    @property
+    def definite(self) -> bool:  # type: ignore[override]
+        """Products and sums of positive semi-definite kernels are so: whole degrees, and coef0 >= 0."""
+        return self.coef0 >= 0 and float(self.degree).is_integer()
+
     def bind(self, points: Array) -> CrossGram:
         right = transposed(points, self.gamma)
 
@@ -170,6 +206,10 @@ class Polynomial(Kernel):
         base = inner_products(rows, transposed(points, self.gamma)) + self.coef0
         slope = weights * _power(base, self.degree - 1)
         return self.degree * self.gamma * weighted_rows(slope, rows)
+
+    def tangents(self, points: Array, gram: Array) -> Array | None:
+        base = inner_products(points, transposed(points, self.gamma)) + self.coef0
+        return self.degree * self.gamma * _power(base, self.degree - 1)
 
     def unit(self, rows: Array) -> tuple[float, Kernel]:
         return self.gamma**0.5, Polynomial(1.0, self.degree, self.coef0)
@@ -205,6 +245,9 @@ class Linear(Kernel):
 
     def pullback(self, rows: Array, points: Array, cross_gram: Array, weights: Array) -> Array:
         return weighted_rows(weights, rows)
+
+    def tangents(self, points: Array, gram: Array) -> Array | None:
+        return namespace(gram).ones_like(gram)
 
     def unit(self, rows: Array) -> tuple[float, Kernel]:
         return _unit_length(rows), self
@@ -272,6 +315,10 @@ class Cosine(Kernel):
         mass = namespace(weights).sum(weights * cross_gram, axis=0)
         along = weighted_rows(weights * _inverse_norms(rows)[:, None], rows)
         return along * inverse[:, None] - (mass * inverse**2)[:, None] * points
+
+    def tangents(self, points: Array, gram: Array) -> Array | None:
+        inverse = _inverse_norms(points)
+        return inverse[:, None] * inverse
 
     def unit(self, rows: Array) -> tuple[float, Kernel]:
         return _unit_length(rows), self

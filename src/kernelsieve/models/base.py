@@ -137,6 +137,10 @@ class KernelTransformer(
         """How much of exact kernel PCA's variance the fitted model keeps."""
         return ratio_of_model(sample, self.expansion_, self.n_samples_seen_)
 
+    def _surely_captured(self, span: Span) -> float:
+        """A share of exact kernel PCA's variance that the model does not fall short of, whatever the sample says."""
+        return float(np.sum(self.explained_variance_ratio_)) if span.kernel.definite else 0.0
+
     # What they share.
 
     def _problem(self, X: Any, sample_weight: Any) -> Problem:
@@ -153,8 +157,10 @@ class KernelTransformer(
                 self.feature_names_in_ = np.array(rows.names, dtype=object)
         self._check_sample(sampled)
         kernel, gamma = self._kernel_on(sampled)
-        sample = Sample(sampled, kernel, self.n_components or 1, self.center, self._n_threads())
-        problem = Problem(rows, sample, gamma, rng)
+        sample = Sample(
+            sampled, kernel, self.n_components or 1, self.center, self._n_threads(), n_population=rows.n_samples
+        )
+        problem = Problem(rows, sample.representative, gamma, rng)
         self._check_problem(problem)
         return problem
 
@@ -209,10 +215,12 @@ class KernelTransformer(
         if self._judges_kernel:
             self._warn_about_kernel(sample, span)
         ratio = choice.ratio or self._ratio(choice, sample)
+        ratio = ratio.at_least(self._surely_captured(span))
         self.captured_ratio_ = ratio.value
+        self.captured_ratio_interval_ = ratio.interval
         self.captured_ratio_kind_ = ratio.kind
         self.captured_ratio_n_samples_ = ratio.n_samples
-        weights = None if sample.rows.weights is None else sample.rows.weights[: sample.n_reference]
+        weights = sample.reference_weights
         self._inverse_map = learned_preimage(self.expansion_, sample.reference, weights)
 
     def _warn_about_kernel(self, sample: Sample, span: Span) -> None:

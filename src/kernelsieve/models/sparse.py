@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from ..fit.captured import CapturedRatio, ratio_of_points
+from ..fit.captured import NO_VARIANCE, CapturedRatio, ratio_of_points
 from ..fit.moments import check_kernel_values
 from ..fit.problem import Problem
 from ..fit.sample import Sample, default_sample_size
@@ -27,9 +27,6 @@ from ..warn import warn
 from .base import Found, KernelTransformer
 from .incremental import Incremental
 from .parameters import INNER_SHARE, SHARE, BlockParameters, at_least, estimator, one_of, parameter
-
-# Variances below this share of the largest are rounding: the rows have no such component.
-NO_VARIANCE = 1e-10
 
 
 @estimator
@@ -248,11 +245,7 @@ class SparseKernelPCA(Incremental, BlockParameters, KernelTransformer):
             )
 
     def _ratio(self, choice: Choice, sample: Sample) -> CapturedRatio:
-        problem, selection = choice.problem, choice.selection
-        return ratio_of_points(
-            sample,
-            selection,
-            problem.rows.n_samples,
-            tolerance=problem.rank_tolerance,
-            by_reference=selection.by_reference,
-        )
+        return ratio_of_points(sample, choice.selection, choice.problem.rows.n_samples)
+
+    def _surely_captured(self, span: Span) -> float:
+        return span.surely_captured(self.n_components)

@@ -7,7 +7,7 @@ sample was drawn from, and its *number* among all training rows, which is the in
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -28,6 +28,11 @@ class SampledRows:
     whole: bool  # the sample is all there is
     numbers: np.ndarray | None = None  # (len(X),) of X's rows among all training rows, where X is not all of them
     same_weight: float = 1.0  # of each row, where all weigh the same
+
+    def at(self, places: np.ndarray) -> SampledRows:
+        """The same rows in another order, or some of them."""
+        weights = None if self.weights is None else self.weights[places]
+        return replace(self, indices=self.indices[places], weights=weights)
 
     def numbers_of(self, indices: np.ndarray) -> np.ndarray:
         """The numbers, among all training rows, of the rows at these indices of X."""

@@ -32,7 +32,6 @@ class Selection(Points):
     nested: bool = False  # every prefix is the selection of that size
     n_steps: int = 0
     converged: bool = True
-    by_reference: bool = False  # the rows were chosen by the reference rows' own components
 
     def prefix(self, n_support: int) -> Selection:
         """The first `n_support` points of a nested selection."""

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..fit.captured import captured_on_reference, ratio_of_points
+from ..fit.captured import ratio_of_points, variances_on_reference
 from ..fit.problem import Problem
 from ..warn import warn
 from .base import Choice, Selection, Selector
@@ -70,7 +70,7 @@ class Chooser:
             return Choice(everything(problem), problem)
         if self.rule_name == "optimized":
             search = FreePoints(sample, self.effort.max_iter, self.effort.tol, problem.rng)
-            return Choice(_moved(problem, search.search(n_support)), problem)
+            return self._measured(problem, _moved(problem, search.search(n_support)))
         return Choice(self._selector(sample, n_support, problem.rng), problem)
 
     def automatic(self, variance: float) -> Choice:
@@ -110,14 +110,15 @@ class Chooser:
         return problem.for_points(n_support, asked)
 
     def _measured(self, problem: Problem, selection: Selection) -> Choice:
-        ratio = ratio_of_points(
-            problem.sample,
-            selection,
-            problem.rows.n_samples,
-            tolerance=problem.rank_tolerance,
-            by_reference=selection.by_reference,
-        )
-        return Choice(selection, problem, ratio)
+        ratio = ratio_of_points(problem.sample, selection, problem.rows.n_samples)
+        choice = Choice(selection, problem, ratio)
+        if self.rule_name != "optimized" or ratio.n_directions >= problem.sample.n_components:
+            return choice
+        # captured variance says nothing of components that have hardly any: rows that are least alike have them all
+        rows = SELECTORS["residual"](problem.sample.exactly, selection.n_support, problem.rng)
+        rows = replace(rows, history={**selection.history, "winner": "rows"}, by_reference=False)
+        other = ratio_of_points(problem.sample, rows, problem.rows.n_samples)
+        return choice if other.n_directions <= ratio.n_directions else Choice(rows, problem, other)
 
     def _free_sizes(self, problem: Problem) -> Callable[[int], Choice]:
         """Free points of any number, each search starting from what the last one found on the same sample."""
@@ -177,12 +178,17 @@ def _moved(problem: Problem, found: Candidate) -> Selection:
             kernel, points, numbers, history, n_steps=found.n_steps, converged=found.converged, by_reference=True
         )
     points = sample.coordinates.points(found.points)
-    moved = Selection(sample.kernel, points, None, history, n_steps=found.n_steps, converged=found.converged)
+    seeds = found.seeds[found.seeds < sample.n_reference]
+    moved = Selection(
+        sample.kernel, points, None, history, n_steps=found.n_steps, converged=found.converged, seeds=seeds
+    )
     if sample.coordinates.lost_exponent <= MAX_LOST_EXPONENT:
         return moved
     # the points were moved in too few directions to be sure that they beat the rows they could have been
     rows = SELECTORS["targeted"](sample, found.n_support, problem.rng)
-    captured, by_rows = (captured_on_reference(sample, chosen, problem.rank_tolerance) for chosen in (moved, rows))
+    captured, by_rows = (
+        variances_on_reference(sample, chosen, problem.rank_tolerance).sum() for chosen in (moved, rows)
+    )
     if captured >= by_rows:
         return moved
     return replace(rows, history={**history, "winner": "rows"}, n_steps=found.n_steps, converged=True)

@@ -21,15 +21,20 @@ from sklearn.utils.extmath import randomized_svd
 from ..arrays import Array, as_float64, is_numpy, row_dot, top_eigh
 from ..fit.sample import Sample
 from ..kernels import Cosine, Kernel, Laplacian
+from ..kernels.base import dense
 from ..threads import matmul
 
 # Mean exponent gamma |e(x)|^2 that may be left outside the subspace.
 MAX_LOST_EXPONENT = 0.05
+# A wide kernel has a small exponent to lose: its components are nearly those of the rows themselves, and as many
+# directions as this are kept for M of them, DIRECTIONS_PER_COMPONENT * M + EXTRA_DIRECTIONS.
+DIRECTIONS_PER_COMPONENT, EXTRA_DIRECTIONS = 2, 8
 # Below this many features a projection costs more than it saves.
 MIN_FEATURES = 64
 # Sparse rows of more features than this are not moved freely (their points would be dense).
 MAX_SPARSE_FEATURES = 20_000
 MAX_SPARSE_DIRECTIONS = 128
+MAX_DENSE_VALUES = 2**22  # of sparse rows that are made dense where no subspace will do
 # With so many directions a narrow Gaussian may still lose most of a row: then its rows serve better.
 MAX_SPARSE_LOST_EXPONENT = 1.0
 
@@ -66,7 +71,9 @@ def movable(sample: Sample) -> bool:
         return False
     if not scipy.sparse.issparse(X):
         return True
-    if X.shape[1] > MAX_SPARSE_FEATURES or isinstance(sample.kernel, Laplacian):
+    if isinstance(sample.kernel, Laplacian):  # no principal directions keep sums of absolute differences
+        return sample.size * X.shape[1] <= MAX_DENSE_VALUES
+    if X.shape[1] > MAX_SPARSE_FEATURES:
         return False
     return sample.coordinates.lost_exponent <= MAX_SPARSE_LOST_EXPONENT
 
@@ -74,12 +81,16 @@ def movable(sample: Sample) -> bool:
 def coordinates(sample: Sample) -> Coordinates:
     """The sample's rows in the coordinates in which points are moved."""
     scale, unit = sample.kernel.unit(sample.reference)
+    if scipy.sparse.issparse(sample.rows.X) and isinstance(unit, Laplacian):
+        return Coordinates(unit, as_float64(dense(sample.rows.values)) * scale, None, scale, None, None)
     if scipy.sparse.issparse(sample.rows.X):
         return _sparse_coordinates(sample.rows.values, scale, unit)
     if sample.kernel.name != "rbf":
         return Coordinates(unit, as_float64(sample.rows.values) * scale, None, scale, None, None)
     rows, origin = sample.light_rows, sample.origin
-    basis = _principal_directions(rows, sample.steering, scale, sample.n_threads) if is_numpy(rows) else None
+    least = DIRECTIONS_PER_COMPONENT * sample.n_components + EXTRA_DIRECTIONS
+    steering = rows[sample.steering, :]
+    basis = _principal_directions(steering, least, scale, sample.n_threads) if is_numpy(rows) else None
     if basis is None:
         return Coordinates(unit, as_float64(rows) * scale, None, scale, origin, None)
     projected = matmul(rows, basis, sample.n_threads)
@@ -88,19 +99,22 @@ def coordinates(sample: Sample) -> Coordinates:
     return Coordinates(unit, as_float64(projected) * scale, row_scale, scale, origin, as_float64(basis))
 
 
-def _principal_directions(rows: np.ndarray, steering: slice, scale: float, n_threads: int) -> np.ndarray | None:
-    """The fewest principal directions that leave at most MAX_LOST_EXPONENT outside, or None for all."""
-    rows = rows[steering]
+def _principal_directions(rows: np.ndarray, least: int, scale: float, n_threads: int) -> np.ndarray | None:
+    """The fewest principal directions, `least` of them or more, that leave at most MAX_LOST_EXPONENT outside.
+
+    None where that is no gain on taking all.
+    """
     n, d = rows.shape
     if d <= MIN_FEATURES:
         return None
     total = scale**2 * float(np.vdot(rows, rows)) / n
-    n_directions = MIN_FEATURES // 2
+    n_directions = max(MIN_FEATURES // 2, least)
     while n_directions <= min(n, d) // 2:
         basis, variances = _subspace(rows, n_directions, n_threads)
         lost = total - scale**2 * np.cumsum(variances)
         if lost[-1] <= MAX_LOST_EXPONENT:
-            return basis[:, : int(np.argmax(lost <= MAX_LOST_EXPONENT)) + 1]
+            enough = int(np.argmax(lost <= MAX_LOST_EXPONENT)) + 1
+            return basis[:, : max(enough, least)]
         n_directions *= 2
     return None
 

@@ -2,28 +2,36 @@
 
 Two starts race: k-means centres, good for wide kernels, and targeted rows, good for narrow ones, where
 k-means centres fall between the rows.  After a quarter of the steps the better goes on alone; the plain
-rows stay if moving them gained nothing.  Most steps are taken on a part of the sample, the last on all of
+rows stay if all the steps together gained nothing.  Most steps are taken on a part of the sample, the last on all of
 it: what limits the result is not how far the points are moved but for how many rows.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from ..arrays import Array, like, namespace, take_rows, to_numpy
 from ..fit.moments import whiten
 from ..fit.sample import Sample
-from ..solvers.greedy import best_for_targets, greedy
+from ..fit.tails import carried_variance, draw, heavy_tailed
+from ..solvers.greedy import best_for_targets, eliminate
 from ..solvers.points import Ascent, CapturedVariance
 from ..threads import cached_property
+from .gram import gram_of_sample
 from .kmeans import kmeans_centers
+from .rpcholesky import randomly_pivoted_cholesky
+from .swaps import swap
 
 KMEANS_STEPS = 3
-RACE_SHARE = 0.25  # of the steps are run from both starts
+RACE_SHARE = 0.15  # of the steps are run from every start
+CLOSE_BEHIND = 0.97  # unmoved rows that capture less than this share of what points moved a little do are out
 COARSE_SHARE = 0.7  # of the steps are taken on COARSE_ROWS_PER_POINT rows a point, the rest on all
 COARSE_ROWS, COARSE_ROWS_PER_POINT = 1000, 10
+# Swaps after the targeted choice, each O(n m^2): so many, and fewer where there are many points.
+MAX_SWAPS, SWAP_WORK = 10, 5_000
+NO_ROWS = np.empty(0, dtype=np.intp)
 NO_GAIN = 1e-8  # a step that gains less, relative to the value, is the last
 
 
@@ -38,6 +46,7 @@ class Candidate:
     converged: bool
     starts: dict[str, float]  # captured variance of each start when one was chosen
     winner: str
+    seeds: np.ndarray  # places, within the sample, of rows that points were started from
 
     @property
     def n_support(self) -> int:
@@ -63,50 +72,99 @@ class FreePoints:
         return whole.part(sample.steering)
 
     def search(self, n_support: int) -> Candidate:
-        """The race of both starts, then the better one to the end."""
-        rows = targeted_rows(self.sample, n_support)
+        """The race of the starts, then the better one to the end; the plain rows where they are better still."""
         coarse, n_coarse = self._coarse(n_support)
-        n_race = max(1, round(RACE_SHARE * self.max_iter))
+        rows = self._row_starts(n_support)
         centers = kmeans_centers(coarse.rows, n_support, KMEANS_STEPS, self.rng, coarse.weights)
-        runners = {"kmeans": self._start(coarse, centers)}
-        if len(rows) == n_support:  # fewer where the rank is reached
-            runners["targeted"] = self._start(coarse, take_rows(self.sample.coordinates.rows, rows))
-        plain = runners["targeted"].value if "targeted" in runners else -np.inf
-        if plain < runners["kmeans"].value:  # rows gain more by moving: those that lead unmoved have won
-            for runner in runners.values():
-                self._run(runner, coarse, n_race)
-        starts = {name: runner.value for name, runner in runners.items()}
-        winner = max(starts, key=lambda name: starts[name])
+        starts = {"kmeans": centers} | {name: self._rows_at(places) for name, places in rows.items()}
+        runners = {name: self._start(coarse, points) for name, points in starts.items()}
+        unmoved = {name: runner.value for name, runner in runners.items()}
+        n_race = max(1, round(RACE_SHARE * self.max_iter))
+        for runner in runners.values():
+            self._run(runner, coarse, n_race)
+        reached = {name: runner.value for name, runner in runners.items()}
+        winner = max(reached, key=lambda name: reached[name])
         n_race = runners[winner].n_steps
         best = self._run(runners[winner], coarse, n_coarse - n_race)
-        bettered = best.value > plain
         best, converged = self._finish(best, self.max_iter - max(n_coarse, n_race))
-        if not bettered:
-            points = take_rows(self.sample.coordinates.rows, rows)
-            captured = self.objective.captured(points)
-            return Candidate(points, captured, rows, best.n_steps, converged, starts, "rows")
-        return Candidate(best.points, best.value, None, best.n_steps, converged, starts, winner)
+        seeds = rows.get(winner, NO_ROWS)
+        moved = Candidate(best.points, best.value, None, best.n_steps, converged, reached, winner, seeds)
+        # decided at the end, on the rows of the last steps
+        close = [name for name in rows if unmoved[name] > CLOSE_BEHIND * reached[winner]]
+        plain = {name: self.objective.captured(starts[name]) for name in close}
+        first = max(close, key=lambda name: plain[name], default="")
+        if not first or plain[first] <= moved.captured:
+            return moved
+        return self._from_rows(self._plain(moved, starts[first], plain[first], rows[first]), first)
+
+    def _plain(self, moved: Candidate, points: Array, captured: float, rows: np.ndarray) -> Candidate:
+        return replace(moved, points=points, captured=captured, rows=rows, seeds=rows)
+
+    def _from_rows(self, plain: Candidate, rule: str) -> Candidate:
+        """Rows that lead all that was moved are moved themselves, on all rows; they stay where that gains nothing."""
+        runner, converged = self._finish(self._start(self.objective, plain.points), self.max_iter)
+        n_steps = plain.n_steps + runner.n_steps
+        if runner.value <= plain.captured:
+            return replace(plain, n_steps=n_steps, converged=converged, winner="rows")
+        return Candidate(runner.points, runner.value, None, n_steps, converged, plain.starts, rule, plain.seeds)
+
+    def _row_starts(self, n_support: int) -> dict[str, np.ndarray]:
+        """Rows, by their numbers within the sample, to start from; filled up at random where a rule finds fewer."""
+        found = {"targeted": targeted_rows(self.sample, n_support)}
+        if self._heavy_tailed:
+            sample = self.sample.exactly
+            state = randomly_pivoted_cholesky(gram_of_sample(sample), n_support, self.rng, weights=sample.rows.weights)
+            found["rpcholesky"] = np.asarray(state.chosen, dtype=np.intp)
+        return {name: self._filled_up(rows, n_support) for name, rows in found.items()}
+
+    def _filled_up(self, rows: np.ndarray, n_support: int) -> np.ndarray:
+        """The rows and, where the rank was reached before so many were found, others at random."""
+        if len(rows) == n_support:
+            return rows
+        others = self.rng.permutation(np.setdiff1d(np.arange(self.sample.size), rows))
+        return np.concatenate([rows, others[: n_support - len(rows)]])
+
+    def _rows_at(self, places: np.ndarray) -> Array:
+        return take_rows(self.sample.coordinates.rows, places)
+
+    @cached_property
+    def _carried(self) -> np.ndarray:
+        """What each steering row carries of the variance (see fit/tails.py)."""
+        o = self.objective
+        return carried_variance(o.kernel, o.rows, None if o.weights is None else to_numpy(o.weights), o.row_scale)
+
+    @cached_property
+    def _heavy_tailed(self) -> bool:
+        weights = self.objective.weights
+        return heavy_tailed(self._carried, None if weights is None else to_numpy(weights))
 
     def resize(self, previous: Candidate, n_support: int) -> Candidate:
         """From points found for one size to another: the least useful go, or targeted rows come."""
-        change = n_support - previous.n_support
+        change, seeds = n_support - previous.n_support, previous.seeds
         if change < 0:
             order = np.argsort(-to_numpy(self._usefulness(previous.points)), kind="stable")
             points = take_rows(previous.points, np.sort(order[:n_support]))
         else:
-            points = self._add_rows(previous.points, change)
+            points, added = self._add_rows(previous.points, change)
+            seeds = np.union1d(seeds, added)
         coarse, n_coarse = self._coarse(n_support)
         runner = self._run(self._start(coarse, points), coarse, n_coarse)
         runner, converged = self._finish(runner, self.max_iter - n_coarse)
         starts = {**previous.starts, "resized": runner.value}
-        return Candidate(runner.points, runner.value, None, runner.n_steps, converged, starts, "resized")
+        return Candidate(runner.points, runner.value, None, runner.n_steps, converged, starts, "resized", seeds)
 
     def _coarse(self, n_support: int) -> tuple[CapturedVariance, int]:
         """The objective of the early steps, and their number."""
         n_rows = max(COARSE_ROWS, COARSE_ROWS_PER_POINT * n_support)
         if self.objective.n_rows < 2 * n_rows:  # a part would save little
             return self.objective, 0
-        return self.objective.part(slice(0, n_rows)), round(COARSE_SHARE * self.max_iter)
+        n_steps = round(COARSE_SHARE * self.max_iter)
+        if not self._heavy_tailed:
+            # the last rows: the first are the reference, and what is measured on rows that steered reads too high
+            return self.objective.part(slice(self.objective.n_rows - n_rows, None)), n_steps
+        weights = self.objective.weights
+        drawn = draw(self._carried[::-1], None if weights is None else to_numpy(weights)[::-1], n_rows)
+        return self.objective.drawn(self.objective.n_rows - 1 - drawn.places, drawn.weights), n_steps
 
     def _start(self, objective: CapturedVariance, points: Array) -> Ascent:
         light = objective.light(points)
@@ -115,6 +173,7 @@ class FreePoints:
     def _run(self, runner: Ascent, objective: CapturedVariance, n_steps: int) -> Ascent:
         before = runner.n_steps
         runner.run(n_steps, NO_GAIN)
+        assert isinstance(runner.objective, CapturedVariance)
         if runner.converged and runner.objective.rows.dtype != objective.rows.dtype:
             # float32 found no way up: float64 may
             left = n_steps - (runner.n_steps - before)
@@ -123,6 +182,7 @@ class FreePoints:
 
     def _finish(self, runner: Ascent, n_steps: int) -> tuple[Ascent, bool]:
         """The last steps, on all rows; converged when the last quarter gained less than tol."""
+        assert isinstance(runner.objective, CapturedVariance)
         if runner.objective.n_rows < self.objective.n_rows:
             light = self.objective.light(runner.points)
             runner.continue_on(self.objective if light is None else light)
@@ -138,8 +198,8 @@ class FreePoints:
         inverse = whiten(self.sample.coordinates.kernel(points, points)).matrix
         return xp.sum(coef**2 * values, axis=1) / xp.sum(inverse**2, axis=1)
 
-    def _add_rows(self, points: Array, count: int) -> Array:
-        """The points and `count` sample rows, chosen for what the points leave of the targets."""
+    def _add_rows(self, points: Array, count: int) -> tuple[Array, np.ndarray]:
+        """The points and `count` sample rows, chosen for what the points leave of the targets, and their places."""
         n = self.sample.n_reference
         whitening = whiten(self.sample.coordinates.kernel(points, points)).matrix
         features = to_numpy(self.sample.coordinates.cross_gram(points, n) @ whitening)
@@ -148,22 +208,30 @@ class FreePoints:
         if missing > 0:  # all rows are explained to rounding: any will do
             rows = np.concatenate([rows, self.rng.choice(self.sample.size, missing)])
         added = take_rows(self.sample.coordinates.rows, rows)
-        return namespace(points).concat([points, added], axis=0)
+        return namespace(points).concat([points, added], axis=0), rows
 
 
 def targeted_rows(sample: Sample, n_rows: int, features: np.ndarray | None = None) -> np.ndarray:
     """Numbers, within the sample, of reference rows chosen by targeted greedy selection.
 
-    `features` are the rows' whitened features over points that are already there.
+    `features` are the rows' whitened features over points that are already there.  Where rounding of a float32 gram
+    leaves too few rows to choose from, the gram is made again in float64.
     """
     gram, targets = to_numpy(sample.gram), to_numpy(sample.targets)
     if features is not None:
         targets = targets - features @ (features.T @ to_numpy(sample.exact.directions))
-    return greedy(
+    state = eliminate(
         lambda j: gram[:, j],
         np.diagonal(gram),
         min(n_rows, sample.n_reference),
         best_for_targets,
         targets=targets,
         explained=features,
+        noise=sample.rounding,
     )
+    if features is None:
+        swap(state, lambda j: gram[:, j], min(MAX_SWAPS, SWAP_WORK // max(1, n_rows) ** 2))
+    found = np.asarray(state.chosen, dtype=np.intp)
+    if len(found) < min(n_rows, sample.n_reference) and sample.rounding:
+        return targeted_rows(sample.exactly, n_rows, features)
+    return found

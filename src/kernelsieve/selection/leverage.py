@@ -24,9 +24,12 @@ def ridge_leverage(sample: Sample) -> np.ndarray:
     mass = np.ones(sample.size) if weights is None else weights * (sample.size / weights.sum())
     diagonal = sample.diagonal
     gram = as_float64(to_numpy(sample.gram))
-    left = max(float(mass @ diagonal) / sample.size - _explained(sample, gram, mass[:n_counted]), 0.0)
+    counted_mass = mass[:n_counted]
+    if sample.drawn is not None:
+        counted_mass = sample.drawn.weights * (n_counted / sample.drawn.weights.sum())
+    left = max(float(mass @ diagonal) / sample.size - _explained(sample, gram, counted_mass), 0.0)
     ridge = sample.size * max(left / sample.n_components, MIN_RIDGE * float(diagonal.mean()))
-    counted = gram + np.diag(ridge * n_counted / sample.size / mass[:n_counted])
+    counted = gram + np.diag(ridge * n_counted / sample.size / counted_mass)
     factor = cholesky(counted)
     if factor is None:  # an indefinite kernel: beyond its most negative eigenvalue
         lowest = float(np.linalg.eigvalsh(counted)[0])

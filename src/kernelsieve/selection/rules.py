@@ -26,8 +26,9 @@ IMPROVED_RIDGE = 1e-3  # as published
 
 
 def uniform(sample: Sample, n_support: int, rng: np.random.Generator) -> Selection:
-    """Rows at random: the Nystroem method's choice.  The sample is in random order already."""
-    return select_rows(sample, np.arange(min(n_support, sample.size)), nested=True)
+    """Rows at random: the Nystroem method's choice.  The sample is in random order, unless its first rows were drawn."""
+    places = np.arange(sample.size) if sample.drawn is None else rng.permutation(sample.size)
+    return select_rows(sample, places[:n_support], nested=True)
 
 
 def targeted(sample: Sample, n_support: int, rng: np.random.Generator, *, n_swaps: int = 0) -> Selection:
@@ -79,7 +80,7 @@ def gain(
     rule: Rule
     weights = sample.rows.weights
     if n_candidates is None:
-        counted = None if weights is None else weights[: sample.n_reference]
+        counted = sample.reference_weights
         columns = gram_of_sample(sample).columns(np.arange(sample.n_reference))
         rule = LargestGain(as_float64(columns), counted, ridge, divided)
     else:

@@ -31,8 +31,9 @@ def fewest(
     while len(curve) < MAX_SIZES or best is None:
         found = at(m)
         assert found.ratio is not None
-        curve.append((m, found.ratio.value))
-        if found.ratio.value >= target and (best is None or m < best.selection.n_support):
+        all_there = found.ratio.n_directions >= found.problem.sample.n_components
+        curve.append((m, found.ratio.value if all_there else 0.0))
+        if curve[-1][1] >= target and (best is None or m < best.selection.n_support):
             best = found
         following = _next_size(curve, least, largest, target)
         if following is None:

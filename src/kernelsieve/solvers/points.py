@@ -12,6 +12,13 @@ and, since the eigenvalues are stationary in G,
 
 so every differentiable kernel needs only its own pull-back.  `row_scale` multiplies the kernel values of
 a row: with it, rows are seen in a few principal coordinates and the rest of their length is not lost.
+
+How captured variance bends is known too, nearly: what is lost is |Phi - projection|^2, a sum of squares, whose
+Gauss-Newton matrix couples the points i and j by
+
+    B_ij = 2 (G diag(mu) G')_ij <dphi(s_i), dphi(s_j)>        the same for every coordinate, its cross terms left out
+
+and L-BFGS that starts from B^-1, not from a multiple of I, needs about half as many steps.
 """
 
 from __future__ import annotations
@@ -19,6 +26,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add
+from typing import Protocol
 
 import numpy as np
 
@@ -33,6 +41,7 @@ from ..arrays import (
     namespace,
     row_dot,
     solve_lower,
+    take_rows,
     top_eigh,
 )
 from ..fit.moments import whiten
@@ -45,6 +54,32 @@ JITTER = 1e-10
 ROWS_AT_ONCE = 4000
 # Smallest squared Cholesky pivot of K_SS (unit diagonal) down to which float32 rows lose nothing.
 FLOAT32_PIVOT = 1e-3
+# Rounding of float32 kernel values times tr(K_SS^-1) bounds what they can add to the captured variance: above this
+# share of it the search would climb rounding.
+FLOAT32_ROUNDING, MAX_ROUNDING = 6e-8, 1e-4
+# Added to the Gauss-Newton matrix, relative to its mean diagonal: points that carry no component are not sent far off.
+METRIC_RIDGE = 0.05
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """An objective at some points: its value, its gradient, and how it bends."""
+
+    value: float
+    gradient: Array  # (m, r)
+    metric: Array | None = None  # lower Cholesky factor of B (m, m); None where nothing is known
+    reliable: bool = True  # False where rounding would be climbed: `objective.exact` is to go on
+
+
+class Objective(Protocol):
+    """What is maximised."""
+
+    def evaluate(self, points: Array) -> Evaluation:
+        """The objective at these points."""
+
+    @property
+    def exact(self) -> Objective:
+        """The same without shortcuts in precision."""
 
 
 @dataclass(frozen=True)
@@ -58,29 +93,52 @@ class CapturedVariance:
     n_components: int
     center: bool
     n_threads: int = 1
+    heavy: CapturedVariance | None = None  # in float64, where this is in float32
 
     def __call__(self, points: Array) -> tuple[float, Array]:
-        """(captured variance, its gradient in the points); minus infinity where the kernel overflows."""
+        """(captured variance, its gradient in the points)."""
+        found = self.evaluate(points)
+        return found.value, found.gradient
+
+    @property
+    def exact(self) -> CapturedVariance:
+        """This objective with its rows in float64."""
+        return self if self.heavy is None else self.heavy
+
+    def evaluate(self, points: Array) -> Evaluation:
+        """Captured variance, its gradient in the points, and the Gauss-Newton matrix: two passes over the rows."""
         gram = self.kernel(points, points)
         blocks, mean, second = self._first_pass(points)
-        values, coef = self._top(gram, second)
-        if not bool(namespace(values).isfinite(values[0])):
-            return -np.inf, namespace(points).zeros_like(points)
+        values, coef, rounding = self._top(gram, second)
+        if not bool(namespace(values).isfinite(values[0])):  # the kernel overflows there: no place to go
+            return Evaluation(-np.inf, namespace(points).zeros_like(points))
         light_points, light_coef = like(points, self.rows), like(coef, self.rows)
         offset = like(mean @ coef, self.rows) if self.center else 0.0
 
-        def block_gradient(block: tuple[slice, Array, Array]) -> Array:
+        def block_slopes(block: tuple[slice, Array, Array]) -> tuple[Array, Array | None]:
             rows, plain, cross = block
             scores = cross @ light_coef
             scores -= offset
             scores *= 2.0 / self.rows.shape[0] if self.weights is None else 2.0 * self.weights[rows, None]
             if self.row_scale is not None:
                 scores *= self.row_scale[rows, None]
-            return self.kernel.pullback(self.rows[rows, :], light_points, plain, scores @ light_coef.T)
+            return self.kernel.slopes(self.rows[rows, :], light_points, plain, scores @ light_coef.T)
 
-        gradient = as_float64(reduce(add, ordered_map(block_gradient, blocks, self.n_threads)))
-        gradient -= 2 * self.kernel.pullback(points, points, gram, (coef * values) @ coef.T)
-        return float(namespace(values).sum(values)), gradient
+        spread = (coef * values) @ coef.T
+        slopes = list(ordered_map(block_slopes, blocks, self.n_threads))
+        gradient = _uphill(slopes, self.kernel.slopes(points, points, gram, -2 * spread))
+        value = float(namespace(values).sum(values))
+        reliable = self.heavy is None or rounding <= MAX_ROUNDING * value
+        return Evaluation(value, gradient, self._metric(points, gram, spread), reliable)
+
+    def _metric(self, points: Array, gram: Array, spread: Array) -> Array | None:
+        """The Cholesky factor of B."""
+        tangents = self.kernel.tangents(points, gram)
+        if tangents is None:
+            return None
+        coupling = 2 * spread * tangents
+        mean_diagonal = float(namespace(gram).mean(namespace(gram).linalg.diagonal(coupling)))
+        return cholesky(add_to_diagonal(coupling, METRIC_RIDGE * mean_diagonal)) if mean_diagonal > 0 else None
 
     @property
     def n_rows(self) -> int:
@@ -93,7 +151,15 @@ class CapturedVariance:
         weights = None if self.weights is None else self.weights[rows]
         if weights is not None:
             weights = weights / namespace(weights).sum(weights)
-        return replace(self, rows=self.rows[rows, :], row_scale=row_scale, weights=weights)
+        heavy = None if self.heavy is None else self.heavy.part(rows)
+        return replace(self, rows=self.rows[rows, :], row_scale=row_scale, weights=weights, heavy=heavy)
+
+    def drawn(self, places: Array, weights: Array) -> CapturedVariance:
+        """The same objective on some of the rows, each counted as often as its weight says."""
+        weights = like(weights / weights.sum(), self.rows)
+        row_scale = None if self.row_scale is None else take_rows(self.row_scale, places)
+        heavy = None if self.heavy is None else self.heavy.drawn(places, weights)
+        return replace(self, rows=take_rows(self.rows, places), row_scale=row_scale, weights=weights, heavy=heavy)
 
     def light(self, points: Array) -> CapturedVariance | None:
         """This objective with its rows in float32, twice as fast, where these points allow it."""
@@ -106,7 +172,7 @@ class CapturedVariance:
         rows, row_scale, weights = (
             None if part is None else xp.astype(part, xp.float32) for part in (self.rows, self.row_scale, self.weights)
         )
-        return replace(self, rows=rows, row_scale=row_scale, weights=weights)
+        return replace(self, rows=rows, row_scale=row_scale, weights=weights, heavy=self)
 
     def captured(self, points: Array) -> float:
         """The captured variance alone."""
@@ -116,7 +182,8 @@ class CapturedVariance:
     def components(self, points: Array) -> tuple[Array, Array]:
         """Variances and coefficients (m, M) of the best components on these points."""
         _, _, second = self._first_pass(points)
-        return self._top(self.kernel(points, points), second)
+        values, coef, _ = self._top(self.kernel(points, points), second)
+        return values, coef
 
     def _first_pass(self, points: Array) -> tuple[list[tuple[slice, Array, Array]], Array, Array]:
         """Kernel values block by block, their mean, and their second moment (about it if centred)."""
@@ -139,48 +206,77 @@ class CapturedVariance:
             second = second - mean[:, None] * mean
         return [part[:3] for part in parts], mean, second
 
-    def _top(self, gram: Array, second: Array) -> tuple[Array, Array]:
-        """Top pairs of second g = mu gram g, g' gram g = 1."""
+    def _top(self, gram: Array, second: Array) -> tuple[Array, Array, float]:
+        """Top pairs of second g = mu gram g, g' gram g = 1, and what rounding of float32 rows can add to their sum."""
         xp = namespace(gram)
         mean_diagonal = float(xp.mean(xp.abs(xp.linalg.diagonal(gram))))
         factor = cholesky(add_to_diagonal(gram, JITTER * mean_diagonal))
         if factor is None:  # an indefinite kernel: its negative part is dropped
             matrix = whiten(gram).matrix
             values, vectors = top_eigh(matrix.T @ second @ matrix, self.n_components)
-            return values, matrix @ vectors
+            return values, matrix @ vectors, 0.0
         half = solve_lower(factor, second)
         reduced = solve_lower(factor, half.T)
-        if not bool(
-            xp.isfinite(xp.sum(reduced))
-        ):  # points so far off that their kernel values overflow: no place to go
+        if not bool(xp.isfinite(xp.sum(reduced))):  # points so far off that their kernel values overflow
             worst = xp.zeros_like(gram[0, : self.n_components]) - np.inf
-            return worst, xp.zeros_like(gram[:, : self.n_components])
+            return worst, xp.zeros_like(gram[:, : self.n_components]), 0.0
         values, vectors = top_eigh((reduced + reduced.T) / 2, self.n_components)
-        return values, solve_lower(factor, vectors, transpose=True)
+        rounding = 0.0
+        if self.heavy is not None:
+            inverse = solve_lower(factor, like(xp.eye(gram.shape[0], dtype=gram.dtype), gram))
+            rounding = FLOAT32_ROUNDING * inner(inverse, inverse)
+        return values, solve_lower(factor, vectors, transpose=True), rounding
+
+
+def _uphill(slopes: list[tuple[Array, Array | None]], own: tuple[Array, Array | None]) -> Array:
+    """The gradient from its parts: those of blocks of rows, and that of the points among themselves.
+
+    On a kink of the kernel the slope to either side is what the gradient says less what leaving the kink costs; a
+    point that would lose on both sides stays.
+    """
+    gradient = as_float64(reduce(add, (slope for slope, _ in slopes))) + own[0]
+    costs = [kink for _, kink in slopes if kink is not None]
+    if not costs or own[1] is None:
+        return gradient
+    xp = namespace(gradient)
+    left = xp.abs(gradient) - (as_float64(reduce(add, costs)) + own[1])
+    return xp.sign(gradient) * xp.where(left > 0, left, xp.zeros_like(left))
 
 
 class Ascent:
     """L-BFGS on an objective to be maximised, which can be paused, compared with others, and resumed.
 
-    Two-loop recursion (Nocedal 1980) over the last `MEMORY` steps; steps are accepted on sufficient
-    increase, shortened by the parabola through the values, and pairs without curvature are skipped.
+    Two-loop recursion (Nocedal 1980) over the last `MEMORY` steps, from the objective's own metric where it has one;
+    steps are accepted on sufficient increase, shortened by the parabola through the values, and pairs without
+    curvature are skipped.
     """
 
     MEMORY = 10
     SUFFICIENT = 1e-4
     MAX_TRIALS = 12
-    FIRST_MOVE = 0.2  # root-mean-square move of a point in the first step, in kernel widths
+    FIRST_MOVE = 0.2  # root-mean-square move of a point in the first step without a metric, in kernel widths
+    FIRST_MOVE_AT_MOST = 0.4  # of a point in the first step with one: the metric is right near by
     MAX_MOVE = 2.0  # of a point in one step, in lengths of a point: further off the kernel says nothing
     GRADIENT_TOLERANCE = 1e-10
 
-    def __init__(self, objective: CapturedVariance, points: Array) -> None:
+    def __init__(self, objective: Objective, points: Array) -> None:
         self.objective = objective
         self.points = points
-        self.value, self.gradient = objective(points)
+        self.at = self._evaluate(points)
         self.n_steps = 0
         self.n_evaluations = 1
         self.converged = False
         self._pairs: list[tuple[Array, Array, float]] = []
+
+    @property
+    def value(self) -> float:
+        """The objective here."""
+        return self.at.value
+
+    @property
+    def gradient(self) -> Array:
+        """Its gradient here."""
+        return self.at.gradient
 
     def run(self, n_steps: int, tolerance: float = 0.0) -> Ascent:
         """Up to `n_steps` more steps; fewer when a step gains no more than `tolerance` of the value."""
@@ -189,21 +285,31 @@ class Ascent:
             if self.converged or not self._step():
                 self.converged = True
                 break
-            self.converged = self.value - before <= tolerance * abs(self.value)
+            if not self.at.reliable:
+                self.continue_on(self.objective.exact)
+            else:
+                self.converged = self.value - before <= tolerance * abs(self.value)
         return self
 
-    def continue_on(self, objective: CapturedVariance) -> Ascent:
+    def continue_on(self, objective: Objective) -> Ascent:
         """Go on from here on another form of the objective; its curvature is taken to be the same."""
         self.objective, self.converged = objective, False
-        self.value, self.gradient = objective(self.points)
+        self.at = self._evaluate(self.points)
         self.n_evaluations += 1
         return self
 
+    def _evaluate(self, points: Array) -> Evaluation:
+        found = self.objective.evaluate(points)
+        if not found.reliable:
+            self.objective = self.objective.exact
+            found = self.objective.evaluate(points)
+        return found
+
     def _step(self) -> bool:
         """One step uphill; False where none can be found."""
-        direction = self._direction()
+        direction = self._off_kinks(self._direction())
         furthest = float(namespace(direction).max(row_dot(direction, direction))) ** 0.5
-        limit = self.MAX_MOVE * (1 + (inner(self.points, self.points) / self.points.shape[0]) ** 0.5)
+        limit = self._longest_move()
         if furthest > limit:
             direction = direction * (limit / furthest)
         slope = inner(direction, self.gradient)
@@ -212,21 +318,30 @@ class Ascent:
         length = 1.0
         for _ in range(self.MAX_TRIALS):
             points = self.points + length * direction
-            value, gradient = self.objective(points)
+            found = self.objective.evaluate(points)
             self.n_evaluations += 1
-            if value >= self.value + self.SUFFICIENT * length * slope:
-                self._remember(length * direction, self.gradient - gradient)
-                self.points, self.value, self.gradient = points, value, gradient
+            if found.value >= self.value + self.SUFFICIENT * length * slope:
+                self._remember(length * direction, self.gradient - found.gradient)
+                self.points, self.at = points, found
                 self.n_steps += 1
                 return True
-            curvature = 2 * (self.value + length * slope - value)
-            shorter = slope * length**2 / curvature if np.isfinite(value) else 0.1 * length
+            curvature = 2 * (self.value + length * slope - found.value)
+            shorter = slope * length**2 / curvature if np.isfinite(found.value) else 0.1 * length
             length = min(0.5 * length, max(0.1 * length, shorter))
         return False
 
+    def _longest_move(self) -> float:
+        """How far a point may go in one step."""
+        if not self._pairs and self.at.metric is not None:
+            return self.FIRST_MOVE_AT_MOST
+        return self.MAX_MOVE * (1 + (inner(self.points, self.points) / self.points.shape[0]) ** 0.5)
+
     def _direction(self) -> Array:
+        """The gradient times the inverse of minus the second derivative, as far as that is known."""
         direction = self.gradient
         if not self._pairs:
+            if self.at.metric is not None:
+                return self._by_metric(direction)
             norm = inner(direction, direction) ** 0.5
             return direction * (self.FIRST_MOVE * direction.shape[0] ** 0.5 / norm if norm > 0 else 0.0)
         shares = []
@@ -235,10 +350,22 @@ class Ascent:
             direction = direction - share * change
             shares.append(share)
         move, change, inverse = self._pairs[-1]
-        direction = direction * (1.0 / (inverse * inner(change, change)))
+        direction = self._by_metric(direction) * (1.0 / (inverse * inner(change, self._by_metric(change))))
         for (move, change, inverse), share in zip(self._pairs, reversed(shares), strict=True):
             direction = direction + (share - inverse * inner(change, direction)) * move
         return direction
+
+    def _off_kinks(self, direction: Array) -> Array:
+        """The direction without the coordinates that lose either way."""
+        xp = namespace(direction)
+        return xp.where(self.gradient == 0, xp.zeros_like(direction), direction)
+
+    def _by_metric(self, direction: Array) -> Array:
+        """B^-1 direction, or the direction itself where no metric is known."""
+        factor = self.at.metric
+        if factor is None:
+            return direction
+        return solve_lower(factor, solve_lower(factor, direction), transpose=True)
 
     def _remember(self, move: Array, change: Array) -> None:
         curvature = inner(move, change)

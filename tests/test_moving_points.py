@@ -1,0 +1,182 @@
+"""What moving the points must not do: throw its own steps away, climb rounding, stick to kinks, lose directions."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from conftest import captured_by, exact_kernel_pca, gram_of
+from sklearn.datasets import load_iris
+
+from kernelsieve import SparseKernelPCA
+from kernelsieve.kernels import named_kernel
+from kernelsieve.solvers.exact import exact_components
+from kernelsieve.solvers.points import Ascent, CapturedVariance
+
+
+def training_ratio(model, X, kernel="rbf", **params):
+    """Captured variance of the best components on the model's points over exact kernel PCA's, both by LAPACK."""
+    points, n_components = np.asarray(model.support_vectors_, dtype=float), model.dual_coef_.shape[1]
+    captured = captured_by(gram_of(kernel, points, **params), gram_of(kernel, X, points, **params), n_components)
+    return captured * len(X) / exact_kernel_pca(gram_of(kernel, X, **params), n_components)[0].sum()
+
+
+# Moved points are judged after their last step
+
+
+def test_points_moved_on_a_small_sample_are_kept(digits):
+    """Targeted rows lead k-means unmoved here, and moving them halves what is lost."""
+    train, _ = digits
+    model = SparseKernelPCA(10, n_support=20, gamma=1.0, random_state=0).fit(train)
+    assert model.support_ is None
+    assert training_ratio(model, train, gamma=1.0) > 0.80  # 0.635 with the rows themselves
+
+
+def test_points_moved_among_a_hundred_rows_are_kept():
+    X = load_iris().data
+    lost = [
+        1 - training_ratio(SparseKernelPCA(2, n_support=10, gamma=0.1, random_state=s).fit(X), X, gamma=0.1)
+        for s in range(5)
+    ]
+    assert np.mean(lost) < 3e-4
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_default_is_no_worse_than_the_rows_it_could_have_taken(seed, digits):
+    train, _ = digits
+    for gamma in (0.02, 0.5, 3.0):
+        ratios = {
+            selection: training_ratio(
+                SparseKernelPCA(5, n_support=12, selection=selection, gamma=gamma, random_state=seed).fit(train),
+                train,
+                gamma=gamma,
+            )
+            for selection in ("optimized", "targeted", "kmeans", "rpcholesky", "gain")
+        }
+        best = max(value for name, value in ratios.items() if name != "optimized")
+        assert ratios["optimized"] > best - 1e-3, (gamma, ratios)
+
+
+# float32
+
+
+def test_float32_rows_hand_over_when_rounding_would_be_climbed(digits):
+    """Points near each other: tr(K_SS^-1) times float32's rounding is no longer small beside the captured variance."""
+    train, _ = digits
+    objective = CapturedVariance(named_kernel("rbf", gamma=1.0), train * 0.1, None, None, 10, True)
+    points = (train * 0.1)[:60]
+    light = objective.light((train * 0.5)[:60])
+    assert light is not None
+    assert light.rows.dtype == np.float32
+    assert not light.evaluate(points).reliable
+    ascent = Ascent(light, points).run(3)
+    assert ascent.objective is objective
+    assert ascent.value == pytest.approx(objective.captured(ascent.points), rel=1e-9)
+
+
+def test_what_the_search_says_it_captures_is_captured(digits):
+    train, _ = digits
+    total = exact_kernel_pca(gram_of("rbf", train, gamma=0.02), 10)[0].sum()
+    for n_support in (50, 100):
+        model = SparseKernelPCA(10, n_support=n_support, gamma=0.02, random_state=0).fit(train)
+        says = model.eigenvalues_.sum() / total
+        assert says == pytest.approx(training_ratio(model, train, gamma=0.02), abs=1e-5)
+        assert says > 0.999
+
+
+# The Gauss-Newton matrix
+
+
+@pytest.mark.parametrize("name", ["rbf", "poly", "cosine", "linear"])
+def test_tangents_are_inner_products_of_derivatives(name, new_rows):
+    """d^2 k(s, t) / ds_a dt_a by central differences, averaged over coordinates, as far as it is isotropic: at s = t."""
+    params = {"rbf": {"gamma": 0.3}, "poly": {"gamma": 0.4, "degree": 3, "coef0": 1.0}}.get(name, {})
+    kernel = named_kernel(name, **params)
+    points = new_rows[:6]
+    found = kernel.tangents(points, kernel(points, points))
+    assert np.linalg.eigvalsh(found)[0] > -1e-12
+    step = 1e-4
+    for i in range(2):
+        s = points[i]
+        away = np.linalg.qr(np.column_stack([s, np.eye(len(s))]))[0][:, 1]  # poly and cosine bend along s itself
+        values = gram_of(name, np.stack([s + step * away, s - step * away]), **params)
+        second = (values[0, 0] + values[1, 1] - 2 * values[0, 1]) / (4 * step**2)
+        assert found[i, i] == pytest.approx(second, rel=1e-3)
+
+
+def test_the_metric_saves_steps(monkeypatch, digits):
+    train, _ = digits
+    objective = CapturedVariance(named_kernel("rbf", gamma=0.05), train, None, None, 10, True)
+    with_metric = Ascent(objective, train[:30]).run(6)
+    monkeypatch.setattr(CapturedVariance, "_metric", lambda *_: None)
+    without = Ascent(objective, train[:30]).run(6)
+    exact = exact_kernel_pca(gram_of("rbf", train, gamma=0.05), 10)[0].sum() / len(train)
+    assert exact - with_metric.value < 0.8 * (exact - without.value)
+
+
+# Kinks of the Laplacian kernel
+
+
+def test_the_slope_on_a_kink_is_the_slope_to_one_side():
+    """Rows of whole numbers, points on rows: moving one coordinate to either side, the captured variance changes as
+    the gradient says, or falls where the gradient is zero."""
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 4, (60, 4)).astype(float)
+    objective = CapturedVariance(named_kernel("laplacian", gamma=0.4), X, None, None, 2, True)
+    points = np.unique(X, axis=0)[:5]
+    value, gradient = objective(points)
+    step = 1e-6
+    for i, j in np.ndindex(*points.shape):
+        slopes = []
+        for sign in (1, -1):
+            moved = points.copy()
+            moved[i, j] += sign * step
+            slopes.append((objective.captured(moved) - value) / step)
+        expected = max(max(slopes), 0.0) * (1 if slopes[0] >= slopes[1] else -1)
+        assert gradient[i, j] == pytest.approx(expected, abs=1e-4)
+
+
+def test_laplacian_points_leave_their_rows(digits):
+    train, _ = digits
+    gamma = 1 / 13
+    moved = SparseKernelPCA(10, n_support=20, kernel="laplacian", gamma=gamma, random_state=0).fit(train)
+    rows = SparseKernelPCA(10, n_support=20, kernel="laplacian", gamma=gamma, selection="targeted").fit(train)
+    captured = [training_ratio(model, train, "laplacian", gamma=gamma) for model in (moved, rows)]
+    assert captured[0] > captured[1] + 0.05
+
+
+# The subspace of wide kernels
+
+
+@pytest.mark.parametrize("n_components", [5, 20])
+def test_wide_kernels_keep_the_directions_of_their_components(n_components):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((900, 120)) * 0.9 ** np.arange(120)
+    model = SparseKernelPCA(n_components, n_support=2 * n_components + 5, gamma=1e-4, random_state=0).fit(X)
+    assert training_ratio(model, X, gamma=1e-4) > 0.99
+
+
+# Exact kernel PCA of grams of low rank
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("rank", [1, 3, 11, 12, 15, 20])
+def test_a_krylov_space_that_is_exhausted_counts_no_variance_twice(rank, dtype):
+    X = np.random.default_rng(rank).standard_normal((1000, rank))
+    gram = X @ X.T
+    for n_components in (1, 2, 5, 10):
+        truth = np.maximum(exact_kernel_pca(gram, min(n_components, rank))[0], 0).sum() / len(X)
+        found = exact_components(gram.astype(dtype), n_components, center=True)
+        assert found.captured == pytest.approx(truth, rel=1e-4)
+
+
+def test_a_flat_spectrum_is_followed_to_its_end():
+    """Every row nearly like no other: the sum of the top eigenvalues grows slowly, block by block."""
+    X = np.random.default_rng(82).standard_normal((773, 4)) * 10
+    gram = gram_of("rbf", X, gamma=0.125)
+    truth = exact_kernel_pca(gram, 5)[0].sum() / len(X)
+    assert exact_components(gram, 5, center=True).captured == pytest.approx(truth, rel=5e-4)
+
+
+def test_rows_of_few_columns_are_kept_whole_by_a_linear_kernel():
+    A = np.random.default_rng(0).standard_normal((1000, 12))
+    assert SparseKernelPCA(2, kernel="linear", n_support=20, random_state=0).fit(A).captured_ratio_ > 0.999
