@@ -105,7 +105,9 @@ def test_covariance_of_explicit_features(name, weighted, center, cloud):
     found = np.linalg.eigvalsh(moments.covariance(center))
     assert moments.whitening.shape[1] == features.shape[1]
     np.testing.assert_allclose(found, truth, atol=1e-9 * truth[-1])
-    assert PointSpan(named_kernel("rbf", gamma=1.0), None, None, center, moments).total_variance == pytest.approx(np.trace(covariance), rel=1e-10)
+    assert PointSpan(named_kernel("rbf", gamma=1.0), None, None, center, moments).total_variance == pytest.approx(
+        np.trace(covariance), rel=1e-10
+    )
     assert moments.trace == pytest.approx(np.sum(w[:, None] * features**2), rel=1e-12)
     assert moments.weight == pytest.approx(w.sum())
 

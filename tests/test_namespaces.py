@@ -80,7 +80,9 @@ def test_moments(name, weighted, cloud, new_rows):
     assert other.trace == pytest.approx(here.trace)
     both = other + other
     np.testing.assert_allclose(back(both.covariance(True)), here.covariance(True), atol=ATOL * scale)
-    both_span, span = (PointSpan(named_kernel(name, **KERNELS[name]), None, None, True, moments) for moments in (both, here))
+    both_span, span = (
+        PointSpan(named_kernel(name, **KERNELS[name]), None, None, True, moments) for moments in (both, here)
+    )
     assert both_span.total_variance == pytest.approx(span.total_variance)
 
 
