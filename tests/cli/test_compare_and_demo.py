@@ -1,5 +1,7 @@
 """Comparison and demonstration."""
 
+import json
+
 import numpy as np
 import pytest
 from calling import assert_fails, run
@@ -62,11 +64,16 @@ def test_demo(tmp_path, monkeypatch):
     for words in ("exact KernelPCA", "kernelsieve", "Nystroem + PCA", "98.", "page.html"):
         assert words in result.output
     text = out.read_text(encoding="utf-8")
-    assert text.count("<img") == 20 + 2 * 10
-    assert text.count("<svg") == 2
-    assert text.count("<tr") == 5
-    assert "$" not in text.split("</style>")[1].split("<svg")[0]
-    assert not [word for word in ("<script", "<link", "@import", "url(http", 'src="http', 'href="http') if word in text]
+    shown = json.loads(text.split('id="contents">')[1].split("</script>")[0])
+    assert shown["points"]["pictures"]["count"] == 20
+    assert [line[0] for line in shown["tables"][0]["rows"]] == [
+        "exact KernelPCA",
+        "kernelsieve",
+        "Nystroem + PCA",
+        "Nystroem + PCA",
+    ]
+    assert [curve["name"] for curve in shown["captured"]["curves"]] == ["kernelsieve", "Nystroem + PCA"]
+    assert not [word for word in ("@import", "url(http", 'src="http', 'href="http') if word in text]
 
 
 def test_demo_page_that_cannot_be_written(tmp_path):
@@ -83,6 +90,6 @@ def test_demo_example_runs(tmp_path, monkeypatch, capsys):
     assert (tmp_path / "digits.ks").stat().st_size < 50_000
 
 
-def test_demo_without_matplotlib(tmp_path, monkeypatch):
+def test_demo_without_the_chart_library(tmp_path, monkeypatch):
     monkeypatch.setattr(demo, "find_spec", lambda _: None)
-    assert_fails(run("demo", "-o", tmp_path / "page.html"), "pip install 'kernelsieve[cli,plots]'")
+    assert_fails(run("demo", "-o", tmp_path / "page.html"), "pip install 'kernelsieve[cli,report]'")

@@ -93,6 +93,8 @@ def score(
     fitted = _loaded(model, data)
     applied = _applied(fitted, data, keep, key, no_header, batch_size)
     core = core_of(fitted)
+    if not hasattr(core, "transform"):
+        raise TableError(f"{model} holds a {type(core).__name__}: new rows are judged by `kernelsieve monitor`")
     limit = None if normal is None else _limit(fitted, normal, key, no_header)
     names = _measures(core, limit)
     if output is not None:

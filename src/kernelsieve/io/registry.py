@@ -89,7 +89,10 @@ def rebuilt(content: dict[str, Any], decoder: Any) -> Any:
         return cls(**params) if issubclass(cls, FileState) else scikit.CLASSES[name].unfitted(params)
     check_state(cls, layout, state)
     if issubclass(cls, FileState):
-        return cls._from_file_state(params, state)
+        model = cls._from_file_state(params, state)
+        if hasattr(model, "check_loaded"):
+            model.check_loaded(ModelFileError)
+        return model
     return scikit.CLASSES[name].make(params, state)
 
 
