@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .fit.expansion import KernelExpansion
-    from .io import load
+    from .io import load, save
     from .linear.estimators import ElasticNetPCA
     from .linear.path import sparse_pca_path
     from .linear.robust_estimator import RobustElasticNetPCA
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from .models.sparse import SparseKernelPCA
     from .monitor import KernelMonitor
     from .report import report
+    from .tables import TableEncoder
     from .warn import KernelWarning
 
 __version__ = "0.1.0"
@@ -40,12 +41,14 @@ __all__ = [
     "RobustElasticNetPCA",
     "RobustSparseKernelPCA",
     "SparseKernelPCA",
+    "TableEncoder",
     "compress",
     "elastic_net_path",
     "likelihood_path",
     "load",
     "plots",
     "report",
+    "save",
     "sparse_pca_path",
 ]
 
@@ -65,11 +68,13 @@ _HOMES = {
     "RobustElasticNetPCA": ".linear.robust_estimator",
     "RobustSparseKernelPCA": ".models.robust",
     "SparseKernelPCA": ".models.sparse",
+    "TableEncoder": ".tables",
     "compress": ".models.compress",
     "elastic_net_path": ".models.elastic_net_path",
     "likelihood_path": ".models.likelihood_path",
     "load": ".io",
     "report": ".report",
+    "save": ".io",
     "sparse_pca_path": ".linear.path",
 }
 

@@ -20,6 +20,8 @@ from typing import Any, Self
 
 import numpy as np
 
+from .wording import duration as duration
+
 # Rows whose gram gives the total variance: its mean is known to far less than a percent.
 MAX_TOTAL_ROWS = 2000
 # Exact kernel PCA holds the gram and, for a moment, a copy of it.
@@ -291,10 +293,3 @@ def _cells(result: Result, total: float, reference: float) -> list[str]:
     of_exact = "-" if np.isnan(reference) else f"{100 * result.captured / reference:.1f} %"
     shares = [f"{100 * result.captured / total:.1f} %", of_exact]
     return cells + shares + [duration(result.fit_seconds), duration(result.transform_seconds)]
-
-
-def duration(seconds: float) -> str:
-    """Three digits in the unit that suits."""
-    if seconds >= 60:
-        return f"{seconds / 60:.1f} min"
-    return f"{seconds:.2f} s" if seconds >= 1 else f"{1000 * seconds:.3g} ms"

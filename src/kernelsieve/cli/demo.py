@@ -27,7 +27,7 @@ from .comparison import (
     ours,
     total_variance,
 )
-from .tables import check_output
+from .writing import check_output
 
 N_COMPONENTS, N_SUPPORT = 10, 20
 CURVE_SIZES = (11, 15, 20, 30, 50, 75, 100, 150, 200, 300, 400)

@@ -1,4 +1,4 @@
-"""A model in words: what `kernelsieve info` and `kernelsieve fit` print."""
+"""A model in words: what `kernelsieve info` and `kernelsieve fit` print, and the same for machines."""
 
 from __future__ import annotations
 
@@ -6,47 +6,99 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from .applying import core_of, encoder_of
+from .wording import clean, percent
+
 MAX_SHOWN = 6  # column names and ratios spelled out
 
 
-def describe(model: Any, path: Path) -> Any:
+def describe(model: Any, path: Path | None = None) -> Any:
     """A rich Table of what a model is and what it reached."""
     from rich.table import Table
+    from rich.text import Text
 
-    table = Table(show_header=False, title=str(path), title_justify="left", title_style="bold")
+    title = Text(clean(str(path)) if path else "model", style="bold")
+    table = Table(show_header=False, title=title, title_justify="left")
     table.add_column(style="dim", no_wrap=True)
-    table.add_column()
+    table.add_column(overflow="fold")
     for name, value in _facts(model, path):
-        table.add_row(name, value)
+        table.add_row(name, Text(clean(value)))
     return table
 
 
-def _facts(model: Any, path: Path) -> Iterator[tuple[str, str]]:
-    expansion = model.expansion_
-    yield "model", type(model).__name__
+def _facts(model: Any, path: Path | None) -> Iterator[tuple[str, str]]:
+    core, encoder = core_of(model), encoder_of(model)
+    steps = [type(step).__name__ for _, step in getattr(model, "steps", [])]
+    yield "model", type(core).__name__
+    if len(steps) > 2 or (steps and encoder is None):
+        yield "steps", " -> ".join(steps)
+    yield from _kernel_facts(core)
+    names = getattr(model, "feature_names_in_", None)
+    yield "columns", f"{model.n_features_in_:,}" + ("" if names is None else f": {_shortened(names)}")
+    if encoder is not None:
+        yield from encoder.describe()
+    if hasattr(core, "n_samples_seen_"):
+        yield "fitted to", f"{core.n_samples_seen_:,} rows"
+    yield from _reached(core)
+    if path is not None and path.is_file():
+        yield "file", f"{path.stat().st_size / 1000:,.1f} kB"
+
+
+def _kernel_facts(core: Any) -> Iterator[tuple[str, str]]:
+    expansion = getattr(core, "expansion_", None)
+    if expansion is None:
+        if hasattr(core, "components_"):
+            yield "components", f"{len(core.components_):,}"
+        if hasattr(core, "n_nonzero_"):
+            yield "loadings", f"{int(core.n_nonzero_.sum()):,} of {core.components_.size:,} are not zero"
+        return
     numbers = {name: value for name, value in expansion.kernel.params().items() if isinstance(value, int | float)}
     parameters = ", ".join(f"{name} = {value:.4g}" for name, value in numbers.items())
     yield "kernel", f"{expansion.kernel.name}" + (f" ({parameters})" if parameters else "")
     yield "components", f"{expansion.n_components:,}"
-    kind = "free points" if model.support_ is None else "rows"
+    kind = "free points" if core.support_ is None else "rows"
     yield "support", f"{expansion.n_support:,} {kind}"
-    names = getattr(model, "feature_names_in_", None)
-    yield "columns", f"{model.n_features_in_:,}" + ("" if names is None else f": {_shortened(names)}")
-    if hasattr(model, "n_samples_seen_"):
-        yield "fitted to", f"{model.n_samples_seen_:,} rows"
-    ratios = model.explained_variance_ratio_
-    yield "explains", f"{_percent(ratios.sum())} of the variance ({_shortened([_percent(ratio) for ratio in ratios])})"
-    if getattr(model, "captured_ratio_kind_", "exact") != "exact":
-        n_rows, kind = model.captured_ratio_n_samples_, model.captured_ratio_kind_
+
+
+def _reached(core: Any) -> Iterator[tuple[str, str]]:
+    ratios = getattr(core, "explained_variance_ratio_", None)
+    if ratios is not None and len(ratios):
+        shown = _shortened([percent(ratio) for ratio in ratios])
+        yield "explains", f"{percent(ratios.sum())} of the variance ({shown})"
+    if getattr(core, "captured_ratio_kind_", "exact") != "exact":
+        n_rows, kind = core.captured_ratio_n_samples_, core.captured_ratio_kind_
         measured = f"on all {n_rows:,} rows" if kind == "all rows" else f"{kind}, {n_rows:,} rows"
-        yield "captures", f"{_percent(model.captured_ratio_)} of what exact kernel PCA captures ({measured})"
-    yield "file", f"{path.stat().st_size / 1000:,.1f} kB"
+        yield "captures", f"{percent(core.captured_ratio_)} of what exact kernel PCA captures ({measured})"
+
+
+def as_data(model: Any, path: Path | None = None) -> dict[str, Any]:
+    """The same for machines: numbers as numbers."""
+    core, encoder = core_of(model), encoder_of(model)
+    facts: dict[str, Any] = {"model": type(core).__name__, "n_features_in": int(model.n_features_in_)}
+    facts["steps"] = [type(step).__name__ for _, step in getattr(model, "steps", [])] or [type(core).__name__]
+    names = getattr(model, "feature_names_in_", None)
+    facts["columns"] = None if names is None else [str(name) for name in names]
+    expansion = getattr(core, "expansion_", None)
+    if expansion is not None:
+        params = {name: value for name, value in expansion.kernel.params().items() if isinstance(value, int | float)}
+        facts["kernel"] = {"name": expansion.kernel.name, **params}
+        facts |= {"n_components": expansion.n_components, "n_support": expansion.n_support}
+    for name in ("n_samples_seen_", "captured_ratio_", "captured_ratio_kind_", "explained_variance_ratio_"):
+        value = getattr(core, name, None)
+        if value is not None:
+            facts[name.rstrip("_")] = value.tolist() if hasattr(value, "tolist") else value
+    if encoder is not None:
+        facts["scale"], facts["missing"] = encoder.scale, encoder.missing
+        facts["kinds"] = dict(zip(encoder._names(), map(str, encoder.kinds_), strict=True))
+        left_out = zip(encoder._names(), encoder.reasons_, strict=True)
+        facts["left_out"] = {name: str(reason) for name, reason in left_out if reason}
+        filled = zip(encoder._names(), encoder.n_missing_, strict=True)
+        facts["n_missing"] = {name: int(number) for name, number in filled if number}
+    if path is not None and path.is_file():
+        facts["file_bytes"] = path.stat().st_size
+    return facts
 
 
 def _shortened(words: Any) -> str:
     shown = [str(word) for word in words[:MAX_SHOWN]]
     return ", ".join(shown) + (", ..." if len(words) > MAX_SHOWN else "")
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.1f} %"

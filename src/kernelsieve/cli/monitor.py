@@ -77,7 +77,8 @@ def monitor(
       kernelsieve monitor plant.ks tomorrow.csv -o alarms.csv
     """
     from .. import KernelMonitor
-    from .tables import check_output, read_table
+    from .tables import read_table
+    from .writing import check_output
 
     for path in (output, save):
         if path is not None:
@@ -163,7 +164,7 @@ def _numbers(name: str, column: Any, path: Path) -> Any:
 def _write(path: Path, records: list[Any]) -> None:
     import numpy as np
 
-    from .tables import write_table
+    from .writing import write_table
 
     names = ["spe", "limit", "t2", "t2_limit"]
     values = np.array([[getattr(record, name) for name in names] for record in records]).reshape(-1, len(names))

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+import csv
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from .methods import METHODS, check_method
+
+KERNELS = ("rbf", "laplacian", "poly", "linear", "cosine", "sigmoid", "precomputed")
+SCALES = ("standard", "robust", "none")
+
 
 def parse_support(text: str) -> int | float | str:
     """An int, a fraction or "auto"."""
     try:
-        return text if text == "auto" else int(text)
+        number = text if text == "auto" else int(text)
     except ValueError:
         pass
+    else:
+        if number != "auto" and int(number) < 1:
+            raise typer.BadParameter(f"{text!r} is not a number of points: give 1 or more")
+        return number
     try:
         fraction = float(text)
     except ValueError:
@@ -24,8 +34,8 @@ def parse_support(text: str) -> int | float | str:
 
 
 def parse_gamma(text: str) -> float | str | None:
-    """A positive number, "median", "scale", or None for "none"."""
-    if text.lower() in ("median", "scale"):
+    """A positive number, "median", "scale", "auto", or None for "none"."""
+    if text.lower() in ("median", "scale", "auto"):
         return text.lower()
     if text.lower() == "none":
         return None
@@ -34,35 +44,87 @@ def parse_gamma(text: str) -> float | str | None:
     except ValueError:
         value = float("nan")
     if not 0 < value < float("inf"):
-        raise typer.BadParameter(f"{text!r} is neither a positive number nor 'median', 'scale' or 'none'")
+        raise typer.BadParameter(f"{text!r} is neither a positive number nor 'auto', 'median', 'scale' or 'none'")
     return value
+
+
+def one_of(choices: tuple[str, ...], text: str) -> str:
+    """One of a few words."""
+    if text not in choices:
+        raise typer.BadParameter(f"{text!r} is not one of {', '.join(choices)}")
+    return text
 
 
 def check_kernel(name: str) -> str:
     """The name of a kernel."""
-    from ..kernels import NAMED_KERNELS
+    return one_of(KERNELS, name)
 
-    if name not in NAMED_KERNELS:
-        raise typer.BadParameter(f"{name!r} is not one of {', '.join(NAMED_KERNELS)}")
-    return name
+
+def selections() -> tuple[str, ...]:
+    """The names of the rules that choose points."""
+    from ..selection.rules import SELECTORS
+
+    return ("optimized", *SELECTORS)
 
 
 def check_selection(name: str) -> str:
     """The name of a rule that chooses points."""
-    from ..selection.rules import SELECTORS
+    return one_of(selections(), name)
 
-    if name not in ("optimized", *SELECTORS):
-        raise typer.BadParameter(f"{name!r} is not one of {', '.join(('optimized', *SELECTORS))}")
-    return name
+
+def check_share(value: float) -> float:
+    """A share between 0 and 1."""
+    if not 0 < value <= 1:
+        raise typer.BadParameter(f"{value:g} is not a share: give a number above 0, at most 1")
+    return value
 
 
 def names_of(text: str | None) -> list[str]:
-    """Column names separated by commas."""
-    return [name.strip() for name in (text or "").split(",") if name.strip()]
+    """Column names separated by commas; one that has a comma in it stands in quotes."""
+    cells = next(csv.reader([text or ""], skipinitialspace=True), [])
+    return [name.strip() for name in cells if name.strip()]
 
 
-Data = Annotated[Path, typer.Argument(metavar="DATA", help="Rows: .csv, .tsv, .parquet, .npy or .npz.")]
-ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="A model that `fit` wrote.")]
+Data = Annotated[
+    Path, typer.Argument(metavar="DATA", help="Rows: .csv, .tsv, .parquet, .npy or .npz; - for standard input.")
+]
+ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="A model that `fit` wrote; - for standard input.")]
+ModelOutput = Annotated[Path, typer.Option("--output", "-o", metavar="MODEL", help="Where to write the model.")]
+TableOutput = Annotated[
+    Path, typer.Option("--output", "-o", metavar="OUT", help="Where to write: .csv, .parquet, .npy, .npz; - to print.")
+]
+Force = Annotated[bool, typer.Option("--force", help="Replace a file that kernelsieve did not write.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
+Keep = Annotated[str | None, typer.Option(metavar="A,B,...", help="Columns of DATA to copy beside the result.")]
+Method = Annotated[
+    str,
+    typer.Option(
+        "--method",
+        "-m",
+        callback=check_method,
+        autocompletion=lambda: list(METHODS),
+        metavar="NAME",
+        help=f"{', '.join(METHODS)}.",
+    ),
+]
+Scale = Annotated[
+    str,
+    typer.Option(
+        callback=lambda text: one_of(SCALES, text),
+        autocompletion=lambda: list(SCALES),
+        metavar="HOW",
+        help="Numbers: standard (mean 0, variance 1), robust (for heavy tails) or none.",
+    ),
+]
+Missing = Annotated[
+    str,
+    typer.Option(
+        callback=lambda text: one_of(("impute", "error"), text),
+        autocompletion=lambda: ["impute", "error"],
+        metavar="HOW",
+        help="Gaps: impute (filled in, with an indicator) or error.",
+    ),
+]
 Components = Annotated[int, typer.Option("--components", "-c", min=1, metavar="N", help="Number of components.")]
 Support = Annotated[
     str,
@@ -76,12 +138,21 @@ Support = Annotated[
 ]
 Variance = Annotated[
     float,
-    typer.Option(metavar="SHARE", help="Share of exact kernel PCA's captured variance that --support auto keeps."),
+    typer.Option(
+        callback=check_share,
+        metavar="SHARE",
+        help="Share of exact kernel PCA's captured variance that --support auto keeps.",
+    ),
 ]
 Kernel = Annotated[
     str,
     typer.Option(
-        "--kernel", "-k", callback=check_kernel, metavar="NAME", help="rbf, laplacian, poly, linear, cosine, sigmoid."
+        "--kernel",
+        "-k",
+        callback=check_kernel,
+        autocompletion=lambda: list(KERNELS),
+        metavar="NAME",
+        help=f"{', '.join(KERNELS)}.",
     ),
 ]
 Gamma = Annotated[
@@ -90,8 +161,9 @@ Gamma = Annotated[
         "--gamma",
         "-g",
         callback=parse_gamma,
+        autocompletion=lambda: ["auto", "median", "scale", "none"],
         metavar="G",
-        help="Kernel coefficient: a number, median, scale, or none (1/columns).",
+        help="Kernel coefficient: a number, median, scale, none (1/columns), or auto, tried on held-out rows.",
     ),
 ]
 Degree = Annotated[float, typer.Option(metavar="X", help="Of the poly kernel.")]
@@ -100,12 +172,15 @@ Selection = Annotated[
     str,
     typer.Option(
         callback=check_selection,
+        autocompletion=lambda: list(selections()),
         metavar="RULE",
         help="optimized: points move freely; targeted, uniform, rpcholesky: rows; kmeans.",
     ),
 ]
 Seed = Annotated[int, typer.Option(min=0, metavar="N", help="Seed of all that is random.")]
-Columns = Annotated[str | None, typer.Option(metavar="A,B,...", help="Use these columns only.")]
+Columns = Annotated[
+    str | None, typer.Option(metavar="A,B,...", help="Use these columns only, even if they look like identifiers.")
+]
 Exclude = Annotated[str | None, typer.Option("--exclude", "-x", metavar="A,B,...", help="Leave these columns out.")]
 Key = Annotated[str | None, typer.Option(metavar="NAME", help="Array of an .npz file; by default X or the only table.")]
 NoHeader = Annotated[bool, typer.Option("--no-header", help="The first line of the CSV file is data.")]

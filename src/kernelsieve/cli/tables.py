@@ -1,31 +1,35 @@
-"""Tables for the command line: rows with column names, from and to CSV, Parquet, .npy and .npz.
+"""Tables for the command line: CSV, Parquet, .npy and .npz, whole or in blocks, from files or standard input.
 
-A `Table` keeps what was read as it was read (a polars DataFrame, or an array whose columns are named by
-their numbers) and gives out what is asked for: numbers for the model, checked, or columns as they are, to
-be kept beside the scores.  Files are written whole or not at all.
+A `Table` has named columns and gives its rows as polars frames (arrays stay arrays), all at once or block by block;
+either way by the same rules.  What a model is to be given is asked for by name.
 """
 
 from __future__ import annotations
 
-import io
+import contextlib
 import os
+import stat
+import sys
+import tempfile
 import warnings
 import zipfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import islice
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ..io.atomic import replacing
+from .csv_records import RecordError
+from .csv_types import CsvFile, open_csv
+from .wording import columns_named, listed
 
-FORMATS = (".csv", ".tsv", ".parquet", ".npy", ".npz")
-SEPARATORS = (",", ";", "\t")
+FORMATS = (".csv", ".tsv", ".txt", ".parquet", ".npy", ".npz")
+STREAMED_BYTES = 2**27  # files larger than this are read in blocks, asked or not
 DEFAULT_KEY = "X"  # of the table in an .npz file
-MAX_NAMES = 5  # column names spelled out in a message
 CHECKED_ROWS = 65536  # a time, when looking for missing values
+STDIN = Path("-")
 
 
 class TableError(ValueError):
@@ -36,83 +40,96 @@ class TableError(ValueError):
 class Table:
     """Rows with named columns."""
 
-    path: Path
+    path: Path  # as the user called it
     names: tuple[str, ...]
-    named: bool  # False when `names` are only column numbers
-    data: Any  # polars DataFrame, or ndarray of shape (n_rows, n_columns)
+    named: bool  # False when `names` only count the columns
+    n_rows: int
+    data: Any = None  # polars DataFrame, or ndarray of shape (n_rows, n_columns); None where rows come in blocks
+    source: Any = field(default=None, repr=False)  # a CsvFile or a ParquetRows, where rows come in blocks
+    batch_size: int | None = None
 
-    @property
-    def n_rows(self) -> int:
-        return int(self.data.shape[0])
+    def whole(self) -> Any:
+        """All rows in one frame or array."""
+        if self.data is not None:
+            return self.data
+        import polars as pl
 
-    def require(self, names: Sequence[str], needed_by: str) -> None:
-        """Raise unless all `names` are columns."""
-        missing = [name for name in names if name not in self.names]
+        return pl.concat(list(self.source.frames()))
+
+    def blocks(self, names: Sequence[str], size: int) -> Iterator[Any]:
+        """The named columns, some rows at a time."""
+        parts = [self.data] if self.data is not None else self.source.frames()
+        for part in parts:
+            for start in range(0, len(part), self.batch_size or size):
+                yield self.selected(part[start : start + (self.batch_size or size)], names)
+
+    def selected(self, rows: Any, names: Sequence[str]) -> Any:
+        """The named columns of some of its rows."""
+        if isinstance(rows, np.ndarray):
+            return rows if tuple(names) == self.names else rows[:, [self.names.index(name) for name in names]]
+        return rows.select(names)
+
+    def require(self, names: Sequence[str], needed_by: str) -> list[str]:
+        """These columns as the table calls them; an error where one is not there, or named twice."""
+        # columns of an array go by number, or as scikit-learn calls them
+        found = [f"x{name}" if not self.named and f"x{name}" in self.names else name for name in names]
+        missing = [name for name in found if name not in self.names]
         if missing:
             raise TableError(
-                f"{self.path} has no {_columns(missing)}, which {needed_by} needs; it has {_listed(self.names)}"
+                f"{self.path} has no {columns_named(missing)}, which {needed_by} needs; it has {listed(self.names)}"
             )
+        twice = sorted({name for name in found if found.count(name) > 1})
+        if twice:
+            raise TableError(f"{needed_by} names {columns_named(twice)} twice")
+        return found
 
     def pick(self, columns: Sequence[str] = (), exclude: Sequence[str] = ()) -> list[str]:
         """The column names that `--columns` and `--exclude` leave, in the order of `columns` or of the table."""
-        self.require(columns, "--columns")
-        self.require(exclude, "--exclude")
-        chosen = [name for name in (columns or self.names) if name not in exclude]
+        wanted, unwanted = self.require(columns, "--columns"), self.require(exclude, "--exclude")
+        chosen = [name for name in (wanted or self.names) if name not in unwanted]
         if not chosen:
             raise TableError(f"no columns are left of the {len(self.names)} in {self.path}")
         return chosen
 
-    def numbers(self, names: Sequence[str], advice: str) -> np.ndarray:
-        """The named columns as a finite float array; `advice` ends the message when they are no numbers."""
-        if isinstance(self.data, np.ndarray):
-            values = _array_numbers(self, names)
-        else:
-            values = _frame_numbers(self, names, advice)
-        check_finite(values, names, self.path)
-        return values
-
     def columns(self, names: Sequence[str]) -> dict[str, Any]:
         """The named columns as they are."""
-        if isinstance(self.data, np.ndarray):
-            return {name: self.data[:, self.names.index(name)] for name in names}
-        return {name: self.data[name] for name in names}
+        rows = self.whole()
+        if isinstance(rows, np.ndarray):
+            return {name: rows[:, self.names.index(name)] for name in names}
+        return {name: rows[name] for name in names}
+
+    def numbers(self, names: Sequence[str], advice: str) -> np.ndarray:
+        """The named columns as a finite float array; `advice` ends the message when they are no numbers."""
+        return numbers_of(self.selected(self.whole(), names), names, self.path, advice)
 
 
-def _array_numbers(table: Table, names: Sequence[str]) -> np.ndarray:
-    values = table.data
-    if tuple(names) != table.names:
-        values = values[:, [table.names.index(name) for name in names]]
-    if values.dtype in (np.float32, np.float64):
-        return values
-    return values.astype(np.float32 if values.dtype == np.float16 else np.float64)
+def numbers_of(rows: Any, names: Sequence[str], path: Path, advice: str, first: int = 0) -> np.ndarray:
+    """Rows of a frame or array as finite floats; `first` is the number of the first row."""
+    if isinstance(rows, np.ndarray):
+        kept = rows.dtype in (np.float32, np.float64)
+        values = rows if kept else rows.astype(np.float32 if rows.dtype == np.float16 else np.float64)
+    else:
+        values = _frame_numbers(rows, path, advice)
+    check_finite(values, names, path, first)
+    return values
 
 
-def _frame_numbers(table: Table, names: Sequence[str], advice: str) -> np.ndarray:
+def _frame_numbers(frame: Any, path: Path, advice: str) -> np.ndarray:
     import polars as pl
 
-    frame = table.data.select(names)
     text = [name for name, dtype in frame.schema.items() if not (dtype.is_numeric() or dtype == pl.Boolean)]
     if text:
-        example = _first_text(frame[text[0]])
+        column = frame[text[0]].drop_nulls()
+        held = f" (first {str(column[0])!r})" if len(column) else " (it is empty)"
         verb = "is" if len(text) == 1 else "are"
-        raise TableError(f"{table.path}: {_columns(text)} {verb} not numeric{example}: {advice.format(','.join(text))}")
+        raise TableError(f"{path}: {columns_named(text)} {verb} not numeric{held}: {advice.format(','.join(text))}")
     single = all(dtype == pl.Float32 for dtype in frame.dtypes)
     frame = frame.cast(pl.Float32 if single else pl.Float64)
     return frame.fill_null(float("nan")).to_numpy(order="c")
 
 
-def _first_text(column: Any) -> str:
-    """The first value that is no number, for the message."""
-    import polars as pl
-
-    if column.dtype != pl.String:
-        return f" (it holds {column.dtype})"
-    text = column.filter(column.cast(pl.Float64, strict=False).is_null() & column.is_not_null())
-    return f" (first {text[0]!r})" if len(text) else " (it is empty)"
-
-
 def check_finite(values: np.ndarray, names: Sequence[str], path: Path, first: int = 0) -> None:
-    """Raise where a value is missing or infinite, and say where; `first` is the number of the first row."""
+    """Raise where a value is missing or infinite, and say where."""
     for start in range(0, len(values), CHECKED_ROWS):
         bad = ~np.isfinite(values[start : start + CHECKED_ROWS])
         if bad.any():
@@ -122,77 +139,102 @@ def check_finite(values: np.ndarray, names: Sequence[str], path: Path, first: in
             raise TableError(f"{path}: column {names[column]!r} is {what} in row {place}: fill or drop such rows first")
 
 
-def read_table(path: Path, *, key: str | None = None, header: bool = True, n_rows: int | None = None) -> Table:
-    """Read a table; the format is told by the extension.
+def read_table(
+    path: Path, *, key: str | None = None, header: bool = True, batch_size: int | None = None, whole: bool = False
+) -> Table:
+    """Read a table; the format is told by the extension, that of standard input by its first bytes.
 
     Parameters
     ----------
-    path : file to read
+    path : file to read, "-" for standard input
     key : name of the array in an .npz file; by default "X", or the only 2-D array
     header : whether the first line of a CSV file names the columns
-    n_rows : read only so many rows of a CSV or Parquet file
+    batch_size : rows to be had at a time from a CSV or Parquet file
+    whole : never in blocks, however large
     """
+    called = path
+    if path == STDIN:
+        called, path = Path("standard input"), spooled_input()
+    else:
+        check_regular(path)
     extension = checked_format(path)
-    if not path.exists():
-        raise FileNotFoundError(f"no such file: {path}")
-    if path.is_dir():
-        raise TableError(f"{path} is a folder, a file is needed")
     if extension in (".npy", ".npz"):
-        return _array_table(path, _read_array(path, key))
-    return _read_frame(path, extension, header, n_rows)
+        return _array_table(called, _read_array(path, called, key))
+    in_blocks = not whole and (batch_size is not None or path.stat().st_size > STREAMED_BYTES)
+    if extension == ".parquet":
+        return _parquet_table(path, called, batch_size, in_blocks)
+    return _csv_table(path, called, header, batch_size, in_blocks)
+
+
+def check_regular(path: Path) -> None:
+    """Raise unless `path` is a file that can be read, and read again."""
+    try:
+        mode = os.stat(path).st_mode
+    except FileNotFoundError:
+        raise FileNotFoundError(f"no such file: {path}") from None
+    if stat.S_ISDIR(mode):
+        raise TableError(f"{path} is a folder, a file is needed")
+    if not stat.S_ISREG(mode):
+        raise TableError(f"{path} is a pipe or a device: give - and have it sent to standard input")
 
 
 def checked_format(path: Path) -> str:
-    """The extension, if it is one of `FORMATS`."""
+    """The extension, if it is one of `FORMATS`; that of an unpacked file where gzip packed it."""
     extension = path.suffix.lower()
+    if extension == ".gz" and Path(path.stem).suffix.lower() in (".csv", ".tsv", ".txt"):
+        return Path(path.stem).suffix.lower()
     if extension not in FORMATS:
-        raise TableError(f"{path}: unknown format {extension!r}: the name must end in one of {', '.join(FORMATS)}")
+        known = ", ".join(FORMATS)
+        raise TableError(f"{path}: unknown format {extension!r}: the name must end in one of {known}")
     return extension
 
 
-def _read_frame(path: Path, extension: str, header: bool, n_rows: int | None) -> Table:
+MAGIC = {b"PAR1": ".parquet", b"\x93NUM": ".npy", b"PK\x03\x04": ".npz"}
+_spooled: dict[str, Any] = {}  # standard input can be read once, and is kept for the length of the command
+
+
+def spooled_input() -> Path:
+    """Standard input as a file, which is removed when the command ends."""
+    if "path" not in _spooled:
+        if sys.stdin is None or sys.stdin.isatty():
+            raise TableError("nothing is sent to standard input: pipe a table into the command, or name a file")
+        folder = tempfile.TemporaryDirectory(prefix="kernelsieve-")
+        plain = Path(folder.name) / "standard-input"
+        with plain.open("wb") as file:
+            while piece := sys.stdin.buffer.read(2**20):
+                file.write(piece)
+        with plain.open("rb") as file:
+            suffix = MAGIC.get(file.read(4), ".csv")
+        _spooled.update(folder=folder, path=plain.rename(plain.with_suffix(suffix)))
+    return Path(_spooled["path"])
+
+
+def forget_input() -> None:
+    """Remove what `spooled_input` kept."""
+    folder = _spooled.pop("folder", None)
+    _spooled.clear()
+    if folder is not None:
+        folder.cleanup()
+
+
+def _csv_table(path: Path, called: Path, header: bool, batch_size: int | None, in_blocks: bool) -> Table:
     import polars as pl
 
     try:
-        if extension == ".parquet":
-            frame = pl.read_parquet(path, n_rows=n_rows)
-        else:
-            source = path if n_rows is None else io.BytesIO(_first_lines(path, n_rows + int(header)))
-            # the types of columns are told from all rows: a late decimal point must not be an error
-            frame = pl.read_csv(source, separator=separator_of(path), has_header=header, infer_schema_length=None)
-    except (pl.exceptions.PolarsError, UnicodeDecodeError) as error:
+        file, frame = open_csv(path, header=header)
+        if not file.n_rows:
+            raise TableError(f"{called} has no rows")
+        if frame is None and not in_blocks:
+            frame = pl.concat(list(file.frames()))
+    except (RecordError, pl.exceptions.PolarsError, UnicodeDecodeError, EOFError, zipfile.BadZipFile) as error:
         reason = " ".join(str(error).split(". ")[0].split())
-        raise TableError(f"{path} cannot be read as {extension[1:].upper()}: {reason}") from error
-    if not frame.height:
-        raise TableError(f"{path} has no rows")
-    if extension != ".parquet" and header and _look_like_data(frame.columns):
+        raise TableError(f"{called} cannot be read as CSV: {reason}") from error
+    if header and _look_like_data(file.names):
         warnings.warn(
-            f"the first line of {path} was read as column names and looks like data: if it is, give --no-header",
+            f"the first line of {called} was read as column names and looks like data: if it is, give --no-header",
             stacklevel=4,
         )
-    return Table(path, tuple(frame.columns), header or extension == ".parquet", frame)
-
-
-def _first_lines(path: Path, n_lines: int) -> bytes:
-    """The first lines of a file, and those that it takes to close a quoted cell: polars would hold far more."""
-    lines: list[bytes] = []
-    n_quotes = 0
-    with path.open("rb") as file:
-        for line in islice(file, 2 * n_lines):
-            lines.append(line)
-            n_quotes += line.count(b'"')
-            if len(lines) >= n_lines and n_quotes % 2 == 0:
-                break
-    return b"".join(lines)
-
-
-def separator_of(path: Path) -> str:
-    """A tab for .tsv, else what splits the first line into most cells."""
-    if path.suffix.lower() == ".tsv":
-        return "\t"
-    with path.open(encoding="utf-8", errors="replace") as file:
-        line = file.readline(2**20)
-    return max(SEPARATORS, key=line.count)
+    return Table(called, file.names, header, file.n_rows, None if in_blocks else frame, file, batch_size)
 
 
 def _look_like_data(names: Sequence[str]) -> bool:
@@ -204,167 +246,132 @@ def _look_like_data(names: Sequence[str]) -> bool:
     return any(number != numbers[0] + place for place, number in enumerate(numbers))
 
 
-def _read_array(path: Path, key: str | None) -> Any:
+@dataclass(frozen=True)
+class ParquetRows:
+    """A Parquet file whose rows are read some at a time."""
+
+    path: Path
+    called: Path
+    batch_size: int
+
+    def frames(self) -> Iterator[Any]:
+        """All rows, as polars frames."""
+        import polars as pl
+        import pyarrow as pa
+        from pyarrow.parquet import ParquetFile
+
+        try:
+            with ParquetFile(self.path, buffer_size=2**16, pre_buffer=False) as file:
+                for batch in file.iter_batches(self.batch_size, use_threads=False):
+                    yield pl.from_arrow(batch)
+        except (pa.ArrowException, OSError) as error:
+            raise TableError(f"{self.called} cannot be read as PARQUET: {_first_sentence(error)}") from error
+
+
+PARQUET_ROWS = 2**16  # read at a time, unless --batch-size says how many
+
+
+def _parquet_table(path: Path, called: Path, batch_size: int | None, in_blocks: bool) -> Table:
+    if in_blocks and find_spec("pyarrow") is None:
+        if batch_size:
+            raise ImportError("--batch-size needs pyarrow: pip install 'kernelsieve[files]'")
+        in_blocks = False  # it may yet fit in memory
+    frame = None if in_blocks else _read_parquet(path, called)
+    if frame is not None:
+        names, n_rows, source = tuple(frame.columns), frame.height, None
+    else:
+        names, n_rows = _parquet_shape(path, called)
+        source = ParquetRows(path, called, batch_size or PARQUET_ROWS)
+    if not n_rows:
+        raise TableError(f"{called} has no rows")
+    return Table(called, names, True, n_rows, frame, source, batch_size)
+
+
+def _parquet_shape(path: Path, called: Path) -> tuple[tuple[str, ...], int]:
+    import pyarrow as pa
+    from pyarrow.parquet import ParquetFile
+
+    try:
+        with ParquetFile(path) as file:
+            return tuple(file.schema_arrow.names), int(file.metadata.num_rows)
+    except (pa.ArrowException, OSError) as error:
+        raise TableError(f"{called} cannot be read as PARQUET: {_first_sentence(error)}") from error
+
+
+def _read_parquet(path: Path, called: Path) -> Any:
+    import polars as pl
+
+    try:
+        with quiet_panics():
+            return pl.read_parquet(path)
+    except (pl.exceptions.PolarsError, OSError) as error:
+        raise TableError(f"{called} cannot be read as PARQUET: {_first_sentence(error)}") from error
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":  # no Exception, and without a name of its own to catch
+            raise
+        raise TableError(f"{called} cannot be read as PARQUET: it is damaged") from None
+
+
+def _first_sentence(error: BaseException) -> str:
+    return " ".join(str(error).split(". ")[0].split()) or type(error).__name__
+
+
+@contextlib.contextmanager
+def quiet_panics() -> Iterator[None]:
+    """The reader of damaged files prints its panics itself, past Python: they are said in one line instead."""
+    sys.stderr.flush()
+    try:
+        kept = os.dup(2)
+    except OSError:  # there is no standard error to keep quiet
+        yield
+        return
+    try:
+        with open(os.devnull, "wb") as nowhere:
+            os.dup2(nowhere.fileno(), 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+
+
+def _read_array(path: Path, called: Path, key: str | None) -> Any:
     try:
         # rows of an .npy file stay on disk until they are used
         loaded = np.load(path, allow_pickle=False, mmap_mode="r" if path.suffix.lower() == ".npy" else None)
         if isinstance(loaded, np.ndarray):
             return loaded
         with loaded:
-            return loaded[_key(path, loaded, key)]
+            return loaded[_key(called, loaded, key)]
     except TableError:
         raise
     except (ValueError, EOFError, zipfile.BadZipFile) as error:
         objects = "allow_pickle" in str(error) or "Python objects" in str(error)
         reason = "it holds Python objects" if objects else "damaged or not a NumPy file"
-        raise TableError(f"{path} cannot be read: {reason}") from error
+        raise TableError(f"{called} cannot be read: {reason}") from error
 
 
-def _key(path: Path, loaded: Any, key: str | None) -> str:
+def _key(called: Path, loaded: Any, key: str | None) -> str:
     """Which array of an .npz file is the table."""
     if key is None and DEFAULT_KEY not in loaded.files:
         tables = [name for name in loaded.files if loaded[name].ndim == 2]
         if len(tables) == 1:
             return str(tables[0])
-        raise TableError(f"{path} holds {_listed(loaded.files)}: say which array with --key")
+        raise TableError(f"{called} holds {listed(loaded.files)}: say which array with --key")
     chosen = DEFAULT_KEY if key is None else key
     if chosen not in loaded.files:
-        raise TableError(f"{path} holds no array {chosen!r}, only {_listed(loaded.files)}")
+        raise TableError(f"{called} holds no array {chosen!r}, only {listed(loaded.files)}")
     return chosen
 
 
-def _array_table(path: Path, values: Any) -> Table:
+def _array_table(called: Path, values: Any) -> Table:
     if values.ndim != 2 or values.dtype.kind not in "biuf":
         raise TableError(
-            f"{path} holds a {values.dtype} array of shape {values.shape}: a 2-D array of numbers is needed"
+            f"{called} holds a {values.dtype} array of shape {values.shape}: a 2-D array of numbers is needed"
         )
     if 0 in values.shape:
-        raise TableError(f"{path} is empty: its array has shape {values.shape}")
-    return Table(path, tuple(str(number) for number in range(values.shape[1])), False, values)
+        raise TableError(f"{called} is empty: its array has shape {values.shape}")
+    names = tuple(f"x{number}" for number in range(values.shape[1]))
+    return Table(called, names, False, len(values), values)
 
 
-def check_output(path: Path) -> None:
-    """Raise now what writing `path` at the end of a long run would raise then."""
-    folder = path.parent
-    if path.exists() and not path.is_file():
-        raise TableError(f"cannot write {path}: it is {'a folder' if path.is_dir() else 'not a plain file'}")
-    if not folder.is_dir():
-        raise FileNotFoundError(f"cannot write {path}: there is no folder {folder}")
-    if not os.access(folder, os.W_OK):
-        raise PermissionError(f"cannot write {path}: no permission to write in {folder}")
-
-
-def check_written(path: Path, names: Sequence[str], kept: Sequence[str]) -> None:
-    """Raise if a file of this format cannot hold columns `kept` beside scores of these names."""
-    extension = checked_format(path)
-    if extension == ".npy" and kept:
-        raise TableError(f"{path}: .npy holds scores alone; to keep {_columns(kept)} write .csv, .parquet or .npz")
-    clash = [name for name in kept if name in ([DEFAULT_KEY] if extension == ".npz" else names)]
-    if clash:
-        raise TableError(f"{path}: {_columns(clash)} cannot be kept: the scores go by that name")
-
-
-def write_table(path: Path, scores: np.ndarray, names: Sequence[str], kept: Mapping[str, Any]) -> None:
-    """Write scores, kept columns before them; the format is told by the extension.
-
-    A CSV or Parquet file gets one column a name.  An .npz file gets the scores as "X" and each kept column under
-    its name, an .npy file the scores alone.
-    """
-    check_written(path, names, list(kept))
-    extension = checked_format(path)
-    check_output(path)
-    with replacing(path) as temporary:
-        if extension in (".npy", ".npz"):
-            _write_arrays(temporary, extension, scores, kept)
-        else:
-            _write_frame(temporary, extension, scores, names, kept)
-
-
-def write_blocks(path: Path, blocks: Iterable[tuple[np.ndarray, Any]], names: Sequence[str]) -> int:
-    """Write blocks of scores and of kept columns (polars frames) as they come, CSV and Parquet without holding them.
-
-    The number of rows written; like `write_table`, all or none.
-    """
-    extension = checked_format(path)
-    check_output(path)
-    with replacing(path) as temporary:
-        if extension in (".npy", ".npz"):
-            scores, kept = _gathered(blocks)
-            _write_arrays(temporary, extension, scores, kept)
-            return len(scores)
-        frames = (_frame(scores, names, kept.to_dict()) for scores, kept in blocks)
-        if extension == ".parquet":
-            return _write_parquet(temporary, frames)
-        return _write_csv(temporary, frames, extension)
-
-
-def _gathered(blocks: Iterable[tuple[np.ndarray, Any]]) -> tuple[np.ndarray, dict[str, Any]]:
-    import polars as pl
-
-    scores, kept = zip(*blocks, strict=True)
-    return np.concatenate(scores), pl.concat(kept).to_dict()
-
-
-def _write_parquet(path: Path, frames: Iterator[Any]) -> int:
-    from pyarrow.parquet import ParquetWriter
-
-    first = next(frames).to_arrow()
-    n_rows = first.num_rows
-    with ParquetWriter(path, first.schema) as writer:
-        writer.write_table(first)
-        for frame in frames:
-            writer.write_table(frame.to_arrow())
-            n_rows += frame.height
-    return n_rows
-
-
-def _write_csv(path: Path, frames: Iterator[Any], extension: str) -> int:
-    n_rows = 0
-    with path.open("wb") as file:
-        for frame in frames:
-            frame.write_csv(file, separator=_written_separator(extension), include_header=n_rows == 0)
-            n_rows += frame.height
-    return n_rows
-
-
-def _written_separator(extension: str) -> str:
-    return "\t" if extension == ".tsv" else ","
-
-
-def _write_arrays(path: Path, extension: str, scores: np.ndarray, kept: Mapping[str, Any]) -> None:
-    with path.open("wb") as file:
-        if extension == ".npy":
-            np.save(file, scores)
-        else:
-            columns = {name: _plain_array(column) for name, column in kept.items()}
-            np.savez(file, allow_pickle=False, **{DEFAULT_KEY: scores}, **columns)
-
-
-def _plain_array(column: Any) -> np.ndarray:
-    """A column as an array without Python objects."""
-    values = np.asarray(column.to_numpy() if hasattr(column, "to_numpy") else column)
-    return values.astype(np.str_) if values.dtype == object else values
-
-
-def _write_frame(path: Path, extension: str, scores: np.ndarray, names: Sequence[str], kept: Mapping[str, Any]) -> None:
-    frame = _frame(scores, names, kept)
-    if extension == ".parquet":
-        frame.write_parquet(path)
-    else:
-        frame.write_csv(path, separator=_written_separator(extension))
-
-
-def _frame(scores: np.ndarray, names: Sequence[str], kept: Mapping[str, Any]) -> Any:
-    import polars as pl
-
-    return pl.DataFrame({**kept, **{name: scores[:, place] for place, name in enumerate(names)}})
-
-
-def _columns(names: Sequence[str]) -> str:
-    return f"column{'s' if len(names) > 1 else ''} {_listed(names)}"
-
-
-def _listed(names: Sequence[str]) -> str:
-    """The first few names, and how many more there are."""
-    shown = ", ".join(repr(str(name)) for name in names[:MAX_NAMES])
-    return shown + (f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else "")
+__all__ = ["CsvFile", "Table", "TableError", "check_finite", "numbers_of", "read_table"]

@@ -45,6 +45,15 @@ class KernelExpansion:
     mean_coef: Array | None = None  # (m,), None when not centred
     orthogonal: bool = True  # whether the components, of unit length, are so to each other
 
+    _file_sizes = ("m", "p", "M")
+    _file_layout = {
+        "points": "rows[m, p]",
+        "coef": "float[m, M]",
+        "offset": "float[M]",
+        "mean_coef": "float[m]?",
+        "orthogonal": "bool",
+    }
+
     @classmethod
     def of(
         cls,

@@ -46,6 +46,15 @@ class Moments:
     scatter: Array  # (q, q)
     trace: float
 
+    _file_sizes = ("r",)
+    _file_layout = {
+        "whitening": "float[r, q]",
+        "weight": "float",
+        "mean": "float[q]",
+        "scatter": "float[q, q]",
+        "trace": "float",
+    }
+
     def __add__(self, other: Moments) -> Moments:
         weight = self.weight + other.weight
         if weight == 0:

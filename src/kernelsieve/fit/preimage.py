@@ -91,6 +91,9 @@ class RidgeMap:
     gamma: float
     coef: np.ndarray  # (1 + M + m, d)
 
+    _file_sizes = ("M", "d")
+    _file_layout = {"centers": "float[k, M]", "gamma": "float", "coef": "float[1+M+k, d]"}
+
     def __call__(self, scores: np.ndarray) -> np.ndarray:
         return _ridge_features(scores, self.centers, self.gamma) @ self.coef
 

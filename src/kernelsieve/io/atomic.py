@@ -1,37 +1,50 @@
-"""Files that are written whole or not at all."""
+"""Files that are written whole or not at all, and nothing left lying beside them.
+
+A file is written under a temporary name in the same folder, brought to disk, and renamed.  The temporary name tells
+the process that writes it, and a lock is held on it meanwhile, so that whoever comes next can tell what a killed
+process left behind from what another one is writing at this moment.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import errno
 import os
+import re
 import secrets
 import stat
 from collections.abc import Iterator
 from pathlib import Path
+
+try:
+    import fcntl
+except ImportError:  # Windows: leftovers stay, as nothing tells whether they are in use
+    fcntl = None  # type: ignore[assignment]
+
+NAME_LENGTH = 40  # characters of the name that the temporary one keeps, so that it is not too long
 
 
 @contextlib.contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     """A path beside `path` to write to, which takes its place when it is safely on disk.
 
-    On any error, a full disk included, it vanishes and what was at `path` stays as it was.  A link stays a link, a
-    file keeps its permissions.
+    On any error, a full disk included, it vanishes and what was at `path` stays as it was; what killed processes
+    left beside `path` is removed.  A link stays a link; a file keeps its permissions, and its owner where the system
+    allows it.  A file that is read-only for everyone is not replaced: whoever made it so meant it.
     """
     target = os.path.realpath(os.fsdecode(path))
-    existing = os.stat(target) if os.path.exists(target) else None
-    if existing is not None and not stat.S_ISREG(existing.st_mode):
-        code = errno.EISDIR if stat.S_ISDIR(existing.st_mode) else errno.EEXIST
-        raise OSError(code, "cannot be written here, where something is that is not a file", target)
+    existing = _replaceable(target)
+    clear_leftovers(target)
     folder, name = os.path.split(target)
-    temporary = os.path.join(folder, f".{name[:40]}.{secrets.token_hex(4)}.tmp")
+    temporary = os.path.join(folder, f".{name[:NAME_LENGTH]}.{os.getpid()}.{secrets.token_hex(4)}.tmp")
     try:
-        yield Path(temporary)
-        with open(temporary, "rb+") as file:
-            os.fsync(file.fileno())
-        if existing is not None:
-            os.chmod(temporary, stat.S_IMODE(existing.st_mode))
-        os.replace(temporary, target)
+        with _locked(temporary):
+            yield Path(temporary)
+            with open(temporary, "rb+") as file:
+                os.fsync(file.fileno())
+            if existing is not None:
+                _keep_owner_and_mode(temporary, existing)
+            os.replace(temporary, target)
     except BaseException as error:
         with contextlib.suppress(OSError):
             os.unlink(temporary)
@@ -39,6 +52,74 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
             raise OSError(error.errno, error.strerror, target) from error  # the name that the user knows
         raise
     _sync_folder(folder)
+
+
+def _replaceable(target: str) -> os.stat_result | None:
+    """What is at `target`, None where nothing is; an error where it is not to be replaced."""
+    if not os.path.exists(target):
+        return None
+    existing = os.stat(target)
+    if not stat.S_ISREG(existing.st_mode):
+        code = errno.EISDIR if stat.S_ISDIR(existing.st_mode) else errno.EEXIST
+        raise OSError(code, "cannot be written here, where something is that is not a file", target)
+    if not existing.st_mode & 0o222:
+        raise PermissionError(errno.EACCES, "is read-only, and not replaced", target)
+    return existing
+
+
+@contextlib.contextmanager
+def _locked(temporary: str) -> Iterator[None]:
+    """The new file, made and locked as long as it is written."""
+    mode = 0o666  # less what the user's umask takes away, as for any new file
+    descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, mode)
+    try:
+        if fcntl is not None:
+            with contextlib.suppress(OSError):  # some network drives know no locks
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _keep_owner_and_mode(temporary: str, existing: os.stat_result) -> None:
+    if hasattr(os, "chown"):
+        with contextlib.suppress(OSError):  # only the superuser can give files away
+            os.chown(temporary, existing.st_uid, existing.st_gid)
+    os.chmod(temporary, stat.S_IMODE(existing.st_mode))
+
+
+def clear_leftovers(path: str | os.PathLike[str]) -> None:
+    """Remove what processes that are no more have left beside `path`; trouble with it is no trouble of the caller."""
+    if fcntl is None:
+        return
+    folder, name = os.path.split(os.path.realpath(os.fsdecode(path)))
+    pattern = re.compile(re.escape(f".{name[:NAME_LENGTH]}.") + r"(\d+)\.[0-9a-f]{8}\.tmp")
+    with contextlib.suppress(OSError):
+        for entry in os.listdir(folder):
+            found = pattern.fullmatch(entry)
+            if found and not _is_alive(int(found[1])):
+                _remove_unlocked(os.path.join(folder, entry))
+
+
+def _is_alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except OSError:
+        return True
+    return True
+
+
+def _remove_unlocked(path: str) -> None:
+    """Remove a file that nobody writes: a process of another machine or container may be alive all the same."""
+    with contextlib.suppress(OSError):
+        descriptor = os.open(path, os.O_RDWR | getattr(os, "O_NOFOLLOW", 0))
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.unlink(path)
+        finally:
+            os.close(descriptor)
 
 
 def _sync_folder(folder: str) -> None:

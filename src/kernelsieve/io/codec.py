@@ -1,4 +1,4 @@
-"""Values as JSON and arrays, and back: data, and records of a few listed classes, and nothing else."""
+"""Values as JSON and arrays, and back: data, and instances of a few listed classes, and nothing else."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ from ..monitor.live import Drift, LiveState
 from ..monitor.statistics import Detector
 from ..rows.reservoir import Reservoir
 from .container import DTYPES, ModelFileError
+from .registry import is_known, parts_of, rebuilt
 
 # The only classes, besides kernels and the estimators themselves, that a file can make.
 RECORDS: dict[str, type] = {
@@ -43,17 +44,27 @@ RECORDS: dict[str, type] = {
         Drift,
     )
 }
+SCALARS = (str, bool, int, float, type(None))  # what a mixed column, as one of categories and gaps, may hold
 SPARSE: dict[str, type] = {c.__name__: c for c in (scipy.sparse.csr_matrix, scipy.sparse.csr_array)}
 
 
 class Encoder:
     """Values as JSON, arrays set aside."""
 
-    def __init__(self, owner: str, describe: Callable[[Any], tuple[str, dict[str, Any], dict[str, Any]]]) -> None:
+    def __init__(self, owner: str) -> None:
         self.owner = owner
-        self._describe = describe  # class name, parameters and state of an estimator inside another
         self.arrays: dict[str, np.ndarray] = {}
         self._names: dict[int, str] = {}
+
+    def estimator(self, model: Any, name: str = "") -> dict[str, Any]:
+        """Class, parameters and state of a fitted (or, among parameters, an unfitted) estimator."""
+        place = f"{name}." if name else ""
+        params, state = parts_of(model)
+        return {
+            "class": type(model).__name__,
+            "params": {key: self.encode(value, f"{place}params.{key}") for key, value in params.items()},
+            "state": {key: self.encode(value, f"{place}{key}") for key, value in state.items()},
+        }
 
     def encode(self, value: Any, name: str) -> Any:
         """JSON for a value; `name` says where it is, and names its arrays."""
@@ -76,13 +87,27 @@ class Encoder:
         if type(value) in RECORDS.values():
             return {"$record": {"class": type(value).__name__, "fields": self._dict(_fields(value), name)}}
         if isinstance(value, BaseEstimator):
-            made, params, state = self._describe(value)
-            return {"$estimator": {"class": made, "params": self._dict(params, name), "state": self._dict(state, name)}}
+            return {"$estimator": self._nested(value, name)}
+        if isinstance(value, slice):
+            return {"$slice": [self.encode(part, name) for part in (value.start, value.stop, value.step)]}
+        if isinstance(value, np.dtype) or (isinstance(value, type) and issubclass(value, np.generic)):
+            return {"$dtype" if isinstance(value, np.dtype) else "$type": self._type(np.dtype(value), name)}
         if scipy.sparse.issparse(value):
             return {"$csr": self._csr(value.tocsr(), name)}
         if array_api_compat.is_array_api_obj(value) or hasattr(value, "__array__"):
             return self._array(to_numpy(value), name)
         raise TypeError(f"{self.owner} cannot be saved: {name} is a {type(value).__name__}, which is no data")
+
+    def _nested(self, value: Any, name: str) -> dict[str, Any]:
+        if not is_known(value):
+            raise TypeError(
+                f"{self.owner} cannot be saved: {name} is a {type(value).__name__}, which is neither one of ours nor "
+                "one of the scikit-learn classes that a model file can hold"
+            )
+        return self.estimator(value, name)
+
+    def _type(self, dtype: Any, name: str) -> str:
+        return "|O" if dtype.kind == "O" else self._dtype(np.empty(0, dtype), name)
 
     def _dict(self, value: Mapping[Any, Any], name: str) -> Any:
         encoded = {key: self.encode(item, f"{name}.{key}") for key, item in value.items()}
@@ -96,8 +121,15 @@ class Encoder:
         return {"container": container, "shape": [int(n) for n in value.shape], **parts}
 
     def _array(self, value: np.ndarray, name: str) -> dict[str, Any]:
-        if value.dtype.kind in "OU" and value.ndim == 1 and all(isinstance(item, str) for item in value):
-            return {"$strings": [str(item) for item in value]}
+        if value.dtype.kind == "U" and value.ndim == 1:
+            return {"$unicode": [str(item) for item in value]}
+        if value.dtype == object and value.ndim == 1:
+            if all(isinstance(item, str) for item in value):
+                return {"$strings": [str(item) for item in value]}
+            if all(isinstance(item, SCALARS) for item in value) and any(item is None for item in value):
+                return {"$objects": [self.encode(item, name) for item in value]}
+            if all(isinstance(item, SCALARS) for item in value) and len({type(item) for item in value} - {float}) < 2:
+                return {"$objects": [self.encode(item, name) for item in value]}
         dtype = self._dtype(value, name)
         if id(value) in self._names:
             return {"$array": self._names[id(value)]}
@@ -123,10 +155,7 @@ def _fields(record: Any) -> dict[str, Any]:
 class Decoder:
     """The inverse of Encoder."""
 
-    def __init__(
-        self, arrays: dict[str, np.ndarray], rebuild: Callable[[str, dict[str, Any], dict[str, Any]], Any]
-    ) -> None:
-        self._rebuild = rebuild  # an estimator inside another, of a class name, parameters and state
+    def __init__(self, arrays: dict[str, np.ndarray]) -> None:
         self.tags: dict[str, Callable[[Any], Any]] = {
             "$array": lambda name: arrays[name],
             "$csr": self._csr,
@@ -135,9 +164,14 @@ class Decoder:
             "$tuple": lambda items: tuple(self.decode(items)),
             "$dict": lambda pairs: {self.decode(key): self.decode(value) for key, value in pairs},
             "$strings": lambda items: np.array([str(item) for item in items], dtype=object),
+            "$unicode": lambda items: np.array([str(item) for item in items], dtype=np.str_),
+            "$objects": self._objects,
+            "$slice": lambda parts: slice(*(self.decode(part) for part in parts)),
+            "$dtype": self._type,
+            "$type": lambda name: self._type(name).type,
+            "$estimator": lambda content: rebuilt(content, self),
             "$kernel": self._kernel,
             "$record": self._record,
-            "$estimator": self._model,
         }
 
     def decode(self, node: Any) -> Any:
@@ -150,6 +184,19 @@ class Decoder:
             ((tag, content),) = node.items()
             return self.tags[tag](content)
         return {key: self.decode(value) for key, value in node.items()}
+
+    def _objects(self, items: list[Any]) -> np.ndarray:
+        values = np.empty(len(items), dtype=object)
+        for place, item in enumerate(items):
+            values[place] = self.decode(item)
+            if not isinstance(values[place], SCALARS):
+                raise ModelFileError("an array holds something that is no data")
+        return values
+
+    def _type(self, name: str) -> Any:
+        if name not in DTYPES and name != "|O":
+            raise ModelFileError(f"{name!r} is a type of numbers that no model has")
+        return np.dtype(name)
 
     def _scalar(self, pair: list[Any]) -> Any:
         dtype, value = pair
@@ -166,13 +213,12 @@ class Decoder:
     def _kernel(self, content: dict[str, Any]) -> Kernel:
         params = self.decode(content["params"])
         kernel = kernel_from_params(content["name"], params)
-        numbers = [n for value in params.values() for n in (value if isinstance(value, tuple) else [value])]
+        numbers = list(params.values())
+        if content["name"] == "precomputed":
+            numbers = [*params["columns"], params["n_columns"]]
         if not all(isinstance(n, int | float) and math.isfinite(n) for n in numbers):
             raise ModelFileError(f"parameters of the {content['name']} kernel are not numbers")
         return kernel
-
-    def _model(self, content: dict[str, Any]) -> Any:
-        return self._rebuild(content["class"], self.decode(content["params"]), self.decode(content["state"]))
 
     def _record(self, content: dict[str, Any]) -> Any:
         made = RECORDS[content["class"]]

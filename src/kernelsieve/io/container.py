@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import hashlib
 import io
 import json
 import math
 import os
+import stat
 import zipfile
+from collections.abc import Iterator
 from typing import Any, BinaryIO
 
 import numpy as np
 
 FORMAT, VERSION = "kernelsieve-model", 1
+NEWEST = 2  # file version that can be read: 2 has pipelines
 HEADER = "header.json"
+MAX_HEADER = 2**25  # bytes of JSON: names of a million columns
+MAX_ARRAYS = 10_000  # a pipeline of dozens of steps has hundreds
 MAX_NPY_HEADER = 1024  # numpy writes 128 bytes for every array that a model has
 EPOCH = (1980, 1, 1, 0, 0, 0)  # of zip: files made at different times are the same
 DTYPES = {"|b1", "|i1", "|u1", "<i2", "<u2", "<i4", "<u4", "<i8", "<u8", "<f2", "<f4", "<f8"}
@@ -28,6 +35,26 @@ def package_version() -> str:
     import kernelsieve
 
     return kernelsieve.__version__
+
+
+@contextlib.contextmanager
+def opened(path: str) -> Iterator[BinaryIO]:
+    """The file, if it is one: a pipe would be waited for, a device read without end."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    except OSError as error:
+        if os.path.isdir(path):
+            raise ModelFileError(f"{path}: a folder, not a model file") from error
+        if error.errno == errno.ENXIO:  # a socket
+            raise ModelFileError(f"{path}: a socket, not a model file") from error
+        raise
+    mode = os.fstat(descriptor).st_mode
+    if not stat.S_ISREG(mode):
+        os.close(descriptor)
+        what = "a folder" if stat.S_ISDIR(mode) else "a pipe or a device"
+        raise ModelFileError(f"{path}: {what}, not a model file")
+    with os.fdopen(descriptor, "rb") as file:
+        yield file
 
 
 def write(file: BinaryIO, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
@@ -88,6 +115,8 @@ def read(file: BinaryIO) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
             kind = "a NumPy .npz" if all(name.endswith(".npy") for name in members) else "some other zip"
             raise ModelFileError(f"not a kernelsieve model file but {kind} file")
         _check_stored(archive, os.fstat(file.fileno()).st_size)
+        if members[HEADER].file_size > MAX_HEADER or len(members) > MAX_ARRAYS:
+            raise ModelFileError("its header is larger, or its arrays are more, than those of any model: refused")
         header = _read_header(archive.read(HEADER))
         described = header["arrays"]
         if set(members) != {HEADER, *(f"{name}.npy" for name in described)}:
@@ -109,10 +138,10 @@ def _read_header(data: bytes) -> dict[str, Any]:
     version = header.get("version")
     if not isinstance(version, int) or version < 1:
         raise ModelFileError(f"damaged model file: version {version!r}")
-    if version > VERSION:
+    if version > NEWEST:
         raise ModelFileError(
             f"written by a newer kernelsieve ({header.get('kernelsieve')}, file version {version}); this one "
-            f"({package_version()}) reads up to version {VERSION}: upgrade kernelsieve"
+            f"({package_version()}) reads up to version {NEWEST}: upgrade kernelsieve"
         )
     if header.get("sha256") != header_digest(header):
         raise ModelFileError("header.json was changed after it was written (its digest does not match)")

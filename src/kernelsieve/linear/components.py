@@ -9,19 +9,33 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+from sklearn.utils.validation import check_array, check_is_fitted
 
 from ..arrays import Array, on_host, row_dot
+from ..filestate import FileState
 from ..fit.checks import check_meant
 from ..rows.scale import finite
+from ..tables.validation import validate_rows
 from .scatter import cancels
 
 FLOATS = [np.float64, np.float32]
 TRANSFORM_METHODS = ("least-squares", "projection")
 
 
-class LinearComponents(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class LinearComponents(FileState, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Use of fitted components: unit rows V (M, p) about a mean, not orthogonal to each other."""
+
+    _file_layout = {
+        "n_features_in_": "int=d",
+        "feature_names_in_": "strings[d] optional",
+        "components_": "float[M, d]",
+        "mean_": "float[d]",
+        "n_nonzero_": "int[M]",
+        "explained_variance_": "float[M]~",
+        "explained_variance_ratio_": "float[M]~",
+        "n_iter_": "int",
+        "converged_": "bool",
+    }
 
     components_: np.ndarray
     mean_: np.ndarray
@@ -117,7 +131,7 @@ class LinearComponents(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
 
     def _rows(self, X: Any) -> Array:
         accept_sparse = "csr" if self.__sklearn_tags__().input_tags.sparse else False
-        return finite(validate_data(self, on_host(X), reset=False, accept_sparse=accept_sparse, dtype=FLOATS))
+        return finite(validate_rows(self, on_host(X), reset=False, accept_sparse=accept_sparse, dtype=FLOATS))
 
     def _inverse_overlap(self) -> np.ndarray:
         """(V V')^+: empty components get none of the score."""

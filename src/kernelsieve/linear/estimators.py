@@ -9,11 +9,12 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import _check_sample_weight, validate_data
+from sklearn.utils.validation import _check_sample_weight
 
 from ..arrays import on_host
 from ..fit.unchanged import unchanged_on_failure
 from ..rows.scale import check_spread, checked_weights, finite
+from ..tables.validation import validate_rows
 from ..threads import one_blas_thread
 from .components import FLOATS, TRANSFORM_METHODS, LinearComponents
 from .fitting import Request, SparseComponents, fit_components, warn_about
@@ -121,6 +122,10 @@ class ElasticNetPCA(LinearComponents):
     (178, 2)
     """
 
+    _file_layout = {
+        "alpha_": "float | float[M]",
+        "objective_": "float~",
+    }
     _parameter_constraints: dict[str, Any] = {
         **SPARSITY_CONSTRAINTS,
         "mode": [StrOptions({"simultaneous", "sequential"})],
@@ -167,7 +172,7 @@ class ElasticNetPCA(LinearComponents):
         self
         """
         with unchanged_on_failure(self), one_blas_thread():
-            X = validate_data(self, on_host(X), accept_sparse="csr", dtype=FLOATS, ensure_min_samples=2)
+            X = validate_rows(self, on_host(X), accept_sparse="csr", dtype=FLOATS, ensure_min_samples=2)
             check_spread(finite(X))
             weights = None
             if sample_weight is not None:
@@ -196,7 +201,7 @@ class ElasticNetPCA(LinearComponents):
             `mean_` is zero: `transform` takes rows that are centred (and, for a correlation matrix, scaled) already.
         """
         with unchanged_on_failure(self), one_blas_thread():
-            C, request = validate_data(self, C, dtype=np.float64), Request.of(self)
+            C, request = validate_rows(self, C, dtype=np.float64), Request.of(self)
             found = fit_components(GramScatter(checked_covariance(C)), request)
             warn_about(found, request)
             self._store(found, np.zeros(len(C)), 1.0)

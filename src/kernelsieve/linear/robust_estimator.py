@@ -13,11 +13,12 @@ from sklearn.base import _fit_context
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from ..arrays import on_host
 from ..fit.unchanged import unchanged_on_failure
 from ..rows.scale import check_spread, finite
+from ..tables.validation import validate_rows
 from ..threads import one_blas_thread
 from .alternation import adjusted_variance
 from .components import FLOATS, LinearComponents
@@ -105,6 +106,15 @@ class RobustElasticNetPCA(LinearComponents):
     array([ 0, 19])
     """
 
+    _file_layout = {
+        "location_": "float[d]",
+        "weights_": "float[n]",
+        "outliers_": "bool[n]",
+        "orthogonal_distance_": "float[n]",
+        "cutoff_": "float",
+        "offset_": "float",
+        "alpha_": "float | float[M]",
+    }
     _parameter_constraints: dict[str, Any] = {
         **SPARSITY_CONSTRAINTS,
         "weights": [StrOptions({"two-stage", "residual"})],
@@ -158,7 +168,7 @@ class RobustElasticNetPCA(LinearComponents):
         self
         """
         with unchanged_on_failure(self), one_blas_thread():
-            X = validate_data(self, on_host(X), dtype=FLOATS, ensure_min_samples=2)
+            X = validate_rows(self, on_host(X), dtype=FLOATS, ensure_min_samples=2)
             check_spread(finite(X))
             rows = X.astype(np.float64, copy=False)
             request = Request.of(self)

@@ -67,6 +67,13 @@ class KernelTransformer(
 ):
     """Validation, fitting and use of the sparse kernel estimators."""
 
+    _file_layout = {
+        "_inverse_map": "RidgeMap[M, d]?",
+        "n_iter_": "int optional",
+        "converged_": "bool optional",
+        "selection_report_": "dict optional",
+    }
+
     _judges_kernel = True  # warns where the kernel says little of the rows; published methods take it as it is
 
     @_fit_context(prefer_skip_nested_validation=True)

@@ -113,6 +113,10 @@ class CompressedKernelPCA(KernelTransformer):
     (20, True)
     """
 
+    _file_layout = {
+        "compression_": "dict",
+    }
+
     n_components: int | None = parameter(2, at_least(1), None, positional=True)
     n_support: int | str = parameter("auto", at_least(1), one_of("auto"))
     target_error: float = parameter(0.05, INNER_SHARE)

@@ -175,6 +175,17 @@ class ElasticNetKernelPCA(NetParameters, OnDictionary, KernelTransformer):
     (150, 2)
     """
 
+    _file_layout = {
+        "n_nonzero_": "int[M]",
+        "alpha_": "float | float[M]",
+        "alpha_max_": "float~ | float[*]~",
+        "l2_": "float",
+        "objective_": "float~ | float[*]~ | none",
+        "dual_gap_": "float~ | float[*]~ | none",
+        "n_iter_": "int",
+        "converged_": "bool",
+    }
+
     solver: str = parameter("active-set", one_of("active-set", "admm"))
     penalty: float = parameter(0.01, more_than(0))
     eps_abs: float = parameter(1e-4, at_least(0, Real))

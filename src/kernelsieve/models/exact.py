@@ -27,7 +27,7 @@ from sklearn.preprocessing import KernelCenterer
 from sklearn.utils import check_array, check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.extmath import svd_flip
-from sklearn.utils.validation import _check_psd_eigenvalues, validate_data
+from sklearn.utils.validation import _check_psd_eigenvalues
 
 from ..arrays import FLOATS, Array, as_float64, canonical, row_dot, top_eigh
 from ..fit.advice import warn_of_rounding
@@ -39,6 +39,7 @@ from ..kernels import NAMED_KERNELS, RBF, CallableKernel, Kernel, Precomputed, b
 from ..kernels.width import resolve_gamma
 from ..rows.memory import ArrayRows
 from ..rows.scale import check_spread, finite
+from ..tables.validation import text_columns_named, validate_rows
 from .fitted import FittedExpansion
 
 # gamma |x|^2 from which on distances are taken about the rows' centre, or by differences.
@@ -147,6 +148,15 @@ class KernelPCA(FittedExpansion, _KernelPCA):
     True
     """
 
+    _file_layout = {
+        "X_fit_": "rows[m, p]",
+        "eigenvectors_": "float[m, M]",
+        "dual_coef_": "rows[m, *] optional",
+        "X_transformed_fit_": "float[m, M] optional",
+        "_centerer": "KernelCenterer[m] | Uncentered",
+        "_vectorized": "none optional",
+    }
+
     _parameter_constraints: dict[str, Any] = {
         **_KernelPCA._parameter_constraints,
         "kernel": [StrOptions(set(NAMED_KERNELS)), callable],
@@ -212,10 +222,25 @@ class KernelPCA(FittedExpansion, _KernelPCA):
         """
         with unchanged_on_failure(self):
             self._kernel_open = True  # to be settled at the first kernel values, which are those of the rows
-            super().fit(canonical(X) if scipy.sparse.issparse(X) and X.format == "csr" else X, y)
+            with text_columns_named(self, X):
+                super().fit(canonical(X) if scipy.sparse.issparse(X) and X.format == "csr" else X, y)
             self.__dict__.pop("_kernel_open", None)
             self._store()
         return self
+
+    def transform(self, X: Any) -> np.ndarray:
+        """Scores of the rows of X.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_components)
+        """
+        with text_columns_named(self, X):
+            return super().transform(X)
 
     def _get_kernel(self, X: Any, Y: Any = None) -> np.ndarray:
         X = finite(canonical(X))
@@ -339,7 +364,7 @@ class KernelPCA(FittedExpansion, _KernelPCA):
         return named_kernel(self.kernel, gamma=self.gamma_, degree=self.degree, coef0=self.coef0)
 
     def _rows(self, X: Any) -> Array:
-        return validate_data(self, X, reset=False, accept_sparse="csr", dtype=FLOATS)
+        return validate_rows(self, X, reset=False, accept_sparse="csr", dtype=FLOATS)
 
 
 @dataclass(frozen=True)

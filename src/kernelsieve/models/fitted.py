@@ -11,6 +11,7 @@ from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from ..arrays import FLOATS, Array, namespace
+from ..filestate import FileState
 from ..fit.expansion import KernelExpansion
 from ..fit.interpret import Traversal, input_gradient, sensitivity, traversal
 from ..fit.preimage import RidgeMap, preimage
@@ -19,8 +20,23 @@ from ..rows import RowRules, mapped, new_rows
 from ..threads import effective_n_threads
 
 
-class FittedExpansion:
+class FittedExpansion(FileState):
     """Attributes and methods of a fitted kernel expansion."""
+
+    _file_layout = {
+        "n_features_in_": "int=d",
+        "feature_names_in_": "strings[d] optional",
+        "expansion_": "KernelExpansion[m, p, M]",
+        "support_": "int[m]?",
+        "eigenvalues_": "float[M]~",
+        "explained_variance_": "float[M]~",
+        "explained_variance_ratio_": "float[M]~",
+        "gamma_": "float",
+        "n_samples_seen_": "int",
+        "captured_ratio_": "float~ optional",
+        "captured_ratio_kind_": "str optional",
+        "captured_ratio_n_samples_": "int optional",
+    }
 
     kernel: Any
     expansion_: KernelExpansion

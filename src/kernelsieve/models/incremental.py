@@ -38,6 +38,9 @@ class StreamState:
     moments: Moments | None  # of all rows over the points, None before these are chosen
     negative_share: float = 0.0  # of the spectrum of the points' gram, which was dropped
 
+    _file_sizes = ("m", "d")
+    _file_layout = {"reservoir": "Reservoir[d]", "moments": "Moments[m]?", "negative_share": "float"}
+
 
 class Incremental:
     """partial_fit and refresh of SparseKernelPCA, which every `self` here is."""

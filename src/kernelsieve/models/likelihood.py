@@ -128,6 +128,16 @@ class LikelihoodKernelPCA(OnDictionary, KernelTransformer):
     (150,)
     """
 
+    _file_layout = {
+        "_logdet": "float",
+        "_density": "KernelExpansion[m, p, m]",
+        "weights_": "float[m]",
+        "log_likelihood_": "float[*]~",
+        "noise_variance_": "float",
+        "noise_variance_limit_": "float~",
+        "n_components_": "int",
+    }
+
     n_components: int | None = parameter(None, at_least(1), None, positional=True)
     noise_variance: float | None = parameter(None, more_than(0), None)
     noise_fraction: float | None = parameter(None, INNER_SHARE, None)

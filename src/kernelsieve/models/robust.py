@@ -98,6 +98,13 @@ class RobustSparseKernelPCA(NetParameters, OnDictionary, KernelTransformer):
     array([-1, -1])
     """
 
+    _file_layout = {
+        "n_nonzero_": "int[M]",
+        "weights_": "float[n]",
+        "outliers_": "bool[n]",
+        "cutoff_": "float~",
+    }
+
     refit: bool = parameter(True, "boolean")
     n_directions: int = parameter(500, at_least(1))
     kernel: Any = parameter("poly", *KernelTransformer._parameter_constraints["kernel"])

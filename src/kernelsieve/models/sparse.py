@@ -144,6 +144,10 @@ class SparseKernelPCA(Incremental, BlockParameters, KernelTransformer):
     True
     """
 
+    _file_layout = {
+        "_stream": "StreamState[m, d]? optional",
+    }
+
     n_support: int | float | str = parameter("auto", at_least(1), SHARE, one_of("auto"))
     selection: Any = parameter("optimized", one_of("optimized", *SELECTORS), "array-like", "sparse matrix", callable)
     variance: float = parameter(0.99, INNER_SHARE)

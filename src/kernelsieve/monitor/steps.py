@@ -12,6 +12,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from ..arrays import Array
+from ..filestate import FileState
 from ..fit.expansion import KernelExpansion
 from ..kernels import kernel_type
 from ..models.sparse import SparseKernelPCA
@@ -37,8 +38,25 @@ from .series import ArraySeries, DaskSeries, Series, StreamSeries, WindowSample
 from .statistics import Detector
 
 
-class MonitorSteps:
+class MonitorSteps(FileState):
     """What KernelMonitor, which every `self` here is, does behind its public methods."""
+
+    _file_layout = {
+        "n_features_in_": "int=d",
+        "feature_names_in_": "strings[d] optional",
+        "n_samples_seen_": "int",
+        "limits_": "dict",
+        "training_limits_": "dict",
+        "spe_mean_": "float",
+        "offset_": "float",
+        "false_alarm_rate_": "float~",
+        "false_alarm_interval_": "list",
+        "n_held_out_": "int",
+        "estimator_": "data",
+        "_detector": "Detector",
+        "_live": "LiveState?",
+        "_drift": "Drift?",
+    }
 
     _detector: Detector
     _drift: Drift | None

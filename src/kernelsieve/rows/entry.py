@@ -15,10 +15,11 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse
-from sklearn.utils.validation import _check_sample_weight, check_array, validate_data
+from sklearn.utils.validation import _check_sample_weight, check_array
 
 from ..arrays import FLOATS, Array, canonical, is_foreign, namespace
 from ..kernels import Kernel
+from ..tables.validation import validate_rows
 from .base import Rows
 from .blocks import finite
 from .files import Stream, is_dask, stream_of
@@ -85,7 +86,7 @@ def rows_of(X: Any, rules: RowRules, sample_weight: Any = None) -> Rows:
 
 def some_rows(X: Any, rules: RowRules, sample_weight: Any, *, first: bool) -> ArrayRows:
     """Some rows of a stream, checked; the first settle what the others must look like."""
-    array = finite(validate_data(rules.estimator, X, reset=first, **rules.checks))
+    array = finite(validate_rows(rules.estimator, X, reset=first, **rules.checks))
     weights = None
     if sample_weight is not None:
         weights = _check_sample_weight(sample_weight, array, dtype=np.float64, ensure_non_negative=True)
@@ -108,7 +109,7 @@ def new_rows(X: Any, rules: RowRules) -> Array:
     if _is_plain(X, *rules.columns):
         return X
     if not is_foreign(X):
-        return canonical(validate_data(estimator, X, reset=False, **rules.checks))
+        return canonical(validate_rows(estimator, X, reset=False, **rules.checks))
     if X.ndim == 2 and X.shape[1] != estimator.n_features_in_:
         raise ValueError(
             f"X has {X.shape[1]} features, but {type(estimator).__name__} is expecting {estimator.n_features_in_} "
@@ -118,7 +119,7 @@ def new_rows(X: Any, rules: RowRules) -> Array:
 
 
 def _is_plain(X: Any, n_features: int, names: Any) -> bool:
-    """Whether these are rows that `validate_data` would return as they are: its checks take longer than a row."""
+    """Whether these are rows that `validate_rows` would return as they are: its checks take longer than a row."""
     if type(X) is not np.ndarray or X.ndim != 2 or names is not None:
         return False
     return X.dtype in FLOATS and X.dtype.isnative and X.shape[0] > 0 and X.shape[1] == n_features
@@ -153,7 +154,7 @@ def _mapped_blocks(stream: Stream, rules: RowRules, function: Callable[[Array], 
 
 def _array(X: Any, rules: RowRules) -> Array:
     """Training rows in one array of the host."""
-    X = validate_data(rules.estimator, X, ensure_min_samples=2, **rules.checks)
+    X = validate_rows(rules.estimator, X, ensure_min_samples=2, **rules.checks)
     if scipy.sparse.issparse(X):
         X = canonical(finite(X))
     if rules.kernel.precomputed:

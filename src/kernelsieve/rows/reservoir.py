@@ -27,6 +27,18 @@ class Reservoir:
     weights: np.ndarray  # (n,)
     rows: Array  # (n, d), None before the first
 
+    _file_sizes = ("d",)
+    _file_layout = {
+        "size": "int",
+        "seed": "int",
+        "n_seen": "int",
+        "weight": "float",
+        "keys": "float[n]",
+        "numbers": "int[n]",
+        "weights": "float[n]",
+        "rows": "rows[n, d]?",
+    }
+
     @classmethod
     def empty(cls, size: int, seed: int) -> Reservoir:
         return cls(size, seed, 0, 0.0, np.empty(0), np.empty(0, dtype=np.int64), np.empty(0), None)

@@ -566,8 +566,8 @@ def test_flipped_bytes_are_refused_or_harmless(model, path, data):
 
 def test_newer_version(model, path):
     model.save(path)
-    rewrite(path, lambda h: h.update(version=2, kernelsieve="9.0"), sign=False)
-    refused(path, r"newer kernelsieve \(9.0, file version 2\).*upgrade")
+    rewrite(path, lambda h: h.update(version=3, kernelsieve="9.0"), sign=False)
+    refused(path, r"newer kernelsieve \(9.0, file version 3\).*upgrade")
     for version in (None, "1", 0, -1, 1.5):
         rewrite(path, lambda h, v=version: h.update(version=v))
         refused(path, "version")
@@ -715,7 +715,7 @@ def edit_expansion(**changes):
         (edit_state(__class__="x"), "names that no model has"),
         (edit_state(n_components=3), "names that no model has"),
         (edit_state(n_features_in_=5), "do not fit together"),
-        (edit_state(support_={"$array": "expansion_.coef"}), "do not fit together"),
+        (edit_state(support_={"$array": "expansion_.coef"}), "int is needed"),
         (edit_state(x_={"$array": "none"}), "damaged"),
         (edit_state(x_={"$scalar": ["|O", 1]}), "dtype"),
         (edit_state(x_={"$float": "1"}), "damaged"),

@@ -1,0 +1,123 @@
+"""`kernelsieve fit`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from . import plain_errors
+from .options import (
+    AsJson,
+    BatchSize,
+    Coef0,
+    Columns,
+    Components,
+    Data,
+    Degree,
+    Exclude,
+    Force,
+    Gamma,
+    Kernel,
+    Key,
+    Method,
+    Missing,
+    ModelOutput,
+    NoHeader,
+    Scale,
+    Seed,
+    Selection,
+    Support,
+    Variance,
+    names_of,
+)
+
+
+@plain_errors
+def fit(
+    context: typer.Context,
+    data: Data,
+    output: ModelOutput,
+    components: Components = 2,
+    support: Support = "auto",
+    variance: Variance = 0.99,
+    method: Method = "sparse",
+    scale: Scale = "standard",
+    missing: Missing = "impute",
+    kernel: Kernel = "rbf",
+    gamma: Gamma = "median",
+    degree: Degree = 3,
+    coef0: Coef0 = 1,
+    selection: Selection = "optimized",
+    alpha: Annotated[float | None, typer.Option(metavar="X", help="Penalty of the elastic-net methods.")] = None,
+    seed: Seed = 0,
+    columns: Columns = None,
+    exclude: Exclude = None,
+    key: Key = None,
+    no_header: NoHeader = False,
+    batch_size: BatchSize = None,
+    force: Force = False,
+    as_json: AsJson = False,
+) -> None:
+    """Fit kernel PCA to a table and write the model.
+
+    The table is taken as it is: numbers are scaled, categories encoded,
+    gaps filled in, columns that only name rows left out, and all of it is
+    kept in the model.  Files larger than memory are read in blocks.
+
+    \b
+    Examples
+      kernelsieve fit sales.csv -o sales.ks
+      kernelsieve fit sales.csv -x price -c 10 --scale robust -o sales.ks
+      kernelsieve fit large.parquet --batch-size 100000 -o model.ks
+      kernelsieve fit rows.npy --method exact --gamma auto -o model.ks
+      zcat rows.csv.gz | kernelsieve fit - -o model.ks
+    """
+    from .fitting import fit_table, given_options, notes, save_model
+    from .tables import read_table
+    from .writing import STDOUT, check_output
+
+    request = request_of(context.params, given_options(context))
+    check_output(output, [data], kind="model", force=force)
+    whole = kernel == "precomputed"
+    table = read_table(data, key=key, header=not no_header, batch_size=batch_size, whole=whole)
+    fitted = fit_table(request, table)
+    save_model(fitted.model, output)
+    if output != STDOUT:
+        show_fit(fitted, output, notes(fitted), as_json)
+
+
+def request_of(params: dict[str, Any], given: set[str]) -> Any:
+    """What the user asked for, from the options of a command."""
+    from .fitting import Request
+    from .methods import PARAMETERS
+
+    return Request(
+        params["method"],
+        {name: params.get(name) for name in PARAMETERS},
+        given & set(PARAMETERS),
+        params["scale"],
+        params["missing"],
+        names_of(params["columns"]),
+        names_of(params["exclude"]),
+    )
+
+
+def show_fit(fitted: Any, output: Path, told: list[str], as_json: bool) -> None:
+    """What came out: a table for people, or JSON."""
+    from .describe import as_data, describe
+    from .wording import clean, duration
+
+    if as_json:
+        widths = {"gamma_tried": [vars(width) for width in fitted.widths]} if fitted.widths else {}
+        print(json.dumps(as_data(fitted.model, output) | {"fit_seconds": fitted.seconds, "notes": told} | widths))
+        return
+    console = Console()
+    console.print(describe(fitted.model, output))
+    for note in told:
+        console.print(f"note: {clean(note)}", highlight=False, soft_wrap=True, markup=False)
+    text = f"fitted in {duration(fitted.seconds)}, written to {clean(str(output))}"
+    console.print(text, highlight=False, soft_wrap=True, markup=False)

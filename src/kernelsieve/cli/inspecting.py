@@ -1,0 +1,146 @@
+"""`kernelsieve info` and `compare`."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from . import plain_errors
+from .options import (
+    AsJson,
+    Coef0,
+    Columns,
+    Components,
+    Data,
+    Degree,
+    Exclude,
+    Gamma,
+    Kernel,
+    Key,
+    Missing,
+    ModelFile,
+    NoHeader,
+    Scale,
+    Seed,
+    Selection,
+    Support,
+    Variance,
+    names_of,
+)
+from .wording import clean
+
+HELD_OUT = 1 / 3  # of the rows, in `compare`
+
+
+@plain_errors
+def info(model: ModelFile, as_json: AsJson = False) -> None:
+    """Say what a model file holds.
+
+    \b
+    Examples
+      kernelsieve info model.ks
+      kernelsieve info model.ks --json
+    """
+    from .applying import load_model
+    from .describe import as_data, describe
+
+    fitted = load_model(model)
+    if as_json:
+        print(json.dumps(as_data(fitted, model)))
+    else:
+        Console().print(describe(fitted, model))
+
+
+@plain_errors
+def compare(
+    data: Data,
+    components: Components = 10,
+    support: Support = "auto",
+    variance: Variance = 0.99,
+    scale: Scale = "standard",
+    missing: Missing = "impute",
+    kernel: Kernel = "rbf",
+    gamma: Gamma = "median",
+    degree: Degree = 3,
+    coef0: Coef0 = 1,
+    selection: Selection = "optimized",
+    seed: Seed = 0,
+    columns: Columns = None,
+    exclude: Exclude = None,
+    key: Key = None,
+    no_header: NoHeader = False,
+    max_gram: Annotated[float, typer.Option(metavar="GB", help="Largest gram that exact kernel PCA may build.")] = 2.0,
+    as_json: AsJson = False,
+) -> None:
+    """Compare with scikit-learn's KernelPCA and Nystroem + PCA on your own rows.
+
+    All are fitted to a random two thirds of the rows with the same gamma,
+    and measured on the other third.
+
+    \b
+    Examples
+      kernelsieve compare sales.csv --exclude price
+      kernelsieve compare rows.npy -c 10 -s 50
+    """
+    from .comparison import KERNEL_KEYWORDS, Setting, compare_methods
+
+    if kernel not in KERNEL_KEYWORDS:
+        raise typer.BadParameter(f"compare needs rows, not a {kernel} kernel", param_hint="--kernel")
+    train, test = _split(data, key, no_header, names_of(columns), names_of(exclude), scale, missing, seed)
+    if gamma == "auto":
+        from .widths import best_width, tried_widths
+
+        gamma = best_width(tried_widths(train, kernel, components, seed))  # type: ignore[assignment]
+    setting = Setting(components, kernel, gamma, degree, coef0, seed)
+    with Console(stderr=True).status("fitting") as status:
+        comparison = compare_methods(
+            setting, support, train, test, max_gram, status.update, selection=selection, variance=variance
+        )
+    _show(comparison, data.name, train, test, components, kernel, as_json)
+
+
+def _show(comparison: Any, name: str, train: Any, test: Any, components: int, kernel: str, as_json: bool) -> None:
+    from .comparison import KERNEL_KEYWORDS, comparison_table
+
+    if as_json:
+        results = [vars(result) for result in comparison.results]
+        results = [{key: value if value == value else None for key, value in result.items()} for result in results]
+        print(json.dumps({"results": results, "gamma": comparison.gamma, "total_variance": comparison.total}))
+        return
+    console = Console()
+    title = f"{clean(name)}: {len(train):,} rows to fit, {len(test):,} held out, {train.shape[1]} columns"
+    console.print(comparison_table(comparison.results, comparison.total, len(test), title))
+    settings = f"{components} components, {kernel} kernel"
+    if "gamma" in KERNEL_KEYWORDS[kernel]:
+        settings += f", gamma = {comparison.gamma:.4g} for all"
+    console.print(settings, highlight=False)
+    for result in comparison.results:
+        if result.note:
+            console.print(f"{result.name} {result.note}", highlight=False, soft_wrap=True)
+
+
+def _split(
+    data: Any, key: str | None, no_header: bool, columns: list[str], exclude: list[str], scale: str, missing: str,
+    seed: int,
+) -> tuple[Any, Any]:  # fmt: skip
+    """A random two thirds of the rows, encoded as they say, and the rest, encoded the same way."""
+    import numpy as np
+
+    from ..tables import TableEncoder
+    from .fitting import in_words
+    from .tables import read_table
+
+    table = read_table(data, key=key, header=not no_header, whole=True)
+    names = table.pick(columns, exclude)
+    frame = table.selected(table.whole(), names)
+    order = np.random.default_rng(seed).permutation(len(frame))
+    n_test = round(HELD_OUT * len(frame))
+    if n_test < 2:
+        raise ValueError(f"{len(frame)} rows are too few to hold a third of them out")
+    train, test = frame[np.sort(order[n_test:])], frame[np.sort(order[:n_test])]
+    with in_words(table):
+        encoder = TableEncoder(scale, missing=missing, keep=columns or None).fit(train)
+        return encoder.transform(train), encoder.transform(test)

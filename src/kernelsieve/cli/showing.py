@@ -1,0 +1,254 @@
+"""`kernelsieve report`, `plot` and `demo`: what is looked at."""
+
+from __future__ import annotations
+
+import json
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from rich.console import Console
+
+from . import plain_errors
+from .applying import Applied, core_of, encoder_of, load_model
+from .options import (
+    AsJson,
+    Columns,
+    Components,
+    Data,
+    Exclude,
+    Force,
+    Gamma,
+    Kernel,
+    Key,
+    Method,
+    Missing,
+    ModelFile,
+    NoHeader,
+    Scale,
+    Seed,
+    Support,
+    one_of,
+)
+from .tables import TableError, read_table
+from .wording import clean
+from .writing import MARK, Refused, check_output
+
+PICTURES = (".png", ".svg", ".pdf")
+KINDS = ("scores", "spectrum", "support", "contours")
+MAX_POINTS = 50_000  # rows drawn
+
+
+@plain_errors
+def report(
+    context: typer.Context,
+    data: Data,
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="PAGE", help="The page to write.")] = Path(
+        "report.html"
+    ),
+    model: Annotated[
+        Path | None, typer.Option(metavar="MODEL", help="A model to show the rows in, instead of fitting one.")
+    ] = None,
+    components: Components = 5,
+    support: Support = "auto",
+    method: Method = "sparse",
+    scale: Scale = "standard",
+    missing: Missing = "impute",
+    kernel: Kernel = "rbf",
+    gamma: Gamma = "median",
+    seed: Seed = 0,
+    columns: Columns = None,
+    exclude: Exclude = None,
+    key: Key = None,
+    no_header: NoHeader = False,
+    force: Force = False,
+    as_json: AsJson = False,
+) -> None:
+    """Write one page that shows what is in a table.
+
+    The page needs no network and can be sent to anyone: a map of the rows
+    to brush and to colour by any column, what sets groups apart, which
+    columns matter, which rows are odd, and the code that makes the model.
+    Columns that are left out of the model can still colour the map.
+
+    \b
+    Examples
+      kernelsieve report sales.csv -o report.html
+      kernelsieve report sales.csv --exclude price -o report.html
+      kernelsieve report new.csv --model sales.ks -o new.html
+    """
+    import kernelsieve
+
+    check_output(output, [data, *([model] if model else [])], kind="page", force=force)
+    table = read_table(data, key=key, header=not no_header, whole=True)
+    if model is None:
+        fitted, seconds, names = _fitted(context, table)
+    else:
+        fitted, seconds = load_model(model), None
+        names = Applied(fitted, table).columns
+    rows = table.selected(table.whole(), names)
+    beside = table.columns([name for name in table.names if name not in names])
+    page = kernelsieve.report(
+        fitted, rows, beside=beside or None, source=table.path.name, fit_seconds=seconds, random_state=seed
+    )
+    page.save(output)
+    if as_json:
+        print(json.dumps({"output": str(output), "rows": table.n_rows, "bytes": output.stat().st_size}))
+        return
+    size = f"{output.stat().st_size / 1e6:.1f} MB"
+    text = f"{clean(str(output))}: {table.n_rows:,} rows, {size}: open it in a browser"
+    Console().print(text, highlight=False, soft_wrap=True, markup=False)
+
+
+def _fitted(context: typer.Context, table: Any) -> tuple[Any, float | None, list[str]]:
+    from .fit_command import request_of
+    from .fitting import fit_table, given_options
+
+    defaults = {"variance": 0.99, "degree": 3.0, "coef0": 1.0, "selection": "optimized", "batch_size": None}
+    request = request_of(defaults | context.params, given_options(context))
+    fitted = fit_table(request, table)
+    return fitted.model, fitted.seconds, fitted.names
+
+
+@plain_errors
+def plot(
+    model: ModelFile,
+    data: Annotated[Path | None, typer.Argument(metavar="[DATA]", help="Rows to draw; - for standard input.")] = None,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="PICTURE", help="The picture: .png, .svg or .pdf.")
+    ] = Path("plot.png"),
+    kind: Annotated[
+        str,
+        typer.Option(
+            callback=lambda text: one_of(KINDS, text),
+            autocompletion=lambda: list(KINDS),
+            metavar="KIND",
+            help=f"{', '.join(KINDS)}.",
+        ),
+    ] = "scores",
+    components: Annotated[str, typer.Option("--components", "-c", metavar="I,J", help="Which two.")] = "0,1",
+    color: Annotated[str | None, typer.Option(metavar="COLUMN", help="A column of DATA to colour the rows by.")] = None,
+    key: Key = None,
+    no_header: NoHeader = False,
+    force: Force = False,
+) -> None:
+    """Draw a model, or the rows of a table in its components.
+
+    \b
+    Examples
+      kernelsieve plot model.ks sales.csv --color region -o map.png
+      kernelsieve plot model.ks --kind spectrum -o spectrum.svg
+    """
+    if find_spec("matplotlib") is None:
+        raise ImportError("pictures are drawn with matplotlib: pip install 'kernelsieve[plots]'")
+    if output.suffix.lower() not in PICTURES:
+        raise Refused(f"{output} is no picture: the name must end in one of {', '.join(PICTURES)}")
+    check_output(output, [model, *([data] if data else [])], kind="picture", force=force)
+    fitted = load_model(model)
+    _check_kind(kind, core_of(fitted), data)
+    _draw(output, fitted, data, kind, _pair(components, core_of(fitted)), color, key, no_header)
+    Console().print(f"{clean(str(output))}: {kind}", highlight=False, soft_wrap=True, markup=False)
+
+
+def _check_kind(kind: str, core: Any, data: Path | None) -> None:
+    if kind in ("scores", "contours") and data is None:
+        raise typer.BadParameter(f"--kind {kind} needs rows: name a table after the model", param_hint="DATA")
+    if kind == "contours" and core.n_features_in_ != 2:
+        raise TableError(f"contours are drawn over a plane, and the model works on {core.n_features_in_} columns")
+    if kind in ("support", "contours") and not hasattr(core, "expansion_"):
+        raise TableError(f"a {type(core).__name__} has no support points to draw")
+
+
+def _pair(text: str, core: Any) -> tuple[int, int]:
+    """Two components, counted from 0 as the columns of scores are."""
+    numbers = text.split(",")
+    n_components = len(core.explained_variance_)
+    if len(numbers) != 2 or not all(number.strip().isdigit() for number in numbers):
+        raise typer.BadParameter(f"{text!r} is not two components, such as 0,1", param_hint="--components")
+    first, second = (int(number) for number in numbers)
+    if not all(number < n_components for number in (first, second)):
+        raise typer.BadParameter(f"the model has components 0 to {n_components - 1}", param_hint="--components")
+    return first, second
+
+
+def _draw(
+    output: Path, model: Any, data: Path | None, kind: str, pair: tuple[int, int], color: str | None, key: str | None,
+    no_header: bool,
+) -> None:  # fmt: skip
+    import matplotlib
+
+    matplotlib.use("agg")
+    import matplotlib.pyplot as plt
+
+    from .. import plots
+    from ..io.atomic import replacing
+
+    core = core_of(model)
+    figure, axes = plt.subplots(figsize=(7, 5.5), layout="constrained")
+    if kind == "spectrum":
+        plots.spectrum(core, ax=axes)
+    elif kind == "support":
+        plots.support(_named(core, model), ax=axes)
+    else:
+        assert data is not None
+        rows, labels = _rows(model, data, color, key, no_header)
+        if kind == "scores":
+            plots.scores(core, rows, pair, labels, ax=axes)
+        else:
+            plots.contours(core, rows, pair[0], ax=axes)
+    keyword = {"png": "Software", "svg": "Creator", "pdf": "Creator"}[output.suffix.lower()[1:]]
+    with replacing(output) as temporary:
+        figure.savefig(temporary, format=output.suffix.lower()[1:], dpi=150, metadata={keyword: MARK.decode()})
+    plt.close(figure)
+
+
+def _named(core: Any, model: Any) -> Any:
+    """The estimator with the names of the columns that it works on, which a pipeline keeps from it."""
+    encoder = encoder_of(model)
+    if encoder is None or hasattr(core, "feature_names_in_"):
+        return core
+    from copy import copy
+
+    named = copy(core)
+    named.feature_names_in_ = encoder.get_feature_names_out()
+    return named
+
+
+def _rows(model: Any, data: Path, color: str | None, key: str | None, no_header: bool) -> tuple[Any, Any]:
+    """Rows as the estimator takes them, and what they are coloured by; at random so many that they can be told."""
+    table = read_table(data, key=key, header=not no_header)
+    applied = Applied(model, table, [color] if color else [])
+    parts, labels = [], []
+    for _, rows, kept in applied.blocks("reading"):
+        parts.append(np.asarray(rows))
+        if color:
+            column = kept.to_series(0)
+            labels.append(column if column.dtype.is_numeric() else column.cast(str).fill_null("missing"))
+    rows = np.concatenate(parts)
+    colors = np.concatenate([part.to_numpy() for part in labels]) if color else None
+    if len(rows) > MAX_POINTS:
+        chosen = np.random.default_rng(0).permutation(len(rows))[:MAX_POINTS]
+        return rows[chosen], None if colors is None else colors[chosen]
+    return rows, colors
+
+
+@plain_errors
+def demo(
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="The page to write.")] = Path(
+        "kernelsieve-demo.html"
+    ),
+    force: Force = False,
+) -> None:
+    """Fit handwritten digits, print a comparison and write a page with pictures.
+
+    \b
+    Example
+      kernelsieve demo --out demo.html
+    """
+    from .demo import run_demo
+
+    if out.parent.is_dir():
+        check_output(out, kind="page", force=force)
+    run_demo(out, Console())

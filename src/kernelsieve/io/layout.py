@@ -1,0 +1,194 @@
+"""A model's state against its layout: names, types, shapes, finiteness, before anything is made of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+from sklearn.preprocessing import KernelCenterer
+
+from ..filestate import layout_of
+from ..kernels import Kernel, Precomputed
+from .container import ModelFileError
+
+SPEC = re.compile(r"(?P<kind>\w+)(\[(?P<shape>[^\]]*)\])?(=(?P<size>\w+))?(?P<any>~)?(?P<none>\?)?")
+MAX_NAMES = 1_000  # attributes of one estimator: ours have some twenty
+OUTPUTS = [{"transform": kind} for kind in (None, "default", "pandas", "polars")] + [{}]  # that set_output can ask for
+ARRAYS = {"float": "fiu", "int": "iu", "bool": "b"}  # kinds of numpy's types
+
+
+def check_state(cls: type, layout: Mapping[str, str], state: Mapping[str, Any]) -> None:
+    """Raise unless `state` is what an instance of `cls` can hold."""
+    check_names(cls, layout, state)
+    sizes: dict[str, int] = {}
+    for name, spec in layout.items():
+        if name in state:
+            check_value(name, state[name], spec, sizes)
+    expansion = state.get("expansion_")
+    if expansion is not None and "expansion_" in layout:
+        _check_columns(expansion, sizes)
+
+
+def check_names(cls: type, layout: Mapping[str, str], state: Mapping[str, Any]) -> None:
+    """Raise where a name is missing, would hide something of the class, or is one that no model has."""
+    needed = [name for name, spec in layout.items() if not spec.endswith("optional") and not hasattr(cls, name)]
+    absent = [name for name in needed if name not in state]
+    if "expansion_" in absent:
+        raise ModelFileError("the model in the file has no kernel expansion")
+    if absent:
+        raise ModelFileError(f"damaged model file: a {cls.__name__} must have {', '.join(absent)}")
+    if len(state) > MAX_NAMES:
+        raise ModelFileError(f"damaged model file: {len(state):,} attributes, more than any model has")
+    for name in state:
+        odd = not isinstance(name, str) or not name.isidentifier() or not (name.endswith("_") or name in layout)
+        if odd or (name not in layout and (name.startswith("_") or hasattr(cls, name))):
+            raise ModelFileError(f"attributes in the file have names that no model has ({str(name)[:40]!r})")
+
+
+def check_value(name: str, value: Any, spec: str, sizes: dict[str, int]) -> None:
+    """Raise unless `value` is one of the things that `spec` allows; sizes seen for the first time are noted."""
+    failure: ModelFileError | None = None
+    for alternative in spec.removesuffix("optional").strip().split(" | "):
+        tried = dict(sizes)
+        try:
+            _check_one(name, value, alternative, tried)
+        except ModelFileError as error:
+            failure = failure or error
+        else:
+            sizes |= tried
+            return
+    assert failure is not None
+    raise failure
+
+
+def _check_one(name: str, value: Any, spec: str, sizes: dict[str, int]) -> None:
+    match = SPEC.fullmatch(spec)
+    assert match is not None, spec
+    kind, any_number = match["kind"], bool(match["any"])
+    if value is None:
+        if not (match["none"] or kind in ("none", "data")):
+            told = "the model in the file has no kernel expansion" if name == "expansion_" else f"{name} is missing"
+            raise ModelFileError(told)
+        return
+    if kind == "strings":
+        _check_strings(name, value)
+    elif match["shape"] is not None and kind in (*ARRAYS, "rows", "labels"):
+        _check_array(name, value, kind, any_number)
+    elif match["shape"] is not None:
+        _check_record(name, value, kind, match["shape"], sizes)
+        return
+    else:
+        _check_scalar(name, value, kind, any_number)
+    if match["shape"] is not None:
+        _check_shape(name, tuple(value.shape), match["shape"], sizes)
+    if match["size"] is not None:
+        _note_size(name, match["size"], int(value), sizes)
+
+
+def _wrong(name: str, value: Any, wanted: str) -> ModelFileError:
+    return ModelFileError(f"damaged model file: {name} is a {type(value).__name__}, {wanted} is needed")
+
+
+def _check_scalar(name: str, value: Any, kind: str, any_number: bool) -> None:
+    is_bool = isinstance(value, bool | np.bool_)
+    right = {
+        "float": isinstance(value, Real | np.number) and not is_bool,
+        "int": isinstance(value, Integral) and not is_bool,
+        "bool": is_bool,
+        "str": isinstance(value, str),
+        "list": isinstance(value, list | tuple),
+        "dict": isinstance(value, dict),
+        "output": isinstance(value, dict) and value in OUTPUTS,
+        "dtype": isinstance(value, np.dtype | type),
+        "data": True,
+        "none": False,
+    }
+    if kind not in right:  # a record without sizes, or an estimator
+        if type(value).__name__ != kind:
+            raise _wrong(name, value, f"a {kind}")
+        return
+    if not right[kind]:
+        raise _wrong(name, value, kind)
+    if kind == "float" and not any_number and not np.isfinite(float(value)):
+        raise ModelFileError(f"damaged model file: {name} is not finite")
+
+
+def _check_strings(name: str, value: Any) -> None:
+    if not isinstance(value, np.ndarray) or not all(isinstance(item, str) for item in value.ravel()):
+        raise _wrong(name, value, "an array of names")
+
+
+def _check_array(name: str, value: Any, kind: str, any_number: bool) -> None:
+    sparse = kind == "rows" and scipy.sparse.issparse(value)
+    if not sparse and not isinstance(value, np.ndarray):
+        raise _wrong(name, value, "an array")
+    if kind == "labels":
+        return
+    if value.dtype.kind not in ARRAYS.get(kind, ARRAYS["float"]):
+        raise ModelFileError(f"damaged model file: {name} holds {value.dtype}, {kind} is needed")
+    numbers = value.data if sparse else value
+    if not any_number and value.dtype.kind == "f" and not np.isfinite(numbers).all():
+        raise ModelFileError(f"damaged model file: {name} holds numbers that are not finite")
+
+
+def _check_shape(name: str, found: tuple[int, ...], spec: str, sizes: dict[str, int]) -> None:
+    wanted = [part.strip() for part in spec.split(",")]
+    if len(found) != len(wanted):
+        raise ModelFileError(f"arrays do not fit together: {name} has shape {found}, expected ({spec})")
+    for number, part in zip(found, wanted, strict=True):
+        if part.isidentifier():
+            _note_size(name, part, number, sizes)
+        elif part != "*" and number != sum(int(term) if term.isdigit() else sizes[term] for term in part.split("+")):
+            raise ModelFileError(f"arrays do not fit together: {name} has shape {found}, expected ({spec})")
+
+
+def _note_size(name: str, size: str, number: int, sizes: dict[str, int]) -> None:
+    if sizes.setdefault(size, number) != number:
+        raise ModelFileError(f"arrays do not fit together: {name} has {number} where {size} is {sizes[size]}")
+
+
+def _check_record(name: str, value: Any, kind: str, shape: str, sizes: dict[str, int]) -> None:
+    """A record by its own layout, whose sizes are given by place."""
+    if type(value).__name__ != kind:
+        told = "the model in the file has no kernel expansion" if name == "expansion_" else None
+        raise ModelFileError(told) if told else _wrong(name, value, f"a {kind}")
+    outer = [part.strip() for part in shape.split(",")]
+    inner_names, layout = _record_layout(type(value))
+    inner = {own: sizes[theirs] for own, theirs in zip(inner_names, outer, strict=True) if theirs in sizes}
+    for part, spec in layout.items():
+        if not hasattr(value, part):
+            if spec.endswith("optional"):
+                continue
+            raise ModelFileError(f"damaged model file: {name} has no {part}")
+        check_value(f"{name}.{part}", getattr(value, part), spec, inner)
+    if kind == "KernelExpansion" and not isinstance(value.kernel, Kernel):
+        raise ModelFileError("the model in the file has no kernel expansion")
+    for own, theirs in zip(inner_names, outer, strict=True):
+        if own in inner:
+            _note_size(name, theirs, inner[own], sizes)
+
+
+def _record_layout(cls: type) -> tuple[tuple[str, ...], dict[str, str]]:
+    """The sizes that a record is told, and its layout; scikit-learn's one record does not tell itself."""
+    if cls is KernelCenterer:
+        layout = {"K_fit_rows_": "float[m]", "K_fit_all_": "float", "n_features_in_": "int=m"}
+        return ("m",), layout | {"_sklearn_output_config": "output optional"}
+    return cls._file_sizes, layout_of(cls)  # type: ignore[attr-defined]
+
+
+def _check_columns(expansion: Any, sizes: dict[str, int]) -> None:
+    """Points have the columns of the rows; those of a precomputed kernel are a gram, and name columns of it."""
+    m, p, d = sizes["m"], sizes["p"], sizes["d"]
+    if not isinstance(expansion.kernel, Precomputed):
+        if p != d:
+            raise ModelFileError(f"arrays do not fit together: points of {p} columns, rows of {d}")
+        return
+    columns, n_columns = expansion.kernel.columns, expansion.kernel.n_columns
+    if len(columns) != m or not all(isinstance(c, int) and 0 <= c < n_columns for c in columns):
+        raise ModelFileError(f"the precomputed kernel's columns do not fit {m} points of {n_columns}")
+    if n_columns != d or p not in (m, n_columns):
+        raise ModelFileError(f"arrays do not fit together: a gram of {n_columns} columns, rows of {d}")

@@ -1,0 +1,191 @@
+"""Any table as one kind of block: a matrix of numbers, and texts as codes.
+
+What can be measured becomes a column of floats with NaN where nothing is there:
+
+    numbers    as they are              dates       days since 1970-01-01
+    booleans   0 and 1                  durations   days;  times of day: hours
+
+Texts and categories become codes into a list of the different texts, -1 where nothing is there.  Frames of pandas,
+polars (lazy ones are collected) and arrow come through narwhals, which scikit-learn 1.9 itself uses; arrays need
+nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+from sklearn.utils.validation import check_array
+
+DAY = 86_400 * 10**6  # microseconds
+HOUR = 3_600 * 10**9  # nanoseconds
+NUMBER, BOOLEAN, DATE, TEXT, OTHER = "number", "boolean", "date", "text", "other"
+
+
+@dataclass(frozen=True)
+class Texts:
+    """A column of texts: labels[codes[i]] is the text of row i, and code -1 says that there is none."""
+
+    codes: np.ndarray
+    labels: list[str]
+
+
+@dataclass(frozen=True)
+class Block:
+    """Some rows of a table."""
+
+    names: tuple[str, ...]
+    kinds: tuple[str, ...]  # of each column: one of the five above
+    integers: tuple[bool, ...]  # whether the column's own type is one of whole numbers
+    numbers: np.ndarray  # (n_rows, how many columns are numbers, booleans or dates), in the order of the table
+    texts: dict[int, Texts]  # by column number
+    library: str  # that the table came from: "pandas", "polars", "pyarrow" or "numpy"
+    others: dict[int, str]  # columns of another kind: what they hold
+
+    @property
+    def n_rows(self) -> int:
+        """The number of rows."""
+        return int(self.numbers.shape[0])
+
+    @property
+    def measured(self) -> np.ndarray:
+        """The numbers of the columns that `numbers` holds."""
+        return np.flatnonzero([kind in (NUMBER, BOOLEAN, DATE) for kind in self.kinds])
+
+
+def is_frame(X: Any) -> bool:
+    """Whether X is a table of pandas, polars or arrow."""
+    module, name = type(X).__module__.partition(".")[0], type(X).__name__
+    return module in ("pandas", "polars", "pyarrow") and name in ("DataFrame", "LazyFrame", "Table", "RecordBatch")
+
+
+def collected(X: Any) -> Any:
+    """A lazy frame computed, a record batch as a table (narwhals knows only those), anything else as it is."""
+    if not is_frame(X) or type(X).__name__ not in ("LazyFrame", "RecordBatch"):
+        return X
+    if type(X).__name__ == "LazyFrame":
+        return X.collect()
+    import pyarrow as pa
+
+    return pa.Table.from_batches([X])
+
+
+def block_of(X: Any) -> Block:
+    """A frame or an array as a block."""
+    return _from_frame(X) if is_frame(X) else _from_array(X)
+
+
+def _from_array(X: Any) -> Block:
+    if scipy.sparse.issparse(X):
+        raise TypeError(
+            "a sparse matrix was given, and a TableEncoder needs a dense table: for sparse rows use scikit-learn's "
+            "MaxAbsScaler, or no scaling"
+        )
+    if not isinstance(X, np.ndarray) or X.dtype.kind not in "biuf" or X.ndim != 2:
+        X = check_array(X, dtype=None, ensure_all_finite=False, ensure_min_samples=0)
+    names = tuple(f"x{j}" for j in range(X.shape[1]))
+    if X.dtype.kind in "biuf":
+        kind = BOOLEAN if X.dtype.kind == "b" else NUMBER
+        numbers = X.astype(X.dtype if X.dtype in (np.float32, np.float64) else np.float64, copy=False)
+        integers = (X.dtype.kind in "iu",) * len(names)
+        return Block(names, (kind,) * len(names), integers, numbers, {}, "numpy", {})
+    return _assembled(names, [_objects(X[:, j].tolist()) for j in range(X.shape[1])], len(X), "numpy")
+
+
+def _from_frame(X: Any) -> Block:
+    try:
+        import narwhals as nw
+    except ImportError as error:  # scikit-learn before 1.9 does not bring it
+        raise ImportError("tables of pandas, polars and arrow need narwhals: pip install 'kernelsieve[tables]'") from (
+            error
+        )
+    frame = nw.from_native(collected(X), eager_only=True)
+    names = tuple(str(name) for name in frame.columns)
+    columns = [_series(nw, frame[name]) for name in frame.columns]
+    return _assembled(names, columns, frame.shape[0], str(frame.implementation.value))
+
+
+# A column on its way: its kind, whether of whole numbers, and floats, texts, or the name of what it holds.
+_Column = tuple[str, bool, Any]
+
+
+def _assembled(names: tuple[str, ...], columns: Sequence[_Column], n_rows: int, library: str) -> Block:
+    kinds = tuple(kind for kind, _, _ in columns)
+    measured = [values for kind, _, values in columns if kind in (NUMBER, BOOLEAN, DATE)]
+    single = bool(measured) and all(values.dtype == np.float32 for values in measured)
+    numbers = np.empty((n_rows, len(measured)), dtype=np.float32 if single else np.float64)
+    for place, values in enumerate(measured):
+        numbers[:, place] = values
+    texts = {j: values for j, (kind, _, values) in enumerate(columns) if kind == TEXT}
+    others = {j: values for j, (kind, _, values) in enumerate(columns) if kind == OTHER}
+    return Block(names, kinds, tuple(whole for _, whole, _ in columns), numbers, texts, library, others)
+
+
+def _series(nw: Any, series: Any) -> _Column:
+    """One column of a frame."""
+    dtype = series.dtype
+    if dtype.is_numeric():
+        single = dtype == nw.Float32
+        values = series if dtype.is_float() else series.cast(nw.Float64)
+        return NUMBER, dtype.is_integer(), _floats(values, np.float32 if single else np.float64)
+    if dtype == nw.Boolean:
+        return BOOLEAN, False, _floats(series.cast(nw.Float64))
+    if dtype == nw.Date or isinstance(dtype, nw.Datetime):
+        stamps = series.cast(nw.Datetime("us")) if dtype == nw.Date else series
+        return DATE, False, _floats(stamps.dt.timestamp("us").cast(nw.Float64)) / DAY
+    if isinstance(dtype, nw.Duration):
+        return NUMBER, False, _floats(series.dt.total_microseconds().cast(nw.Float64)) / DAY
+    if dtype == nw.Time:
+        return NUMBER, False, _hours(series.to_list())
+    if dtype in (nw.String, nw.Categorical) or isinstance(dtype, nw.Enum):
+        return TEXT, False, texts_of(series.to_list())
+    if dtype in (nw.Object, nw.Unknown):
+        return _objects(series.to_list())
+    return OTHER, False, str(dtype).lower()
+
+
+def _floats(series: Any, dtype: Any = np.float64) -> np.ndarray:
+    """A series of floats as an array, NaN where nothing is there."""
+    if series.null_count():
+        series = series.fill_null(float("nan"))
+    return np.asarray(series.to_numpy(), dtype=dtype)
+
+
+def _hours(values: Sequence[Any]) -> np.ndarray:
+    return np.array(
+        [np.nan if t is None else t.hour + t.minute / 60 + (t.second + t.microsecond / 1e6) / 3600 for t in values]
+    )
+
+
+def _objects(values: list[Any]) -> _Column:
+    """A column of Python objects: numbers or truths where all are, else texts."""
+    present = [value for value in values if not _is_missing(value)]
+    if not present:
+        return NUMBER, False, np.full(len(values), np.nan)
+    if all(isinstance(value, bool | np.bool_) for value in present):
+        return BOOLEAN, False, np.array([np.nan if _is_missing(value) else float(value) for value in values])
+    if all(isinstance(value, int | float | Decimal | np.number) for value in present):
+        whole = all(isinstance(value, int | np.integer) for value in present)
+        return NUMBER, whole, np.array([np.nan if _is_missing(value) else float(value) for value in values])
+    if all(isinstance(value, list | tuple | dict | set | np.ndarray) for value in present):
+        return OTHER, False, type(present[0]).__name__
+    return TEXT, False, texts_of(None if _is_missing(value) else value for value in values)
+
+
+def _is_missing(value: Any) -> bool:
+    return (
+        value is None or (isinstance(value, float) and value != value) or type(value).__name__ in ("NAType", "NaTType")
+    )
+
+
+def texts_of(values: Iterable[Any]) -> Texts:
+    """Texts as codes: every different one is looked at once."""
+    numbers: dict[Any, int] = {}
+    raw = np.fromiter((numbers.setdefault(value, len(numbers)) for value in values), dtype=np.int64)
+    labels: dict[str, int] = {}  # different values may read alike, as 1 and "1" do
+    codes = [-1 if _is_missing(value) else labels.setdefault(str(value), len(labels)) for value in numbers]
+    return Texts(np.array(codes, dtype=np.int64)[raw], list(labels))

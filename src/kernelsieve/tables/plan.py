@@ -1,0 +1,175 @@
+"""What becomes of each column: decided once, from the summary of all rows.
+
+Squared distances between rows are what kernels see, so every variable is to contribute alike.  A standardised number
+contributes 2 on average, E |x - y|^2 = 2 var(x).  A category, one indicator a label that occurs in a share p of the
+rows, has the total variance  sum p (1 - p);  divided by its root it contributes 2 as well, however many labels
+there are: it counts as one column.
+
+    standard   (x - mean) / standard deviation
+    robust     z = (x - median) / (q75 - q25), then z / sqrt(1 + (z / 3)^2): smooth, monotone, never beyond 3
+               (Holzmueller, Grinsztajn & Steinwart 2024, whose transform skrub's SquashingScaler is)
+    none       numbers as they are; rows with different labels of a category are at distance 1
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from .frames import BOOLEAN, DATE, NUMBER, TEXT
+from .summary import MAX_TEXTS, TableSummary, TextCounts
+
+CATEGORY, LEFT_OUT = "category", "left out"
+SQUASHED = 3.0  # no robustly scaled value is larger
+MAX_CATEGORIES = 30  # labels of a category with an indicator of their own; the others share one
+FEW_TEXTS = 20  # different texts up to which a column may be a category even if most occur once
+MOST_TEXTS = 0.5  # more different texts than this share of the rows: names, notes, keys
+HEAVY = 5.0  # times the spread of the middle half, made comparable for a normal column, that a standard deviation is
+NORMAL_QUARTILES = 1.349  # q75 - q25 of a standard normal column
+IDENTIFIER = re.compile(r"(^|[\W_])(id|uid|uuid|guid|key|index|rownum|row[ _]?id|nr|no|number)$|^unnamed|^$", re.I)
+
+
+@dataclass
+class Plan:
+    """One entry a column of the table."""
+
+    kinds: list[str]
+    reasons: list[str]  # why a column is left out, empty where it is not
+    center: np.ndarray
+    scale: np.ndarray
+    fill: np.ndarray  # what stands in for a missing number
+    categories: list[np.ndarray] = field(default_factory=list)  # labels, one array a category
+    has_other: list[bool] = field(default_factory=list)  # whether rarer labels share an indicator
+    heavy: list[str] = field(default_factory=list)  # columns whose spread a few rows make
+
+
+def planned(summary: TableSummary, scale: str, keep: frozenset[str], max_categories: int) -> Plan:
+    """The plan for a table; columns in `keep` are used even if they look like identifiers."""
+    width = len(summary.names)
+    plan = Plan(list(summary.kinds), [""] * width, np.zeros(width), np.ones(width), np.zeros(width))
+    for j, name in enumerate(summary.names):
+        if j in summary.texts:
+            _plan_text(plan, summary, j, scale, name in keep, max_categories)
+        elif (held := summary.unreadable(j)) is not None:
+            _leave_out(plan, j, f"holds {held}, neither numbers nor text")
+    _plan_numbers(plan, summary, scale, keep)
+    return plan
+
+
+def _leave_out(plan: Plan, j: int, reason: str) -> None:
+    plan.kinds[j], plan.reasons[j] = LEFT_OUT, reason
+
+
+def _plan_text(plan: Plan, summary: TableSummary, j: int, scale: str, keep: bool, max_categories: int) -> None:
+    texts = summary.texts[j]
+    n_present = summary.n_rows - texts.n_missing
+    reason = _why_no_category(texts, n_present, keep)
+    if reason:
+        _leave_out(plan, j, reason)
+        return
+    by_count = sorted(texts.counts, key=lambda label: (-texts.counts[label], label))
+    shown = by_count if len(by_count) <= max_categories else by_count[: max_categories - 1]
+    labels = sorted(shown)
+    shares = [texts.counts[label] / summary.n_rows for label in labels]
+    rest = 1 - sum(shares)  # rarer labels and gaps, which have indicators of their own
+    gaps = texts.n_missing / summary.n_rows
+    variance = 1 - sum(share**2 for share in [*shares, gaps, max(rest - gaps, 0.0)])
+    plan.kinds[j] = CATEGORY
+    plan.scale[j] = _bounded(np.sqrt(variance), scale) if scale != "none" else np.sqrt(2)
+    plan.categories.append(np.array(labels, dtype=object))
+    plan.has_other.append(len(labels) < len(by_count))
+
+
+def _why_no_category(texts: TextCounts, n_present: int, keep: bool) -> str:
+    n_different = len(texts.counts)
+    if not n_different:
+        return "empty"
+    if n_different == 1 and not texts.n_missing:
+        return f"the same in every row ({next(iter(texts.counts))!r})"
+    if n_different > MAX_TEXTS:
+        return f"text with more than {MAX_TEXTS:,} different values"
+    if keep:
+        return ""
+    if n_different == n_present and n_present > 2:
+        return "identifier-like: a different text in every row"
+    if n_different > max(FEW_TEXTS, MOST_TEXTS * n_present):
+        return f"text with {n_different:,} different values in {n_present:,} rows"
+    return ""
+
+
+def _bounded(spread: float, scale: str) -> float:
+    """Squashed numbers stay within 3: a rare label or truth, robustly scaled, does too."""
+    return max(float(spread), 1 / SQUASHED) if scale == "robust" else float(spread)
+
+
+def _plan_numbers(plan: Plan, summary: TableSummary, scale: str, keep: frozenset[str]) -> None:
+    if not len(summary.measured):
+        return
+    empty = summary.count == 0
+    constant = (summary.lowest == summary.highest) & ~empty
+    gaps = summary.count < summary.n_rows
+    with np.errstate(over="ignore", invalid="ignore"):
+        deviation = np.sqrt(summary.squares / np.maximum(summary.count, 1))
+    q25, median, q75 = _quartiles(summary)
+    spread = np.where(q75 > q25, q75 - q25, (summary.highest - summary.lowest) / 2)
+    for place, j in enumerate(summary.measured):
+        name, kind = summary.names[j], summary.kinds[j]
+        if empty[place]:
+            _leave_out(plan, j, "empty")
+        elif constant[place] and not gaps[place]:
+            _leave_out(plan, j, f"the same in every row ({_shown(summary.lowest[place], kind)})")
+        elif name not in keep and _is_identifier(summary, int(j), place):
+            _leave_out(plan, j, "identifier-like: a different whole number in every row")
+        else:
+            plan.fill[j] = median[place] if kind != BOOLEAN else float(median[place] > 0.5)
+            if constant[place]:  # only where it is missing says anything
+                plan.center[j] = summary.lowest[place]
+            elif scale != "none" and (kind == BOOLEAN or scale == "standard"):
+                plan.center[j], plan.scale[j] = summary.mean[place], _bounded(deviation[place], scale)
+            elif scale == "robust":
+                plan.center[j], plan.scale[j] = median[place], spread[place]
+            _check_scale(plan, j, name)
+            if kind == NUMBER and q75[place] > q25[place]:
+                usual = (q75[place] - q25[place]) / NORMAL_QUARTILES
+                plan.heavy += [name] if deviation[place] > HEAVY * usual else []
+
+
+def _check_scale(plan: Plan, j: int, name: str) -> None:
+    if not (np.isfinite(plan.center[j]) and np.isfinite(plan.scale[j]) and plan.scale[j] > 0):
+        raise ValueError(f"column {name!r} holds numbers too large or too small to be scaled: rescale or leave it out")
+
+
+def _quartiles(summary: TableSummary) -> np.ndarray:
+    """q25, median and q75 of every measured column, over the sampled rows in which it is there."""
+    missing = np.isnan(summary.sample)
+    if not missing.any():
+        return np.asarray(np.quantile(summary.sample, [0.25, 0.5, 0.75], axis=0))
+    found = np.zeros((3, summary.sample.shape[1]))
+    for place in range(summary.sample.shape[1]):
+        present = summary.sample[~missing[:, place], place]
+        # a sample of a long table may have missed the few rows in which a column is there
+        found[:, place] = np.quantile(present, [0.25, 0.5, 0.75]) if len(present) else summary.mean[place]
+    return found
+
+
+def _is_identifier(summary: TableSummary, j: int, place: int) -> bool:
+    """Whether whole numbers only tell rows apart: they count the rows, or are called so and are all different."""
+    if not summary.integers[j] or summary.count[place] < summary.n_rows or summary.n_rows < 3:
+        return False
+    low, high = summary.lowest[place], summary.highest[place]
+    counts_rows = low in (0, 1) and high - low == summary.n_rows - 1
+    if not counts_rows and not IDENTIFIER.search(summary.names[j]):
+        return False
+    values = summary.sample[:, place]
+    return len(np.unique(values)) == len(values)
+
+
+def _shown(value: float, kind: str) -> str:
+    if kind == DATE:
+        return str(np.datetime64(0, "D") + np.timedelta64(int(value), "D"))
+    return str(bool(value)).lower() if kind == BOOLEAN else f"{value:g}"
+
+
+__all__ = ["BOOLEAN", "CATEGORY", "DATE", "LEFT_OUT", "MAX_CATEGORIES", "NUMBER", "SQUASHED", "TEXT", "Plan", "planned"]

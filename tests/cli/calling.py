@@ -1,0 +1,54 @@
+"""The command line, called from tests; what it wrote, read back."""
+
+import subprocess
+import sys
+
+import numpy as np
+import polars as pl
+from typer.testing import CliRunner
+
+import kernelsieve
+from kernelsieve.cli.commands import app
+
+COLUMNS = ["a", "b", "c", "d"]
+EXTENSIONS = [".csv", ".tsv", ".parquet", ".npy", ".npz"]
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, [str(argument) for argument in arguments], env={"COLUMNS": "200"})
+
+
+def shell(*arguments, **keywords):
+    command = [sys.executable, "-c", "from kernelsieve.cli import main; main()", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, **keywords)
+
+
+def assert_fails(result, *words, code=1):
+    assert result.exit_code == code, result.output
+    errors = [line for line in result.output.splitlines() if not line.startswith("warning: ")]
+    assert len(errors) == 1
+    assert errors[0].startswith("error: ")
+    for word in words:
+        assert str(word) in errors[0]
+
+
+def read_scores(path):
+    """Whatever was written, as an array."""
+    if path.suffix == ".npy":
+        return np.load(path)
+    if path.suffix == ".npz":
+        return np.load(path)["X"]
+    if path.suffix == ".parquet":
+        return pl.read_parquet(path).to_numpy()
+    return pl.read_csv(path, separator="\t" if path.suffix == ".tsv" else ",").to_numpy()
+
+
+def fit_text(text, tmp_path, *options, name="rows.csv"):
+    (tmp_path / name).write_text(text)
+    return run("fit", tmp_path / name, "-c", 1, "-s", 3, "-o", tmp_path / "model.ks", *options)
+
+
+def core(path):
+    """The kernel model at the end of the pipeline in a file."""
+    model = kernelsieve.load(path)
+    return model[-1] if hasattr(model, "steps") else model

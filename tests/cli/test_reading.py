@@ -1,0 +1,74 @@
+"""What tables may look like."""
+
+import numpy as np
+import polars as pl
+import polars.testing
+from calling import assert_fails, core, fit_text, run
+
+import kernelsieve
+from kernelsieve.cli import writing
+
+
+def test_other_separators_integers_and_booleans(tmp_path):
+    lines = "\n".join(f"{i};{i % 7 + 0.5};{'true' if i % 3 else 'false'}" for i in range(30))
+    result = fit_text(f"n;x;flag\n{lines}\n", tmp_path, "--columns", "n,x,flag")
+    assert result.exit_code == 0, result.output
+    assert kernelsieve.load(tmp_path / "model.ks").feature_names_in_.tolist() == ["n", "x", "flag"]
+
+
+def test_a_late_decimal_point_is_no_error(tmp_path):
+    lines = "\n".join(f"{i},{i % 5}" for i in range(2000))
+    assert fit_text(f"a,b\n{lines}\n0.5,1.25\n", tmp_path).exit_code == 0
+
+
+def test_first_line_of_data(tmp_path):
+    text = "".join(f"{i * 0.5},{i % 4}\n" for i in range(1, 30))
+    result = fit_text(text, tmp_path)
+    assert result.exit_code == 0
+    assert "warning: " in result.output
+    assert "--no-header" in result.output
+    assert core(tmp_path / "model.ks").n_samples_seen_ == 28
+    result = fit_text(text, tmp_path, "--no-header")
+    assert "warning" not in result.output
+    assert core(tmp_path / "model.ks").n_samples_seen_ == 29
+    assert "warning" not in fit_text("0,1\n" + text, tmp_path).output
+
+
+def test_npz_keys(rows, tmp_path):
+    np.savez(tmp_path / "one.npz", table=rows, label=np.arange(150))
+    np.savez(tmp_path / "two.npz", first=rows, second=rows[:, :2])
+    out = tmp_path / "model.ks"
+    assert run("fit", tmp_path / "one.npz", "-s", 5, "-o", out).exit_code == 0
+    assert_fails(run("fit", tmp_path / "two.npz", "-s", 5, "-o", out), "'first', 'second'", "--key")
+    assert_fails(run("fit", tmp_path / "two.npz", "--key", "third", "-o", out), "no array 'third'")
+    assert run("fit", tmp_path / "two.npz", "--key", "second", "-s", 5, "-o", out).exit_code == 0
+    assert kernelsieve.load(out).n_features_in_ == 2
+
+
+def test_columns_of_arrays_go_by_number(folder, tmp_path):
+    assert run("fit", folder / "rows.npy", "--exclude", "1,3", "-s", 5, "-o", tmp_path / "model.ks").exit_code == 0
+    assert kernelsieve.load(tmp_path / "model.ks").n_features_in_ == 2
+
+
+def test_output_replaces_whole_files_through_links(folder, tmp_path):
+    real, link = tmp_path / "real.csv", tmp_path / "link.csv"
+    real.write_text("")
+    real.chmod(0o640)
+    link.symlink_to(real)
+    assert run("transform", folder / "model.ks", folder / "rows.csv", "-o", link).exit_code == 0
+    assert link.is_symlink()
+    assert real.stat().st_mode & 0o777 == 0o640
+    assert pl.read_csv(real).shape == (150, 3)
+
+
+def test_a_failed_write_leaves_the_old_file_alone(folder, tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    out = tmp_path / "scores.csv"
+    out.write_text("old")
+    monkeypatch.setattr(writing, "_write_csv", full)
+    result = run("transform", folder / "model.ks", folder / "rows.csv", "-o", out, "--force")
+    assert_fails(result, "No space left on device")
+    assert out.read_text() == "old"
+    assert [path.name for path in tmp_path.iterdir()] == ["scores.csv"]

@@ -1,0 +1,206 @@
+"""Files that are well sealed and wrong, things that are no files, and what a killed process leaves behind."""
+
+import copy
+import json
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+import textwrap
+import time
+import zipfile
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import kernelsieve
+from kernelsieve import SparseKernelPCA, TableEncoder, load, save
+from kernelsieve.io import ModelFileError
+from kernelsieve.io.container import header_digest
+
+ROWS = np.random.default_rng(0).standard_normal((60, 3))
+
+
+def models():
+    rbf = SparseKernelPCA(2, n_support=5, random_state=0)
+    return {
+        "sparse": rbf.fit(ROWS),
+        "stream": SparseKernelPCA(2, n_support=5, random_state=0).partial_fit(ROWS),
+        "laplacian": SparseKernelPCA(2, n_support=5, kernel="laplacian", random_state=0).fit(ROWS),
+        "likelihood": kernelsieve.LikelihoodKernelPCA(n_support=5).fit(ROWS),
+        "exact": kernelsieve.KernelPCA(2, kernel="rbf").fit(ROWS),
+        "linear": kernelsieve.ElasticNetPCA(2).fit(ROWS),
+        "table": make_pipeline(TableEncoder(), rbf).fit(ROWS),
+        "pipeline": make_pipeline(StandardScaler(), rbf, LogisticRegression()).fit(ROWS, np.arange(60) % 3),
+    }
+
+
+WRONG = [None, True, 0, -1, 7, 1.5, 1e300, "x", "", [], {}, [1], {"$float": "nan"}, {"$tuple": []}, {"$dict": []},
+         {"$strings": ["a"]}, {"$unicode": []}, {"$objects": [None]}, {"$slice": [0, 1, 1]}]  # fmt: skip
+
+
+def places(node, path=()):
+    """Every place in a JSON tree."""
+    if path:
+        yield path
+    items = node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ()
+    for key, value in items:
+        yield from places(value, (*path, key))
+
+
+def mutated(header, rng):
+    """The header with one value replaced, dropped, renamed or swapped."""
+    changed = copy.deepcopy(header)
+    where = rng.choice([p for part in ("params", "state") for p in places(changed[part], (part,)) if len(p) > 1])
+    parent = changed
+    for key in where[:-1]:
+        parent = parent[key]
+    action = rng.choice(["replace", "drop", "rename", "array"])
+    if action == "drop":
+        del parent[where[-1]]
+    elif action == "rename" and isinstance(parent, dict):
+        parent[rng.choice(["transform", "_rows", "fit", "x_", "__class__", "n_jobs"])] = parent.pop(where[-1])
+    elif action == "array" and changed["arrays"]:
+        parent[where[-1]] = {"$array": rng.choice(sorted(changed["arrays"]))}
+    else:
+        parent[where[-1]] = copy.deepcopy(rng.choice(WRONG))
+    return changed
+
+
+def rewritten(path, header, members):
+    header["sha256"] = header_digest(header)
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, data in members.items():
+            archive.writestr(name, json.dumps(header) if name == "header.json" else data)
+
+
+@pytest.mark.parametrize("kind", sorted(models()))
+@pytest.mark.filterwarnings("ignore")
+def test_a_sealed_file_that_is_wrong_is_refused_or_works(kind, tmp_path):
+    """Whatever one value is changed to: an error at load, or a model whose methods answer with finite numbers."""
+    path, rng = tmp_path / "model.ks", random.Random(sum(map(ord, kind)))
+    model = models()[kind]
+    save(model, path)
+    with zipfile.ZipFile(path) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    header = json.loads(members["header.json"])
+    refused = 0
+    for _ in range(150):
+        changed = mutated(header, rng)
+        rewritten(path, changed, members)
+        try:
+            loaded = load(path)
+        except ModelFileError:
+            refused += 1
+            continue
+        assert type(loaded) is type(model)
+        answer = loaded.predict(ROWS) if hasattr(loaded, "predict") else loaded.transform(ROWS)
+        assert len(answer) == len(ROWS)
+        if hasattr(model, "inverse_transform") and kind != "exact":  # which was not asked to learn a way back
+            loaded.inverse_transform(np.zeros((2, answer.shape[1])))
+        repr(loaded)
+        save(loaded, tmp_path / "again.ks")
+    assert refused > 50
+
+
+def test_what_is_no_regular_file_is_refused_at_once(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with socket.socket(socket.AF_UNIX) as unix:
+        unix.bind(str(tmp_path / "socket"))
+        for path in (tmp_path / "pipe", tmp_path / "socket", "/dev/zero", "/dev/null", tmp_path):
+            start = time.perf_counter()
+            with pytest.raises(ModelFileError, match="not a model file"):
+                load(path)
+            assert time.perf_counter() - start < 1
+
+
+def test_large_headers_are_refused_quickly(tmp_path):
+    path = tmp_path / "model.ks"
+    save(models()["sparse"], path)
+    with zipfile.ZipFile(path) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    header = json.loads(members["header.json"])
+    for much in ({f"name{i}_": {} for i in range(250_000)}, {"_x": [[]] * 1_000_000}):
+        rewritten(path, header | {"state": header["state"] | much}, members)
+        assert path.stat().st_size > 4e6
+        start = time.process_time()
+        with pytest.raises(ModelFileError, match=r"names that no model has|more than any model has"):
+            load(path)
+        assert time.process_time() - start < 4
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("header.json", b"[" + b"0," * 2**24 + b"0]")
+    with pytest.raises(ModelFileError, match="header is larger"):
+        load(path)
+
+
+# --- temporary files ---------------------------------------------------------------------------------------------
+
+WRITER = """
+import sys, time
+from kernelsieve.io.atomic import replacing
+with replacing(sys.argv[1]) as temporary:
+    temporary.write_bytes(b"half")
+    print("writing", flush=True)
+    time.sleep(60)
+"""
+
+
+def started_writer(path):
+    process = subprocess.Popen([sys.executable, "-c", textwrap.dedent(WRITER), str(path)], stdout=subprocess.PIPE)
+    assert process.stdout.readline() == b"writing\n"
+    return process
+
+
+@pytest.mark.parametrize("next_call", ["save", "load"])
+@pytest.mark.parametrize("killed_by", [signal.SIGKILL, signal.SIGTERM])
+def test_what_a_killed_process_left_is_removed_by_the_next_call(next_call, killed_by, tmp_path):
+    path = tmp_path / "model.ks"
+    model = models()["sparse"]
+    save(model, path)
+    before = path.read_bytes()
+    with started_writer(path) as process:
+        assert len(list(tmp_path.iterdir())) == 2
+        load(path)
+        save(model, path)
+        assert len(list(tmp_path.iterdir())) == 2  # another process is still writing
+        process.send_signal(killed_by)
+    assert path.read_bytes() == before
+    assert len(list(tmp_path.iterdir())) == 2
+    load(path) if next_call == "load" else save(model, path)
+    assert [entry.name for entry in tmp_path.iterdir()] == ["model.ks"]
+
+
+def test_files_that_only_look_like_leftovers_stay(tmp_path):
+    path = tmp_path / "model.ks"
+    names = [".model.ks.tmp", ".model.ks.12.tmp", ".other.ks.999999999.0123abcd.tmp", "model.ks.999999999.0123abcd.tmp"]
+    for name in names:
+        (tmp_path / name).write_text("mine")
+    save(models()["sparse"], path)
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == sorted([*names, "model.ks"])
+
+
+def test_a_read_only_file_is_not_replaced(tmp_path):
+    path = tmp_path / "model.ks"
+    save(models()["sparse"], path)
+    path.chmod(0o444)
+    before = path.read_bytes()
+    with pytest.raises(PermissionError, match="read-only"):
+        save(models()["exact"], path)
+    assert path.read_bytes() == before
+
+
+def test_owner_and_permissions_are_kept_where_the_system_lets_us(tmp_path):
+    path = tmp_path / "model.ks"
+    save(models()["sparse"], path)
+    path.chmod(0o640)
+    if os.geteuid() == 0:
+        os.chown(path, 1234, 1234)
+    before = path.stat()
+    save(models()["exact"], path)
+    after = path.stat()
+    assert (after.st_mode, after.st_uid, after.st_gid) == (before.st_mode, before.st_uid, before.st_gid)
