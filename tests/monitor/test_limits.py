@@ -135,6 +135,7 @@ def test_bad_input_says_what_is_needed_and_changes_nothing():
         (np.where(np.arange(300).reshape(100, 3) == 7, np.nan, rows), "NaN"),
         (np.zeros((50, 3)), "no variance"),
         (rows[:1], "minimum of 2"),
+        (np.vstack([np.zeros((50, 3)), np.ones((1, 3))]), r"no model without rows 40 to 50, fold 5 of cv=5"),
     ]:
         with pytest.raises(ValueError, match=message):
             monitor.fit(bad)

@@ -79,6 +79,25 @@ def test_nothing_but_missing_rows_is_no_error():
     assert not found.update(np.zeros(5)).missing
 
 
+def test_a_sensor_gone_mad_is_an_alarm_and_no_error():
+    found = monitor().fit(plant(300))
+    record = found.update([0, 0, 1e300, 0, 0])
+    assert record.alarm
+    assert record.top[0][0] == "x2"
+
+
+def test_a_kernel_without_a_derivative_names_no_causes():
+    def kernel(x, y):
+        return np.exp(-0.1 * ((x[:, None] - y) ** 2).sum(axis=2))
+
+    found = monitor(kernel=kernel).fit(plant(300))
+    record = found.update([0, 0, 90.0, 0, 0])
+    assert record.alarm
+    assert record.top == ()
+    with pytest.raises(TypeError, match="no derivative"):
+        found.contributions(plant(3))
+
+
 def test_restart_begins_a_new_series():
     found = monitor(lags=1, smoothing=0.3).fit(plant(400))
     found.update(plant(10, seed=1))

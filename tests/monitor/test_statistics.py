@@ -119,7 +119,7 @@ def test_whitening_gives_all_directions_unit_variance_and_drops_repeated_columns
     [
         SparseKernelPCA(3, n_support=15, random_state=0),
         KernelPCA(3, kernel="rbf", gamma="median"),
-        LikelihoodKernelPCA(n_support=15, random_state=0),
+        LikelihoodKernelPCA(noise_fraction=0.05, random_state=0),
         ElasticNetKernelPCA(3, n_nonzero=10, random_state=0),
         RobustSparseKernelPCA(3, n_nonzero=10, random_state=0),
     ],

@@ -110,7 +110,11 @@ def fit_by_refits(series: Series, sample: WindowSample, recipe: Recipe, n_folds:
         for fold in range(n_folds):
             others = np.flatnonzero((folds != fold) & (folds >= 0))
             own = np.flatnonzero(folds == fold)
-            without = detector_of(*recipe.fit(take_rows(sample.windows, others)))
+            try:
+                without = detector_of(*recipe.fit(take_rows(sample.windows, others)))
+            except ValueError as error:
+                fold_rows = f"rows {sample.ends[own[0]]} to {sample.ends[own[-1]]}, fold {fold + 1} of cv={n_folds}"
+                raise ValueError(f"no model without {fold_rows}: {error}") from error
             t2[own], spe[own] = without.statistics(take_rows(sample.windows, own), n_threads)
     moments = moments_over(detector, sample.windows, n_threads)
     return _both_ways(estimator, detector, sample, folds, t2, spe, moments, n_threads)

@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..arrays import is_foreign, to_numpy
 from ..fit.moments import MomentSum
+from ..rows.scale import LARGEST
 from ..threads import one_blas_thread
 from .fitting import refitted
 from .inputs import summed_over_lags, windows_of
@@ -103,6 +104,7 @@ class LiveMixin:
 
     def _judged(self: Any, rows: np.ndarray) -> list[Record]:
         whole = np.isfinite(rows).all(axis=1)
+        rows = np.clip(rows, -LARGEST[8], LARGEST[8])  # a sensor gone mad is far off, and must not break the arithmetic
         t2, spe = np.full((2, len(rows)), np.nan)
         parts = np.zeros((len(rows), self.n_features_in_))
         breaks = np.flatnonzero(np.diff(whole)) + 1
@@ -113,14 +115,21 @@ class LiveMixin:
             windows = self._windows_ending(rows[run])
             with_window = run[len(run) - len(windows) :]
             if len(windows):
-                t2[with_window], spe[with_window], found = self._detector.contributions(windows, self._n_threads())
-                parts[with_window] = summed_over_lags(found, self.n_features_in_)
+                t2[with_window], spe[with_window], parts[with_window] = self._statistics_and_parts(windows)
                 smooth = self._smoothed_on(spe[with_window])
                 self._wait_for_entry(windows[smooth <= self.limits_["spe"]])
                 spe[with_window] = smooth
         records = self._records(t2, spe, parts)
         self._follow_drift()
         return records
+
+    def _statistics_and_parts(self: Any, windows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """T2, SPE and the contributions of the inputs; no contributions where the kernel has no derivative."""
+        detector, n_threads = self._detector, self._n_threads()
+        if not detector.expansion.kernel.differentiable:
+            return *detector.statistics(windows, n_threads), np.zeros((len(windows), self.n_features_in_))
+        t2, spe, found = detector.contributions(windows, n_threads)
+        return t2, spe, summed_over_lags(found, self.n_features_in_)
 
     def _windows_ending(self: Any, rows: np.ndarray) -> np.ndarray:
         """The windows that end at these rows; fewer than rows where the series has just begun."""
@@ -150,7 +159,7 @@ class LiveMixin:
             if not missing:
                 recent = [*recent, exceeded][-remembered:]
             total = part.sum() or 1.0
-            order = () if missing else np.argsort(-part, kind="stable")[:N_TOP]
+            order = () if missing or not part.any() else np.argsort(-part, kind="stable")[:N_TOP]
             top = tuple((names[j], float(part[j] / total)) for j in order)
             alarm = exceeded and sum(recent) >= needed
             limits = self.limits_["spe"], one_t2, self.limits_["t2"]
