@@ -21,7 +21,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from experiments.datasets import MissingData, Split, digits, median_gamma, mnist, usps
 from kernelsieve import SparseKernelPCA
 
-from . import compress, elastic_net, export, likelihood, monitor, scale, selection
+from . import compress, elastic_net, export, likelihood, monitor, page, scale, selection
 from .linear_pca import pitprops, robust_sparse_pca, sparse_pca_speed
 from .report import Report
 from .timing import best_in_new_process, in_new_process, race
@@ -253,6 +253,7 @@ SECTIONS: dict[str, Callable[[Report], None]] = {
     "monitor": monitor.statistics_speed,
     "monitor-gradients": monitor.gradient_cost,
     "monitor-million": monitor.million_rows,
+    "report": page.report_of_many_rows,
     "linear": sparse_pca_speed,
     "robust": robust_sparse_pca,
     "pitprops": pitprops,

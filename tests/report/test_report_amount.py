@@ -14,7 +14,7 @@ from kernelsieve.report.subject import Subject
 
 @pytest.fixture(scope="module")
 def subject(model, clusters):
-    return Subject.of(model, clusters[0][:250], 0)
+    return Subject.of(model, clusters[0][:200], 0)
 
 
 def exact(rows, gamma, n_components):
@@ -28,7 +28,7 @@ def test_scree_is_exact_kernel_pca_of_the_sample(subject):
     gram = np.exp(-subject.model.gamma_ * ((rows[:, None] - rows) ** 2).sum(axis=2))
     total = np.trace(gram) - gram.mean(axis=0).sum()
     np.testing.assert_allclose(found.shares, truth[: len(found.shares)] / total, rtol=1e-8)
-    assert found.n_rows == 250
+    assert found.n_rows == 200
 
 
 def test_components_rise_above_the_band_where_columns_go_together(clusters):
@@ -72,7 +72,7 @@ def test_numbers_that_auto_tried_are_on_the_curve(clusters):
 
 @pytest.mark.parametrize("factor", [0.5, 2.0])
 def test_another_width_is_kernel_pca_with_another_gamma(subject, factor):
-    found = {width.factor: width for width in widths.widths(subject, np.arange(250))}
+    found = {width.factor: width for width in widths.widths(subject, np.arange(200))}
     gamma = subject.model.gamma_ / factor**2
     assert found[factor].gamma == pytest.approx(gamma)
     truth = exact(subject.sample, gamma, 2)
@@ -90,7 +90,7 @@ def test_the_fitted_width_shows_the_model_itself(subject):
 
 
 def test_no_component_turns_over_from_one_width_to_the_next(subject):
-    for width in widths.widths(subject, np.arange(250)):
+    for width in widths.widths(subject, np.arange(200)):
         assert np.all(np.sum(width.scores * subject.scores, axis=0) >= 0)
 
 

@@ -18,12 +18,12 @@ from ..threads import one_blas_thread
 from .reading import Reader
 from .subject import Subject, quietly
 
-SCREE_ROWS = 250
+SCREE_ROWS = 200
 N_SHUFFLES = 19  # the band's ends are then their 5 % and 95 % points
 BAND = (0.05, 0.95)
 MIN_SCREE, MAX_SCREE = 10, 20  # components drawn, where there are as many
 SIZES = (0.5, 0.75, 1.5, 2.0, 4.0)  # numbers of points that are tried, as multiples of the model's own
-MORE_SIZES = (0.5, 2.0)  # the same where `fit` has tried some itself
+MORE_SIZES = (2.0,)  # the same where `fit` has tried some itself
 MAX_TRIED_POINTS = 300
 
 
@@ -125,7 +125,8 @@ def captured(subject: Subject) -> Captured:
     if ratio is not None:
         known[chosen] = float(ratio)
     curve = dict(known)
-    for size in {fewest, *(round(chosen * factor) for factor in factors)} - set(known):
+    fewest_too = [] if factors is MORE_SIZES else [fewest]
+    for size in {*fewest_too, *(round(chosen * factor) for factor in factors)} - set(known):
         found = small_fit(subject, size) if fewest <= size <= most else None
         if found is not None:
             curve[size] = float(found.captured_ratio_)

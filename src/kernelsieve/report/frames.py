@@ -178,6 +178,6 @@ def _days(values: np.ndarray) -> np.ndarray:
 
 
 def _day(value: datetime.date) -> float:
-    if isinstance(value, datetime.datetime):
-        return value.replace(tzinfo=value.tzinfo or datetime.UTC).timestamp() / 86400
+    if isinstance(value, datetime.datetime):  # as the clock on the wall shows it
+        return (value.replace(tzinfo=None) - datetime.datetime(1970, 1, 1)).total_seconds() / 86400
     return float(value.toordinal() - datetime.date(1970, 1, 1).toordinal())

@@ -25,7 +25,7 @@ from .subject import Subject
 
 # Widths that are tried, as multiples of the model's own: half an octave apart, to a quarter and to four times.
 WIDTHS = (0.25, 0.35, 0.5, 0.71, 1.0, 1.41, 2.0, 2.83, 4.0)
-N_POINTS = 100  # that span the components: the model's own, at most half of them, and rows
+N_POINTS = 80  # that span the components: the model's own, at most half of them, and rows
 AGREEMENT_ROWS = 500
 MIN_ROWS = 8
 
@@ -48,7 +48,7 @@ def widths(subject: Subject, shown: np.ndarray, factors: Sequence[float] = WIDTH
     if gamma is None or len(subject.sample) < max(MIN_ROWS, 2 * (subject.n_components + 1)):
         return []
     power = 1.0 if kernel.name == "laplacian" else 2.0
-    rows, own = subject.encoded_rows(shown), subject.scores[shown]
+    rows, own = subject.encoded_rows(shown).astype(np.float32), subject.scores[shown]  # two bytes of each are drawn
     found = []
     with one_blas_thread():
         for factor in factors:
