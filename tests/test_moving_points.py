@@ -88,7 +88,7 @@ def test_what_the_search_says_it_captures_is_captured(digits):
 
 @pytest.mark.parametrize("name", ["rbf", "poly", "cosine", "linear"])
 def test_tangents_are_inner_products_of_derivatives(name, new_rows):
-    """d^2 k(s, t) / ds_a dt_a by central differences, averaged over coordinates, as far as it is isotropic: at s = t."""
+    """d^2 k(s, t) / ds_a dt_a by central differences, averaged over coordinates, where it is isotropic: at s = t."""
     params = {"rbf": {"gamma": 0.3}, "poly": {"gamma": 0.4, "degree": 3, "coef0": 1.0}}.get(name, {})
     kernel = named_kernel(name, **params)
     points = new_rows[:6]

@@ -10,7 +10,8 @@ Where the reference rows are all rows there are, r(n) is the truth.  Else it is 
 scores of reference row i on the model's components and on exact kernel PCA's, omega_i its weight (sum 1) and p_i its
 chance of being a reference row,
 
-    r = sum omega |z|^2 / sum omega |e|^2,      error^2 = sum omega_i^2 (1 - p_i) (|z_i|^2 - r |e_i|^2)^2 / (sum omega |e|^2)^2
+    r = sum omega |z|^2 / sum omega |e|^2
+    error^2 = sum omega_i^2 (1 - p_i) (|z_i|^2 - r |e_i|^2)^2 / (sum omega |e|^2)^2
 
 Rows that points were started from are explained better than rows like them: of all N they are a smaller share than of
 the reference, and count so much less.

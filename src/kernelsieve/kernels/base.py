@@ -70,7 +70,7 @@ class Kernel(ABC):
         return self.pullback(rows, points, cross_gram, weights), None
 
     def tangents(self, points: Array, gram: Array) -> Array | None:
-        """<dphi(s_i), dphi(s_j)> (m, m): how the features of two points turn together as both move along one coordinate.
+        """<dphi(s_i), dphi(s_j)> (m, m): how two points' features turn together as both move along a coordinate.
 
         The part that is the same for every coordinate; positive semi-definite.  None where it is not known.
         """

@@ -26,7 +26,7 @@ IMPROVED_RIDGE = 1e-3  # as published
 
 
 def uniform(sample: Sample, n_support: int, rng: np.random.Generator) -> Selection:
-    """Rows at random: the Nystroem method's choice.  The sample is in random order, unless its first rows were drawn."""
+    """Rows at random: the Nystroem method's choice.  The sample is in random order unless some rows were drawn."""
     places = np.arange(sample.size) if sample.drawn is None else rng.permutation(sample.size)
     return select_rows(sample, places[:n_support], nested=True)
 
