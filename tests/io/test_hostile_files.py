@@ -99,7 +99,7 @@ def test_a_sealed_file_that_is_wrong_is_refused_or_works(kind, tmp_path):
             refused += 1
             continue
         assert type(loaded) is type(model)
-        answer = loaded.predict(ROWS) if hasattr(loaded, "predict") else loaded.transform(ROWS)
+        answer = loaded.transform(ROWS) if hasattr(loaded, "transform") else loaded.predict(ROWS)
         assert len(answer) == len(ROWS)
         if hasattr(model, "inverse_transform") and kind != "exact":  # which was not asked to learn a way back
             loaded.inverse_transform(np.zeros((2, answer.shape[1])))

@@ -22,6 +22,7 @@ the scikit-learn classes in `scikit.CLASSES` can be saved.
 
 from __future__ import annotations
 
+import errno
 import os
 from typing import Any
 
@@ -132,7 +133,7 @@ def load(path: str | os.PathLike[str]) -> Any:
         except ModelFileError as error:
             raise ModelFileError(f"{name}: {error}") from error
         except (MemoryError, OSError) as error:
-            if isinstance(error, OSError) and error.errno is None:
+            if isinstance(error, OSError) and error.errno in (None, errno.EINVAL):  # a place before the file's start
                 raise ModelFileError(f"{name}: damaged model file ({error})") from error
             raise
         except Exception as error:

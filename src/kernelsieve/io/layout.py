@@ -16,6 +16,7 @@ from ..kernels import Kernel, Precomputed
 from .container import ModelFileError
 
 SPEC = re.compile(r"(?P<kind>\w+)(\[(?P<shape>[^\]]*)\])?(=(?P<size>\w+))?(?P<any>~)?(?P<none>\?)?")
+HUGE = 1e100  # no coefficient is larger: its square, summed, would overflow
 MAX_NAMES = 1_000  # attributes of one estimator: ours have some twenty
 OUTPUTS = [{"transform": kind} for kind in (None, "default", "pandas", "polars")] + [{}]  # that set_output can ask for
 ARRAYS = {"float": "fiu", "int": "iu", "bool": "b"}  # kinds of numpy's types
@@ -131,8 +132,10 @@ def _check_array(name: str, value: Any, kind: str, any_number: bool) -> None:
     if value.dtype.kind not in ARRAYS.get(kind, ARRAYS["float"]):
         raise ModelFileError(f"damaged model file: {name} holds {value.dtype}, {kind} is needed")
     numbers = value.data if sparse else value
-    if not any_number and value.dtype.kind == "f" and not np.isfinite(numbers).all():
-        raise ModelFileError(f"damaged model file: {name} holds numbers that are not finite")
+    if any_number or value.dtype.kind != "f" or not numbers.size:
+        return
+    if not np.abs(numbers).max() < HUGE:  # NaN is not less than anything
+        raise ModelFileError(f"damaged model file: {name} holds numbers that are not finite, or too large")
 
 
 def _check_shape(name: str, found: tuple[int, ...], spec: str, sizes: dict[str, int]) -> None:
