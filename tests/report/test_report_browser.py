@@ -223,6 +223,21 @@ def test_any_two_components_span_the_map(opened):
     assert len(seen) == 4
 
 
+def test_rows_lie_where_their_components_say(opened):
+    """The same component across and up: all rows on the rising diagonal, none above it."""
+    shown = opened("table")
+    shown.page.locator("#axis-y").select_option("0")
+    box = shown.page.locator("#map-chart canvas").bounding_box()
+    shown.page.mouse.move(box["x"] + 0.15 * box["width"], box["y"] + 0.02 * box["height"])
+    shown.page.mouse.down()
+    shown.page.mouse.move(box["x"] + 0.5 * box["width"], box["y"] + 0.35 * box["height"], steps=4)
+    shown.page.mouse.up()
+    shown.page.wait_for_timeout(200)
+    assert shown.page.locator("#apart h3").inner_text() == "The columns"
+    shown.brush(0.1, 0.02, 0.99, 0.97)
+    assert shown.page.locator("#apart h3").inner_text() == "What sets these 300 rows apart"
+
+
 def test_chosen_rows_can_be_taken_along(opened, table, tmp_path):
     pd = pytest.importorskip("pandas")
     shown = opened("table")
