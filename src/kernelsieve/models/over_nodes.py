@@ -45,6 +45,12 @@ def check_nodes(span: PointSpan, n_components: int) -> None:
 
 def found_on_nodes(choice: Choice, span: PointSpan, coef: np.ndarray, eigenvalues: np.ndarray) -> Found:
     """Components with these coefficients over the nodes."""
+    n_real = int(np.sum(eigenvalues > choice.problem.rank_tolerance * eigenvalues.max()))
+    if n_real < len(eigenvalues):
+        raise ValueError(
+            f"n_components={len(eigenvalues)} is more than the rank allows: on these rows and {span.n_support} nodes the "
+            f"kernel has {n_real} directions of variance"
+        )
     coef = coef * component_signs(coef)
     variances = span.variances(coef)
     return Found(
