@@ -181,7 +181,7 @@ def batch_dependent(model: Any, X: Any, scores: np.ndarray, *, single: bool = Fa
     for rows in (slice(0, 1), slice(n // 2, n)):
         alone = to_numpy(model.transform(X[rows]))
         gap = float(np.abs(alone - scores[rows]).max())
-        if gap > BATCH_TOLERANCE[single] * size + 100 * float(np.finfo(scores.dtype).eps * np.abs(scores).max()):
+        if gap > BATCH_TOLERANCE[single] * size + 1000 * float(np.finfo(scores.dtype).eps * np.abs(scores).max()):
             yield f"transform depends on the batch: {gap:.3g} of {size:.3g}"
             return
 
