@@ -4,13 +4,17 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test lint format bench reproduce wheel clean
+.PHONY: demo test torture lint format bench reproduce wheel clean
 
 demo: $(VENV)/.demo
 	$(BIN)/kernelsieve demo --out demo/index.html
 
 test: $(VENV)/.dev
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+# Seeded fault campaigns (tests/torture): make torture TORTURE="fits --seed 7", or TORTURE="--seconds 300" for a slice.
+torture: $(VENV)/.dev
+	PYTHONPATH=tests $(BIN)/python -m torture $(TORTURE)
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

@@ -181,7 +181,7 @@ def batch_dependent(model: Any, X: Any, scores: np.ndarray, *, single: bool = Fa
     for rows in (slice(0, 1), slice(n // 2, n)):
         alone = to_numpy(model.transform(X[rows]))
         gap = float(np.abs(alone - scores[rows]).max())
-        if gap > BATCH_TOLERANCE[single] * size:
+        if gap > BATCH_TOLERANCE[single] * size + 1000 * float(np.finfo(scores.dtype).eps * np.abs(scores).max()):
             yield f"transform depends on the batch: {gap:.3g} of {size:.3g}"
             return
 
@@ -254,6 +254,7 @@ def untrue_shares(model: Any, rows: np.ndarray, weights: Any, *, single: bool = 
     if share > best / truth.sum() + tolerance:
         yield f"explained_variance_ratio_ sums to {share:.6g}, exact kernel PCA's to {best / truth.sum():.6g}"
     own = not isinstance(model, kernelsieve.LikelihoodKernelPCA | kernelsieve.CompressedKernelPCA)
+    own &= getattr(model, "eigen_solver", "") != "randomized"  # which is asked for because it is rough
     if own and model.expansion_.orthogonal and getattr(model, "captured_ratio_kind_", "") in ("exact", "all rows"):
         captured = float(to_numpy(model.explained_variance_).sum()) / best
         if abs(captured - model.captured_ratio_) > 1000 * SHARE_TOLERANCE[single] + 1e-3:

@@ -17,6 +17,8 @@ from ..rows.memory import ArrayRows
 from ..selection.base import Choice
 from .base import Found
 
+FLOAT64 = 1e-10  # what is known to better than this share is known in float64, by a definite kernel
+
 
 def checked_values(problem: Problem) -> None:
     """Refuse rows that are not finite, and kernels that say nothing of them."""
@@ -45,6 +47,13 @@ def check_nodes(span: PointSpan, n_components: int) -> None:
 
 def found_on_nodes(choice: Choice, span: PointSpan, coef: np.ndarray, eigenvalues: np.ndarray) -> Found:
     """Components with these coefficients over the nodes."""
+    rounding = choice.problem.rank_tolerance  # in float64 the published methods go as far down as they were published
+    n_real = int(np.sum(eigenvalues > rounding * eigenvalues.max())) if rounding > FLOAT64 else len(eigenvalues)
+    if n_real < len(eigenvalues):
+        raise ValueError(
+            f"n_components={len(eigenvalues)} is more than the rank allows: on these rows and {span.n_support} nodes "
+            f"the kernel has {n_real} directions of variance that are not rounding"
+        )
     coef = coef * component_signs(coef)
     variances = span.variances(coef)
     return Found(

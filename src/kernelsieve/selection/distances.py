@@ -13,7 +13,7 @@ from collections.abc import Callable
 import numpy as np
 import scipy.sparse
 
-from ..arrays import Array, as_float64, like, row_dot, to_numpy
+from ..arrays import Array, as_float64, like, on_host, row_dot, to_numpy
 from ..fit.sample import Sample
 from .base import Selection
 from .gram import KernelGram
@@ -65,9 +65,10 @@ def copies_tolerance(values: Array) -> float:
 
 def mean_of(rows: Array, weights: np.ndarray | None) -> np.ndarray:
     """The (weighted) mean of the rows, (d,)."""
+    rows = as_float64(on_host(rows))
     if weights is None:
-        return np.asarray(as_float64(rows).mean(axis=0)).ravel()
-    return np.asarray((weights / weights.sum()) @ as_float64(rows)).ravel()
+        return np.asarray(rows.mean(axis=0)).ravel()
+    return np.asarray((weights / weights.sum()) @ rows).ravel()
 
 
 def central_row(rows: Array, weights: np.ndarray | None) -> int:
