@@ -30,6 +30,7 @@ from ..arrays import Array, as_float64, float64_like, to_numpy, top_eigh
 from ..kernels import Kernel
 from ..solvers.exact import ExactComponents
 from .expansion import KernelExpansion
+from .indefinite import agreement, best_cut
 from .moments import RANK_TOLERANCE, gram_of, points_like, whiten
 from .sample import Half, Sample
 from .span import Points
@@ -71,6 +72,15 @@ def ratio_of_points(sample: Sample, chosen: Points, n_samples: int) -> CapturedR
     """The ratio of the best components on chosen points."""
     if chosen.exhaustive:
         return CapturedRatio.known(1.0, "exact", sample.n_reference, sample.n_components)
+    if chosen.optimal and sample.rows.whole:
+        n_directions = int(np.sum(sample.exact.variances > NO_VARIANCE * sample.exact.variances[0]))
+        return CapturedRatio.known(1.0, "all rows", sample.size, n_directions)
+    if sample.indefiniteness:
+        _, variances = best_cut(sample, chosen)
+        known = CapturedRatio.known(
+            agreement(variances, sample), "all rows", sample.n_reference, int(np.sum(variances > 0))
+        )
+        return known if sample.reference_is_all else replace(known, kind="sample", interval=(known.value, 1.0))
     features = _best_features(sample, chosen, RANK_TOLERANCE)
     return _ratio(sample, features, n_samples, as_it_is=chosen.by_reference, seeds=chosen.seeds)
 

@@ -67,6 +67,7 @@ class KernelTransformer(
 ):
     """Validation, fitting and use of the sparse kernel estimators."""
 
+    _keeps_negative_part = False  # of an indefinite kernel's spectrum
     _file_layout = {
         "_inverse_map": "RidgeMap[M, d]?",
         "n_iter_": "int optional",
@@ -188,7 +189,7 @@ class KernelTransformer(
 
     def _span(self, choice: Choice) -> Span:
         """The span of the chosen points, where choosing them has not made it already."""
-        span = choice.span or choice.problem.span(choice.selection)
+        span = choice.span or choice.problem.span(choice.selection, signed=self._keeps_negative_part)
         share = max(span.negative_share, choice.problem.sample.indefiniteness)
         if share > INDEFINITE:
             warn(

@@ -144,6 +144,7 @@ class SparseKernelPCA(Incremental, BlockParameters, KernelTransformer):
     True
     """
 
+    _keeps_negative_part = True
     _file_layout = {
         "_stream": "StreamState[m, d]? optional",
     }
