@@ -28,7 +28,7 @@ import numpy as np
 
 from ..arrays import Array, as_float64, float64_like, to_numpy, top_eigh
 from ..kernels import Kernel
-from ..solvers.exact import ExactComponents
+from ..solvers.exact import ExactComponents, exact_components
 from .expansion import KernelExpansion
 from .indefinite import agreement, best_cut
 from .moments import RANK_TOLERANCE, gram_of, points_like, whiten
@@ -90,6 +90,15 @@ def ratio_of_model(sample: Sample, expansion: KernelExpansion, n_samples: int) -
     expansion = expansion.orthonormal
     coef = float64_like(expansion.coef, sample.reference)
     return _ratio(sample, _features(sample, expansion.kernel, expansion.points, coef), n_samples)
+
+
+def components_for(share: float, sample: Sample) -> int:
+    """Components that exact kernel PCA of the reference rows needs to explain a share of their total variance."""
+    whole = exact_components(
+        sample.gram, sample.n_reference, center=sample.center, weights=sample.reference_weights, dense=True
+    )
+    explained = np.cumsum(whole.variances) / whole.variances.sum()
+    return int(np.searchsorted(explained, share)) + 1
 
 
 def variances_on_reference(sample: Sample, chosen: Points, tolerance: float) -> np.ndarray:
