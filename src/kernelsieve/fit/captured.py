@@ -28,8 +28,9 @@ import numpy as np
 
 from ..arrays import Array, as_float64, float64_like, to_numpy, top_eigh
 from ..kernels import Kernel
-from ..solvers.exact import ExactComponents
+from ..solvers.exact import ExactComponents, exact_components
 from .expansion import KernelExpansion
+from .indefinite import agreement, best_cut
 from .moments import RANK_TOLERANCE, gram_of, points_like, whiten
 from .sample import Half, Sample
 from .span import Points
@@ -71,6 +72,15 @@ def ratio_of_points(sample: Sample, chosen: Points, n_samples: int) -> CapturedR
     """The ratio of the best components on chosen points."""
     if chosen.exhaustive:
         return CapturedRatio.known(1.0, "exact", sample.n_reference, sample.n_components)
+    if chosen.optimal and sample.rows.whole:
+        n_directions = int(np.sum(sample.exact.variances > NO_VARIANCE * sample.exact.variances[0]))
+        return CapturedRatio.known(1.0, "all rows", sample.size, n_directions)
+    if sample.indefiniteness:
+        _, variances = best_cut(sample, chosen)
+        known = CapturedRatio.known(
+            agreement(variances, sample), "all rows", sample.n_reference, int(np.sum(variances > 0))
+        )
+        return known if sample.reference_is_all else replace(known, kind="sample", interval=(known.value, 1.0))
     features = _best_features(sample, chosen, RANK_TOLERANCE)
     return _ratio(sample, features, n_samples, as_it_is=chosen.by_reference, seeds=chosen.seeds)
 
@@ -80,6 +90,15 @@ def ratio_of_model(sample: Sample, expansion: KernelExpansion, n_samples: int) -
     expansion = expansion.orthonormal
     coef = float64_like(expansion.coef, sample.reference)
     return _ratio(sample, _features(sample, expansion.kernel, expansion.points, coef), n_samples)
+
+
+def components_for(share: float, sample: Sample) -> int:
+    """Components that exact kernel PCA of the reference rows needs to explain a share of their total variance."""
+    whole = exact_components(
+        sample.gram, sample.n_reference, center=sample.center, weights=sample.reference_weights, dense=True
+    )
+    explained = np.cumsum(whole.variances) / whole.variances.sum()
+    return int(np.searchsorted(explained, share)) + 1
 
 
 def variances_on_reference(sample: Sample, chosen: Points, tolerance: float) -> np.ndarray:

@@ -25,7 +25,7 @@ from functools import partial
 import numpy as np
 import scipy.sparse
 
-from ..arrays import Array, as_float64, is_foreign, is_numpy, itemsize, like, namespace, top_eigh
+from ..arrays import Array, as_float64, is_foreign, is_numpy, itemsize, like, namespace, take_columns, take_rows, to_numpy, top_eigh
 from ..kernels import CrossGram, Kernel, constant_diagonal, overwritten_blocks, overwritten_product
 from ..rows.blocks import device_blocks, finite, map_row_blocks, with_smaller_blocks
 from ..threads import cached_property
@@ -84,15 +84,21 @@ class Whitening:
     negative_share: float  # |negative eigenvalues| / all: above rounding, the kernel is indefinite
 
 
-def whiten(gram: Array, tolerance: float = RANK_TOLERANCE) -> Whitening:
+def whiten(gram: Array, tolerance: float = RANK_TOLERANCE, *, signed: bool = False) -> Whitening:
     """K = U L U', W = U L^-1/2 over the eigenvalues above `tolerance` of the largest.
 
     Where the kernel is indefinite, eigenvalues smaller than the most negative one go too: they are no better
-    known than it is, and dividing by them would let captured variance grow without bound.
+    known than it is, and dividing by them would let captured variance grow without bound.  `signed` keeps the negative
+    ones beside the positive: W = U |L|^-1/2, W'K W = diag(+-1).
     """
     xp = namespace(gram)
     check_kernel_values(gram)
     values, vectors = top_eigh((gram + gram.T) / 2)
+    if signed:
+        size = xp.abs(values)
+        places = np.flatnonzero(to_numpy(size > tolerance * xp.max(size)))
+        kept = take_columns(vectors, places) / xp.sqrt(take_rows(size, places))
+        return Whitening(kept, _negative_share(values))
     floor = max(tolerance * max(float(values[0]), 0.0), -float(values[-1]))
     rank = int(xp.sum(xp.astype(values > floor, xp.int64)))
     if rank == 0:

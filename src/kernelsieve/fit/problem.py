@@ -9,6 +9,7 @@ import numpy as np
 from ..kernels import Kernel
 from ..rows.base import Rows
 from .captured import variances_on_reference
+from .indefinite import best_cut
 from .moments import RANK_TOLERANCE, RANK_TOLERANCE_FLOAT32
 from .sample import Sample, default_reference_rows, default_sample_size
 from .span import Points, Span, rank_tolerance, span_of
@@ -34,9 +35,17 @@ class Problem:
         """Share of the largest eigenvalue of K_SS below which others are rounding, or an indefinite kernel's noise."""
         return max(rank_tolerance(self.rows), self.sample.indefiniteness)
 
-    def span(self, chosen: Points) -> Span:
-        """The span of chosen points with the moments of all rows over it."""
+    def span(self, chosen: Points, *, signed: bool = False) -> Span:
+        """The span of chosen points with the moments of all rows over it.
+
+        `signed` keeps the negative part of an indefinite kernel.
+        """
         sample = self.sample
+        if signed and sample.indefiniteness and not chosen.exhaustive:
+            cut, _ = best_cut(sample, chosen)
+            return span_of(
+                self.rows, chosen, center=sample.center, tolerance=cut, signed=True, n_threads=sample.n_threads
+            )
         tolerance = self.rank_tolerance if self._enough(chosen) else max(RANK_TOLERANCE, sample.indefiniteness)
         return span_of(self.rows, chosen, center=sample.center, tolerance=tolerance, n_threads=sample.n_threads)
 

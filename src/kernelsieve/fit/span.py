@@ -30,6 +30,7 @@ from ..solvers.exact import exact_components
 from ..solvers.greedy import pivoted_cholesky
 from ..threads import cached_property
 from .expansion import KernelExpansion, component_signs
+from .signed import signed_components, signs_of
 from .moments import (
     RANK_TOLERANCE,
     RANK_TOLERANCE_FLOAT32,
@@ -57,6 +58,7 @@ class Points:
     exhaustive: bool = field(default=False, kw_only=True)  # the points are all the (different) rows there are
     counts: np.ndarray | None = field(default=None, kw_only=True)  # (m,) how often each of all rows counts; None: once
     by_reference: bool = field(default=False, kw_only=True)  # chosen by the reference rows' own components
+    optimal: bool = field(default=False, kw_only=True)  # no points are better, for the rows of the sample
     seeds: np.ndarray | None = field(default=None, kw_only=True)  # reference rows, by place, that points started from
 
     @property
@@ -260,8 +262,33 @@ class PointSpan(Span):
     def negative_share(self) -> float:
         return self.dropped
 
+    @cached_property
+    def signs(self) -> np.ndarray | None:
+        """J with W'K_SS W = J, where some are negative: an indefinite kernel's, with its negative part kept."""
+        if getattr(self.kernel, "definite", True):
+            return None
+        signs = signs_of(self.whitening, to_numpy(self.point_gram))
+        return None if np.all(signs > 0) else signs
+
+    @property
+    def mean_square(self) -> float:
+        return float(self.mean @ (self.mean if self.signs is None else self.signs * self.mean))
+
+    @property
+    def total_variance(self) -> float:
+        if self.signs is None:
+            return super().total_variance
+        total = self.mean_length - (self.mean_square if self.center else 0.0)
+        positive, _ = signed_components(self.covariance, self.signs, len(self.signs))
+        return max(total, float(positive.sum()))
+
     def best(self, n_components: int) -> Components:
         """With C the covariance of whitened features, C V = V diag(variance): coefficients W V."""
+        if self.signs is not None:
+            variances, directions = signed_components(self.covariance, self.signs, n_components)
+            coef = self.whitening @ directions
+            signs = component_signs(coef)
+            return Components(coef * signs, variances, directions * signs)
         values, vectors = top_eigh(self.moments.covariance(self.center), n_components)
         coef = self.moments.whitening @ vectors
         signs = component_signs(coef)
@@ -272,7 +299,8 @@ class PointSpan(Span):
         offset, mean_coef = namespace(coef).zeros_like(coef[0, :]), None
         if self.center:
             directions = like(self.directions(found.coef) if found.directions is None else found.directions, coef)
-            offset, mean_coef = moments.mean @ directions, moments.whitening @ moments.mean
+            mean = moments.mean if self.signs is None else moments.mean * like(self.signs, moments.mean)
+            offset, mean_coef = moments.mean @ directions, moments.whitening @ mean
         return KernelExpansion(self.kernel, self.points, coef, offset, mean_coef, orthogonal=orthogonal)
 
 
@@ -406,15 +434,18 @@ def rank_tolerance(rows: Rows) -> float:
     return RANK_TOLERANCE_FLOAT32 if rows.single_precision else RANK_TOLERANCE
 
 
-def span_of(rows: Rows, chosen: Points, *, center: bool, tolerance: float = 0.0, n_threads: int = 1) -> Span:
+def span_of(
+    rows: Rows, chosen: Points, *, center: bool, tolerance: float = 0.0, signed: bool = False, n_threads: int = 1
+) -> Span:
     """The span of the chosen points with the moments of all rows over it: one pass, unless they are all rows.
 
-    Eigenvalues of K_SS below the share `tolerance` of the largest, or below rounding, are dropped.
+    Eigenvalues of K_SS below the share `tolerance` of the largest, or below rounding, are dropped; `signed` keeps those
+    of an indefinite kernel that are negative.
     """
     if chosen.exhaustive:
         return AllRowsSpan(chosen.kernel, finite(chosen.points), chosen.indices, center, chosen.counts)
     gram = gram_of(chosen.kernel, chosen.points)
-    whitening = whiten(gram, tolerance or rank_tolerance(rows))
+    whitening = whiten(gram, tolerance or rank_tolerance(rows), signed=signed)
     moments = rows.add_up(MomentSum(chosen.kernel, chosen.points, whitening.matrix), n_threads)
     span = PointSpan(chosen.kernel, chosen.points, chosen.indices, center, moments, whitening.negative_share)
     vars(span)["point_gram"] = gram  # made already

@@ -27,6 +27,7 @@ class Kernel(ABC):
     """A kernel function on blocks of rows."""
 
     name: str
+    linear_in_rows = False  # k(x, y) = phi(x)'phi(y) with phi(x) a multiple of x
     differentiable = False  # in its points: they can be moved
     stationary = False  # a function of x - y: rows may be shifted together
     bounded = False  # |k| <= 1: a float32 gram loses nothing that matters
@@ -64,6 +65,10 @@ class Kernel(ABC):
     def pullback(self, rows: Array, points: Array, cross_gram: Array, weights: Array) -> Array:
         """sum_n weights_nj dk(x_n, s_j)/ds_j, (m, d)."""
         raise TypeError(f"the {self.name} kernel has no derivative in its points")
+
+    def linear_features(self, rows: Array) -> Array:
+        """phi(x) itself, for kernels that are `linear_in_rows`."""
+        raise TypeError(f"the {self.name} kernel has no features that could be written down")
 
     def slopes(self, rows: Array, points: Array, cross_gram: Array, weights: Array) -> tuple[Array, Array | None]:
         """`pullback`, and for kernels with kinks what of it is lost on leaving the kinks that the points are on."""

@@ -233,6 +233,7 @@ class Linear(Kernel):
     """x'y."""
 
     name = "linear"
+    linear_in_rows = True
     differentiable = True
     preimage = "linear"
 
@@ -245,6 +246,9 @@ class Linear(Kernel):
 
     def pullback(self, rows: Array, points: Array, cross_gram: Array, weights: Array) -> Array:
         return weighted_rows(weights, rows)
+
+    def linear_features(self, rows: Array) -> Array:
+        return rows
 
     def tangents(self, points: Array, gram: Array) -> Array | None:
         return namespace(gram).ones_like(gram)
@@ -289,6 +293,7 @@ class Cosine(Kernel):
     """x'y / (|x| |y|), zero where a row is zero."""
 
     name = "cosine"
+    linear_in_rows = True
     differentiable = True
     bounded = True
 
@@ -315,6 +320,9 @@ class Cosine(Kernel):
         mass = namespace(weights).sum(weights * cross_gram, axis=0)
         along = weighted_rows(weights * _inverse_norms(rows)[:, None], rows)
         return along * inverse[:, None] - (mass * inverse**2)[:, None] * points
+
+    def linear_features(self, rows: Array) -> Array:
+        return rows * _inverse_norms(rows)[:, None]
 
     def tangents(self, points: Array, gram: Array) -> Array | None:
         inverse = _inverse_norms(points)

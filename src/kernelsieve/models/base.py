@@ -67,6 +67,7 @@ class KernelTransformer(
 ):
     """Validation, fitting and use of the sparse kernel estimators."""
 
+    _keeps_negative_part = False  # of an indefinite kernel's spectrum
     _file_layout = {
         "_inverse_map": "RidgeMap[M, d]?",
         "n_iter_": "int optional",
@@ -144,6 +145,15 @@ class KernelTransformer(
         """How much of exact kernel PCA's variance the fitted model keeps."""
         return ratio_of_model(sample, self.expansion_, self.n_samples_seen_)
 
+    @property
+    def _wanted_components(self) -> int | None:
+        """The number of components asked for, where it is a number."""
+        return self.n_components
+
+    def _with_components(self, sample: Sample) -> Sample:
+        """The sample for the number of components that is wanted, where the sample settles that."""
+        return sample
+
     def _surely_captured(self, span: Span) -> float:
         """A share of exact kernel PCA's variance that the model does not fall short of, whatever the sample says."""
         return float(np.sum(self.explained_variance_ratio_)) if span.kernel.definite else 0.0
@@ -165,8 +175,9 @@ class KernelTransformer(
         self._check_sample(sampled)
         kernel, gamma = self._kernel_on(sampled)
         sample = Sample(
-            sampled, kernel, self.n_components or 1, self.center, self._n_threads(), n_population=rows.n_samples
+            sampled, kernel, self._wanted_components or 1, self.center, self._n_threads(), n_population=rows.n_samples
         )
+        sample = self._with_components(sample)
         problem = Problem(rows, sample.representative, gamma, rng)
         self._check_problem(problem)
         return problem
@@ -188,7 +199,7 @@ class KernelTransformer(
 
     def _span(self, choice: Choice) -> Span:
         """The span of the chosen points, where choosing them has not made it already."""
-        span = choice.span or choice.problem.span(choice.selection)
+        span = choice.span or choice.problem.span(choice.selection, signed=self._keeps_negative_part)
         share = max(span.negative_share, choice.problem.sample.indefiniteness)
         if share > INDEFINITE:
             warn(

@@ -34,6 +34,7 @@ class FittedExpansion(FileState):
         "gamma_": "float",
         "n_samples_seen_": "int",
         "captured_ratio_": "float~ optional",
+        "captured_ratio_interval_": "list optional",
         "captured_ratio_kind_": "str optional",
         "captured_ratio_n_samples_": "int optional",
     }
@@ -48,6 +49,7 @@ class FittedExpansion(FileState):
     explained_variance_ratio_: np.ndarray
     eigenvalues_: np.ndarray
     captured_ratio_: float
+    captured_ratio_interval_: tuple[float, float]
     captured_ratio_kind_: str
     captured_ratio_n_samples_: int
     _inverse_map: RidgeMap | None

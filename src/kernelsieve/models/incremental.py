@@ -130,7 +130,7 @@ class Incremental:
 
     def _points_wanted(self: Any) -> int:
         if isinstance(self.n_support, str):
-            return self.n_components + FIRST_EXTRA_POINTS
+            return (self._wanted_components or 1) + FIRST_EXTRA_POINTS
         if isinstance(self.n_support, float):
             raise ValueError("n_support as a fraction needs to know all rows: give a number of points to partial_fit")
         return int(self.n_support)
@@ -141,7 +141,7 @@ class Incremental:
             return ROWS_TO_CHOOSE_FROM * self._points_wanted()
         if np.ndim(self.selection) == 1:
             raise ValueError("selection as row numbers needs all rows at hand: give partial_fit the points themselves")
-        return self.n_components + 1
+        return (self._wanted_components or 1) + 1
 
     def _enough(self: Any, reservoir: Reservoir) -> bool:
         rows = take_rows(reservoir.rows, np.flatnonzero(reservoir.weights))
@@ -177,7 +177,7 @@ class Incremental:
         assert state.moments is not None
         model = self.expansion_
         span = PointSpan(model.kernel, model.points, self.support_, self.center, state.moments, state.negative_share)
-        best = span.best(self.n_components)
+        best = span.best(self.expansion_.n_components)
         self.expansion_ = span.expansion(best)
         self.explained_variance_ = best.variances
         self.eigenvalues_ = best.variances * span.weight

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from ..fit.captured import NO_VARIANCE, CapturedRatio, ratio_of_points
+from ..fit.captured import NO_VARIANCE, CapturedRatio, components_for, ratio_of_points
 from ..fit.moments import check_kernel_values
 from ..fit.problem import Problem
 from ..fit.sample import Sample, default_sample_size
@@ -46,8 +47,9 @@ class SparseKernelPCA(Incremental, BlockParameters, KernelTransformer):
 
     Parameters
     ----------
-    n_components : int, default=2
-        Number of components M.
+    n_components : int, float or None, default=2
+        Number of components M.  A float between 0 and 1: as many as exact kernel PCA, on the reference rows, needs to
+        explain that share of the total variance; None: the same for the share `variance`.
     n_support : int, float or "auto", default="auto"
         Number of support points m: an int, a fraction of the rows, or "auto", the fewest points that keep `variance`
         of what exact kernel PCA with the same `n_components` keeps.
@@ -112,6 +114,10 @@ class SparseKernelPCA(Incremental, BlockParameters, KernelTransformer):
     captured_ratio_ : float
         Captured variance over exact kernel PCA's, both on the same rows: all of them, or a sample and its halves,
         extrapolated to all.
+    captured_ratio_interval_ : tuple of two floats
+        Where that ratio lies with 90 % confidence, from the spread of the rows it was measured on; both ends are the
+        ratio itself where it was measured on all rows.  Where the interval is wide, `captured_ratio_` is on its low
+        side.
     captured_ratio_kind_ : "exact", "all rows", "sample" or "sample, extrapolated"
     captured_ratio_n_samples_ : int
         Number of those rows.
@@ -144,10 +150,12 @@ class SparseKernelPCA(Incremental, BlockParameters, KernelTransformer):
     True
     """
 
+    _keeps_negative_part = True
     _file_layout = {
         "_stream": "StreamState[m, d]? optional",
     }
 
+    n_components: Any = parameter(2, at_least(1), INNER_SHARE, None, positional=True)
     n_support: int | float | str = parameter("auto", at_least(1), SHARE, one_of("auto"))
     selection: Any = parameter("optimized", one_of("optimized", *SELECTORS), "array-like", "sparse matrix", callable)
     variance: float = parameter(0.99, INNER_SHARE)
@@ -165,11 +173,22 @@ class SparseKernelPCA(Incremental, BlockParameters, KernelTransformer):
         return int(asked) if isinstance(asked, Integral) else math.ceil(asked * rows.n_samples)
 
     @property
+    def _wanted_components(self) -> int | None:
+        """The number of components asked for; None where a share of the variance settles it."""
+        return int(self.n_components) if isinstance(self.n_components, Integral) else None
+
+    def _with_components(self, sample: Sample) -> Sample:
+        if self._wanted_components is not None:
+            return sample
+        share = self.variance if self.n_components is None else float(self.n_components)
+        return replace(sample, n_components=components_for(share, sample))
+
+    @property
     def _least_points(self) -> int:
-        return self.n_components + int(self.center)
+        return (self._wanted_components or 1) + int(self.center)
 
     def _sample_size(self, rows: Rows) -> int:
-        n_support = self._n_support(rows) or self.n_components + FIRST_EXTRA_POINTS
+        n_support = self._n_support(rows) or (self._wanted_components or 1) + FIRST_EXTRA_POINTS
         if isinstance(self.selection, str) and n_support < self._least_points:
             raise ValueError(
                 f"n_support={self.n_support} ({n_support} points) is too few for n_components={self.n_components}"
@@ -223,7 +242,7 @@ class SparseKernelPCA(Incremental, BlockParameters, KernelTransformer):
         return nullcontext() if choice.selection.exhaustive else one_blas_thread()
 
     def _components(self, choice: Choice, span: Span) -> Found:
-        selection, best = choice.selection, span.best(self.n_components)
+        selection, best = choice.selection, span.best(choice.problem.sample.n_components)
         self._check_rank(best, selection.n_support)
         if not selection.converged:
             warn(
@@ -242,9 +261,9 @@ class SparseKernelPCA(Incremental, BlockParameters, KernelTransformer):
 
     def _check_rank(self, best: Components, n_support: int) -> None:
         n_real = int(np.sum(best.variances > NO_VARIANCE * best.variances[0]))
-        if n_real < self.n_components:
+        if n_real < len(best.variances):
             raise ValueError(
-                f"n_components={self.n_components} is more than the rank allows: on these rows and {n_support} "
+                f"n_components={len(best.variances)} is more than the rank allows: on these rows and {n_support} "
                 f"points the kernel has {n_real} directions of variance"
             )
 
@@ -252,4 +271,4 @@ class SparseKernelPCA(Incremental, BlockParameters, KernelTransformer):
         return ratio_of_points(sample, choice.selection, choice.problem.rows.n_samples)
 
     def _surely_captured(self, span: Span) -> float:
-        return span.surely_captured(self.n_components)
+        return span.surely_captured(self.expansion_.n_components)

@@ -14,6 +14,7 @@ import numpy as np
 
 from ..fit.captured import ratio_of_points, variances_on_reference
 from ..fit.problem import Problem
+from ..kernels import Kernel
 from ..warn import warn
 from .base import Choice, Selection, Selector
 from .coordinates import MAX_LOST_EXPONENT, movable
@@ -24,6 +25,9 @@ from .size import fewest
 FIRST_EXTRA_POINTS = 8  # the search for a number starts at n_components + this
 MAX_AUTO_SUPPORT = 1000  # more points are not looked for, they must be asked for
 MAX_AUTO_EXACT = 2000  # so few rows are all taken instead
+ROW_RULES = ("targeted", "rpcholesky")  # of which the better is taken where points cannot be moved
+DEFAULT_SWAPS = 5
+GAIN_WORK = 3e7  # residuals that "gain" may update to be one of them
 ROWS_TO_CHOOSE_FROM = 2  # for each point, at the least
 
 
@@ -71,7 +75,21 @@ class Chooser:
         if self.rule_name == "optimized":
             search = FreePoints(sample, self.effort.max_iter, self.effort.tol, problem.rng)
             return self._measured(problem, _moved(problem, search.search(n_support)))
-        return Choice(self._selector(sample, n_support, problem.rng), problem)
+        return self._measured(problem, self._select(problem, n_support))
+
+    def _select(self, problem: Problem, n_support: int) -> Selection:
+        """So many points by the rule; where free points cannot be moved, by the best of a few rules."""
+        sample, rng = problem.sample, problem.rng
+        if self.rule != "optimized":
+            return self._selector(sample, n_support, rng)
+        names = ROW_RULES if sample.kernel.precomputed or not sample.indefiniteness else (*ROW_RULES, "kmeans")
+        if sample.size * sample.n_reference * n_support <= GAIN_WORK:
+            names = (*names, "gain")
+        swaps = {"n_swaps": self.effort.n_swaps or DEFAULT_SWAPS}
+        found = {name: selector(name, **(swaps if name == "targeted" else {}))(sample, n_support, rng) for name in names}
+        ratios = {name: ratio_of_points(sample, chosen, problem.rows.n_samples) for name, chosen in found.items()}
+        winner = max(names, key=lambda name: (ratios[name].n_directions, ratios[name].value))
+        return replace(found[winner], history={**found[winner].history, "winner": winner}, nested=False)
 
     def automatic(self, variance: float) -> Choice:
         """The fewest points that keep `variance` of what exact kernel PCA keeps."""
@@ -93,8 +111,7 @@ class Chooser:
             curve.append((largest, best.ratio.value))
             warn(
                 f"n_support='auto' stopped at {largest} points, which keep {best.ratio.value:.1%} of what exact kernel "
-                f"PCA keeps, not variance={variance}: the kernel is too narrow for few points. Give a smaller gamma, "
-                "or n_support as a number"
+                f"PCA keeps, not variance={variance}: {_advice(problem.kernel)}"
             )
         best.selection.history["curve"] = curve
         return best
@@ -145,10 +162,16 @@ class Chooser:
             nonlocal problem, longest
             problem = self._problem_for(problem, n_support)
             if longest is None or longest.n_support < n_support or not longest.nested:
-                longest = self._selector(problem.sample, n_support, problem.rng)
+                longest = self._select(problem, n_support)
             return self._measured(problem, longest.prefix(n_support) if longest.nested else longest)
 
         return at
+
+
+def _advice(kernel: Kernel) -> str:
+    if kernel.stationary:
+        return "the kernel is too narrow for few points. Give a smaller gamma, or n_support as a number"
+    return "few points do not carry these components. Give fewer n_components, or n_support as a number"
 
 
 def everything(problem: Problem) -> Selection:
@@ -180,7 +203,14 @@ def _moved(problem: Problem, found: Candidate) -> Selection:
     points = sample.coordinates.points(found.points)
     seeds = found.seeds[found.seeds < sample.n_reference]
     moved = Selection(
-        sample.kernel, points, None, history, n_steps=found.n_steps, converged=found.converged, seeds=seeds
+        sample.kernel,
+        points,
+        None,
+        history,
+        n_steps=found.n_steps,
+        converged=found.converged,
+        optimal=sample.kernel.linear_in_rows,
+        seeds=seeds,
     )
     if sample.coordinates.lost_exponent <= MAX_LOST_EXPONENT:
         return moved

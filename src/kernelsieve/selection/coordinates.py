@@ -16,9 +16,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse
+import scipy.sparse.linalg
 from sklearn.utils.extmath import randomized_svd
 
-from ..arrays import Array, as_float64, is_numpy, row_dot, top_eigh
+from ..arrays import Array, as_float64, is_numpy, like, namespace, row_dot, top_eigh
 from ..fit.sample import Sample
 from ..kernels import Cosine, Kernel, Laplacian
 from ..kernels.base import dense
@@ -84,7 +85,7 @@ def coordinates(sample: Sample) -> Coordinates:
     if scipy.sparse.issparse(sample.rows.X) and isinstance(unit, Laplacian):
         return Coordinates(unit, as_float64(dense(sample.rows.values)) * scale, None, scale, None, None)
     if scipy.sparse.issparse(sample.rows.X):
-        return _sparse_coordinates(sample.rows.values, scale, unit)
+        return _sparse_coordinates(sample, scale, unit)
     if sample.kernel.name != "rbf":
         return Coordinates(unit, as_float64(sample.rows.values) * scale, None, scale, None, None)
     rows, origin = sample.light_rows, sample.origin
@@ -130,10 +131,50 @@ def _subspace(rows: np.ndarray, n_directions: int, n_threads: int) -> tuple[np.n
     return basis @ rotation.astype(rows.dtype), variances
 
 
-def _sparse_coordinates(values: Array, scale: float, unit: Kernel) -> Coordinates:
-    rows = values.astype(np.float64) * scale
+def principal_directions(rows: Array, weights: Array | None, n_directions: int, center: bool) -> Array:
+    """The leading principal directions of the rows, (n_directions, r), through the smaller of their two grams."""
+    xp = namespace(rows)
+    n, r = rows.shape
+    omega = xp.full_like(rows[:, 0], 1.0 / n) if weights is None else like(weights, rows)
+    if center:
+        rows = rows - omega @ rows
+    rows = rows * xp.sqrt(omega)[:, None]
+    if r <= n:
+        return top_eigh(rows.T @ rows, n_directions)[1].T
+    values, vectors = top_eigh(rows @ rows.T, n_directions)
+    floor = 1e-30 + 1e-14 * float(values[0])
+    return (rows.T @ (vectors / xp.sqrt(xp.where(values > floor, values, xp.full_like(values, floor))))).T
+
+
+def _centred_directions(rows: Array, unit: Kernel, sample: Sample, n_directions: int) -> np.ndarray:
+    """Principal directions (r, d) of the rows as a linear or cosine kernel sees them, and of their mean."""
+    if isinstance(unit, Cosine):
+        lengths = np.sqrt(row_dot(rows, rows))
+        rows = scipy.sparse.diags_array(1.0 / np.where(lengths > 0, lengths, 1.0)) @ rows
+    n = rows.shape[0]
+    omega = np.full(n, 1.0 / n) if sample.omega is None else sample.omega
+    root = np.sqrt(omega)
+    mean = np.asarray(omega @ rows).ravel() if sample.center else np.zeros(rows.shape[1])
+    operator = scipy.sparse.linalg.LinearOperator(
+        rows.shape,
+        matvec=lambda x: root * (rows @ x.ravel() - mean @ x.ravel()),
+        rmatvec=lambda y: rows.T @ (root * y.ravel()) - mean * float(root @ y.ravel()),
+        dtype=np.float64,
+    )
+    start = np.random.default_rng(0).standard_normal(min(rows.shape))
+    _, _, directions = scipy.sparse.linalg.svds(operator, n_directions, tol=1e-4, v0=start)
+    basis, _ = np.linalg.qr(np.vstack([directions, mean]).T)
+    return np.asarray(basis.T)
+
+
+def _sparse_coordinates(sample: Sample, scale: float, unit: Kernel) -> Coordinates:
+    rows = sample.rows.values.astype(np.float64) * scale
     n_directions = min(MAX_SPARSE_DIRECTIONS, min(rows.shape) - 1)
-    _, _, directions = randomized_svd(rows, max(1, n_directions), n_iter=2, random_state=0)
+    if unit.linear_in_rows:
+        least = DIRECTIONS_PER_COMPONENT * sample.n_components + EXTRA_DIRECTIONS
+        directions = _centred_directions(rows, unit, sample, max(1, min(least, n_directions)))
+    else:
+        _, _, directions = randomized_svd(rows, max(1, n_directions), n_iter=2, random_state=0)
     projected = np.asarray(rows @ directions.T)
     lengths = row_dot(rows, rows)
     inside = np.einsum("ij,ij->i", projected, projected)

@@ -19,6 +19,7 @@ from ..fit.tails import carried_variance, draw, heavy_tailed
 from ..solvers.greedy import best_for_targets, eliminate
 from ..solvers.points import Ascent, CapturedVariance
 from ..threads import cached_property
+from .coordinates import principal_directions
 from .gram import gram_of_sample
 from .kmeans import kmeans_centers
 from .rpcholesky import randomly_pivoted_cholesky
@@ -73,6 +74,8 @@ class FreePoints:
 
     def search(self, n_support: int) -> Candidate:
         """The race of the starts, then the better one to the end; the plain rows where they are better still."""
+        if self.sample.kernel.linear_in_rows:
+            return self._principal(n_support)
         coarse, n_coarse = self._coarse(n_support)
         rows = self._row_starts(n_support)
         centers = kmeans_centers(coarse.rows, n_support, KMEANS_STEPS, self.rng, coarse.weights)
@@ -138,8 +141,23 @@ class FreePoints:
         weights = self.objective.weights
         return heavy_tailed(self._carried, None if weights is None else to_numpy(weights))
 
+    def _principal(self, n_support: int) -> Candidate:
+        """Linear and cosine kernels: the best points there are, the principal directions of the (normalised) rows."""
+        objective = self.objective
+        rows = objective.kernel.linear_features(objective.rows)
+        if objective.row_scale is not None:
+            rows = rows * objective.row_scale[:, None]
+        directions = principal_directions(rows, objective.weights, min(n_support, *rows.shape), self.sample.center)
+        missing = n_support - directions.shape[0]
+        filled = self.rng.choice(self.sample.size, missing, replace=missing > self.sample.size)
+        points = namespace(rows).concat([directions, self._rows_at(filled)], axis=0) if missing else directions
+        value = objective.captured(points)
+        return Candidate(points, value, None, 1, True, {}, "principal directions", NO_ROWS)
+
     def resize(self, previous: Candidate, n_support: int) -> Candidate:
         """From points found for one size to another: the least useful go, or targeted rows come."""
+        if self.sample.kernel.linear_in_rows:
+            return self._principal(n_support)
         change, seeds = n_support - previous.n_support, previous.seeds
         if change < 0:
             order = np.argsort(-to_numpy(self._usefulness(previous.points)), kind="stable")

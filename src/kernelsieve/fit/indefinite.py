@@ -1,0 +1,47 @@
+"""Where to cut the spectrum of an indefinite kernel's K_SS (signed.py has the mathematics).
+
+An eigenvalue of K_SS that happens to be small blows up what it is divided into, so small ones are cut.  Where is settled
+by exact kernel PCA of the reference rows: of a few cuts, the one whose variances differ least from the exact ones,
+
+    agreement = 1 - sum_k |mu_k - lambda_k| / sum_k lambda_k
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..arrays import as_float64, to_numpy
+from ..kernels import Kernel
+from .moments import RANK_TOLERANCE, gram_of, points_like, whiten
+from .sample import Sample
+from .signed import signed_components, signs_of
+from .span import Points
+
+CUTS = (RANK_TOLERANCE, 1e-8, 1e-6, 1e-5, 1e-4, 1e-3, 3e-3, 1e-2, 3e-2)
+
+
+def best_cut(sample: Sample, chosen: Points) -> tuple[float, np.ndarray]:
+    """The cut of K_SS that agrees best with exact kernel PCA of the reference rows, and the variances it gives there."""
+    kernel: Kernel = chosen.kernel
+    gram = to_numpy(gram_of(kernel, chosen.points))
+    rows = as_float64(sample.reference)
+    cross_gram = to_numpy(kernel(rows, points_like(chosen.points, rows)))
+    weights = sample.reference_weights
+    omega = np.full(len(cross_gram), 1.0 / len(cross_gram)) if weights is None else weights / weights.sum()
+    if sample.center:
+        cross_gram = cross_gram - omega @ cross_gram
+    second = cross_gram.T @ (omega[:, None] * cross_gram)
+    best, kept = RANK_TOLERANCE, np.zeros(sample.n_components)
+    for cut in CUTS:
+        whitening = to_numpy(whiten(gram, cut, signed=True).matrix)
+        covariance = whitening.T @ second @ whitening
+        variances, _ = signed_components(covariance, signs_of(whitening, gram), sample.n_components)
+        if agreement(variances, sample) > agreement(kept, sample):
+            best, kept = cut, variances
+    return best, kept
+
+
+def agreement(variances: np.ndarray, sample: Sample) -> float:
+    """1 less what the variances are off by, as a share of exact kernel PCA's."""
+    exact = sample.exact.variances
+    return 1.0 - float(np.abs(variances[: len(exact)] - exact).sum()) / float(exact.sum())
