@@ -131,6 +131,8 @@ class Series:
     def each(self, function: Callable[[Array], np.ndarray]) -> np.ndarray:
         """function(windows), (n, k), for every row of the series; NaN for rows without a window."""
         found = [(ends, function(windows)) for ends, windows in self.windows()]
+        if sum(len(ends) for ends, _ in found) == self.n_rows:  # every row has a window, in order
+            return np.concatenate([values for _, values in found]) if len(found) > 1 else found[0][1]
         out = np.full((self.n_rows, found[0][1].shape[1] if found else 1), np.nan)
         for ends, values in found:
             out[ends] = values

@@ -38,6 +38,8 @@ from .inputs import InputMap
 NO_VARIANCE = 1e-12
 # Kernel values below this are recomputed with shifted exponents: their products would lose digits or vanish.
 SMALL_KERNEL_VALUE = 1e-12
+# Blocks of that many kernel values and columns a row are worked on at once: smaller ones stay in the cache.
+TEMPORARIES = 4
 
 
 @dataclass(frozen=True)
@@ -65,17 +67,20 @@ class Detector:
         prepare, measure = self.inputs, self._measure(windows)
         metric = np.where(prepare.metric_diagonal > 0, prepare.metric_diagonal, np.inf)
 
-        def of_block(rows: slice) -> np.ndarray:
-            u = prepare(finite(windows[rows, :]))
-            cross_gram, weights, t2, spe = measure(u)
-            slope = prepare.gradient(self._slope(u, cross_gram, weights))
-            return np.column_stack([to_numpy(t2), to_numpy(spe), to_numpy(slope)]).astype(np.float64)
+        t2, spe = np.empty((2, windows.shape[0]))
+        parts = np.empty(tuple(windows.shape))
 
-        width = self.expansion.n_support + windows.shape[1]
-        blocks = list(map_row_blocks(of_block, windows, width, n_threads))
-        found = np.concatenate(blocks) if blocks else np.zeros((0, 2 + windows.shape[1]))
-        t2, spe = found[:, 0], found[:, 1]
-        return t2, spe, spe[:, None] * shares(found[:, 2:], metric)
+        def fill(rows: slice) -> None:
+            u = prepare(finite(windows[rows, :]))
+            cross_gram, weights, block_t2, block_spe = measure(u)
+            t2[rows], spe[rows] = to_numpy(block_t2), to_numpy(block_spe)
+            slope = to_numpy(prepare.gradient(self._slope(u, cross_gram, weights)))
+            # in the cache, where the slopes are, and on the thread that made them
+            np.multiply(shares(slope, metric), spe[rows, None], out=parts[rows])
+
+        for _ in map_row_blocks(fill, windows, TEMPORARIES * (self.expansion.n_support + windows.shape[1]), n_threads):
+            pass
+        return t2, spe, parts
 
     def _measure(self, example: Array) -> Callable[[Array], tuple[Array, Array, Array, Array]]:
         """The map from prepared windows to k(u, S), c + A z, T2 and SPE."""
@@ -112,23 +117,27 @@ class Detector:
         return float(model.mean_coef @ (gram_of(model.kernel, model.points) @ model.mean_coef))
 
     def _slope(self, u: Array, cross_gram: Array, weights: Array) -> Array:
-        """dSPE/du, up to a positive factor a row."""
+        """dSPE/du, up to a factor a row."""
         model = self.expansion.orthonormal
         if isinstance(model.kernel, RBF | Laplacian):
             cross_gram = _shifted(model, u, cross_gram)
-        slope = -2 * weighted_gradient(model, u, cross_gram, weights)
+        slope = weighted_gradient(model, u, cross_gram, weights)
         own = diagonal_gradient(model.kernel, u)
-        return slope if own is None else slope + own
+        return slope if own is None else slope - own / 2  # only its squares, and their shares, count
 
 
 def shares(slope: np.ndarray, metric: np.ndarray) -> np.ndarray:
     """slope_j^2 / metric_j, as shares that add up to one; equal shares where there is no slope at all."""
-    largest = np.abs(slope).max(axis=1, keepdims=True)
-    flat = ~(largest[:, 0] > 0)
-    squares = (slope / np.where(largest > 0, largest, 1.0)) ** 2 / metric
+    slope = slope.astype(np.float64)  # a copy, worked on in place
+    largest = np.maximum(slope.max(axis=1), -slope.min(axis=1))
+    flat = ~(largest > 0)
+    slope /= np.where(flat, 1.0, largest)[:, None]  # squares of far rows' slopes would vanish
+    squares = np.square(slope, out=slope)
+    squares /= metric
     squares[flat] = np.isfinite(metric)
     total = squares.sum(axis=1, keepdims=True)
-    return squares / np.where(total > 0, total, 1.0)
+    squares /= np.where(total > 0, total, 1.0)
+    return squares
 
 
 def _precision(variances: np.ndarray) -> np.ndarray:
