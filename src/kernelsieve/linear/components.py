@@ -15,7 +15,7 @@ from ..arrays import Array, on_host, row_dot
 from ..filestate import FileState
 from ..fit.checks import check_meant
 from ..rows.scale import finite
-from ..tables.validation import validate_rows
+from ..rows.validation import validate_rows
 from .scatter import cancels
 
 FLOATS = [np.float64, np.float32]

@@ -32,6 +32,7 @@ ORTHONORMAL = 1e-9  # largest inner product of two axes, or error of a length
 # so many, found by lowering the noise variance in steps of this factor.
 ENOUGH, MOST_VECTORS = 0.95, 60
 NOISE_STEP_DOWN, MAX_STEPS_DOWN = 0.3, 20
+ROUNDING = 1e-9  # of log densities, which depends on how rows are cut into blocks
 
 
 @estimator
@@ -254,7 +255,8 @@ class LikelihoodKernelPCA(OnDictionary, KernelTransformer):
             diagonal = np.asarray(sample.rows.X.diagonal())[chosen[places]]
         scores = to_numpy(self._log_densities(rows, diagonal)).astype(np.float64)
         weights = None if sample.rows.weights is None else sample.rows.weights[places]
-        self.threshold_ = float(np.quantile(scores, self.false_alarm_rate, method="inverted_cdf", weights=weights))
+        limit = float(np.quantile(scores, self.false_alarm_rate, method="inverted_cdf", weights=weights))
+        self.threshold_ = limit - ROUNDING * float(np.abs(scores).max())  # the row at the limit is within it
 
     def _maximise(self, likelihood: Likelihood, span: Span) -> LikelihoodFit:
         limit = likelihood.largest_noise_variance

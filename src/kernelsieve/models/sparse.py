@@ -242,8 +242,9 @@ class SparseKernelPCA(Incremental, BlockParameters, KernelTransformer):
         return nullcontext() if choice.selection.exhaustive else one_blas_thread()
 
     def _components(self, choice: Choice, span: Span) -> Found:
-        selection, best = choice.selection, span.best(choice.problem.sample.n_components)
-        self._check_rank(best, selection.n_support)
+        selection, n_components = choice.selection, choice.problem.sample.n_components
+        best = span.best(n_components)
+        self._check_rank(best, n_components, selection.n_support)
         if not selection.converged:
             warn(
                 f"moving the points had not converged after max_iter={self.max_iter} steps: more would still gain over "
@@ -259,11 +260,11 @@ class SparseKernelPCA(Incremental, BlockParameters, KernelTransformer):
             span.expansion(best), selection.indices, best.variances, best.variances * span.weight, attributes=attributes
         )
 
-    def _check_rank(self, best: Components, n_support: int) -> None:
+    def _check_rank(self, best: Components, n_components: int, n_support: int) -> None:
         n_real = int(np.sum(best.variances > NO_VARIANCE * best.variances[0]))
-        if n_real < len(best.variances):
+        if n_real < n_components:
             raise ValueError(
-                f"n_components={len(best.variances)} is more than the rank allows: on these rows and {n_support} "
+                f"n_components={n_components} is more than the rank allows: on these rows and {n_support} "
                 f"points the kernel has {n_real} directions of variance"
             )
 

@@ -19,8 +19,8 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_feature_names, check_is_fitted
 
 from ..filestate import FileState
+from ..rows.frames import Block, Texts, block_of, collected
 from .decoding import decoded
-from .frames import Block, Texts, block_of, collected
 from .plan import BOOLEAN, CATEGORY, DATE, LEFT_OUT, MAX_CATEGORIES, NUMBER, SQUASHED, planned
 from .summary import TableSummary, infinite_message
 
@@ -377,7 +377,7 @@ def _as_texts(block: Block, j: int) -> Texts:
     """A categorical column; numbers in it (a file whose labels all look like numbers) are taken as their text."""
     if j in block.texts:
         return block.texts[j]
-    from .frames import texts_of
+    from ..rows.frames import texts_of
 
     place = int(np.searchsorted(block.measured, j))
     values = block.numbers[:, place]
