@@ -25,7 +25,19 @@ from functools import partial
 import numpy as np
 import scipy.sparse
 
-from ..arrays import Array, as_float64, is_foreign, is_numpy, itemsize, like, namespace, take_columns, take_rows, to_numpy, top_eigh
+from ..arrays import (
+    Array,
+    as_float64,
+    is_foreign,
+    is_numpy,
+    itemsize,
+    like,
+    namespace,
+    take_columns,
+    take_rows,
+    to_numpy,
+    top_eigh,
+)
 from ..kernels import CrossGram, Kernel, constant_diagonal, overwritten_blocks, overwritten_product
 from ..rows.blocks import device_blocks, finite, map_row_blocks, with_smaller_blocks
 from ..threads import cached_property

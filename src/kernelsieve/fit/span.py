@@ -30,7 +30,6 @@ from ..solvers.exact import exact_components
 from ..solvers.greedy import pivoted_cholesky
 from ..threads import cached_property
 from .expansion import KernelExpansion, component_signs
-from .signed import signed_components, signs_of
 from .moments import (
     RANK_TOLERANCE,
     RANK_TOLERANCE_FLOAT32,
@@ -43,6 +42,7 @@ from .moments import (
     negative_share,
     whiten,
 )
+from .signed import signed_components, signs_of
 
 # A component with less than this share of its length outside those before it is a combination of them.
 DEPENDENT = 1e-8

@@ -86,7 +86,9 @@ class Chooser:
         if sample.size * sample.n_reference * n_support <= GAIN_WORK:
             names = (*names, "gain")
         swaps = {"n_swaps": self.effort.n_swaps or DEFAULT_SWAPS}
-        found = {name: selector(name, **(swaps if name == "targeted" else {}))(sample, n_support, rng) for name in names}
+        found = {
+            name: selector(name, **(swaps if name == "targeted" else {}))(sample, n_support, rng) for name in names
+        }
         ratios = {name: ratio_of_points(sample, chosen, problem.rows.n_samples) for name, chosen in found.items()}
         winner = max(names, key=lambda name: (ratios[name].n_directions, ratios[name].value))
         return replace(found[winner], history={**found[winner].history, "winner": winner}, nested=False)
