@@ -33,7 +33,7 @@ from .expansion import KernelExpansion
 from .indefinite import agreement, best_cut
 from .moments import RANK_TOLERANCE, gram_of, points_like, whiten
 from .sample import Half, Sample
-from .span import Points
+from .span import Points, PointSpan, Span
 
 # Variances below this share of the largest are rounding: the rows have no such component.
 NO_VARIANCE = 1e-10
@@ -99,6 +99,28 @@ def components_for(share: float, sample: Sample) -> int:
     )
     explained = np.cumsum(whole.variances) / whole.variances.sum()
     return int(np.searchsorted(explained, share)) + 1
+
+
+def mean_outside(sample: Sample, span: Span) -> float:
+    """Squared length of the mean feature outside a span: the total variance is less by that than the span can tell.
+
+    Pairs of different reference rows give the mean's squared length without bias, and so they do in the span; the
+    difference is what lies outside.  Where the reference rows are all rows there are, it is exact.
+    """
+    if not (span.center and span.kernel.definite and isinstance(span, PointSpan)):
+        return 0.0
+    gram = to_numpy(sample.gram)
+    omega = _normalised(sample.reference_weights, len(gram))
+    features = _features(sample, span.kernel, span.points, span.moments.whitening)
+    inside = omega @ features
+    whole, part = float(omega @ (gram @ omega)), float(inside @ inside)
+    if not sample.reference_is_all:
+        squares = omega**2
+        whole -= float(squares @ np.diagonal(gram))
+        part -= float(squares @ (features**2).sum(axis=1))
+        whole, part = (value / (1 - float(squares.sum())) for value in (whole, part))
+    spare = span.total_variance - float(np.trace(span.covariance))  # the variance outside the span cannot be negative
+    return min(max(whole - part, 0.0), max(spare, 0.0))
 
 
 def variances_on_reference(sample: Sample, chosen: Points, tolerance: float) -> np.ndarray:

@@ -1,7 +1,7 @@
 """Where to cut the spectrum of an indefinite kernel's K_SS (signed.py has the mathematics).
 
-An eigenvalue of K_SS that happens to be small blows up what it is divided into, so small ones are cut.  Where is settled
-by exact kernel PCA of the reference rows: of a few cuts, the one whose variances differ least from the exact ones,
+An eigenvalue of K_SS that happens to be small blows up what it is divided into, so small ones are cut.  Where is
+settled by exact kernel PCA of the reference rows: of a few cuts, the one whose variances differ least from the exact,
 
     agreement = 1 - sum_k |mu_k - lambda_k| / sum_k lambda_k
 """
@@ -21,7 +21,7 @@ CUTS = (RANK_TOLERANCE, 1e-8, 1e-6, 1e-5, 1e-4, 1e-3, 3e-3, 1e-2, 3e-2)
 
 
 def best_cut(sample: Sample, chosen: Points) -> tuple[float, np.ndarray]:
-    """The cut of K_SS that agrees best with exact kernel PCA of the reference rows, and the variances it gives there."""
+    """The cut of K_SS that agrees best with exact kernel PCA of the reference rows, and the variances there."""
     kernel: Kernel = chosen.kernel
     gram = to_numpy(gram_of(kernel, chosen.points))
     rows = as_float64(sample.reference)

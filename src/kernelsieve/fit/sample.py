@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 # Rows looked at for m points.  The first are the reference, on which the result is measured; the rest steer.
 STEERING_ROWS, STEERING_ROWS_PER_POINT = 4000, 50
+# Many points cost m^2 a row: beyond MANY_POINTS every further one brings fewer rows.
+MANY_POINTS, ROWS_PER_FURTHER_POINT = 200, 10
 REFERENCE_ROWS, REFERENCE_ROWS_PER_POINT = 1000, 4
 SMALL_SAMPLE = 2000  # a whole data set up to this size is its own reference
 EXACT_ROWS = 500  # samples no larger than this are kept in their own precision
@@ -39,7 +41,9 @@ INDEFINITE = 1e-6  # a negative eigenvalue below this share of the largest is ro
 
 def default_sample_size(n_support: int) -> int:
     """Rows to look at when choosing `n_support` points."""
-    return max(STEERING_ROWS, STEERING_ROWS_PER_POINT * n_support) + default_reference_rows(n_support)
+    further = max(n_support - MANY_POINTS, 0)
+    steering = STEERING_ROWS_PER_POINT * (n_support - further) + ROWS_PER_FURTHER_POINT * further
+    return max(STEERING_ROWS, steering) + default_reference_rows(n_support)
 
 
 def default_reference_rows(n_support: int) -> int:

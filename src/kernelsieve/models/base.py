@@ -19,7 +19,7 @@ from sklearn.utils import check_random_state
 
 from ..filestate import FileState
 from ..fit.advice import GammaAdvice, split_captured, warn_about_kernel, warn_about_scales
-from ..fit.captured import CapturedRatio, ratio_of_model
+from ..fit.captured import CapturedRatio, mean_outside, ratio_of_model
 from ..fit.expansion import KernelExpansion
 from ..fit.preimage import learned_preimage
 from ..fit.problem import Problem
@@ -220,7 +220,8 @@ class KernelTransformer(
         captured = found.variances if found.captured is None else found.captured
         # An indefinite kernel's total is less than what its positive part, which is all that is modelled, holds.
         most = float(captured.sum()) if expansion.orthogonal or found.captured is not None else float(captured.max())
-        self.explained_variance_ratio_ = captured / max(span.total_variance, most)
+        self.mean_outside_ = mean_outside(choice.problem.sample, span)
+        self.explained_variance_ratio_ = captured / max(span.total_variance - self.mean_outside_, most)
         self.eigenvalues_ = found.eigenvalues
         self.gamma_ = choice.problem.gamma
         self.n_samples_seen_ = choice.problem.rows.n_samples

@@ -37,7 +37,7 @@ INHERITED = (
     "explained_variance_ratio_",
 )
 SHARED = ("kernel", "gamma", "degree", "coef0", "kernel_params", "center")  # parameters of any kernel PCA
-CAPTURED = ("captured_ratio_", "captured_ratio_kind_", "captured_ratio_n_samples_")
+CAPTURED = ("captured_ratio_", "captured_ratio_interval_", "captured_ratio_kind_", "captured_ratio_n_samples_")
 
 
 @estimator
@@ -193,6 +193,9 @@ class CompressedKernelPCA(KernelTransformer):
             self.compression_["curve"] = found.curve
         if found.captured_share is not None and hasattr(model, "captured_ratio_"):
             self.captured_ratio_ = min(model.captured_ratio_ * found.captured_share, 1.0)
+            low, high = getattr(model, "captured_ratio_interval_", (0.0, 1.0))
+            share = found.captured_share
+            self.captured_ratio_interval_ = (min(low * share, 1.0), min(high * share, 1.0))
             self.captured_ratio_kind_ = "all rows" if error.n_rows == model.n_samples_seen_ else error.kind
             self.captured_ratio_n_samples_ = error.n_rows
         self._inverse_map = getattr(model, "_inverse_map", None) or _inverse_map(found.expansion, error)

@@ -350,6 +350,7 @@ class KernelPCA(FittedExpansion, FileState, _KernelPCA):
             self.dual_coef_ = coef
         self.support_ = np.arange(n_samples)
         self.captured_ratio_ = 1.0
+        self.captured_ratio_interval_ = (1.0, 1.0)
         self.captured_ratio_kind_ = "exact"
         self.captured_ratio_n_samples_ = n_samples
         self.n_samples_seen_ = n_samples

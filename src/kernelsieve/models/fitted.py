@@ -34,6 +34,7 @@ class FittedExpansion:
         "n_samples_seen_": "int",
         "captured_ratio_": "float~ optional",
         "captured_ratio_interval_": "list optional",
+        "mean_outside_": "float optional",
         "captured_ratio_kind_": "str optional",
         "captured_ratio_n_samples_": "int optional",
     }
@@ -49,6 +50,7 @@ class FittedExpansion:
     eigenvalues_: np.ndarray
     captured_ratio_: float
     captured_ratio_interval_: tuple[float, float]
+    mean_outside_: float
     captured_ratio_kind_: str
     captured_ratio_n_samples_: int
     _inverse_map: RidgeMap | None
@@ -121,7 +123,8 @@ class FittedExpansion:
         xp = namespace(distance)
         captured_variance = float(xp.sum(captured))
         # of an indefinite kernel, or of rows that all lie at the mean, the distances can be less than what is captured
-        total = max(float(xp.sum(distance)), captured_variance)
+        outside = rows.shape[0] * getattr(self, "mean_outside_", 0.0)  # distances are to the mean's projection
+        total = max(float(xp.sum(distance)) - outside, captured_variance)
         return captured_variance / total if total > 0 else 1.0
 
     def input_gradient(self, X: Any) -> Array:

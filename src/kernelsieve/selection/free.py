@@ -26,6 +26,8 @@ from .rpcholesky import randomly_pivoted_cholesky
 from .swaps import swap
 
 KMEANS_STEPS = 3
+# A step costs m^2 a row: beyond so many points fewer steps are taken, from centres that are settled better.
+MANY_POINTS, KMEANS_STEPS_OF_MANY = 250, 8
 RACE_SHARE = 0.15  # of the steps are run from every start
 CLOSE_BEHIND = 0.97  # unmoved rows that capture less than this share of what points moved a little do are out
 COARSE_SHARE = 0.7  # of the steps are taken on COARSE_ROWS_PER_POINT rows a point, the rest on all
@@ -78,18 +80,19 @@ class FreePoints:
             return self._principal(n_support)
         coarse, n_coarse = self._coarse(n_support)
         rows = self._row_starts(n_support)
-        centers = kmeans_centers(coarse.rows, n_support, KMEANS_STEPS, self.rng, coarse.weights)
+        lloyd = KMEANS_STEPS if n_support <= MANY_POINTS else KMEANS_STEPS_OF_MANY
+        centers = kmeans_centers(coarse.rows, n_support, lloyd, self.rng, coarse.weights)
         starts = {"kmeans": centers} | {name: self._rows_at(places) for name, places in rows.items()}
         runners = {name: self._start(coarse, points) for name, points in starts.items()}
         unmoved = {name: runner.value for name, runner in runners.items()}
-        n_race = max(1, round(RACE_SHARE * self.max_iter))
+        n_race = max(1, round(RACE_SHARE * self._n_steps(n_support)))
         for runner in runners.values():
             self._run(runner, coarse, n_race)
         reached = {name: runner.value for name, runner in runners.items()}
         winner = max(reached, key=lambda name: reached[name])
         n_race = runners[winner].n_steps
         best = self._run(runners[winner], coarse, n_coarse - n_race)
-        best, converged = self._finish(best, self.max_iter - max(n_coarse, n_race))
+        best, converged = self._finish(best, self._n_steps(n_support) - max(n_coarse, n_race))
         seeds = rows.get(winner, NO_ROWS)
         moved = Candidate(best.points, best.value, None, best.n_steps, converged, reached, winner, seeds)
         # decided at the end, on the rows of the last steps
@@ -167,16 +170,20 @@ class FreePoints:
             seeds = np.union1d(seeds, added)
         coarse, n_coarse = self._coarse(n_support)
         runner = self._run(self._start(coarse, points), coarse, n_coarse)
-        runner, converged = self._finish(runner, self.max_iter - n_coarse)
+        runner, converged = self._finish(runner, self._n_steps(n_support) - n_coarse)
         starts = {**previous.starts, "resized": runner.value}
         return Candidate(runner.points, runner.value, None, runner.n_steps, converged, starts, "resized", seeds)
+
+    def _n_steps(self, n_support: int) -> int:
+        """Steps for so many points."""
+        return max(2, round(self.max_iter * min(1.0, MANY_POINTS / n_support)))
 
     def _coarse(self, n_support: int) -> tuple[CapturedVariance, int]:
         """The objective of the early steps, and their number."""
         n_rows = max(COARSE_ROWS, COARSE_ROWS_PER_POINT * n_support)
         if self.objective.n_rows < 2 * n_rows:  # a part would save little
             return self.objective, 0
-        n_steps = round(COARSE_SHARE * self.max_iter)
+        n_steps = round(COARSE_SHARE * self._n_steps(n_support))
         if not self._heavy_tailed:
             # the last rows: the first are the reference, and what is measured on rows that steered reads too high
             return self.objective.part(slice(self.objective.n_rows - n_rows, None)), n_steps
