@@ -147,7 +147,7 @@ def test_a_brush_shows_rows_and_what_sets_them_apart(opened, table, width):
     shown = opened("table", width)
     page = shown.page
     assert page.locator("#chosen-rows table").count() == 0
-    shown.brush(0.2, 0.05, 0.5, 0.85)
+    shown.brush(0.55, 0.05, 0.02, 0.88)
     heading = page.locator("#apart h3").inner_text()
     assert heading.startswith("What sets these")
     count = int(heading.split()[3].replace(",", ""))
@@ -167,7 +167,7 @@ def test_a_brush_shows_rows_and_what_sets_them_apart(opened, table, width):
 def test_chosen_rows_stay_chosen_while_the_map_moves_and_go_with_a_click(opened):
     shown = opened("table")
     page = shown.page
-    shown.brush(0.2, 0.05, 0.5, 0.85)
+    shown.brush(0.55, 0.05, 0.02, 0.88)
     heading = page.locator("#apart h3").inner_text()
     shown.slide(7)
     page.locator("#axis-x").select_option("1")
@@ -175,7 +175,7 @@ def test_chosen_rows_stay_chosen_while_the_map_moves_and_go_with_a_click(opened)
     assert page.locator("#apart h3").inner_text() == heading
     page.locator("#map-chart canvas").click(position={"x": 200, "y": 100})
     page.wait_for_function("document.querySelector('#apart h3').textContent === 'The columns'")
-    shown.brush(0.2, 0.05, 0.5, 0.85)
+    shown.brush(0.55, 0.05, 0.02, 0.88)
     page.locator("#clear").click()
     assert page.locator("#apart h3").inner_text() == "The columns"
 
@@ -241,7 +241,7 @@ def test_rows_lie_where_their_components_say(opened):
 def test_chosen_rows_can_be_taken_along(opened, table, tmp_path):
     pd = pytest.importorskip("pandas")
     shown = opened("table")
-    shown.brush(0.2, 0.05, 0.5, 0.85)
+    shown.brush(0.55, 0.05, 0.02, 0.88)
     with shown.page.expect_download() as download:
         shown.page.locator("#download").click()
     download.value.save_as(tmp_path / "rows.csv")

@@ -80,27 +80,17 @@ def odd_section(material: Material, worst: np.ndarray, shown: np.ndarray) -> lis
     subject, reader = material.subject, material.reader
     explained = odd.explain_odd(subject, reader, worst)
     found = []
-    for place, row in enumerate(explained):
+    for row in explained:
         line: JSON = {
             "row": row.row,
             "shown": int(np.searchsorted(shown, row.row)) if row.row in shown else None,
             "error": cell(row.error),
             "times": cell(row.times),
+            "explained": len(row.shares) > 0,
             "columns": [],
         }
-        for column in np.argsort(-row.shares, kind="stable")[:MAX_REASONS] if material.pictures is None else []:
-            if row.shares[column] >= MIN_REASON:
-                at = worst[[place]]
-                actual = subject.frame.column(column, at).values if reader.raw else subject.encoded_rows(at)[:, column]
-                line["columns"].append(
-                    {
-                        "name": reader.names[column],
-                        "kind": reader.kinds[column],
-                        "value": cell(actual[0]),
-                        "expected": cell(row.expected[column]),
-                        "share": cell(row.shares[column]),
-                    }
-                )
+        if material.pictures is None:
+            line["columns"] = _reasons(material, row)
         found.append(line)
     if material.pictures is not None:
         low, high = material.gray_range
@@ -108,6 +98,20 @@ def odd_section(material: Material, worst: np.ndarray, shown: np.ndarray) -> lis
         for place, line in enumerate(found):
             both = [subject.encoded_rows(worst[[place]])[0]] + ([] if expected is None else [expected[place]])
             line["pictures"] = packed_pictures(np.array(both), material.pictures, low, high)
+    return found
+
+
+def _reasons(material: Material, row: odd.OddRow) -> list[JSON]:
+    """The columns that make a row odd: what stands there, what was expected, and the share in the difference."""
+    subject, reader = material.subject, material.reader
+    at = np.array([row.row])
+    found: list[JSON] = []
+    for column in np.argsort(-row.shares, kind="stable")[:MAX_REASONS]:
+        values = subject.frame.column(column, at).values if reader.raw else subject.encoded_rows(at)[:, column]
+        value, expected = cell(values[0]), cell(row.expected[column])
+        if (row.shares[column] >= MIN_REASON or not found) and value != expected:  # a class can have the same label
+            about = {"name": reader.names[column], "kind": reader.kinds[column], "share": cell(row.shares[column])}
+            found.append({**about, "value": value, "expected": expected})
     return found
 
 

@@ -17,7 +17,7 @@ function startOdd() {
     el("span", { class: "soft" }, ` · ${percent(column.share)}`));
   fill("odd-body", el("p", {}, text, "Below each, the columns that make it so, with what the model would have expected there and the column's share in the difference."),
     el("div", { class: "cards" }, rows.map(row => el("div", { class: "card" }, el("div", {}, "row ", toMap(row), el("span", { class: "soft" }, times(row))),
-      row.columns.length ? el("ul", {}, row.columns.map(why)) : el("p", { class: "soft" }, "This kernel has no way back to rows: no column can be named.")))));
+      row.columns.length ? el("ul", {}, row.columns.map(why)) : el("p", { class: "soft" }, row.explained ? "No column stands out." : "This kernel has no way back to rows: no column can be named.")))));
 }
 
 function startPoints() {
