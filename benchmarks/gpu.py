@@ -14,7 +14,8 @@ import numpy as np
 import torch
 
 from kernelsieve import SparseKernelPCA
-from kernelsieve.fit.moments import MomentSum, gram_of, whiten
+from kernelsieve.fit.moments import MomentSum, gram_of
+from kernelsieve.solvers.whitening import whiten
 
 from .report import Report
 

@@ -22,7 +22,7 @@ from kernelsieve.compression.candidates import find_candidates
 from kernelsieve.compression.error import FeatureError, LeastSquares, ScoreError, local_source
 from kernelsieve.compression.l1 import SHRINK, l1_path
 from kernelsieve.compression.methods import fewest
-from kernelsieve.compression.moved import coordinates_of, in_coordinates, objective_of
+from kernelsieve.compression.moved import coordinates_for, in_coordinates, objective_of
 from kernelsieve.compression.removal import eigen_order, prefix_errors, removal_order
 
 METHODS = ["optimized", "removal", "l1", "eigen-removal"]
@@ -173,7 +173,7 @@ def test_the_gradient_is_that_of_the_error(name, on_rows, cloud, new_rows):
     model = SparseKernelPCA(3, selection=np.arange(20), kernel=name, **params).fit(cloud)
     source = local_source(model.expansion_)
     error = ScoreError(source, new_rows, "X") if on_rows else FeatureError(source)
-    coordinates = coordinates_of(error)
+    coordinates = coordinates_for(error)
     objective = objective_of(error, coordinates)
     points = new_rows[3:7] if name != "linear" else new_rows[3:5]
     start = in_coordinates(points, coordinates)
@@ -199,7 +199,7 @@ def test_the_gradient_is_that_of_the_error(name, on_rows, cloud, new_rows):
 def test_a_part_of_the_rows_is_an_error_of_its_own(gaussian, cloud):
     """The race of the starts sees every third row, centred by itself."""
     error = ScoreError(local_source(compress(gaussian, 80).expansion_), cloud, "X")
-    coordinates = coordinates_of(error)
+    coordinates = coordinates_for(error)
     points = cloud[:6] + 0.1
     part = objective_of(error, coordinates).part(27)
     value, gradient = part(in_coordinates(points, coordinates))

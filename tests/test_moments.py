@@ -12,11 +12,12 @@ from conftest import KERNELS, captured_by, exact_kernel_pca, gram_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernelsieve.fit.moments import MomentSum, whiten
+from kernelsieve.fit.moments import MomentSum
 from kernelsieve.fit.moments import gram_of as gram_of_points
 from kernelsieve.fit.span import PointSpan
 from kernelsieve.kernels import named_kernel
 from kernelsieve.rows import blocks
+from kernelsieve.solvers.whitening import whiten
 
 
 def moments_over(kernel, points, X, sample_weight=None, n_threads=1):

@@ -7,13 +7,14 @@ import numpy as np
 import pytest
 from conftest import KERNELS, gram_of
 
-from kernelsieve.fit.moments import MomentSum, whiten
+from kernelsieve.fit.moments import MomentSum
 from kernelsieve.fit.moments import gram_of as gram_of_points
 from kernelsieve.fit.span import AllRowsSpan, PointSpan
 from kernelsieve.kernels import named_kernel
 from kernelsieve.selection.kmeans import kmeans_centers
 from kernelsieve.solvers.exact import exact_components
 from kernelsieve.solvers.points import Ascent, CapturedVariance
+from kernelsieve.solvers.whitening import whiten
 
 strict = pytest.importorskip("array_api_strict")
 ATOL = 1e-10

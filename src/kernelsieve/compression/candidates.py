@@ -8,9 +8,10 @@ import numpy as np
 
 from ..arrays import to_numpy
 from ..fit.expansion import KernelExpansion
-from ..fit.moments import gram_of, negative_share
+from ..fit.moments import gram_of
 from ..fit.sample import INDEFINITE
 from ..solvers.greedy import best_for_targets, greedy
+from ..solvers.whitening import negative_share
 from ..threads import cached_property
 from .error import ExpansionError, LeastSquares, Refit, Support, chosen
 

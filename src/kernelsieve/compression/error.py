@@ -10,9 +10,10 @@ import scipy.linalg
 
 from ..arrays import Array, as_float64, to_numpy
 from ..fit.expansion import KernelExpansion
-from ..fit.moments import RANK_TOLERANCE, RANK_TOLERANCE_FLOAT32, gram_of, whiten
+from ..fit.moments import gram_of
 from ..kernels import Kernel, Precomputed
 from ..rows.blocks import finite, map_row_blocks
+from ..solvers.whitening import RANK_TOLERANCE, RANK_TOLERANCE_FLOAT32, whiten
 from ..threads import cached_property
 
 # Singular values of the least-squares problem below this share of the largest are rounding.

@@ -25,7 +25,7 @@ from ..arrays import Array, add_to_diagonal, as_float64
 from ..fit.sample import Sample
 from ..kernels import Kernel
 from ..rows.sampled import SampledRows
-from ..selection.coordinates import Coordinates, movable
+from ..selection.coordinates import Coordinates, coordinates_of, movable
 from ..solvers.points import Ascent, Evaluation
 from .error import ExpansionError, ScoreError
 
@@ -53,13 +53,13 @@ class Moved:
         return self.finished or self.errors[3 * self.n_steps // 4] - self.errors[-1] <= CONVERGED_GAIN
 
 
-def coordinates_of(error: ExpansionError) -> Coordinates | None:
+def coordinates_for(error: ExpansionError) -> Coordinates | None:
     """The coordinates in which points are moved, or None where the kernel does not allow that."""
     rows, kernel = error.search_rows, error.source.kernel
     sample = Sample(SampledRows(rows, np.arange(rows.shape[0]), None, True), kernel, error.source.n_components, True)
     if not kernel.differentiable or (scipy.sparse.issparse(rows) and not movable(sample)):
         return None
-    return sample.coordinates
+    return coordinates_of(sample)
 
 
 def in_coordinates(points: Array, coordinates: Coordinates) -> np.ndarray:

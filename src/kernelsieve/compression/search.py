@@ -14,7 +14,7 @@ from ..selection.coordinates import Coordinates
 from .candidates import Candidates, Found, find_candidates, is_indefinite
 from .error import ExpansionError, FeatureError, ScoreError, local_source, projected_mean
 from .methods import Lasso, Method, Moving, Nested, fewest
-from .moved import coordinates_of
+from .moved import coordinates_for
 from .removal import eigen_order, removal_order
 
 METHODS = ("optimized", "removal", "l1", "eigen-removal")
@@ -73,7 +73,7 @@ def compress_expansion(
     """The expansion on fewer points."""
     if not error.scale > 0:
         raise ValueError("the model's components are all zero: there is nothing to compress")
-    coordinates = coordinates_of(error) if request.method in ("auto", "optimized") else None
+    coordinates = coordinates_for(error) if request.method in ("auto", "optimized") else None
     method = request.method
     if method == "auto":
         method = "removal" if coordinates is None else "optimized"

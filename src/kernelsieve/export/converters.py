@@ -16,7 +16,7 @@ from sklearn.pipeline import Pipeline
 
 from .forms import Form, form_of
 from .graph import OPSET, Graph, write
-from .onnx_file import ROWS, free_name, input_names, node_attributes
+from .naming import ROWS, free_name, input_names, node_attributes
 from .precision import single_is_enough
 from .steps import ExportError, can_fold
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,11 +13,11 @@ from sklearn.pipeline import Pipeline
 from ..io.atomic import replacing
 from .forms import Form, form_of
 from .graph import OPSET, OUTPUTS, Graph, Node, write
+from .naming import ROWS, free_name, input_names, node_attributes
 from .precision import single_is_enough
 from .steps import ExportError, can_fold
 
 IR_VERSION = 8  # of opset 18: runtimes refuse files newer than themselves
-ROWS = "X"  # the name of the input where the model knows no column names
 
 
 def to_onnx(
@@ -152,25 +152,6 @@ def _from_form(form: Form, kind: Any, wanted: tuple[str, ...], inputs: str | Non
     return _model_proto(graph, kind, columns, form.n_features, {names[n]: shapes[n] for n in wanted}, facts)
 
 
-def input_names(n_features: int, known: tuple[str, ...] | None, inputs: str | None) -> tuple[str, ...] | None:
-    """The names of one input a column, or None for one input of all columns."""
-    if inputs == "matrix" or (inputs is None and known is None):
-        return None
-    names = known if known is not None else tuple(f"x{j}" for j in range(n_features))
-    if "" in names or len(set(names)) < len(names):
-        raise ExportError("columns without a name, or two of one name, cannot be inputs: give inputs='matrix'")
-    return names
-
-
-def free_name(name: str, taken: Iterable[str]) -> str:
-    """`name`, or the first of name_1, name_2, ... that no column has."""
-    taken, found, number = set(taken), name, 0
-    while found in taken:
-        number += 1
-        found = f"{name}_{number}"
-    return found
-
-
 def _graph_of(form: Form, kind: Any, arithmetic: Any, columns: tuple[str, ...] | None, names: dict[str, str]) -> Graph:
     prefix = "ks_"
     while any(name.startswith(prefix) for name in (*(columns or ()), *names.values())):
@@ -225,20 +206,3 @@ def node_proto(node: Node) -> Any:
     from onnx import helper
 
     return helper.make_node(node.op, node.inputs, [node.output], node.output, **node_attributes(node))
-
-
-def node_attributes(node: Node) -> dict[str, Any]:
-    """Attributes as onnx holds them: types by number, the body of a Scan as a graph."""
-    from onnx import helper
-
-    attributes = dict(node.attributes)
-    if node.op == "Cast":
-        attributes["to"] = helper.np_dtype_to_tensor_dtype(np.dtype(attributes["to"]))
-    if node.body is not None:
-        body = node.body
-        tensor = helper.np_dtype_to_tensor_dtype(np.dtype(body.dtype))
-        point = helper.make_tensor_value_info(f"{body.prefix}point", tensor, [None])
-        distance = helper.make_tensor_value_info(f"{body.prefix}distance", tensor, [None])
-        nodes = [node_proto(inner) for inner in body.nodes]
-        attributes["body"] = helper.make_graph(nodes, body.prefix, [point], [distance], _initializers(body))
-    return attributes

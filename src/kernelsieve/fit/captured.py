@@ -29,9 +29,10 @@ import numpy as np
 from ..arrays import Array, as_float64, float64_like, to_numpy, top_eigh
 from ..kernels import Kernel
 from ..solvers.exact import ExactComponents, exact_components
+from ..solvers.whitening import RANK_TOLERANCE, whiten
 from .expansion import KernelExpansion
 from .indefinite import agreement, best_cut
-from .moments import RANK_TOLERANCE, gram_of, points_like, whiten
+from .moments import gram_of, points_like
 from .sample import Half, Sample
 from .span import Points, PointSpan, Span
 

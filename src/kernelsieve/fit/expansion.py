@@ -23,8 +23,9 @@ import scipy.sparse
 from ..arrays import Array, as_float64, float64_like, is_numpy, like, namespace, to_numpy, top_eigh
 from ..kernels import CrossGram, Kernel, overwritten_blocks
 from ..rows.blocks import finite, map_row_blocks
+from ..solvers.whitening import RANK_TOLERANCE
 from ..threads import cached_property
-from .moments import RANK_TOLERANCE, gram_of, points_like
+from .moments import gram_of, points_like
 
 # Up to so many rows, and points of so many elements (8 MB in float64), the bound kernel is kept between transforms.
 FEW_ROWS, MAX_BOUND = 128, 2**20

@@ -12,7 +12,8 @@ import numpy as np
 
 from ..arrays import as_float64, to_numpy
 from ..kernels import Kernel
-from .moments import RANK_TOLERANCE, gram_of, points_like, whiten
+from ..solvers.whitening import RANK_TOLERANCE, whiten
+from .moments import gram_of, points_like
 from .sample import Sample
 from .signed import signed_components, signs_of
 from .span import Points

@@ -8,9 +8,9 @@ import numpy as np
 
 from ..kernels import Kernel
 from ..rows.base import Rows
+from ..solvers.whitening import RANK_TOLERANCE, RANK_TOLERANCE_FLOAT32
 from .captured import variances_on_reference
 from .indefinite import best_cut
-from .moments import RANK_TOLERANCE, RANK_TOLERANCE_FLOAT32
 from .sample import Sample, default_reference_rows, default_sample_size
 from .span import Points, Span, rank_tolerance, span_of
 

@@ -9,7 +9,6 @@ targets and `captured_ratio_` its denominator.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.sparse
@@ -19,12 +18,9 @@ from ..kernels import Kernel
 from ..rows.sampled import SampledRows
 from ..rows.scale import LARGEST, SMALLEST
 from ..solvers.exact import ExactComponents, exact_components
+from ..solvers.whitening import check_finite_kernel
 from ..threads import cached_property, matmul, one_blas_thread, ordered_map, row_ranges
-from .moments import check_finite_kernel
 from .tails import Drawn, carried_variance, draw, heavy_tailed
-
-if TYPE_CHECKING:
-    from ..selection.coordinates import Coordinates
 
 # Rows looked at for m points.  The first are the reference, on which the result is measured; the rest steer.
 STEERING_ROWS, STEERING_ROWS_PER_POINT = 4000, 50
@@ -284,13 +280,6 @@ class Sample:
     def targets(self) -> Array:
         """sqrt(lambda_k) v_k(x) for the reference rows, uncentred: what greedy selection explains."""
         return matmul(self.gram, self.exact.directions, self.n_threads)
-
-    @cached_property
-    def coordinates(self) -> Coordinates:
-        """The rows in the coordinates in which points are moved."""
-        from ..selection.coordinates import coordinates
-
-        return coordinates(self)
 
     # Greedy rules read the gram of all sampled rows column by column: from the gram where that is all of
     # them, else from the kernel, so that nothing of size^2 is ever needed.

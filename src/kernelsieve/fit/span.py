@@ -28,20 +28,18 @@ from ..rows.base import Rows
 from ..rows.blocks import finite
 from ..solvers.exact import exact_components
 from ..solvers.greedy import pivoted_cholesky
-from ..threads import cached_property
-from .expansion import KernelExpansion, component_signs
-from .moments import (
+from ..solvers.whitening import (
     RANK_TOLERANCE,
     RANK_TOLERANCE_FLOAT32,
-    Moments,
-    MomentSum,
     check_finite_kernel,
     check_kernel_diagonal,
     check_kernel_values,
-    gram_of,
     negative_share,
     whiten,
 )
+from ..threads import cached_property
+from .expansion import KernelExpansion, component_signs
+from .moments import Moments, MomentSum, gram_of
 from .signed import signed_components, signs_of
 
 # A component with less than this share of its length outside those before it is a combination of them.

@@ -33,7 +33,6 @@ from ..arrays import FLOATS, Array, as_float64, canonical, row_dot, top_eigh
 from ..filestate import FileState
 from ..fit.advice import warn_of_rounding
 from ..fit.expansion import KernelExpansion
-from ..fit.moments import check_finite_kernel
 from ..fit.sample import default_sample_size
 from ..fit.unchanged import unchanged_on_failure
 from ..kernels import NAMED_KERNELS, RBF, CallableKernel, Kernel, Precomputed, bind_callable, kernel_type, named_kernel
@@ -41,6 +40,7 @@ from ..kernels.width import resolve_gamma
 from ..rows.memory import ArrayRows
 from ..rows.scale import check_spread, finite
 from ..rows.validation import text_columns_named, validate_rows
+from ..solvers.whitening import check_finite_kernel
 from .fitted import FittedExpansion
 
 # gamma |x|^2 from which on distances are taken about the rows' centre, or by differences.

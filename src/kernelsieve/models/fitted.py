@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from os import PathLike
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import TransformerMixin
@@ -22,7 +22,7 @@ from ..threads import effective_n_threads
 class FittedExpansion:
     """Attributes and methods of a fitted kernel expansion."""
 
-    _file_layout = {
+    _file_layout: ClassVar[dict[str, str]] = {
         "n_features_in_": "int=d",
         "feature_names_in_": "strings[d] optional",
         "expansion_": "KernelExpansion[m, p, M]",

@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 
 from ..fit.expansion import component_signs
-from ..fit.moments import RANK_TOLERANCE
 from ..fit.span import AllRowsSpan, Span
 from ..solvers.admm import admm
 from ..solvers.alternation import alternate, alternate_jointly, kernel_pca_directions
 from ..solvers.path import alpha_for_nonzeros
 from ..solvers.quadratic import FactorQuadratic, elastic_net_quadratic, largest_alpha
+from ..solvers.whitening import RANK_TOLERANCE
 
 
 @dataclass(frozen=True)

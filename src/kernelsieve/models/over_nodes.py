@@ -9,12 +9,12 @@ from __future__ import annotations
 import numpy as np
 
 from ..fit.expansion import component_signs
-from ..fit.moments import check_kernel_values
 from ..fit.problem import Problem
 from ..fit.span import Components, PointSpan
 from ..rows.blocks import finite
 from ..rows.memory import ArrayRows
 from ..selection.base import Choice
+from ..solvers.whitening import check_kernel_values
 from .base import Found
 
 FLOAT64 = 1e-10  # what is known to better than this share is known in float64, by a definite kernel

@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from ..arrays import Array, namespace, row_dot, to_numpy
-from ..fit.moments import gram_of, whiten
+from ..fit.moments import gram_of
 from ..fit.problem import Problem
 from ..fit.span import AllRowsSpan, Span
 from ..kernels import Kernel
@@ -20,6 +20,7 @@ from ..linear.robust_estimator import MANY_OUTLIERS
 from ..rows import RowRules
 from ..selection.base import Choice, Selection
 from ..selection.dictionary import dictionary
+from ..solvers.whitening import whiten
 from ..warn import warn
 from .base import KernelTransformer
 from .elastic_net import NetParameters

@@ -12,7 +12,6 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from ..fit.captured import NO_VARIANCE, CapturedRatio, components_for, ratio_of_points
-from ..fit.moments import check_kernel_values
 from ..fit.problem import Problem
 from ..fit.sample import Sample, default_sample_size
 from ..fit.span import Components, Span
@@ -23,6 +22,7 @@ from ..selection.base import Choice
 from ..selection.choose import FIRST_EXTRA_POINTS, Chooser, Effort
 from ..selection.given import own_points
 from ..selection.rules import SELECTORS
+from ..solvers.whitening import check_kernel_values
 from ..threads import one_blas_thread
 from ..warn import warn
 from .base import Found, KernelTransformer

@@ -18,8 +18,9 @@ import numpy as np
 from sklearn.base import clone
 
 from ..arrays import Array, take_rows, to_numpy
-from ..fit.moments import RANK_TOLERANCE, RANK_TOLERANCE_FLOAT32, Moments, MomentSum, gram_of, whiten
+from ..fit.moments import Moments, MomentSum, gram_of
 from ..fit.span import PointSpan
+from ..solvers.whitening import RANK_TOLERANCE, RANK_TOLERANCE_FLOAT32, whiten
 from .inputs import InputMap, constant_columns, learn_map, no_map
 from .limits import fold_of, stretch_bounds
 from .series import Series, WindowSample

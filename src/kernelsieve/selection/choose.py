@@ -17,7 +17,7 @@ from ..fit.problem import Problem
 from ..kernels import Kernel
 from ..warn import warn
 from .base import Choice, Selection, Selector
-from .coordinates import MAX_LOST_EXPONENT, movable
+from .coordinates import MAX_LOST_EXPONENT, coordinates_of, movable
 from .free import Candidate, FreePoints
 from .rules import ALIASES, SELECTORS, check_options, selector
 from .size import fewest
@@ -202,7 +202,7 @@ def _moved(problem: Problem, found: Candidate) -> Selection:
         return Selection(
             kernel, points, numbers, history, n_steps=found.n_steps, converged=found.converged, by_reference=True
         )
-    points = sample.coordinates.points(found.points)
+    points = coordinates_of(sample).points(found.points)
     seeds = found.seeds[found.seeds < sample.n_reference]
     moved = Selection(
         sample.kernel,
@@ -214,7 +214,7 @@ def _moved(problem: Problem, found: Candidate) -> Selection:
         optimal=sample.kernel.linear_in_rows,
         seeds=seeds,
     )
-    if sample.coordinates.lost_exponent <= MAX_LOST_EXPONENT:
+    if coordinates_of(sample).lost_exponent <= MAX_LOST_EXPONENT:
         return moved
     # the points were moved in too few directions to be sure that they beat the rows they could have been
     rows = SELECTORS["targeted"](sample, found.n_support, problem.rng)

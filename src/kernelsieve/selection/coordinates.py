@@ -76,7 +76,15 @@ def movable(sample: Sample) -> bool:
         return sample.size * X.shape[1] <= MAX_DENSE_VALUES
     if X.shape[1] > MAX_SPARSE_FEATURES:
         return False
-    return sample.coordinates.lost_exponent <= MAX_SPARSE_LOST_EXPONENT
+    return coordinates_of(sample).lost_exponent <= MAX_SPARSE_LOST_EXPONENT
+
+
+def coordinates_of(sample: Sample) -> Coordinates:
+    """The sample's rows in the coordinates in which points are moved, made once for a sample."""
+    if "_coordinates" not in vars(sample):
+        vars(sample)["_coordinates"] = coordinates(sample)
+    found: Coordinates = vars(sample)["_coordinates"]
+    return found
 
 
 def coordinates(sample: Sample) -> Coordinates:

@@ -13,13 +13,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..arrays import Array, like, namespace, take_rows, to_numpy
-from ..fit.moments import whiten
 from ..fit.sample import Sample
 from ..fit.tails import carried_variance, draw, heavy_tailed
 from ..solvers.greedy import best_for_targets, eliminate
 from ..solvers.points import Ascent, CapturedVariance
+from ..solvers.whitening import whiten
 from ..threads import cached_property
-from .coordinates import principal_directions
+from .coordinates import coordinates_of, principal_directions
 from .gram import gram_of_sample
 from .kmeans import kmeans_centers
 from .rpcholesky import randomly_pivoted_cholesky
@@ -67,7 +67,7 @@ class FreePoints:
 
     @cached_property
     def objective(self) -> CapturedVariance:
-        c, sample = self.sample.coordinates, self.sample
+        c, sample = coordinates_of(self.sample), self.sample
         omega = None if sample.omega is None else like(sample.omega, c.rows)
         whole = CapturedVariance(
             c.kernel, c.rows, c.row_scale, omega, sample.n_components, sample.center, sample.n_threads
@@ -131,7 +131,7 @@ class FreePoints:
         return np.concatenate([rows, others[: n_support - len(rows)]])
 
     def _rows_at(self, places: np.ndarray) -> Array:
-        return take_rows(self.sample.coordinates.rows, places)
+        return take_rows(coordinates_of(self.sample).rows, places)
 
     @cached_property
     def _carried(self) -> np.ndarray:
@@ -220,19 +220,19 @@ class FreePoints:
         """Captured variance lost without each point, its components kept: sum mu g_i^2 / (K^-1)_ii."""
         xp = namespace(points)
         values, coef = self.objective.components(points)
-        inverse = whiten(self.sample.coordinates.kernel(points, points)).matrix
+        inverse = whiten(coordinates_of(self.sample).kernel(points, points)).matrix
         return xp.sum(coef**2 * values, axis=1) / xp.sum(inverse**2, axis=1)
 
     def _add_rows(self, points: Array, count: int) -> tuple[Array, np.ndarray]:
         """The points and `count` sample rows, chosen for what the points leave of the targets, and their places."""
         n = self.sample.n_reference
-        whitening = whiten(self.sample.coordinates.kernel(points, points)).matrix
-        features = to_numpy(self.sample.coordinates.cross_gram(points, n) @ whitening)
+        whitening = whiten(coordinates_of(self.sample).kernel(points, points)).matrix
+        features = to_numpy(coordinates_of(self.sample).cross_gram(points, n) @ whitening)
         rows = targeted_rows(self.sample, count, features)
         missing = count - len(rows)
         if missing > 0:  # all rows are explained to rounding: any will do
             rows = np.concatenate([rows, self.rng.choice(self.sample.size, missing)])
-        added = take_rows(self.sample.coordinates.rows, rows)
+        added = take_rows(coordinates_of(self.sample).rows, rows)
         return namespace(points).concat([points, added], axis=0), rows
 
 

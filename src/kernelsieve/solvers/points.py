@@ -44,9 +44,9 @@ from ..arrays import (
     take_rows,
     top_eigh,
 )
-from ..fit.moments import whiten
 from ..kernels import Kernel
 from ..threads import ordered_map, row_ranges
+from .whitening import whiten
 
 # Added to K_SS, relative to its mean diagonal, so that coinciding points do not stop the search.
 JITTER = 1e-10

@@ -1,0 +1,47 @@
+"""Names of inputs and attributes in an ONNX file, which both ways of making one agree on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from .graph import Node
+from .steps import ExportError
+
+ROWS = "X"  # the name of the input where the model knows no column names
+
+
+def input_names(n_features: int, known: tuple[str, ...] | None, inputs: str | None) -> tuple[str, ...] | None:
+    """The names of one input a column, or None for one input of all columns."""
+    if inputs == "matrix" or (inputs is None and known is None):
+        return None
+    names = known if known is not None else tuple(f"x{j}" for j in range(n_features))
+    if "" in names or len(set(names)) < len(names):
+        raise ExportError("columns without a name, or two of one name, cannot be inputs: give inputs='matrix'")
+    return names
+
+
+def free_name(name: str, taken: Iterable[str]) -> str:
+    """`name`, or the first of name_1, name_2, ... that no column has."""
+    taken, found, number = set(taken), name, 0
+    while found in taken:
+        number += 1
+        found = f"{name}_{number}"
+    return found
+
+
+def node_attributes(node: Node) -> dict[str, Any]:
+    """Attributes as onnx holds them: types by number, the body of a Scan as a graph."""
+    from onnx import helper
+
+    attributes = dict(node.attributes)
+    if node.op == "Cast":
+        attributes["to"] = helper.np_dtype_to_tensor_dtype(np.dtype(attributes["to"]))
+    if node.body is not None:
+        body = node.body
+        tensor = helper.np_dtype_to_tensor_dtype(np.dtype(body.dtype))
+        point = helper.make_tensor_value_info(f"{body.prefix}point", tensor, [None])
+        distance = helper.make_tensor_value_info(f"{body.prefix}distance", tensor, [None])
+        nodes = [node_proto(inner) for inner in body.nodes]
+        attributes["body"] = helper.make_graph(nodes, body.prefix, [point], [distance], _initializers(body))
+    return attributes

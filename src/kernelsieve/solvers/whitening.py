@@ -1,0 +1,83 @@
+"""Whitening: an orthonormal basis of the span of points, from their gram.
+
+    K = U L U',    W = U L^-1/2,    W' K W = I
+
+over the eigenvalues that are more than rounding.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..arrays import Array, namespace, take_columns, take_rows, to_numpy, top_eigh
+
+# Eigenvalues of K_DD below this share of the largest are rounding, in float64 and in float32 blocks.
+RANK_TOLERANCE = 1e-11
+RANK_TOLERANCE_FLOAT32 = 1e-6
+
+
+@dataclass(frozen=True)
+class Whitening:
+    """W with W' K W = I, and what was dropped on the way."""
+
+    matrix: Array  # (r, q)
+    negative_share: float  # |negative eigenvalues| / all: above rounding, the kernel is indefinite
+
+
+def whiten(gram: Array, tolerance: float = RANK_TOLERANCE, *, signed: bool = False) -> Whitening:
+    """K = U L U', W = U L^-1/2 over the eigenvalues above `tolerance` of the largest.
+
+    Where the kernel is indefinite, eigenvalues smaller than the most negative one go too: they are no better
+    known than it is, and dividing by them would let captured variance grow without bound.  `signed` keeps the negative
+    ones beside the positive: W = U |L|^-1/2, W'K W = diag(+-1).
+    """
+    xp = namespace(gram)
+    check_kernel_values(gram)
+    values, vectors = top_eigh((gram + gram.T) / 2)
+    if signed:
+        size = xp.abs(values)
+        places = np.flatnonzero(to_numpy(size > tolerance * xp.max(size)))
+        kept = take_columns(vectors, places) / xp.sqrt(take_rows(size, places))
+        return Whitening(kept, _negative_share(values))
+    floor = max(tolerance * max(float(values[0]), 0.0), -float(values[-1]))
+    rank = int(xp.sum(xp.astype(values > floor, xp.int64)))
+    if rank == 0:
+        raise ValueError("the kernel matrix of the support points has no positive part: nothing to model")
+    return Whitening(vectors[:, :rank] / xp.sqrt(values[:rank]), _negative_share(values))
+
+
+def negative_share(gram: Array) -> float:
+    """|negative eigenvalues| / all of them."""
+    return _negative_share(namespace(gram).linalg.eigvalsh((gram + gram.T) / 2))
+
+
+def _negative_share(values: Array) -> float:
+    xp = namespace(values)
+    magnitude = xp.abs(values)
+    total = float(xp.sum(magnitude))
+    return float(xp.sum(xp.where(values < 0, magnitude, xp.zeros_like(values)))) / total if total > 0 else 0.0
+
+
+def check_kernel_values(gram: Array) -> None:
+    """Kernel values that can be worked with: some of them, all finite, some positive on the diagonal."""
+    check_finite_kernel(gram)
+    check_kernel_diagonal(namespace(gram).linalg.diagonal(gram))
+
+
+def check_kernel_diagonal(diagonal: Array) -> None:
+    """k(x, x) that can be worked with: finite, and some positive."""
+    check_finite_kernel(diagonal)
+    if diagonal.shape[0] == 0 or not float(namespace(diagonal).max(diagonal)) > 0:
+        raise ValueError("the kernel matrix of these rows has no positive part: nothing to model")
+
+
+def check_finite_kernel(values: Array) -> None:
+    """Kernel values without NaN and infinity."""
+    xp = namespace(values)
+    if not bool(xp.isfinite(xp.sum(values))) and not bool(xp.all(xp.isfinite(values))):
+        raise ValueError(
+            "the kernel gives NaN or infinity on these rows: scale the rows, or give a smaller gamma or degree (a "
+            "whole one, where the polynomial's base can be negative)"
+        )
