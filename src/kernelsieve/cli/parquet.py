@@ -36,6 +36,7 @@ class ParquetRows:
 
 
 def parquet_shape(path: Path, called: Path) -> tuple[tuple[str, ...], int]:
+    """The columns and the number of rows, which a Parquet file says at its end."""
     import pyarrow as pa
     from pyarrow.parquet import ParquetFile
 
@@ -47,6 +48,7 @@ def parquet_shape(path: Path, called: Path) -> tuple[tuple[str, ...], int]:
 
 
 def read_parquet(path: Path, called: Path) -> Any:
+    """All rows, in one polars frame."""
     import polars as pl
 
     try:

@@ -163,6 +163,7 @@ def compress(
 
 
 def loaded(model: Path, data: Path) -> Any:
+    """The model, for use on a table; only one of the two can be standard input."""
     if model == STDIN and data == STDIN:
         raise Refused("only one of the model and the table can come from standard input")
     return load_model(model)
@@ -171,6 +172,7 @@ def loaded(model: Path, data: Path) -> Any:
 def applied_to(
     model: Any, data: Path, keep: str | None, key: str | None, no_header: bool, batch_size: int | None
 ) -> Applied:
+    """A model and the table that it is to be applied to."""
     whole = getattr(core_of(model), "kernel", None) == "precomputed"
     table = read_table(data, key=key, header=not no_header, batch_size=batch_size, whole=whole)
     return Applied(model, table, names_of(keep))

@@ -39,7 +39,7 @@ from ..kernels import NAMED_KERNELS, RBF, CallableKernel, Kernel, Precomputed, b
 from ..kernels.width import resolve_gamma
 from ..rows.memory import ArrayRows
 from ..rows.scale import check_spread, finite
-from ..tables.validation import text_columns_named, validate_rows
+from ..rows.text_columns import text_columns_named, validate_rows
 from .fitted import FittedExpansion
 
 # gamma |x|^2 from which on distances are taken about the rows' centre, or by differences.

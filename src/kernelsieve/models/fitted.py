@@ -11,7 +11,6 @@ from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from ..arrays import FLOATS, Array, namespace
-from ..filestate import FileState
 from ..fit.expansion import KernelExpansion
 from ..fit.interpret import Traversal, input_gradient, sensitivity, traversal
 from ..fit.preimage import RidgeMap, preimage
@@ -20,7 +19,7 @@ from ..rows import RowRules, mapped, new_rows
 from ..threads import effective_n_threads
 
 
-class FittedExpansion(FileState):
+class FittedExpansion:
     """Attributes and methods of a fitted kernel expansion."""
 
     _file_layout = {

@@ -19,13 +19,13 @@ from sklearn.utils.validation import _check_sample_weight, check_array
 
 from ..arrays import FLOATS, Array, canonical, is_foreign, namespace
 from ..kernels import Kernel
-from ..tables.validation import validate_rows
 from .base import Rows
 from .blocks import finite
 from .files import Stream, is_dask, stream_of
 from .memory import ArrayRows
 from .scale import checked_weights
 from .streams import StreamRows, same_columns
+from .text_columns import validate_rows
 
 
 @dataclass(frozen=True)

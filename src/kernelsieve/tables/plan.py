@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from .frames import BOOLEAN, DATE, NUMBER, TEXT
+from ..rows.frames import BOOLEAN, DATE, NUMBER, TEXT
 from .summary import MAX_TEXTS, TableSummary, TextCounts
 
 CATEGORY, LEFT_OUT = "category", "left out"

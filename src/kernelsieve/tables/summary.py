@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from .frames import OTHER, TEXT, Block
+from ..rows.frames import OTHER, TEXT, Block
 
 SAMPLE_ROWS = 50_000  # that quartiles are read from: they are known to a percent of the spread
 SAMPLE_VALUES = 2**24  # fewer rows where there are very many columns, so that the sample stays within 128 MB
