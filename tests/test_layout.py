@@ -16,7 +16,7 @@ MAX_BODY, MAX_PARAMETERS, MAX_LINES = 45, 8, 300
 
 # From the ground up; a layer may import those before it.  What is done with a fitted model stands side by side on top.
 LAYERS = [
-    {"arrays", "warn", "filestate"},
+    {"arrays", "warn"},
     {"threads"},
     {"kernels"},
     {"solvers"},

@@ -16,7 +16,7 @@ from typer.core import TyperCommand, TyperGroup
 COMMANDS = (
     ("fit_command", "fit"),
     ("using", "transform"),
-    ("using", "score"),
+    ("scoring", "score"),
     ("using", "inverse"),
     ("showing", "report"),
     ("showing", "plot"),

@@ -6,7 +6,6 @@ either way by the same rules.  What a model is to be given is asked for by name.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import stat
 import sys
@@ -23,17 +22,14 @@ import numpy as np
 
 from .csv_records import RecordError
 from .csv_types import CsvFile, open_csv
-from .wording import columns_named, listed
+from .parquet import ParquetRows, parquet_shape, read_parquet
+from .wording import TableError, columns_named, listed
 
 FORMATS = (".csv", ".tsv", ".txt", ".parquet", ".npy", ".npz")
 STREAMED_BYTES = 2**27  # files larger than this are read in blocks, asked or not
 DEFAULT_KEY = "X"  # of the table in an .npz file
 CHECKED_ROWS = 65536  # a time, when looking for missing values
 STDIN = Path("-")
-
-
-class TableError(ValueError):
-    """A file that is no table, or not the table that is needed."""
 
 
 @dataclass(frozen=True)
@@ -246,28 +242,6 @@ def _look_like_data(names: Sequence[str]) -> bool:
     return any(number != numbers[0] + place for place, number in enumerate(numbers))
 
 
-@dataclass(frozen=True)
-class ParquetRows:
-    """A Parquet file whose rows are read some at a time."""
-
-    path: Path
-    called: Path
-    batch_size: int
-
-    def frames(self) -> Iterator[Any]:
-        """All rows, as polars frames."""
-        import polars as pl
-        import pyarrow as pa
-        from pyarrow.parquet import ParquetFile
-
-        try:
-            with ParquetFile(self.path, buffer_size=2**16, pre_buffer=False) as file:
-                for batch in file.iter_batches(self.batch_size, use_threads=False):
-                    yield pl.from_arrow(batch)
-        except (pa.ArrowException, OSError) as error:
-            raise TableError(f"{self.called} cannot be read as PARQUET: {_first_sentence(error)}") from error
-
-
 PARQUET_ROWS = 2**16  # read at a time, unless --batch-size says how many
 
 
@@ -276,62 +250,15 @@ def _parquet_table(path: Path, called: Path, batch_size: int | None, in_blocks: 
         if batch_size:
             raise ImportError("--batch-size needs pyarrow: pip install 'kernelsieve[files]'")
         in_blocks = False  # it may yet fit in memory
-    frame = None if in_blocks else _read_parquet(path, called)
+    frame = None if in_blocks else read_parquet(path, called)
     if frame is not None:
         names, n_rows, source = tuple(frame.columns), frame.height, None
     else:
-        names, n_rows = _parquet_shape(path, called)
+        names, n_rows = parquet_shape(path, called)
         source = ParquetRows(path, called, batch_size or PARQUET_ROWS)
     if not n_rows:
         raise TableError(f"{called} has no rows")
     return Table(called, names, True, n_rows, frame, source, batch_size)
-
-
-def _parquet_shape(path: Path, called: Path) -> tuple[tuple[str, ...], int]:
-    import pyarrow as pa
-    from pyarrow.parquet import ParquetFile
-
-    try:
-        with ParquetFile(path) as file:
-            return tuple(file.schema_arrow.names), int(file.metadata.num_rows)
-    except (pa.ArrowException, OSError) as error:
-        raise TableError(f"{called} cannot be read as PARQUET: {_first_sentence(error)}") from error
-
-
-def _read_parquet(path: Path, called: Path) -> Any:
-    import polars as pl
-
-    try:
-        with quiet_panics():
-            return pl.read_parquet(path)
-    except (pl.exceptions.PolarsError, OSError) as error:
-        raise TableError(f"{called} cannot be read as PARQUET: {_first_sentence(error)}") from error
-    except BaseException as error:
-        if type(error).__name__ != "PanicException":  # no Exception, and without a name of its own to catch
-            raise
-        raise TableError(f"{called} cannot be read as PARQUET: it is damaged") from None
-
-
-def _first_sentence(error: BaseException) -> str:
-    return " ".join(str(error).split(". ")[0].split()) or type(error).__name__
-
-
-@contextlib.contextmanager
-def quiet_panics() -> Iterator[None]:
-    """The reader of damaged files prints its panics itself, past Python: they are said in one line instead."""
-    sys.stderr.flush()
-    try:
-        kept = os.dup(2)
-    except OSError:  # there is no standard error to keep quiet
-        yield
-        return
-    try:
-        with open(os.devnull, "wb") as nowhere:
-            os.dup2(nowhere.fileno(), 2)
-        yield
-    finally:
-        os.dup2(kept, 2)
-        os.close(kept)
 
 
 def _read_array(path: Path, called: Path, key: str | None) -> Any:

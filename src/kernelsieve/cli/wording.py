@@ -7,6 +7,10 @@ from collections.abc import Sequence
 MAX_NAMES = 5  # spelled out in a message
 
 
+class TableError(ValueError):
+    """A file that is no table, or not the table that is needed."""
+
+
 def columns_named(names: Sequence[str]) -> str:
     """Column 'a', or columns 'a', 'b'."""
     return f"column{'s' if len(names) > 1 else ''} {listed(names)}"

@@ -16,8 +16,8 @@ from sklearn.pipeline import Pipeline
 
 from .forms import Form, form_of
 from .graph import OPSET, Graph, write
-from .naming import ROWS, free_name, input_names, node_attributes
 from .precision import single_is_enough
+from .protos import ROWS, free_name, input_names, node_attributes
 from .steps import ExportError, can_fold
 
 MIN_OPSET = 13  # the oldest in which all operators used here have the form used here

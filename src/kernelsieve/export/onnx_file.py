@@ -12,9 +12,9 @@ from sklearn.pipeline import Pipeline
 
 from ..io.atomic import replacing
 from .forms import Form, form_of
-from .graph import OPSET, OUTPUTS, Graph, Node, write
-from .naming import ROWS, free_name, input_names, node_attributes
+from .graph import OPSET, OUTPUTS, Graph, write
 from .precision import single_is_enough
+from .protos import ROWS, free_name, initializers, input_names, node_proto
 from .steps import ExportError, can_fold
 
 IR_VERSION = 8  # of opset 18: runtimes refuse files newer than themselves
@@ -183,7 +183,7 @@ def _model_proto(
     rows = {ROWS: n_features} if columns is None else dict.fromkeys(columns, 1)
     given = [helper.make_tensor_value_info(name, tensor, ["n", width]) for name, width in rows.items()]
     wanted = [helper.make_tensor_value_info(name, tensor, shape) for name, shape in outputs.items()]
-    nodes, constants = [node_proto(node) for node in graph.nodes], _initializers(graph)
+    nodes, constants = [node_proto(node) for node in graph.nodes], initializers(graph)
     words = f"{facts['model']} by {facts['producer']}: {facts['n_features']} columns to {facts['n_components']} scores"
     body = helper.make_graph(nodes, "kernelsieve", given, wanted, constants, doc_string=words)
     proto = helper.make_model(
@@ -193,16 +193,3 @@ def _model_proto(
     helper.set_model_props(proto, facts)
     checker.check_model(proto, full_check=True)
     return proto
-
-
-def _initializers(graph: Graph) -> list[Any]:
-    from onnx import numpy_helper
-
-    return [numpy_helper.from_array(value, name) for name, value in graph.constants.items()]
-
-
-def node_proto(node: Node) -> Any:
-    """An operator as onnx holds it."""
-    from onnx import helper
-
-    return helper.make_node(node.op, node.inputs, [node.output], node.output, **node_attributes(node))

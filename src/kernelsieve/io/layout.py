@@ -11,7 +11,6 @@ import numpy as np
 import scipy.sparse
 from sklearn.preprocessing import KernelCenterer
 
-from ..filestate import layout_of
 from ..kernels import Kernel, Precomputed
 from .container import ModelFileError
 
@@ -180,7 +179,7 @@ def _record_layout(cls: type) -> tuple[tuple[str, ...], dict[str, str]]:
     if cls is KernelCenterer:
         layout = {"K_fit_rows_": "float[m]", "K_fit_all_": "float", "n_features_in_": "int=m"}
         return ("m",), layout | {"_sklearn_output_config": "output optional"}
-    return cls._file_sizes, layout_of(cls)  # type: ignore[attr-defined]
+    return cls._file_sizes, vars(cls)["_file_layout"]  # type: ignore[attr-defined]
 
 
 def _check_columns(expansion: Any, sizes: dict[str, int]) -> None:

@@ -1,6 +1,7 @@
 """The classes that a file can make, and how each is taken apart and put together.
 
-Our own classes are asked (`_file_state`, `_from_file_state`, `_file_layout`); for scikit-learn's, `scikit` answers.
+Our own classes are asked (`_file_layout`, and `_file_state`, `_from_file_state` where they have them); for
+scikit-learn's, `scikit` answers.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils._param_validation import InvalidParameterError
 from sklearn.utils.validation import check_is_fitted
 
-from ..filestate import FileState, layout_of
 from . import scikit
 from .container import ModelFileError
+from .filestate import file_state, from_file_state, layout_of
 from .layout import check_names, check_state
 
 DEVICE = re.compile(r"[a-z]{2,16}(:\d{1,4})?")
@@ -32,7 +33,7 @@ def own_estimators() -> dict[str, type]:
     import kernelsieve
 
     public = {name: getattr(kernelsieve, name) for name in kernelsieve.__all__}
-    return {name: c for name, c in public.items() if isinstance(c, type) and issubclass(c, FileState)}
+    return {name: c for name, c in public.items() if isinstance(c, type) and issubclass(c, BaseEstimator)}
 
 
 def is_known(model: Any) -> bool:
@@ -44,8 +45,8 @@ def is_known(model: Any) -> bool:
 def parts_of(model: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     """Parameters and state of a fitted estimator, checked: what cannot be loaded is not saved."""
     cls = type(model)
-    if isinstance(model, FileState):
-        state, layout = model._file_state(), layout_of(cls)
+    if own_estimators().get(cls.__name__) is cls:
+        state, layout = file_state(model), layout_of(cls)
         unplaced = [name for name in state if name.startswith("_") and name not in layout]
         if unplaced:
             raise TypeError(f"{cls.__name__} cannot be saved: its _file_layout has no place for {', '.join(unplaced)}")
@@ -83,16 +84,13 @@ def rebuilt(content: dict[str, Any], decoder: Any) -> Any:
         check_names(cls, layout, content["state"])  # before anything is made of what may be very much
     params, state = decoder.decode(content["params"]), decoder.decode(content["state"])
     checked_params(cls, params)
-    if any(name in params for name in state):
+    if any(key in params for key in state):
         raise ModelFileError("attributes in the file have names that no model has")
     if not state:
-        return cls(**params) if issubclass(cls, FileState) else scikit.CLASSES[name].unfitted(params)
+        return cls(**params) if name in own_estimators() else scikit.CLASSES[name].unfitted(params)
     check_state(cls, layout, state)
-    if issubclass(cls, FileState):
-        model = cls._from_file_state(params, state)
-        if hasattr(model, "check_loaded"):
-            model.check_loaded(ModelFileError)
-        return model
+    if name in own_estimators():
+        return from_file_state(cls, params, state)
     return scikit.CLASSES[name].make(params, state)
 
 

@@ -1,8 +1,8 @@
 """scikit-learn's classes that a pipeline in a file may hold, each with the attributes that it needs to work.
 
-Layouts are written as our own classes write theirs (`kernelsieve.filestate`).  Attributes that are only a record of the
-fit and that no method reads are left out, so that what is in a file can be checked whole.  Nearest neighbours keep
-their rows and targets and are fitted to them again when read: their trees are compiled objects, and no data.
+Layouts are written as our own classes write theirs (`io.filestate`).  Attributes that are only a record of the fit
+and that no method reads are left out, so that what is in a file can be checked whole.  Nearest neighbours keep their
+rows and targets and are fitted to them again when read: their trees are compiled objects, and no data.
 """
 
 from __future__ import annotations

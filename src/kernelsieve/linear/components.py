@@ -12,17 +12,16 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from ..arrays import Array, on_host, row_dot
-from ..filestate import FileState
 from ..fit.checks import check_meant
 from ..rows.scale import finite
-from ..rows.validation import validate_rows
+from ..rows.text_columns import validate_rows
 from .scatter import cancels
 
 FLOATS = [np.float64, np.float32]
 TRANSFORM_METHODS = ("least-squares", "projection")
 
 
-class LinearComponents(FileState, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class LinearComponents(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Use of fitted components: unit rows V (M, p) about a mean, not orthogonal to each other."""
 
     _file_layout = {

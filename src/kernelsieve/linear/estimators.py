@@ -14,7 +14,7 @@ from sklearn.utils.validation import _check_sample_weight
 from ..arrays import on_host
 from ..fit.unchanged import unchanged_on_failure
 from ..rows.scale import check_spread, checked_weights, finite
-from ..rows.validation import validate_rows
+from ..rows.text_columns import validate_rows
 from ..threads import one_blas_thread
 from .components import FLOATS, TRANSFORM_METHODS, LinearComponents
 from .fitting import Request, SparseComponents, fit_components, warn_about

@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..arrays import on_host
 from ..fit.unchanged import unchanged_on_failure
 from ..rows.scale import check_spread, finite
-from ..rows.validation import validate_rows
+from ..rows.text_columns import validate_rows
 from ..threads import one_blas_thread
 from .alternation import adjusted_variance
 from .components import FLOATS, LinearComponents

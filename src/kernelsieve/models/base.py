@@ -17,7 +17,6 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, _fit_context
 from sklearn.utils import check_random_state
 
-from ..filestate import FileState
 from ..fit.advice import GammaAdvice, split_captured, warn_about_kernel, warn_about_scales
 from ..fit.captured import CapturedRatio, mean_outside, ratio_of_model
 from ..fit.expansion import KernelExpansion
@@ -61,7 +60,6 @@ class Found:
 class KernelTransformer(
     ExpansionTransform,
     FittedExpansion,
-    FileState,
     KernelParameters,
     CallbackSupportMixin,
     ClassNamePrefixFeaturesOutMixin,

@@ -30,7 +30,6 @@ from sklearn.utils.extmath import svd_flip
 from sklearn.utils.validation import _check_psd_eigenvalues
 
 from ..arrays import FLOATS, Array, as_float64, canonical, row_dot, top_eigh
-from ..filestate import FileState
 from ..fit.advice import warn_of_rounding
 from ..fit.expansion import KernelExpansion
 from ..fit.sample import default_sample_size
@@ -39,7 +38,7 @@ from ..kernels import NAMED_KERNELS, RBF, CallableKernel, Kernel, Precomputed, b
 from ..kernels.width import resolve_gamma
 from ..rows.memory import ArrayRows
 from ..rows.scale import check_spread, finite
-from ..rows.validation import text_columns_named, validate_rows
+from ..rows.text_columns import text_columns_named, validate_rows
 from ..solvers.whitening import check_finite_kernel
 from .fitted import FittedExpansion
 
@@ -49,7 +48,7 @@ FAR_OUT = 1e9
 NEARLY_CONSTANT = {2: 1e-3, 4: 1e-3, 8: 1e-7}
 
 
-class KernelPCA(FittedExpansion, FileState, _KernelPCA):
+class KernelPCA(FittedExpansion, _KernelPCA):
     """Exact kernel PCA: a drop-in for scikit-learn's, and the reference for every sparse model here.
 
     Finds the M components v_k = sum_i A_ik phi(x_i), v_k' v_l = delta_kl, over all N training rows that maximise

@@ -12,7 +12,6 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from ..arrays import Array
-from ..filestate import FileState
 from ..fit.expansion import KernelExpansion
 from ..kernels import kernel_type
 from ..models.sparse import SparseKernelPCA
@@ -38,7 +37,7 @@ from .series import ArraySeries, DaskSeries, Series, StreamSeries, WindowSample
 from .statistics import Detector
 
 
-class MonitorSteps(FileState):
+class MonitorSteps:
     """What KernelMonitor, which every `self` here is, does behind its public methods."""
 
     _file_layout = {

@@ -25,7 +25,7 @@ from .files import Stream, is_dask, stream_of
 from .memory import ArrayRows
 from .scale import checked_weights
 from .streams import StreamRows, same_columns
-from .validation import validate_rows
+from .text_columns import validate_rows
 
 
 @dataclass(frozen=True)

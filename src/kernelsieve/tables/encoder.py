@@ -8,7 +8,6 @@ in blocks is encoded as it would be whole.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable
 from numbers import Integral
 from typing import Any, Self
@@ -18,17 +17,17 @@ from sklearn.base import BaseEstimator, TransformerMixin, _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_feature_names, check_is_fitted
 
-from ..filestate import FileState
-from ..rows.frames import Block, Texts, block_of, collected
+from ..rows.frames import block_of, collected
 from .decoding import decoded
-from .plan import BOOLEAN, CATEGORY, DATE, LEFT_OUT, MAX_CATEGORIES, NUMBER, SQUASHED, planned
-from .summary import TableSummary, infinite_message
+from .encoding import encoded_rows, missing_message
+from .plan import CATEGORY, LEFT_OUT, MAX_CATEGORIES, planned
+from .summary import TableSummary
 
 OTHER_LABEL = "other values"
 MISSING_SUFFIX = "_missing"
 
 
-class TableEncoder(FileState, TransformerMixin, BaseEstimator):
+class TableEncoder(TransformerMixin, BaseEstimator):
     """Numbers scaled, categories one-hot, dates as numbers, gaps filled, what says nothing left out.
 
     Made to stand before a kernel method, which sees squared distances: after it, a number and a categorical variable
@@ -171,7 +170,7 @@ class TableEncoder(FileState, TransformerMixin, BaseEstimator):
             raise ValueError(f"Found array with 0 sample(s) (shape=(0, {len(summary.names)})): at least 1 is required")
         if self.missing == "error" and summary.n_missing().any():
             column = int(np.flatnonzero(summary.n_missing())[0])
-            raise ValueError(_missing_message(summary.names[column], summary.first_gap(column)))
+            raise ValueError(missing_message(summary.names[column], summary.first_gap(column)))
         plan = planned(summary, self.scale, frozenset(self.keep or ()), self.max_categories)
         if all(kind == LEFT_OUT for kind in plan.kinds):
             told = "; ".join(
@@ -218,87 +217,7 @@ class TableEncoder(FileState, TransformerMixin, BaseEstimator):
             )
         if not block.n_rows:
             raise ValueError(f"Found array with 0 sample(s) (shape=(0, {len(block.names)})): at least 1 is required")
-        return self._encoded(block, first)
-
-    def _encoded(self, block: Block, first: int) -> np.ndarray:
-        dtype = np.float32 if self.single_precision_ and block.numbers.dtype == np.float32 else np.float64
-        encoded = np.zeros((block.n_rows, self._n_features_out), dtype=dtype)
-        self._check_kinds(block)
-        if self._encode_plain(block, encoded):
-            return encoded
-        places = {int(j): place for place, j in enumerate(block.measured)}
-        at = category = 0
-        for j, kind in enumerate(self.kinds_):
-            if kind == CATEGORY:
-                at += self._encode_category(block, j, category, encoded[:, at:], first)
-                category += 1
-            elif kind != LEFT_OUT:
-                at += self._encode_number(block, j, places[j], encoded[:, at:], first)
-        return encoded
-
-    def _encode_plain(self, block: Block, encoded: np.ndarray) -> bool:
-        """All columns at once where all are numbers without gaps, as in an array; whether they were."""
-        used = self.kinds_ != LEFT_OUT
-        if (self.kinds_ == CATEGORY).any() or self.n_missing_[used].any() or len(block.measured) < len(block.names):
-            return False
-        numbers = block.numbers[:, used] if not used.all() else block.numbers
-        if not np.isfinite(numbers).all():
-            return False
-        np.subtract(numbers, self.center_[used], out=encoded, casting="same_kind")
-        encoded /= self.scale_[used].astype(encoded.dtype)
-        if self.scale == "robust":
-            squashed = self.kinds_[used] != BOOLEAN
-            encoded[:, squashed] = squash(encoded[:, squashed])
-        return True
-
-    def _encode_number(self, block: Block, j: int, place: int, encoded: np.ndarray, first: int) -> int:
-        values = block.numbers[:, place].astype(np.float64)
-        missing = np.isnan(values)
-        if missing.any():
-            if self.missing == "error":
-                raise ValueError(_missing_message(block.names[j], first + int(missing.argmax())))
-            values[missing] = self.fill_[j]
-        if np.isinf(values).any():
-            raise ValueError(infinite_message(block.names[j], first + int(np.isinf(values).argmax())))
-        scaled = (values - self.center_[j]) / self.scale_[j]
-        encoded[:, 0] = squash(scaled) if self.scale == "robust" and self.kinds_[j] != BOOLEAN else scaled
-        if not self.n_missing_[j]:
-            return 1
-        encoded[:, 1] = missing  # not scaled: a rare gap must not outweigh what was measured
-        return 2
-
-    def _encode_category(self, block: Block, j: int, category: int, encoded: np.ndarray, first: int) -> int:
-        labels = {label: place for place, label in enumerate(self.categories_[category])}
-        n_labels, has_other, has_missing = len(labels), self.has_other_[category], bool(self.n_missing_[j])
-        texts = _as_texts(block, j)
-        if self.missing == "error" and (texts.codes < 0).any():
-            raise ValueError(_missing_message(block.names[j], first + int((texts.codes < 0).argmax())))
-        places = np.array([labels.get(label, -2) for label in texts.labels] + [-1], dtype=np.int64)[texts.codes]
-        unseen = places == -2
-        if has_other:
-            places[unseen] = n_labels
-        elif unseen.any():
-            example = texts.labels[texts.codes[unseen.argmax()]]
-            warnings.warn(
-                f"column {block.names[j]!r} holds values in {int(unseen.sum()):,} rows that were not there when the "
-                f"model was fitted (first {example!r}): they count as none of its categories",
-                stacklevel=4,
-            )
-        if has_missing:
-            places[places == -1] = n_labels + has_other
-        rows = np.flatnonzero(places >= 0)
-        encoded[rows, places[rows]] = 1 / self.scale_[j]
-        return n_labels + has_other + has_missing
-
-    def _check_kinds(self, block: Block) -> None:
-        """A column that was a number when the model was fitted must be one now."""
-        for j, kind in enumerate(self.kinds_):
-            if kind not in (LEFT_OUT, CATEGORY) and block.kinds[j] not in (NUMBER, BOOLEAN, DATE):
-                example = ""
-                if j in block.texts and block.texts[j].labels:
-                    example = f" (first {block.texts[j].labels[0]!r})"
-                what = "dates" if kind == DATE else "numbers"
-                raise ValueError(f"column {block.names[j]!r} is not numeric{example}: the model needs {what} there")
+        return encoded_rows(self, block, first)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """The names of the encoded columns: `size`, `size_missing`, `cut=Ideal`.
@@ -361,24 +280,3 @@ class TableEncoder(FileState, TransformerMixin, BaseEstimator):
         tags.input_tags.categorical = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
-
-
-def squash(z: np.ndarray) -> np.ndarray:
-    """z / sqrt(1 + (z / 3)^2), which is z near 0 and never beyond 3."""
-    with np.errstate(over="ignore"):
-        return np.asarray(np.where(np.abs(z) > 1e100, np.sign(z) * SQUASHED, z / np.sqrt(1 + np.square(z / SQUASHED))))
-
-
-def _missing_message(name: str, row: int) -> str:
-    return f"column {name!r} is missing (NaN) in row {row + 1}: fill or drop such rows, or have gaps imputed"
-
-
-def _as_texts(block: Block, j: int) -> Texts:
-    """A categorical column; numbers in it (a file whose labels all look like numbers) are taken as their text."""
-    if j in block.texts:
-        return block.texts[j]
-    from ..rows.frames import texts_of
-
-    place = int(np.searchsorted(block.measured, j))
-    values = block.numbers[:, place]
-    return texts_of(None if value != value else f"{value:g}" for value in values.tolist())

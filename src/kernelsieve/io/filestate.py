@@ -19,35 +19,43 @@ data that no layout names is kept too; what is private must be named.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Self
+from typing import Any
+
+from .container import ModelFileError
 
 # What scikit-learn hangs on an estimator that is no part of the model.
 NOT_STATE = ("_skl_", "_callback", "_parent_callback", "_metadata_request")
 
 
-class FileState:
-    """What `kernelsieve.io` asks of every class that it can save."""
+# What `set_output` asked for is the one thing that scikit-learn hangs on an estimator and that is kept.
+OUTPUT = {"_sklearn_output_config": "output optional"}
 
-    # what `set_output` asked for is the one thing that scikit-learn hangs on an estimator and that is kept
-    _file_layout: ClassVar[dict[str, str]] = {"_sklearn_output_config": "output optional"}
 
-    def _file_state(self) -> dict[str, Any]:
-        """All that `fit` left: what the file must hold besides the constructor's parameters."""
-        params = self.get_params(deep=False)  # type: ignore[attr-defined]
-        names = sorted(set(vars(self)) - set(params))
-        return {name: vars(self)[name] for name in names if not name.startswith(NOT_STATE)}
+def file_state(model: Any) -> dict[str, Any]:
+    """All that `fit` left: what the file must hold besides the constructor's parameters.
 
-    @classmethod
-    def _from_file_state(cls, params: dict[str, Any], state: dict[str, Any]) -> Self:
-        """The model that was saved; `state` has been checked against the layout."""
-        model = cls(**params)
-        vars(model).update(state)
-        return model
+    A class whose attributes are not what its file should hold has a method `_file_state` of its own.
+    """
+    if hasattr(model, "_file_state"):
+        return dict(model._file_state())
+    names = sorted(set(vars(model)) - set(model.get_params(deep=False)))
+    return {name: vars(model)[name] for name in names if not name.startswith(NOT_STATE)}
+
+
+def from_file_state(cls: Any, params: dict[str, Any], state: dict[str, Any]) -> Any:
+    """The model that was saved, by the class's own `_from_file_state` where it has one; `state` has been checked."""
+    if hasattr(cls, "_from_file_state"):
+        return cls._from_file_state(params, state)
+    model = cls(**params)
+    vars(model).update(state)
+    if hasattr(model, "check_loaded"):
+        model.check_loaded(ModelFileError)
+    return model
 
 
 def layout_of(cls: type) -> dict[str, str]:
     """The layout of a class, those of its bases included."""
-    merged: dict[str, str] = {}
+    merged: dict[str, str] = dict(OUTPUT)
     for base in reversed(cls.__mro__):
         merged |= vars(base).get("_file_layout", {})
     return merged

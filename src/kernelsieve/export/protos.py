@@ -1,11 +1,13 @@
-"""Names of inputs and attributes in an ONNX file, which both ways of making one agree on."""
+"""Names and operators of an ONNX file, which both ways of making one share."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Any
 
-from .graph import Node
+import numpy as np
+
+from .graph import Graph, Node
 from .steps import ExportError
 
 ROWS = "X"  # the name of the input where the model knows no column names
@@ -30,6 +32,20 @@ def free_name(name: str, taken: Iterable[str]) -> str:
     return found
 
 
+def initializers(graph: Graph) -> list[Any]:
+    """The constants of a graph as onnx holds them."""
+    from onnx import numpy_helper
+
+    return [numpy_helper.from_array(value, name) for name, value in graph.constants.items()]
+
+
+def node_proto(node: Node) -> Any:
+    """An operator as onnx holds it."""
+    from onnx import helper
+
+    return helper.make_node(node.op, node.inputs, [node.output], node.output, **node_attributes(node))
+
+
 def node_attributes(node: Node) -> dict[str, Any]:
     """Attributes as onnx holds them: types by number, the body of a Scan as a graph."""
     from onnx import helper
@@ -43,5 +59,5 @@ def node_attributes(node: Node) -> dict[str, Any]:
         point = helper.make_tensor_value_info(f"{body.prefix}point", tensor, [None])
         distance = helper.make_tensor_value_info(f"{body.prefix}distance", tensor, [None])
         nodes = [node_proto(inner) for inner in body.nodes]
-        attributes["body"] = helper.make_graph(nodes, body.prefix, [point], [distance], _initializers(body))
+        attributes["body"] = helper.make_graph(nodes, body.prefix, [point], [distance], initializers(body))
     return attributes

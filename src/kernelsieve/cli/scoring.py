@@ -1,0 +1,165 @@
+"""`kernelsieve score`: how well rows fit a model, row by row and in one table of the worst."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from rich.console import Console
+
+from . import plain_errors
+from .applying import core_of
+from .options import AsJson, BatchSize, Data, Force, Keep, Key, ModelFile, NoHeader
+from .tables import TableError
+from .using import applied_to, loaded
+from .wording import clean, percent
+from .writing import STDOUT, check_output, check_written, scored, write_frames
+
+WORST = 5  # rows with the largest error that are shown
+QUANTILE = 0.95  # of normal rows' errors: the limit that `--normal` sets
+
+
+@plain_errors
+def score(
+    model: ModelFile,
+    data: Data,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="OUT", help="Where to write the numbers; - to print them.")
+    ] = None,
+    normal: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Rows that are normal: the limit is what 95 % of them stay below."),
+    ] = None,
+    keep: Keep = None,
+    key: Key = None,
+    no_header: NoHeader = False,
+    batch_size: BatchSize = None,
+    force: Force = False,
+    as_json: AsJson = False,
+) -> None:
+    """Say how well the rows of a table fit the model.
+
+    \b
+    t2        distance from the centre along the components, each in its own spread
+    spe       squared distance to the components, in the kernel's feature space
+    error     mean squared difference between a row and what its scores
+              tell of it, in the units the model works in
+    decision  positive for a normal row, negative for an odd one: where the
+              model has a limit of its own, or --normal gives one
+
+    \b
+    Examples
+      kernelsieve score model.ks new.csv
+      kernelsieve score model.ks new.csv --normal train.csv -o odd.csv --keep id
+    """
+    fitted = loaded(model, data)
+    applied = applied_to(fitted, data, keep, key, no_header, batch_size)
+    core = core_of(fitted)
+    if not hasattr(core, "transform"):
+        raise TableError(f"{model} holds a {type(core).__name__}: new rows are judged by `kernelsieve monitor`")
+    limit = None if normal is None else _limit(fitted, normal, key, no_header)
+    names = _measures(core, limit)
+    if output is not None:
+        check_written(output, names, applied.kept)
+        inputs = [data, model, *([normal] if normal else [])]
+        check_output(output, inputs, kind="table", force=force, names=[*applied.kept, *names])
+    worst = Worst(names)
+    frames = (
+        scored(worst.seen(first, measured(core, rows, names, limit)), names, kept)
+        for first, rows, kept in applied.blocks("score")
+    )
+    if output is not None:
+        write_frames(output, frames, names)
+    else:
+        for _ in frames:
+            pass
+    if output != STDOUT:
+        worst.show(output, as_json, limit)
+
+
+def _measures(core: Any, limit: float | None) -> list[str]:
+    names = ["t2", "spe"] if hasattr(core, "expansion_") else ["t2"]
+    expansion = getattr(core, "expansion_", None)
+    no_way_back = getattr(core, "fit_inverse_transform", True) is False
+    no_way_back |= expansion is not None and expansion.kernel.name == "precomputed"
+    if hasattr(core, "inverse_transform") and not no_way_back:
+        names.append("error")
+    if limit is not None or hasattr(core, "decision_function"):
+        names.append("decision")
+    return names
+
+
+def measured(core: Any, rows: Any, names: list[str], limit: float | None) -> np.ndarray:
+    """The measures of `names` for some rows, one column each."""
+    scores = np.asarray(core.transform(rows), dtype=np.float64)
+    spread = np.maximum(np.asarray(core.explained_variance_, dtype=np.float64), np.finfo(float).tiny)
+    values = {"t2": (np.square(scores) / spread).sum(axis=1)}
+    if "spe" in names:
+        values["spe"] = np.asarray(core.reconstruction_error(rows), dtype=np.float64)
+    if "error" in names:
+        values["error"] = np.square(np.asarray(rows) - core.inverse_transform(scores)).mean(axis=1)
+    if "decision" in names:
+        own = hasattr(core, "decision_function")
+        values["decision"] = np.asarray(core.decision_function(rows)) if own else limit - values["spe"]
+    return np.stack([values[name] for name in names], axis=1)
+
+
+def _limit(model: Any, path: Path, key: str | None, no_header: bool) -> float:
+    core = core_of(model)
+    if not hasattr(core, "expansion_"):
+        raise TableError(f"--normal needs a kernel model: this is a {type(core).__name__}")
+    applied = applied_to(model, path, None, key, no_header, None)
+    errors = [np.asarray(core.reconstruction_error(rows)) for _, rows, _ in applied.blocks("normal rows")]
+    return float(np.quantile(np.concatenate(errors), QUANTILE))
+
+
+class Worst:
+    """The rows that fit worst, and sums over all, as blocks go by."""
+
+    def __init__(self, names: list[str]) -> None:
+        self.names = names
+        self.by = "spe" if "spe" in names else names[-1]
+        self.n_rows = self.n_odd = 0
+        self.totals = np.zeros(len(names))
+        self.rows: list[tuple[float, int, list[float]]] = []
+
+    def seen(self, first: int, values: np.ndarray) -> np.ndarray:
+        """Take note of a block, and hand it on."""
+        self.n_rows += len(values)
+        self.totals += values.sum(axis=0)
+        if "decision" in self.names:
+            self.n_odd += int((values[:, self.names.index("decision")] < 0).sum())
+        column = values[:, self.names.index(self.by)]
+        worst = np.argsort(-column)[:WORST]
+        found = [(float(column[i]), first + int(i) + 1, values[i].tolist()) for i in worst]
+        self.rows = sorted(self.rows + found, key=lambda row: (-row[0], row[1]))[:WORST]
+        return values
+
+    def show(self, output: Path | None, as_json: bool, limit: float | None) -> None:
+        """Print the rows that fit worst, and what holds for all."""
+        means = {name: float(total / self.n_rows) for name, total in zip(self.names, self.totals, strict=True)}
+        if as_json:
+            worst = [{"row": row} | dict(zip(self.names, values, strict=True)) for _, row, values in self.rows]
+            facts = {"rows": self.n_rows, "means": means, "worst": worst, "limit": limit}
+            print(json.dumps(facts | ({"odd": self.n_odd} if "decision" in self.names else {})))
+            return
+        from rich.table import Table
+
+        console = Console()
+        console.print(f"[bold]the rows that fit worst, of {self.n_rows:,}[/bold]", highlight=False)
+        table = Table()
+        for name in ("row", *self.names):
+            table.add_column(name, justify="right")
+        for _, row, values in self.rows:
+            table.add_row(f"{row:,}", *(f"{value:.4g}" for value in values))
+        table.add_section()
+        table.add_row("mean", *(f"{value:.4g}" for value in means.values()))
+        console.print(table)
+        if "decision" in self.names:
+            share = percent(self.n_odd / self.n_rows)
+            console.print(f"{self.n_odd:,} of {self.n_rows:,} rows are odd ({share})", highlight=False)
+        if output is not None:
+            console.print(f"written to {clean(str(output))}", highlight=False, soft_wrap=True, markup=False)

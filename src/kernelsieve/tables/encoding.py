@@ -1,0 +1,117 @@
+"""Rows of a table as rows of numbers, by what an encoder has settled: numbers scaled, labels as indicators."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..rows.frames import Block, Texts, texts_of
+from ..warn import warn
+from .plan import BOOLEAN, CATEGORY, DATE, LEFT_OUT, NUMBER, SQUASHED
+from .summary import infinite_message
+
+
+def encoded_rows(encoder: Any, block: Block, first: int) -> np.ndarray:
+    """Rows of a table as rows of numbers; `first` is the number of the first."""
+    dtype = np.float32 if encoder.single_precision_ and block.numbers.dtype == np.float32 else np.float64
+    encoded = np.zeros((block.n_rows, encoder._n_features_out), dtype=dtype)
+    _check_kinds(encoder, block)
+    if _encode_plain(encoder, block, encoded):
+        return encoded
+    places = {int(j): place for place, j in enumerate(block.measured)}
+    at = category = 0
+    for j, kind in enumerate(encoder.kinds_):
+        if kind == CATEGORY:
+            at += _encode_category(encoder, block, j, category, encoded[:, at:], first)
+            category += 1
+        elif kind != LEFT_OUT:
+            at += _encode_number(encoder, block, j, places[j], encoded[:, at:], first)
+    return encoded
+
+
+def _encode_plain(encoder: Any, block: Block, encoded: np.ndarray) -> bool:
+    """All columns at once where all are numbers without gaps, as in an array; whether they were."""
+    used = encoder.kinds_ != LEFT_OUT
+    if (encoder.kinds_ == CATEGORY).any() or encoder.n_missing_[used].any() or len(block.measured) < len(block.names):
+        return False
+    numbers = block.numbers[:, used] if not used.all() else block.numbers
+    if not np.isfinite(numbers).all():
+        return False
+    np.subtract(numbers, encoder.center_[used], out=encoded, casting="same_kind")
+    encoded /= encoder.scale_[used].astype(encoded.dtype)
+    if encoder.scale == "robust":
+        squashed = encoder.kinds_[used] != BOOLEAN
+        encoded[:, squashed] = squash(encoded[:, squashed])
+    return True
+
+
+def _encode_number(encoder: Any, block: Block, j: int, place: int, encoded: np.ndarray, first: int) -> int:
+    values = block.numbers[:, place].astype(np.float64)
+    missing = np.isnan(values)
+    if missing.any():
+        if encoder.missing == "error":
+            raise ValueError(missing_message(block.names[j], first + int(missing.argmax())))
+        values[missing] = encoder.fill_[j]
+    if np.isinf(values).any():
+        raise ValueError(infinite_message(block.names[j], first + int(np.isinf(values).argmax())))
+    scaled = (values - encoder.center_[j]) / encoder.scale_[j]
+    encoded[:, 0] = squash(scaled) if encoder.scale == "robust" and encoder.kinds_[j] != BOOLEAN else scaled
+    if not encoder.n_missing_[j]:
+        return 1
+    encoded[:, 1] = missing  # not scaled: a rare gap must not outweigh what was measured
+    return 2
+
+
+def _encode_category(encoder: Any, block: Block, j: int, category: int, encoded: np.ndarray, first: int) -> int:
+    labels = {label: place for place, label in enumerate(encoder.categories_[category])}
+    n_labels, has_other, has_missing = len(labels), encoder.has_other_[category], bool(encoder.n_missing_[j])
+    texts = _as_texts(block, j)
+    if encoder.missing == "error" and (texts.codes < 0).any():
+        raise ValueError(missing_message(block.names[j], first + int((texts.codes < 0).argmax())))
+    places = np.array([labels.get(label, -2) for label in texts.labels] + [-1], dtype=np.int64)[texts.codes]
+    unseen = places == -2
+    if has_other:
+        places[unseen] = n_labels
+    elif unseen.any():
+        example = texts.labels[texts.codes[unseen.argmax()]]
+        warn(
+            f"column {block.names[j]!r} holds values in {int(unseen.sum()):,} rows that were not there when the "
+            f"model was fitted (first {example!r}): they count as none of its categories",
+        )
+    if has_missing:
+        places[places == -1] = n_labels + has_other
+    rows = np.flatnonzero(places >= 0)
+    encoded[rows, places[rows]] = 1 / encoder.scale_[j]
+    return n_labels + has_other + has_missing
+
+
+def _check_kinds(encoder: Any, block: Block) -> None:
+    """A column that was a number when the model was fitted must be one now."""
+    for j, kind in enumerate(encoder.kinds_):
+        if kind not in (LEFT_OUT, CATEGORY) and block.kinds[j] not in (NUMBER, BOOLEAN, DATE):
+            example = ""
+            if j in block.texts and block.texts[j].labels:
+                example = f" (first {block.texts[j].labels[0]!r})"
+            what = "dates" if kind == DATE else "numbers"
+            raise ValueError(f"column {block.names[j]!r} is not numeric{example}: the model needs {what} there")
+
+
+def squash(z: np.ndarray) -> np.ndarray:
+    """z / sqrt(1 + (z / 3)^2), which is z near 0 and never beyond 3."""
+    with np.errstate(over="ignore"):
+        return np.asarray(np.where(np.abs(z) > 1e100, np.sign(z) * SQUASHED, z / np.sqrt(1 + np.square(z / SQUASHED))))
+
+
+def missing_message(name: str, row: int) -> str:
+    """A gap, and where; rows are counted from 1."""
+    return f"column {name!r} is missing (NaN) in row {row + 1}: fill or drop such rows, or have gaps imputed"
+
+
+def _as_texts(block: Block, j: int) -> Texts:
+    """A categorical column; numbers in it (a file whose labels all look like numbers) are taken as their text."""
+    if j in block.texts:
+        return block.texts[j]
+    place = int(np.searchsorted(block.measured, j))
+    values = block.numbers[:, place]
+    return texts_of(None if value != value else f"{value:g}" for value in values.tolist())
