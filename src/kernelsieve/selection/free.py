@@ -27,7 +27,7 @@ from .swaps import swap
 
 KMEANS_STEPS = 3
 # A step costs m^2 a row: beyond so many points fewer steps are taken, from centres that are settled better.
-MANY_POINTS, KMEANS_STEPS_OF_MANY = 250, 8
+MANY_POINTS, KMEANS_STEPS_OF_MANY = 400, 10
 RACE_SHARE = 0.15  # of the steps are run from every start
 CLOSE_BEHIND = 0.97  # unmoved rows that capture less than this share of what points moved a little do are out
 COARSE_SHARE = 0.7  # of the steps are taken on COARSE_ROWS_PER_POINT rows a point, the rest on all

@@ -1,0 +1,145 @@
+"""What captured_ratio_ and its interval promise: no more than is true, on tails, on samples, in any precision."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse
+from conftest import exact_kernel_pca, gram_of
+from sklearn.metrics.pairwise import polynomial_kernel, sigmoid_kernel
+
+from kernelsieve import SparseKernelPCA
+from kernelsieve.fit.tails import draw, heavy_tailed
+
+
+@pytest.fixture(scope="module")
+def heavy():
+    """2400 rows of Student's t with two degrees of freedom: a few carry most of the variance."""
+    rng = np.random.default_rng(1)
+    return rng.standard_t(2, (2400, 4)) @ rng.standard_normal((4, 8)) + 0.3 * rng.standard_t(2, (2400, 8))
+
+
+def exact_ratio(model, X, name, **params):
+    return model.eigenvalues_.sum() / exact_kernel_pca(gram_of(name, X, **params), model.dual_coef_.shape[1])[0].sum()
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    ("name", "params"),
+    [("rbf", {"gamma": 0.001}), ("rbf", {"gamma": 0.0001}), ("poly", {"gamma": 0.01, "degree": 3, "coef0": 1.0})],
+)
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_the_ratio_is_not_above_the_truth_on_heavy_tails(name, params, dtype, heavy):
+    for n_support in (4, 12):
+        model = SparseKernelPCA(3, n_support=n_support, kernel=name, random_state=0, **params).fit(heavy.astype(dtype))
+        truth = exact_ratio(model, heavy, name, **params)
+        low, high = model.captured_ratio_interval_
+        assert 0 <= low <= high <= 1
+        assert model.captured_ratio_ <= truth + 0.003
+        assert low - 0.003 <= truth <= high + 0.003
+
+
+def test_rows_drawn_by_what_they_carry_miss_no_heavy_one():
+    carried = np.r_[np.ones(990), np.full(10, 1000.0)]
+    rng = np.random.default_rng(0)
+    carried = rng.permutation(carried)
+    assert heavy_tailed(carried, None)
+    assert not heavy_tailed(rng.exponential(size=4000), None)
+    drawn = draw(carried, None, 100)
+    assert len(drawn.places) == 100
+    assert set(np.flatnonzero(carried > 1)) <= set(drawn.places)
+    assert drawn.weights @ carried[drawn.places] == pytest.approx(carried.sum(), rel=0.05)
+    assert drawn.weights.sum() == pytest.approx(1000, rel=0.05)
+
+
+def test_on_all_rows_the_ratio_is_known(cloud):
+    model = SparseKernelPCA(3, n_support=8, gamma=0.3, random_state=0).fit(cloud)
+    assert model.captured_ratio_interval_ == (model.captured_ratio_, model.captured_ratio_)
+    assert model.captured_ratio_ == pytest.approx(exact_ratio(model, cloud, "rbf", gamma=0.3), abs=1e-4)
+
+
+# The total variance
+
+
+@pytest.mark.parametrize("n_support", [4, 12])
+def test_few_points_do_not_make_the_total_variance_larger(n_support, cloud, new_rows):
+    """The mean feature lies partly outside the span of few points; its length is counted all the same."""
+    model = SparseKernelPCA(2, n_support=n_support, gamma=0.8, random_state=0).fit(cloud)
+    gram = gram_of("rbf", cloud, gamma=0.8)
+    total = 1 - gram.mean()
+    np.testing.assert_allclose(model.explained_variance_ratio_, model.explained_variance_ / total, rtol=1e-6)
+    assert model.score(cloud) == pytest.approx(model.explained_variance_.sum() / total, rel=1e-6)
+
+
+# float32 rows of mixed scale
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("n_support", ["auto", 11])
+def test_float32_rows_of_mixed_scale_have_all_their_components(seed, n_support):
+    rng = np.random.default_rng(seed)
+    X = np.exp(rng.standard_normal((600, 3)) @ rng.standard_normal((3, 10)) * 0.7) * 10.0 ** rng.uniform(-3, 4, 10)
+    model = SparseKernelPCA(10, n_support=n_support, random_state=seed).fit(X.astype(np.float32))
+    truth = exact_kernel_pca(gram_of("rbf", X.astype(np.float32).astype(float), gamma=model.gamma_), 10)[0]
+    assert model.eigenvalues_.sum() <= truth.sum() * (1 + 1e-4)
+    scores = model.transform(X.astype(np.float32)).astype(float)
+    np.testing.assert_allclose(scores.var(axis=0), model.explained_variance_, rtol=0.02, atol=1e-7)
+
+
+# Indefinite kernels
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("coef0", [0.0, 1.0])
+@pytest.mark.parametrize("n_support", [20, "auto"])
+def test_sigmoid_kernels_fit_ordinary_rows(coef0, n_support, digits):
+    train = digits[0][:400]
+    model = SparseKernelPCA(5, n_support=n_support, kernel="sigmoid", gamma=0.02, coef0=coef0, random_state=0).fit(train)
+    exact = exact_kernel_pca(sigmoid_kernel(train, gamma=0.02, coef0=coef0), 5)[0] / len(train)
+    assert model.explained_variance_.sum() == pytest.approx(exact.sum(), rel=0.03)
+    assert 0 <= model.captured_ratio_ <= 1
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(("degree", "coef0"), [(3, -0.1), (4, -1.0), (2, -0.5)])
+def test_polynomials_that_are_indefinite_explain_no_more_than_exact(degree, coef0):
+    from sklearn.datasets import make_blobs
+
+    X, _ = make_blobs(230, n_features=4, centers=4, cluster_std=2.0, random_state=5)
+    options = {"gamma": 0.05, "degree": degree, "coef0": coef0}
+    model = SparseKernelPCA(3, n_support=20, kernel="poly", random_state=0, **options).fit(X)
+    exact = exact_kernel_pca(polynomial_kernel(X, **options), 3)[0] / len(X)
+    assert model.explained_variance_.sum() == pytest.approx(exact.sum(), rel=0.05)
+    assert model.explained_variance_ratio_.sum() <= 1 + 1e-9
+
+
+# Linear and cosine kernels
+
+
+@pytest.mark.parametrize("kernel", ["linear", "cosine"])
+def test_linear_kernels_need_no_more_points_than_components(kernel):
+    X = scipy.sparse.random(800, 2000, density=0.01, format="csr", random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = SparseKernelPCA(5, kernel=kernel, random_state=0).fit(X)
+    assert model.n_support_ == 6
+    truth = exact_kernel_pca(gram_of(kernel, X.toarray()), 5)[0].sum()
+    assert model.eigenvalues_.sum() == pytest.approx(truth, rel=1e-4)
+
+
+# The number of components
+
+
+def test_a_share_of_the_variance_settles_the_number_of_components(digits):
+    train, _ = digits
+    model = SparseKernelPCA(0.5, random_state=0).fit(train)
+    gram = gram_of("rbf", train, gamma=model.gamma_)
+    centred = gram - gram.mean(axis=0) - gram.mean(axis=1)[:, None] + gram.mean()
+    explained = np.cumsum(np.linalg.eigvalsh(centred)[::-1]) / np.trace(centred)
+    assert model.expansion_.n_components == int(np.searchsorted(explained, 0.5)) + 1
+    assert model.explained_variance_ratio_.sum() > 0.49
+    by_none = SparseKernelPCA(None, variance=0.5, random_state=0).fit(train)
+    assert by_none.expansion_.n_components == model.expansion_.n_components
