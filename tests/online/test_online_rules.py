@@ -91,7 +91,9 @@ def test_incremental_with_weights_is_weighted_kernel_pca(rows):
     """A row of weight two counts as two rows."""
     some, counts = rows[:60], 1.0 + np.arange(60) % 3
     fitted = model("incremental", rank=100, budget=None).fit(some, sample_weight=counts)
-    truth = KernelPCA(3, kernel="rbf", gamma=GAMMA, eigen_solver="dense").fit(np.repeat(some, counts.astype(int), axis=0))
+    truth = KernelPCA(3, kernel="rbf", gamma=GAMMA, eigen_solver="dense").fit(
+        np.repeat(some, counts.astype(int), axis=0)
+    )
     assert_same_up_to_sign(fitted.transform(rows), truth.transform(rows), 1e-9)
 
 
@@ -106,9 +108,7 @@ def test_gradient_rules_are_sangers_rule_in_feature_space(rule, center, rows):
     components = weight = mean = None
     for x in some:
         if components is None:
-            unlike = all(abs(x @ p) <= 0.9 * np.linalg.norm(x) * np.linalg.norm(p) for p in points)
-            if rule == "hebbian" or unlike:
-                points.append(x)
+            points.append(x)
             if len(points) == M:
                 components, weight = np.linalg.qr(np.array(points).T)[0], float(M)
                 components = components * np.sign(np.sum(components * np.array(points).T, axis=0))
@@ -132,7 +132,8 @@ def test_gradient_rules_are_sangers_rule_in_feature_space(rule, center, rows):
 def test_a_dictionary_is_incoherent(rows):
     fitted = model("subset", coherence=0.6, budget=None).fit(rows)
     gram = gram_of("rbf", fitted.support_vectors_, gamma=GAMMA)
-    assert np.max(gram - np.eye(len(gram))) <= 0.6
+    assert len(gram) > 8
+    assert np.max(np.tril(gram, -1)[4:]) <= 0.6  # all but the first four, without which there are no components
     likeness = gram_of("rbf", rows, fitted.support_vectors_, gamma=GAMMA).max(axis=1)
     assert np.all(likeness > 0.6)  # every row is a point, or like one
     np.testing.assert_array_equal(rows[fitted.support_], fitted.support_vectors_)
@@ -223,7 +224,23 @@ def test_what_cannot_be_asked(options, message, rows):
         fitted.partial_fit(rows[:5])
 
 
+GRADIENT = "a gradient's step for a row of weight two is not two steps, and depends on the order of the rows"
+
+
+def expected_failures(estimator):
+    names = ("check_sample_weight_equivalence_on_dense_data", "check_sample_weight_equivalence_on_sparse_data")
+    return dict.fromkeys(names, GRADIENT) if estimator.rule in ("hebbian", "coherence") else {}
+
+
 @pytest.mark.filterwarnings("ignore")
-@parametrize_with_checks([OnlineKernelPCA(), OnlineKernelPCA(1, rule="incremental"), OnlineKernelPCA(1, rule="hebbian")])
+@parametrize_with_checks(
+    [
+        OnlineKernelPCA(),
+        OnlineKernelPCA(1, rule="incremental", rank=30),
+        OnlineKernelPCA(1, rule="hebbian"),
+        OnlineKernelPCA(1, rule="coherence", center=False),
+    ],
+    expected_failed_checks=expected_failures,
+)
 def test_scikit_learn_checks(estimator, check):
     check(estimator)

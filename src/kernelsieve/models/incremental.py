@@ -146,7 +146,7 @@ class Incremental:
             self._stream = replace(self._state(), reservoir=state.reservoir.in_order())
             self._solve()
             _ = self._inverse_map
-        return super()._file_state()  # type: ignore[misc,no-any-return]
+        return super()._file_state()  # type: ignore[misc]
 
     # Rows come.
 

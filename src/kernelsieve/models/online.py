@@ -38,6 +38,7 @@ REPORT = (
     "explained_variance_ratio_",
     "eigenvalues_",
     "captured_ratio_",
+    "captured_ratio_interval_",
     "captured_ratio_kind_",
     "captured_ratio_n_samples_",
     "selection_report_",
@@ -117,6 +118,13 @@ class OnlineKernelPCA(BlockParameters, KernelTransformer):
     ((1797, 5), True)
     """
 
+    _file_layout = {
+        "_online": "dict",
+        "_kept": "Reservoir[d] optional",
+        "_kernel": "data",
+        "_ready": "bool",
+        "n_evaluations_": "int",
+    }
     _judges_kernel = False
     rule: str = parameter("subset", one_of(*RULES))
     budget: int | None = parameter(100, at_least(1), None)
@@ -161,7 +169,7 @@ class OnlineKernelPCA(BlockParameters, KernelTransformer):
             self._kept = reservoir.add(rows.X, rows.weights)
             self.n_samples_seen_ = self._kept.n_seen
             for name in REPORT:
-                vars(self).pop(name, None)
+                self.__dict__.pop(name, None)
         return self
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -173,11 +181,11 @@ class OnlineKernelPCA(BlockParameters, KernelTransformer):
             return vars(self)[name]
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
-    def _complete(self) -> None:
-        """Have all that belongs to the model, as files want it."""
-        if "_kept" in vars(self):
+    def _file_state(self) -> dict[str, Any]:
+        if "_kept" in vars(self):  # have all that belongs to the model
             self._kept = self._kept.in_order()
             _ = self.expansion_
+        return super()._file_state()
 
     def _report(self) -> None:
         """What `fit` says of all rows, of a sample of those that have come."""
@@ -211,9 +219,10 @@ class OnlineKernelPCA(BlockParameters, KernelTransformer):
 
     def _kernel_on(self, rows: SampledRows) -> tuple[Kernel, float]:
         if "_kept" in vars(self):
-            return self._kernel, self.gamma_
-        self._kernel, gamma = super()._kernel_on(rows)
-        return self._kernel, gamma
+            return vars(self)["_kernel"], self.gamma_
+        kernel, gamma = super()._kernel_on(rows)
+        self._kernel = kernel
+        return kernel, gamma
 
     def _points(self, problem: Problem) -> Choice:
         following = self._following()
@@ -285,7 +294,7 @@ class OnlineKernelPCA(BlockParameters, KernelTransformer):
 
     def _forget(self) -> None:
         for name in ("_online", "_kept", "_kernel", "_ready"):
-            vars(self).pop(name, None)
+            self.__dict__.pop(name, None)
 
 
 def _least_lost_last(columns: np.ndarray, target: np.ndarray) -> np.ndarray:

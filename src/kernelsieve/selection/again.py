@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse
 
 from ..arrays import Array, as_float64
-from ..fit.captured import captured_on_reference
+from ..fit.captured import variances_on_reference
 from ..solvers.points import Ascent
 from .base import Choice, Selection
 from .choose import Effort
@@ -38,7 +38,7 @@ def against_current(choice: Choice, points: Array, effort: Effort) -> Choice:
         n_steps=runner.n_steps,
         converged=True,
     )
-    ours, theirs = (captured_on_reference(sample, s, problem.rank_tolerance) for s in (current, fresh))
+    ours, theirs = (variances_on_reference(sample, s, problem.rank_tolerance).sum() for s in (current, fresh))
     return choice if theirs >= ours else Choice(current, problem)
 
 

@@ -5,7 +5,7 @@ A row is admitted to the dictionary where it is like none of the points in it,
     max_d |k(x, d)| / sqrt(k(x, x) k(d, d)) <= mu_0
 
 (a dictionary so made is finite on a compact set); else it is its projection, b = K_DD^-1 k(D, x).  The coefficients
-follow Sanger's rule (see `hebbian.py`) with that b.
+follow Sanger's rule (see `hebbian.py`) with that b.  The first rows, as many as components, are admitted in any case.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ class Coherence(Sanger):
     def step(self, cross: np.ndarray, length: float, weight: float) -> Change:
         inside = solve_lower(self.lower, cross) if len(cross) else cross
         room = self.settings.budget is None or len(cross) < self.settings.budget
-        unlike = room and coherence_with(cross, length, self.lower) <= self.settings.coherence
         if not self.ready:
-            return Change(enters=unlike and self.start(inside, length, weight))
+            return Change(enters=self.start(inside, length, weight))
+        unlike = room and coherence_with(cross, length, self.lower) <= self.settings.coherence
         lower = entered(self.lower, inside, length) if unlike else None
         if lower is None:
             row = solve_lower(self.lower, inside, transpose=True)

@@ -6,8 +6,8 @@ Components psi_k = sum_i a_ik phi(s_i), scores y = psi' (phi(x) - mean), step et
     A     += eta ((b - c) y' - A UT[y y'])          b: phi(x) over the points, c: the mean over them
 
 Every row is kept, b its unit vector; with a budget the row of the smallest coefficients goes.  The mean is that of the
-rows so far; <psi, mean> and |mean|^2 are followed, so that no gram is needed.  A step is no longer than 1 / |y|^2, beyond
-which the rule diverges.
+rows so far; <psi, mean> and |mean|^2 are followed, so that no gram is needed.  A step is no longer than 1 / |y|^2:
+beyond that the rule diverges.
 """
 
 from __future__ import annotations

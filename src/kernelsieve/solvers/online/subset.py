@@ -3,8 +3,8 @@
 With f(x) = L^-1 k(D, x), the best components in span(phi(D)) are the leading eigenvectors of the covariance C of f,
 coefficients A = L^-T V.  They are orthonormal in feature space, A' K_DD A = I, and their scores are uncorrelated,
 V' C V diagonal: the double orthogonality.  Mean and covariance are followed row by row, with forgetting; a row unlike
-those in the dictionary enters it (see `coherence.py`).  Where it is full and the stream forgets, such a row takes the
-place of the point that is missed least,  min_i sum_k lambda_k a_ik^2 / (K_DD^-1)_ii.
+those in the dictionary enters it (see `coherence.py`; the first that components need do in any case).  Where it is full
+and the stream forgets, such a row takes the place of the point that is missed least,  min_i sum_k lambda_k a_ik^2 / (K_DD^-1)_ii.
 
 On a dictionary that does not change this is subset kernel PCA of all rows.
 """
@@ -43,7 +43,7 @@ class Subset(Rule):
         return change
 
     def solution(self) -> Solution:
-        values, vectors = self._components()
+        _, vectors = self._components()
         coef = solve_lower(self.lower, vectors, transpose=True)
         mean = solve_lower(self.lower, self.mean, transpose=True) if self.settings.center else None
         return Solution(coef, mean, True)
@@ -59,7 +59,9 @@ class Subset(Rule):
         """Whether the row enters the dictionary, which then has one more coordinate, and which point makes room."""
         s = self.settings
         full = s.budget is not None and len(cross) >= s.budget
-        if (full and s.rate == 0) or coherence_with(cross, length, self.lower) > s.coherence:
+        if full and s.rate == 0:
+            return Change()
+        if self.ready and coherence_with(cross, length, self.lower) > s.coherence:
             return Change()
         lower = entered(self.lower, inside, length)
         if lower is None:
