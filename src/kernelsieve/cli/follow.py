@@ -112,7 +112,9 @@ def _frames(lines: Iterator[str | None], how: Following, request: Request) -> It
         try:
             table = polars.read_csv(text, has_header=how.header, schema=schema, infer_schema_length=None)
         except polars.exceptions.PolarsError as error:
-            raise TableError(f"a row does not fit the columns of the first ones: {str(error).splitlines()[0]}") from error
+            raise TableError(
+                f"a row does not fit the columns of the first ones: {str(error).splitlines()[0]}"
+            ) from error
         schema = table.schema
         names = list(request.columns) or [name for name in table.columns if name not in request.exclude]
         missing = [name for name in names if name not in table.columns]

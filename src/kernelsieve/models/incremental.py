@@ -112,7 +112,7 @@ class Incremental:
         """
         state = vars(self).get("_stream")
         if state is None or state.moments is None:
-            raise AttributeError("drift_ is that of a model that partial_fit has followed a stream with")
+            raise AttributeError  # which __getattr__ puts into words
         chosen, span = self._state().chosen, self._span_now()
         now = to_numpy(span.best(self.n_components).directions)
         return turned(np.linalg.qr(span.directions(to_numpy(chosen.coef)))[0], now)
@@ -138,6 +138,8 @@ class Incremental:
             if name == "_inverse_map":
                 self._inverse_map = self._way_back(state)
                 return self._inverse_map
+        if name == "drift_":
+            raise AttributeError("drift_ is that of a model that partial_fit has followed a stream with")
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def _file_state(self: Any) -> dict[str, Any]:
@@ -204,6 +206,9 @@ class Incremental:
         """Choose points; where the rows of late allow no other choice, stay with those there are."""
         if self._stream.moments is None:
             self._choose()
+            return
+        if not self._enough(self._stream.reservoir):  # the stream stands still: its few rows would be all the points
+            self._stream = replace(self._stream, since=0.0)
             return
         before = dict(vars(self))
         try:
