@@ -114,7 +114,7 @@ class Incremental:
         if state is None or state.moments is None:
             raise AttributeError  # which __getattr__ puts into words
         chosen, span = self._state().chosen, self._span_now()
-        now = to_numpy(span.best(self.n_components).directions)
+        now = to_numpy(span.best(self._state().chosen.n_components).directions)
         return turned(np.linalg.qr(span.directions(to_numpy(chosen.coef)))[0], now)
 
     def __add__(self: Any, other: Any) -> Any:
@@ -312,7 +312,7 @@ class Incremental:
             return
         with one_blas_thread():
             span = self._span_now()
-            best = span.best(self.n_components)
+            best = span.best(self._state().chosen.n_components)
             self.explained_variance_ = best.variances
             self.eigenvalues_ = best.variances * span.weight
             self.explained_variance_ratio_ = best.variances / span.total_variance

@@ -90,6 +90,8 @@ class StreamState:
         on_new = kept.add_up(MomentSum(span.kernel, span.points, new), n_threads)
         if self.reservoir.whole or self.moments is None or old is None or old.kernel != span.kernel:
             return on_new
+        if span.kernel.definite is False:  # its features have no inner product that a projection could go by
+            return on_new
         if same_points(old.points, span.points):
             return self.moments
         on_old = kept.add_up(MomentSum(old.kernel, old.points, self.moments.whitening), n_threads)

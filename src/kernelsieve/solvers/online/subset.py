@@ -4,7 +4,9 @@ With f(x) = L^-1 k(D, x), the best components in span(phi(D)) are the leading ei
 coefficients A = L^-T V.  They are orthonormal in feature space, A' K_DD A = I, and their scores are uncorrelated,
 V' C V diagonal: the double orthogonality.  Mean and covariance are followed row by row, with forgetting; a row unlike
 those in the dictionary enters it (see `coherence.py`; the first that components need do in any case).  Where it is full
-and the stream forgets, such a row takes the place of the point that is missed least,  min_i sum_k lambda_k a_ik^2 / (K_DD^-1)_ii.
+and the stream forgets, such a row takes the place of the point that is missed least,
+
+    min_i sum_k lambda_k a_ik^2 / (K_DD^-1)_ii
 
 On a dictionary that does not change this is subset kernel PCA of all rows.
 """
