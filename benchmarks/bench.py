@@ -21,7 +21,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from experiments.datasets import MissingData, Split, digits, median_gamma, mnist, usps
 from kernelsieve import SparseKernelPCA
 
-from . import compress, elastic_net, export, likelihood, monitor, page, scale, selection
+from . import compress, elastic_net, export, likelihood, monitor, online, page, scale, selection
 from .linear_pca import pitprops, robust_sparse_pca, sparse_pca_speed
 from .report import Report
 from .timing import best_in_new_process, in_new_process, race
@@ -265,6 +265,11 @@ SECTIONS: dict[str, Callable[[Report], None]] = {
     "parquet": scale.parquet,
     "dask": scale.workers,
     "reduction": scale.reduction,
+    "online": online.streams,
+    "online-drift": online.drift,
+    "online-cuts": online.cuts,
+    "online-cost": online.cost,
+    "online-large": online.large,
 }
 
 

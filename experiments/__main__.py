@@ -23,6 +23,7 @@ EXPERIMENTS = (
     "zou_2006",
     "tennessee_eastman",
     "novelty",
+    "online",
 )
 OUTPUT = Path(__file__).with_name("output")
 

@@ -261,19 +261,23 @@ def test_few_rows_of_unknown_length_are_the_fit_in_memory(rows):
 
 @settings(max_examples=20, deadline=None)
 @given(cuts=st.lists(st.integers(0, 300), max_size=12), size=st.integers(1, 320), seed=st.integers(0, 2**63 - 1))
-def test_a_reservoir_keeps_the_smallest_keys(cuts, size, seed):
-    """Whatever the cut: as if all keys had been drawn at once and sorted."""
-    X, weights = np.arange(600.0).reshape(300, 2), np.arange(300.0)
+def test_a_reservoir_keeps_the_largest_priorities(cuts, size, seed):
+    """Whatever the cut: as if all numbers had been drawn at once and sorted."""
+    X, weights = np.arange(600.0).reshape(300, 2), np.arange(1, 301.0)
     reservoir = Reservoir.empty(size, seed)
     for part in np.split(np.arange(300), sorted(cuts)):
         if len(part):
             reservoir = reservoir.add(X[part], weights[part])
-    expected = np.argsort(np.random.Generator(np.random.PCG64(seed)).random(300))[:size]
+    reservoir = reservoir.in_order()
+    priorities = weights / np.random.Generator(np.random.PCG64(seed)).random(300)
+    order = np.argsort(-priorities)
+    expected = order[:size]
     np.testing.assert_array_equal(reservoir.numbers, expected)
     np.testing.assert_array_equal(reservoir.rows, X[expected])
-    np.testing.assert_array_equal(reservoir.weights, weights[expected])
     assert (reservoir.n_seen, reservoir.weight) == (300, weights.sum())
     assert reservoir.whole == (size >= 300)
+    stands_for = weights[expected] if size >= 300 else np.maximum(weights[expected], priorities[order[size]])
+    np.testing.assert_allclose(reservoir.kept_weights, stands_for * (weights.sum() / stands_for.sum()), rtol=1e-12)
 
 
 def test_a_reservoir_is_a_fair_sample():
@@ -283,7 +287,7 @@ def test_a_reservoir_is_a_fair_sample():
         reservoir = Reservoir.empty(25, seed)
         for block in np.split(X, [30, 31, 90]):
             reservoir = reservoir.add(block)
-        kept[reservoir.numbers] += 1
+        kept[reservoir.in_order().numbers] += 1
     assert 60 < np.sum((kept - 100) ** 2 / 75) < 150
 
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from .models.likelihood import LikelihoodKernelPCA
     from .models.likelihood_path import likelihood_path
     from .models.nodes import DissimilarityKernelPCA, ImprovedKernelPCA
+    from .models.online import OnlineKernelPCA
     from .models.robust import RobustSparseKernelPCA
     from .models.sparse import SparseKernelPCA
     from .monitor import KernelMonitor
@@ -38,6 +39,7 @@ __all__ = [
     "KernelPCA",
     "KernelWarning",
     "LikelihoodKernelPCA",
+    "OnlineKernelPCA",
     "RobustElasticNetPCA",
     "RobustSparseKernelPCA",
     "SparseKernelPCA",
@@ -65,6 +67,7 @@ _HOMES = {
     "KernelPCA": ".models.exact",
     "KernelWarning": ".warn",
     "LikelihoodKernelPCA": ".models.likelihood",
+    "OnlineKernelPCA": ".models.online",
     "RobustElasticNetPCA": ".linear.robust_estimator",
     "RobustSparseKernelPCA": ".models.robust",
     "SparseKernelPCA": ".models.sparse",

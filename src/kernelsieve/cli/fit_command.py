@@ -59,6 +59,14 @@ def fit(
     key: Key = None,
     no_header: NoHeader = False,
     batch_size: BatchSize = None,
+    follow: Annotated[bool, typer.Option(help="Follow a CSV that grows, or stdin; write as rows come.")] = False,
+    every: Annotated[int, typer.Option(min=1, help="With --follow: write the model after so many rows.")] = 1000,
+    half_life: Annotated[
+        float | None, typer.Option(metavar="ROWS", help="With --follow: rows after which one weighs half.")
+    ] = None,
+    idle: Annotated[
+        float | None, typer.Option(metavar="SECONDS", help="With --follow: end where none comes for so long.")
+    ] = None,
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
@@ -75,6 +83,7 @@ def fit(
       kernelsieve fit large.parquet --batch-size 100000 -o model.ks
       kernelsieve fit rows.npy --method exact --gamma auto -o model.ks
       zcat rows.csv.gz | kernelsieve fit - -o model.ks
+      tail -n +1 -F log.csv | kernelsieve fit - --follow --every 500 -o m.ks
     """
     from .fitting import fit_table, given_options, notes, save_model
     from .tables import read_table
@@ -82,6 +91,11 @@ def fit(
 
     request = request_of(context.params, given_options(context))
     check_output(output, [data], kind="model", force=force)
+    if follow:
+        from .follow import Following, follow_table
+
+        follow_table(request, data, output, Following(every, idle, half_life, not no_header))
+        return
     whole = kernel == "precomputed"
     table = read_table(data, key=key, header=not no_header, batch_size=batch_size, whole=whole)
     fitted = fit_table(request, table)

@@ -138,7 +138,7 @@ class MomentSum:
             with overwritten_blocks():
                 features = overwritten_product(cross_gram(block), block_whitening)
             block_weights = None if weights is None else weights[rows]
-            return _block_moments(
+            return features_moments(
                 features, self.whitening, block_weights, self._lengths(block, rows, diagonal), product
             )
 
@@ -186,13 +186,14 @@ def _added_up(parts: Iterator[Moments]) -> Moments:
     return Moments(total.whitening, weight, mean, scatter, trace)
 
 
-def _block_moments(
+def features_moments(
     features: Array,
     whitening: Array,
     weights: Array | None,
     diagonal: Array,
-    product: Callable[[Array, Array], Array],
+    product: Callable[[Array, Array], Array] = operator.matmul,
 ) -> Moments:
+    """The moments of rows that are whitened features already, which are overwritten."""
     xp = namespace(features)
     if weights is None:
         weight, trace = float(features.shape[0]), float(xp.sum(diagonal, dtype=whitening.dtype))

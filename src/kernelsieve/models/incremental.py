@@ -1,63 +1,69 @@
 """partial_fit: rows that come a few at a time and are not kept.
 
-The first rows choose the points; from then on every row only adds to the moments over them, and the components are
-those of all rows so far.  A reservoir, a uniform sample of the stream, is kept, so that `refresh` can choose again.
+Three things are kept: the points, the moments of all rows over them, and a reservoir, a sample of the rows.  Every row
+adds to the moments and is offered to the reservoir; when the rows since the last choice weigh half of what all do, the
+points are chosen again from the reservoir, and the moments are carried over to them.  While the reservoir still holds
+all rows a choice is a fit to them.  Components are found when they are first asked for.
+
+Nothing of this depends on how the rows are cut into calls.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from functools import reduce
+import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from sklearn.base import _fit_context
 
-from ..arrays import take_rows
-from ..fit.moments import Moments, MomentSum
-from ..fit.preimage import RidgeMap, learn_ridge_map
+from ..arrays import take_rows, to_numpy
+from ..fit.preimage import RidgeMap, learned_preimage
 from ..fit.sample import REFERENCE_ROWS, default_sample_size
 from ..fit.span import PointSpan
+from ..fit.transfer import faded, rows_until_choice, turned
 from ..fit.unchanged import unchanged_on_failure
-from ..kernels import kernel_type
+from ..kernels import Kernel, kernel_type
 from ..rows import some_rows
-from ..rows.base import Summand
 from ..rows.memory import ArrayRows
 from ..rows.reservoir import Reservoir
-from ..rows.sampled import row_bytes
-from ..selection.choose import FIRST_EXTRA_POINTS, ROWS_TO_CHOOSE_FROM
+from ..rows.sampled import SampledRows, row_bytes
+from ..selection.again import against_current
+from ..selection.base import Choice
+from ..selection.choose import FIRST_EXTRA_POINTS, ROWS_TO_CHOOSE_FROM, Effort
 from ..threads import one_blas_thread
 from ..warn import warn
+from .stream import KeptRows, StreamState
 
+__all__ = ["Incremental", "StreamState"]
 
-@dataclass(frozen=True)
-class StreamState:
-    """What is kept of the rows that have gone by."""
-
-    reservoir: Reservoir
-    moments: Moments | None  # of all rows over the points, None before these are chosen
-    negative_share: float = 0.0  # of the spectrum of the points' gram, which was dropped
-
-    _file_sizes = ("m", "d")
-    _file_layout = {"reservoir": "Reservoir[d]", "moments": "Moments[m]?", "negative_share": "float"}
+# What follows from the moments, and is found when it is first asked for.
+COMPONENTS = ("expansion_", "explained_variance_", "explained_variance_ratio_", "eigenvalues_")
+# The median of distances is known to a few percent: a width that changes by less has not changed.
+SAME_WIDTH = math.log(1.1)
+# The width is settled again until the stream is so many times as long as its reservoir.
+WIDTH_SETTLED = 2
 
 
 class Incremental:
     """partial_fit and refresh of SparseKernelPCA, which every `self` here is."""
 
-    _inverse_map: RidgeMap | None
-
     @_fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self: Any, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
         """Add rows to the model.
 
-        Points are chosen as soon as twice as many different rows as points have come (usually by the first call; at
-        once where `selection` gives them as an array) and stay; every row, the first included, counts in the moments
-        over them.  Once the points are chosen the result does not depend on how the rows are cut into calls.  A sample
-        of the rows is kept, as many as `n_optimization_samples`, for `refresh`.  `captured_ratio_` is measured when
-        the points are chosen.  `fit` keeps no moments to add to: after it, partial_fit starts anew, and says so.
+        Points are first chosen when twice as many different rows as points have come (at once where `selection` gives
+        them as an array), and again whenever the rows since the last choice weigh half of what all rows do: without
+        `half_life` that is each doubling of the stream, else every 0.72 half-lives.  They are chosen from a sample of
+        the rows, as many as `n_optimization_samples`, and the moments of all rows are carried over to them.  A
+        `gamma` that is a rule is settled with each choice, until twice as many rows have come as are kept.
 
-        Cost: O(n m (d + m)) for n rows, then O(m^3).
+        The model depends on the rows and their order, not on how they are cut into calls.  Components are found when
+        they are first read, so that a call costs little more than a `transform` of its rows.  `captured_ratio_` is
+        measured when points are chosen.  On a stream that is sorted, call `refresh` at its end.  `fit` keeps no
+        moments to add to: after it, partial_fit starts anew, and says so.
+
+        Cost: O(n m (d + m)) for n rows; O(R m (d + m)) for each choice, R the rows kept; O(m^3) for each reading.
 
         Parameters
         ----------
@@ -71,53 +77,149 @@ class Incremental:
         """
         if kernel_type(self.kernel).precomputed:
             raise ValueError("partial_fit needs rows: a precomputed kernel has no values for points of earlier calls")
-        with unchanged_on_failure(self), one_blas_thread():
-            if hasattr(self, "expansion_") and not hasattr(self, "_stream"):
+        with unchanged_on_failure(self):
+            if "_stream" not in vars(self) and "expansion_" in vars(self):
                 self._start_anew()
-            rows = some_rows(X, self._row_rules(), sample_weight, first=not hasattr(self, "n_samples_seen_"))
-            state = getattr(self, "_stream", None) or self._empty_stream()
-            reservoir = state.reservoir.add(rows.X, rows.weights)
-            if state.moments is not None:
-                summand = MomentSum(self.expansion_.kernel, self.expansion_.points, state.moments.whitening)
-                moments = state.moments + rows.add_up(summand, self._n_threads())
-                self._update(replace(state, reservoir=reservoir, moments=moments))
-            elif self._enough(reservoir):
-                self._choose_from(reservoir, [_KeptRows(state.reservoir), rows])
-            else:
-                self._stream = replace(state, reservoir=reservoir)
-            self.n_samples_seen_ = reservoir.n_seen
+            rows = some_rows(X, self._row_rules(), sample_weight, first="n_samples_seen_" not in vars(self))
+            self._stream = self._state()
+            self._follow(rows)
+            self.n_samples_seen_ = self._stream.reservoir.n_seen
+            if self.record_drift and self._stream.moments is not None:
+                self._record()
         return self
 
     def refresh(self: Any) -> Any:
-        """Choose the points again, from the sample of all rows seen that `partial_fit` keeps.
+        """Choose the points, and the width of the kernel, again, from the sample of the rows that `partial_fit` keeps.
 
-        From here on moments are those of that sample, scaled up to all rows seen, and of the rows to come.
+        Worth its price where a stream was sorted or has ended: components become those of points that know all of it.
 
         Returns
         -------
         self
         """
-        state = getattr(self, "_stream", None)
+        state = vars(self).get("_stream")
         if state is None or not self._enough(state.reservoir):
             raise ValueError("refresh chooses from the rows that partial_fit has seen: too few have come so far")
         with unchanged_on_failure(self), one_blas_thread():
-            self._choose_from(state.reservoir, [_KeptRows(state.reservoir)])
+            self._choose(settle=True)
         return self
 
-    def __sklearn_is_fitted__(self: Any) -> bool:
-        state = getattr(self, "_stream", None)
-        if state is not None:
-            return state.moments is not None  # else rows have come, but too few to choose points
-        return any(name.endswith("_") and not name.startswith("__") for name in vars(self))
+    @property
+    def drift_(self: Any) -> float:
+        """How far the components have turned since the points were last chosen: the largest principal angle, radians.
 
-    def _start_anew(self: Any) -> None:
-        """Forget what `fit` left."""
-        warn(
-            f"{type(self).__name__} was fitted by fit, which keeps no moments to add to: partial_fit starts anew, "
-            "without those rows"
-        )
-        for name in [name for name in vars(self) if name.endswith("_")]:
-            delattr(self, name)
+        Only of a model that `partial_fit` made.
+        """
+        state = vars(self).get("_stream")
+        if state is None or state.moments is None:
+            raise AttributeError  # which __getattr__ puts into words
+        chosen, span = self._state().chosen, self._span_now()
+        now = to_numpy(span.best(self._state().chosen.n_components).directions)
+        return turned(np.linalg.qr(span.directions(to_numpy(chosen.coef)))[0], now)
+
+    def __add__(self: Any, other: Any) -> Any:
+        """The model of both streams: moments add, samples of rows merge (see `kernelsieve.models.merging`)."""
+        from .merging import merged
+
+        return merged(self, other) if isinstance(other, Incremental) else NotImplemented
+
+    def __sklearn_is_fitted__(self: Any) -> bool:
+        state = vars(self).get("_stream")
+        if state is None:
+            return any(name.endswith("_") and not name.startswith("__") for name in vars(self))
+        return state.moments is not None  # else rows have come, but too few to choose points
+
+    def __getattr__(self: Any, name: str) -> Any:
+        state = vars(self).get("_stream")
+        if state is not None and state.moments is not None:
+            if name in COMPONENTS:
+                self._solve()
+                return vars(self)[name]
+            if name == "_inverse_map":
+                self._inverse_map = self._way_back(state)
+                return self._inverse_map
+        if name == "drift_":
+            raise AttributeError("drift_ is that of a model that partial_fit has followed a stream with")
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    def _file_state(self: Any) -> dict[str, Any]:
+        state = vars(self).get("_stream")
+        if state is not None and state.moments is not None:  # have all that belongs to the model
+            self._stream = replace(self._state(), reservoir=state.reservoir.in_order())
+            self._solve()
+            _ = self._inverse_map
+        return super()._file_state()  # type: ignore[misc]
+
+    # Rows come.
+
+    def _state(self: Any) -> StreamState:
+        """What is kept of the stream so far."""
+        state = vars(self).get("_stream")
+        if state is None:
+            return self._empty_stream()
+        if state.chosen is None and state.moments is not None:  # from a file of version 0.1.0
+            return replace(state, chosen=self.expansion_)
+        return state
+
+    def _follow(self: Any, rows: ArrayRows) -> None:
+        """Take rows in, up to each choice of points and beyond."""
+        start = 0
+        while start < rows.n_samples:
+            rest = _from(rows, start)
+            count = self._rows_until_choice(rest)
+            self._take_in(rest if count is None else _first(rest, count))
+            if count is None:
+                return
+            start += count
+            with one_blas_thread():
+                self._choose_or_stay()
+
+    def _take_in(self: Any, rows: ArrayRows) -> None:
+        self._stream = self._stream.with_rows(rows, self._n_threads())
+        self._drop_components()
+        if self._stream.moments is not None:
+            self._measured_on_a_sample()
+
+    def _rows_until_choice(self: Any, rows: ArrayRows) -> int | None:
+        """How many of these rows come before the next choice of points; None where it is not among them."""
+        state = self._stream
+        weights = np.ones(rows.n_samples) if rows.weights is None else rows.weights
+        if state.moments is None:
+            count = self._rows_until_enough(rows)
+        else:
+            count = rows_until_choice(state.since, state.reservoir.weight, weights, state.rate)
+        if not state.reservoir.whole:
+            return count
+        # all rows that are kept are chosen from anew: choices before the last one in a call would leave no trace
+        while count is not None:
+            so_far = faded(state.reservoir.weight, weights[:count], state.rate)
+            more = rows_until_choice(0.0, so_far, weights[count:], state.rate)
+            if (
+                more is None
+                or state.reservoir.n_kept + np.count_nonzero(weights[: count + more]) > state.reservoir.size
+            ):
+                break
+            count += more
+        return count
+
+    def _choose_or_stay(self: Any) -> None:
+        """Choose points; where the rows of late allow no other choice, stay with those there are."""
+        if self._stream.moments is None:
+            self._choose()
+            return
+        if not self._enough(self._stream.reservoir):  # the stream stands still: its few rows would be all the points
+            self._stream = replace(self._stream, since=0.0)
+            return
+        before = dict(vars(self))
+        try:
+            self._choose()
+        except ValueError as error:
+            vars(self).clear()
+            vars(self).update(before)
+            self._stream = replace(self._stream, since=0.0)
+            warn(f"the points stay as they are, the rows kept allow no other choice: {error}")
+
+    # Points are chosen.
 
     def _empty_stream(self: Any) -> StreamState:
         least = self._least_rows()
@@ -126,7 +228,8 @@ class Incremental:
             raise ValueError(
                 f"n_optimization_samples={size} rows are too few to choose points from: give at least {least}"
             )
-        return StreamState(Reservoir.empty(size, int(self._rng().integers(2**63))), None)
+        seed = int(self._rng().integers(2**63))
+        return StreamState(Reservoir.empty(size, seed, self.half_life), None)
 
     def _points_wanted(self: Any) -> int:
         if isinstance(self.n_support, str):
@@ -144,69 +247,127 @@ class Incremental:
         return (self._wanted_components or 1) + 1
 
     def _enough(self: Any, reservoir: Reservoir) -> bool:
-        rows = take_rows(reservoir.rows, np.flatnonzero(reservoir.weights))
-        least = self._least_rows()
-        return rows.shape[0] >= least and len(set(row_bytes(rows))) >= least
+        return len(_different(reservoir)) >= self._least_rows()
 
-    def _choose_from(self: Any, reservoir: Reservoir, seen: list[ArrayRows]) -> None:
-        """Points by the rows in the reservoir, and moments of the rows seen over them."""
-        kept = _KeptRows(reservoir)
-        choice = self._points(self._problem_on(kept, self._rng()))
-        # all rows so far are no longer all rows when more come: their points are some, like any others
-        selection = replace(choice.selection, exhaustive=False)
-        span = self._span(replace(choice, selection=selection))
-        summand = MomentSum(span.kernel, span.points, span.moments.whitening)
-        parts = [rows.add_up(summand, self._n_threads()) for rows in seen if rows.n_samples]
-        span = replace(span, moments=reduce(Moments.__add__, parts))
+    def _rows_until_enough(self: Any, rows: ArrayRows) -> int | None:
+        """How many of these rows make different rows enough to choose points from."""
+        different, least = _different(self._stream.reservoir), self._least_rows()
+        counting = np.arange(rows.n_samples) if rows.weights is None else np.flatnonzero(rows.weights)
+        for number, row in zip(counting, row_bytes(take_rows(rows.X, counting)), strict=True):
+            different.add(row)
+            if len(different) >= least:
+                return int(number) + 1
+        return None
+
+    def _choose(self: Any, *, settle: bool = False) -> None:
+        """Points by the rows kept, and moments of all rows over them; `settle`: the kernel's width is free again."""
+        state = self._state()
+        state = replace(state, reservoir=state.reservoir.in_order())
+        self._stream = replace(state, chosen=None) if settle else state
+        kept = KeptRows(state.reservoir)
+        # numbers that depend on the stream alone, so that a model read from a file goes on as the one saved
+        rng = np.random.default_rng([state.reservoir.seed, state.reservoir.n_seen])
+        choice = self._points(self._problem_on(kept, rng))
+        if state.chosen is not None and state.moments is not None and not state.reservoir.whole:
+            effort = Effort(self.n_optimization_samples, self.max_iter, self.tol)
+            choice = against_current(choice, state.chosen.points, effort)
+        span = self._span_over(choice, state)
         found = self._components(choice, span)
         if found.support is not None:
             found = replace(found, support=kept.numbers[found.support])
         self._store(choice, span, found)
         self._measure(choice, span)
-        self._stream = StreamState(reservoir, span.moments, span.negative_share)
-        if not reservoir.whole:
+        if not state.reservoir.whole:
             self._measured_on_a_sample()
+        self._stream = StreamState(state.reservoir, span.moments, span.negative_share, self.expansion_)
+        self.chosen_at_ = state.reservoir.n_seen
+
+    def _span_over(self: Any, choice: Choice, state: StreamState) -> PointSpan:
+        """The span of chosen points with the moments of all rows that have come."""
+        # all rows so far are no longer all rows when more come: their points are some, like any others
+        selection = replace(choice.selection, exhaustive=False)
+        span = self._span(replace(choice, selection=selection, span=None))
+        return replace(span, moments=state.moments_over(span, self._n_threads()))
+
+    def _kernel_on(self: Any, rows: SampledRows) -> tuple[Kernel, float]:
+        state = vars(self).get("_stream")
+        if state is None or state.chosen is None or state.moments is None:
+            return super()._kernel_on(rows)  # type: ignore[misc]
+        settled = (state.chosen.kernel, self.gamma_)
+        if state.reservoir.n_seen > WIDTH_SETTLED * state.reservoir.size:
+            return settled
+        kernel, gamma = super()._kernel_on(rows)  # type: ignore[misc]
+        if state.reservoir.whole or abs(math.log(gamma / self.gamma_)) > SAME_WIDTH:
+            return kernel, gamma
+        return settled
+
+    # The model is read.
+
+    def _span_now(self: Any) -> PointSpan:
+        return self._state().span(self.support_, self.center)
+
+    def _solve(self: Any) -> None:
+        """Components of the moments as they now are."""
+        if all(name in vars(self) for name in COMPONENTS):
+            return
+        with one_blas_thread():
+            span = self._span_now()
+            best = span.best(self._state().chosen.n_components)
+            self.explained_variance_ = best.variances
+            self.eigenvalues_ = best.variances * span.weight
+            self.explained_variance_ratio_ = best.variances / span.total_variance
+            self.expansion_ = span.expansion(best)
+
+    def _drop_components(self: Any) -> None:
+        """Have them found again when they are asked for."""
+        for name in (*COMPONENTS, "_inverse_map"):
+            vars(self).pop(name, None)
+
+    def _way_back(self: Any, state: StreamState) -> RidgeMap | None:
+        """The map from scores to rows, by the latest of the rows kept."""
+        reservoir = state.reservoir.in_order()
+        rows, weights = reservoir.rows[:REFERENCE_ROWS], reservoir.kept_weights[:REFERENCE_ROWS]
+        return learned_preimage(self.expansion_, rows, weights)
 
     def _measured_on_a_sample(self: Any) -> None:
         """What was measured on all rows there were is measured on some of those that there are now."""
         if self.captured_ratio_kind_ in ("exact", "all rows"):
             self.captured_ratio_kind_ = "sample"
 
-    def _update(self: Any, state: StreamState) -> None:
-        """Components of the moments as they now are, on the points as they were."""
-        assert state.moments is not None
-        model = self.expansion_
-        span = PointSpan(model.kernel, model.points, self.support_, self.center, state.moments, state.negative_share)
-        best = span.best(self.expansion_.n_components)
-        self.expansion_ = span.expansion(best)
-        self.explained_variance_ = best.variances
-        self.eigenvalues_ = best.variances * span.weight
-        self.explained_variance_ratio_ = best.variances / span.total_variance
-        self._stream = state
-        self._measured_on_a_sample()
-        if self._inverse_map is not None:
-            rows, weights = state.reservoir.rows[:REFERENCE_ROWS], state.reservoir.weights[:REFERENCE_ROWS]
-            self._inverse_map = learn_ridge_map(self.expansion_, rows, weights)
+    def _record(self: Any) -> None:
+        """One more line of what `record_drift` asks for."""
+        record = vars(self).setdefault("drift_record_", {name: [] for name in DRIFT_RECORD})
+        line = (self.n_samples_seen_, self.drift_, float(self.explained_variance_ratio_.sum()), self.chosen_at_)
+        for name, value in zip(DRIFT_RECORD, line, strict=True):
+            record[name].append(value)
+
+    def _start_anew(self: Any) -> None:
+        """Forget what `fit` left."""
+        warn(
+            f"{type(self).__name__} was fitted by fit, which keeps no moments to add to: partial_fit starts anew, "
+            "without those rows"
+        )
+        for name in [name for name in vars(self) if name.endswith("_")]:
+            delattr(self, name)
 
     def _forget(self: Any) -> None:
         self.__dict__.pop("_stream", None)
 
 
-class _KeptRows(ArrayRows):
-    """The rows of a reservoir in the order in which they came; their moments count as those of all rows seen."""
+DRIFT_RECORD = ("n_samples_seen", "drift", "explained", "chosen_at")
 
-    def __init__(self, reservoir: Reservoir) -> None:
-        order = np.argsort(reservoir.numbers)
-        rows = np.empty((0, 0)) if reservoir.rows is None else take_rows(reservoir.rows, order)
-        weights = reservoir.weights[order]
-        super().__init__(rows, None if np.all(weights == 1) else weights)
-        self.n_samples = reservoir.n_seen
-        self.numbers = reservoir.numbers[order]
-        self._weight_seen = None if reservoir.whole else reservoir.weight
 
-    def add_up(self, summand: Summand, n_threads: int) -> Any:
-        kept = super().add_up(summand, n_threads)
-        if self._weight_seen is None:
-            return kept
-        factor = self._weight_seen / kept.weight
-        return replace(kept, weight=self._weight_seen, scatter=kept.scatter * factor, trace=kept.trace * factor)
+def _different(reservoir: Reservoir) -> set[bytes]:
+    """The different rows of a reservoir; those that weigh nothing are not kept."""
+    rows = reservoir.in_order().rows
+    return set() if rows is None else set(row_bytes(rows))
+
+
+def _first(rows: ArrayRows, count: int) -> ArrayRows:
+    return ArrayRows(rows.X[:count, :], None if rows.weights is None else rows.weights[:count])
+
+
+def _from(rows: ArrayRows, start: int) -> ArrayRows:
+    if start == 0:
+        return rows
+    return ArrayRows(rows.X[start:, :], None if rows.weights is None else rows.weights[start:])

@@ -27,7 +27,7 @@ from ..threads import one_blas_thread
 from ..warn import warn
 from .base import Found, KernelTransformer
 from .incremental import Incremental
-from .parameters import INNER_SHARE, SHARE, BlockParameters, at_least, estimator, one_of, parameter
+from .parameters import INNER_SHARE, SHARE, BlockParameters, at_least, estimator, more_than, one_of, parameter
 
 
 @estimator
@@ -87,6 +87,11 @@ class SparseKernelPCA(Incremental, BlockParameters, KernelTransformer):
         L-BFGS steps when points are moved.
     tol : float, default=5e-3
         The search has converged when its last quarter of steps gained less than this share of the captured variance.
+    half_life : float or None, default=None
+        For `partial_fit`: after so many more rows a row weighs half of what it did.  None: all rows weigh the same.
+    record_drift : bool, default=False
+        For `partial_fit`: after every call, note in `drift_record_` how far the components have turned.  Every call
+        then costs O(m^3) more.
     random_state : int, RandomState or None, default=None
     n_jobs : int or None, default=None
         Threads for passes over the rows: None for as many as BLAS uses, -1 for all cores.  The result does not
@@ -127,6 +132,14 @@ class SparseKernelPCA(Incremental, BlockParameters, KernelTransformer):
     n_iter_ : int
     converged_ : bool
     n_samples_seen_, n_features_in_ : int
+    drift_ : float
+        After `partial_fit`: the largest principal angle, in radians, between the components and what they were when
+        points were last chosen.
+    chosen_at_ : int
+        After `partial_fit`: the number of rows that had come by then.
+    drift_record_ : dict of lists
+        After `partial_fit` with `record_drift`: "n_samples_seen", "drift", "explained" (the components' share of
+        variance) and "chosen_at", one value a call.
 
     References
     ----------
@@ -164,6 +177,8 @@ class SparseKernelPCA(Incremental, BlockParameters, KernelTransformer):
     n_swaps: int = parameter(0, at_least(0))
     max_iter: int = parameter(13, at_least(1))
     tol: float = parameter(5e-3, at_least(0, Real))
+    half_life: float | None = parameter(None, more_than(0), None)
+    record_drift: bool = parameter(False, "boolean")
 
     def _n_support(self, rows: Rows) -> int | None:
         """The number of points asked for; None for "auto"."""

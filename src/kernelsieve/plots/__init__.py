@@ -12,12 +12,14 @@
     contributions   which inputs a monitor's SPE comes from: bars for a row, a heat map over time
     sensitivity     which inputs each component listens to
     traversal       what becomes of a row as one component grows
+    drift           how far a stream's components have turned since points were chosen
 
 Nothing here is needed to fit or to use a model, so matplotlib is imported only when a picture is drawn.
 Colours are told apart by the colour-blind, and never carry a meaning alone: markers or labels repeat it.
 """
 
 from .curves import captured_curve, likelihood_path, loading_path, path, spectrum
+from .drift import drift
 from .maps import contours, scores, support
 from .monitor import contributions, monitor_chart, sensitivity, traversal
 from .style import COLORS, MARGIN, MARKERS, ROW_COLOR
@@ -30,6 +32,7 @@ __all__ = [
     "captured_curve",
     "contours",
     "contributions",
+    "drift",
     "likelihood_path",
     "loading_path",
     "monitor_chart",

@@ -86,7 +86,8 @@ def rows_of(X: Any, rules: RowRules, sample_weight: Any = None) -> Rows:
 
 def some_rows(X: Any, rules: RowRules, sample_weight: Any, *, first: bool) -> ArrayRows:
     """Some rows of a stream, checked; the first settle what the others must look like."""
-    array = finite(validate_rows(rules.estimator, X, reset=first, **rules.checks))
+    plain = not first and _is_plain(X, *rules.columns)
+    array = finite(X if plain else validate_rows(rules.estimator, X, reset=first, **rules.checks))
     weights = None
     if sample_weight is not None:
         weights = _check_sample_weight(sample_weight, array, dtype=np.float64, ensure_non_negative=True)

@@ -1,4 +1,14 @@
-"""A uniform sample of a stream: every row draws a random number, and the rows with the smallest are kept.
+"""A sample of a stream by priority: every row draws a random number, and the rows that it favours are kept.
+
+A row of weight s that came at time t, in a stream that forgets at the rate c (at age a it weighs exp(-c a) of what it
+did), has the weight and the priority
+
+    ln w = ln s + c t        ln q = ln w - ln u,    u uniform on (0, 1)
+
+both on a scale that grows with time, so that neither changes while the row grows old.  The R rows of the largest
+priorities are kept; with tau the largest priority that was dropped, a kept row stands for max(w, tau) (Duffield, Lund &
+Thorup 2007), which makes sums over the kept rows estimates of sums over all.  Where nothing is forgotten and all rows
+weigh the same this is a uniform sample.
 
 The number that a row draws depends on the seed and on its place in the stream alone, so the sample is the same however
 the stream is cut into blocks.
@@ -6,12 +16,19 @@ the stream is cut into blocks.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import math
+from dataclasses import InitVar, dataclass, replace
 
 import numpy as np
 import scipy.sparse
 
 from ..arrays import Array, take_rows
+
+# Rows that have come are put in their place together, when there are half as many as those that are: a row a call then
+# costs no copy of all the others.
+PENDING_SHARE, LEAST_PENDING = 0.5, 16
+
+Arrivals = tuple[np.ndarray, np.ndarray, np.ndarray, Array]  # priorities, log_weights, numbers, rows
 
 
 @dataclass(frozen=True)
@@ -21,11 +38,33 @@ class Reservoir:
     size: int
     seed: int
     n_seen: int
-    weight: float  # of all rows seen
-    keys: np.ndarray  # (n,) ascending
+    weight: float  # of all rows seen, each by its age
     numbers: np.ndarray  # (n,) places in the stream
-    weights: np.ndarray  # (n,)
     rows: Array  # (n, d), None before the first
+    priorities: np.ndarray | None = None  # (n,) descending
+    log_weights: np.ndarray | None = None  # (n,)
+    rate: float = 0.0  # of forgetting: ln 2 / half_life
+    clock: int = 0  # time of the next row
+    dropped: float = -math.inf  # largest priority of a row that is not here
+    pending: tuple[Arrivals, ...] = ()  # rows that have come since the others were put in order
+    n_pending: int = 0
+    # As files of version 0.1.0 have them: uniform numbers, ascending, and weights.
+    keys: InitVar[np.ndarray | None] = None
+    weights: InitVar[np.ndarray | None] = None
+
+    def __post_init__(self, keys: np.ndarray | None, weights: np.ndarray | None) -> None:
+        if keys is None or weights is None:
+            return
+        kept = weights > 0
+        own, draws = np.log(weights[kept]), np.log(keys[kept])
+        order = np.argsort(draws - own, kind="stable")
+        converted = {"log_weights": own[order], "priorities": (own - draws)[order], "clock": self.n_seen}
+        converted["numbers"] = self.numbers[kept][order]
+        converted["rows"] = None if self.rows is None else take_rows(self.rows, np.flatnonzero(kept)[order])
+        if len(keys) < self.n_seen:  # the best that was dropped is not known: just below the worst that was kept
+            converted["dropped"] = float(converted["priorities"][-1])
+        for name, value in converted.items():
+            object.__setattr__(self, name, value)
 
     _file_sizes = ("d",)
     _file_layout = {
@@ -33,42 +72,123 @@ class Reservoir:
         "seed": "int",
         "n_seen": "int",
         "weight": "float",
-        "keys": "float[n]",
         "numbers": "int[n]",
-        "weights": "float[n]",
         "rows": "rows[n, d]?",
+        "priorities": "float[n]",
+        "log_weights": "float[n]",
+        "rate": "float",
+        "clock": "int",
+        "dropped": "float~",
+        "pending": "list",
+        "n_pending": "int",
     }
 
     @classmethod
-    def empty(cls, size: int, seed: int) -> Reservoir:
-        return cls(size, seed, 0, 0.0, np.empty(0), np.empty(0, dtype=np.int64), np.empty(0), None)
+    def empty(cls, size: int, seed: int, half_life: float | None = None) -> Reservoir:
+        rate = 0.0 if half_life is None else math.log(2.0) / half_life
+        none = np.empty(0)
+        return cls(size, seed, 0, 0.0, np.empty(0, dtype=np.int64), None, none, none, rate)
 
     @property
     def whole(self) -> bool:
-        """Whether all rows are still here."""
-        return self.n_seen == len(self.keys)
+        """Whether all rows that weigh anything are still here."""
+        return self.dropped == -math.inf
+
+    @property
+    def n_kept(self) -> int:
+        """Rows that are here, those to be sorted out among them."""
+        return len(self.numbers) + self.n_pending
+
+    @property
+    def now(self) -> float:
+        """What is to be subtracted from log weights to give those of today: those of the newest row's scale."""
+        return self.rate * (self.clock - 1)
+
+    @property
+    def kept_weights(self) -> np.ndarray:
+        """(n,) what each kept row stands for today, all together what all rows seen weigh; nothing may be pending."""
+        assert self.log_weights is not None
+        assert not self.pending
+        weights = np.exp(np.maximum(self.log_weights, self.dropped) - self.now)
+        return weights if self.whole or not len(weights) else weights * (self.weight / weights.sum())
 
     def add(self, block: Array, weights: np.ndarray | None = None) -> Reservoir:
         """With the rows of one more block."""
         n = int(block.shape[0])
-        new_weights = np.ones(n) if weights is None else weights
-        gone_by = replace(self, n_seen=self.n_seen + n, weight=self.weight + float(new_weights.sum()))
-        keys = np.random.Generator(np.random.PCG64(self.seed).advance(self.n_seen)).random(n)
-        chosen = np.arange(n)
-        if len(self.keys) >= self.size:
-            chosen = np.flatnonzero(keys < self.keys[self.size - 1])
-            if not len(chosen):
-                return gone_by
-        keys = np.concatenate([self.keys, keys[chosen]])
-        order = np.argsort(keys, kind="stable")[: self.size]
-        rows = take_rows(block, chosen) if self.rows is None else stacked([self.rows, take_rows(block, chosen)])
+        own = np.ones(n) if weights is None else weights
+        draws = np.random.Generator(np.random.PCG64(self.seed).advance(self.n_seen)).random(n)
+        with np.errstate(divide="ignore"):
+            log_weights = np.log(own) + self.rate * (self.clock + np.arange(n))
+            priorities = log_weights - np.log(draws)
+        faded = math.exp(-self.rate * n)
+        weight = self.weight * faded + float(own @ np.exp(-self.rate * np.arange(n - 1, -1, -1)))
+        gone_by = replace(self, n_seen=self.n_seen + n, clock=self.clock + n, weight=weight)
+        welcome = priorities > self._threshold
+        turned_away = float(priorities.max(initial=-math.inf, where=~welcome))
+        chosen = np.flatnonzero(welcome)
+        if turned_away > self.dropped:
+            gone_by = replace(gone_by, dropped=turned_away)
+        if not len(chosen):
+            return gone_by
+        some = (priorities[chosen], log_weights[chosen], self.n_seen + chosen, take_rows(block, chosen))
+        n_pending = self.n_pending + len(chosen)
+        grown = replace(gone_by, pending=(*self.pending, some), n_pending=n_pending)
+        return grown.in_order() if n_pending > max(LEAST_PENDING, PENDING_SHARE * len(grown.numbers)) else grown
+
+    @property
+    def _threshold(self) -> float:
+        """No row of a lower priority can be among the kept ones."""
+        assert self.priorities is not None
+        return float(self.priorities[-1]) if len(self.priorities) >= self.size else -math.inf
+
+    def in_order(self) -> Reservoir:
+        """The same rows with none pending."""
+        if not self.pending:
+            return self
+        parts: list[Arrivals] = [*self.pending]
+        if len(self.numbers):
+            parts.insert(0, (self.priorities, self.log_weights, self.numbers, self.rows))  # type: ignore[arg-type]
+        priorities, log_weights, numbers = (np.concatenate([part[i] for part in parts]) for i in range(3))
+        order = np.argsort(-priorities, kind="stable")
+        dropped = self.dropped
+        if len(order) > self.size:
+            dropped = max(dropped, float(priorities[order[self.size]]))
+            order = order[: self.size]
         return replace(
-            gone_by,
-            keys=keys[order],
-            numbers=np.concatenate([self.numbers, self.n_seen + chosen])[order],
-            weights=np.concatenate([self.weights, new_weights[chosen]])[order],
-            rows=take_rows(rows, order),
+            self,
+            priorities=priorities[order],
+            log_weights=log_weights[order],
+            numbers=numbers[order],
+            rows=take_rows(stacked([part[3] for part in parts]), order),
+            dropped=dropped,
+            pending=(),
+            n_pending=0,
         )
+
+    def __add__(self, other: Reservoir) -> Reservoir:
+        """A sample of both streams, as of today in each: the rows of `other` are numbered after these."""
+        ours, theirs = self.in_order(), other.in_order()
+        clock = max(ours.clock, theirs.clock)
+        parts: list[Arrivals] = []
+        dropped = -math.inf
+        for part, first in ((ours, 0), (theirs, ours.n_seen)):
+            shift = ours.rate * (clock - 1) - part.now  # so that today is the same day
+            assert part.priorities is not None
+            assert part.log_weights is not None
+            if part.rows is not None:
+                parts.append((part.priorities + shift, part.log_weights + shift, part.numbers + first, part.rows))
+            dropped = max(dropped, part.dropped + shift)
+        seed = int(np.random.SeedSequence([ours.seed, theirs.seed]).generate_state(1, np.uint64)[0] >> 1)
+        both = replace(
+            Reservoir.empty(max(ours.size, theirs.size), seed),
+            n_seen=ours.n_seen + theirs.n_seen,
+            weight=ours.weight + theirs.weight,
+            rate=ours.rate,
+            clock=clock,
+            dropped=dropped,
+            pending=tuple(parts),
+        )
+        return both.in_order()
 
 
 def stacked(blocks: list[Array]) -> Array:

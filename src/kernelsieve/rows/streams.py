@@ -4,7 +4,7 @@ A stream can be opened any number of times; each time it gives the same rows, cu
 first pass draws a sample, the second adds up moments block by block:
 
     length known (files, lists of blocks)   the sample is the one that the same rows in memory would give
-    length unknown (a function)             every row draws a random number and the smallest are kept, so that
+    length unknown (a function)             every row draws a random number and those it favours are kept, so that
                                             the sample does not depend on how the stream is cut
 
 Every pass counts the rows and takes their fingerprint: a stream that is not the same twice is an error, not an answer.
@@ -139,10 +139,11 @@ class StreamRows(Rows):
         return super().sample(size, rng) if self.length_known else self._keyed_sample(size, rng)
 
     def _keyed_sample(self, size: int, rng: np.random.Generator) -> SampledRows:
-        """The rows with the smallest of one random number each: a uniform sample of a stream of unknown length."""
+        """The rows that a random number each favours: a uniform sample of a stream of unknown length."""
         kept = Reservoir.empty(size, int(rng.spawn(1)[0].integers(2**63)))  # rng stays where rows in memory find it
         for _, block in self.blocks():
             kept = kept.add(block)
+        kept = kept.in_order()
         if kept.whole:
             everything = take_rows(kept.rows, np.argsort(kept.numbers))
             return sample_rows(everything, size, rng, None, merge=self.merge_copies)

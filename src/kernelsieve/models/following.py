@@ -1,0 +1,118 @@
+"""Rows fed one by one to an online rule: the points that it keeps, and what it costs in kernel evaluations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+from ..arrays import Array, as_float64, take_rows, to_numpy
+from ..fit.expansion import KernelExpansion, component_signs
+from ..kernels import Kernel
+from ..rows.base import Rows
+from ..rows.memory import ArrayRows
+from ..rows.reservoir import stacked
+from ..solvers.online import RULES, Rule, Settings
+from ..threads import row_ranges
+
+BLOCK_ROWS = 1000
+
+
+class Following:
+    """An online rule and its points."""
+
+    def __init__(self, kernel: Kernel, name: str, settings: Settings, state: dict[str, Any] | None = None) -> None:
+        self.kernel = kernel
+        self.rule: Rule = RULES[name](settings, **({} if state is None else state["rule"]))
+        self.points = _Buffer(None if state is None else state["points"])
+        self.numbers: list[int] = [] if state is None else [int(n) for n in state["numbers"]]
+        self.n_evaluations = 0 if state is None else int(state["n_evaluations"])
+
+    def state(self) -> dict[str, Any]:
+        """Arrays and numbers that make it again."""
+        return {
+            "rule": self.rule.state(),
+            "points": self.points.rows,
+            "numbers": np.array(self.numbers, dtype=np.int64),
+            "n_evaluations": self.n_evaluations,
+        }
+
+    def feed(self, X: Array, weights: np.ndarray | None, first: int) -> None:
+        """Rows in their order, the first of which has this number in the stream."""
+        rows = X.astype(np.float64) if scipy.sparse.issparse(X) else np.asarray(to_numpy(as_float64(X)))
+        lengths = to_numpy(self.kernel.diagonal(rows))
+        for i in range(rows.shape[0]):
+            weight = 1.0 if weights is None else float(weights[i])
+            if weight == 0 or not lengths[i] > 0:  # without weight, or nothing to this kernel
+                continue
+            row, cross = rows[i : i + 1, :], np.zeros(0)
+            if self.numbers:
+                cross = np.asarray(self.kernel(row, self.points.rows), dtype=np.float64)[0]
+            self.n_evaluations += len(cross) + 1
+            change = self.rule.step(cross, float(lengths[i]), weight)
+            if change.enters:
+                self.points.append(row)
+                self.numbers.append(first + i)
+            if change.leaves:
+                places = np.delete(np.arange(len(self.numbers)), change.leaves)
+                self.points.keep(places)
+                self.numbers = [self.numbers[place] for place in places]
+
+    def expansion(self) -> KernelExpansion:
+        """The model as the rule now has it."""
+        solution = self.rule.solution()
+        coef = solution.coef * component_signs(solution.coef)
+        points, mean = self.points.rows.copy(), solution.mean_coef
+        offset = np.zeros(coef.shape[1])
+        if mean is not None:
+            offset = mean @ to_numpy(self.kernel(points, points)) @ coef
+        return KernelExpansion.of(self.kernel, points, coef, offset, mean, orthogonal=solution.orthogonal)
+
+
+class _Buffer:
+    """Rows to which others are appended without a copy of all."""
+
+    def __init__(self, rows: Array | None) -> None:
+        self._space: Any = rows
+        self._used = 0 if rows is None else int(rows.shape[0])
+
+    @property
+    def rows(self) -> Any:
+        return self._space[: self._used]
+
+    def append(self, row: Array) -> None:
+        if self._space is None:
+            self._space = row
+        elif scipy.sparse.issparse(row):
+            self._space = stacked([self.rows, row])
+        else:
+            if self._used == len(self._space):
+                grown = np.empty((2 * self._used, row.shape[1]))
+                grown[: self._used] = self._space
+                self._space = grown
+            self._space[self._used] = row[0]
+        self._used += 1
+
+    def keep(self, places: np.ndarray) -> None:
+        self._space = take_rows(self._space, places)
+        self._used = len(places)
+
+
+def in_order(rows: Rows) -> Iterator[tuple[int, Array, np.ndarray | None]]:
+    """Blocks of rows in their order: the number of the first, the rows, their weights."""
+    for start, block in _blocks(rows):
+        weights = None if rows.weights is None else rows.weights[start : start + block.shape[0]]
+        yield start, block, weights
+
+
+def _blocks(rows: Rows) -> Iterator[tuple[int, Array]]:
+    if hasattr(rows, "blocks"):
+        yield from rows.blocks()
+        return
+    for part in row_ranges(rows.n_samples, BLOCK_ROWS):
+        if isinstance(rows, ArrayRows):
+            yield part.start, rows.X[part, :]
+        else:
+            yield part.start, rows.take(np.arange(part.start, part.stop))

@@ -1,0 +1,52 @@
+"""Points chosen again: those that are there, moved on, race with a fresh choice.
+
+A choice from a later sample of the same stream need not start from nothing, and must not start from the old points
+alone, which stay where they were good once.  Both ways end on the same reference rows, and the better one is taken.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.sparse
+
+from ..arrays import Array, as_float64
+from ..fit.captured import variances_on_reference
+from ..solvers.points import Ascent
+from .base import Choice, Selection
+from .choose import Effort
+from .coordinates import Coordinates
+from .free import NO_GAIN, FreePoints
+
+
+def against_current(choice: Choice, points: Array, effort: Effort) -> Choice:
+    """The fresh choice, or the current points moved on where these capture more."""
+    fresh, problem = choice.selection, choice.problem
+    if fresh.indices is not None or fresh.exhaustive or scipy.sparse.issparse(points):
+        return choice  # rows were asked for, and current points are none of the rows at hand
+    if points.shape[0] != fresh.n_support:
+        return choice
+    sample = problem.sample
+    search = FreePoints(sample, effort.max_iter, effort.tol, problem.rng)
+    start = moved_to(sample.coordinates, points)
+    objective = search.objective
+    runner = Ascent(objective.light(start) or objective, start).run(effort.max_iter, NO_GAIN)
+    current = Selection(
+        fresh.kernel,
+        sample.coordinates.points(runner.points),
+        None,
+        {**fresh.history, "winner": "current"},
+        n_steps=runner.n_steps,
+        converged=True,
+    )
+    ours, theirs = (variances_on_reference(sample, s, problem.rank_tolerance).sum() for s in (current, fresh))
+    return choice if theirs >= ours else Choice(current, problem)
+
+
+def moved_to(coordinates: Coordinates, points: Array) -> Array:
+    """Points of input space in the coordinates in which they are moved: the inverse of `Coordinates.points`."""
+    inside: np.ndarray = as_float64(points)
+    if coordinates.origin is not None:
+        inside = inside - coordinates.origin
+    if coordinates.basis is not None:
+        inside = inside @ coordinates.basis
+    return inside * coordinates.scale

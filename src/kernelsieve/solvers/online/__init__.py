@@ -1,0 +1,26 @@
+"""Published rules of online kernel PCA: one row at a time, from its kernel values with the points that are kept.
+
+A rule is fed k(D, x) and k(x, x), says what becomes of the points, and gives coefficients over them when asked:
+
+    step(cross, length, weight) -> Change       the row enters or does not; some points, then, leave
+    solution() -> Solution                      coefficients (m, M) of the components and (m,) of the mean
+
+It never sees the rows.  What `state` gives, arrays and numbers, is the whole of a rule, and makes it again.
+"""
+
+from __future__ import annotations
+
+from .base import Change, Rule, Settings, Solution
+from .coherence import Coherence
+from .hebbian import Hebbian
+from .incremental import Incremental
+from .subset import Subset
+
+__all__ = ["RULES", "Change", "Rule", "Settings", "Solution"]
+
+RULES: dict[str, type[Rule]] = {
+    "coherence": Coherence,
+    "hebbian": Hebbian,
+    "subset": Subset,
+    "incremental": Incremental,
+}

@@ -1,0 +1,111 @@
+"""What the online rules share: a dictionary of points, known by the Cholesky factor of its gram.
+
+    K_DD = L L',      f(x) = L^-1 k(D, x)
+
+are orthonormal coordinates of phi(x) projected on span(phi(D)).  A point that enters adds a coordinate in which all
+that came before it is zero, so that what is known of earlier rows is known of their projections.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...arrays import solve_lower
+
+# A row whose residual is less than this share of its length lies in the span of the points: it would only add noise.
+INDEPENDENT = 1e-10
+
+Order = Callable[[np.ndarray, np.ndarray], np.ndarray]
+
+
+class Change(NamedTuple):
+    """What a row does to the points: it enters, as the last; then those at some places leave."""
+
+    enters: bool = False
+    leaves: tuple[int, ...] = ()
+
+
+class Solution(NamedTuple):
+    """Components over the points, and the mean of the features."""
+
+    coef: np.ndarray  # (m, M)
+    mean_coef: np.ndarray | None  # (m,), None when not centred
+    orthogonal: bool  # whether the components are orthonormal in feature space
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the user asks of a rule."""
+
+    n_components: int
+    center: bool
+    budget: int | None = None
+    coherence: float = 0.5
+    learning_rate: float = 0.5
+    learning_decay: float = 1000.0
+    rank: int = 0
+    rate: float = 0.0  # of forgetting, ln 2 / half_life
+    order: Order | None = None  # candidates, given as columns, by what the target loses without them
+
+    @property
+    def kept_share(self) -> float:
+        """What is left of a weight when one more row has come."""
+        return math.exp(-self.rate)
+
+
+@dataclass
+class Rule(ABC):
+    """One rule; fields after the settings are its state."""
+
+    settings: Settings
+
+    @abstractmethod
+    def step(self, cross: np.ndarray, length: float, weight: float) -> Change:
+        """Take in a row by its kernel values with the points, its own, and its weight."""
+
+    @abstractmethod
+    def solution(self) -> Solution:
+        """The components as they now are."""
+
+    @property
+    @abstractmethod
+    def ready(self) -> bool:
+        """Whether enough rows have come for as many components as are asked for."""
+
+    def state(self) -> dict[str, Any]:
+        """Arrays and numbers that make the rule again."""
+        return {field.name: getattr(self, field.name) for field in fields(self)[1:]}
+
+
+def entered(lower: np.ndarray, inside: np.ndarray, length: float) -> np.ndarray | None:
+    """L with one more point, of coordinates `inside` and k(x, x) = `length`; None where it depends on the others."""
+    rest = length - float(inside @ inside)
+    if not rest > INDEPENDENT * length:
+        return None
+    m = len(lower)
+    grown = np.zeros((m + 1, m + 1))
+    grown[:m, :m] = lower
+    grown[m, :m] = inside
+    grown[m, m] = math.sqrt(rest)
+    return grown
+
+
+def kept(lower: np.ndarray, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """L of some of the points, and T = L_new^-1 L[places]: old coordinates, projected, in the new ones."""
+    rows = lower[places]
+    smaller = np.linalg.cholesky(rows @ rows.T)
+    return smaller, solve_lower(smaller, rows)
+
+
+def coherence_with(cross: np.ndarray, length: float, lower: np.ndarray) -> float:
+    """max_d |k(x, d)| / sqrt(k(x, x) k(d, d))."""
+    if not len(lower):
+        return 0.0
+    lengths = np.einsum("ij,ij->i", lower, lower)
+    return float(np.max(np.abs(cross) / np.sqrt(length * lengths)))

@@ -1,0 +1,97 @@
+"""Adaptive subset kernel PCA (Washizawa 2009, 2012; Tanaka 2015): the moments of all rows over a dictionary.
+
+With f(x) = L^-1 k(D, x), the best components in span(phi(D)) are the leading eigenvectors of the covariance C of f,
+coefficients A = L^-T V.  They are orthonormal in feature space, A' K_DD A = I, and their scores are uncorrelated,
+V' C V diagonal: the double orthogonality.  Mean and covariance are followed row by row, with forgetting; a row unlike
+those in the dictionary enters it (see `coherence.py`; the first that components need do in any case).  Where it is full
+and the stream forgets, such a row takes the place of the point that is missed least,
+
+    min_i sum_k lambda_k a_ik^2 / (K_DD^-1)_ii
+
+On a dictionary that does not change this is subset kernel PCA of all rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ...arrays import solve_lower, top_eigh
+from .base import Change, Rule, Solution, coherence_with, entered, kept
+
+
+@dataclass
+class Subset(Rule):
+    """Mean and scatter in the coordinates of the dictionary."""
+
+    lower: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
+    mean: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    scatter: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
+    weight: float = 0.0
+
+    @property
+    def ready(self) -> bool:
+        return len(self.lower) >= self.settings.n_components + int(self.settings.center)
+
+    def step(self, cross: np.ndarray, length: float, weight: float) -> Change:
+        inside = solve_lower(self.lower, cross) if len(cross) else cross
+        change = self._admit(cross, inside, length)
+        if change.enters:
+            inside = self.lower[-1]
+            if change.leaves:
+                inside = self._leave(change.leaves[0])
+        self._follow(inside, weight)
+        return change
+
+    def solution(self) -> Solution:
+        _, vectors = self._components()
+        coef = solve_lower(self.lower, vectors, transpose=True)
+        mean = solve_lower(self.lower, self.mean, transpose=True) if self.settings.center else None
+        return Solution(coef, mean, True)
+
+    def _components(self) -> tuple[np.ndarray, np.ndarray]:
+        covariance = self.scatter / self.weight
+        if not self.settings.center:
+            covariance = covariance + np.outer(self.mean, self.mean)
+        values, vectors = top_eigh(covariance, self.settings.n_components)
+        return np.maximum(values, 0.0), vectors
+
+    def _admit(self, cross: np.ndarray, inside: np.ndarray, length: float) -> Change:
+        """Whether the row enters the dictionary, which then has one more coordinate, and which point makes room."""
+        s = self.settings
+        full = s.budget is not None and len(cross) >= s.budget
+        if full and s.rate == 0:
+            return Change()
+        if self.ready and coherence_with(cross, length, self.lower) > s.coherence:
+            return Change()
+        lower = entered(self.lower, inside, length)
+        if lower is None:
+            return Change()
+        leaves = (self._least_missed(),) if full else ()
+        self.lower = lower
+        self.mean, self.scatter = np.append(self.mean, 0.0), np.pad(self.scatter, (0, 1))
+        return Change(enters=True, leaves=leaves)
+
+    def _least_missed(self) -> int:
+        values, vectors = self._components()
+        inverse = solve_lower(self.lower, np.eye(len(self.lower)))
+        coef = inverse.T @ vectors
+        return int(np.argmin((coef**2 @ values) / np.einsum("ij,ij->j", inverse, inverse)))
+
+    def _leave(self, place: int) -> np.ndarray:
+        """A point goes, all that is known is projected on the others; the newest row in their coordinates."""
+        places = np.delete(np.arange(len(self.lower)), place)
+        self.lower, projection = kept(self.lower, places)
+        self.mean = projection @ self.mean
+        self.scatter = projection @ self.scatter @ projection.T
+        return self.lower[-1]
+
+    def _follow(self, inside: np.ndarray, weight: float) -> None:
+        before = self.weight * self.settings.kept_share
+        self.weight = before + weight
+        if self.weight == 0:
+            return
+        step = inside - self.mean
+        self.mean = self.mean + (weight / self.weight) * step
+        self.scatter = self.settings.kept_share * self.scatter + (before * weight / self.weight) * np.outer(step, step)
