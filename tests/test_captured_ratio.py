@@ -97,7 +97,9 @@ def test_float32_rows_of_mixed_scale_have_all_their_components(seed, n_support):
 @pytest.mark.parametrize("n_support", [20, "auto"])
 def test_sigmoid_kernels_fit_ordinary_rows(coef0, n_support, digits):
     train = digits[0][:400]
-    model = SparseKernelPCA(5, n_support=n_support, kernel="sigmoid", gamma=0.02, coef0=coef0, random_state=0).fit(train)
+    model = SparseKernelPCA(5, n_support=n_support, kernel="sigmoid", gamma=0.02, coef0=coef0, random_state=0).fit(
+        train
+    )
     exact = exact_kernel_pca(sigmoid_kernel(train, gamma=0.02, coef0=coef0), 5)[0] / len(train)
     assert model.explained_variance_.sum() == pytest.approx(exact.sum(), rel=0.03)
     assert 0 <= model.captured_ratio_ <= 1

@@ -138,6 +138,11 @@ def _ratio(
     seeds: np.ndarray | None = None,
 ) -> CapturedRatio:
     values, scores = _components(features, sample.reference_weights, sample)
+    if not sample.exact.captured > 0:
+        raise ValueError(
+            f"the {sample.n_reference} rows that the result is measured on are all the same to this kernel: give more "
+            "rows, or more of them to look at (n_optimization_samples)"
+        )
     whole = float(values.sum()) / sample.exact.captured
     n_directions = int(np.sum(values > NO_VARIANCE * values[0]))
     if sample.reference_is_all:

@@ -11,9 +11,9 @@ from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_sample_weight
 
-from ..arrays import on_host
+from ..arrays import as_float64, on_host
 from ..fit.unchanged import unchanged_on_failure
-from ..rows.scale import check_spread, checked_weights, finite
+from ..rows.scale import check_spread, checked_weights, finite, unit_of
 from ..rows.text_columns import validate_rows
 from ..threads import one_blas_thread
 from .components import FLOATS, TRANSFORM_METHODS, LinearComponents
@@ -180,10 +180,12 @@ class ElasticNetPCA(LinearComponents):
                 if np.count_nonzero(weights) < 2:
                     raise ValueError("at least two rows must have a positive sample_weight")
                 checked_weights(weights)
-            mean, request = row_mean(X, weights), Request.of(self)
-            found = fit_components(scatter_of(X, weights, mean, products_only=math.isinf(request.l2)), request)
+            unit = unit_of(X)  # of numbers of order one, nothing that is squared again and again overflows
+            rows, request = X if unit == 1 else as_float64(X) / unit, Request.of(self).over(unit)
+            mean = row_mean(rows, weights)
+            found = fit_components(scatter_of(rows, weights, mean, products_only=math.isinf(request.l2)), request)
             warn_about(found, request)
-            self._store(found, mean, float(X.shape[0] if weights is None else weights.sum()))
+            self._store(found.times(unit), unit * mean, float(X.shape[0] if weights is None else weights.sum()))
         return self
 
     @_fit_context(prefer_skip_nested_validation=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -44,6 +44,12 @@ class Request:
             Stop(estimator.tol, estimator.max_iter),
         )
 
+    def over(self, unit: float) -> Self:
+        """The same of rows that are counted in this unit: l2 and absolute alphas are in that of variances."""
+        if unit == 1 or self.alpha is None or self.alpha_scale == "relative":
+            return replace(self, l2=self.l2 / unit**2)
+        return replace(self, l2=self.l2 / unit**2, alpha=np.asarray(self.alpha, dtype=np.float64) / unit**2)
+
 
 @dataclass(frozen=True)
 class SparseComponents:
@@ -57,6 +63,16 @@ class SparseComponents:
     objective: float
     n_iter: int
     converged: bool
+
+    def times(self, unit: float) -> SparseComponents:
+        """The same components for rows counted in another unit: that of their variances is its square."""
+        return replace(
+            self,
+            variance=self.variance * unit**2,
+            total_variance=self.total_variance * unit**2,
+            alpha=self.alpha * unit**2,
+            objective=self.objective * unit**2,
+        )
 
 
 def fit_components(scatter: Scatter, request: Request) -> SparseComponents:

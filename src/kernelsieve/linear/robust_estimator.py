@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any, Self
 
@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..arrays import on_host
 from ..fit.unchanged import unchanged_on_failure
-from ..rows.scale import check_spread, finite
+from ..rows.scale import check_spread, finite, unit_of
 from ..rows.text_columns import validate_rows
 from ..threads import one_blas_thread
 from .alternation import adjusted_variance
@@ -170,12 +170,12 @@ class RobustElasticNetPCA(LinearComponents):
         with unchanged_on_failure(self), one_blas_thread():
             X = validate_rows(self, on_host(X), dtype=FLOATS, ensure_min_samples=2)
             check_spread(finite(X))
-            rows = X.astype(np.float64, copy=False)
-            request = Request.of(self)
+            unit = unit_of(X)
+            rows, request = X.astype(np.float64, copy=False) / unit, Request.of(self).over(unit)
             fitted = self._two_stage(rows, request) if self.weights == "two-stage" else _residual(rows, request)
             warn_about(fitted.components, request)
-            self._store(fitted)
-            self._find_outliers(rows)
+            self._store(replace(fitted, components=fitted.components.times(unit), location=unit * fitted.location))
+            self._find_outliers(X.astype(np.float64, copy=False))
         return self
 
     def _two_stage(self, rows: np.ndarray, request: Request) -> WeightedFit:

@@ -167,6 +167,8 @@ class KernelTransformer(
 
     def _problem_on(self, rows: Rows, rng: np.random.Generator) -> Problem:
         sampled = rows.sample(self._sample_size(rows), rng)
+        if rows.n_samples < 2:
+            raise ValueError(f"X has {rows.n_samples} row: at least 2 are needed")
         if not isinstance(rows, ArrayRows):  # now that a pass has told what they look like
             self.n_features_in_ = rows.n_features
             self.__dict__.pop("feature_names_in_", None)

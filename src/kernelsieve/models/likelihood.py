@@ -353,6 +353,10 @@ def axes_of(span: Span, found: LikelihoodFit, n_components: int | None) -> Axes:
     assert span.indices is not None
     places = found.active[np.argsort(span.indices[found.active])]
     gram, root = span.gram_at(places), np.sqrt(found.weights[places])
+    if not len(places):
+        raise ValueError(
+            "the likelihood leaves no vector on these rows: give a larger noise_variance, or a noise_fraction"
+        )
     values, vectors = top_eigh(root[:, None] * gram * root)
     n_axes = int(np.sum(values > NO_AXIS * values[0]))
     n_axes = n_axes if n_components is None else min(n_components, n_axes)

@@ -12,6 +12,7 @@ between give the answer that they give in other units.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from sklearn.utils import assert_all_finite
 
 from ..arrays import Array, is_numpy, itemsize, namespace, to_numpy
 
+FAR_FROM_ONE = 1e6
 LARGEST = {4: 1e15, 8: 1e60}  # by the bytes of a number
 SMALLEST = {4: 1e-15, 8: 1e-60}
 
@@ -61,6 +63,13 @@ def within(values: Array, limit: float) -> bool:
     if is_numpy(values):
         return float(values.max()) <= limit and float(values.min()) >= -limit
     return bool(namespace(values).max(namespace(values).abs(values)) <= limit)
+
+
+def unit_of(rows: Array) -> float:
+    """A power of two in which the numbers are of order one; 1 where they are not far from it anyway."""
+    values = rows.data if scipy.sparse.issparse(rows) else rows
+    largest = max(float(values.max(initial=0.0)), -float(values.min(initial=0.0)))
+    return 1.0 if largest == 0 or 1 / FAR_FROM_ONE < largest < FAR_FROM_ONE else 2.0 ** round(math.log2(largest))
 
 
 def checked_weights(weights: np.ndarray) -> np.ndarray:

@@ -27,6 +27,7 @@ from ..threads import matmul
 
 # Mean exponent gamma |e(x)|^2 that may be left outside the subspace.
 MAX_LOST_EXPONENT = 0.05
+SHORT_SIDE = 1000  # rows whose gram costs less than anything in as many columns
 # A wide kernel has a small exponent to lose: its components are nearly those of the rows themselves, and as many
 # directions as this are kept for M of them, DIRECTIONS_PER_COMPONENT * M + EXTRA_DIRECTIONS.
 DIRECTIONS_PER_COMPONENT, EXTRA_DIRECTIONS = 2, 8
@@ -95,7 +96,11 @@ def coordinates(sample: Sample) -> Coordinates:
     if scipy.sparse.issparse(sample.rows.X):
         return _sparse_coordinates(sample, scale, unit)
     if sample.kernel.name != "rbf":
-        return Coordinates(unit, as_float64(sample.rows.values) * scale, None, scale, None, None)
+        values = as_float64(sample.rows.values)
+        short = is_numpy(values) and not isinstance(unit, Laplacian) and _is_short(values)
+        basis = _row_space(values)[0] if short else None  # inner products are the same in the rows' own space
+        values = values if basis is None else values @ basis
+        return Coordinates(unit, values * scale, None, scale, None, basis)
     rows, origin = sample.light_rows, sample.origin
     least = DIRECTIONS_PER_COMPONENT * sample.n_components + EXTRA_DIRECTIONS
     steering = rows[sample.steering, :]
@@ -117,6 +122,10 @@ def _principal_directions(rows: np.ndarray, least: int, scale: float, n_threads:
     if d <= MIN_FEATURES:
         return None
     total = scale**2 * float(np.vdot(rows, rows)) / n
+    if _is_short(rows):
+        basis, variances = _row_space(as_float64(rows))
+        enough = int(np.sum(total - scale**2 * np.cumsum(variances) > MAX_LOST_EXPONENT)) + 1
+        return basis[:, : max(enough, least)].astype(rows.dtype)
     n_directions = max(MIN_FEATURES // 2, least)
     while n_directions <= min(n, d) // 2:
         basis, variances = _subspace(rows, n_directions, n_threads)
@@ -126,6 +135,19 @@ def _principal_directions(rows: np.ndarray, least: int, scale: float, n_threads:
             return basis[:, : max(enough, least)]
         n_directions *= 2
     return None
+
+
+def _is_short(rows: np.ndarray) -> bool:
+    """Few rows of many columns, which are best looked at in the space that the rows span."""
+    return len(rows) <= SHORT_SIDE and 2 * len(rows) < rows.shape[1]
+
+
+def _row_space(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """All principal directions (d, r) of a few rows, and the variances along them, by their n x n gram."""
+    values, vectors = top_eigh(rows @ rows.T)
+    real = values > len(rows) * np.finfo(np.float64).eps * values[0]
+    basis = rows.T @ (vectors[:, real] / np.sqrt(values[real]))
+    return basis, values[real] / len(rows)
 
 
 def _subspace(rows: np.ndarray, n_directions: int, n_threads: int) -> tuple[np.ndarray, np.ndarray]:

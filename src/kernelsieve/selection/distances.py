@@ -13,7 +13,7 @@ from collections.abc import Callable
 import numpy as np
 import scipy.sparse
 
-from ..arrays import Array, as_float64, like, on_host, row_dot, to_numpy
+from ..arrays import Array, as_float64, like, namespace, on_host, row_dot, to_numpy
 from ..fit.sample import Sample
 from .base import Selection
 from .gram import KernelGram
@@ -118,6 +118,6 @@ def dissimilar_nodes(gram: KernelGram, n_nodes: int, weights: np.ndarray | None,
     nodes = np.append(first, others)
     kernel, points = gram.kernel.at(rows, nodes[1:] if mean else nodes)
     if mean:
-        stack = scipy.sparse.vstack if scipy.sparse.issparse(rows) else np.vstack
+        stack = scipy.sparse.vstack if scipy.sparse.issparse(rows) else namespace(rows).concat
         points = stack([point, points])
     return Selection(kernel, points, None if mean else nodes, {"rule": "dissimilar", "nodes": nodes})
