@@ -34,10 +34,10 @@ OUTPUT = {"_sklearn_output_config": "output optional"}
 def file_state(model: Any) -> dict[str, Any]:
     """All that `fit` left: what the file must hold besides the constructor's parameters.
 
-    A class whose attributes are not what its file should hold has a method `_file_state` of its own.
+    A class that computes some of its attributes only when they are read has a method `_settle` that computes them.
     """
-    if hasattr(model, "_file_state"):
-        return dict(model._file_state())
+    if hasattr(model, "_settle"):
+        model._settle()
     names = sorted(set(vars(model)) - set(model.get_params(deep=False)))
     return {name: vars(model)[name] for name in names if not name.startswith(NOT_STATE)}
 

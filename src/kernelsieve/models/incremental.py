@@ -142,13 +142,13 @@ class Incremental:
             raise AttributeError("drift_ is that of a model that partial_fit has followed a stream with")
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
-    def _file_state(self: Any) -> dict[str, Any]:
+    def _settle(self: Any) -> None:
+        """Compute what is computed only when it is read, so that a file holds all of the model."""
         state = vars(self).get("_stream")
         if state is not None and state.moments is not None:  # have all that belongs to the model
             self._stream = replace(self._state(), reservoir=state.reservoir.in_order())
             self._solve()
             _ = self._inverse_map
-        return super()._file_state()  # type: ignore[misc]
 
     # Rows come.
 

@@ -181,11 +181,10 @@ class OnlineKernelPCA(BlockParameters, KernelTransformer):
             return vars(self)[name]
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
-    def _file_state(self) -> dict[str, Any]:
+    def _settle(self) -> None:
         if "_kept" in vars(self):  # have all that belongs to the model
             self._kept = self._kept.in_order()
             _ = self.expansion_
-        return super()._file_state()
 
     def _report(self) -> None:
         """What `fit` says of all rows, of a sample of those that have come."""

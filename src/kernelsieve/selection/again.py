@@ -14,7 +14,7 @@ from ..fit.captured import variances_on_reference
 from ..solvers.points import Ascent
 from .base import Choice, Selection
 from .choose import Effort
-from .coordinates import Coordinates
+from .coordinates import Coordinates, coordinates_of
 from .free import NO_GAIN, FreePoints
 
 
@@ -27,12 +27,12 @@ def against_current(choice: Choice, points: Array, effort: Effort) -> Choice:
         return choice
     sample = problem.sample
     search = FreePoints(sample, effort.max_iter, effort.tol, problem.rng)
-    start = moved_to(sample.coordinates, points)
+    start = moved_to(coordinates_of(sample), points)
     objective = search.objective
     runner = Ascent(objective.light(start) or objective, start).run(effort.max_iter, NO_GAIN)
     current = Selection(
         fresh.kernel,
-        sample.coordinates.points(runner.points),
+        coordinates_of(sample).points(runner.points),
         None,
         {**fresh.history, "winner": "current"},
         n_steps=runner.n_steps,
