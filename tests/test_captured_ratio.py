@@ -145,3 +145,22 @@ def test_a_share_of_the_variance_settles_the_number_of_components(digits):
     assert model.explained_variance_ratio_.sum() > 0.49
     by_none = SparseKernelPCA(None, variance=0.5, random_state=0).fit(train)
     assert by_none.expansion_.n_components == model.expansion_.n_components
+
+
+# Samples
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_many_rows_of_few_kinds_are_all_taken(seed):
+    X = (np.random.default_rng(0).random((6000, 4)) < 0.5).astype(float)
+    model = SparseKernelPCA(2, random_state=seed).fit(X)
+    assert model.n_support_ <= 16
+    assert model.captured_ratio_ > 0.98
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_sample_is_not_taken_for_all_rows():
+    X = np.random.default_rng(0).standard_normal((1900, 5))
+    model = SparseKernelPCA(5, gamma=1.0, n_optimization_samples=200, random_state=0).fit(X)
+    assert model.captured_ratio_kind_ != "exact"
+    assert model.captured_ratio_ <= exact_ratio(model, X, "rbf", gamma=1.0) + 0.01

@@ -108,7 +108,7 @@ def mean_outside(sample: Sample, span: Span) -> float:
     Pairs of different reference rows give the mean's squared length without bias, and so they do in the span; the
     difference is what lies outside.  Where the reference rows are all rows there are, it is exact.
     """
-    if not (span.center and span.kernel.definite and isinstance(span, PointSpan)):
+    if not span.center or sample.indefiniteness or not isinstance(span, PointSpan):
         return 0.0
     gram = to_numpy(sample.gram)
     omega = _normalised(sample.reference_weights, len(gram))

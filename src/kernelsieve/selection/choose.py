@@ -108,7 +108,7 @@ class Chooser:
         at = self._free_sizes(problem) if self.rule_name == "optimized" else self._rule_sizes(problem)
         curve, best = fewest(at, first, n_components + int(center), largest, variance)
         if best is None:
-            best = Choice(everything(problem), problem) if n_rows <= MAX_AUTO_EXACT else at(largest)
+            best = Choice(everything(problem), problem) if whole and n_rows <= MAX_AUTO_EXACT else at(largest)
         if best.ratio is not None and best.ratio.value < variance:
             curve.append((largest, best.ratio.value))
             warn(
@@ -147,6 +147,8 @@ class Chooser:
         def at(n_support: int) -> Choice:
             nonlocal problem, search, last
             problem = self._problem_for(problem, n_support)
+            if problem.sample.rows.whole and n_support >= problem.sample.size:  # of few kinds: no more to choose from
+                return self._measured(problem, everything(problem))
             if search is None or last is None or search.sample is not problem.sample:
                 search = FreePoints(problem.sample, self.effort.max_iter, self.effort.tol, problem.rng)
                 last = search.search(n_support)
@@ -163,6 +165,8 @@ class Chooser:
         def at(n_support: int) -> Choice:
             nonlocal problem, longest
             problem = self._problem_for(problem, n_support)
+            if problem.sample.rows.whole and n_support >= problem.sample.size:
+                return self._measured(problem, everything(problem))
             if longest is None or longest.n_support < n_support or not longest.nested:
                 longest = self._select(problem, n_support)
             return self._measured(problem, longest.prefix(n_support) if longest.nested else longest)
