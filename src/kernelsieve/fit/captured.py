@@ -144,7 +144,7 @@ def _ratio(
             "rows, or more of them to look at (n_optimization_samples)"
         )
     whole = float(values.sum()) / sample.exact.captured
-    n_directions = int(np.sum(values > NO_VARIANCE * values[0]))
+    n_directions = int(np.sum(values > NO_VARIANCE * values.max(initial=0.0)))
     if sample.reference_is_all:
         return CapturedRatio.known(whole, "all rows", sample.n_reference, n_directions)
     squares = _Squares((scores**2).sum(axis=1), _exact_squares(sample))

@@ -28,7 +28,7 @@ NO_GAIN = 1e-9  # a swap that gains less, as a share of what is explained, is no
 
 def swap(state: Residual, column: Callable[[int], np.ndarray], n_swaps: int) -> int:
     """Up to `n_swaps` swaps, in place; their number.  Each costs a kernel column and O(n m (m + M))."""
-    for count in range(n_swaps):
+    for count in range(n_swaps if state.chosen else 0):
         place, j, direction = _best_pair(state)
         if direction is None:
             return count
