@@ -119,6 +119,11 @@ def mean_outside(sample: Sample, span: Span) -> float:
         squares = omega**2
         whole -= float(squares @ np.diagonal(gram))
         part -= float(squares @ (features**2).sum(axis=1))
+        if not float(squares.sum()) < 1:
+            raise ValueError(
+                f"the {sample.n_reference} rows that the result is measured on are too few: give more rows, or more of "
+                "them to look at (n_optimization_samples)"
+            )
         whole, part = (value / (1 - float(squares.sum())) for value in (whole, part))
     spare = span.total_variance - float(np.trace(span.covariance))  # the variance outside the span cannot be negative
     return min(max(whole - part, 0.0), max(spare, 0.0))
