@@ -38,6 +38,11 @@ def file_state(model: Any) -> dict[str, Any]:
     """
     if hasattr(model, "_file_state"):
         return dict(model._file_state())
+    return plain_state(model)
+
+
+def plain_state(model: Any) -> dict[str, Any]:
+    """All attributes of a model but its parameters and what scikit-learn hangs on it."""
     names = sorted(set(vars(model)) - set(model.get_params(deep=False)))
     return {name: vars(model)[name] for name in names if not name.startswith(NOT_STATE)}
 

@@ -148,7 +148,9 @@ class Incremental:
             self._stream = replace(self._state(), reservoir=state.reservoir.in_order())
             self._solve()
             _ = self._inverse_map
-        return super()._file_state()  # type: ignore[misc]
+        from ..io.filestate import plain_state
+
+        return plain_state(self)
 
     # Rows come.
 

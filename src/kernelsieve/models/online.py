@@ -185,7 +185,9 @@ class OnlineKernelPCA(BlockParameters, KernelTransformer):
         if "_kept" in vars(self):  # have all that belongs to the model
             self._kept = self._kept.in_order()
             _ = self.expansion_
-        return super()._file_state()
+        from ..io.filestate import plain_state
+
+        return plain_state(self)
 
     def _report(self) -> None:
         """What `fit` says of all rows, of a sample of those that have come."""
