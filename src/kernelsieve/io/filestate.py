@@ -49,6 +49,8 @@ def plain_state(model: Any) -> dict[str, Any]:
 
 def from_file_state(cls: Any, params: dict[str, Any], state: dict[str, Any]) -> Any:
     """The model that was saved, by the class's own `_from_file_state` where it has one; `state` has been checked."""
+    if callable(params.get("kernel")):
+        raise ModelFileError("damaged model file: its kernel is no name, and a file holds no code")
     if hasattr(cls, "_from_file_state"):
         return cls._from_file_state(params, state)
     model = cls(**params)
