@@ -212,7 +212,8 @@ def _zipped(members: dict[str, bytes], compression: int = zipfile.ZIP_STORED) ->
 
 def sealed(header: dict[str, Any], members: dict[str, bytes]) -> bytes:
     """The file that says of itself that it is whole."""
-    for name, about in header.get("arrays", {}).items():
+    arrays = header.get("arrays")
+    for name, about in arrays.items() if isinstance(arrays, dict) else ():
         if isinstance(about, dict) and f"{name}.npy" in members:
             about["sha256"] = hashlib.sha256(members[f"{name}.npy"]).hexdigest()
     rest = {key: value for key, value in header.items() if key != "sha256"}

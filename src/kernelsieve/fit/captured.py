@@ -119,6 +119,11 @@ def mean_outside(sample: Sample, span: Span) -> float:
         squares = omega**2
         whole -= float(squares @ np.diagonal(gram))
         part -= float(squares @ (features**2).sum(axis=1))
+        if not float(squares.sum()) < 1:
+            raise ValueError(
+                f"the {sample.n_reference} rows that the result is measured on are too few: give more rows, or more of "
+                "them to look at (n_optimization_samples)"
+            )
         whole, part = (value / (1 - float(squares.sum())) for value in (whole, part))
     spare = span.total_variance - float(np.trace(span.covariance))  # the variance outside the span cannot be negative
     return min(max(whole - part, 0.0), max(spare, 0.0))
@@ -144,7 +149,7 @@ def _ratio(
             "rows, or more of them to look at (n_optimization_samples)"
         )
     whole = float(values.sum()) / sample.exact.captured
-    n_directions = int(np.sum(values > NO_VARIANCE * values[0]))
+    n_directions = int(np.sum(values > NO_VARIANCE * values.max(initial=0.0)))
     if sample.reference_is_all:
         return CapturedRatio.known(whole, "all rows", sample.n_reference, n_directions)
     squares = _Squares((scores**2).sum(axis=1), _exact_squares(sample))

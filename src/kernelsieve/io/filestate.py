@@ -36,14 +36,26 @@ def file_state(model: Any) -> dict[str, Any]:
 
     A class that computes some of its attributes only when they are read has a method `_before_saving` that computes them.
     """
+<<<<<<< HEAD
     if hasattr(model, "_before_saving"):
         model._before_saving()
+=======
+    if hasattr(model, "_file_state"):
+        return dict(model._file_state())
+    return plain_state(model)
+
+
+def plain_state(model: Any) -> dict[str, Any]:
+    """All attributes of a model but its parameters and what scikit-learn hangs on it."""
+>>>>>>> 6c48f7245b8e158a04c3b5a9fc4abfd15a7dc8b3
     names = sorted(set(vars(model)) - set(model.get_params(deep=False)))
     return {name: vars(model)[name] for name in names if not name.startswith(NOT_STATE)}
 
 
 def from_file_state(cls: Any, params: dict[str, Any], state: dict[str, Any]) -> Any:
     """The model that was saved, by the class's own `_from_file_state` where it has one; `state` has been checked."""
+    if callable(params.get("kernel")):
+        raise ModelFileError("damaged model file: its kernel is no name, and a file holds no code")
     if hasattr(cls, "_from_file_state"):
         return cls._from_file_state(params, state)
     model = cls(**params)

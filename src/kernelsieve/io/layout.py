@@ -133,7 +133,7 @@ def _check_array(name: str, value: Any, kind: str, any_number: bool) -> None:
     numbers = value.data if sparse else value
     if any_number or value.dtype.kind != "f" or not numbers.size:
         return
-    if not np.abs(numbers).max() < HUGE:  # NaN is not less than anything
+    if not float(np.abs(numbers).max()) < HUGE:  # NaN is not less than anything
         raise ModelFileError(f"damaged model file: {name} holds numbers that are not finite, or too large")
 
 

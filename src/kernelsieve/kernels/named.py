@@ -17,6 +17,7 @@ MAX_CANCELLATION = 64.0
 # gamma |x|^2, by the bytes of a number, from which on the rounding of |x|^2 + |s|^2 - 2 x's is more than 1e-4 of a
 # squared width: such rows' distances are taken by differences, one by one.
 FAR = {4: 1e3, 8: 1e11}
+FARTHEST = 1e30  # exp(-1e30) is zero, and float32 holds it
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,8 @@ class RBF(Kernel):
             block -= right_norms
             far = norms > FAR[norms.dtype.itemsize]
             if far.any():
-                block[far] = -self.gamma * cdist(dense(rows[far]), dense(points), "sqeuclidean")
+                squares = cdist(dense(rows[far]), dense(points), "sqeuclidean")
+                block[far] = -np.minimum(self.gamma * squares, FARTHEST)
             return exp_in_place(at_most_zero(block))  # rounding must not make a far point a near one
 
         return cross_gram

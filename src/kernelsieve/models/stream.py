@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from ..fit.transfer import ages, forgotten, overlap, transferred, weighing
 from ..rows.base import Summand
 from ..rows.memory import ArrayRows
 from ..rows.reservoir import Reservoir
+from ..threads import cached_property
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -32,6 +31,7 @@ from ..fit.interpret import weighted_gradient
 from ..fit.moments import gram_of
 from ..kernels import RBF, Cosine, Kernel, Laplacian, Linear, Polynomial, Sigmoid
 from ..rows.blocks import finite, map_row_blocks
+from ..threads import cached_property
 from .inputs import InputMap
 
 # Score variances below this share of the largest are no directions: T2 leaves them out.

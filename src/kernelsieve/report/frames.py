@@ -13,12 +13,13 @@ import datetime
 import re
 from dataclasses import dataclass
 from decimal import Decimal
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 import scipy.sparse
 from sklearn.utils import _safe_indexing
+
+from ..threads import cached_property
 
 Places = np.ndarray  # row numbers
 FEW_LEVELS = 10  # of a class, that each have a colour of their own

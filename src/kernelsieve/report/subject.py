@@ -12,7 +12,6 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -22,6 +21,7 @@ from sklearn.pipeline import Pipeline
 
 from ..arrays import to_numpy
 from ..kernels.base import dense
+from ..threads import cached_property
 from .frames import Frame
 
 # Rows that small fits of the report (other widths, other numbers of points) are made on.

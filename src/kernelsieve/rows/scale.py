@@ -69,7 +69,9 @@ def unit_of(rows: Array) -> float:
     """A power of two in which the numbers are of order one; 1 where they are not far from it anyway."""
     values = rows.data if scipy.sparse.issparse(rows) else rows
     largest = max(float(values.max(initial=0.0)), -float(values.min(initial=0.0)))
-    return 1.0 if largest == 0 or 1 / FAR_FROM_ONE < largest < FAR_FROM_ONE else 2.0 ** round(math.log2(largest))
+    return (
+        1.0 if largest < SMALLEST[8] or 1 / FAR_FROM_ONE < largest < FAR_FROM_ONE else 2.0 ** round(math.log2(largest))
+    )
 
 
 def checked_weights(weights: np.ndarray) -> np.ndarray:

@@ -74,10 +74,12 @@ def check_kernel_diagonal(diagonal: Array) -> None:
 
 
 def check_finite_kernel(values: Array) -> None:
-    """Kernel values without NaN and infinity."""
+    """Kernel values without NaN and infinity, small enough to be squared."""
     xp = namespace(values)
-    if not bool(xp.isfinite(xp.sum(values))) and not bool(xp.all(xp.isfinite(values))):
+    with np.errstate(over="ignore", invalid="ignore"):
+        squared = xp.sum(values * values)
+    if not bool(xp.isfinite(squared)):
         raise ValueError(
-            "the kernel gives NaN or infinity on these rows: scale the rows, or give a smaller gamma or degree (a "
-            "whole one, where the polynomial's base can be negative)"
+            "the kernel gives NaN or infinity (or nearly so) on these rows: scale the rows, or give a smaller gamma or "
+            "degree (a whole one, where the polynomial's base can be negative)"
         )
