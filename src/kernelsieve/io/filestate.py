@@ -34,20 +34,10 @@ OUTPUT = {"_sklearn_output_config": "output optional"}
 def file_state(model: Any) -> dict[str, Any]:
     """All that `fit` left: what the file must hold besides the constructor's parameters.
 
-    A class that computes some of its attributes only when they are read has a method `_before_saving` that computes them.
+    A class that computes some of its attributes only when they are read computes them in `_before_saving`.
     """
-<<<<<<< HEAD
     if hasattr(model, "_before_saving"):
         model._before_saving()
-=======
-    if hasattr(model, "_file_state"):
-        return dict(model._file_state())
-    return plain_state(model)
-
-
-def plain_state(model: Any) -> dict[str, Any]:
-    """All attributes of a model but its parameters and what scikit-learn hangs on it."""
->>>>>>> 6c48f7245b8e158a04c3b5a9fc4abfd15a7dc8b3
     names = sorted(set(vars(model)) - set(model.get_params(deep=False)))
     return {name: vars(model)[name] for name in names if not name.startswith(NOT_STATE)}
 

@@ -149,12 +149,6 @@ class Incremental:
             self._stream = replace(self._state(), reservoir=state.reservoir.in_order())
             self._solve()
             _ = self._inverse_map
-<<<<<<< HEAD
-=======
-        from ..io.filestate import plain_state
-
-        return plain_state(self)
->>>>>>> 6c48f7245b8e158a04c3b5a9fc4abfd15a7dc8b3
 
     # Rows come.
 

@@ -185,12 +185,6 @@ class OnlineKernelPCA(BlockParameters, KernelTransformer):
         if "_kept" in vars(self):  # have all that belongs to the model
             self._kept = self._kept.in_order()
             _ = self.expansion_
-<<<<<<< HEAD
-=======
-        from ..io.filestate import plain_state
-
-        return plain_state(self)
->>>>>>> 6c48f7245b8e158a04c3b5a9fc4abfd15a7dc8b3
 
     def _report(self) -> None:
         """What `fit` says of all rows, of a sample of those that have come."""
