@@ -110,9 +110,8 @@ def one_pass(report: Report, data: Split, labels: np.ndarray) -> None:
     ours = "SparseKernelPCA.partial_fit"
     first = {"batch": ends.pop("batch"), ours: ends.pop(ours), "... and refresh": [*refreshed, POINTS, ""]}
     report.text(f"## {data.name}: {len(data.train)} rows, {n_kept} kept by partial_fit\n")
-    report.table(
-        ["", "shuffled", "sorted", "points", "evaluations a row"], [[n, *e] for n, e in (first | ends).items()]
-    )
+    lines = [[name, *end] for name, end in (first | ends).items()]
+    report.table(["", "shuffled", "sorted", "points", "evaluations a row"], lines)
 
 
 def turning(report: Report, stream: Turning) -> None:

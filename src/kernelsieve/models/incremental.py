@@ -17,11 +17,10 @@ from typing import Any
 import numpy as np
 from sklearn.base import _fit_context
 
-from ..arrays import take_rows, to_numpy
-from ..fit.preimage import RidgeMap, learned_preimage
-from ..fit.sample import REFERENCE_ROWS, default_sample_size
+from ..arrays import take_rows
+from ..fit.sample import default_sample_size
 from ..fit.span import PointSpan
-from ..fit.transfer import faded, rows_until_choice, turned
+from ..fit.transfer import faded, rows_until_choice
 from ..fit.unchanged import unchanged_on_failure
 from ..kernels import Kernel, kernel_type
 from ..rows import some_rows
@@ -33,19 +32,18 @@ from ..selection.base import Choice
 from ..selection.choose import FIRST_EXTRA_POINTS, ROWS_TO_CHOOSE_FROM, Effort
 from ..threads import one_blas_thread
 from ..warn import warn
+from .reading import StreamReading
 from .stream import KeptRows, StreamState
 
 __all__ = ["Incremental", "StreamState"]
 
-# What follows from the moments, and is found when it is first asked for.
-COMPONENTS = ("expansion_", "explained_variance_", "explained_variance_ratio_", "eigenvalues_")
 # The median of distances is known to a few percent: a width that changes by less has not changed.
 SAME_WIDTH = math.log(1.1)
 # The width is settled again until the stream is so many times as long as its reservoir.
 WIDTH_SETTLED = 2
 
 
-class Incremental:
+class Incremental(StreamReading):
     """partial_fit and refresh of SparseKernelPCA, which every `self` here is."""
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -104,62 +102,13 @@ class Incremental:
             self._choose(settle=True)
         return self
 
-    @property
-    def drift_(self: Any) -> float:
-        """How far the components have turned since the points were last chosen: the largest principal angle, radians.
-
-        Only of a model that `partial_fit` made.
-        """
-        state = vars(self).get("_stream")
-        if state is None or state.moments is None:
-            raise AttributeError  # which __getattr__ puts into words
-        chosen, span = self._state().chosen, self._span_now()
-        now = to_numpy(span.best(self._state().chosen.n_components).directions)
-        return turned(np.linalg.qr(span.directions(to_numpy(chosen.coef)))[0], now)
-
     def __add__(self: Any, other: Any) -> Any:
         """The model of both streams: moments add, samples of rows merge (see `kernelsieve.models.merging`)."""
         from .merging import merged
 
         return merged(self, other) if isinstance(other, Incremental) else NotImplemented
 
-    def __sklearn_is_fitted__(self: Any) -> bool:
-        state = vars(self).get("_stream")
-        if state is None:
-            return any(name.endswith("_") and not name.startswith("__") for name in vars(self))
-        return state.moments is not None  # else rows have come, but too few to choose points
-
-    def __getattr__(self: Any, name: str) -> Any:
-        state = vars(self).get("_stream")
-        if state is not None and state.moments is not None:
-            if name in COMPONENTS:
-                self._solve()
-                return vars(self)[name]
-            if name == "_inverse_map":
-                self._inverse_map = self._way_back(state)
-                return self._inverse_map
-        if name == "drift_":
-            raise AttributeError("drift_ is that of a model that partial_fit has followed a stream with")
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-
-    def _before_saving(self: Any) -> None:
-        """Compute what is computed only when it is read, so that a file holds all of the model."""
-        state = vars(self).get("_stream")
-        if state is not None and state.moments is not None:  # have all that belongs to the model
-            self._stream = replace(self._state(), reservoir=state.reservoir.in_order())
-            self._solve()
-            _ = self._inverse_map
-
     # Rows come.
-
-    def _state(self: Any) -> StreamState:
-        """What is kept of the stream so far."""
-        state = vars(self).get("_stream")
-        if state is None:
-            return self._empty_stream()
-        if state.chosen is None and state.moments is not None:  # from a file of version 0.1.0
-            return replace(state, chosen=self.expansion_)
-        return state
 
     def _follow(self: Any, rows: ArrayRows) -> None:
         """Take rows in, up to each choice of points and beyond."""
@@ -301,46 +250,6 @@ class Incremental:
             return kernel, gamma
         return settled
 
-    # The model is read.
-
-    def _span_now(self: Any) -> PointSpan:
-        return self._state().span(self.support_, self.center)
-
-    def _solve(self: Any) -> None:
-        """Components of the moments as they now are."""
-        if all(name in vars(self) for name in COMPONENTS):
-            return
-        with one_blas_thread():
-            span = self._span_now()
-            best = span.best(self._state().chosen.n_components)
-            self.explained_variance_ = best.variances
-            self.eigenvalues_ = best.variances * span.weight
-            self.explained_variance_ratio_ = best.variances / span.total_variance
-            self.expansion_ = span.expansion(best)
-
-    def _drop_components(self: Any) -> None:
-        """Have them found again when they are asked for."""
-        for name in (*COMPONENTS, "_inverse_map"):
-            vars(self).pop(name, None)
-
-    def _way_back(self: Any, state: StreamState) -> RidgeMap | None:
-        """The map from scores to rows, by the latest of the rows kept."""
-        reservoir = state.reservoir.in_order()
-        rows, weights = reservoir.rows[:REFERENCE_ROWS], reservoir.kept_weights[:REFERENCE_ROWS]
-        return learned_preimage(self.expansion_, rows, weights)
-
-    def _measured_on_a_sample(self: Any) -> None:
-        """What was measured on all rows there were is measured on some of those that there are now."""
-        if self.captured_ratio_kind_ in ("exact", "all rows"):
-            self.captured_ratio_kind_ = "sample"
-
-    def _record(self: Any) -> None:
-        """One more line of what `record_drift` asks for."""
-        record = vars(self).setdefault("drift_record_", {name: [] for name in DRIFT_RECORD})
-        line = (self.n_samples_seen_, self.drift_, float(self.explained_variance_ratio_.sum()), self.chosen_at_)
-        for name, value in zip(DRIFT_RECORD, line, strict=True):
-            record[name].append(value)
-
     def _start_anew(self: Any) -> None:
         """Forget what `fit` left."""
         warn(
@@ -352,9 +261,6 @@ class Incremental:
 
     def _forget(self: Any) -> None:
         self.__dict__.pop("_stream", None)
-
-
-DRIFT_RECORD = ("n_samples_seen", "drift", "explained", "chosen_at")
 
 
 def _different(reservoir: Reservoir) -> set[bytes]:

@@ -1,0 +1,112 @@
+"""A model that follows a stream, as it is read: components are found when they are first asked for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ..arrays import to_numpy
+from ..fit.preimage import RidgeMap, learned_preimage
+from ..fit.sample import REFERENCE_ROWS
+from ..fit.span import PointSpan
+from ..fit.transfer import turned
+from ..threads import one_blas_thread
+from .stream import StreamState
+
+# What follows from the moments, and is found when it is first asked for.
+COMPONENTS = ("expansion_", "explained_variance_", "explained_variance_ratio_", "eigenvalues_")
+DRIFT_RECORD = ("n_samples_seen", "drift", "explained", "chosen_at")
+
+
+class StreamReading:
+    """What is read of a stream's model, which every `self` here is."""
+
+    @property
+    def drift_(self: Any) -> float:
+        """How far the components have turned since the points were last chosen: the largest principal angle, radians.
+
+        Only of a model that `partial_fit` made.
+        """
+        state = vars(self).get("_stream")
+        if state is None or state.moments is None:
+            raise AttributeError  # which __getattr__ puts into words
+        chosen, span = self._state().chosen, self._span_now()
+        now = to_numpy(span.best(self._state().chosen.n_components).directions)
+        return turned(np.linalg.qr(span.directions(to_numpy(chosen.coef)))[0], now)
+
+    def __sklearn_is_fitted__(self: Any) -> bool:
+        state = vars(self).get("_stream")
+        if state is None:
+            return any(name.endswith("_") and not name.startswith("__") for name in vars(self))
+        return state.moments is not None  # else rows have come, but too few to choose points
+
+    def __getattr__(self: Any, name: str) -> Any:
+        state = vars(self).get("_stream")
+        if state is not None and state.moments is not None:
+            if name in COMPONENTS:
+                self._solve()
+                return vars(self)[name]
+            if name == "_inverse_map":
+                self._inverse_map = self._way_back(state)
+                return self._inverse_map
+        if name == "drift_":
+            raise AttributeError("drift_ is that of a model that partial_fit has followed a stream with")
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    def _settle(self: Any) -> None:
+        """Compute what is computed only when it is read, so that a file holds all of the model."""
+        state = vars(self).get("_stream")
+        if state is not None and state.moments is not None:  # have all that belongs to the model
+            self._stream = replace(self._state(), reservoir=state.reservoir.in_order())
+            self._solve()
+            _ = self._inverse_map
+
+    def _state(self: Any) -> StreamState:
+        """What is kept of the stream so far."""
+        state = vars(self).get("_stream")
+        if state is None:
+            empty: StreamState = self._empty_stream()
+            return empty
+        if state.chosen is None and state.moments is not None:  # from a file of version 0.1.0
+            return replace(state, chosen=self.expansion_)
+        return state
+
+    def _span_now(self: Any) -> PointSpan:
+        return self._state().span(self.support_, self.center)
+
+    def _solve(self: Any) -> None:
+        """Components of the moments as they now are."""
+        if all(name in vars(self) for name in COMPONENTS):
+            return
+        with one_blas_thread():
+            span = self._span_now()
+            best = span.best(self._state().chosen.n_components)
+            self.explained_variance_ = best.variances
+            self.eigenvalues_ = best.variances * span.weight
+            self.explained_variance_ratio_ = best.variances / span.total_variance
+            self.expansion_ = span.expansion(best)
+
+    def _drop_components(self: Any) -> None:
+        """Have them found again when they are asked for."""
+        for name in (*COMPONENTS, "_inverse_map"):
+            vars(self).pop(name, None)
+
+    def _way_back(self: Any, state: StreamState) -> RidgeMap | None:
+        """The map from scores to rows, by the latest of the rows kept."""
+        reservoir = state.reservoir.in_order()
+        rows, weights = reservoir.rows[:REFERENCE_ROWS], reservoir.kept_weights[:REFERENCE_ROWS]
+        return learned_preimage(self.expansion_, rows, weights)
+
+    def _measured_on_a_sample(self: Any) -> None:
+        """What was measured on all rows there were is measured on some of those that there are now."""
+        if self.captured_ratio_kind_ in ("exact", "all rows"):
+            self.captured_ratio_kind_ = "sample"
+
+    def _record(self: Any) -> None:
+        """One more line of what `record_drift` asks for."""
+        record = vars(self).setdefault("drift_record_", {name: [] for name in DRIFT_RECORD})
+        line = (self.n_samples_seen_, self.drift_, float(self.explained_variance_ratio_.sum()), self.chosen_at_)
+        for name, value in zip(DRIFT_RECORD, line, strict=True):
+            record[name].append(value)
