@@ -34,10 +34,10 @@ OUTPUT = {"_sklearn_output_config": "output optional"}
 def file_state(model: Any) -> dict[str, Any]:
     """All that `fit` left: what the file must hold besides the constructor's parameters.
 
-    A class that computes some of its attributes only when they are read has a method `_settle` that computes them.
+    A class that computes some of its attributes only when they are read has a method `_settle_for_file` that computes them.
     """
-    if hasattr(model, "_settle"):
-        model._settle()
+    if hasattr(model, "_settle_for_file"):
+        model._settle_for_file()
     names = sorted(set(vars(model)) - set(model.get_params(deep=False)))
     return {name: vars(model)[name] for name in names if not name.startswith(NOT_STATE)}
 

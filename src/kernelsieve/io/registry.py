@@ -1,6 +1,6 @@
 """The classes that a file can make, and how each is taken apart and put together.
 
-Our own classes are asked (`_file_layout`, and `_settle`, `_from_file_state` where they have them); for
+Our own classes are asked (`_file_layout`, and `_settle_for_file`, `_from_file_state` where they have them); for
 scikit-learn's, `scikit` answers.
 """
 

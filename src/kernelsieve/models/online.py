@@ -182,7 +182,7 @@ class OnlineKernelPCA(BlockParameters, KernelTransformer):
             return vars(self)[name]
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
-    def _settle(self) -> None:
+    def _settle_for_file(self) -> None:
         if "_kept" in vars(self):  # have all that belongs to the model
             self._kept = self._kept.in_order()
             _ = self.expansion_
