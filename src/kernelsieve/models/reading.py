@@ -55,7 +55,7 @@ class StreamReading:
             raise AttributeError("drift_ is that of a model that partial_fit has followed a stream with")
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
-    def _settle(self: Any) -> None:
+    def _before_saving(self: Any) -> None:
         """Compute what is computed only when it is read, so that a file holds all of the model."""
         state = vars(self).get("_stream")
         if state is not None and state.moments is not None:  # have all that belongs to the model
