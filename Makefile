@@ -10,7 +10,7 @@ demo: $(VENV)/.demo
 	$(BIN)/kernelsieve demo --out demo/index.html
 
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n auto $(PYTEST_ARGS)
 
 # Seeded fault campaigns (tests/torture): make torture TORTURE="fits --seed 7", or TORTURE="--seconds 300" for a slice.
 torture: $(VENV)/.dev
