@@ -1,114 +1,11 @@
-"""Data and oracles that the tests share.
-
-Truth never comes from the code under test: it comes from scikit-learn, from a dense eigendecomposition of
-the whole gram in float64, or from brute force.
-"""
+"""Data that the tests share."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-import scipy.linalg
 from sklearn.datasets import load_digits, make_blobs
-from sklearn.metrics import pairwise
 from sklearn.model_selection import train_test_split
-from threadpoolctl import threadpool_limits
-
-from kernelsieve.fit.problem import Problem
-from kernelsieve.selection.dictionary import dictionary
-
-# Name and parameters of every named vector kernel, gamma a number of order 1 / (squared length) of `cloud`.
-KERNELS = {
-    "rbf": {"gamma": 0.3},
-    "poly": {"gamma": 0.4, "degree": 3, "coef0": 1.0},
-    "linear": {},
-    "sigmoid": {"gamma": 0.05, "coef0": 0.2},
-    "cosine": {},
-    "laplacian": {"gamma": 0.25},
-}
-
-
-def gram_of(name, X, Y=None, **params):
-    """k(X, Y) by scikit-learn."""
-    function = {
-        "rbf": pairwise.rbf_kernel,
-        "poly": pairwise.polynomial_kernel,
-        "linear": pairwise.linear_kernel,
-        "sigmoid": pairwise.sigmoid_kernel,
-        "cosine": pairwise.cosine_similarity,
-        "laplacian": pairwise.laplacian_kernel,
-    }[name]
-    return function(X, Y, **params)
-
-
-def exact_kernel_pca(gram, n_components, *, center=True, weights=None):
-    """(eigenvalues as scikit-learn's KernelPCA, unit components over the rows, offset) by LAPACK's eigh.
-
-    With weights w (sum n) the covariance is that of the rows repeated w times.  The scores of new rows are
-    k(x, X) components - offset.
-    """
-    n = len(gram)
-    w = np.ones(n) if weights is None else np.asarray(weights, dtype=float)
-    omega, root = w / w.sum(), np.sqrt(w)
-    centred = gram
-    if center:
-        means = omega @ gram
-        centred = gram - means - means[:, None] + omega @ means
-    with threadpool_limits(1):  # on a busy machine LAPACK's own threads cost far more than they gain
-        values, vectors = scipy.linalg.eigh(
-            root[:, None] * centred * root, subset_by_index=[n - n_components, n - 1], overwrite_a=True
-        )
-    values, vectors = values[::-1], vectors[:, ::-1]
-    components = root[:, None] * vectors / np.sqrt(values)
-    if center:
-        components = components - omega[:, None] * components.sum(axis=0)
-    offset = omega @ gram @ components if center else np.zeros(n_components)
-    return values, components, offset
-
-
-def captured_by(gram_ss, cross, n_components, *, center=True):
-    """The most variance that components in span(phi(S)) capture on rows with cross-gram `cross`: a generalised
-    eigenproblem solved on the numerical range of K_SS."""
-    values, vectors = np.linalg.eigh(gram_ss)
-    keep = values > 1e-10 * values[-1]
-    features = cross @ (vectors[:, keep] / np.sqrt(values[keep]))
-    if center:
-        features = features - features.mean(axis=0)
-    spectrum = np.linalg.svd(features, compute_uv=False) ** 2 / len(cross)
-    return float(spectrum[:n_components].sum())
-
-
-def held_out_ratio(model, gram_train, gram_test, scores_test):
-    """Variance of the model's scores on unseen rows over exact kernel PCA's on the same rows."""
-    _, components, offset = exact_kernel_pca(gram_train, scores_test.shape[1])
-    exact = gram_test @ components - offset
-    return np.var(scores_test, axis=0).sum() / np.var(exact, axis=0).sum()
-
-
-def match_signs(scores, truth):
-    """`scores` with each column's sign turned to that of `truth`."""
-    signs = np.sign(np.sum(np.asarray(scores) * np.asarray(truth), axis=0))
-    return np.asarray(scores) * np.where(signs == 0, 1.0, signs)
-
-
-def assert_same_up_to_sign(scores, truth, atol):
-    np.testing.assert_allclose(match_signs(scores, truth), truth, rtol=0, atol=atol)
-
-
-def subspace_gap(gram, coef_a, coef_b):
-    """How far apart two sets of orthonormal components over the same points are: 0 same span, 1 orthogonal."""
-    cosines = scipy.linalg.svdvals(coef_a.T @ gram @ coef_b)
-    return float(np.sqrt(np.maximum(1 - cosines.min() ** 2, 0)))
-
-
-def finite_difference(function, points, step=1e-5):
-    """Central differences of a scalar function of an array."""
-    gradient = np.empty_like(points)
-    for index in np.ndindex(*points.shape):
-        move = np.zeros_like(points)
-        move[index] = step
-        gradient[index] = (function(points + move) - function(points - move)) / (2 * step)
-    return gradient
 
 
 @pytest.fixture(scope="session")
@@ -136,9 +33,3 @@ def blobs():
     """(train, test): 1500 rows about 12 centres in 6 features."""
     X, _ = make_blobs(1500, n_features=6, centers=12, cluster_std=1.5, random_state=3)
     return train_test_split(X, test_size=1 / 3, random_state=0)
-
-
-def dictionary_span(rows, sample, n_dictionary, rng):
-    """The span of the dictionary that estimators would take on these rows."""
-    problem = Problem(rows, sample, 1.0, rng)
-    return problem.span(dictionary(problem, n_dictionary))

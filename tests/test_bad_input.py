@@ -7,7 +7,7 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse
-from conftest import gram_of
+from oracles import gram_of
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 

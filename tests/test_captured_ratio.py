@@ -7,7 +7,7 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse
-from conftest import exact_kernel_pca, gram_of
+from oracles import exact_kernel_pca, gram_of
 from sklearn.metrics.pairwise import polynomial_kernel, sigmoid_kernel
 
 from kernelsieve import SparseKernelPCA

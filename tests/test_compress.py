@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse
-from conftest import KERNELS, assert_same_up_to_sign, exact_kernel_pca, finite_difference, gram_of
+from oracles import KERNELS, assert_same_up_to_sign, exact_kernel_pca, finite_difference, gram_of
 from sklearn.base import clone
 from sklearn.datasets import load_wine
 from sklearn.decomposition import PCA

@@ -12,7 +12,7 @@ import time
 
 import numpy as np
 import pytest
-from conftest import captured_by, gram_of
+from oracles import captured_by, gram_of
 
 from kernelsieve import LikelihoodKernelPCA, SparseKernelPCA
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse
-from conftest import KERNELS, dictionary_span, gram_of
+from oracles import KERNELS, dictionary_span, gram_of
 
 from kernelsieve.fit.sample import Sample
 from kernelsieve.fit.span import AllRowsSpan, PointSpan

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import scipy.optimize
 import scipy.sparse
-from conftest import KERNELS, assert_same_up_to_sign, captured_by, exact_kernel_pca, gram_of, match_signs
+from oracles import KERNELS, assert_same_up_to_sign, captured_by, exact_kernel_pca, gram_of, match_signs
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 

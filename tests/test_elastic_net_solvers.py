@@ -10,9 +10,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import gram_of
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from oracles import gram_of
 from scipy.linalg.lapack import dpstrf
 from sklearn.linear_model import lars_path_gram
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse
-from conftest import KERNELS
+from oracles import KERNELS
 from sklearn.datasets import load_digits
 
 from kernelsieve import (

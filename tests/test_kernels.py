@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse
-from conftest import KERNELS, finite_difference, gram_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from oracles import KERNELS, finite_difference, gram_of
 from scipy.spatial.distance import pdist
 from sklearn.gaussian_process.kernels import RBF as GaussianProcessRBF
 from sklearn.svm import SVC

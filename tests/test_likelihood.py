@@ -15,9 +15,9 @@ import pytest
 import scipy.optimize
 import scipy.sparse
 import scipy.sparse.linalg
-from conftest import KERNELS, dictionary_span, exact_kernel_pca, gram_of, subspace_gap
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from oracles import KERNELS, dictionary_span, exact_kernel_pca, gram_of, subspace_gap
 from scipy.stats import multivariate_normal
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 

@@ -11,9 +11,9 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse
-from conftest import assert_same_up_to_sign
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from oracles import assert_same_up_to_sign
 from sklearn.decomposition import PCA
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.linear_model import lars_path_gram

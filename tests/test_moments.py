@@ -8,9 +8,9 @@ from operator import add
 import numpy as np
 import pytest
 import scipy.sparse
-from conftest import KERNELS, captured_by, exact_kernel_pca, gram_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from oracles import KERNELS, captured_by, exact_kernel_pca, gram_of
 
 from kernelsieve.fit.moments import MomentSum
 from kernelsieve.fit.moments import gram_of as gram_of_points

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from conftest import captured_by, exact_kernel_pca, gram_of
+from oracles import captured_by, exact_kernel_pca, gram_of
 from sklearn.datasets import load_iris
 
 from kernelsieve import SparseKernelPCA

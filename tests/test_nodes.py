@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from conftest import KERNELS, assert_same_up_to_sign, captured_by, exact_kernel_pca, gram_of
+from oracles import KERNELS, assert_same_up_to_sign, captured_by, exact_kernel_pca, gram_of
 
 from experiments.datasets import MissingData, ida
 from kernelsieve import DissimilarityKernelPCA, ImprovedKernelPCA, KernelFeatureAnalysis, KernelPCA, SparseKernelPCA

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dask.array as da
 import numpy as np
 import pytest
-from conftest import gram_of
+from oracles import gram_of
 from sklearn.base import clone
 
 from kernelsieve import (

@@ -5,7 +5,7 @@ import pickle
 
 import numpy as np
 import pytest
-from conftest import KERNELS, gram_of
+from oracles import KERNELS, gram_of
 
 from kernelsieve import SparseKernelPCA
 

@@ -7,9 +7,9 @@ import pickle
 import numpy as np
 import pytest
 import scipy.sparse
-from conftest import assert_same_up_to_sign, captured_by, exact_kernel_pca, gram_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from oracles import assert_same_up_to_sign, captured_by, exact_kernel_pca, gram_of
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.estimator_checks import (

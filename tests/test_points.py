@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.linalg
 import scipy.sparse
-from conftest import KERNELS, captured_by, exact_kernel_pca, finite_difference, gram_of
+from oracles import KERNELS, captured_by, exact_kernel_pca, finite_difference, gram_of
 
 from kernelsieve.arrays import top_eigh
 from kernelsieve.fit.sample import Sample

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse
-from conftest import KERNELS, gram_of
+from oracles import KERNELS, gram_of
 from sklearn.decomposition import PCA
 from sklearn.metrics import pairwise_distances
 

@@ -7,7 +7,7 @@ import warnings
 
 import numpy as np
 import pytest
-from conftest import assert_same_up_to_sign
+from oracles import assert_same_up_to_sign
 from scipy.linalg import subspace_angles
 from scipy.spatial.distance import pdist
 from sklearn.decomposition import PCA

@@ -6,9 +6,9 @@ from itertools import permutations
 
 import numpy as np
 import pytest
-from conftest import KERNELS, captured_by, exact_kernel_pca, gram_of, held_out_ratio
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from oracles import KERNELS, captured_by, exact_kernel_pca, gram_of, held_out_ratio
 from scipy.linalg import lapack
 from scipy.stats import chisquare
 from sklearn.decomposition import KernelPCA

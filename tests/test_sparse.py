@@ -7,7 +7,7 @@ import tracemalloc
 import numpy as np
 import pytest
 import scipy.sparse
-from conftest import KERNELS, assert_same_up_to_sign, exact_kernel_pca, gram_of
+from oracles import KERNELS, assert_same_up_to_sign, exact_kernel_pca, gram_of
 
 from kernelsieve import SparseKernelPCA
 

@@ -17,9 +17,9 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import scipy.sparse
-from conftest import KERNELS, assert_same_up_to_sign, captured_by, gram_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from oracles import KERNELS, assert_same_up_to_sign, captured_by, gram_of
 from sklearn.exceptions import NotFittedError
 from test_threads import interrupted_at
 

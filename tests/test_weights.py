@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse
-from conftest import KERNELS, assert_same_up_to_sign, exact_kernel_pca, gram_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from oracles import KERNELS, assert_same_up_to_sign, exact_kernel_pca, gram_of
 from sklearn.base import clone
 from sklearn.decomposition import KernelPCA
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import gram_of
+from oracles import gram_of
 from scipy.spatial.distance import cdist
 from sklearn.pipeline import Pipeline
 

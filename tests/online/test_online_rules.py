@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse
-from conftest import assert_same_up_to_sign, exact_kernel_pca, gram_of
+from oracles import assert_same_up_to_sign, exact_kernel_pca, gram_of
 from sklearn.decomposition import KernelPCA
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.estimator_checks import parametrize_with_checks

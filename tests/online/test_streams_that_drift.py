@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import assert_same_up_to_sign, gram_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from oracles import assert_same_up_to_sign, gram_of
 from sklearn.base import clone
 
 import kernelsieve
