@@ -50,13 +50,12 @@ def test_a_linear_kernel_gives_the_linear_chart():
     np.testing.assert_allclose(monitor.statistics(new).spe, np.sum(residual**2, axis=1), rtol=1e-6)
 
 
-@pytest.mark.parametrize("kernel", ["rbf", "poly", "linear", "sigmoid", "cosine", "laplacian"])
+@pytest.mark.parametrize("kernel", ["rbf", "poly", "linear", "cosine", "laplacian"])  # sigmoid has no distances
 @pytest.mark.parametrize("whiten", [False, True])
 @pytest.mark.filterwarnings("ignore")
 def test_contributions_are_squared_slopes_by_finite_differences(kernel, whiten):
     rows, new = correlated(200, n_columns=4), correlated(20, seed=1, n_columns=4)
-    gamma = {"sigmoid": 0.01}.get(kernel, 0.1)
-    monitor = KernelMonitor(3, 15, kernel=kernel, gamma=gamma, whiten=whiten, random_state=0).fit(rows)
+    monitor = KernelMonitor(3, 15, kernel=kernel, gamma=0.1, whiten=whiten, random_state=0).fit(rows)
     spread, columns = rows.std(axis=0), []
     for j in range(4):
         move = np.zeros(4)
@@ -68,7 +67,7 @@ def test_contributions_are_squared_slopes_by_finite_differences(kernel, whiten):
     squares = np.stack(columns, axis=1) ** 2 / metric
     spe = monitor.statistics(new).spe
     truth = squares / squares.sum(axis=1, keepdims=True) * spe[:, None]
-    inside = spe > 1e-5  # an indefinite kernel's SPE is cut off at zero, where it has no slope
+    inside = spe > 1e-5
     assert inside.sum() > 5
     np.testing.assert_allclose(monitor.contributions(new)[inside], truth[inside], atol=2e-5 * truth[inside].max())
 
