@@ -159,6 +159,14 @@ class Span(ABC):
         outside = max(self.total_variance - float(np.trace(self.covariance)), 0.0)
         return captured / (captured + outside) if self.kernel.definite and captured > 0 else 0.0
 
+    def mean_beyond(self, expansion: KernelExpansion) -> float:
+        """Squared length of the mean's part that is in the span and not in that of the points a model keeps of it."""
+        if expansion.mean_coef is None or expansion.n_support == self.n_support:
+            return 0.0
+        coef = to_numpy(expansion.mean_coef)
+        kept = float(coef @ to_numpy(gram_of(expansion.kernel, expansion.points)) @ coef)
+        return max(self.mean_square - kept, 0.0)
+
     def gram_at(self, places: np.ndarray) -> np.ndarray:
         """K over the points at these places."""
         if "gram" in vars(self):

@@ -220,8 +220,9 @@ class KernelTransformer(
         captured = found.variances if found.captured is None else found.captured
         # An indefinite kernel's total is less than what its positive part, which is all that is modelled, holds.
         most = float(captured.sum()) if expansion.orthogonal or found.captured is not None else float(captured.max())
-        self.mean_outside_ = mean_outside(choice.problem.sample, span)
-        self.explained_variance_ratio_ = captured / max(span.total_variance - self.mean_outside_, most)
+        outside = mean_outside(choice.problem.sample, span)
+        self.explained_variance_ratio_ = captured / max(span.total_variance - outside, most)
+        self.mean_outside_ = outside + span.mean_beyond(found.expansion)
         self.eigenvalues_ = found.eigenvalues
         self.gamma_ = choice.problem.gamma
         self.n_samples_seen_ = choice.problem.rows.n_samples
