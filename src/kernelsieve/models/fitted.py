@@ -104,6 +104,9 @@ class FittedExpansion:
     def score(self, X: Any, y: Any = None, *, diagonal: Any = None) -> float:
         """The share of the variance of X about the training mean that the components capture.
 
+        The mean's squared length outside the span of the points, `mean_outside_`, is known from the training sample.
+        It is no measure to choose gamma by: the wider the kernel, the higher it is.
+
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features)
