@@ -30,10 +30,11 @@ from ..arrays import Array, as_float64, float64_like, to_numpy, top_eigh
 from ..kernels import Kernel
 from ..solvers.exact import ExactComponents, exact_components
 from ..solvers.whitening import RANK_TOLERANCE, whiten
+from ..threads import row_ranges
 from .expansion import KernelExpansion
 from .indefinite import agreement, best_cut
 from .moments import gram_of, points_like
-from .sample import Half, Sample
+from .sample import GRAM_BLOCK_ROWS, Half, Sample
 from .span import Points, PointSpan, Span
 
 # Variances below this share of the largest are rounding: the rows have no such component.
@@ -114,7 +115,9 @@ def mean_outside(sample: Sample, span: Span) -> float:
     omega = _normalised(sample.reference_weights, len(gram))
     features = _features(sample, span.kernel, span.points, span.moments.whitening)
     inside = omega @ features
-    whole, part = float(omega @ (gram @ omega)), float(inside @ inside)
+    # a few rows at a time: a float32 gram times float64 weights would be copied whole
+    products = [gram[rows] @ omega for rows in row_ranges(len(gram), GRAM_BLOCK_ROWS)]
+    whole, part = float(omega @ np.concatenate(products)), float(inside @ inside)
     if not sample.reference_is_all:
         squares = omega**2
         whole -= float(squares @ np.diagonal(gram))
