@@ -9,8 +9,9 @@ from sklearn.datasets import load_iris
 
 from kernelsieve import SparseKernelPCA
 from kernelsieve.kernels import named_kernel
+from kernelsieve.solvers.ascent import Ascent
 from kernelsieve.solvers.exact import exact_components
-from kernelsieve.solvers.points import Ascent, CapturedVariance
+from kernelsieve.solvers.points import CapturedVariance
 
 
 def training_ratio(model, X, kernel="rbf", **params):

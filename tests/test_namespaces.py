@@ -14,8 +14,9 @@ from kernelsieve.fit.moments import gram_of as gram_of_points
 from kernelsieve.fit.span import AllRowsSpan, PointSpan
 from kernelsieve.kernels import named_kernel
 from kernelsieve.selection.kmeans import kmeans_centers
+from kernelsieve.solvers.ascent import Ascent
 from kernelsieve.solvers.exact import exact_components
-from kernelsieve.solvers.points import Ascent, CapturedVariance
+from kernelsieve.solvers.points import CapturedVariance
 from kernelsieve.solvers.whitening import whiten
 
 strict = pytest.importorskip("array_api_strict")

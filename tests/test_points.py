@@ -13,8 +13,9 @@ from kernelsieve.fit.sample import Sample
 from kernelsieve.kernels import named_kernel
 from kernelsieve.rows.sampled import sample_rows
 from kernelsieve.selection.coordinates import coordinates
+from kernelsieve.solvers.ascent import Ascent
 from kernelsieve.solvers.exact import exact_components
-from kernelsieve.solvers.points import Ascent, CapturedVariance
+from kernelsieve.solvers.points import CapturedVariance
 
 DIFFERENTIABLE = [name for name in KERNELS if named_kernel(name).differentiable]
 

@@ -26,7 +26,7 @@ from ..fit.sample import Sample
 from ..kernels import Kernel
 from ..rows.sampled import SampledRows
 from ..selection.coordinates import Coordinates, coordinates_of, movable
-from ..solvers.points import Ascent, Evaluation
+from ..solvers.ascent import Ascent, Evaluation
 from .error import ExpansionError, ScoreError
 
 RIDGE = 1e-11  # added to the normal equations, relative to their mean diagonal: points may coincide
@@ -182,7 +182,7 @@ class ErrorGone:
     objective: Objective
     first: float
 
-    def evaluate(self, points: np.ndarray) -> Evaluation:
+    def evaluate(self, points: np.ndarray, basis: Array | None = None) -> Evaluation:
         """What is gone at these points, and its gradient."""
         value, gradient = self.objective(points)
         return Evaluation(1.0 - value / self.first, gradient / -self.first)

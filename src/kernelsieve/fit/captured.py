@@ -28,12 +28,12 @@ import numpy as np
 
 from ..arrays import Array, as_float64, float64_like, to_numpy, top_eigh
 from ..kernels import Kernel
-from ..solvers.exact import ExactComponents, exact_components
-from ..solvers.whitening import RANK_TOLERANCE, whiten
-from ..threads import row_ranges
+from ..solvers.exact import OVERSAMPLING, ExactComponents, block_krylov, exact_components
+from ..solvers.whitening import RANK_TOLERANCE
+from ..threads import matmul, row_ranges
 from .expansion import KernelExpansion
 from .indefinite import agreement, best_cut
-from .moments import gram_of, points_like
+from .moments import points_like
 from .sample import GRAM_BLOCK_ROWS, Half, Sample
 from .span import Points, PointSpan, Span
 
@@ -44,6 +44,8 @@ CONFIDENCE_ERRORS = 1.645  # standard errors to each side: nine times in ten
 EXTRAPOLATION_ERROR = 0.3
 # A ratio is reported SAFE_ERRORS below the estimate, less what an error of KNOWN_WELL would take off.
 SAFE_ERRORS, KNOWN_WELL = 1.0, 0.0015
+# From so many features on their components come from a Krylov space: the covariance alone would cost more.
+MANY_FEATURES, MANY_FEATURES_PER_COMPONENT = 400, 6
 
 
 @dataclass(frozen=True)
@@ -214,7 +216,15 @@ def _components(features: np.ndarray, weights: np.ndarray | None, sample: Sample
     """Variances along the best components in the span of whitened features, and the rows' scores on them."""
     omega = _normalised(weights, len(features))
     rows = features - omega @ features if sample.center else features
-    values, vectors = top_eigh(rows.T @ (omega[:, None] * rows), sample.n_components)
+    n_components, n_threads = sample.n_components, sample.n_threads
+    if features.shape[1] < max(MANY_FEATURES, MANY_FEATURES_PER_COMPONENT * n_components):
+        values, vectors = top_eigh(rows.T @ (omega[:, None] * rows), n_components)
+    else:
+        values, vectors = block_krylov(
+            lambda y: rows.T @ (omega[:, None] * matmul(rows, y, n_threads)),
+            rows[: n_components + OVERSAMPLING].T,
+            n_components,
+        )
     return np.maximum(values, 0.0), rows @ vectors
 
 
@@ -223,7 +233,7 @@ def _normalised(weights: np.ndarray | None, n_rows: int) -> np.ndarray:
 
 
 def _best_features(sample: Sample, chosen: Points, tolerance: float) -> np.ndarray:
-    whitening = whiten(gram_of(chosen.kernel, chosen.points), max(tolerance, sample.indefiniteness)).matrix
+    whitening = chosen.spectrum.whitening(max(tolerance, sample.indefiniteness)).matrix
     return _features(sample, chosen.kernel, chosen.points, whitening)
 
 

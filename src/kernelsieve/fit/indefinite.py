@@ -12,8 +12,8 @@ import numpy as np
 
 from ..arrays import as_float64, to_numpy
 from ..kernels import Kernel
-from ..solvers.whitening import RANK_TOLERANCE, whiten
-from .moments import gram_of, points_like
+from ..solvers.whitening import RANK_TOLERANCE
+from .moments import points_like
 from .sample import Sample
 from .signed import signed_components, signs_of
 from .span import Points
@@ -24,7 +24,7 @@ CUTS = (RANK_TOLERANCE, 1e-8, 1e-6, 1e-5, 1e-4, 1e-3, 3e-3, 1e-2, 3e-2)
 def best_cut(sample: Sample, chosen: Points) -> tuple[float, np.ndarray]:
     """The cut of K_SS that agrees best with exact kernel PCA of the reference rows, and the variances there."""
     kernel: Kernel = chosen.kernel
-    gram = to_numpy(gram_of(kernel, chosen.points))
+    gram = to_numpy(chosen.gram)
     rows = as_float64(sample.reference)
     cross_gram = to_numpy(kernel(rows, points_like(chosen.points, rows)))
     weights = sample.reference_weights
@@ -34,7 +34,7 @@ def best_cut(sample: Sample, chosen: Points) -> tuple[float, np.ndarray]:
     second = cross_gram.T @ (omega[:, None] * cross_gram)
     best, kept = RANK_TOLERANCE, np.zeros(sample.n_components)
     for cut in CUTS:
-        whitening = to_numpy(whiten(gram, cut, signed=True).matrix)
+        whitening = to_numpy(chosen.spectrum.whitening(cut, signed=True).matrix)
         covariance = whitening.T @ second @ whitening
         variances, _ = signed_components(covariance, signs_of(whitening, gram), sample.n_components)
         if agreement(variances, sample) > agreement(kept, sample):

@@ -18,27 +18,25 @@ condition number of K_DD.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, reduce
 
-import numpy as np
 import scipy.sparse
 
 from ..arrays import (
     Array,
     as_float64,
     is_foreign,
-    is_numpy,
     itemsize,
     like,
     namespace,
 )
 from ..kernels import CrossGram, Kernel, constant_diagonal, overwritten_blocks, overwritten_product
-from ..rows.blocks import device_blocks, finite, map_row_blocks, with_smaller_blocks
+from ..rows.blocks import device_blocks, finite, map_row_groups, with_smaller_blocks
 from ..solvers.whitening import RANK_TOLERANCE_FLOAT32
 from ..threads import cached_property
-from .device_sums import DeviceSums
+from .sums import FeatureSums
 
 
 @dataclass(frozen=True)
@@ -130,25 +128,24 @@ class MomentSum:
         example = self._block(X[:1, :])
         cross_gram = self.kernel.bind(points_like(self.points, example))
         block_whitening = like(self.whitening, example)
-        # one thread's blocks are added up one by one: their products too can lie in one place
-        product = partial(overwritten_product, name="scatter") if n_threads == 1 else operator.matmul
 
-        def block_moments(rows: slice) -> Moments:
-            block = self._block(finite(X[rows, :]))
-            with overwritten_blocks():
-                features = overwritten_product(cross_gram(block), block_whitening)
-            block_weights = None if weights is None else weights[rows]
-            return features_moments(
-                features, self.whitening, block_weights, self._lengths(block, rows, diagonal), product
-            )
+        def group_moments(ranges: list[slice]) -> Moments:
+            sums = FeatureSums(self.whitening)
+            for rows in ranges:
+                block = self._block(finite(X[rows, :]))
+                with overwritten_blocks():
+                    features = overwritten_product(cross_gram(block), block_whitening)
+                block_weights = None if weights is None else weights[rows]
+                sums.add(features, self._lengths(block, rows, diagonal), block_weights)
+            return moments_of(sums)
 
-        return _added_up(map_row_blocks(block_moments, X, self.width, n_threads))
+        return reduce(operator.add, map_row_groups(group_moments, X, self.width, n_threads))
 
     def over_blocks(
         self, blocks: Iterable[tuple[int, Array]], weights: Array | None, diagonal: Array | None = None
     ) -> Moments:
         """The moments of blocks that are (or will shortly be) on a device, each with the number of its first row."""
-        sums = DeviceSums(self.whitening)
+        sums = FeatureSums(self.whitening)
         cross_gram: CrossGram | None = None
         for start, given in blocks:
             block = self._block(given)
@@ -159,8 +156,7 @@ class MomentSum:
             sums.check(start, block)
             block_weights = None if weights is None else weights[rows]
             sums.add(cross_gram(block) @ block_whitening, self._lengths(block, rows, diagonal), block_weights)
-        mean, scatter = sums.mean_and_scatter()
-        return Moments(self.whitening, sums.weight, mean, scatter, float(sums.trace))
+        return moments_of(sums)
 
     def _lengths(self, block: Array, rows: slice, diagonal: Array | None) -> Array:
         """k(x, x) of the rows of a block."""
@@ -169,43 +165,7 @@ class MomentSum:
         return self.kernel.diagonal(block) if diagonal is None else like(diagonal[rows], block)
 
 
-def _added_up(parts: Iterator[Moments]) -> Moments:
-    """Their sum, by the rule of `Moments.__add__`, in the memory of the first: fresh pages cost more than additions."""
-    total = next(parts)
-    weight, mean, scatter, trace = total.weight, total.mean, total.scatter.copy(), total.trace
-    between = np.empty_like(scatter)
-    for part in parts:
-        both = weight + part.weight
-        share = part.weight / both if both else 0.0
-        step = part.mean - mean
-        np.multiply((weight * share) * step[:, None], step, out=between)
-        scatter += part.scatter
-        scatter += between
-        mean = mean + share * step
-        weight, trace = both, trace + part.trace
-    return Moments(total.whitening, weight, mean, scatter, trace)
-
-
-def features_moments(
-    features: Array,
-    whitening: Array,
-    weights: Array | None,
-    diagonal: Array,
-    product: Callable[[Array, Array], Array] = operator.matmul,
-) -> Moments:
-    """The moments of rows that are whitened features already, which are overwritten."""
-    xp = namespace(features)
-    if weights is None:
-        weight, trace = float(features.shape[0]), float(xp.sum(diagonal, dtype=whitening.dtype))
-        mean = xp.mean(features, axis=0)
-        features -= mean
-    else:
-        weights = like(weights, features)
-        weight, trace = float(xp.sum(weights)), float(xp.sum(weights * diagonal))
-        mean = (weights @ features) / (weight or 1.0)
-        features -= mean
-        features *= xp.sqrt(weights)[:, None]
-    scatter = product(features.T, features)
-    if not is_numpy(scatter) or scatter.dtype != whitening.dtype:
-        mean, scatter = like(mean, whitening), like(scatter, whitening)
-    return Moments(whitening, weight, mean, scatter, trace)
+def moments_of(sums: FeatureSums) -> Moments:
+    """The moments of all that was added up."""
+    mean, scatter = sums.mean_and_scatter()
+    return Moments(sums.whitening, sums.weight, mean, scatter, float(sums.trace))

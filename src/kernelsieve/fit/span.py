@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -31,6 +32,7 @@ from ..solvers.greedy import pivoted_cholesky
 from ..solvers.whitening import (
     RANK_TOLERANCE,
     RANK_TOLERANCE_FLOAT32,
+    Spectrum,
     check_finite_kernel,
     check_kernel_diagonal,
     check_kernel_values,
@@ -62,6 +64,19 @@ class Points:
     @property
     def n_support(self) -> int:
         return int(self.points.shape[0])
+
+    @cached_property
+    def gram(self) -> Array:
+        """K_SS in float64."""
+        return gram_of(self.kernel, self.points)
+
+    @cached_property
+    def spectrum(self) -> Spectrum:
+        """Of K_SS: what is measured on the points and the span itself whiten by it, each to its own precision."""
+        return Spectrum.of(self.gram)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name not in ("gram", "spectrum")}
 
 
 @dataclass(frozen=True)
@@ -450,9 +465,8 @@ def span_of(
     """
     if chosen.exhaustive:
         return AllRowsSpan(chosen.kernel, finite(chosen.points), chosen.indices, center, chosen.counts)
-    gram = gram_of(chosen.kernel, chosen.points)
-    whitening = whiten(gram, tolerance or rank_tolerance(rows), signed=signed)
+    whitening = chosen.spectrum.whitening(tolerance or rank_tolerance(rows), signed=signed)
     moments = rows.add_up(MomentSum(chosen.kernel, chosen.points, whitening.matrix), n_threads)
     span = PointSpan(chosen.kernel, chosen.points, chosen.indices, center, moments, whitening.negative_share)
-    vars(span)["point_gram"] = gram  # made already
+    vars(span)["point_gram"] = chosen.gram  # made already
     return span

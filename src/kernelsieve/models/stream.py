@@ -10,8 +10,9 @@ import scipy.sparse
 
 from ..arrays import Array, take_rows
 from ..fit.expansion import FEW_ROWS, KernelExpansion
-from ..fit.moments import Moments, MomentSum, features_moments
+from ..fit.moments import Moments, MomentSum, moments_of
 from ..fit.span import PointSpan
+from ..fit.sums import FeatureSums
 from ..fit.transfer import ages, forgotten, overlap, transferred, weighing
 from ..rows.base import Summand
 from ..rows.memory import ArrayRows
@@ -73,7 +74,9 @@ class StreamState:
         if rows.n_samples > FEW_ROWS or not isinstance(rows.X, np.ndarray):
             return rows.add_up(MomentSum(basis.kernel, basis.points, basis.coef), n_threads)
         features, lengths = basis.transform(rows.X), basis.kernel.diagonal(rows.X)
-        return features_moments(features, basis.coef, rows.weights, lengths)
+        sums = FeatureSums(basis.coef)
+        sums.add(features, lengths, rows.weights)
+        return moments_of(sums)
 
     def span(self, support: np.ndarray | None, center: bool) -> PointSpan:
         """The span of the points with the moments of all rows over it."""

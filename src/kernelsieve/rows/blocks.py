@@ -1,8 +1,9 @@
 """Rows in blocks: small enough for the cache, spread over threads, added up in a fixed order.
 
-A pass over N rows is a list of row ranges.  Their number depends on the shapes alone, never on the
-number of threads, and results come back in order: the same data give the same bits on any machine
-size.
+A pass over N rows is a list of row ranges, and a thread takes a group of neighbouring ones at a time: it adds up what
+it finds in memory of its own, and few results are left to be put together.  The numbers of ranges and groups depend on
+the shapes alone, never on the number of threads, and results come back in order: the same data give the same bits on
+any machine size.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from ..arrays import Array, is_numpy, itemsize
 from ..threads import one_blas_thread, ordered_map, row_ranges
 from .scale import finite
 
-__all__ = ["block_rows", "device_blocks", "finite", "map_row_blocks", "with_smaller_blocks"]
+__all__ = ["block_rows", "device_blocks", "finite", "map_row_blocks", "map_row_groups", "with_smaller_blocks"]
 
 Result = TypeVar("Result")
 
@@ -23,6 +24,7 @@ Result = TypeVar("Result")
 BLOCK_BYTES = 2**21  # of kernel values
 ROW_BYTES = 2**22
 MIN_BLOCK_ROWS, MAX_BLOCK_ROWS = 128, 4096
+GROUPS = 64  # of blocks in a pass: four for each of sixteen threads, so that none waits long for the last
 # On an accelerator launches cost nothing against so many kernel values, and a small card still holds a few blocks.
 DEVICE_BLOCK_BYTES = 2**29
 MIN_DEVICE_BLOCK_ROWS = 256
@@ -68,6 +70,16 @@ def _free_memory(error: Exception) -> None:
         torch.cuda.empty_cache()
 
 
+def map_row_groups(
+    function: Callable[[list[slice]], Result], X: Array, n_columns: int, n_threads: int
+) -> Iterator[Result]:
+    """function(ranges) for every group of neighbouring blocks of host rows X, in order, over `n_threads` threads."""
+    blocks = row_ranges(X.shape[0], block_rows(n_columns, X.shape[1], itemsize(X)))
+    groups = [blocks[part] for part in row_ranges(len(blocks), -(-len(blocks) // GROUPS))]
+    with one_blas_thread():
+        yield from ordered_map(function, groups, n_threads)
+
+
 def map_row_blocks(function: Callable[[slice], Result], X: Array, n_columns: int, n_threads: int) -> Iterator[Result]:
     """function(range) for every block of rows of X, in order: over `n_threads` threads, or on the device X is on."""
     if not is_numpy(X) and hasattr(X, "device") and str(X.device) != "cpu":
@@ -75,6 +87,5 @@ def map_row_blocks(function: Callable[[slice], Result], X: Array, n_columns: int
             lambda halvings: [function(r) for r in device_blocks(X.shape[0], n_columns, itemsize(X), halvings)]
         )
         return
-    blocks = row_ranges(X.shape[0], block_rows(n_columns, X.shape[1], itemsize(X)))
-    with one_blas_thread():
-        yield from ordered_map(function, blocks, n_threads)
+    for results in map_row_groups(lambda ranges: [function(r) for r in ranges], X, n_columns, n_threads):
+        yield from results

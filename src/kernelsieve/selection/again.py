@@ -11,7 +11,7 @@ import scipy.sparse
 
 from ..arrays import Array, as_float64
 from ..fit.captured import variances_on_reference
-from ..solvers.points import Ascent
+from ..solvers.ascent import Ascent
 from .base import Choice, Selection
 from .choose import Effort
 from .coordinates import Coordinates, coordinates_of

@@ -12,22 +12,25 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..arrays import Array, like, namespace, take_rows, to_numpy
+from ..arrays import Array, add_to_diagonal, cholesky, like, namespace, solve_lower, take_rows, to_numpy
 from ..fit.sample import Sample
 from ..fit.tails import carried_variance, draw, heavy_tailed
+from ..solvers.ascent import Ascent
 from ..solvers.greedy import best_for_targets, eliminate
-from ..solvers.points import Ascent, CapturedVariance
+from ..solvers.points import CapturedVariance
 from ..solvers.whitening import whiten
 from ..threads import cached_property
 from .coordinates import coordinates_of, principal_directions
-from .gram import gram_of_sample
+from .gram import StoredGram, gram_of_sample
 from .kmeans import kmeans_centers
 from .rpcholesky import randomly_pivoted_cholesky
 from .swaps import swap
+from .together import targeted_choice
 
 KMEANS_STEPS = 3
 # A step costs m^2 a row: beyond so many points fewer steps are taken, from centres that are settled better.
 MANY_POINTS, KMEANS_STEPS_OF_MANY = 400, 10
+FEWER = 4  # of many points every fourth decides the race: which start leads hardly depends on how many there are
 RACE_SHARE = 0.15  # of the steps are run from every start
 CLOSE_BEHIND = 0.97  # unmoved rows that capture less than this share of what points moved a little do are out
 COARSE_SHARE = 0.7  # of the steps are taken on COARSE_ROWS_PER_POINT rows a point, the rest on all
@@ -35,6 +38,7 @@ COARSE_ROWS, COARSE_ROWS_PER_POINT = 1000, 10
 # Swaps after the targeted choice, each O(n m^2): so many, and fewer where there are many points.
 MAX_SWAPS, SWAP_WORK = 10, 5_000
 NO_ROWS = np.empty(0, dtype=np.intp)
+NUGGET = 1e-9  # added to the points' gram, relative to its largest diagonal value, before it is divided by
 NO_GAIN = 1e-8  # a step that gains less, relative to the value, is the last
 
 
@@ -54,6 +58,31 @@ class Candidate:
     @property
     def n_support(self) -> int:
         return int(self.points.shape[0])
+
+
+@dataclass(frozen=True)
+class Race:
+    """The starts and how far their first steps have brought them."""
+
+    objective: CapturedVariance  # that they run on
+    starts: dict[str, Array]
+    rows: dict[str, np.ndarray]  # numbers within the sample, of starts that are rows
+    runners: dict[str, Ascent]
+    unmoved: dict[str, float]  # captured variance of the starts themselves
+
+    @property
+    def reached(self) -> dict[str, float]:
+        """Captured variance of each runner."""
+        return {name: runner.value for name, runner in self.runners.items()}
+
+    @property
+    def leader(self) -> str:
+        """The start whose runner has come furthest."""
+        return max(self.runners, key=lambda name: self.runners[name].value)
+
+    @property
+    def winner(self) -> Ascent:
+        return self.runners[self.leader]
 
 
 class FreePoints:
@@ -78,30 +107,36 @@ class FreePoints:
         """The race of the starts, then the better one to the end; the plain rows where they are better still."""
         if self.sample.kernel.linear_in_rows:
             return self._principal(n_support)
-        coarse, n_coarse = self._coarse(n_support)
-        rows = self._row_starts(n_support)
-        lloyd = KMEANS_STEPS if n_support <= MANY_POINTS else KMEANS_STEPS_OF_MANY
-        centers = kmeans_centers(coarse.rows, n_support, lloyd, self.rng, coarse.weights)
-        starts = {"kmeans": centers} | {name: self._rows_at(places) for name, places in rows.items()}
-        runners = {name: self._start(coarse, points) for name, points in starts.items()}
-        unmoved = {name: runner.value for name, runner in runners.items()}
-        n_race = max(1, round(RACE_SHARE * self._n_steps(n_support)))
-        for runner in runners.values():
-            self._run(runner, coarse, n_race)
-        reached = {name: runner.value for name, runner in runners.items()}
-        winner = max(reached, key=lambda name: reached[name])
-        n_race = runners[winner].n_steps
-        best = self._run(runners[winner], coarse, n_coarse - n_race)
+        race = self._race(n_support, None if n_support <= MANY_POINTS else self._race(n_support // FEWER).leader)
+        (_, n_coarse), n_race = self._coarse(n_support), race.winner.n_steps
+        best = self._run(race.winner, race.objective, n_coarse - n_race)
         best, converged = self._finish(best, self._n_steps(n_support) - max(n_coarse, n_race))
-        seeds = rows.get(winner, NO_ROWS)
-        moved = Candidate(best.points, best.value, None, best.n_steps, converged, reached, winner, seeds)
+        seeds = race.rows.get(race.leader, NO_ROWS)
+        moved = Candidate(best.points, best.value, None, best.n_steps, converged, race.reached, race.leader, seeds)
         # decided at the end, on the rows of the last steps
-        close = [name for name in rows if unmoved[name] > CLOSE_BEHIND * reached[winner]]
-        plain = {name: self.objective.captured(starts[name]) for name in close}
+        close = [name for name in race.rows if race.unmoved[name] > CLOSE_BEHIND * race.reached[race.leader]]
+        plain = {name: self.objective.captured(race.starts[name]) for name in close}
         first = max(close, key=lambda name: plain[name], default="")
         if not first or plain[first] <= moved.captured:
             return moved
-        return self._from_rows(self._plain(moved, starts[first], plain[first], rows[first]), first)
+        return self._from_rows(self._plain(moved, race.starts[first], plain[first], race.rows[first]), first)
+
+    def _race(self, n_support: int, only: str | None = None) -> Race:
+        """The first steps from every start, or from the `only` one that is to run."""
+        objective, _ = self._coarse(n_support)
+        rows = self._row_starts(n_support, only)
+        starts = {name: self._rows_at(places) for name, places in rows.items()}
+        if only in (None, "kmeans"):
+            lloyd = KMEANS_STEPS if n_support <= MANY_POINTS else KMEANS_STEPS_OF_MANY
+            weights, n_threads = objective.weights, self.sample.n_threads
+            centers = kmeans_centers(objective.rows, n_support, lloyd, self.rng, weights, n_threads)
+            starts = {"kmeans": centers} | starts
+        runners = {name: self._start(objective, points) for name, points in starts.items()}
+        unmoved = {name: runner.value for name, runner in runners.items()}
+        n_race = max(1, round(RACE_SHARE * self._n_steps(n_support)))
+        for runner in runners.values():
+            self._run(runner, objective, n_race)
+        return Race(objective, starts, rows, runners, unmoved)
 
     def _plain(self, moved: Candidate, points: Array, captured: float, rows: np.ndarray) -> Candidate:
         return replace(moved, points=points, captured=captured, rows=rows, seeds=rows)
@@ -114,10 +149,10 @@ class FreePoints:
             return replace(plain, n_steps=n_steps, converged=converged, winner="rows")
         return Candidate(runner.points, runner.value, None, n_steps, converged, plain.starts, rule, plain.seeds)
 
-    def _row_starts(self, n_support: int) -> dict[str, np.ndarray]:
+    def _row_starts(self, n_support: int, only: str | None) -> dict[str, np.ndarray]:
         """Rows, by their numbers within the sample, to start from; filled up at random where a rule finds fewer."""
-        found = {"targeted": targeted_rows(self.sample, n_support)}
-        if self._heavy_tailed:
+        found = {"targeted": targeted_rows(self.sample, n_support)} if only in (None, "targeted") else {}
+        if only == "rpcholesky" or (only is None and self._heavy_tailed):
             sample = self.sample.exactly
             state = randomly_pivoted_cholesky(gram_of_sample(sample), n_support, self.rng, weights=sample.rows.weights)
             found["rpcholesky"] = np.asarray(state.chosen, dtype=np.intp)
@@ -193,7 +228,21 @@ class FreePoints:
 
     def _start(self, objective: CapturedVariance, points: Array) -> Ascent:
         light = objective.light(points)
-        return Ascent(objective if light is None else light, points)
+        basis = self._exact_on(points) if objective.has_many(points) else None
+        return Ascent(objective if light is None else light, points, basis)
+
+    def _exact_on(self, points: Array) -> Array | None:
+        """Coefficients of exact kernel PCA's components, as the reference rows have them, projected on the points."""
+        n = self.sample.n_reference
+        found = coordinates_of(self.sample)
+        gram = found.kernel(points, points)
+        factor = cholesky(
+            add_to_diagonal(gram, NUGGET * float(namespace(gram).max(namespace(gram).linalg.diagonal(gram))))
+        )
+        if factor is None:
+            return None
+        images = found.cross_gram(points, n).T @ like(self.sample.exact.directions, points)
+        return solve_lower(factor, solve_lower(factor, images), transpose=True)
 
     def _run(self, runner: Ascent, objective: CapturedVariance, n_steps: int) -> Ascent:
         before = runner.n_steps
@@ -243,20 +292,22 @@ def targeted_rows(sample: Sample, n_rows: int, features: np.ndarray | None = Non
     leaves too few rows to choose from, the gram is made again in float64.
     """
     gram, targets = to_numpy(sample.gram), to_numpy(sample.targets)
-    if features is not None:
-        targets = targets - features @ (features.T @ to_numpy(sample.exact.directions))
-    state = eliminate(
-        lambda j: gram[:, j],
-        np.diagonal(gram),
-        min(n_rows, sample.n_reference),
-        best_for_targets,
-        targets=targets,
-        explained=features,
-        noise=sample.rounding,
-    )
+    count = min(n_rows, sample.n_reference)
     if features is None:
+        state = targeted_choice(StoredGram(gram, sample.n_threads), targets, count, sample.rounding)
         swap(state, lambda j: gram[:, j], min(MAX_SWAPS, SWAP_WORK // max(1, n_rows) ** 2))
+    else:
+        targets = targets - features @ (features.T @ to_numpy(sample.exact.directions))
+        state = eliminate(
+            lambda j: gram[:, j],
+            np.diagonal(gram),
+            count,
+            best_for_targets,
+            targets=targets,
+            explained=features,
+            noise=sample.rounding,
+        )
     found = np.asarray(state.chosen, dtype=np.intp)
-    if len(found) < min(n_rows, sample.n_reference) and sample.rounding:
+    if len(found) < count and sample.rounding:
         return targeted_rows(sample.exactly, n_rows, features)
     return found

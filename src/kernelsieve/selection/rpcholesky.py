@@ -12,15 +12,12 @@ columns of a block are eliminated together, by matrix products: n m kernel value
 from __future__ import annotations
 
 import numpy as np
-import scipy.linalg
 
 from ..solvers.greedy import Residual, start
-from ..threads import ordered_map, row_ranges
 from .gram import Gram
+from .together import eliminate_together
 
 PROPOSALS = 128  # a block; it does not depend on how many rows are wanted, so that every choice is a prefix
-
-BLOCK_ROWS = 2048  # eliminated at a time: kernel values and residuals of a block stay in the cache
 
 
 def randomly_pivoted_cholesky(
@@ -41,7 +38,7 @@ def randomly_pivoted_cholesky(
         proposed = _draw(state, eligible, rng, weights)
         accepted, factor = _accept(gram, state, proposed, rng, n_rows - len(state.chosen))
         if accepted.size:
-            traces = _eliminate(gram, state, accepted, factor)
+            traces = eliminate_together(gram, state, accepted, factor)
             state.unexplained.extend(traces / total)
     return state
 
@@ -77,24 +74,3 @@ def _accept(
         current[proposed == proposed[i]] = 0.0
         accepted.append(i)
     return proposed[accepted], np.tril(factor[accepted, : len(accepted)])
-
-
-def _eliminate(gram: Gram, state: Residual, accepted: np.ndarray, factor: np.ndarray) -> np.ndarray:
-    """The accepted rows leave the residual together, block of rows by block of rows; tr R after each of them."""
-    k, count = len(state.chosen), len(accepted)
-    columns, known, left = gram.bind(accepted), state.filled, state.filled[accepted].T
-
-    def eliminate(block: slice) -> np.ndarray:
-        residual = columns(block) - known[block] @ left
-        new = scipy.linalg.solve_triangular(factor, residual.T, lower=True, check_finite=False)
-        state.factor[block, k : k + count] = new.T
-        new *= new
-        state.diagonal[block] -= new.sum(axis=0)
-        return new.sum(axis=1)
-
-    before = float(state.diagonal.sum())
-    parts = ordered_map(eliminate, row_ranges(len(state.diagonal), BLOCK_ROWS), gram.n_threads)
-    explained = np.cumsum(sum(parts, np.zeros(count)))
-    state.diagonal[accepted] = 0.0
-    state.chosen.extend(int(j) for j in accepted)
-    return np.maximum(before - explained, 0.0)

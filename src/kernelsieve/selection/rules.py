@@ -11,7 +11,7 @@ import scipy.sparse
 
 from ..arrays import as_float64
 from ..fit.sample import Sample
-from ..solvers.greedy import Residual, Rule, best_for_targets, eliminate, worst_explained
+from ..solvers.greedy import Residual, Rule, eliminate, worst_explained
 from .base import Selection, Selector, select_rows
 from .distances import Combine, central_row_of, copies_tolerance, far_rows
 from .gain import LargestGain, SampledGain
@@ -20,6 +20,7 @@ from .kmeans import kmeans_centers
 from .leverage import draw_without_replacement, ridge_leverage
 from .rpcholesky import randomly_pivoted_cholesky
 from .swaps import swap
+from .together import targeted_choice
 
 KMEANS_SELECTION_STEPS = 20
 IMPROVED_RIDGE = 1e-3  # as published
@@ -33,14 +34,8 @@ def uniform(sample: Sample, n_support: int, rng: np.random.Generator) -> Selecti
 
 def targeted(sample: Sample, n_support: int, rng: np.random.Generator, *, n_swaps: int = 0) -> Selection:
     """Rows that best explain the leading components, argmax |T_i|^2 / R_ii, then up to `n_swaps` swaps."""
-    state = eliminate(
-        sample.column,
-        sample.diagonal,
-        min(n_support, sample.size),
-        best_for_targets,
-        targets=sample.all_targets,
-        noise=sample.indefiniteness,
-    )
+    count = min(n_support, sample.size)
+    state = targeted_choice(gram_of_sample(sample), sample.all_targets, count, sample.indefiniteness)
     swapped = swap(state, sample.column, n_swaps) if n_swaps else 0
     return _selected(state, n_support, sample, rng, nested=not swapped, swaps=swapped)
 
@@ -116,7 +111,7 @@ def kmeans(sample: Sample, n_support: int, rng: np.random.Generator) -> Selectio
     values = sample.rows.values
     values = as_float64(values.toarray() if scipy.sparse.issparse(values) else values)
     count = min(n_support, sample.size)
-    centers = kmeans_centers(values, count, KMEANS_SELECTION_STEPS, rng, sample.rows.weights)
+    centers = kmeans_centers(values, count, KMEANS_SELECTION_STEPS, rng, sample.rows.weights, sample.n_threads)
     return Selection(sample.kernel, centers, None)
 
 

@@ -72,7 +72,7 @@ def exact_components(
         values, vectors = top_eigh((b + b.T) / 2, n_components)
     else:
         # the gram's own columns are a random start with one product already done
-        values, vectors = _block_krylov(
+        values, vectors = block_krylov(
             lambda y: left(matmul(gram, right(y), n_threads)),
             left(gram[:, : n_components + OVERSAMPLING]),
             n_components,
@@ -89,7 +89,8 @@ def _normalised(gram: Array, weights: Array | None) -> Array:
     return weights / xp.sum(weights)
 
 
-def _block_krylov(apply: Callable[[Array], Array], start: Array, n_top: int) -> tuple[Array, Array]:
+def block_krylov(apply: Callable[[Array], Array], start: Array, n_top: int) -> tuple[Array, Array]:
+    """The top pairs of a symmetric operator, from the space that `start` and its images span."""
     xp = namespace(start)
     block, _ = xp.linalg.qr(start)
     basis, images, totals = [], [], [0.0]

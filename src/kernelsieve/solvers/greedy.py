@@ -66,7 +66,7 @@ def eliminate(
     `explained` (n, q) are whitened features of points that are already there; residuals below the share `noise` of the
     largest diagonal mean nothing (an indefinite kernel's), and dividing by them would choose noise.
     """
-    return _choose(start(diagonal, n_rows, targets=targets, noise=noise), column, n_rows, rule, explained, ridge)
+    return choose(start(diagonal, n_rows, targets=targets, noise=noise), column, n_rows, rule, explained, ridge)
 
 
 def _rows_of(loop: Callable[P, Residual]) -> Callable[P, np.ndarray]:
@@ -107,10 +107,10 @@ def pivoted_cholesky(
         raise ValueError("the kernel is zero or negative on every row's own diagonal: nothing to factorise")
     n_rows = len(diagonal) if max_rank is None else min(max_rank, len(diagonal))
     state = start(diagonal, min(n_rows, FIRST_CAPACITY), noise=FACTORISED)
-    return _choose(state, column, n_rows, worst_explained)
+    return choose(state, column, n_rows, worst_explained)
 
 
-def _choose(
+def choose(
     state: Residual,
     column: Callable[[int], np.ndarray],
     n_rows: int,

@@ -26,7 +26,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add
-from typing import Protocol
 
 import numpy as np
 
@@ -39,19 +38,26 @@ from ..arrays import (
     is_numpy,
     like,
     namespace,
-    row_dot,
     solve_lower,
     take_rows,
     top_eigh,
 )
 from ..kernels import Kernel
 from ..threads import ordered_map, row_ranges
+from .ascent import Evaluation
+from .subspace import refined
 from .whitening import whiten
 
 # Added to K_SS, relative to its mean diagonal, so that coinciding points do not stop the search.
 JITTER = 1e-10
-# Rows that a thread takes at once: their kernel values stay in its cache between the two passes.
-ROWS_AT_ONCE = 4000
+# Rows that a thread takes at once, fewer where there are many points: their kernel values stay in its cache between the
+# two passes, and there is work for many threads.
+ROWS_AT_ONCE, LEAST_ROWS_AT_ONCE, VALUES_AT_ONCE = 4000, 250, 2**18
+# From so many points on (on a device, where eigenvectors take long, from fewer) the components are found from those at
+# the points of the step before (see subspace.py).
+MANY_POINTS, MANY_ON_DEVICE = 400, 100
+EXTRA_VECTORS, POINTS_PER_VECTOR = 8, 6
+TRACE_PROBES = 16  # random signs by which the trace of an inverse is estimated there
 # Smallest squared Cholesky pivot of K_SS (unit diagonal) down to which float32 rows lose nothing.
 FLOAT32_PIVOT = 1e-3
 # Rounding of float32 kernel values times tr(K_SS^-1) bounds what they can add to the captured variance: above this
@@ -62,24 +68,21 @@ METRIC_RIDGE = 0.05
 
 
 @dataclass(frozen=True)
-class Evaluation:
-    """An objective at some points: its value, its gradient, and how it bends."""
+class Block:
+    """Some rows, their kernel values, and these times the rows' scale."""
 
-    value: float
-    gradient: Array  # (m, r)
-    metric: Array | None = None  # lower Cholesky factor of B (m, m); None where nothing is known
-    reliable: bool = True  # False where rounding would be climbed: `objective.exact` is to go on
+    rows: slice
+    plain: Array
+    cross: Array
 
 
-class Objective(Protocol):
-    """What is maximised."""
+@dataclass(frozen=True)
+class FirstPass:
+    """The kernel values of all rows, their mean, and their second moment where it was asked for."""
 
-    def evaluate(self, points: Array) -> Evaluation:
-        """The objective at these points."""
-
-    @property
-    def exact(self) -> Objective:
-        """The same without shortcuts in precision."""
+    blocks: list[Block]
+    mean: Array  # (m,)
+    second: Array | None  # (m, m)
 
 
 @dataclass(frozen=True)
@@ -105,31 +108,36 @@ class CapturedVariance:
         """This objective with its rows in float64."""
         return self if self.heavy is None else self.heavy
 
-    def evaluate(self, points: Array) -> Evaluation:
+    def evaluate(self, points: Array, basis: Array | None = None) -> Evaluation:
         """Captured variance, its gradient in the points, and the Gauss-Newton matrix: two passes over the rows."""
         gram = self.kernel(points, points)
-        blocks, mean, second = self._first_pass(points)
-        values, coef, rounding = self._top(gram, second)
+        pass_ = self._first_pass(points, with_second=basis is None)
+        values, coef, rounding, basis = self._top(gram, pass_, basis)
         if not bool(namespace(values).isfinite(values[0])):  # the kernel overflows there: no place to go
             return Evaluation(-np.inf, namespace(points).zeros_like(points))
         light_points, light_coef = like(points, self.rows), like(coef, self.rows)
-        offset = like(mean @ coef, self.rows) if self.center else 0.0
 
-        def block_slopes(block: tuple[slice, Array, Array]) -> tuple[Array, Array | None]:
-            rows, plain, cross = block
-            scores = cross @ light_coef
-            scores -= offset
-            scores *= 2.0 / self.rows.shape[0] if self.weights is None else 2.0 * self.weights[rows, None]
+        def block_slopes(block: Block) -> tuple[Array, Array | None]:
+            scores = self._weighted_scores(block, light_coef, like(pass_.mean @ coef, self.rows))
+            scores *= 2.0
             if self.row_scale is not None:
-                scores *= self.row_scale[rows, None]
-            return self.kernel.slopes(self.rows[rows, :], light_points, plain, scores @ light_coef.T)
+                scores *= self.row_scale[block.rows, None]
+            return self.kernel.slopes(self.rows[block.rows, :], light_points, block.plain, scores @ light_coef.T)
 
         spread = (coef * values) @ coef.T
-        slopes = list(ordered_map(block_slopes, blocks, self.n_threads))
+        slopes = list(ordered_map(block_slopes, pass_.blocks, self.n_threads))
         gradient = _uphill(slopes, self.kernel.slopes(points, points, gram, -2 * spread))
         value = float(namespace(values).sum(values))
         reliable = self.heavy is None or rounding <= MAX_ROUNDING * value
-        return Evaluation(value, gradient, self._metric(points, gram, spread), reliable)
+        return Evaluation(value, gradient, self._metric(points, gram, spread), reliable, basis)
+
+    def _weighted_scores(self, block: Block, coef: Array, offset: Array) -> Array:
+        """omega (C K_NS coef) of a block's rows."""
+        scores = block.cross @ coef
+        if self.center:
+            scores -= offset
+        scores *= 1.0 / self.n_rows if self.weights is None else self.weights[block.rows, None]
+        return scores
 
     def _metric(self, points: Array, gram: Array, spread: Array) -> Array | None:
         """The Cholesky factor of B."""
@@ -181,51 +189,98 @@ class CapturedVariance:
 
     def components(self, points: Array) -> tuple[Array, Array]:
         """Variances and coefficients (m, M) of the best components on these points."""
-        _, _, second = self._first_pass(points)
-        values, coef, _ = self._top(self.kernel(points, points), second)
+        values, coef, _, _ = self._top(self.kernel(points, points), self._first_pass(points), None)
         return values, coef
 
-    def _first_pass(self, points: Array) -> tuple[list[tuple[slice, Array, Array]], Array, Array]:
-        """Kernel values block by block, their mean, and their second moment (about it if centred)."""
+    def _first_pass(self, points: Array, *, with_second: bool = True) -> FirstPass:
+        """Kernel values block by block, their mean, and (if wanted) their second moment, about it if centred."""
         cross_gram = self.kernel.bind(like(points, self.rows))
+        n, n_points = self.n_rows, int(points.shape[0])
 
-        def block_values(rows: slice) -> tuple[slice, Array, Array, Array, Array]:
+        def block_values(rows: slice) -> tuple[Block, Array, Array | None]:
             plain = cross_gram(self.rows[rows, :])
             cross = plain if self.row_scale is None else plain * self.row_scale[rows, None]
+            block = Block(rows, plain, cross)
             if self.weights is None:
-                n = self.rows.shape[0]
-                return rows, plain, cross, namespace(cross).sum(cross, axis=0) / n, (cross.T @ cross) / n
+                return block, namespace(cross).sum(cross, axis=0) / n, (cross.T @ cross) / n if with_second else None
             weights = self.weights[rows]
-            return rows, plain, cross, weights @ cross, cross.T @ (cross * weights[:, None])
+            return block, weights @ cross, cross.T @ (cross * weights[:, None]) if with_second else None
 
-        ranges = row_ranges(self.rows.shape[0], ROWS_AT_ONCE if is_numpy(points) else self.rows.shape[0])
-        parts = list(ordered_map(block_values, ranges, self.n_threads))
-        mean = as_float64(reduce(add, (part[3] for part in parts)))
-        second = as_float64(reduce(add, (part[4] for part in parts)))
-        if self.center:
+        at_once = max(LEAST_ROWS_AT_ONCE, min(ROWS_AT_ONCE, VALUES_AT_ONCE // n_points)) if is_numpy(points) else n
+        blocks: list[Block] = []
+        mean: Array = 0.0
+        second: Array | None = None
+        for block, part_mean, part_second in ordered_map(block_values, row_ranges(n, at_once), self.n_threads):
+            blocks.append(block)
+            mean = mean + as_float64(part_mean)
+            if part_second is not None:
+                second = as_float64(part_second) if second is None else second + part_second
+        if second is not None and self.center:
             second = second - mean[:, None] * mean
-        return [part[:3] for part in parts], mean, second
+        return FirstPass(blocks, mean, second)
 
-    def _top(self, gram: Array, second: Array) -> tuple[Array, Array, float]:
-        """Top pairs of second g = mu gram g, g' gram g = 1, and what rounding of float32 rows can add to their sum."""
+    def _top(self, gram: Array, first: FirstPass, basis: Array | None) -> tuple[Array, Array, float, Array | None]:
+        """Top pairs of second g = mu gram g, g' gram g = 1, what rounding of float32 rows can add to their sum, and
+        where there are many points a basis to start from at points near by.
+        """
         xp = namespace(gram)
         mean_diagonal = float(xp.mean(xp.abs(xp.linalg.diagonal(gram))))
         factor = cholesky(add_to_diagonal(gram, JITTER * mean_diagonal))
         if factor is None:  # an indefinite kernel: its negative part is dropped
             matrix = whiten(gram).matrix
-            values, vectors = top_eigh(matrix.T @ second @ matrix, self.n_components)
-            return values, matrix @ vectors, 0.0
-        half = solve_lower(factor, second)
+            values, vectors = top_eigh(matrix.T @ self._second(first) @ matrix, self.n_components)
+            return values, matrix @ vectors, 0.0, None
+        if basis is not None:
+            values, basis = refined(lambda y: self._applied(first, y), gram, factor, basis, self._n_kept)
+            top = slice(0, self.n_components)
+            return values[top], basis[:, top], self._rounding(factor), basis
+        half = solve_lower(factor, self._second(first))
         reduced = solve_lower(factor, half.T)
         if not bool(xp.isfinite(xp.sum(reduced))):  # points so far off that their kernel values overflow
             worst = xp.zeros_like(gram[0, : self.n_components]) - np.inf
-            return worst, xp.zeros_like(gram[:, : self.n_components]), 0.0
-        values, vectors = top_eigh((reduced + reduced.T) / 2, self.n_components)
-        rounding = 0.0
-        if self.heavy is not None:
-            inverse = solve_lower(factor, like(xp.eye(gram.shape[0], dtype=gram.dtype), gram))
-            rounding = FLOAT32_ROUNDING * inner(inverse, inverse)
-        return values, solve_lower(factor, vectors, transpose=True), rounding
+            return worst, xp.zeros_like(gram[:, : self.n_components]), 0.0, None
+        many = self.has_many(gram)
+        values, vectors = top_eigh((reduced + reduced.T) / 2, self._n_kept if many else self.n_components)
+        coef, top = solve_lower(factor, vectors, transpose=True), slice(0, self.n_components)
+        return values[top], coef[:, top], self._rounding(factor), coef if many else None
+
+    @property
+    def _n_kept(self) -> int:
+        """Vectors of a basis: a few more than the components, which therefore converge faster."""
+        return self.n_components + EXTRA_VECTORS
+
+    def has_many(self, points: Array) -> bool:
+        """Whether there are so many points that a basis near the components' span pays."""
+        return bool(
+            points.shape[0]
+            >= max(MANY_POINTS if is_numpy(points) else MANY_ON_DEVICE, POINTS_PER_VECTOR * self._n_kept)
+        )
+
+    def _second(self, first: FirstPass) -> Array:
+        """K_NS' C' diag(omega) C K_NS."""
+        if first.second is not None:
+            return first.second
+        return self._applied(first, like(namespace(first.mean).eye(first.mean.shape[0]), first.mean))
+
+    def _applied(self, first: FirstPass, vectors: Array) -> Array:
+        """K_NS' C' diag(omega) C K_NS vectors."""
+        light, offset = like(vectors, self.rows), like(first.mean @ vectors, self.rows)
+        parts = ordered_map(
+            lambda block: block.cross.T @ self._weighted_scores(block, light, offset), first.blocks, self.n_threads
+        )
+        return reduce(add, (as_float64(part) for part in parts))
+
+    def _rounding(self, factor: Array) -> float:
+        """What rounding of float32 rows can add to the captured variance."""
+        if self.heavy is None:
+            return 0.0
+        m = int(factor.shape[0])
+        if m < MANY_POINTS:
+            inverse = solve_lower(factor, like(namespace(factor).eye(m, dtype=factor.dtype), factor))
+            return FLOAT32_ROUNDING * inner(inverse, inverse)
+        signs = np.random.default_rng(0).choice([-1.0, 1.0], (m, TRACE_PROBES))  # E |L^-1 s|^2 = tr K^-1
+        probes = solve_lower(factor, like(signs, factor))
+        return FLOAT32_ROUNDING * inner(probes, probes) / TRACE_PROBES
 
 
 def _uphill(slopes: list[tuple[Array, Array | None]], own: tuple[Array, Array | None]) -> Array:
@@ -241,133 +296,3 @@ def _uphill(slopes: list[tuple[Array, Array | None]], own: tuple[Array, Array | 
     xp = namespace(gradient)
     left = xp.abs(gradient) - (as_float64(reduce(add, costs)) + own[1])
     return xp.sign(gradient) * xp.where(left > 0, left, xp.zeros_like(left))
-
-
-class Ascent:
-    """L-BFGS on an objective to be maximised, which can be paused, compared with others, and resumed.
-
-    Two-loop recursion (Nocedal 1980) over the last `MEMORY` steps, from the objective's own metric where it has one;
-    steps are accepted on sufficient increase, shortened by the parabola through the values, and pairs without
-    curvature are skipped.
-    """
-
-    MEMORY = 10
-    SUFFICIENT = 1e-4
-    MAX_TRIALS = 12
-    FIRST_MOVE = 0.2  # root-mean-square move of a point in the first step without a metric, in kernel widths
-    FIRST_MOVE_AT_MOST = 0.4  # of a point in the first step with one: the metric is right near by
-    MAX_MOVE = 2.0  # of a point in one step, in lengths of a point: further off the kernel says nothing
-    GRADIENT_TOLERANCE = 1e-10
-
-    def __init__(self, objective: Objective, points: Array) -> None:
-        self.objective = objective
-        self.points = points
-        self.at = self._evaluate(points)
-        self.n_steps = 0
-        self.n_evaluations = 1
-        self.converged = False
-        self._pairs: list[tuple[Array, Array, float]] = []
-
-    @property
-    def value(self) -> float:
-        """The objective here."""
-        return self.at.value
-
-    @property
-    def gradient(self) -> Array:
-        """Its gradient here."""
-        return self.at.gradient
-
-    def run(self, n_steps: int, tolerance: float = 0.0) -> Ascent:
-        """Up to `n_steps` more steps; fewer when a step gains no more than `tolerance` of the value."""
-        for _ in range(n_steps):
-            before = self.value
-            if self.converged or not self._step():
-                self.converged = True
-                break
-            if not self.at.reliable:
-                self.continue_on(self.objective.exact)
-            else:
-                self.converged = self.value - before <= tolerance * abs(self.value)
-        return self
-
-    def continue_on(self, objective: Objective) -> Ascent:
-        """Go on from here on another form of the objective; its curvature is taken to be the same."""
-        self.objective, self.converged = objective, False
-        self.at = self._evaluate(self.points)
-        self.n_evaluations += 1
-        return self
-
-    def _evaluate(self, points: Array) -> Evaluation:
-        found = self.objective.evaluate(points)
-        if not found.reliable:
-            self.objective = self.objective.exact
-            found = self.objective.evaluate(points)
-        return found
-
-    def _step(self) -> bool:
-        """One step uphill; False where none can be found."""
-        direction = self._off_kinks(self._direction())
-        furthest = float(namespace(direction).max(row_dot(direction, direction))) ** 0.5
-        limit = self._longest_move()
-        if furthest > limit:
-            direction = direction * (limit / furthest)
-        slope = inner(direction, self.gradient)
-        if not slope > self.GRADIENT_TOLERANCE * abs(self.value):
-            return False
-        length = 1.0
-        for _ in range(self.MAX_TRIALS):
-            points = self.points + length * direction
-            found = self.objective.evaluate(points)
-            self.n_evaluations += 1
-            if found.value >= self.value + self.SUFFICIENT * length * slope:
-                self._remember(length * direction, self.gradient - found.gradient)
-                self.points, self.at = points, found
-                self.n_steps += 1
-                return True
-            curvature = 2 * (self.value + length * slope - found.value)
-            shorter = slope * length**2 / curvature if np.isfinite(found.value) else 0.1 * length
-            length = min(0.5 * length, max(0.1 * length, shorter))
-        return False
-
-    def _longest_move(self) -> float:
-        """How far a point may go in one step."""
-        if not self._pairs and self.at.metric is not None:
-            return self.FIRST_MOVE_AT_MOST
-        return self.MAX_MOVE * (1 + (inner(self.points, self.points) / self.points.shape[0]) ** 0.5)
-
-    def _direction(self) -> Array:
-        """The gradient times the inverse of minus the second derivative, as far as that is known."""
-        direction = self.gradient
-        if not self._pairs:
-            if self.at.metric is not None:
-                return self._by_metric(direction)
-            norm = inner(direction, direction) ** 0.5
-            return direction * (self.FIRST_MOVE * direction.shape[0] ** 0.5 / norm if norm > 0 else 0.0)
-        shares = []
-        for move, change, inverse in reversed(self._pairs):
-            share = inverse * inner(move, direction)
-            direction = direction - share * change
-            shares.append(share)
-        move, change, inverse = self._pairs[-1]
-        direction = self._by_metric(direction) * (1.0 / (inverse * inner(change, self._by_metric(change))))
-        for (move, change, inverse), share in zip(self._pairs, reversed(shares), strict=True):
-            direction = direction + (share - inverse * inner(change, direction)) * move
-        return direction
-
-    def _off_kinks(self, direction: Array) -> Array:
-        """The direction without the coordinates that lose either way."""
-        xp = namespace(direction)
-        return xp.where(self.gradient == 0, xp.zeros_like(direction), direction)
-
-    def _by_metric(self, direction: Array) -> Array:
-        """B^-1 direction, or the direction itself where no metric is known."""
-        factor = self.at.metric
-        if factor is None:
-            return direction
-        return solve_lower(factor, solve_lower(factor, direction), transpose=True)
-
-    def _remember(self, move: Array, change: Array) -> None:
-        curvature = inner(move, change)
-        if curvature > 1e-12 * inner(change, change):
-            self._pairs = [*self._pairs[1 - self.MEMORY :], (move, change, 1.0 / curvature)]

@@ -26,26 +26,43 @@ class Whitening:
     negative_share: float  # |negative eigenvalues| / all: above rounding, the kernel is indefinite
 
 
-def whiten(gram: Array, tolerance: float = RANK_TOLERANCE, *, signed: bool = False) -> Whitening:
-    """K = U L U', W = U L^-1/2 over the eigenvalues above `tolerance` of the largest.
+@dataclass(frozen=True)
+class Spectrum:
+    """Eigenvalues of a gram, descending, and its eigenvectors."""
 
-    Where the kernel is indefinite, eigenvalues smaller than the most negative one go too: they are no better
-    known than it is, and dividing by them would let captured variance grow without bound.  `signed` keeps the negative
-    ones beside the positive: W = U |L|^-1/2, W'K W = diag(+-1).
-    """
-    xp = namespace(gram)
-    check_kernel_values(gram)
-    values, vectors = top_eigh((gram + gram.T) / 2)
-    if signed:
-        size = xp.abs(values)
-        places = np.flatnonzero(to_numpy(size > tolerance * xp.max(size)))
-        kept = take_columns(vectors, places) / xp.sqrt(take_rows(size, places))
-        return Whitening(kept, _negative_share(values))
-    floor = max(tolerance * max(float(values[0]), 0.0), -float(values[-1]))
-    rank = int(xp.sum(xp.astype(values > floor, xp.int64)))
-    if rank == 0:
-        raise ValueError("the kernel matrix of the support points has no positive part: nothing to model")
-    return Whitening(vectors[:, :rank] / xp.sqrt(values[:rank]), _negative_share(values))
+    values: Array  # (r,)
+    vectors: Array  # (r, r)
+
+    @classmethod
+    def of(cls, gram: Array) -> Spectrum:
+        """The spectrum of kernel values that can be worked with."""
+        check_kernel_values(gram)
+        return cls(*top_eigh((gram + gram.T) / 2))
+
+    def whitening(self, tolerance: float = RANK_TOLERANCE, *, signed: bool = False) -> Whitening:
+        """W = U L^-1/2 over the eigenvalues above `tolerance` of the largest.
+
+        Where the kernel is indefinite, eigenvalues smaller than the most negative one go too: they are no better
+        known than it is, and dividing by them would let captured variance grow without bound.  `signed` keeps the
+        negative ones beside the positive: W = U |L|^-1/2, W'K W = diag(+-1).
+        """
+        values, vectors = self.values, self.vectors
+        xp = namespace(values)
+        if signed:
+            size = xp.abs(values)
+            places = np.flatnonzero(to_numpy(size > tolerance * xp.max(size)))
+            kept = take_columns(vectors, places) / xp.sqrt(take_rows(size, places))
+            return Whitening(kept, _negative_share(values))
+        floor = max(tolerance * max(float(values[0]), 0.0), -float(values[-1]))
+        rank = int(xp.sum(xp.astype(values > floor, xp.int64)))
+        if rank == 0:
+            raise ValueError("the kernel matrix of the support points has no positive part: nothing to model")
+        return Whitening(vectors[:, :rank] / xp.sqrt(values[:rank]), _negative_share(values))
+
+
+def whiten(gram: Array, tolerance: float = RANK_TOLERANCE, *, signed: bool = False) -> Whitening:
+    """The whitening of a gram that is needed once (see `Spectrum.whitening`)."""
+    return Spectrum.of(gram).whitening(tolerance, signed=signed)
 
 
 def negative_share(gram: Array) -> float:

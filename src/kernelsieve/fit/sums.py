@@ -1,0 +1,79 @@
+"""What a pass over rows adds up, on the host or on an accelerator.
+
+With a shift c near the mean, the same for all blocks, the sums
+
+    sum w,    sum w (f - c),    sum w (f - c)(f - c)',    sum w k(x, x)
+
+give mean and scatter at the end, and the mean's distance from the origin costs no digits.  A block costs one product
+and one addition of (q, q).  On a device the sums stay there until the pass is over, and only then is it asked whether
+all rows were finite: every look at a value on the way would make the device wait.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..arrays import Array, is_numpy, like, namespace, to_numpy
+from ..kernels import overwritten_product
+
+
+class FeatureSums:
+    """Weight, features, their products, k(x, x): added up where the features are, in the precision of the whitening."""
+
+    def __init__(self, whitening: Array) -> None:
+        xp = namespace(whitening)
+        self.whitening = whitening
+        self.weight = 0.0
+        self.total = xp.zeros_like(whitening[0, :])
+        self.products: Array | None = None
+        self.trace = xp.sum(xp.zeros_like(whitening[0, :]))
+        self.shift: Array | None = None  # the first block's mean
+        self.checks: list[tuple[int, int, Array]] = []  # first and last row of each block, and the sum of its values
+
+    def add(self, features: Array, diagonal: Array, weights: Array | None) -> None:
+        """One block's whitened features, which are overwritten, and k(x, x) of its rows."""
+        xp = namespace(features)
+        if self.shift is None:
+            self.shift = xp.mean(features, axis=0)
+        features -= self.shift
+        if weights is None:
+            self.weight += float(features.shape[0])
+            self.trace = self.trace + xp.sum(diagonal, dtype=self.whitening.dtype)
+            self.total += xp.sum(features, axis=0, dtype=self.whitening.dtype)
+        else:
+            weights = like(weights, features)
+            self.weight += float(xp.sum(weights))
+            self.trace = self.trace + xp.sum(weights * diagonal, dtype=self.whitening.dtype)
+            self.total += like(weights @ features, self.whitening)
+            features *= xp.sqrt(weights)[:, None]
+        self._add_products(features)
+
+    def _add_products(self, features: Array) -> None:
+        if self.products is None:
+            self.products = like(features.T @ features, self.whitening)
+        elif is_numpy(features):
+            self.products += overwritten_product(features.T, features, "scatter")
+        else:
+            self.products += like(features.T @ features, self.whitening)
+
+    def check(self, start: int, block: Array) -> None:
+        """Note a block's sum, to be looked at when the pass is over."""
+        self.checks.append((start, start + int(block.shape[0]), namespace(block).sum(block)))
+
+    def _raise_if_not_finite(self) -> None:
+        """Name the rows of the first block that holds NaN or infinity."""
+        if not self.checks:
+            return
+        xp = namespace(self.whitening)
+        sums = to_numpy(xp.stack([total for _, _, total in self.checks]))
+        for (start, stop, _), total in zip(self.checks, sums, strict=True):
+            if not np.isfinite(total):
+                raise ValueError(f"rows {start} to {stop - 1}: Input X contains NaN, infinity or a value too large")
+
+    def mean_and_scatter(self) -> tuple[Array, Array]:
+        """The mean of all features, and their products about it, when the pass is over."""
+        self._raise_if_not_finite()
+        assert self.shift is not None
+        off = self.total / (self.weight or 1.0)  # the mean, seen from the shift
+        scatter = self.products - self.weight * (off[:, None] * off)
+        return off + like(self.shift, off), scatter

@@ -1,0 +1,89 @@
+"""Several rows chosen at once: what the greedy loop does row by row, by matrix products.
+
+Rows i_1 .. i_b leave the residual kernel R = K - F F' together: with the Cholesky factor L of their residual gram,
+
+    C = R_.i L'^-1,      F <- [F, C],      diag R <- diag R - sum_k C_.k^2,      T <- T - C (L^-1 T_i)
+
+The targeted rule takes its first rows one by one and then looks for each block of rows among the candidates that
+lead before it, whose own scores it keeps up to date; the block ends where a row that is no candidate might be better.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.linalg
+
+from ..solvers.greedy import Residual, best_for_targets, choose, start
+from ..threads import ordered_map, row_ranges
+from .gram import Gram
+
+BLOCK_ROWS = 2048  # eliminated at a time: kernel values and residuals of a block stay in the cache
+ONE_BY_ONE = 128  # rows of a targeted choice; numbers that do not depend on how many are wanted keep prefixes
+AT_ONCE, CANDIDATES = 16, 128  # rows of a block after them, and candidates for it
+
+
+def eliminate_together(gram: Gram, state: Residual, accepted: np.ndarray, factor: np.ndarray) -> np.ndarray:
+    """The accepted rows leave the residual together, block of rows by block of rows; tr R after each of them."""
+    k, count = len(state.chosen), len(accepted)
+    columns, known, left = gram.bind(accepted), state.filled, state.filled[accepted].T
+    targets = state.targets
+    if targets is not None and state.target_coef is not None:
+        state.target_coef[k : k + count] = scipy.linalg.solve_triangular(factor, targets[accepted], lower=True)
+
+    def eliminate(block: slice) -> np.ndarray:
+        residual = columns(block) - known[block] @ left
+        new = scipy.linalg.solve_triangular(factor, residual.T, lower=True, check_finite=False)
+        state.factor[block, k : k + count] = new.T
+        if targets is not None and state.target_coef is not None:
+            targets[block] -= new.T @ state.target_coef[k : k + count]
+        new *= new
+        state.diagonal[block] -= new.sum(axis=0)
+        return new.sum(axis=1)
+
+    before = float(state.diagonal.sum())
+    parts = ordered_map(eliminate, row_ranges(len(state.diagonal), BLOCK_ROWS), gram.n_threads)
+    explained = np.cumsum(sum(parts, np.zeros(count)))
+    state.diagonal[accepted] = 0.0
+    state.chosen.extend(int(j) for j in accepted)
+    return np.maximum(before - explained, 0.0)
+
+
+def targeted_choice(gram: Gram, targets: np.ndarray, n_rows: int, noise: float = 0.0) -> Residual:
+    """Up to `n_rows` rows by argmax |T_i|^2 / R_ii; fewer when the rest is explained to rounding."""
+    state = start(gram.diagonal, n_rows, targets=targets, noise=noise)
+    total = float(state.diagonal.sum())
+    choose(state, gram.column, min(n_rows, ONE_BY_ONE), best_for_targets)
+    while len(state.chosen) < n_rows:
+        eligible = np.flatnonzero(state.diagonal > state.floor)
+        if not eligible.size:
+            break
+        rows, factor = _leading(gram, state, eligible, min(AT_ONCE, n_rows - len(state.chosen)))
+        state.unexplained.extend(eliminate_together(gram, state, rows, factor) / total)
+    return state
+
+
+def _leading(gram: Gram, state: Residual, eligible: np.ndarray, n_wanted: int) -> tuple[np.ndarray, np.ndarray]:
+    """The next rows, at most `n_wanted`, and the Cholesky factor of their residual gram."""
+    assert state.targets is not None
+    scores = np.einsum("ij,ij->i", state.targets, state.targets)[eligible] / state.diagonal[eligible]
+    order = np.argsort(-scores, kind="stable")
+    of_others = scores[order[CANDIDATES]] if len(order) > CANDIDATES else 0.0
+    candidates = eligible[order[:CANDIDATES]]
+    left, targets, diagonal = state.filled[candidates], state.targets[candidates], state.diagonal[candidates]
+    residual = gram.among(candidates) - left @ left.T
+    factor = np.zeros((len(candidates), n_wanted))
+    taken: list[int] = []
+    for k in range(n_wanted):
+        lengths = np.einsum("ij,ij->i", targets, targets)
+        scores = np.where(diagonal > state.floor, lengths / np.maximum(diagonal, state.floor), -1.0)
+        i = int(scores.argmax())
+        if (taken and scores[i] < of_others) or diagonal[i] <= state.floor:
+            break
+        pivot = np.sqrt(diagonal[i])
+        c = (residual[:, i] - factor[:, :k] @ factor[i, :k]) / pivot
+        targets -= c[:, None] * (targets[i] / pivot)
+        diagonal -= c * c
+        diagonal[i] = 0.0
+        factor[:, k] = c
+        taken.append(i)
+    return candidates[taken], np.tril(factor[taken, : len(taken)])

@@ -1,0 +1,162 @@
+"""L-BFGS uphill: an objective of points, and the climb that can be paused, compared with others, and resumed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from ..arrays import Array, inner, namespace, row_dot, solve_lower
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """An objective at some points: its value, its gradient, and how it bends."""
+
+    value: float
+    gradient: Array  # (m, r)
+    metric: Array | None = None  # lower Cholesky factor of B (m, m); None where nothing is known
+    reliable: bool = True  # False where rounding would be climbed: `objective.exact` is to go on
+    basis: Array | None = None  # (m, p), coefficients near those of the components here: a start for points near by
+
+
+class Objective(Protocol):
+    """What is maximised."""
+
+    def evaluate(self, points: Array, basis: Array | None = None) -> Evaluation:
+        """The objective at these points; `basis` is that of an evaluation near by, to start from."""
+
+    @property
+    def exact(self) -> Objective:
+        """The same without shortcuts in precision."""
+
+
+class Ascent:
+    """L-BFGS on an objective to be maximised, which can be paused, compared with others, and resumed.
+
+    Two-loop recursion (Nocedal 1980) over the last `MEMORY` steps, from the objective's own metric where it has one;
+    steps are accepted on sufficient increase, shortened by the parabola through the values, and pairs without
+    curvature are skipped.
+    """
+
+    MEMORY = 10
+    SUFFICIENT = 1e-4
+    MAX_TRIALS = 12
+    FIRST_MOVE = 0.2  # root-mean-square move of a point in the first step without a metric, in kernel widths
+    FIRST_MOVE_AT_MOST = 0.4  # of a point in the first step with one: the metric is right near by
+    MAX_MOVE = 2.0  # of a point in one step, in lengths of a point: further off the kernel says nothing
+    GRADIENT_TOLERANCE = 1e-10
+
+    def __init__(self, objective: Objective, points: Array, basis: Array | None = None) -> None:
+        self.objective = objective
+        self.points = points
+        self.at = self._evaluate(points, basis)
+        self.n_steps = 0
+        self.n_evaluations = 1
+        self.converged = False
+        self._pairs: list[tuple[Array, Array, float]] = []
+
+    @property
+    def value(self) -> float:
+        """The objective here."""
+        return self.at.value
+
+    @property
+    def gradient(self) -> Array:
+        """Its gradient here."""
+        return self.at.gradient
+
+    def run(self, n_steps: int, tolerance: float = 0.0) -> Ascent:
+        """Up to `n_steps` more steps; fewer when a step gains no more than `tolerance` of the value."""
+        for _ in range(n_steps):
+            before = self.value
+            if self.converged or not self._step():
+                self.converged = True
+                break
+            if not self.at.reliable:
+                self.continue_on(self.objective.exact)
+            else:
+                self.converged = self.value - before <= tolerance * abs(self.value)
+        return self
+
+    def continue_on(self, objective: Objective) -> Ascent:
+        """Go on from here on another form of the objective; its curvature is taken to be the same."""
+        self.objective, self.converged = objective, False
+        self.at = self._evaluate(self.points, self.at.basis)
+        self.n_evaluations += 1
+        return self
+
+    def _evaluate(self, points: Array, basis: Array | None) -> Evaluation:
+        found = self.objective.evaluate(points, basis)
+        if not found.reliable:
+            self.objective = self.objective.exact
+            found = self.objective.evaluate(points, found.basis)
+        return found
+
+    def _step(self) -> bool:
+        """One step uphill; False where none can be found."""
+        direction = self._off_kinks(self._direction())
+        furthest = float(namespace(direction).max(row_dot(direction, direction))) ** 0.5
+        limit = self._longest_move()
+        if furthest > limit:
+            direction = direction * (limit / furthest)
+        slope = inner(direction, self.gradient)
+        if not slope > self.GRADIENT_TOLERANCE * abs(self.value):
+            return False
+        length = 1.0
+        for _ in range(self.MAX_TRIALS):
+            points = self.points + length * direction
+            found = self.objective.evaluate(points, self.at.basis)
+            self.n_evaluations += 1
+            if found.value >= self.value + self.SUFFICIENT * length * slope:
+                self._remember(length * direction, self.gradient - found.gradient)
+                self.points, self.at = points, found
+                self.n_steps += 1
+                return True
+            curvature = 2 * (self.value + length * slope - found.value)
+            shorter = slope * length**2 / curvature if np.isfinite(found.value) else 0.1 * length
+            length = min(0.5 * length, max(0.1 * length, shorter))
+        return False
+
+    def _longest_move(self) -> float:
+        """How far a point may go in one step."""
+        if not self._pairs and self.at.metric is not None:
+            return self.FIRST_MOVE_AT_MOST
+        return self.MAX_MOVE * (1 + (inner(self.points, self.points) / self.points.shape[0]) ** 0.5)
+
+    def _direction(self) -> Array:
+        """The gradient times the inverse of minus the second derivative, as far as that is known."""
+        direction = self.gradient
+        if not self._pairs:
+            if self.at.metric is not None:
+                return self._by_metric(direction)
+            norm = inner(direction, direction) ** 0.5
+            return direction * (self.FIRST_MOVE * direction.shape[0] ** 0.5 / norm if norm > 0 else 0.0)
+        shares = []
+        for move, change, inverse in reversed(self._pairs):
+            share = inverse * inner(move, direction)
+            direction = direction - share * change
+            shares.append(share)
+        move, change, inverse = self._pairs[-1]
+        direction = self._by_metric(direction) * (1.0 / (inverse * inner(change, self._by_metric(change))))
+        for (move, change, inverse), share in zip(self._pairs, reversed(shares), strict=True):
+            direction = direction + (share - inverse * inner(change, direction)) * move
+        return direction
+
+    def _off_kinks(self, direction: Array) -> Array:
+        """The direction without the coordinates that lose either way."""
+        xp = namespace(direction)
+        return xp.where(self.gradient == 0, xp.zeros_like(direction), direction)
+
+    def _by_metric(self, direction: Array) -> Array:
+        """B^-1 direction, or the direction itself where no metric is known."""
+        factor = self.at.metric
+        if factor is None:
+            return direction
+        return solve_lower(factor, solve_lower(factor, direction), transpose=True)
+
+    def _remember(self, move: Array, change: Array) -> None:
+        curvature = inner(move, change)
+        if curvature > 1e-12 * inner(change, change):
+            self._pairs = [*self._pairs[1 - self.MEMORY :], (move, change, 1.0 / curvature)]
