@@ -25,7 +25,7 @@ from .tails import Drawn, carried_variance, draw, heavy_tailed
 # Rows looked at for m points.  The first are the reference, on which the result is measured; the rest steer.
 STEERING_ROWS, STEERING_ROWS_PER_POINT = 4000, 50
 # Many points cost m^2 a row: beyond MANY_POINTS every further one brings fewer rows.
-MANY_POINTS, ROWS_PER_FURTHER_POINT = 200, 10
+MANY_POINTS, ROWS_PER_FURTHER_POINT = 200, 4
 REFERENCE_ROWS, REFERENCE_ROWS_PER_POINT = 1000, 4
 SMALL_SAMPLE = 2000  # a whole data set up to this size is its own reference
 EXACT_ROWS = 500  # samples no larger than this are kept in their own precision
