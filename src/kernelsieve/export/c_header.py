@@ -12,9 +12,10 @@ import numpy as np
 
 from ..io.atomic import replacing
 from .c_code import Source, literal, walk
+from .c_rows import prepare_rows
 from .forms import STATIONARY, Form, KernelCore, LinearCore, form_of
 from .precision import ByteColumns, in_bytes, n_usual_rows, probe_rows, relative_error, single_is_enough
-from .steps import Affine
+from .steps import Affine, Fill, Spread
 
 DTYPES = ("float32", "float64", "int8")
 MAX_NAME = 40  # C99 tells the first 63 characters of a name apart, and ours end in words of their own
@@ -102,12 +103,12 @@ def _header(form: Form, name: str, dtype: str) -> str:
     if dtype == "float32":
         form, real, points = _in_float32(form)
     else:
-        form, real = _about_middle(form), rows
+        form, real = _about_middle(form, np.float64 if dtype == "float64" else np.float32), rows
     if dtype == "int8":
         form, codes, error = _in_bytes(form)
         real = _arithmetic(form)
     source = Source(name, rows, real, points)
-    functions = [*walk(source, form, codes), *_public(source, form)]
+    functions = [*walk(source, form, codes, *prepare_rows(source, form)), *_public(source, form)]
     comment = _comment(source, form, dtype, error)
     guard = f"KERNELSIEVE_{name.upper()}_H"
     macros = [
@@ -119,14 +120,14 @@ def _header(form: Form, name: str, dtype: str) -> str:
     return "\n".join(parts)
 
 
-def _about_middle(form: Form) -> Form:
+def _about_middle(form: Form, dtype: Any = np.float32) -> Form:
     """Points of a stationary kernel about the origin, each column's middle in the front."""
     core = form.core
     if isinstance(core, LinearCore):
-        return form.centered()
+        return form.centered(dtype)
     if core.kernel.name not in STATIONARY:
         return form
-    return form.shifted((core.points.min(axis=0) + core.points.max(axis=0)) / 2)
+    return form.shifted((core.points.min(axis=0) + core.points.max(axis=0)) / 2, dtype)
 
 
 def _arithmetic(form: Form) -> str:
@@ -233,7 +234,8 @@ def _comment(source: Source, form: Form, dtype: str, error: str) -> str:
     parameters = ", ".join(
         f"{key[7:]} = {float(value):.6g}" for key, value in facts.items() if key.startswith("kernel_")
     )
-    stack = ((form.n_features if form.front else 0) + 2 * form.n_components + 8) * (4 if source.single else 8)
+    buffers = form.n_features + sum(len(s.source) for s in form.front if isinstance(s, Spread)) if form.front else 0
+    stack = (buffers + 2 * form.n_components + 8) * (4 if source.single else 8)
     lines = [
         f"{source.name}: {form.n_features} columns to {form.n_components} scores, {facts['model']}, "
         f"{MARK} {facts['producer'].split()[-1]}",
@@ -245,6 +247,8 @@ def _comment(source: Source, form: Form, dtype: str, error: str) -> str:
         f"error       of points in one byte a value: {error}" if error else "",
         f"sizes       {source.n_bytes:,} bytes of constants; about {stack:,} bytes of stack; code below 1 kB at -Os",
         f"columns     {', '.join(form.input_names)}" if form.input_names else "",
+        *(f"column      {c.name}: {c.words(texts=False)}" for c in form.columns if c.words(texts=False)),
+        "gaps        are given as NaN" if any(isinstance(s, Fill) for s in form.front) else "",
     ]
     shown = [_for_comment(line) for number, line in enumerate(lines) if line or number == 1]
     return "/* " + "\n * ".join(piece for line in shown for piece in _folded(line)).replace(" * \n", " *\n") + "\n */"

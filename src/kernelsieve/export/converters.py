@@ -16,8 +16,9 @@ from sklearn.pipeline import Pipeline
 
 from .forms import Form, form_of
 from .graph import OPSET, Graph, write
+from .inputs import ROWS, input_names
 from .precision import single_is_enough
-from .protos import ROWS, free_name, input_names, node_attributes
+from .protos import free_name, node_attributes
 from .steps import ExportError, can_fold
 
 MIN_OPSET = 13  # the oldest in which all operators used here have the form used here
@@ -109,7 +110,7 @@ def _monitor_shapes(operator: Any) -> None:
 
 def _convert_scores(scope: Any, operator: Any, container: Any) -> None:
     graph, x, kind = _started(scope, operator, container)
-    form = _form(operator.raw_operator).centered()
+    form = _form(operator.raw_operator).centered(kind)
     if graph.dtype == kind:
         write(graph, form, x, {"scores": operator.outputs[0].full_name})
     else:
@@ -120,7 +121,7 @@ def _convert_scores(scope: Any, operator: Any, container: Any) -> None:
 
 def _convert_monitor(scope: Any, operator: Any, container: Any) -> None:
     graph, x, kind = _started(scope, operator, container)
-    form = _form(operator.raw_operator).centered()
+    form = _form(operator.raw_operator).centered(kind)
     if form.limit is None:
         raise ExportError("a monitor with smoothing decides on a series, not on a row: it cannot be converted")
     write(graph, form, x, {"decision": f"{graph.prefix}decision"})

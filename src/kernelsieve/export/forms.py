@@ -25,7 +25,7 @@ from ..arrays import to_numpy
 from ..fit.expansion import KernelExpansion
 from ..kernels import CallableKernel, Kernel, Linear, Precomputed
 from ..kernels.base import dense
-from .steps import Affine, ExportError, Mix, Step, apply, joined, steps_of
+from .steps import Affine, Column, ExportError, Fill, Mix, Spread, Step, apply, joined, steps_of
 
 EXPORTABLE = "rbf, laplacian, poly, linear, sigmoid and cosine kernels"
 STATIONARY = ("rbf", "laplacian")  # only differences of rows count: a shift of both rows and points is free
@@ -73,16 +73,17 @@ class Form:
     output_names: tuple[str, ...]  # of the components
     limit: float | None = None  # of the error, where the model decides
     facts: dict[str, str] = field(default_factory=dict)  # for people and for metadata
+    columns: tuple[Column, ...] = ()  # where rows are of a table: what each column holds
 
     @property
     def n_components(self) -> int:
         core = self.core
         return (core.coef if isinstance(core, KernelCore) else core.weights).shape[1]
 
-    def centered(self) -> Form:
+    def centered(self, dtype: Any = np.float32) -> Form:
         """The same function with the points of a stationary kernel about the origin, and their centre in the front.
 
-        Distances from products then cancel least, and float32 holds most of the points.
+        Distances from products then cancel least, and `dtype` holds most of the points.
         """
         core = self.core
         if isinstance(core, LinearCore):
@@ -91,24 +92,29 @@ class Form:
             return replace(self, front=joined((*self.front, step)), core=core)
         if core.kernel.name not in STATIONARY:
             return self
-        return self.shifted(core.points.mean(axis=0))
+        return self.shifted(core.points.mean(axis=0), dtype)
 
-    def shifted(self, center: np.ndarray) -> Form:
-        """The same function of a stationary kernel with its points about `center`, to within float32.
+    def shifted(self, center: np.ndarray, dtype: Any = np.float32) -> Form:
+        """The same function of a stationary kernel with its points about `center`, to within `dtype`.
 
-        The front subtracts numbers that float32 holds exactly; the rest of the shift is the points'.
+        Rows become  (x - held) f = (x - shift) f + (shift - held) f,  where `dtype` holds what the front subtracts; the
+        points move by the last term, which is a difference of near numbers, and nothing is rounded.
         """
-        core = self.core
+        core, front = self.core, list(self.front)
         assert isinstance(core, KernelCore)
         assert core.kernel.name in STATIONARY
-        front = joined((*self.front, Affine(center, np.ones(len(center)))))
-        points = core.points - center
-        if front and isinstance(front[-1], Affine):
-            shift, factor = front[-1].shift, front[-1].factor
-            held = shift.astype(np.float32).astype(np.float64)
-            if np.isfinite(held).all():
-                front, points = (*front[:-1], Affine(held, factor)), points + (shift - held) * factor
-        return replace(self, front=front, core=replace(core, points=points))
+        fill = front.pop() if front and isinstance(front[-1], Fill) else None
+        last = front.pop() if front and isinstance(front[-1], Affine) and np.all(front[-1].factor != 0) else None
+        if not isinstance(last, Affine):
+            last = Affine(np.zeros(len(center)), np.ones(len(center)))
+        with np.errstate(over="ignore"):
+            held = (last.shift + center / last.factor).astype(dtype).astype(np.float64)
+        if not np.isfinite(held).all():
+            return self if np.dtype(dtype) == np.float64 else self.shifted(center, np.float64)
+        move = (last.shift - held) * last.factor
+        after = () if not isinstance(fill, Fill) else (Fill(fill.values + move),)
+        front = [*joined((*front, Affine(held, last.factor))), *after]
+        return replace(self, front=tuple(front), core=replace(core, points=core.points + move))
 
     def scores_and_error(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Both in numpy, in float64: what every export is to give."""
@@ -247,6 +253,10 @@ def _pipeline_form(pipeline: Pipeline) -> Form:
     first = next((t for _, t in before if t not in (None, "passthrough")), last)
     n_features = int(first.n_features_in_)
     input_names = form.input_names if not front else None if names is None else tuple(str(name) for name in names)
+    columns = front[0].columns if front and isinstance(front[0], Spread) else ()
+    if columns:
+        n_features, named = len(columns), names is not None or any(column.labels for column in columns)
+        input_names = tuple(column.name for column in columns) if named else None
     facts = {"pipeline": " -> ".join(type(t).__name__ for _, t in pipeline.steps if t not in (None, "passthrough"))}
     return replace(
         form,
@@ -254,6 +264,7 @@ def _pipeline_form(pipeline: Pipeline) -> Form:
         n_features=n_features,
         input_names=input_names,
         facts={**form.facts, **facts},
+        columns=columns,
     )
 
 
