@@ -9,6 +9,7 @@ import typer
 from rich.console import Console
 
 from . import plain_errors
+from .applying import load_model
 from .options import Force, ModelFile
 from .writing import check_output
 
@@ -56,9 +57,7 @@ def export(
     wanted = tuple(word.strip() for word in outputs.split(",") if word.strip())
     _check_options(kind, dtype, wanted, inputs, name)
     check_output(output, [model], kind=f"{kind} export", force=force)
-    from .. import load
-
-    fitted = load(model)
+    fitted = load_model(model)
     if kind == "onnx":
         from ..export import to_onnx
 
