@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ..kernels import RBF, Cosine, Laplacian, Polynomial, Sigmoid
-from .forms import Form, KernelCore, LinearCore
+from .cores import KernelCore, LinearCore
+from .forms import Form
 from .precision import ByteColumns
 from .steps import ExportError
 

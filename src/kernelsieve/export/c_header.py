@@ -13,7 +13,8 @@ import numpy as np
 from ..io.atomic import replacing
 from .c_code import Source, literal, walk
 from .c_rows import prepare_rows
-from .forms import STATIONARY, Form, KernelCore, LinearCore, form_of
+from .cores import KernelCore, LinearCore
+from .forms import STATIONARY, Form, form_of
 from .precision import ByteColumns, in_bytes, n_usual_rows, probe_rows, relative_error, single_is_enough
 from .steps import Affine, Fill, Spread
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from .c_code import Source, indented
-from .forms import Form, KernelCore
+from .cores import KernelCore
+from .forms import Form
 from .steps import GAP, SQUASH_FROM, VALUE, Affine, Clip, Fill, Mix, Spread, Squash, Step, split
 
 SHIFT_ROUNDING = 1e-9  # a shift's low part is left out below this share of the points' spread

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from sklearn.exceptions import NotFittedError
@@ -22,44 +22,10 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from ..arrays import to_numpy
-from ..fit.expansion import KernelExpansion
-from ..kernels import CallableKernel, Kernel, Linear, Precomputed
-from ..kernels.base import dense
+from .cores import Core, KernelCore, LinearCore, core_of, not_ours
 from .steps import Affine, Column, ExportError, Fill, Mix, Spread, Step, apply, joined, steps_of
 
-EXPORTABLE = "rbf, laplacian, poly, linear, sigmoid and cosine kernels"
 STATIONARY = ("rbf", "laplacian")  # only differences of rows count: a shift of both rows and points is free
-
-
-@dataclass(frozen=True)
-class KernelCore:
-    """z = k(u, S) A - b, all in float64."""
-
-    kernel: Kernel
-    points: np.ndarray  # (m, d)
-    coef: np.ndarray  # (m, M)
-    offset: np.ndarray  # (M,)
-    mean_coef: np.ndarray | None  # (m,)
-    mean_square: float  # c'K_SS c
-    mixing: np.ndarray | None  # (M, rank), T; None where the components are orthonormal
-    units: np.ndarray | None = None  # (d,), by which differences of columns are multiplied; None for 1
-
-    @property
-    def expansion(self) -> KernelExpansion:
-        return KernelExpansion(self.kernel, self.points, self.coef, self.offset, self.mean_coef, self.mixing is None)
-
-
-@dataclass(frozen=True)
-class LinearCore:
-    """z = (u - centre) W + constant, all in float64."""
-
-    center: np.ndarray  # (d,)
-    weights: np.ndarray  # (d, M)
-    constant: np.ndarray  # (M,)
-    mixing: np.ndarray | None
-
-
-Core: TypeAlias = KernelCore | LinearCore
 
 
 @dataclass(frozen=True)
@@ -74,6 +40,7 @@ class Form:
     limit: float | None = None  # of the error, where the model decides
     facts: dict[str, str] = field(default_factory=dict)  # for people and for metadata
     columns: tuple[Column, ...] = ()  # where rows are of a table: what each column holds
+    spread: float | None = None  # standard deviation of the largest score, where the model knows it
 
     @property
     def n_components(self) -> int:
@@ -141,7 +108,7 @@ def form_of(model: Any) -> Form:
     if isinstance(model, Pipeline):
         return _pipeline_form(model)
     _check_fitted(model)
-    core = _core_of(model)
+    core = core_of(model)
     return Form(
         _front_of(model),
         core,
@@ -150,6 +117,7 @@ def form_of(model: Any) -> Form:
         tuple(_output_names(model, (core.coef if isinstance(core, KernelCore) else core.weights).shape[1])),
         _limit_of(model),
         _facts(model, core),
+        spread=_spread_of(model),
     )
 
 
@@ -173,6 +141,11 @@ def _limit_of(model: Any) -> float | None:
     return None if limits is None or getattr(model, "smoothing", None) is not None else float(limits["spe"])
 
 
+def _spread_of(model: Any) -> float | None:
+    variances = np.asarray(to_numpy(getattr(model, "explained_variance_", np.zeros(0))))
+    return float(np.sqrt(variances.max())) if variances.size and 0 < variances.max() < np.inf else None
+
+
 def _window_names(model: Any) -> tuple[str, ...] | None:
     names = getattr(model, "feature_names_in_", None)
     if names is None:
@@ -189,53 +162,7 @@ def _check_fitted(model: Any) -> None:
     except NotFittedError:
         raise NotFittedError(f"this {type(model).__name__} is not fitted: call fit before exporting it") from None
     except TypeError:
-        raise ExportError(_not_ours(model)) from None
-
-
-def _not_ours(model: Any) -> str:
-    return (
-        f"{type(model).__name__} cannot be exported: the estimators of kernelsieve can (with {EXPORTABLE}), and "
-        "pipelines of scikit-learn's scalers that end in one. kernelsieve.compress makes one of a KernelPCA of theirs"
-    )
-
-
-def _core_of(model: Any) -> Core:
-    expansion = getattr(model, "expansion_", None)
-    if isinstance(expansion, KernelExpansion):
-        return _kernel_core(expansion)
-    if hasattr(model, "components_") and hasattr(model, "_inverse_overlap"):
-        return _input_space_core(model)
-    raise ExportError(_not_ours(model))
-
-
-def _kernel_core(expansion: KernelExpansion) -> Core:
-    kernel = expansion.kernel
-    if isinstance(kernel, Precomputed | CallableKernel):
-        what = "a precomputed kernel has no points" if isinstance(kernel, Precomputed) else "a callable kernel is code"
-        raise ExportError(f"{what}, so this model cannot be exported: only {EXPORTABLE} can")
-    points = to_numpy(dense(expansion.points)).astype(np.float64)
-    coef, offset = (to_numpy(values).astype(np.float64) for values in (expansion.coef, expansion.offset))
-    mean_coef = None if expansion.mean_coef is None else to_numpy(expansion.mean_coef).astype(np.float64)
-    mixing = None if expansion.orthogonal else to_numpy(expansion._mixing).astype(np.float64)
-    if not all(np.isfinite(values).all() for values in (points, coef, offset)):
-        raise ExportError("the model holds NaN or infinity: nothing sensible can be exported")
-    if isinstance(kernel, Linear):
-        weights = points.T @ coef
-        center = np.zeros(points.shape[1]) if mean_coef is None else mean_coef @ points
-        return LinearCore(center, weights, center @ weights - offset, mixing)
-    mean_square = 0.0 if mean_coef is None else float(mean_coef @ kernel(points, points) @ mean_coef)
-    return KernelCore(kernel, points, coef, offset, mean_coef, mean_square, mixing)
-
-
-def _input_space_core(model: Any) -> LinearCore:
-    components = np.asarray(model.components_, dtype=np.float64)
-    overlap = model._inverse_overlap()
-    projects = model.transform_method == "projection"
-    weights = components.T if projects else components.T @ overlap
-    # |z T| is the length of the row's projection on the plane: T T' = (V V')^+ for projections, V V' for coordinates
-    values, vectors = np.linalg.eigh(overlap if projects else components @ components.T)
-    mixing = vectors * np.sqrt(np.maximum(values, 0))
-    return LinearCore(np.asarray(model.mean_, dtype=np.float64), weights, np.zeros(len(components)), mixing)
+        raise ExportError(not_ours(model)) from None
 
 
 def _pipeline_form(pipeline: Pipeline) -> Form:

@@ -20,7 +20,8 @@ from typing import Any
 import numpy as np
 
 from ..kernels import RBF, Cosine, Laplacian, Polynomial, Sigmoid
-from .forms import Form, KernelCore, LinearCore
+from .cores import KernelCore, LinearCore
+from .forms import Form
 from .steps import SQUASH_FROM, Affine, Clip, Fill, Mix, Spread, Squash, split
 from .table_graph import write_spread
 

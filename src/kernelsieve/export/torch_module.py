@@ -16,7 +16,8 @@ import numpy as np
 
 from ..io.atomic import replacing
 from ..kernels import RBF, Cosine, Laplacian, Polynomial, Sigmoid
-from .forms import Form, KernelCore, form_of
+from .cores import KernelCore
+from .forms import Form, form_of
 from .precision import single_is_enough
 from .steps import GAP, SQUASH_FROM, VALUE, Affine, Clip, ExportError, Fill, Spread, Squash, split
 
