@@ -47,7 +47,8 @@ def to_c(
     Parameters
     ----------
     model : fitted estimator of kernelsieve, or Pipeline of scalers that ends in one
-        StandardScaler, MinMaxScaler, MaxAbsScaler, RobustScaler and PCA are written into the header.
+        StandardScaler, MinMaxScaler, MaxAbsScaler, RobustScaler, PCA and TableEncoder are written into the header; a row
+        is then one of the raw table, NaN for gaps, and labels by the codes that the comment lists.
     path : str or path-like, optional
         The file, written whole or not at all.
     name : str, optional

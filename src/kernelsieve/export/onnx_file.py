@@ -38,8 +38,9 @@ def to_onnx(
     Parameters
     ----------
     model : fitted estimator of kernelsieve, or Pipeline
-        StandardScaler, MinMaxScaler, MaxAbsScaler, RobustScaler and PCA before a model of kernelsieve become part of
-        its operators.  Any other pipeline goes through skl2onnx (see `register_onnx_converters`), with its outputs.
+        StandardScaler, MinMaxScaler, MaxAbsScaler, RobustScaler, PCA and TableEncoder before a model of kernelsieve
+        become part of its operators.  Any other pipeline goes through skl2onnx (see `register_onnx_converters`), with
+        its outputs.
     dtype : {"float32", "float64"}, default="float32"
         Of rows and scores.
     outputs : sequence of {"scores", "error", "decision"}, default=("scores",)
@@ -47,7 +48,8 @@ def to_onnx(
         a monitor's `decision_function`, negative for rows that are not normal.
     inputs : {"matrix", "columns"}, optional
         One input ``X`` of shape (n, d), or one of shape (n, 1) for each column, under its name.  By default "columns"
-        for a model that was fitted to named columns.
+        for a model that was fitted to named columns.  After a TableEncoder these are the raw columns that it uses:
+        labels as texts, empty for a gap, dates as doubles, days since 1970-01-01; in a matrix, labels by their codes.
     path : str or path-like, optional
         Also write the file, whole or not at all.
 

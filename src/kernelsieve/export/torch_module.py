@@ -32,7 +32,7 @@ def to_torch(model: Any, trainable: bool = False, dtype: Any = None) -> Expansio
 
     Parameters
     ----------
-    model : fitted estimator of kernelsieve, or Pipeline of scalers that ends in one
+    model : fitted estimator of kernelsieve, or Pipeline of scalers, or a TableEncoder, that ends in one
     trainable : bool, default=False
         Make points, coefficients and offset parameters, which an optimiser may move by a loss of your own; the kernel
         and the scalers stay.  What comes out is then no longer kernel PCA, but features that began as such.
