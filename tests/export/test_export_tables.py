@@ -8,12 +8,14 @@ import numpy as np
 import polars as pl
 import pytest
 from export_oracles import compiled, run_onnx
+from sklearn.decomposition import PCA
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from typer.testing import CliRunner
 
 import kernelsieve
-from kernelsieve import SparseKernelPCA, TableEncoder
+from kernelsieve import KernelMonitor, SparseKernelPCA, TableEncoder
 from kernelsieve.cli.commands import app
 from kernelsieve.export import to_c, to_onnx
 
@@ -300,3 +302,23 @@ def test_monitors_that_the_command_line_saves(options, tmp_path):
         np.testing.assert_allclose(error, truth, rtol=1e-9, atol=1e-12)
     run("export", tmp_path / "m.ks", "-o", tmp_path / "m.h")
     run("export", tmp_path / "m.ks", "-o", tmp_path / "m.pt")
+
+
+@pytest.mark.parametrize("first", [StandardScaler(), PCA(3, whiten=True), TableEncoder(), TableEncoder("robust")])
+def test_what_comes_before_a_monitor_with_lags_is_done_to_each_row_of_a_window(first, tmp_path):
+    rows = np.random.default_rng(0).standard_normal((120, 4)) + 3
+    model = make_pipeline(first, KernelMonitor(2, 8, lags=2, random_state=0)).fit(rows)
+    windows = np.hstack([rows[2 - lag : len(rows) - lag] for lag in range(3)])
+    (decision,) = run_onnx(to_onnx(model, "float64", "decision"), windows, "float64")
+    np.testing.assert_allclose(decision, model.decision_function(rows)[2:], rtol=0, atol=1e-13)
+    call = compiled(to_c(model, name="model", dtype="float64"), tmp_path, decision=True)
+    np.testing.assert_allclose(call(windows)[2], decision, rtol=0, atol=1e-13)
+
+
+@pytest.mark.parametrize("unit", [1e-30, 1e-15, 1e15, 1e30])
+def test_columns_of_any_unit_fit_into_c(unit, tmp_path):
+    """Squares of such units overflow in float32, or vanish: a row is scaled before it is compared."""
+    rows = (unit * np.random.default_rng(0).standard_normal((100, 3))).astype(np.float32)
+    model = make_pipeline(StandardScaler(), SparseKernelPCA(2, n_support=8, random_state=0)).fit(rows.astype(float))
+    found = compiled(to_c(model, name="model"), tmp_path)(rows)[0]
+    assert worst(found, model.transform(rows.astype(float)), 0) <= 5e-6

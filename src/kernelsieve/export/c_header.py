@@ -23,6 +23,7 @@ MAX_NAME = 40  # C99 tells the first 63 characters of a name apart, and ours end
 # Largest error of the probe rows at which float32 arithmetic is used: the promise is 5e-6, and these are most of it.
 SINGLE_IS_ENOUGH = 3e-6
 ROUNDING_IS_FREE = 1e-6  # what points rounded to float32 may cost of it
+LARGEST_UNIT = 1e12  # of a column, or one over it, whose square float32 holds together with that of a row
 LARGE = {"float": 1e38, "double": 1e308}
 MARK = "made by kernelsieve"
 
@@ -47,8 +48,8 @@ def to_c(
     Parameters
     ----------
     model : fitted estimator of kernelsieve, or Pipeline of scalers that ends in one
-        StandardScaler, MinMaxScaler, MaxAbsScaler, RobustScaler, PCA and TableEncoder are written into the header; a row
-        is then one of the raw table, NaN for gaps, and labels by the codes that the comment lists.
+        StandardScaler, MinMaxScaler, MaxAbsScaler, RobustScaler, PCA and TableEncoder are written into the header; rows
+        are then those of the raw table, NaN for gaps, and labels by the codes that the comment lists.
     path : str or path-like, optional
         The file, written whole or not at all.
     name : str, optional
@@ -176,9 +177,11 @@ def _in_units_of_rows(form: Form) -> Form:
     core = form.core
     if isinstance(core, LinearCore) or core.kernel.name not in STATIONARY:
         return form
-    if len(form.front) != 1 or not isinstance(form.front[0], Affine) or np.any(form.front[0].factor == 0):
+    if len(form.front) != 1 or not isinstance(form.front[0], Affine):
         return form if not form.front else _about_middle(form)
     shift, factor = form.front[0].shift, form.front[0].factor
+    if not np.all((np.abs(factor) > 1 / LARGEST_UNIT) & (np.abs(factor) < LARGEST_UNIT)):
+        return _about_middle(form)
     units = None if np.all(factor == 1) else factor
     return replace(form, front=(), core=replace(core, points=core.points / factor + shift, units=units))
 

@@ -24,6 +24,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..arrays import to_numpy
 from .cores import Core, KernelCore, LinearCore, core_of, not_ours
 from .steps import Affine, Column, ExportError, Fill, Mix, Spread, Step, apply, joined, steps_of
+from .windows import lagged_names, on_windows
 
 STATIONARY = ("rbf", "laplacian")  # only differences of rows count: a shift of both rows and points is free
 
@@ -148,10 +149,7 @@ def _spread_of(model: Any) -> float | None:
 
 def _window_names(model: Any) -> tuple[str, ...] | None:
     names = getattr(model, "feature_names_in_", None)
-    if names is None:
-        return None
-    windows = [f"{name}" if lag == 0 else f"{name} (lag {lag})" for lag in range(_lags(model) + 1) for name in names]
-    return tuple(windows)
+    return None if names is None else lagged_names(map(str, names), _lags(model))
 
 
 def _check_fitted(model: Any) -> None:
@@ -176,10 +174,11 @@ def _pipeline_form(pipeline: Pipeline) -> Form:
         if transformer not in (None, "passthrough"):
             _check_fitted(transformer)
             names = names if front else getattr(transformer, "feature_names_in_", None)
-        front.extend(steps_of(transformer))
+        front.extend(on_windows(step, _lags(last)) for step in steps_of(transformer))
     first = next((t for _, t in before if t not in (None, "passthrough")), last)
-    n_features = int(first.n_features_in_)
-    input_names = form.input_names if not front else None if names is None else tuple(str(name) for name in names)
+    n_features = int(first.n_features_in_) * (1 + _lags(last))
+    known = None if names is None else lagged_names(map(str, names), _lags(last))
+    input_names = known if front else form.input_names
     columns = front[0].columns if front and isinstance(front[0], Spread) else ()
     if columns:
         n_features, named = len(columns), names is not None or any(column.labels for column in columns)
