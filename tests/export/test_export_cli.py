@@ -75,15 +75,15 @@ def test_options_reach_the_file(folder):
 def test_nothing_of_the_users_is_overwritten(folder):
     before = (folder / "model.ks").read_bytes()
     (folder / "link.onnx").symlink_to(folder / "model.ks")
-    assert_fails(run(folder / "model.ks", "-o", folder / "link.onnx"), "is the model itself")
+    assert_fails(run(folder / "model.ks", "-o", folder / "link.onnx"), "is what the command reads", 2)
     (folder / "mine.h").write_text("int precious;\n")
-    assert_fails(run(folder / "model.ks", "-o", folder / "mine.h"), "use --force to overwrite it")
+    assert_fails(run(folder / "model.ks", "-o", folder / "mine.h"), "--force to replace it", 2)
     assert (folder / "mine.h").read_text() == "int precious;\n"
     assert run(folder / "model.ks", "-o", folder / "mine.h", "--force").exit_code == 0
     assert run(folder / "model.ks", "-o", folder / "mine.h").exit_code == 0  # an export now
     assert (folder / "model.ks").read_bytes() == before
     (folder / "dir.onnx").mkdir()
-    assert_fails(run(folder / "model.ks", "-o", folder / "dir.onnx"), "is not a file")
+    assert_fails(run(folder / "model.ks", "-o", folder / "dir.onnx"), "it is a folder")
 
 
 def test_bad_usage_and_bad_models_are_told_in_one_line(folder):

@@ -130,6 +130,8 @@ WORDS = (
     (r"kernel='(\w+)'", r"--kernel \1"),
     (r"standardise first, e\.g\. make_pipeline\([^)]*\)[^)]*\)", "give --scale standard"),
     (r",? e\.g\. make_pipeline\([^)]*\)[^)]*\)", ""),
+    (r"(inputs|dtype|name)='([^']*)'", r"--\1 \2"),
+    (r"outputs=", "--outputs "),
     (r"(sample_weight|random_state)=", r"\1 "),
 )
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,16 +9,13 @@ import typer
 from rich.console import Console
 
 from . import plain_errors
-from .options import ModelFile
+from .applying import load_model
+from .options import Force, ModelFile
+from .writing import check_output
 
 FORMATS = {".onnx": "onnx", ".h": "c", ".pt": "torch", ".pt2": "torch"}
 DTYPES = {"onnx": ("float32", "float64"), "c": ("float32", "float64", "int8"), "torch": ("float32",)}
-PEEK = 2**16  # bytes looked at to tell whether a file is an export of ours
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command to the command line."""
-    app.command("export")(export)
+INPUTS = ("columns", "matrix")
 
 
 @plain_errors
@@ -34,12 +30,21 @@ def export(
     outputs: Annotated[
         str, typer.Option(metavar="A,B,...", help="Of an .onnx file: scores, error, decision (of a monitor).")
     ] = "scores",
+    inputs: Annotated[
+        str | None,
+        typer.Option(metavar="KIND", help="Of an .onnx file: columns, one input each, or matrix, one X of numbers."),
+    ] = None,
     name: Annotated[
         str | None, typer.Option(metavar="NAME", help="What names in a .h file begin with; by default the file's.")
     ] = None,
-    force: Annotated[bool, typer.Option("--force", "-f", help="Overwrite a file that is not an export.")] = False,
+    force: Force = False,
 ) -> None:
     """Write a model for use without Python: ONNX, C or torch, by the suffix of the output.
+
+    The file takes rows as the table has them, of the columns that are used.
+    Gaps are NaN, dates are days since 1970-01-01. In an .onnx file a text
+    column is an input of texts, empty for a gap; C and torch take the number
+    of a label, as the comment of the .h file lists them.
 
     \b
     Examples
@@ -49,19 +54,17 @@ def export(
       kernelsieve export model.ks -o model.pt
     """
     kind = _format_of(output)
-    if dtype not in DTYPES[kind]:
-        raise typer.BadParameter(f"{dtype!r} is none of {', '.join(DTYPES[kind])}", param_hint="--dtype")
     wanted = tuple(word.strip() for word in outputs.split(",") if word.strip())
-    if kind != "onnx" and wanted != ("scores",):
-        raise typer.BadParameter(
-            "only .onnx files have outputs to choose; C and torch have all", param_hint="--outputs"
-        )
-    if name is not None and kind != "c":
-        raise typer.BadParameter("only .h files have names to begin", param_hint="--name")
-    _check_output(model, output, kind, force)
-    from .. import load
+    _check_options(kind, dtype, wanted, inputs, name)
+    check_output(output, [model], kind=f"{kind} export", force=force)
+    fitted = load_model(model)
+    if kind == "onnx":
+        from ..export import to_onnx
 
-    said = _write(load(model), output, kind, dtype, wanted, name)
+        to_onnx(fitted, dtype, wanted, inputs=inputs, path=output)
+        said = f"ONNX, {', '.join(wanted)} in {dtype}"
+    else:
+        said = _write(fitted, output, kind, dtype, name)
     size = output.stat().st_size
     Console().print(f"{output}: {said}, {size / 1000:,.1f} kB", highlight=False, soft_wrap=True)
 
@@ -75,33 +78,22 @@ def _format_of(output: Path) -> str:
     return FORMATS[output.suffix.lower()]
 
 
-def _check_output(model: Path, output: Path, kind: str, force: bool) -> None:
-    """Refuse to write over the model itself, or over a file that is no export, before any work is done."""
-    if output.exists() and model.exists() and os.path.samefile(model, output):
-        raise ValueError(f"{output} is the model itself: give another name")
-    if output.exists() and not output.is_file():
-        raise ValueError(f"{output} is not a file")
-    if output.exists() and output.stat().st_size and not force and not _is_export(output, kind):
-        raise ValueError(f"{output} is there already and is no export of kernelsieve: use --force to overwrite it")
-    if not output.parent.is_dir():
-        raise ValueError(f"there is no folder {output.parent}")
+def _check_options(kind: str, dtype: str, outputs: tuple[str, ...], inputs: str | None, name: str | None) -> None:
+    """Raise what does not go with this format."""
+    if dtype not in DTYPES[kind]:
+        raise typer.BadParameter(f"{dtype!r} is none of {', '.join(DTYPES[kind])}", param_hint="--dtype")
+    if kind != "onnx" and outputs != ("scores",):
+        raise typer.BadParameter("only .onnx files have outputs to choose", param_hint="--outputs")
+    if kind != "onnx" and inputs is not None:
+        raise typer.BadParameter("only .onnx files have inputs to choose", param_hint="--inputs")
+    if inputs not in (None, *INPUTS):
+        raise typer.BadParameter(f"{inputs!r} is none of {', '.join(INPUTS)}", param_hint="--inputs")
+    if name is not None and kind != "c":
+        raise typer.BadParameter("only .h files have names to begin", param_hint="--name")
 
 
-def _is_export(path: Path, kind: str) -> bool:
-    with path.open("rb") as file:
-        head = file.read(PEEK)
-        file.seek(max(0, path.stat().st_size - PEEK))
-        both = head + file.read()
-    return both.startswith(b"/*") and b"made by kernelsieve" in head if kind == "c" else b"kernelsieve" in both
-
-
-def _write(model: Any, output: Path, kind: str, dtype: str, outputs: tuple[str, ...], name: str | None) -> str:
-    """Write the file; returns what it is."""
-    if kind == "onnx":
-        from ..export import to_onnx
-
-        to_onnx(model, dtype, outputs, path=output)
-        return f"ONNX, {', '.join(outputs)} in {dtype}"
+def _write(model: Any, output: Path, kind: str, dtype: str, name: str | None) -> str:
+    """Write a file of C or torch; returns what it is."""
     if kind == "c":
         from ..export import to_c
         from ..export.c_header import name_from

@@ -23,7 +23,8 @@ from .wording import columns_named
 
 STDOUT = Path("-")
 MARK = b"kernelsieve"  # in what this program writes and cannot be told by its columns
-MARKED_BYTES = 2**16  # of a page or picture, at its start and at its end, that the mark is looked for in
+C_MARK = b"made by kernelsieve"  # in a header; code of the user's own may well name the library
+MARKED_BYTES = 2**16  # of a page, picture or export, at its start and at its end, that the mark is looked for in
 
 
 class Refused(typer.BadParameter):
@@ -38,7 +39,7 @@ def check_output(
 ) -> None:
     """Raise now what writing `path` at the end of a long run would raise then, or what would lose a file.
 
-    `kind` is "model", "table", "page" or "picture"; `names` are the columns that a table will have.
+    `kind` is one of `WRITTEN`; `names` are the columns that a table will have.
     """
     if path == STDOUT:
         if kind == "model" and sys.stdout.isatty():
@@ -64,6 +65,9 @@ WRITTEN = {
     "table": "a table that this command wrote",
     "page": "a page that kernelsieve wrote",
     "picture": "a picture that kernelsieve drew",
+    "onnx export": "an export of kernelsieve",
+    "c export": "an export of kernelsieve",
+    "torch export": "an export of kernelsieve",
 }
 
 
@@ -74,10 +78,11 @@ def _is_ours(path: Path, kind: str, names: Sequence[str]) -> bool:
             return _is_model(path)
         if kind == "table":
             return _has_columns(path, names)
+        mark = C_MARK if kind == "c export" else MARK
         with path.open("rb") as file:
             start = file.read(MARKED_BYTES)
             file.seek(max(0, path.stat().st_size - MARKED_BYTES))
-            return MARK in start or MARK in file.read()
+            return mark in start or mark in file.read()
     except Exception:  # whatever a foreign file makes a reader raise, it is not ours
         return False
 

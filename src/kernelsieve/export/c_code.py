@@ -12,12 +12,13 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ..kernels import RBF, Cosine, Laplacian, Polynomial, Sigmoid
-from .forms import Form, KernelCore, LinearCore
+from .cores import KernelCore, LinearCore
+from .forms import Form
 from .precision import ByteColumns
-from .steps import Affine, Clip, ExportError, Mix, split
+from .steps import ExportError
 
 LINE = 108  # columns of a line of numbers
-SHIFT_ROUNDING = 1e-9  # a shift's low part is left out below this share of the points' spread
+WHOLE = {"signed char": 1, "short": 2, "int": 4}  # bytes
 
 
 @dataclass
@@ -47,8 +48,8 @@ class Source:
         """Declare a constant array; returns its name."""
         kind = kind or self.real
         name, sizes = f"{self.name}_{what}", "".join(f"[{size}]" for size in values.shape)
-        if kind == "signed char":
-            words, width = [str(int(value)) for value in values.ravel()], 1
+        if kind in WHOLE:
+            words, width = [str(int(value)) for value in values.ravel()], WHOLE[kind]
         else:
             words, width = [literal(float(value), kind) for value in values.ravel()], 4 if kind == "float" else 8
         if values.ndim == 2:
@@ -87,47 +88,6 @@ def literal(value: float, kind: str) -> str:
         short = np.float32(0)  # what a compiler may flush anyway
     text = repr(float(str(short)))
     return f"{text}f"
-
-
-def prepare_rows(source: Source, form: Form) -> tuple[list[str], str]:
-    """(the statements that make u of x, the expression for u_j)."""
-    core, lines = form.core, []
-    spread = float(np.abs(core.points).max()) if isinstance(core, KernelCore) else 1.0
-    u = "x[j]" if source.rows == source.real else f"({source.real})x[j]"
-    width, buffer = form.n_features, ""
-    for number, step in enumerate(form.front):
-        if isinstance(step, Mix):
-            buffer, (n_rows, width) = f"u{number}", step.matrix.shape
-            matrix = source.array(f"mix_{number}", step.matrix)
-            lines += [f"{source.real} {buffer}[{width}];", f"for (k = 0; k < {width}; k++) {buffer}[k] = 0;"]
-            lines += [f"for (j = 0; j < {n_rows}; j++)"]
-            lines += [f"    for (k = 0; k < {width}; k++) {buffer}[k] += ({u}) * {matrix}[j][k];"]
-        else:
-            if not buffer:
-                buffer = f"u{number}"
-                lines.append(f"{source.real} {buffer}[{width}];")
-            value = _affine(source, step, number, u, spread) if isinstance(step, Affine) else u
-            lines += [f"for (j = 0; j < {width}; j++) {{", f"    {buffer}[j] = {value};"]
-            if isinstance(step, Clip):
-                low, high = source.number(step.lower), source.number(step.upper)
-                lines += [f"    if ({buffer}[j] < {low}) {buffer}[j] = {low};"]
-                lines += [f"    if ({buffer}[j] > {high}) {buffer}[j] = {high};"]
-            lines.append("}")
-        u = f"{buffer}[j]"
-    return lines, u
-
-
-def _affine(source: Source, step: Affine, number: int, u: str, spread: float) -> str:
-    if np.any(step.shift):
-        low = np.zeros(len(step.shift))
-        if source.single:
-            low = split(step.shift)[1]
-            low = np.where(np.abs(low * step.factor) > SHIFT_ROUNDING * spread, low, 0)
-        u = f"{u} - {source.array(f'shift_{number}', step.shift)}[j]"
-        if np.any(low):
-            u = f"({u}) - {source.array(f'shift_low_{number}', low)}[j]"
-        u = f"({u})"
-    return f"{u} * {source.array(f'factor_{number}', step.factor)}[j]" if np.any(step.factor != 1) else u
 
 
 @dataclass(frozen=True)
@@ -203,10 +163,9 @@ def indented(lines: list[str], depth: int = 1) -> list[str]:
     return [f"{'    ' * depth}{line}" for line in lines]
 
 
-def walk(source: Source, form: Form, codes: ByteColumns | None) -> list[str]:
-    """The function that fills the scores and returns the squared distance to the mean."""
+def walk(source: Source, form: Form, codes: ByteColumns | None, prepare: list[str], u: str) -> list[str]:
+    """The function that fills the scores and returns the squared distance to the mean; `prepare` makes u of x."""
     core = form.core
-    prepare, u = prepare_rows(source, form)
     head = f"static inline {source.real} {source.name}_walk(const {source.rows} *x, {source.real} *scores) {{"
     declare = ["int i, j, k;"] if isinstance(core, KernelCore) else ["int j, k;"]
     body = (

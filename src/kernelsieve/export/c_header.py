@@ -12,15 +12,18 @@ import numpy as np
 
 from ..io.atomic import replacing
 from .c_code import Source, literal, walk
-from .forms import STATIONARY, Form, KernelCore, LinearCore, form_of
+from .c_rows import prepare_rows
+from .cores import KernelCore, LinearCore
+from .forms import STATIONARY, Form, form_of
 from .precision import ByteColumns, in_bytes, n_usual_rows, probe_rows, relative_error, single_is_enough
-from .steps import Affine
+from .steps import Affine, Fill, Spread
 
 DTYPES = ("float32", "float64", "int8")
 MAX_NAME = 40  # C99 tells the first 63 characters of a name apart, and ours end in words of their own
 # Largest error of the probe rows at which float32 arithmetic is used: the promise is 5e-6, and these are most of it.
 SINGLE_IS_ENOUGH = 3e-6
 ROUNDING_IS_FREE = 1e-6  # what points rounded to float32 may cost of it
+LARGEST_UNIT = 1e12  # of a column, or one over it, whose square float32 holds together with that of a row
 LARGE = {"float": 1e38, "double": 1e308}
 MARK = "made by kernelsieve"
 
@@ -45,7 +48,8 @@ def to_c(
     Parameters
     ----------
     model : fitted estimator of kernelsieve, or Pipeline of scalers that ends in one
-        StandardScaler, MinMaxScaler, MaxAbsScaler, RobustScaler and PCA are written into the header.
+        StandardScaler, MinMaxScaler, MaxAbsScaler, RobustScaler, PCA and TableEncoder are written into the header; rows
+        are then those of the raw table, NaN for gaps, and labels by the codes that the comment lists.
     path : str or path-like, optional
         The file, written whole or not at all.
     name : str, optional
@@ -102,12 +106,12 @@ def _header(form: Form, name: str, dtype: str) -> str:
     if dtype == "float32":
         form, real, points = _in_float32(form)
     else:
-        form, real = _about_middle(form), rows
+        form, real = _about_middle(form, np.float64 if dtype == "float64" else np.float32), rows
     if dtype == "int8":
         form, codes, error = _in_bytes(form)
         real = _arithmetic(form)
     source = Source(name, rows, real, points)
-    functions = [*walk(source, form, codes), *_public(source, form)]
+    functions = [*walk(source, form, codes, *prepare_rows(source, form)), *_public(source, form)]
     comment = _comment(source, form, dtype, error)
     guard = f"KERNELSIEVE_{name.upper()}_H"
     macros = [
@@ -119,14 +123,14 @@ def _header(form: Form, name: str, dtype: str) -> str:
     return "\n".join(parts)
 
 
-def _about_middle(form: Form) -> Form:
+def _about_middle(form: Form, dtype: Any = np.float32) -> Form:
     """Points of a stationary kernel about the origin, each column's middle in the front."""
     core = form.core
     if isinstance(core, LinearCore):
-        return form.centered()
+        return form.centered(dtype)
     if core.kernel.name not in STATIONARY:
         return form
-    return form.shifted((core.points.min(axis=0) + core.points.max(axis=0)) / 2)
+    return form.shifted((core.points.min(axis=0) + core.points.max(axis=0)) / 2, dtype)
 
 
 def _arithmetic(form: Form) -> str:
@@ -173,9 +177,11 @@ def _in_units_of_rows(form: Form) -> Form:
     core = form.core
     if isinstance(core, LinearCore) or core.kernel.name not in STATIONARY:
         return form
-    if len(form.front) != 1 or not isinstance(form.front[0], Affine) or np.any(form.front[0].factor == 0):
+    if len(form.front) != 1 or not isinstance(form.front[0], Affine):
         return form if not form.front else _about_middle(form)
     shift, factor = form.front[0].shift, form.front[0].factor
+    if not np.all((np.abs(factor) > 1 / LARGEST_UNIT) & (np.abs(factor) < LARGEST_UNIT)):
+        return _about_middle(form)
     units = None if np.all(factor == 1) else factor
     return replace(form, front=(), core=replace(core, points=core.points / factor + shift, units=units))
 
@@ -233,7 +239,8 @@ def _comment(source: Source, form: Form, dtype: str, error: str) -> str:
     parameters = ", ".join(
         f"{key[7:]} = {float(value):.6g}" for key, value in facts.items() if key.startswith("kernel_")
     )
-    stack = ((form.n_features if form.front else 0) + 2 * form.n_components + 8) * (4 if source.single else 8)
+    buffers = form.n_features + sum(len(s.source) for s in form.front if isinstance(s, Spread)) if form.front else 0
+    stack = (buffers + 2 * form.n_components + 8) * (4 if source.single else 8)
     lines = [
         f"{source.name}: {form.n_features} columns to {form.n_components} scores, {facts['model']}, "
         f"{MARK} {facts['producer'].split()[-1]}",
@@ -245,6 +252,8 @@ def _comment(source: Source, form: Form, dtype: str, error: str) -> str:
         f"error       of points in one byte a value: {error}" if error else "",
         f"sizes       {source.n_bytes:,} bytes of constants; about {stack:,} bytes of stack; code below 1 kB at -Os",
         f"columns     {', '.join(form.input_names)}" if form.input_names else "",
+        *(f"column      {c.name}: {c.words(texts=False)}" for c in form.columns if c.words(texts=False)),
+        "gaps        are given as NaN" if any(isinstance(s, Fill) for s in form.front) else "",
     ]
     shown = [_for_comment(line) for number, line in enumerate(lines) if line or number == 1]
     return "/* " + "\n * ".join(piece for line in shown for piece in _folded(line)).replace(" * \n", " *\n") + "\n */"

@@ -14,10 +14,12 @@ from sklearn.base import BaseEstimator, OutlierMixin, TransformerMixin, is_class
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import Pipeline
 
+from ..tables import TableEncoder
 from .forms import Form, form_of
 from .graph import OPSET, Graph, write
+from .inputs import ROWS, TEXT, Input, given_inputs, input_names, rows_of
 from .precision import single_is_enough
-from .protos import ROWS, free_name, input_names, node_attributes
+from .protos import free_name, node_attributes
 from .steps import ExportError, can_fold
 
 MIN_OPSET = 13  # the oldest in which all operators used here have the form used here
@@ -57,8 +59,9 @@ def register_onnx_converters() -> None:
 class ScaledModel(TransformerMixin, BaseEstimator):
     """Scalers and the model of ours that they lead to, as one step: float32 scalers would lose digits of their own."""
 
-    def __init__(self, steps: Any) -> None:
+    def __init__(self, steps: Any, dtype: Any = None) -> None:
         self.steps = steps
+        self.dtype = dtype  # of the scores: inputs may be of several
 
     def fit(self, X: Any, y: Any = None) -> ScaledModel:
         """Nothing: the steps are fitted."""
@@ -76,6 +79,11 @@ class ScaledModel(TransformerMixin, BaseEstimator):
 
 
 def _form(step: Any) -> Form:
+    if isinstance(step, TableEncoder):
+        raise ExportError(
+            "skl2onnx cannot convert a TableEncoder: kernelsieve.export.to_onnx(pipeline) does, as the first step of a "
+            "pipeline in which a model of kernelsieve comes next"
+        )
     return step.form if isinstance(step, ScaledModel) else form_of(step)
 
 
@@ -91,6 +99,8 @@ def _tensor_type(operator: Any) -> Any:
     from skl2onnx.common.data_types import DoubleTensorType, FloatTensorType
 
     double = any(isinstance(variable.type, DoubleTensorType) for variable in operator.inputs)
+    if isinstance(operator.raw_operator, ScaledModel):
+        double = operator.raw_operator.dtype == np.float64
     return DoubleTensorType if double else FloatTensorType
 
 
@@ -108,22 +118,22 @@ def _monitor_shapes(operator: Any) -> None:
 
 
 def _convert_scores(scope: Any, operator: Any, container: Any) -> None:
-    graph, x, kind = _started(scope, operator, container)
-    form = _form(operator.raw_operator).centered()
+    graph, x, texts, kind = _started(scope, operator, container)
+    form = _form(operator.raw_operator).centered(kind)
     if graph.dtype == kind:
-        write(graph, form, x, {"scores": operator.outputs[0].full_name})
+        write(graph, form, x, {"scores": operator.outputs[0].full_name}, texts)
     else:
-        write(graph, form, x, {"scores": f"{graph.prefix}scores"})
+        write(graph, form, x, {"scores": f"{graph.prefix}scores"}, texts)
         graph.add("Cast", f"{graph.prefix}scores", output=operator.outputs[0].full_name, to=kind)
     _into(container, graph)
 
 
 def _convert_monitor(scope: Any, operator: Any, container: Any) -> None:
-    graph, x, kind = _started(scope, operator, container)
-    form = _form(operator.raw_operator).centered()
+    graph, x, texts, kind = _started(scope, operator, container)
+    form = _form(operator.raw_operator).centered(kind)
     if form.limit is None:
         raise ExportError("a monitor with smoothing decides on a series, not on a row: it cannot be converted")
-    write(graph, form, x, {"decision": f"{graph.prefix}decision"})
+    write(graph, form, x, {"decision": f"{graph.prefix}decision"}, texts)
     column = graph.add("Unsqueeze", f"{graph.prefix}decision", graph.const([1], kind=np.int64))
     alarm = graph.add("Cast", graph.add("Less", column, graph.const(0.0)), to=np.int64)
     twice = graph.add("Mul", alarm, graph.const(2, kind=np.int64))
@@ -132,18 +142,28 @@ def _convert_monitor(scope: Any, operator: Any, container: Any) -> None:
     _into(container, graph)
 
 
-def _started(scope: Any, operator: Any, container: Any) -> tuple[Graph, str, Any]:
-    """A graph with the rows in it, their name, and the dtype that the graph around it asks for."""
+def _started(scope: Any, operator: Any, container: Any) -> tuple[Graph, str, dict[int, str], Any]:
+    """A graph with the rows in it, their name, those of texts, and the dtype that the graph around it asks for."""
     from skl2onnx.common.data_types import DoubleTensorType
 
     if container.target_opset < MIN_OPSET:
         raise ExportError(f"target_opset={container.target_opset} is too old: give {MIN_OPSET} or more")
     kind = np.dtype(np.float64 if _tensor_type(operator) is DoubleTensorType else np.float32)
-    single = kind == np.float32 and single_is_enough(_form(operator.raw_operator).centered())
+    given = [(variable.full_name, _dtype_of(variable)) for variable in operator.inputs]
+    single = kind == np.float32 and all(dtype != np.float64 for _, dtype in given)
+    single = single and single_is_enough(_form(operator.raw_operator).centered())
     arithmetic = np.dtype(np.float32 if single else np.float64)
     graph = Graph(arithmetic, scope.get_unique_variable_name("ks") + "_", min(container.target_opset, OPSET))
-    columns = [graph.add("Cast", variable.full_name, to=arithmetic) for variable in operator.inputs]
-    return graph, columns[0] if len(columns) == 1 else graph.add("Concat", *columns, axis=1), kind
+    x, texts = rows_of(graph, given)
+    return graph, x, texts, kind
+
+
+def _dtype_of(variable: Any) -> Any:
+    """What an input holds; anything but float32, float64 and texts is cast, whatever it is."""
+    from skl2onnx.common.data_types import DoubleTensorType, FloatTensorType, StringTensorType
+
+    known = {DoubleTensorType: np.dtype(np.float64), FloatTensorType: np.dtype(np.float32), StringTensorType: TEXT}
+    return known.get(type(variable.type), np.dtype(np.int64))
 
 
 def _into(container: Any, graph: Graph) -> None:
@@ -165,43 +185,56 @@ def pipeline_to_onnx(pipeline: Any, kind: Any, wanted: tuple[str, ...], inputs: 
             f"outputs={wanted!r} are of a pipeline that ends in a model of kernelsieve, after scalers alone: this one "
             f"ends in {type(pipeline.steps[-1][1]).__name__} and has that step's outputs"
         )
-    try:
-        n_features = int(pipeline.n_features_in_)
-    except AttributeError:
-        raise NotFittedError("this pipeline is not fitted: call fit before exporting it") from None
     register_onnx_converters()
     from onnx import helper
     from skl2onnx import to_onnx
-    from skl2onnx.common.data_types import DoubleTensorType, FloatTensorType
+    from skl2onnx.common.data_types import DoubleTensorType, FloatTensorType, StringTensorType
 
-    tensor = DoubleTensorType if kind == np.float64 else FloatTensorType
-    known = getattr(pipeline, "feature_names_in_", None)
-    columns = input_names(n_features, None if known is None else tuple(map(str, known)), inputs)
-    types = [(ROWS, tensor([None, n_features]))] if columns is None else [(c, tensor([None, 1])) for c in columns]
+    tensors = {np.dtype(np.float64): DoubleTensorType, np.dtype(np.float32): FloatTensorType, TEXT: StringTensorType}
+    converted = _with_scaled_model(pipeline, kind)
+    given, known = _inputs_of(converted, kind, inputs)
+    types = [(one.name, tensors[one.dtype]([None, one.width])) for one in given]
     last = pipeline.steps[-1][1]
     options = {id(last): {"zipmap": False}} if is_classifier(last) else None
-    proto = to_onnx(_with_scaled_model(pipeline), initial_types=types, target_opset=OPSET, options=options)
-    for given, name in zip(proto.graph.input, columns or (ROWS,), strict=True):
-        _rename(proto, given, name)  # skl2onnx takes letters and digits alone
+    proto = to_onnx(converted, initial_types=types, target_opset=OPSET, options=options)
+    for value, one in zip(proto.graph.input, given, strict=True):
+        _rename(proto, value, one.name)  # skl2onnx takes letters and digits alone
+        value.doc_string = one.words
     if hasattr(last, "transform") and len(proto.graph.output) == 1:
-        _rename(proto, proto.graph.output[0], free_name("scores", columns or (ROWS,)))
+        _rename(proto, proto.graph.output[0], free_name("scores", [one.name for one in given]))
     facts = {
         "producer": _version(),
         "pipeline": " -> ".join(type(step).__name__ for _, step in pipeline.steps),
-        "input_names": json.dumps(None if known is None else list(map(str, known))),
+        "input_names": json.dumps(known),
         "dtype": kind.name,
     }
     helper.set_model_props(proto, facts)
     return proto
 
 
-def _with_scaled_model(pipeline: Pipeline) -> Pipeline:
+def _inputs_of(pipeline: Pipeline, kind: Any, inputs: str | None) -> tuple[list[Input], list[str] | None]:
+    """The inputs of a pipeline's file, and the names of the columns where the pipeline knows them."""
+    first = pipeline.steps[0][1]
+    if isinstance(first, ScaledModel):
+        form = first.form
+        return given_inputs(form, kind, inputs), None if form.input_names is None else list(form.input_names)
+    try:
+        n_features = int(pipeline.n_features_in_)
+    except AttributeError:
+        raise NotFittedError("this pipeline is not fitted: call fit before exporting it") from None
+    found = getattr(pipeline, "feature_names_in_", None)
+    known = None if found is None else list(map(str, found))
+    names = input_names(n_features, None if known is None else tuple(known), inputs)
+    return [Input(ROWS, kind, n_features)] if names is None else [Input(name, kind, 1) for name in names], known
+
+
+def _with_scaled_model(pipeline: Pipeline, kind: Any) -> Pipeline:
     """The same pipeline with leading scalers and a model of ours right after them as one step."""
     ours = tuple(_estimators().values())
     for place, (_, step) in enumerate(pipeline.steps):
-        if isinstance(step, ours) and not isinstance(step, OutlierMixin):
+        if isinstance(step, ours) and not isinstance(step, OutlierMixin | TableEncoder):
             head, rest = pipeline.steps[: place + 1], pipeline.steps[place + 1 :]
-            return Pipeline([("scaled_model", ScaledModel(head)), *rest])
+            return Pipeline([("scaled_model", ScaledModel(head, kind)), *rest])
         if not can_fold(step):
             break
     return pipeline

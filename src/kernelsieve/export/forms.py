@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from sklearn.exceptions import NotFittedError
@@ -22,44 +22,11 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from ..arrays import to_numpy
-from ..fit.expansion import KernelExpansion
-from ..kernels import CallableKernel, Kernel, Linear, Precomputed
-from ..kernels.base import dense
-from .steps import Affine, ExportError, Mix, Step, apply, joined, steps_of
+from .cores import Core, KernelCore, LinearCore, core_of, not_ours
+from .steps import Affine, Column, ExportError, Fill, Mix, Spread, Step, apply, joined, steps_of
+from .windows import lagged_names, on_windows
 
-EXPORTABLE = "rbf, laplacian, poly, linear, sigmoid and cosine kernels"
 STATIONARY = ("rbf", "laplacian")  # only differences of rows count: a shift of both rows and points is free
-
-
-@dataclass(frozen=True)
-class KernelCore:
-    """z = k(u, S) A - b, all in float64."""
-
-    kernel: Kernel
-    points: np.ndarray  # (m, d)
-    coef: np.ndarray  # (m, M)
-    offset: np.ndarray  # (M,)
-    mean_coef: np.ndarray | None  # (m,)
-    mean_square: float  # c'K_SS c
-    mixing: np.ndarray | None  # (M, rank), T; None where the components are orthonormal
-    units: np.ndarray | None = None  # (d,), by which differences of columns are multiplied; None for 1
-
-    @property
-    def expansion(self) -> KernelExpansion:
-        return KernelExpansion(self.kernel, self.points, self.coef, self.offset, self.mean_coef, self.mixing is None)
-
-
-@dataclass(frozen=True)
-class LinearCore:
-    """z = (u - centre) W + constant, all in float64."""
-
-    center: np.ndarray  # (d,)
-    weights: np.ndarray  # (d, M)
-    constant: np.ndarray  # (M,)
-    mixing: np.ndarray | None
-
-
-Core: TypeAlias = KernelCore | LinearCore
 
 
 @dataclass(frozen=True)
@@ -73,16 +40,18 @@ class Form:
     output_names: tuple[str, ...]  # of the components
     limit: float | None = None  # of the error, where the model decides
     facts: dict[str, str] = field(default_factory=dict)  # for people and for metadata
+    columns: tuple[Column, ...] = ()  # where rows are of a table: what each column holds
+    spread: float | None = None  # standard deviation of the largest score, where the model knows it
 
     @property
     def n_components(self) -> int:
         core = self.core
         return (core.coef if isinstance(core, KernelCore) else core.weights).shape[1]
 
-    def centered(self) -> Form:
+    def centered(self, dtype: Any = np.float32) -> Form:
         """The same function with the points of a stationary kernel about the origin, and their centre in the front.
 
-        Distances from products then cancel least, and float32 holds most of the points.
+        Distances from products then cancel least, and `dtype` holds most of the points.
         """
         core = self.core
         if isinstance(core, LinearCore):
@@ -91,24 +60,29 @@ class Form:
             return replace(self, front=joined((*self.front, step)), core=core)
         if core.kernel.name not in STATIONARY:
             return self
-        return self.shifted(core.points.mean(axis=0))
+        return self.shifted(core.points.mean(axis=0), dtype)
 
-    def shifted(self, center: np.ndarray) -> Form:
-        """The same function of a stationary kernel with its points about `center`, to within float32.
+    def shifted(self, center: np.ndarray, dtype: Any = np.float32) -> Form:
+        """The same function of a stationary kernel with its points about `center`, to within `dtype`.
 
-        The front subtracts numbers that float32 holds exactly; the rest of the shift is the points'.
+        Rows become  (x - held) f = (x - shift) f + (shift - held) f,  where `dtype` holds what the front subtracts; the
+        points move by the last term, which is a difference of near numbers, and nothing is rounded.
         """
-        core = self.core
+        core, front = self.core, list(self.front)
         assert isinstance(core, KernelCore)
         assert core.kernel.name in STATIONARY
-        front = joined((*self.front, Affine(center, np.ones(len(center)))))
-        points = core.points - center
-        if front and isinstance(front[-1], Affine):
-            shift, factor = front[-1].shift, front[-1].factor
-            held = shift.astype(np.float32).astype(np.float64)
-            if np.isfinite(held).all():
-                front, points = (*front[:-1], Affine(held, factor)), points + (shift - held) * factor
-        return replace(self, front=front, core=replace(core, points=points))
+        fill = front.pop() if front and isinstance(front[-1], Fill) else None
+        last = front.pop() if front and isinstance(front[-1], Affine) and np.all(front[-1].factor != 0) else None
+        if not isinstance(last, Affine):
+            last = Affine(np.zeros(len(center)), np.ones(len(center)))
+        with np.errstate(over="ignore"):
+            held = (last.shift + center / last.factor).astype(dtype).astype(np.float64)
+        if not np.isfinite(held).all():
+            return self if np.dtype(dtype) == np.float64 else self.shifted(center, np.float64)
+        move = (last.shift - held) * last.factor
+        after = () if not isinstance(fill, Fill) else (Fill(fill.values + move),)
+        front = [*joined((*front, Affine(held, last.factor))), *after]
+        return replace(self, front=tuple(front), core=replace(core, points=core.points + move))
 
     def scores_and_error(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Both in numpy, in float64: what every export is to give."""
@@ -135,7 +109,7 @@ def form_of(model: Any) -> Form:
     if isinstance(model, Pipeline):
         return _pipeline_form(model)
     _check_fitted(model)
-    core = _core_of(model)
+    core = core_of(model)
     return Form(
         _front_of(model),
         core,
@@ -144,6 +118,7 @@ def form_of(model: Any) -> Form:
         tuple(_output_names(model, (core.coef if isinstance(core, KernelCore) else core.weights).shape[1])),
         _limit_of(model),
         _facts(model, core),
+        spread=_spread_of(model),
     )
 
 
@@ -167,12 +142,14 @@ def _limit_of(model: Any) -> float | None:
     return None if limits is None or getattr(model, "smoothing", None) is not None else float(limits["spe"])
 
 
+def _spread_of(model: Any) -> float | None:
+    variances = np.asarray(to_numpy(getattr(model, "explained_variance_", np.zeros(0))))
+    return float(np.sqrt(variances.max())) if variances.size and 0 < variances.max() < np.inf else None
+
+
 def _window_names(model: Any) -> tuple[str, ...] | None:
     names = getattr(model, "feature_names_in_", None)
-    if names is None:
-        return None
-    windows = [f"{name}" if lag == 0 else f"{name} (lag {lag})" for lag in range(_lags(model) + 1) for name in names]
-    return tuple(windows)
+    return None if names is None else lagged_names(map(str, names), _lags(model))
 
 
 def _check_fitted(model: Any) -> None:
@@ -183,53 +160,7 @@ def _check_fitted(model: Any) -> None:
     except NotFittedError:
         raise NotFittedError(f"this {type(model).__name__} is not fitted: call fit before exporting it") from None
     except TypeError:
-        raise ExportError(_not_ours(model)) from None
-
-
-def _not_ours(model: Any) -> str:
-    return (
-        f"{type(model).__name__} cannot be exported: the estimators of kernelsieve can (with {EXPORTABLE}), and "
-        "pipelines of scikit-learn's scalers that end in one. kernelsieve.compress makes one of a KernelPCA of theirs"
-    )
-
-
-def _core_of(model: Any) -> Core:
-    expansion = getattr(model, "expansion_", None)
-    if isinstance(expansion, KernelExpansion):
-        return _kernel_core(expansion)
-    if hasattr(model, "components_") and hasattr(model, "_inverse_overlap"):
-        return _input_space_core(model)
-    raise ExportError(_not_ours(model))
-
-
-def _kernel_core(expansion: KernelExpansion) -> Core:
-    kernel = expansion.kernel
-    if isinstance(kernel, Precomputed | CallableKernel):
-        what = "a precomputed kernel has no points" if isinstance(kernel, Precomputed) else "a callable kernel is code"
-        raise ExportError(f"{what}, so this model cannot be exported: only {EXPORTABLE} can")
-    points = to_numpy(dense(expansion.points)).astype(np.float64)
-    coef, offset = (to_numpy(values).astype(np.float64) for values in (expansion.coef, expansion.offset))
-    mean_coef = None if expansion.mean_coef is None else to_numpy(expansion.mean_coef).astype(np.float64)
-    mixing = None if expansion.orthogonal else to_numpy(expansion._mixing).astype(np.float64)
-    if not all(np.isfinite(values).all() for values in (points, coef, offset)):
-        raise ExportError("the model holds NaN or infinity: nothing sensible can be exported")
-    if isinstance(kernel, Linear):
-        weights = points.T @ coef
-        center = np.zeros(points.shape[1]) if mean_coef is None else mean_coef @ points
-        return LinearCore(center, weights, center @ weights - offset, mixing)
-    mean_square = 0.0 if mean_coef is None else float(mean_coef @ kernel(points, points) @ mean_coef)
-    return KernelCore(kernel, points, coef, offset, mean_coef, mean_square, mixing)
-
-
-def _input_space_core(model: Any) -> LinearCore:
-    components = np.asarray(model.components_, dtype=np.float64)
-    overlap = model._inverse_overlap()
-    projects = model.transform_method == "projection"
-    weights = components.T if projects else components.T @ overlap
-    # |z T| is the length of the row's projection on the plane: T T' = (V V')^+ for projections, V V' for coordinates
-    values, vectors = np.linalg.eigh(overlap if projects else components @ components.T)
-    mixing = vectors * np.sqrt(np.maximum(values, 0))
-    return LinearCore(np.asarray(model.mean_, dtype=np.float64), weights, np.zeros(len(components)), mixing)
+        raise ExportError(not_ours(model)) from None
 
 
 def _pipeline_form(pipeline: Pipeline) -> Form:
@@ -243,10 +174,15 @@ def _pipeline_form(pipeline: Pipeline) -> Form:
         if transformer not in (None, "passthrough"):
             _check_fitted(transformer)
             names = names if front else getattr(transformer, "feature_names_in_", None)
-        front.extend(steps_of(transformer))
+        front.extend(on_windows(step, _lags(last)) for step in steps_of(transformer))
     first = next((t for _, t in before if t not in (None, "passthrough")), last)
-    n_features = int(first.n_features_in_)
-    input_names = form.input_names if not front else None if names is None else tuple(str(name) for name in names)
+    n_features = int(first.n_features_in_) * (1 + _lags(last))
+    known = None if names is None else lagged_names(map(str, names), _lags(last))
+    input_names = known if front else form.input_names
+    columns = front[0].columns if front and isinstance(front[0], Spread) else ()
+    if columns:
+        n_features, named = len(columns), names is not None or any(column.labels for column in columns)
+        input_names = tuple(column.name for column in columns) if named else None
     facts = {"pipeline": " -> ".join(type(t).__name__ for _, t in pipeline.steps if t not in (None, "passthrough"))}
     return replace(
         form,
@@ -254,6 +190,7 @@ def _pipeline_form(pipeline: Pipeline) -> Form:
         n_features=n_features,
         input_names=input_names,
         facts={**form.facts, **facts},
+        columns=columns,
     )
 
 

@@ -13,14 +13,17 @@ way for rows whose scores do not: a row of 1e30 is far from every point, not NaN
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from ..kernels import RBF, Cosine, Laplacian, Polynomial, Sigmoid
-from .forms import Form, KernelCore, LinearCore
-from .steps import Affine, Clip, Mix, split
+from .cores import KernelCore, LinearCore
+from .forms import Form
+from .steps import SQUASH_FROM, Affine, Clip, Fill, Mix, Spread, Squash, split
+from .table_graph import write_spread
 
 OPSET = 18
 OUTPUTS = ("scores", "error", "decision")
@@ -82,10 +85,13 @@ class Graph:
         return self.add("Sub", x, self.const(low)) if np.any(np.abs(low) > resolution) else x
 
 
-def write(graph: Graph, form: Form, x: str, outputs: dict[str, str]) -> None:
-    """Append the operators of `form`, which must be centred, on rows `x`; `outputs` says what and under which names."""
+def write(graph: Graph, form: Form, x: str, outputs: dict[str, str], texts: Mapping[int, str] | None = None) -> None:
+    """Append the operators of `form`, which must be centred, on rows `x`; `outputs` says what and under which names.
+
+    `texts` names, by column number, the inputs of columns that are given as texts and are not in `x`.
+    """
     core = form.core
-    u = _write_front(graph, form, x)
+    u = _write_front(graph, form, x, texts or {})
     projected = "error" in outputs or "decision" in outputs
     if isinstance(core, LinearCore):
         scores = graph.add(
@@ -110,7 +116,7 @@ def write(graph: Graph, form: Form, x: str, outputs: dict[str, str]) -> None:
         graph.add("Sub", graph.const(form.limit), error, output=outputs["decision"])
 
 
-def _write_front(graph: Graph, form: Form, x: str) -> str:
+def _write_front(graph: Graph, form: Form, x: str, texts: Mapping[int, str]) -> str:
     core = form.core
     spread = np.abs(core.points).max() if isinstance(core, KernelCore) else 1.0
     for step in form.front:
@@ -123,7 +129,21 @@ def _write_front(graph: Graph, form: Form, x: str) -> str:
             x = graph.add("Clip", x, graph.const(step.lower), graph.const(step.upper))
         elif isinstance(step, Mix):
             x = graph.add("MatMul", x, graph.const(step.matrix))
+        elif isinstance(step, Spread):
+            x = write_spread(graph, step, x, texts)
+        elif isinstance(step, Fill):
+            x = graph.add("Where", graph.add("IsNaN", x), graph.const(step.values), x)
+        elif isinstance(step, Squash):
+            x = _write_squash(graph, step, x)
     return x
+
+
+def _write_squash(graph: Graph, step: Squash, x: str) -> str:
+    near = graph.add("Clip", x, graph.const(-SQUASH_FROM), graph.const(SQUASH_FROM))
+    share = graph.add("Mul", near, graph.const(1 / step.bound))
+    length = graph.add("Sqrt", graph.add("Add", graph.add("Mul", share, share), graph.const(1.0)))
+    drawn_in = graph.add("Div", near, length)
+    return drawn_in if step.where.all() else graph.add("Where", graph.const(step.where, kind=bool), drawn_in, x)
 
 
 def _write_kernel(graph: Graph, core: KernelCore, u: str, own: bool) -> tuple[str, str, bool]:

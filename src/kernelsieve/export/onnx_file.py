@@ -13,8 +13,9 @@ from sklearn.pipeline import Pipeline
 from ..io.atomic import replacing
 from .forms import Form, form_of
 from .graph import OPSET, OUTPUTS, Graph, write
+from .inputs import Input, given_inputs, rows_of
 from .precision import single_is_enough
-from .protos import ROWS, free_name, initializers, input_names, node_proto
+from .protos import free_name, initializers, node_proto, tensor_type
 from .steps import ExportError, can_fold
 
 IR_VERSION = 8  # of opset 18: runtimes refuse files newer than themselves
@@ -37,8 +38,9 @@ def to_onnx(
     Parameters
     ----------
     model : fitted estimator of kernelsieve, or Pipeline
-        StandardScaler, MinMaxScaler, MaxAbsScaler, RobustScaler and PCA before a model of kernelsieve become part of
-        its operators.  Any other pipeline goes through skl2onnx (see `register_onnx_converters`), with its outputs.
+        StandardScaler, MinMaxScaler, MaxAbsScaler, RobustScaler, PCA and TableEncoder before a model of kernelsieve
+        become part of its operators.  Any other pipeline goes through skl2onnx (see `register_onnx_converters`), with
+        its outputs.
     dtype : {"float32", "float64"}, default="float32"
         Of rows and scores.
     outputs : sequence of {"scores", "error", "decision"}, default=("scores",)
@@ -46,7 +48,8 @@ def to_onnx(
         a monitor's `decision_function`, negative for rows that are not normal.
     inputs : {"matrix", "columns"}, optional
         One input ``X`` of shape (n, d), or one of shape (n, 1) for each column, under its name.  By default "columns"
-        for a model that was fitted to named columns.
+        for a model that was fitted to named columns.  After a TableEncoder these are the raw columns that it uses:
+        labels as texts, empty for a gap, dates as doubles, days since 1970-01-01; in a matrix, labels by their codes.
     path : str or path-like, optional
         Also write the file, whole or not at all.
 
@@ -125,18 +128,19 @@ def _from_form(form: Form, kind: Any, wanted: tuple[str, ...], inputs: str | Non
             f"{form.facts['model']} decides nothing on a single row ('decision' is for a monitor without smoothing): "
             "give outputs 'scores' and 'error'"
         )
-    form = form.centered()
-    arithmetic = np.dtype(np.float64 if kind == np.float64 or not single_is_enough(form) else np.float32)
-    columns = input_names(form.n_features, form.input_names, inputs)
-    taken = set(columns or (ROWS,))
+    form = form.centered(kind)
+    given = given_inputs(form, kind, inputs)
+    single = kind == np.float32 and all(one.dtype != np.float64 for one in given) and single_is_enough(form)
+    arithmetic = np.dtype(np.float32 if single else np.float64)
+    taken = {one.name for one in given}
     names = {name: free_name(name, taken) for name in wanted}
     try:
-        graph = _graph_of(form, kind, arithmetic, columns, names)
+        graph = _graph_of(form, kind, arithmetic, given, names)
     except OverflowError:
         if arithmetic == np.float64:
             raise ExportError("numbers of this model overflow in float64") from None
         arithmetic = np.dtype(np.float64)
-        graph = _graph_of(form, kind, arithmetic, columns, names)
+        graph = _graph_of(form, kind, arithmetic, given, names)
     shapes: dict[str, list[Any]] = {"scores": ["n", form.n_components], "error": ["n"], "decision": ["n"]}
     facts = {
         **form.facts,
@@ -149,21 +153,23 @@ def _from_form(form: Form, kind: Any, wanted: tuple[str, ...], inputs: str | Non
     }
     if form.limit is not None:
         facts["limit"] = repr(form.limit)
-    return _model_proto(graph, kind, columns, form.n_features, {names[n]: shapes[n] for n in wanted}, facts)
+    told = {column.name: column.words(texts=len(given) > 1) for column in form.columns}
+    if any(told.values()):
+        facts["columns"] = json.dumps({name: words for name, words in told.items() if words}, ensure_ascii=False)
+    return _model_proto(graph, kind, given, {names[n]: shapes[n] for n in wanted}, facts)
 
 
-def _graph_of(form: Form, kind: Any, arithmetic: Any, columns: tuple[str, ...] | None, names: dict[str, str]) -> Graph:
+def _graph_of(form: Form, kind: Any, arithmetic: Any, given: Sequence[Input], names: dict[str, str]) -> Graph:
     prefix = "ks_"
-    while any(name.startswith(prefix) for name in (*(columns or ()), *names.values())):
+    while any(name.startswith(prefix) for name in (*(one.name for one in given), *names.values())):
         prefix = f"{prefix}_"
     graph = Graph(arithmetic, prefix)
-    x = graph.add("Concat", *columns, axis=1) if columns is not None else ROWS
+    x, texts = rows_of(graph, [(one.name, one.dtype) for one in given])
     if arithmetic == kind:
-        write(graph, form, x, names)
+        write(graph, form, x, names, texts)
         return graph
-    x = graph.add("Cast", x, to=arithmetic)
     inside = {what: f"{prefix}{what}" for what in names}
-    write(graph, form, x, inside)
+    write(graph, form, x, inside, texts)
     for what, name in names.items():
         graph.add("Cast", inside[what], output=name, to=kind)
     return graph
@@ -172,20 +178,18 @@ def _graph_of(form: Form, kind: Any, arithmetic: Any, columns: tuple[str, ...] |
 def _model_proto(
     graph: Graph,
     kind: Any,
-    columns: tuple[str, ...] | None,
-    n_features: int,
+    given: Sequence[Input],
     outputs: dict[str, list[Any]],
     facts: dict[str, str],
 ) -> Any:
     from onnx import checker, helper
 
     tensor = helper.np_dtype_to_tensor_dtype(kind)
-    rows = {ROWS: n_features} if columns is None else dict.fromkeys(columns, 1)
-    given = [helper.make_tensor_value_info(name, tensor, ["n", width]) for name, width in rows.items()]
+    rows = [helper.make_tensor_value_info(i.name, tensor_type(i.dtype), ["n", i.width], i.words) for i in given]
     wanted = [helper.make_tensor_value_info(name, tensor, shape) for name, shape in outputs.items()]
     nodes, constants = [node_proto(node) for node in graph.nodes], initializers(graph)
     words = f"{facts['model']} by {facts['producer']}: {facts['n_features']} columns to {facts['n_components']} scores"
-    body = helper.make_graph(nodes, "kernelsieve", given, wanted, constants, doc_string=words)
+    body = helper.make_graph(nodes, "kernelsieve", rows, wanted, constants, doc_string=words)
     proto = helper.make_model(
         body, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR_VERSION, producer_name="kernelsieve"
     )

@@ -17,7 +17,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..kernels import Sigmoid
-from .forms import STATIONARY, Form, KernelCore, LinearCore
+from .cores import KernelCore, LinearCore
+from .forms import STATIONARY, Form
 from .steps import ExportError
 
 # Largest error of the probe rows, relative to the largest score, at which float32 is used throughout.  Rows at large
@@ -25,6 +26,7 @@ from .steps import ExportError
 SINGLE_IS_ENOUGH = 1.5e-6
 MAX_PROBES, N_LINEAR_PROBES = 256, 64
 FAR = 30.0  # times the points themselves: sigmoid kernels are saturated there, others vanish or grow
+FEW_SPREADS = 3.0  # standard deviations of a score that its largest on ordinary rows is
 LEVELS = 127  # of a signed byte, either side of zero
 # Directions of the rounded points' gram below this share of the largest are left out of the projection: their
 # coefficients are large, and float32 would lose in them what they gain.
@@ -49,11 +51,16 @@ def probe_rows(form: Form) -> np.ndarray:
     return np.concatenate([points, between, 0 * points[:1], FAR * points, -FAR * points, anywhere])
 
 
-def relative_error(found: np.ndarray, truth: np.ndarray, n_usual: int) -> float:
-    """The largest difference, relative to its row's largest value or to that of the first, usual rows."""
+def relative_error(found: np.ndarray, truth: np.ndarray, n_usual: int, usual: float = np.inf) -> float:
+    """The largest difference, relative to its row's largest value or to that of the first, usual rows.
+
+    Where rows that a model is used on have smaller scores than its points, at most `usual`, these are what counts.
+    """
     found, truth = (values.reshape(len(values), -1) for values in (found, truth))
     largest = np.abs(truth).max(axis=1)
-    scale = np.maximum(largest, largest[:n_usual].max())
+    usual = min(usual, float(largest[:n_usual].max()))
+    scale = np.maximum(largest, usual)
+    scale[:n_usual] = usual
     return float((np.abs(found - truth).max(axis=1) / np.where(scale > 0, scale, 1.0)).max())
 
 
@@ -82,7 +89,8 @@ def single_is_enough(form: Form, limit: float = SINGLE_IS_ENOUGH) -> bool:
         near = np.stack(expansion.variance_parts(usual), axis=1).astype(np.float64)
     truth = core.expansion.transform(rows.astype(np.float64))
     exact = np.stack(expansion.variance_parts(usual.astype(np.float64)), axis=1)
-    worst = max(relative_error(found, truth, n_usual), relative_error(near, exact, n_usual) / 2)
+    largest = np.inf if form.spread is None else FEW_SPREADS * form.spread
+    worst = max(relative_error(found, truth, n_usual, largest), relative_error(near, exact, n_usual) / 2)
     return bool(worst <= limit)  # and False for NaN, which overflow leaves
 
 

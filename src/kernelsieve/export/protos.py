@@ -8,19 +8,6 @@ from typing import Any
 import numpy as np
 
 from .graph import Graph, Node
-from .steps import ExportError
-
-ROWS = "X"  # the name of the input where the model knows no column names
-
-
-def input_names(n_features: int, known: tuple[str, ...] | None, inputs: str | None) -> tuple[str, ...] | None:
-    """The names of one input a column, or None for one input of all columns."""
-    if inputs == "matrix" or (inputs is None and known is None):
-        return None
-    names = known if known is not None else tuple(f"x{j}" for j in range(n_features))
-    if "" in names or len(set(names)) < len(names):
-        raise ExportError("columns without a name, or two of one name, cannot be inputs: give inputs='matrix'")
-    return names
 
 
 def free_name(name: str, taken: Iterable[str]) -> str:
@@ -30,6 +17,13 @@ def free_name(name: str, taken: Iterable[str]) -> str:
         number += 1
         found = f"{name}_{number}"
     return found
+
+
+def tensor_type(dtype: Any) -> int:
+    """onnx's number for a dtype."""
+    from onnx import TensorProto, helper
+
+    return int(TensorProto.STRING if np.dtype(dtype) == object else helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))
 
 
 def initializers(graph: Graph) -> list[Any]:

@@ -3,8 +3,12 @@
     Affine   u = (x - shift) * factor        StandardScaler, MinMaxScaler, MaxAbsScaler, RobustScaler
     Clip     u = min(max(x, lower), upper)   MinMaxScaler(clip=True)
     Mix      u = x @ matrix                  PCA, and the whitening of a monitor
+    Spread   u = x, or x is NaN, or x = code a TableEncoder's columns, indicators of gaps and of labels
+    Fill     u = x, or a value if x is NaN   the numbers that a TableEncoder puts into gaps
+    Squash   u = x / sqrt(1 + (x / 3)^2)     TableEncoder(scale="robust")
 
-Affine steps in a row become one.  A shift is kept in float64 and, where the target computes in float32, written as the
+Affine steps in a row become one; NaN passes through them, so that a fill can wait until after them, where it is a
+number of the size of the others.  A shift is kept in float64 and, where the target computes in float32, written as the
 sum of two float32 numbers: rows of 1,000,000 +- 1 lose nothing.
 """
 
@@ -16,9 +20,16 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from ..tables import TableEncoder
+from ..tables.plan import BOOLEAN, CATEGORY, LEFT_OUT, SQUASHED
+
 
 class ExportError(ValueError):
     """A model, or a part of one, that cannot leave Python."""
+
+
+# A shift of more spreads than this is not added to another: 1e-16 of it would be seen in the scores.
+MANY_SPREADS = 50.0
 
 
 @dataclass(frozen=True)
@@ -34,6 +45,11 @@ class Affine:
     def then(self, other: Affine) -> Affine:
         """This step and the other as one."""
         return Affine(self.shift + other.shift / self.factor, self.factor * other.factor)
+
+    @property
+    def can_be_joined(self) -> bool:
+        """Whether another shift added to this one is not rounded by more than a few digits of float64's last."""
+        return bool(np.all(self.factor != 0) and np.max(np.abs(self.shift * self.factor)) < MANY_SPREADS)
 
 
 @dataclass(frozen=True)
@@ -57,19 +73,93 @@ class Mix:
         return rows @ self.matrix
 
 
-Step: TypeAlias = Affine | Clip | Mix
+@dataclass(frozen=True)
+class Column:
+    """A column of the table that rows come from."""
+
+    name: str
+    kind: str  # "number", "boolean", "date" or "category"
+    labels: tuple[str, ...] = ()  # of a category; a row of numbers has a label's place here, its code
+    other: bool = False  # whether all other labels share an indicator; their code is len(labels)
+
+    def words(self, *, texts: bool) -> str:
+        """What to give for this column, where that is not simply a number; labels as texts or by their codes."""
+        if self.kind == "category" and texts:
+            known = ", ".join(f'"{label}"' for label in self.labels)
+            return f"text: {known}{', or any other' if self.other else ''}; empty for a gap"
+        if self.kind == "category":
+            known = ", ".join(f"{code}={label}" for code, label in enumerate(self.labels))
+            return f"{known}, {len(self.labels)}=any other; NaN for a gap"
+        return {"date": "days since 1970-01-01", "boolean": "0 or 1"}.get(self.kind, "")
+
+
+VALUE, GAP = -1, -2  # tests of a Spread that are no codes
+
+
+@dataclass(frozen=True)
+class Spread:
+    """u_k of x_s, s = source_k: x_s itself (VALUE); or whether it is NaN (GAP), or is the code test_k, as 1 or 0."""
+
+    columns: tuple[Column, ...]  # of the rows that come in
+    source: np.ndarray  # (q,) int
+    test: np.ndarray  # (q,) int
+
+    def __call__(self, rows: np.ndarray) -> np.ndarray:
+        taken = rows[:, self.source]
+        found = np.where(self.test == GAP, np.isnan(taken), taken == self.test)
+        return np.where(self.test == VALUE, taken, found)
+
+    @property
+    def does_nothing(self) -> bool:
+        """Whether rows come out as they went in."""
+        same = np.array_equal(self.source, np.arange(len(self.columns)))
+        return same and bool(np.all(self.test == VALUE))
+
+
+@dataclass(frozen=True)
+class Fill:
+    """u = x, or the column's value where x is NaN."""
+
+    values: np.ndarray  # (d,)
+
+    def __call__(self, rows: np.ndarray) -> np.ndarray:
+        return np.where(np.isnan(rows), self.values, rows)
+
+
+SQUASH_FROM = 1e15  # beyond, a squashed value is 3 to the last digit of float64, and its square may overflow in float32
+
+
+@dataclass(frozen=True)
+class Squash:
+    """u = x / sqrt(1 + (x / bound)^2) in some columns, x in the others."""
+
+    bound: float
+    where: np.ndarray  # (d,) bool
+
+    def __call__(self, rows: np.ndarray) -> np.ndarray:
+        near = np.clip(rows, -SQUASH_FROM, SQUASH_FROM)
+        return np.where(self.where, near / np.sqrt(1 + (near / self.bound) ** 2), rows)
+
+
+Step: TypeAlias = Affine | Clip | Mix | Spread | Fill | Squash
 
 
 def joined(steps: Iterable[Step]) -> tuple[Step, ...]:
-    """The same steps with neighbouring affine ones made one, and without those that do nothing."""
+    """The same steps with affine ones made one, fills after them, and without those that do nothing."""
     result: list[Step] = []
     for step in steps:
-        if isinstance(step, Affine):
-            if result and isinstance(result[-1], Affine) and np.all(result[-1].factor != 0):
-                step = result.pop().then(step)  # type: ignore[union-attr]
-            if not np.any(step.shift) and np.all(step.factor == 1):
-                continue
-        result.append(step)
+        if isinstance(step, Spread) and step.does_nothing:
+            continue
+        if not isinstance(step, Affine):
+            result.append(step)
+            continue
+        fill = result.pop() if result and isinstance(result[-1], Fill) else None
+        after = [Fill(step(fill.values))] if isinstance(fill, Fill) else []
+        if result and isinstance(result[-1], Affine) and result[-1].can_be_joined:
+            step = result.pop().then(step)  # type: ignore[union-attr]
+        if np.any(step.shift) or np.any(step.factor != 1):
+            result.append(step)
+        result += after
     return tuple(result)
 
 
@@ -88,20 +178,23 @@ def split(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def can_fold(transformer: Any) -> bool:
     """Whether `steps_of` knows this fitted transformer."""
-    if transformer in (None, "passthrough"):
+    if transformer in (None, "passthrough") or isinstance(transformer, TableEncoder):
         return True
     return type(transformer).__name__ in _READERS and type(transformer).__module__.split(".")[0] == "sklearn"
 
 
 def steps_of(transformer: Any) -> tuple[Step, ...]:
-    """A fitted scaler (or PCA) of scikit-learn as steps."""
+    """A fitted TableEncoder, or a fitted scaler (or PCA) of scikit-learn, as steps."""
     if transformer in (None, "passthrough"):
         return ()
     if not can_fold(transformer):
         raise ExportError(
-            f"{type(transformer).__name__} cannot be folded into an exported model: {', '.join(_READERS)} can; "
+            f"{type(transformer).__name__} cannot be folded into an exported model: {', '.join(_READERS)} can, and "
+            "TableEncoder; "
             "to_onnx also takes every step that skl2onnx converts"
         )
+    if isinstance(transformer, TableEncoder):
+        return _table(transformer)
     return _READERS[type(transformer).__name__](transformer)
 
 
@@ -141,6 +234,36 @@ def _pca(pca: Any) -> tuple[Step, ...]:
         # scikit-learn's own floor under the standard deviations, for components of no variance
         matrix = matrix / np.maximum(np.sqrt(pca.explained_variance_), np.finfo(pca.components_.dtype).eps)
     return Affine(np.asarray(pca.mean_, dtype=np.float64), np.ones(len(pca.mean_))), Mix(matrix)
+
+
+def _table(encoder: TableEncoder) -> tuple[Step, ...]:
+    """The columns that are used, where they have names or hold text; all of an array of numbers."""
+    named = hasattr(encoder, "feature_names_in_") or CATEGORY in encoder.kinds_
+    categories = iter(zip(encoder.categories_, encoder.has_other_, strict=True))
+    columns: list[Column] = []
+    parts: list[tuple[int, int, float, float, float]] = []  # source, test, shift, factor, fill
+    squashed: list[bool] = []
+    for j, (name, kind) in enumerate(zip(encoder._names(), encoder.kinds_, strict=True)):
+        if kind == LEFT_OUT:
+            columns += [] if named else [Column(name, "number")]
+            continue
+        labels, other = next(categories) if kind == CATEGORY else ((), False)
+        place, unit = len(columns), 1 / encoder.scale_[j]
+        columns.append(Column(name, str(kind), tuple(map(str, labels)), bool(other)))
+        before = len(parts)
+        if kind == CATEGORY:
+            parts += [(place, code, 0.0, unit, 0.0) for code in range(len(labels) + bool(other))]
+        else:
+            parts.append((place, VALUE, encoder.center_[j], unit, encoder.fill_[j]))
+        if encoder.n_missing_[j]:
+            parts.append((place, GAP, 0.0, unit if kind == CATEGORY else 1.0, 0.0))
+        squashed += [k == before and kind not in (CATEGORY, BOOLEAN) for k in range(before, len(parts))]
+    source, test, shift, factor, fill = map(np.array, zip(*parts, strict=True))
+    affine = Affine(shift, factor)
+    steps: list[Step] = [Spread(tuple(columns), source, test), affine]
+    if encoder.missing == "impute":
+        steps.append(Fill(affine(fill)))
+    return (*steps, Squash(SQUASHED, np.array(squashed))) if encoder.scale == "robust" else tuple(steps)
 
 
 _READERS = {

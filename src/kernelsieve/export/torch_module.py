@@ -16,8 +16,10 @@ import numpy as np
 
 from ..io.atomic import replacing
 from ..kernels import RBF, Cosine, Laplacian, Polynomial, Sigmoid
-from .forms import Form, KernelCore, form_of
-from .steps import Affine, Clip, ExportError, split
+from .cores import KernelCore
+from .forms import Form, form_of
+from .precision import single_is_enough
+from .steps import GAP, SQUASH_FROM, VALUE, Affine, Clip, ExportError, Fill, Spread, Squash, split
 
 try:
     import torch
@@ -30,7 +32,7 @@ def to_torch(model: Any, trainable: bool = False, dtype: Any = None) -> Expansio
 
     Parameters
     ----------
-    model : fitted estimator of kernelsieve, or Pipeline of scalers that ends in one
+    model : fitted estimator of kernelsieve, or Pipeline of scalers, or a TableEncoder, that ends in one
     trainable : bool, default=False
         Make points, coefficients and offset parameters, which an optimiser may move by a loss of your own; the kernel
         and the scalers stay.  What comes out is then no longer kernel PCA, but features that began as such.
@@ -71,21 +73,38 @@ def to_torch(model: Any, trainable: bool = False, dtype: Any = None) -> Expansio
     dtype = torch.float32 if dtype is None else dtype
     if dtype not in (torch.float32, torch.float64):
         raise ValueError(f"dtype={dtype!r} is neither torch.float32 nor torch.float64")
-    return ExpansionModule(form_of(model).centered(), trainable, dtype)
+    held = np.float32 if dtype == torch.float32 else np.float64
+    return ExpansionModule(form_of(model).centered(held), trainable, dtype)
 
 
 def save_torch(model: Any, path: str | os.PathLike[str]) -> None:
     """Write a model as a torch.export program, which `torch.export.load` reads without this package.
 
-    ``torch.export.load(path).module()(x)`` are the scores of float32 rows x, any number of them.
+    ``torch.export.load(path).module()(x)`` are the scores of float32 rows x, any number of them.  Where float32
+    arithmetic would cost more than 2e-6 of the scores, the program computes in double inside.
     """
-    module = to_torch(model)
+    single = single_is_enough(form_of(model).centered())
+    module = to_torch(model, dtype=torch.float32 if single else torch.float64)
     example = torch.zeros((2, module.n_features), dtype=torch.float32)
-    program = torch.export.export(module, (example,), dynamic_shapes=({0: torch.export.Dim("n")},))
+    program = torch.export.export(
+        module if single else _InDouble(module), (example,), dynamic_shapes=({0: torch.export.Dim("n")},)
+    )
     buffer = io.BytesIO()
     torch.export.save(program, buffer, extra_files={"kernelsieve.txt": module.facts})
     with replacing(path) as temporary:
         temporary.write_bytes(buffer.getvalue())
+
+
+class _InDouble(torch.nn.Module):
+    """float32 rows in, float32 scores out, and double between."""
+
+    def __init__(self, module: ExpansionModule) -> None:
+        super().__init__()
+        self.module = module
+
+    def forward(self, x: Any) -> Any:
+        """The scores of rows x."""
+        return self.module(x.to(torch.float64)).to(torch.float32)
 
 
 class ExpansionModule(torch.nn.Module):
@@ -94,7 +113,9 @@ class ExpansionModule(torch.nn.Module):
     def __init__(self, form: Form, trainable: bool, dtype: Any) -> None:
         super().__init__()
         self.n_features, self.n_components = form.n_features, form.n_components
-        self.facts = "\n".join(f"{name}: {value}" for name, value in form.facts.items())
+        told = {f"column {column.name}": column.words(texts=False) for column in form.columns}
+        facts = {**form.facts, "columns": ", ".join(form.input_names or ()), **told}
+        self.facts = "\n".join(f"{name}: {value}" for name, value in facts.items() if value)
         self._dtype, core = dtype, form.core
         self.kernel: Any = core.kernel if isinstance(core, KernelCore) else None
         self._front = [self._keep_step(number, step) for number, step in enumerate(form.front)]
@@ -128,6 +149,16 @@ class ExpansionModule(torch.nn.Module):
             self._hold(f"shift_low_{number}", low)
             self._hold(f"factor_{number}", step.factor)
             return "affine", number
+        if isinstance(step, Fill):
+            self._hold(f"fill_{number}", step.values)
+            return "fill", number
+        if isinstance(step, Spread):
+            self.register_buffer(f"source_{number}", torch.tensor(step.source))
+            self.register_buffer(f"test_{number}", torch.tensor(step.test))
+            return "spread", number
+        if isinstance(step, Squash):
+            self.register_buffer(f"squashed_{number}", torch.tensor(step.where))
+            return "squash", (number, step.bound)
         self._hold(f"mix_{number}", step.matrix)
         return "mix", number
 
@@ -139,6 +170,12 @@ class ExpansionModule(torch.nn.Module):
             elif kind == "affine":
                 x = (x - getattr(self, f"shift_{what}")) - getattr(self, f"shift_low_{what}")
                 x = x * getattr(self, f"factor_{what}")
+            elif kind == "fill":
+                x = torch.where(torch.isnan(x), getattr(self, f"fill_{what}"), x)
+            elif kind == "spread":
+                x = _spread(x, getattr(self, f"source_{what}"), getattr(self, f"test_{what}"))
+            elif kind == "squash":
+                x = torch.where(getattr(self, f"squashed_{what[0]}"), _squashed(x, what[1]), x)
             else:
                 x = x @ getattr(self, f"mix_{what}")
         return x
@@ -195,6 +232,17 @@ class ExpansionModule(torch.nn.Module):
         if isinstance(self.kernel, Cosine):
             return (torch.amax(torch.abs(u), dim=1) > 0).to(u.dtype)
         return self._of_product(self.kernel.gamma * torch.sum(u * u, dim=1) + self.kernel.coef0)
+
+
+def _spread(x: Any, source: Any, test: Any) -> Any:
+    taken = x[:, source]
+    found = torch.where(test == GAP, torch.isnan(taken), taken == test)
+    return torch.where(test == VALUE, taken, found.to(x.dtype))
+
+
+def _squashed(x: Any, bound: float) -> Any:
+    near = torch.clamp(x, -SQUASH_FROM, SQUASH_FROM)
+    return near / torch.sqrt(1 + torch.square(near / bound))
 
 
 def _unit_rows(x: Any) -> Any:
