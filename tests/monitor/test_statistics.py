@@ -50,7 +50,7 @@ def test_a_linear_kernel_gives_the_linear_chart():
     np.testing.assert_allclose(monitor.statistics(new).spe, np.sum(residual**2, axis=1), rtol=1e-6)
 
 
-@pytest.mark.parametrize("kernel", ["rbf", "poly", "linear", "cosine", "laplacian"])  # sigmoid has no distances
+@pytest.mark.parametrize("kernel", ["rbf", "poly", "linear", "cosine", "laplacian"])
 @pytest.mark.parametrize("whiten", [False, True])
 @pytest.mark.filterwarnings("ignore")
 def test_contributions_are_squared_slopes_by_finite_differences(kernel, whiten):
@@ -148,3 +148,48 @@ def test_a_fitted_estimator_stays_as_it_is_and_new_rows_set_its_limits():
     errors = fitted.reconstruction_error(fresh)
     np.testing.assert_allclose(monitor.statistics(fresh).spe, errors, atol=1e-12)
     assert np.mean(errors > monitor.limits_["spe"]) == pytest.approx(0.1, abs=0.003)
+
+
+def tanh_of_products(x, y):
+    return np.tanh(0.5 * x @ y.T - 0.5)
+
+
+def gaussian(x, y):
+    return rbf_kernel(x, y, gamma=0.1)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"kernel": "sigmoid"},
+        {"kernel": tanh_of_products},
+        {"estimator": SparseKernelPCA(3, n_support=15, kernel="sigmoid", random_state=0)},
+        {"estimator": SparseKernelPCA(3, n_support=15, kernel="poly", gamma=0.5, coef0=-0.1, random_state=0)},
+        {"estimator": KernelPCA(3, kernel="sigmoid", gamma=0.5)},
+        {"estimator": KernelPCA(3, kernel="poly", degree=2.5, coef0=200.0)},
+        {"estimator": KernelPCA(3, kernel=tanh_of_products)},
+    ],
+    ids=["named", "function", "sparse", "poly", "exact", "fractional degree", "exact function"],
+)
+@pytest.mark.filterwarnings("ignore")
+def test_kernels_without_distances_are_refused_and_change_nothing(options):
+    """Of an indefinite kernel SPE is negative for ordinary rows: cut off at zero it would say that nothing is odd."""
+    rows = correlated(200)
+    monitor = KernelMonitor(3, 15, random_state=0).fit(rows)
+    before = monitor.limits_
+    with pytest.raises(ValueError, match="positive semi-definite"):
+        monitor.set_params(**options).fit(rows)
+    assert monitor.limits_ is before
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_fitted_estimator_without_distances_is_refused_and_a_function_that_has_them_is_taken():
+    rows = correlated(200)
+    scaled = (rows - rows.mean(axis=0)) / rows.std(axis=0)
+    fitted = KernelPCA(3, kernel="sigmoid", gamma=0.5).fit(scaled)
+    with pytest.raises(ValueError, match="the sigmoid kernel, not being positive semi-definite"):
+        KernelMonitor(estimator=fitted, cv="prefit").fit(scaled)
+    found, truth = (
+        KernelMonitor(3, 15, random_state=0, **how).fit(rows) for how in ({"kernel": gaussian}, {"gamma": 0.1})
+    )
+    assert found.limits_["spe"] == pytest.approx(truth.limits_["spe"], rel=0.2)

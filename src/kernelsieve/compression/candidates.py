@@ -8,10 +8,9 @@ import numpy as np
 
 from ..arrays import to_numpy
 from ..fit.expansion import KernelExpansion
+from ..fit.indefinite import is_indefinite
 from ..fit.moments import gram_of
-from ..fit.sample import INDEFINITE
 from ..solvers.greedy import best_for_targets, greedy
-from ..solvers.whitening import negative_share
 from ..threads import cached_property
 from .error import ExpansionError, LeastSquares, Refit, Support, chosen
 
@@ -61,16 +60,11 @@ def find_candidates(error: ExpansionError, most: int, rng: np.random.Generator) 
     pool = _random_points(source, MAX_POOL, rng)
     support = chosen(source, pool)
     gram = to_numpy(gram_of(support.kernel, support.points))
-    if is_indefinite(source, gram):  # residuals of such a kernel mean nothing: any points may serve
+    if is_indefinite(source.kernel, gram):  # residuals of such a kernel mean nothing: any points may serve
         return Candidates(error, chosen(source, _random_points(source, most, rng)))
     values = to_numpy(source.transform(source.points[pool], error.n_threads)) + source.offset
     order = greedy(lambda j: gram[:, j], np.diagonal(gram), min(most, len(pool)), best_for_targets, targets=values)
     return Candidates(error, chosen(source, pool[order]))
-
-
-def is_indefinite(source: KernelExpansion, gram: np.ndarray) -> bool:
-    """Whether this gram of a kernel that need not be positive semi-definite is not."""
-    return not source.kernel.definite and negative_share(gram) > INDEFINITE
 
 
 def _random_points(source: KernelExpansion, most: int, rng: np.random.Generator) -> np.ndarray:

@@ -8,10 +8,11 @@ import numpy as np
 
 from ..arrays import Array, as_float64
 from ..fit.expansion import KernelExpansion
+from ..fit.indefinite import is_indefinite
 from ..fit.moments import gram_of
 from ..kernels import Precomputed
 from ..selection.coordinates import Coordinates
-from .candidates import Candidates, Found, find_candidates, is_indefinite
+from .candidates import Candidates, Found, find_candidates
 from .error import ExpansionError, FeatureError, ScoreError, local_source, projected_mean
 from .methods import Lasso, Method, Moving, Nested, fewest
 from .moved import coordinates_for
@@ -62,7 +63,7 @@ def error_on(expansion: KernelExpansion, rows: Array | None, kind: str, n_thread
         if isinstance(expansion.kernel, Precomputed):
             rows = expansion.kernel.bind(expansion.points)(rows)
         return ScoreError(source, as_float64(rows), kind, float32, n_threads)
-    if not source.kernel.definite and is_indefinite(source, gram_of(source.kernel, source.points)):
+    if not source.kernel.definite and is_indefinite(source.kernel, gram_of(source.kernel, source.points)):
         return ScoreError(source, source.points, "support points", float32, n_threads)
     return FeatureError(source, float32, n_threads)
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..arrays import as_float64, to_numpy
+from ..arrays import Array, as_float64, to_numpy
 from ..kernels import Kernel
-from ..solvers.whitening import RANK_TOLERANCE
+from ..solvers.whitening import RANK_TOLERANCE, negative_share
 from .moments import points_like
-from .sample import Sample
+from .sample import INDEFINITE, Sample
 from .signed import signed_components, signs_of
 from .span import Points
 
@@ -46,3 +46,8 @@ def agreement(variances: np.ndarray, sample: Sample) -> float:
     """1 less what the variances are off by, as a share of exact kernel PCA's."""
     exact = sample.exact.variances
     return 1.0 - float(np.abs(variances[: len(exact)] - exact).sum()) / float(exact.sum())
+
+
+def is_indefinite(kernel: Kernel, gram: Array) -> bool:
+    """Whether this gram of a kernel that need not be positive semi-definite is not."""
+    return not kernel.definite and negative_share(gram) > INDEFINITE

@@ -62,7 +62,8 @@ class KernelMonitor(MonitorSteps, LiveMixin, OutlierMixin, BaseEstimator):
     n_support : int, default=60
         Number of support points m, at most the number of rows.
     kernel : str or callable, default="rbf"
-        As in SparseKernelPCA, without "precomputed".
+        As in SparseKernelPCA, without "precomputed" and "sigmoid": SPE is a distance, so the kernel must be positive
+        semi-definite.
     gamma : float, "median", "scale" or None, default="median"
         As in SparseKernelPCA, for rows after standardising or whitening.
     standardize : bool, default=True

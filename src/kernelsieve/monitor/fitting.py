@@ -18,6 +18,8 @@ import numpy as np
 from sklearn.base import clone
 
 from ..arrays import Array, take_rows, to_numpy
+from ..fit.expansion import KernelExpansion
+from ..fit.indefinite import is_indefinite
 from ..fit.moments import Moments, MomentSum, gram_of
 from ..fit.span import PointSpan
 from ..solvers.whitening import RANK_TOLERANCE, RANK_TOLERANCE_FLOAT32, whiten
@@ -28,6 +30,7 @@ from .statistics import Detector
 
 SAMPLE_ROWS = 20_000  # at 1 % alarms, 200 of them lie above the limit
 CELL_ROWS = 256  # consecutive rows that are sampled together, where windows or smoothing join them
+CHECKED_POINTS = 500  # of a function of the user's own, whose gram shows whether it is a kernel
 CELL_MEMORIES = 20  # a cell is at least so many memories of the smoothing long
 
 
@@ -90,7 +93,20 @@ def fitted_with_rank(make: Callable[[int, int], Any], rows: Array) -> Any:
 
 def detector_of(estimator: Any, inputs: InputMap) -> Detector:
     """The statistics' view of a fitted estimator."""
+    check_distances(estimator.expansion_)
     return Detector(estimator.expansion_, np.asarray(estimator.explained_variance_, dtype=np.float64), inputs)
+
+
+def check_distances(expansion: KernelExpansion) -> None:
+    """SPE is a squared distance: a kernel that is not positive semi-definite has none, and would alarm at random."""
+    kernel, points = expansion.kernel, expansion.points[:CHECKED_POINTS]
+    known = kernel.definite is not None
+    if kernel.definite if known else not is_indefinite(kernel, gram_of(kernel, points)):
+        return
+    raise ValueError(
+        f"a monitor needs distances in feature space, and the {kernel.name} kernel, not being positive semi-definite, "
+        'has none. Give kernel="rbf", "laplacian", "cosine", "linear", or "poly" with a whole degree and coef0 >= 0'
+    )
 
 
 def cell_rows(lags: int, smoothing: float | None) -> int:
@@ -165,7 +181,7 @@ def fit_by_moments(series: Series, sample: WindowSample, recipe: Recipe, n_folds
     if len(parts) < n_folds:
         raise ValueError(f"cv={n_folds} folds, of which some have no window of rows: give a smaller cv")
     total = reduce(Moments.__add__, parts)
-    detector = refitted(Detector(chosen, estimator.explained_variance_, inputs), total)
+    detector = refitted(detector_of(estimator, inputs), total)
     store_components(estimator, detector, total)
     folds = checked_folds(sample, series.lags, n_folds)
     t2, spe = np.full((2, len(folds)), np.nan)

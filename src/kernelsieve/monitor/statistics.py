@@ -4,7 +4,8 @@
     SPE = k(x, x) - 2 k(x, S) c + c' K_SS c - |z|^2               how far off them, in feature space
 
 For a Gaussian kernel T2 falls again for rows far from all points, because their scores go to a constant: T2 alone must
-never decide.  SPE decides.
+never decide.  SPE decides.  It is a distance, and so asks for a kernel that is positive semi-definite: of others, such
+as tanh, k(x, x) - ... - |z|^2 has no sign, and they are refused (`fitting.check_distances`).
 
 Contributions to SPE.  With  dSPE/dx = dk(x, x)/dx - 2 sum_i (c_i + (A z)_i) dk(x, s_i)/dx  in the inputs, and P_jj the
 squared length of a unit of input j in the kernel's metric,
@@ -29,7 +30,7 @@ from ..arrays import Array, like, namespace, to_numpy
 from ..fit.expansion import KernelExpansion
 from ..fit.interpret import weighted_gradient
 from ..fit.moments import gram_of
-from ..kernels import RBF, Cosine, Kernel, Laplacian, Linear, Polynomial, Sigmoid
+from ..kernels import RBF, Cosine, Kernel, Laplacian, Linear, Polynomial
 from ..rows.blocks import finite, map_row_blocks
 from ..threads import cached_property
 from .inputs import InputMap
@@ -167,9 +168,7 @@ def diagonal_gradient(kernel: Kernel, u: Array) -> Array | None:
         return None
     if isinstance(kernel, Linear):
         return 2 * u
-    squares = namespace(u).vecdot(u, u)[:, None]
     if isinstance(kernel, Polynomial):
+        squares = namespace(u).vecdot(u, u)[:, None]
         return 2 * kernel.gamma * kernel.degree * (kernel.gamma * squares + kernel.coef0) ** (kernel.degree - 1) * u
-    if isinstance(kernel, Sigmoid):
-        return 2 * kernel.gamma * (1 - namespace(u).tanh(kernel.gamma * squares + kernel.coef0) ** 2) * u
     raise TypeError(f"the {kernel.name} kernel has no derivative: contributions need one")
