@@ -93,6 +93,15 @@ def test_scales_reach_the_model_and_heavy_tails_are_told(tmp_path):
 # --- score, inverse, compress --------------------------------------------------------------------------------------
 
 
+def test_score_tells_a_scheduler_where_too_many_rows_are_odd(folder):
+    given = ("score", folder / "model.ks", folder / "rows.csv", "--normal", folder / "rows.csv")
+    assert run(*given, "--alarm-above", 0.1).exit_code == 0  # 5 % lie above the limit that they set
+    ended = run(*given, "--alarm-above", 0.01)
+    assert ended.exit_code == 3
+    assert "rows are odd" in ended.output
+    assert run("score", folder / "model.ks", folder / "rows.csv", "--alarm-above", 0.1).exit_code == 2
+
+
 def test_score_gives_the_librarys_own_numbers(folder, tmp_path):
     out = tmp_path / "measures.csv"
     result = run("score", folder / "model.ks", folder / "rows.csv", "-o", out, "--keep", "id", "--json")

@@ -101,14 +101,58 @@ def test_the_command_writes_alarms_and_exits_with_three(files):
     ended = command(files / "normal.csv", files / "new.csv", "-o", files / "alarms.csv", "--save", files / "plant.ks")
     assert ended.exit_code == 3
     alarms = pl.read_csv(files / "alarms.csv")
-    assert set(range(40, 60)) <= set(alarms["row"].to_list())
+    assert set(range(41, 61)) <= set(alarms["row"].to_list())
     assert alarms["alarm"].all()
-    assert alarms.filter(pl.col("row") == 45)["causes"][0].startswith("heat")
+    assert alarms.filter(pl.col("row") == 46)["causes"][0].startswith("heat")
     assert "heat" in ended.output
     again = command(files / "plant.ks", files / "calm.csv", "-o", files / "none.csv", "--all")
     assert again.exit_code == 0
-    assert pl.read_csv(files / "none.csv").height == 5
+    assert pl.read_csv(files / "none.csv")["row"].to_list() == [1, 2, 3, 4, 5]  # of this file, not since the fit
     assert load(files / "plant.ks").feature_names_in_.tolist() == NAMES
+
+
+def test_a_saved_monitor_keeps_its_options_but_for_the_rule(files):
+    command(files / "normal.csv", files / "calm.csv", "--save", files / "plant.ks")
+    ended = command(files / "plant.ks", files / "new.csv", "--whiten", "-a", "0.01")
+    assert ended.exit_code == 2
+    assert "leave out --false-alarm-rate, --whiten" in " ".join(ended.output.replace("│", " ").split())
+    assert command(files / "plant.ks", files / "new.csv", "--rule", "20/20").exit_code == 3
+    assert command(files / "plant.ks", files / "new.csv", "--rule", "40/40").exit_code == 0
+
+
+def test_large_tables_are_judged_in_blocks_that_join(files, monkeypatch):
+    whole = command(files / "normal.csv", files / "new.csv", "-o", files / "whole.csv", "--lags", 2, "--smoothing", 0.5)
+    monkeypatch.setattr("kernelsieve.cli.judging.BLOCK_ROWS", 7)
+    parts = command(files / "normal.csv", files / "new.csv", "-o", files / "parts.csv", "--lags", 2, "--smoothing", 0.5)
+    assert whole.exit_code == parts.exit_code == 3
+    one, other = (pl.read_csv(files / name) for name in ("whole.csv", "parts.csv"))
+    assert one["row"].to_list() == other["row"].to_list()
+    np.testing.assert_allclose(one["spe"], other["spe"], rtol=1e-9)
+    command(files / "normal.csv", files / "new.csv", "-o", files / "parts.parquet")
+    assert pl.read_parquet(files / "parts.parquet").columns == one.columns
+
+
+def test_packed_tables_standard_input_and_json_are_taken_and_given(files):
+    import gzip
+    import json
+
+    (files / "normal.csv.gz").write_bytes(gzip.compress((files / "normal.csv").read_bytes()))
+    ended = command(files / "normal.csv.gz", files / "new.csv", "--json")
+    assert ended.exit_code == 3
+    facts = json.loads(ended.stdout)
+    assert facts["rows"] == 60
+    assert facts["alarms"] >= 20
+    assert facts["first"][-1]["row"] <= 60
+    from kernelsieve.cli.commands import app
+
+    piped = typer_testing.CliRunner().invoke(
+        app,
+        ["monitor", str(files / "normal.csv"), "-", "-o", "-"],
+        input=(files / "new.csv").read_text(),
+    )
+    assert piped.exit_code == 3
+    assert piped.stdout.splitlines()[0] == "row,alarm,missing,causes,spe,limit,t2,t2_limit"
+    assert len(piped.stdout.splitlines()) == facts["alarms"] + 1
 
 
 def test_missing_values_are_no_alarm_and_rules_are_kept_to(files):
@@ -126,9 +170,15 @@ def test_missing_values_are_no_alarm_and_rules_are_kept_to(files):
 def test_the_command_refuses_what_would_lose_data_or_make_no_sense(files):
     assert command(files / "normal.csv", files / "new.csv", "--rule", "3/2").exit_code == 2
     before = (files / "new.csv").read_bytes()
-    assert command(files / "normal.csv", files / "new.csv", "-o", files / "new.csv").exit_code == 1
+    assert command(files / "normal.csv", files / "new.csv", "-o", files / "new.csv").exit_code == 2
     assert (files / "new.csv").read_bytes() == before
     assert command(files / "normal.csv", files / "nowhere.csv").exit_code == 1
+    (files / "mine.csv").write_text("my,work\n1,2\n")
+    assert command(files / "normal.csv", files / "new.csv", "-o", files / "mine.csv").exit_code == 2
+    assert (files / "mine.csv").read_text() == "my,work\n1,2\n"
+    assert command(files / "normal.csv", files / "new.csv", "--save", files / "plant.csv").exit_code == 2
+    for option, value in (("--kernel", "sigmoid"), ("--gamma", "auto"), ("--smoothing", 0), ("-a", 1.5), ("-c", 0)):
+        assert command(files / "normal.csv", files / "new.csv", option, value).exit_code == 2
     SparseKernelPCA(2, n_support=10, random_state=0).fit(plant(100)).save(files / "other.ks")
     ended = command(files / "other.ks", files / "new.csv")
     assert ended.exit_code == 1

@@ -7,21 +7,30 @@
 
 from __future__ import annotations
 
-import warnings
+import json
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.table import Table as Screen
 
 from . import plain_errors
-from .options import Columns, Exclude, Gamma, Kernel, Key, NoHeader, Seed, names_of
+from .options import AsJson, Columns, Exclude, Force, Key, NoHeader, Seed, names_of, one_of, parse_gamma
 
 ALARM = 3  # exit code
-SHOWN = 10  # alarms on the screen
-MODEL_SUFFIXES = (".csv", ".tsv", ".parquet", ".npy", ".npz")  # tables; anything else is a saved monitor
+KERNELS = ("rbf", "laplacian", "poly", "linear", "cosine")  # those that have distances
 ADVICE = "leave out with --exclude {0}, or name the columns to use with --columns"
+# Parameters of KernelMonitor, and the options that set them: a saved monitor has its own.
+FITTED = {
+    "n_components": "components",
+    "n_support": "support",
+    "kernel": "kernel",
+    "gamma": "gamma",
+    "whiten": "whiten",
+    "lags": "lags",
+    "smoothing": "smoothing",
+    "false_alarm_rate": "false_alarm_rate",
+    "random_state": "seed",
+}
 
 
 def parse_rule(text: str) -> tuple[int, int]:
@@ -32,29 +41,68 @@ def parse_rule(text: str) -> tuple[int, int]:
     return int(needed), int(of)
 
 
+def check_kernel(name: str) -> str:
+    """The name of a kernel that has distances, between rows."""
+    return one_of(KERNELS, name)
+
+
+def check_gamma(text: str) -> float | str | None:
+    """A width that is known before any model is tried."""
+    if text.lower() == "auto":
+        raise typer.BadParameter("auto tries models on held-out rows, which a monitor needs for its limit: give median")
+    return parse_gamma(text)
+
+
+def check_share(value: float | None) -> float | None:
+    """A share above zero, and at most one."""
+    if value is not None and not 0 < value <= 1:
+        raise typer.BadParameter(f"{value:g} is no share: give a number between 0 and 1")
+    return value
+
+
 @plain_errors
 def monitor(
+    context: typer.Context,
     normal: Annotated[
         Path,
         typer.Argument(metavar="NORMAL", help="Normal rows in the order of time, or a monitor that --save wrote."),
     ],
-    new: Annotated[Path, typer.Argument(metavar="NEW", help="Rows to judge, in the order of time.")],
+    new: Annotated[Path, typer.Argument(metavar="NEW", help="Rows to judge, in the order of time; - for input.")],
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="OUT", help="Where to write the alarms: .csv, .parquet.")
+        Path | None, typer.Option("--output", "-o", metavar="OUT", help="Where to write the alarms; - to print them.")
     ] = None,
     everything: Annotated[bool, typer.Option("--all", help="Write every row, not only alarms.")] = False,
     save: Annotated[Path | None, typer.Option(metavar="MODEL", help="Keep the fitted monitor.")] = None,
     components: Annotated[int, typer.Option("--components", "-c", min=1, metavar="N", help="Components.")] = 30,
     support: Annotated[int, typer.Option("--support", "-s", min=2, metavar="N", help="Support points.")] = 60,
-    kernel: Kernel = "rbf",
-    gamma: Gamma = "median",
+    kernel: Annotated[
+        str,
+        typer.Option(
+            "--kernel",
+            "-k",
+            callback=check_kernel,
+            autocompletion=lambda: list(KERNELS),
+            metavar="NAME",
+            help=f"{', '.join(KERNELS)}.",
+        ),
+    ] = "rbf",
+    gamma: Annotated[
+        str,
+        typer.Option(
+            "--gamma", "-g", callback=check_gamma, metavar="G", help="A number, median, scale, or none (1/columns)."
+        ),
+    ] = "median",
     whiten: Annotated[bool, typer.Option("--whiten", help="For many linearly related sensors.")] = False,
     lags: Annotated[int, typer.Option(min=0, metavar="N", help="Judge a row with so many rows before it.")] = 0,
     smoothing: Annotated[
-        float | None, typer.Option(metavar="W", help="Weight of the newest row in a running mean.")
+        float | None,
+        typer.Option(callback=check_share, metavar="W", help="Weight of the newest row in a running mean."),
     ] = None,
     false_alarm_rate: Annotated[
-        float, typer.Option("--false-alarm-rate", "-a", metavar="SHARE", help="Of normal rows above the limit.")
+        float,
+        typer.Option(
+            "--false-alarm-rate", "-a", callback=check_share, metavar="SHARE", help="Of normal rows above the limit."
+        ),
     ] = 0.05,
     rule: Annotated[
         str, typer.Option(callback=parse_rule, metavar="K/N", help="Alarm when K of the last N rows are above.")
@@ -64,135 +112,85 @@ def monitor(
     key: Key = None,
     no_header: NoHeader = False,
     seed: Seed = 0,
+    force: Force = False,
+    as_json: AsJson = False,
 ) -> None:
     """Learn what normal rows are like, judge new ones, and name the variables behind each alarm.
 
     Exit code 0: no alarm; 3: alarm; 1: bad data; 2: bad usage.
     A new row with a missing value is reported as missing and gives no alarm.
+    Rows are counted from 1.  A saved monitor keeps the options it was made with,
+    but for --rule.
 
     \b
     Examples
       kernelsieve monitor normal.csv today.csv -o alarms.csv
-      kernelsieve monitor normal.csv today.csv --whiten -a 0.01 --rule 3/5 --save plant.ks
+      kernelsieve monitor normal.csv today.csv --rule 3/5 --save plant.ks
       kernelsieve monitor plant.ks tomorrow.csv -o alarms.csv
     """
-    from .. import KernelMonitor
+    from .fitting import given_options
+    from .judging import WRITTEN, Judged
     from .tables import read_table
-    from .writing import check_output
+    from .writing import STDOUT, check_output, write_frames
 
-    for path in (output, save):
-        if path is not None:
-            if any(path.exists() and path.samefile(given) for given in (normal, new) if given.exists()):
-                raise ValueError(f"{path} is an input: give another file to write to")
-            check_output(path)
-    if normal.suffix.lower() in MODEL_SUFFIXES:
-        table = read_table(normal, key=key, header=not no_header)
-        names = table.pick(names_of(columns), names_of(exclude))
-        model = KernelMonitor(
-            components,
-            support,
-            kernel=kernel,
-            gamma=gamma,
-            whiten=whiten,
-            lags=lags,
-            smoothing=smoothing,
-            false_alarm_rate=false_alarm_rate,
-            alarm_rule=rule,  # type: ignore[arg-type]  # made a pair by its callback
-            random_state=seed,
-        )
-        model.fit(_named(table.numbers(names, ADVICE), names if table.named else None))
+    params, given = context.params, given_options(context)
+    if output is not None:
+        check_output(output, [normal, new], kind="table", force=force, names=WRITTEN)
+    if save is not None:
+        check_output(save, [normal, new], kind="model", force=force)
+    model = _fitted(normal, params) if _is_table(normal) else _loaded(normal, params, given)
+    found = Judged(model, everything)
+    frames = found.frames(read_table(new, key=key, header=not no_header))
+    if output is not None:
+        write_frames(output, frames, WRITTEN)
     else:
-        model = _loaded(normal)
-    records = _judged(model, read_table(new, key=key, header=not no_header))
+        for _ in frames:
+            pass
     if save is not None:
         model.restart().save(save)
-    if output is not None:
-        _write(output, records if everything else [record for record in records if record.alarm])
-    if _show(model, records, new, output):
+    if as_json and output != STDOUT:
+        print(json.dumps(found.facts()))
+    elif output != STDOUT:
+        found.show(new, output)
+    if found.n_alarms:
         raise typer.Exit(ALARM)
 
 
-def _loaded(path: Path) -> Any:
+def _is_table(path: Path) -> bool:
+    """Whether the file is one of rows; anything else is a saved monitor."""
+    from .tables import STDIN, TableError, checked_format
+
+    try:
+        return path == STDIN or bool(checked_format(path))
+    except TableError:
+        return False
+
+
+def _fitted(normal: Path, params: dict[str, Any]) -> Any:
+    """A monitor of the rows in a table."""
+    from .. import KernelMonitor
+    from .judging import named
+    from .tables import read_table
+
+    table = read_table(normal, key=params["key"], header=not params["no_header"])
+    names = table.pick(names_of(params["columns"]), names_of(params["exclude"]))
+    rows = table.numbers(names, ADVICE)
+    chosen = {name: params[option] for name, option in FITTED.items()}
+    model = KernelMonitor(alarm_rule=params["rule"], **chosen)
+    return model.fit(named(rows, names) if table.named else rows)
+
+
+def _loaded(path: Path, params: dict[str, Any], given: set[str]) -> Any:
+    """A monitor from its file, at the start of a new series."""
     from .. import KernelMonitor, load
 
     model = load(path)
     if not isinstance(model, KernelMonitor):
         raise ValueError(f"{path} holds a {type(model).__name__}, not a monitor: `monitor --save` writes one")
+    fixed = sorted(option for option in (*FITTED.values(), "columns", "exclude") if option in given)
+    if fixed:
+        options = ", ".join("--" + option.replace("_", "-") for option in fixed)
+        raise typer.BadParameter(f"{path} is a saved monitor, with options of its own: leave out {options}")
+    if "rule" in given:
+        model.set_params(alarm_rule=params["rule"])
     return model.restart()
-
-
-def _named(values: Any, names: list[str] | None) -> Any:
-    """Rows with their column names, as a frame."""
-    if names is None:
-        return values
-    import polars as pl
-
-    return pl.DataFrame(values, schema=names)
-
-
-def _judged(model: Any, table: Any) -> list[Any]:
-    """A record for each new row; the model's columns are found by name where both have names."""
-    import numpy as np
-
-    names = getattr(model, "feature_names_in_", None)
-    if names is not None and table.named:
-        wanted = [str(name) for name in names]
-        table.require(wanted, "the monitor")
-    else:
-        if names is not None:
-            warnings.warn(f"{table.path} has no column names: they are taken in the monitor's order", stacklevel=2)
-        wanted = list(table.names)
-        if len(wanted) != model.n_features_in_:
-            raise ValueError(f"{table.path} has {len(wanted)} columns, the monitor needs {model.n_features_in_}")
-    columns = [_numbers(name, column, table.path) for name, column in table.columns(wanted).items()]
-    return list(model.update(np.column_stack(columns)))
-
-
-def _numbers(name: str, column: Any, path: Path) -> Any:
-    """A column of floats, NaN where a value is missing."""
-    import numpy as np
-
-    if isinstance(column, np.ndarray):
-        return column.astype(np.float64)
-    import polars as pl
-
-    if not (column.dtype.is_numeric() or column.dtype in (pl.Boolean, pl.Null)):
-        raise ValueError(f"{path}: column {name!r} is not numeric, and the monitor needs it")
-    return column.cast(pl.Float64).fill_null(float("nan")).to_numpy()
-
-
-def _write(path: Path, records: list[Any]) -> None:
-    import numpy as np
-
-    from .writing import write_table
-
-    names = ["spe", "limit", "t2", "t2_limit"]
-    values = np.array([[getattr(record, name) for name in names] for record in records]).reshape(-1, len(names))
-    kept = {
-        "row": np.array([record.number for record in records], dtype=np.int64),
-        "alarm": [record.alarm for record in records],
-        "missing": [record.missing for record in records],
-        "causes": ["; ".join(f"{name} {share:.0%}" for name, share in record.top) for record in records],
-    }
-    write_table(path, values, names, kept)
-
-
-def _show(model: Any, records: list[Any], path: Path, output: Path | None) -> int:
-    """Say what there was; the number of alarms."""
-    console = Console()
-    alarms = [record for record in records if record.alarm]
-    missing = sum(record.missing for record in records)
-    low, high = model.false_alarm_interval_
-    if alarms:
-        screen = Screen(title=f"{path.name}: the first {min(SHOWN, len(alarms))} of {len(alarms):,} alarms")
-        for name in ("row", "SPE", "limit", "variables"):
-            screen.add_column(name, justify="left" if name == "variables" else "right")
-        for record in alarms[:SHOWN]:
-            causes = ", ".join(f"{name} {share:.0%}" for name, share in record.top)
-            screen.add_row(str(record.number), f"{record.spe:.4g}", f"{record.limit:.4g}", causes)
-        console.print(screen)
-    told = f"{path.name}: {len(records):,} rows, {len(alarms):,} alarms, {missing:,} without a statistic"
-    console.print(told + (f"; written to {output}" if output else ""), highlight=False, soft_wrap=True)
-    rate = f"about {model.false_alarm_rate_:.1%} of normal rows lie above the limit ({low:.1%} to {high:.1%})"
-    console.print(rate, highlight=False, soft_wrap=True)
-    return len(alarms)

@@ -19,6 +19,7 @@ from .wording import clean, percent
 from .writing import STDOUT, check_output, check_written, scored, write_frames
 
 WORST = 5  # rows with the largest error that are shown
+ALARM = 3  # exit code, as of `kernelsieve monitor`
 QUANTILE = 0.95  # of normal rows' errors: the limit that `--normal` sets
 
 
@@ -32,6 +33,12 @@ def score(
     normal: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Rows that are normal: the limit is what 95 % of them stay below."),
+    ] = None,
+    alarm_above: Annotated[
+        float | None,
+        typer.Option(
+            "--alarm-above", min=0.0, max=1.0, metavar="SHARE", help="Exit with 3 where more of the rows are odd."
+        ),
     ] = None,
     keep: Keep = None,
     key: Key = None,
@@ -54,6 +61,7 @@ def score(
     Examples
       kernelsieve score model.ks new.csv
       kernelsieve score model.ks new.csv --normal train.csv -o odd.csv --keep id
+      kernelsieve score model.ks new.csv --normal train.csv --alarm-above 0.1
     """
     fitted = loaded(model, data)
     applied = applied_to(fitted, data, keep, key, no_header, batch_size)
@@ -62,6 +70,8 @@ def score(
         raise TableError(f"{model} holds a {type(core).__name__}: new rows are judged by `kernelsieve monitor`")
     limit = None if normal is None else _limit(fitted, normal, key, no_header)
     names = _measures(core, limit)
+    if alarm_above is not None and "decision" not in names:
+        raise typer.BadParameter("--alarm-above needs a limit, which this model has not: give --normal FILE")
     if output is not None:
         check_written(output, names, applied.kept)
         inputs = [data, model, *([normal] if normal else [])]
@@ -78,6 +88,8 @@ def score(
             pass
     if output != STDOUT:
         worst.show(output, as_json, limit)
+    if alarm_above is not None and worst.n_odd > alarm_above * worst.n_rows:
+        raise typer.Exit(ALARM)
 
 
 def _measures(core: Any, limit: float | None) -> list[str]:

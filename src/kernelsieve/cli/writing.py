@@ -157,8 +157,8 @@ def write_frames(path: Path, frames: Iterator[Any], names: Sequence[str]) -> int
 
 def _write_csv(file: Any, frames: Iterable[Any], separator: str) -> int:
     n_rows = 0
-    for frame in frames:
-        text = frame.write_csv(separator=separator, include_header=n_rows == 0)
+    for number, frame in enumerate(frames):  # of which the first may have no rows
+        text = frame.write_csv(separator=separator, include_header=number == 0)
         file.write(text.encode())
         n_rows += frame.height
     file.flush()
