@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 from scipy.stats import binom
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from kernelsieve import KernelMonitor, SparseKernelPCA
-from kernelsieve.monitor.limits import fold_of, k_of_n, limit_of, smoothed, stretch_bounds
+from kernelsieve.monitor.limits import fold_of, k_of_n, limit_of, run_bounds, runs_of, smoothed
 
 
 @parametrize_with_checks([KernelMonitor()])
@@ -103,12 +105,13 @@ def test_smoothing_is_the_exponentially_weighted_mean_started_at_the_held_out_me
     np.testing.assert_allclose(smoothed(np.array([1.0, np.nan, 1.0]), 0.5, 0.0), [0.5, np.nan, 0.75])
 
 
-def test_folds_and_stretches_are_contiguous():
+def test_folds_and_runs_are_contiguous():
     folds = fold_of(np.arange(11), 11, 3)
     assert folds.tolist() == sorted(folds.tolist())
     assert np.bincount(folds).tolist() == [3, 4, 4]
-    found = stretch_bounds(np.array([0, 1, 2, 5, 6, 7]), np.array([0, 0, 1, 1, 1, 1]))
-    assert found.tolist() == [0, 2, 3, 6]
+    runs = runs_of(np.array([0, 1, 2, 5, 6, 7]), np.array([0, 0, 1, 1, 1, 1]))
+    assert runs.tolist() == [0, 0, 1, 2, 2, 2]
+    assert run_bounds(runs).tolist() == [0, 2, 3, 6]
 
 
 def test_k_of_n_by_brute_force():
@@ -123,6 +126,76 @@ def test_few_directions_give_fewer_components_than_asked():
     monitor = KernelMonitor(30, 60, kernel="linear", random_state=0).fit(rows)
     assert monitor.n_components_ == 2
     assert KernelMonitor(random_state=0).fit(rows[:12]).n_components_ < 12
+
+
+def correlated_values(n, rng, persistence, smoothing=None):
+    """Squares of a slow process, and their smoothed mean: as SPE of a plant goes."""
+    from scipy.signal import lfilter
+
+    noise = rng.standard_normal((n + 200, 3))
+    states = lfilter([np.sqrt(1 - persistence**2)], [1, -persistence], noise, axis=0)[200:]
+    return smoothed(np.sum(states**2, axis=1), smoothing, 3.0)
+
+
+@pytest.mark.parametrize(
+    ("n", "persistence", "smoothing"), [(500, 0.0, None), (500, 0.9, None), (2000, 0.95, None), (500, 0.0, 0.05)]
+)
+def test_the_interval_of_the_rate_holds_for_rows_that_follow_each_other(n, persistence, smoothing):
+    """Truth by a series long enough to know the rate of every limit; taken as independent, half of them miss."""
+    rng = np.random.default_rng(0)
+    long = np.sort(correlated_values(200_000, rng, persistence, smoothing))
+    inside = 0
+    for _ in range(150):
+        limit = limit_of(correlated_values(n, rng, persistence, smoothing), 0.05, smoothing)
+        rate = 1 - np.searchsorted(long, limit.value) / len(long)
+        inside += limit.interval[0] <= rate <= limit.interval[1]
+    assert inside / 150 > 0.83
+
+
+def test_values_that_are_all_the_same_or_few_have_a_limit():
+    for values in (np.zeros(50), np.arange(2.0), np.ones(1)):
+        limit = limit_of(values, 0.05)
+        assert limit.value == values[-1]
+        assert 0 <= limit.interval[0] < limit.interval[1] <= 1
+
+
+def test_smoothing_alarms_as_often_as_asked_on_a_long_series():
+    rates = []
+    for seed in range(8):
+        monitor = KernelMonitor(4, 20, smoothing=0.1, random_state=seed).fit(ring(500, seed))
+        rates.append(np.mean(monitor.statistics(ring(4000, 100 + seed)).alarm))
+    assert np.mean(rates) == pytest.approx(0.05, abs=0.02)
+
+
+def test_smoothing_that_remembers_more_rows_than_there_are_is_said_to_leave_the_limit_open():
+    with pytest.warns(UserWarning, match=r"300 of them count as 1, too few .* or less smoothing"):
+        KernelMonitor(4, 20, smoothing=0.001, random_state=0).fit(ring(300, 0))
+
+
+def test_smoothing_starts_anew_in_every_series():
+    """Two series, far apart in level, and windows of one row: a mean that ran on would set the limit by the jump."""
+    rows = np.vstack([ring(200, 0), ring(200, 1)])
+    labels = np.repeat([0, 1], 200)
+    monitor = KernelMonitor(4, 20, smoothing=0.1, random_state=0)
+    rows_of_both = monitor._series(rows, labels, reset=True)
+    assert np.flatnonzero(np.diff(rows_of_both.sample(1000, 256, 0).runs)).tolist() == [199]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("kernel", ["linear", "cosine"])
+def test_components_that_leave_nothing_over_are_said_to_make_the_limit_meaningless(kernel, dtype):
+    rows = ring(300, 0).astype(dtype)
+    with pytest.warns(UserWarning, match="n_components=3 leaves nothing over"):
+        KernelMonitor(30, kernel=kernel, random_state=0).fit(rows)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        KernelMonitor(1, kernel=kernel, random_state=0).fit(rows)
+
+
+def test_whitening_with_few_rows_a_column_is_said_to_have_no_limit_that_holds():
+    rows = np.random.default_rng(0).standard_normal((60, 40))
+    with pytest.warns(UserWarning, match="60 rows for 40 columns: below 5 rows a column the limit does not hold"):
+        KernelMonitor(5, 20, whiten=True, random_state=0).fit(rows)
 
 
 @pytest.mark.filterwarnings("ignore:.*held-out rows")

@@ -105,7 +105,8 @@ class KernelMonitor(MonitorSteps, LiveMixin, OutlierMixin, BaseEstimator):
     false_alarm_rate_ : float
         Expected share of new normal rows above the limit, by the held-out rows.
     false_alarm_interval_ : tuple of two floats
-        That holds the share with probability 0.9: wide where the held-out rows are few.
+        That holds the share with probability 0.9: wide where the held-out rows are few, or follow each other so closely
+        (slow processes, `smoothing`) that they count as few.
     n_held_out_ : int
     estimator_ : the fitted estimator
     expansion_ : KernelExpansion

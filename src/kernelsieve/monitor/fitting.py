@@ -24,7 +24,7 @@ from ..fit.moments import Moments, MomentSum, gram_of
 from ..fit.span import PointSpan
 from ..solvers.whitening import RANK_TOLERANCE, RANK_TOLERANCE_FLOAT32, whiten
 from .inputs import InputMap, constant_columns, learn_map, no_map
-from .limits import fold_of, stretch_bounds
+from .limits import fold_of, run_bounds
 from .series import Series, WindowSample
 from .statistics import Detector
 
@@ -58,7 +58,7 @@ class HeldOut:
 
     t2: np.ndarray
     spe: np.ndarray
-    bounds: np.ndarray  # of stretches of consecutive rows, within which smoothing runs
+    bounds: np.ndarray  # of unbroken runs of rows, within which smoothing goes on
 
 
 @dataclass(frozen=True)
@@ -69,6 +69,7 @@ class MonitorFit:
     detector: Detector
     held_out: HeldOut
     training: HeldOut  # of the same windows under the final model
+    rounding: float  # of SPE
     moments: Moments | None  # over the final model's points
     n_rows: int
 
@@ -149,10 +150,12 @@ def _both_ways(
 ) -> MonitorFit:
     """Held-out statistics beside those of the same windows under the final model."""
     inside = np.flatnonzero(folds >= 0)
-    bounds = stretch_bounds(sample.ends[inside], folds[inside])
+    # smoothing goes on over the seam of two folds: it remembers values, and no rows
+    bounds = run_bounds(sample.runs[inside])
     own_t2, own_spe = detector.statistics(take_rows(sample.windows, inside), n_threads)
     held_out, training = HeldOut(t2[inside], spe[inside], bounds), HeldOut(own_t2, own_spe, bounds)
-    return MonitorFit(estimator, detector, held_out, training, moments, sample.n_rows)
+    rounding = detector.rounding(sample.windows)
+    return MonitorFit(estimator, detector, held_out, training, rounding, moments, sample.n_rows)
 
 
 def fit_final_on_all(series: Series, sample: WindowSample, recipe: Recipe, n_folds: int, n_threads: int) -> MonitorFit:
@@ -167,8 +170,8 @@ def fit_as_given(sample: WindowSample, recipe: Recipe, n_threads: int) -> Monito
     """A fitted estimator, and rows that it has not seen, to set its limits by."""
     estimator, inputs = recipe.fit(sample.windows)
     detector = detector_of(estimator, inputs)
-    found = HeldOut(*detector.statistics(sample.windows, n_threads), stretch_bounds(sample.ends))
-    return MonitorFit(estimator, detector, found, found, None, sample.n_rows)
+    found = HeldOut(*detector.statistics(sample.windows, n_threads), run_bounds(sample.runs))
+    return MonitorFit(estimator, detector, found, found, detector.rounding(sample.windows), None, sample.n_rows)
 
 
 def fit_by_moments(series: Series, sample: WindowSample, recipe: Recipe, n_folds: int, n_threads: int) -> MonitorFit:

@@ -8,7 +8,12 @@ statistic of those held-out values,
 
 for which a new row of the same kind lies above with probability (n + 1 - k)/(n + 1) <= alpha.  What the chance is for
 *this* limit is uncertain where n is small: it follows Beta(n + 1 - k, k), of which the central 90 % are reported.
-Folds are contiguous because neighbours in time are alike: a random fold would be predicted from its own neighbours.
+Rows that follow each other are alike, and smoothed values more so: for the interval, n values count as
+
+    n / tau,     tau = 1 + 2 sum_j rho_j,     rho_j the correlation of ranks that are j values apart,
+
+and never as more than smoothing with weight w leaves of them, tau >= (2 - w) / w.  Folds are contiguous for the same
+reason: a random fold would be predicted from its own neighbours.
 """
 
 from __future__ import annotations
@@ -18,9 +23,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-from scipy.stats import beta
+from scipy.stats import beta, rankdata
 
 CONFIDENCE = 0.9  # of the interval of the false alarm rate
+CHANCE = 2.0  # standard errors, 1 / sqrt(n), within which a correlation may be none
 
 
 @dataclass(frozen=True)
@@ -31,17 +37,32 @@ class Limit:
     rate: float  # expected share of new rows above it
     interval: tuple[float, float]  # that holds the share with probability CONFIDENCE
     n_held_out: int
+    n_effective: float  # as so many independent values they count
 
 
-def limit_of(values: np.ndarray, false_alarm_rate: float) -> Limit:
-    """The limit that held-out values give."""
+def limit_of(values: np.ndarray, false_alarm_rate: float, smoothing: float | None = None) -> Limit:
+    """The limit that held-out values, in order, give; they may have been smoothed."""
     n = len(values)
     place = min(n, math.ceil((n + 1) * (1 - false_alarm_rate)))
     above = n + 1 - place
-    tail = (1 - CONFIDENCE) / 2
-    low, high = beta.ppf([tail, 1 - tail], above, place)
+    memory = 1.0 if smoothing is None else (2 - smoothing) / smoothing
+    count = n / max(memory, correlation_time(values))
+    tail, rate = (1 - CONFIDENCE) / 2, above / (n + 1)
+    low, high = beta.ppf([tail, 1 - tail], rate * (count + 1), (1 - rate) * (count + 1))
     value = float(np.partition(values, place - 1)[place - 1])
-    return Limit(value, above / (n + 1), (float(low), float(high)), n)
+    return Limit(value, rate, (float(low), float(high)), n, count)
+
+
+def correlation_time(values: np.ndarray) -> float:
+    """How many values in a row say as much as one: 1 + 2 sum_j rho_j, up to a rho_j that may be chance."""
+    ranks = rankdata(values) - (len(values) + 1) / 2
+    spectrum = np.abs(np.fft.rfft(ranks, 2 * len(ranks))) ** 2
+    products = np.fft.irfft(spectrum)[: len(ranks)] / np.arange(len(ranks), 0, -1)  # mean product at each distance
+    if not products[0] > 0:  # all values are the same
+        return 1.0
+    correlations = products / products[0]
+    ends = np.flatnonzero(correlations <= CHANCE / math.sqrt(len(ranks)))
+    return float(1 + 2 * correlations[1 : ends[0] if len(ends) else len(ranks)].sum())
 
 
 def fold_of(numbers: np.ndarray, n_rows: int, n_folds: int) -> np.ndarray:
@@ -50,12 +71,17 @@ def fold_of(numbers: np.ndarray, n_rows: int, n_folds: int) -> np.ndarray:
     return np.searchsorted(bounds, numbers, side="right")
 
 
-def stretch_bounds(ends: np.ndarray, *labels: np.ndarray) -> np.ndarray:
-    """Where runs of consecutive row numbers, within which no label changes, begin; at last, their number."""
-    breaks = np.diff(ends) != 1
-    for label in labels:
-        breaks |= np.diff(label) != 0
-    return np.concatenate([[0], np.flatnonzero(breaks) + 1, [len(ends)]])
+def runs_of(numbers: np.ndarray, labels: np.ndarray | None = None) -> np.ndarray:
+    """The number of the unbroken run that each row is in: of consecutive row numbers, and of one label."""
+    breaks = np.diff(numbers) != 1
+    if labels is not None:
+        breaks |= np.diff(labels) != 0
+    return np.cumsum(np.concatenate([[False], breaks]))
+
+
+def run_bounds(runs: np.ndarray) -> np.ndarray:
+    """Where each run begins; at last, the number of rows."""
+    return np.concatenate([[0], np.flatnonzero(np.diff(runs)) + 1, [len(runs)]])
 
 
 def smoothed(values: np.ndarray, weight: float | None, start: float) -> np.ndarray:
@@ -72,8 +98,8 @@ def smoothed(values: np.ndarray, weight: float | None, start: float) -> np.ndarr
     return out
 
 
-def smoothed_stretches(values: np.ndarray, bounds: np.ndarray, weight: float | None, start: float) -> np.ndarray:
-    """`smoothed`, begun anew in every stretch."""
+def smoothed_runs(values: np.ndarray, bounds: np.ndarray, weight: float | None, start: float) -> np.ndarray:
+    """`smoothed`, begun anew in every run."""
     if weight is None:
         return values
     parts = [smoothed(values[low:high], weight, start) for low, high in pairwise(bounds.tolist())]

@@ -27,7 +27,7 @@ from ..rows.blocks import finite
 from ..rows.files import Stream
 from ..rows.streams import StreamRows, same_columns
 from .inputs import InputMap, windows_of
-from .limits import fold_of
+from .limits import fold_of, runs_of
 
 BLOCK_ROWS = 2**15  # of an array, worked on at once
 MAX_DENSE = 2**27  # elements of sparse rows that are made dense: 1 GB
@@ -41,6 +41,7 @@ class WindowSample:
 
     windows: Array  # (n, q)
     ends: np.ndarray  # (n,) the number of each window's last row
+    runs: np.ndarray  # (n,) the unbroken run of rows that each window ends in
     n_rows: int  # of the whole series
     whole: bool  # whether these are all windows there are
 
@@ -108,7 +109,8 @@ class Series:
                 f"no {self.lags + 1} consecutive rows: lags={self.lags} needs more rows, in one series, than X has"
             )
         ((_, ends, windows),) = kept.parts
-        return WindowSample(windows, ends, self.n_rows, len(ends) == n_windows)
+        runs = runs_of(ends, None if self.labels is None else self.labels[ends])
+        return WindowSample(windows, ends, runs, self.n_rows, len(ends) == n_windows)
 
     def fold_moments(
         self, moments: MomentSum, inputs: InputMap, n_rows: int, n_folds: int, n_threads: int

@@ -39,6 +39,7 @@ from .inputs import InputMap
 NO_VARIANCE = 1e-12
 # Kernel values below this are recomputed with shifted exponents: their products would lose digits or vanish.
 SMALL_KERNEL_VALUE = 1e-12
+ROUNDING = 100.0  # units of rounding in a row's squared length that SPE, a difference, may be off by
 # Blocks of that many kernel values and columns a row are worked on at once: smaller ones stay in the cache.
 TEMPORARIES = 4
 
@@ -93,7 +94,7 @@ class Detector:
         own_coef, own_offset = like(self.expansion.coef, points), like(self.expansion.offset, points)
         precision = like(_precision(self.variances), points)
         mean_coef = None if model.mean_coef is None else like(model.mean_coef, points)
-        length = self._mean_square
+        length = self.mean_square
 
         def measure(u: Array) -> tuple[Array, Array, Array, Array]:
             xp = namespace(u)
@@ -109,8 +110,13 @@ class Detector:
 
         return measure
 
+    def rounding(self, windows: Array) -> float:
+        """What SPE of rows like the training rows, in the dtype of these, may be off by."""
+        precision = np.finfo(np.float32 if "32" in str(windows.dtype) else np.float64).eps
+        return ROUNDING * float(precision) * (float(self.variances.sum()) + abs(self.mean_square))
+
     @cached_property
-    def _mean_square(self) -> float:
+    def mean_square(self) -> float:
         """c' K_SS c."""
         model = self.expansion
         if model.mean_coef is None:

@@ -31,10 +31,14 @@ from .fitting import (
     fit_final_on_all,
 )
 from .inputs import InputMap
-from .limits import Limit, limit_of, smoothed_stretches, stretch_bounds
+from .limits import Limit, limit_of, run_bounds, runs_of, smoothed_runs
 from .live import Drift, LiveState, started
 from .series import ArraySeries, DaskSeries, Series, StreamSeries, WindowSample
 from .statistics import Detector
+
+# Whitening divides by what the rows' own covariance says: with fewer rows a column it says too little, the models
+# without a fold differ from the final one, and the limit alarms at ten times its rate or never.
+WHITENING_ROWS = 5
 
 
 class MonitorSteps:
@@ -93,9 +97,8 @@ class MonitorSteps:
         return [f"x{j}" for j in range(self.n_features_in_)] if names is None else [str(name) for name in names]
 
     def _smoothed_series(self: Any, spe: np.ndarray, labels: np.ndarray | None) -> np.ndarray:
-        numbers = np.arange(len(spe))
-        bounds = stretch_bounds(numbers) if labels is None else stretch_bounds(numbers, labels)
-        return smoothed_stretches(spe, bounds, self.smoothing, self.spe_mean_)
+        bounds = run_bounds(runs_of(np.arange(len(spe)), labels))
+        return smoothed_runs(spe, bounds, self.smoothing, self.spe_mean_)
 
     def check_loaded(self: Any, error: type[ValueError]) -> None:
         """Raise `error` unless what was read from a file fits together."""
@@ -204,11 +207,7 @@ class MonitorSteps:
     def _store(self: Any, found: MonitorFit) -> None:
         limits = {name: self._limit(found.held_out, name) for name in ("t2", "spe")}
         spe = limits["spe"]
-        if spe.rate > self.false_alarm_rate:
-            warn(
-                f"{spe.n_held_out} held-out rows are too few for false_alarm_rate={self.false_alarm_rate}: the limit "
-                f"is the largest of them, which about {spe.rate:.2g} of new rows exceed",
-            )
+        self._warn_about_limit(spe, found)
         self.spe_mean_ = float(found.held_out.spe.mean())
         self.limits_ = {name: limit.value for name, limit in limits.items()}
         self.training_limits_ = {name: self._limit(found.training, name).value for name in limits}
@@ -222,13 +221,41 @@ class MonitorSteps:
         if self.half_life is not None and found.moments is not None:
             self._drift = started(found.moments, float(self.half_life))
 
+    def _warn_about_limit(self: Any, spe: Limit, found: MonitorFit) -> None:
+        """Say where the limit is uncertain, or means nothing."""
+        rate, (low, high) = self.false_alarm_rate, spe.interval
+        if spe.value <= found.rounding:
+            n_components = found.detector.expansion.n_components
+            warn(
+                f"n_components={n_components} leaves nothing over of these rows: their SPE is rounding, and a limit on "
+                "it means nothing. Give a smaller n_components, or another kernel"
+            )
+        elif spe.rate > rate:
+            warn(
+                f"{spe.n_held_out} held-out rows are too few for false_alarm_rate={rate}: the limit is the largest of "
+                f"them, which about {spe.rate:.2g} of new rows exceed",
+            )
+        elif spe.n_effective * rate < 1:
+            warn(
+                f"SPE of neighbouring held-out rows is so alike that {spe.n_held_out} of them count as "
+                f"{max(1, round(spe.n_effective))}, too few for false_alarm_rate={rate}: the true rate may be anything "
+                f"from {low:.2g} to {high:.2g}. Give more rows{', or less smoothing' if self.smoothing else ''}"
+            )
+
     def _limit(self: Any, values: HeldOut, name: str) -> Limit:
         if name == "t2":
             return limit_of(values.t2, self.false_alarm_rate)
-        spe = smoothed_stretches(values.spe, values.bounds, self.smoothing, float(values.spe.mean()))
-        return limit_of(spe, self.false_alarm_rate)
+        spe = smoothed_runs(values.spe, values.bounds, self.smoothing, float(values.spe.mean()))
+        return limit_of(spe, self.false_alarm_rate, self.smoothing)
 
     def _warn_about_columns(self: Any, windows: Array) -> None:
+        n_windows, n_columns = (int(size) for size in windows.shape)
+        if self.whiten and n_windows < WHITENING_ROWS * n_columns:
+            lagged = f" ({self.n_features_in_} with lags={self.lags})" if self.lags else ""
+            warn(
+                f"whiten=True with {n_windows} rows for {n_columns} columns{lagged}: below {WHITENING_ROWS} rows a "
+                "column the limit does not hold. Give more rows, or whiten=False"
+            )
         names = self.variable_names_
         message = constant_warning(windows, names, whiten=self.whiten, n_features=self.n_features_in_)
         if message and (self.standardize or self.whiten) and self.cv != "prefit":
