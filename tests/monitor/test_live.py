@@ -128,6 +128,46 @@ def test_frames_and_tensors_are_taken_and_columns_matched_by_name():
         found.update(frame[:2][list("bacde")])
 
 
+def test_a_row_that_bears_names_is_read_by_them():
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame(plant(400), columns=list("abcde"))
+    found = monitor().fit(frame)
+    row = frame.iloc[3]
+    truth = found.update(row.to_numpy()).spe
+    for form in (row, row[list("edcba")], row.to_dict(), dict(reversed(row.to_dict().items()))):
+        assert found.update(form).spe == truth
+    assert found.update({"a": 1.0, "c": None}).missing
+    with pytest.raises(ValueError, match=r"no place for \['f'\]"):
+        found.update({**row.to_dict(), "f": 1.0})
+    with pytest.raises(ValueError, match="5 values by name"):
+        found.update({})
+    unnamed = monitor().fit(frame.to_numpy())
+    assert unnamed.update(pd.Series(row.to_numpy())).spe == pytest.approx(truth)
+    assert unnamed.update({f"x{j}": value for j, value in enumerate(row)}).spe == pytest.approx(truth)
+
+
+def test_a_masked_value_is_missing():
+    found = monitor().fit(plant(300))
+    assert found.update(np.ma.array(np.zeros(5), mask=[1, 0, 0, 0, 0])).missing
+    assert not found.update(np.ma.array(np.zeros(5))).missing
+
+
+def test_parameters_set_after_the_fit_change_no_fitted_window_and_a_bad_rule_is_refused():
+    found = monitor(lags=1).fit(plant(300))
+    new = plant(20, seed=1)
+    truth = found.statistics(new).spe
+    found.set_params(lags=4)
+    np.testing.assert_array_equal(found.statistics(new).spe, truth)
+    np.testing.assert_allclose([record.spe for record in found.update(new)], truth)
+    with pytest.raises(ValueError, match="1 <= k <= n"):
+        found.set_params(alarm_rule=(3, 2)).update(new)
+
+
+def test_a_memory_too_short_for_the_components_is_said_to_alarm():
+    with pytest.warns(UserWarning, match="half_life=3 remembers about 5 rows, too few for 4 components"):
+        monitor(half_life=3).fit(plant(300))
+
+
 def drifting(n_rows, distance, seed=1):
     """The plant while the level of two sensors moves by `distance` standard deviations."""
     rows = plant(n_rows, seed)

@@ -13,6 +13,7 @@ everything else as it was.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -67,15 +68,24 @@ class Drift:
         """Rows after which the components are found again."""
         return max(1, round(self.half_life / DRIFT_STEPS))
 
+    @property
+    def remembered(self) -> float:
+        """The weight of a long stream's rows, 1 / (1 - lam)."""
+        return remembered_rows(self.half_life)
+
     def forget(self, n_rows: int) -> float:
         """lam^n."""
         return float(2.0 ** (-n_rows / self.half_life))
 
 
 def started(moments: Moments, half_life: float) -> Drift:
-    """The training rows count as no more than the rows that a long stream remembers, 1 / (1 - lam)."""
-    remembered = 1.0 / (1.0 - 2.0 ** (-1.0 / half_life))
-    return Drift(scaled(moments, min(1.0, remembered / moments.weight)), half_life)
+    """The training rows count as no more than the rows that a long stream remembers."""
+    return Drift(scaled(moments, min(1.0, remembered_rows(half_life) / moments.weight)), half_life)
+
+
+def remembered_rows(half_life: float) -> float:
+    """1 / (1 - lam)."""
+    return -1.0 / math.expm1(-math.log(2.0) / half_life)
 
 
 def scaled(moments: Moments, factor: float) -> Moments:

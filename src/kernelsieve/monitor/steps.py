@@ -36,6 +36,7 @@ from .live import Drift, LiveState, started
 from .series import ArraySeries, DaskSeries, Series, StreamSeries, WindowSample
 from .statistics import Detector
 
+ROWS_A_COMPONENT = 3  # that a monitor which follows drift must remember
 # Whitening divides by what the rows' own covariance says: with fewer rows a column it says too little, the models
 # without a fold differ from the final one, and the limit alarms at ten times its rate or never.
 WHITENING_ROWS = 5
@@ -129,10 +130,18 @@ class MonitorSteps:
     def _n_threads(self: Any) -> int:
         return effective_n_threads(self.n_jobs)
 
-    def _check_options(self: Any) -> None:
+    @property
+    def _fitted_lags(self) -> int:
+        """Of the fit, whatever the parameter has been set to since."""
+        return len(self._detector.inputs.center) // self.n_features_in_ - 1
+
+    def _check_rule(self: Any) -> None:
         rule = self.alarm_rule
         if len(rule) != 2 or not all(isinstance(n, Integral) for n in rule) or not 1 <= rule[0] <= rule[1]:
             raise ValueError(f"alarm_rule={rule!r} must be two whole numbers (k, n), 1 <= k <= n: k of n rows")
+
+    def _check_options(self: Any) -> None:
+        self._check_rule()
         if self.cv == "prefit":
             if self.estimator is None or not hasattr(self.estimator, "expansion_"):
                 raise ValueError('cv="prefit" needs estimator=, a fitted kernel estimator')
@@ -151,7 +160,8 @@ class MonitorSteps:
     def _series(self: Any, X: Any, labels: Any, *, reset: bool) -> Series:
         """The rows in order, checked as far as they can be before they are read."""
         known = None if labels is None else np.unique(np.asarray(labels).ravel(), return_inverse=True)[1]
-        lags, rules = int(self.lags), RowRules(self, kernel_type(self.kernel), self.batch_size)
+        lags = int(self.lags) if reset else self._fitted_lags
+        rules = RowRules(self, kernel_type(self.kernel), self.batch_size)
         expected = None if reset else rules.columns
         if is_dask(X):
             return DaskSeries(X, lags, known, expected)
@@ -220,6 +230,11 @@ class MonitorSteps:
         self._drift = None
         if self.half_life is not None and found.moments is not None:
             self._drift = started(found.moments, float(self.half_life))
+            if self._drift.remembered < ROWS_A_COMPONENT * self.n_components_:
+                warn(
+                    f"half_life={self.half_life} remembers about {self._drift.remembered:.0f} rows, too few for "
+                    f"{self.n_components_} components: normal rows will alarm. Give a longer half_life"
+                )
 
     def _warn_about_limit(self: Any, spe: Limit, found: MonitorFit) -> None:
         """Say where the limit is uncertain, or means nothing."""

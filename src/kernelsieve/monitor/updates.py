@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -37,7 +38,8 @@ class LiveMixin:
         Parameters
         ----------
         X : array-like of shape (n_features,) or (n_samples, n_features)
-            One row, or a block of them.  A row with a missing or infinite value is recorded as missing.
+            One row, or a block of them.  One row may also be a dict or a pandas Series of values by the names of the
+            columns.  A row with a missing or infinite value is recorded as missing.
 
         Returns
         -------
@@ -57,6 +59,7 @@ class LiveMixin:
         'x1'
         """
         check_is_fitted(self)
+        self._check_rule()
         rows, single = self._live_rows(X)
         step = len(rows) if self._drift is None else self._drift.step
         records: list[Record] = []
@@ -89,7 +92,7 @@ class LiveMixin:
             rows = validate_data(self, X, reset=False, dtype=np.float64, ensure_all_finite=False)
             return rows, False
         try:
-            rows = np.asarray(X, dtype=np.float64)
+            rows = np.ma.filled(np.ma.asarray(self._by_name(X), dtype=np.float64), np.nan)
         except (TypeError, ValueError) as error:
             raise ValueError(
                 f"a row must be {self.n_features_in_} numbers (NaN where one is missing): {error}"
@@ -101,6 +104,19 @@ class LiveMixin:
                 f"{self.n_features_in_}): got shape {rows.shape}"
             )
         return rows.reshape(-1, self.n_features_in_), single
+
+    def _by_name(self: Any, X: Any) -> Any:
+        """The values of a row that bears names, in the order of the columns; NaN where one is not there."""
+        if not isinstance(X, Mapping):
+            labelled = hasattr(X, "to_dict") and hasattr(X, "index") and hasattr(self, "feature_names_in_")
+            if not labelled or not any(isinstance(label, str) for label in X.index):
+                return X
+            X = X.to_dict()
+        names = self.variable_names_
+        unknown = [name for name in X if name not in names]
+        if unknown or not X:
+            raise ValueError(f"a row of {len(names)} values by name has no place for {unknown}: the names are {names}")
+        return [np.nan if X.get(name) is None else X[name] for name in names]
 
     def _judged(self: Any, rows: np.ndarray) -> list[Record]:
         whole = np.isfinite(rows).all(axis=1)
@@ -133,13 +149,13 @@ class LiveMixin:
 
     def _windows_ending(self: Any, rows: np.ndarray) -> np.ndarray:
         """The windows that end at these rows; fewer than rows where the series has just begun."""
-        tail = self._live.tail
+        tail, lags = self._live.tail, self._fitted_lags
         joined = rows if tail is None else np.concatenate([tail, rows])
-        if self.lags:
-            self._live = replace(self._live, tail=joined[-self.lags :])
-        if len(joined) <= self.lags:
-            return np.zeros((0, self.n_features_in_ * (self.lags + 1)))
-        return np.asarray(windows_of(joined, self.lags)[-len(rows) :])
+        if lags:
+            self._live = replace(self._live, tail=joined[-lags:])
+        if len(joined) <= lags:
+            return np.zeros((0, self.n_features_in_ * (lags + 1)))
+        return np.asarray(windows_of(joined, lags)[-len(rows) :])
 
     def _smoothed_on(self: Any, spe: np.ndarray) -> np.ndarray:
         if self.smoothing is None:
