@@ -9,7 +9,7 @@ import pytest
 from scipy.stats import binom
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from kernelsieve import KernelMonitor, SparseKernelPCA
+from kernelsieve import ElasticNetPCA, KernelMonitor, SparseKernelPCA
 from kernelsieve.monitor.limits import fold_of, k_of_n, limit_of, run_bounds, runs_of, smoothed
 
 
@@ -192,6 +192,16 @@ def test_components_that_leave_nothing_over_are_said_to_make_the_limit_meaningle
         KernelMonitor(1, kernel=kernel, random_state=0).fit(rows)
 
 
+def test_a_limit_that_no_row_can_reach_is_told():
+    """A kernel so narrow that every row is alone: held-out rows are as far as a row can be."""
+    rows = ring(200, 0)
+    with pytest.warns(UserWarning, match="a row unlike all others would not alarm"):
+        found = KernelMonitor(4, 20, gamma=1e6, random_state=0).fit(rows)
+    far = np.full((1, 3), 1e3)
+    assert found._detector.farthest == pytest.approx(-found.score_samples(far)[0])
+    assert found.predict(far) == 1
+
+
 def test_whitening_with_few_rows_a_column_is_said_to_have_no_limit_that_holds():
     rows = np.random.default_rng(0).standard_normal((60, 40))
     with pytest.warns(UserWarning, match="60 rows for 40 columns: below 5 rows a column the limit does not hold"):
@@ -223,6 +233,8 @@ def test_bad_input_says_what_is_needed_and_changes_nothing():
         ({"estimator": SparseKernelPCA(kernel="precomputed")}, "needs rows"),
         ({"estimator": SparseKernelPCA(), "half_life": 50}, "give estimator=None"),
         ({"estimator": object()}, "no kernel estimator"),
+        ({"estimator": ElasticNetPCA()}, "ElasticNetPCA is no kernel estimator"),
+        ({"estimator": SparseKernelPCA}, "SparseKernelPCA is a class: give an instance"),
         ({"false_alarm_rate": 1.5}, "false_alarm_rate"),
         ({"smoothing": 0.0}, "smoothing"),
         ({"kernel": "precomputed"}, "kernel"),

@@ -170,3 +170,22 @@ def test_windows_do_not_reach_over_a_gap_between_series():
         monitor(lags=2).fit(rows, series=[1, 2, 3])
     with pytest.raises(ValueError, match="series has 3 labels"):
         monitor(lags=2).fit([rows], series=[1, 2, 3])
+
+
+def test_labels_of_series_may_be_of_any_kind():
+    rows = process(300)
+    truth = monitor(lags=1).fit(rows, series=np.repeat([0, 1], 150)).limits_
+    for labels in ([None] * 150 + ["b"] * 150, np.repeat([np.nan, 1.0], 150), np.repeat(["a", "b"], 150)):
+        assert monitor(lags=1).fit(rows, series=labels).limits_ == truth
+
+
+def test_rows_fewer_than_the_lags_have_no_statistic_wherever_they_are():
+    da = pytest.importorskip("dask.array")
+    found = monitor(lags=3).fit(process(300))
+    few = process(2)
+    for form in (few, [few], da.from_array(few)):
+        assert np.isnan(found.statistics(form).spe).all()
+        assert found.contributions(form).shape == (2, 6)
+        assert found.predict(form).tolist() == [1, 1]
+    with pytest.raises(ValueError, match="lags=3 needs more rows"):
+        monitor(lags=3).fit(da.from_array(few))

@@ -193,3 +193,14 @@ def test_a_fitted_estimator_without_distances_is_refused_and_a_function_that_has
         KernelMonitor(3, 15, random_state=0, **how).fit(rows) for how in ({"kernel": gaussian}, {"gamma": 0.1})
     )
     assert found.limits_["spe"] == pytest.approx(truth.limits_["spe"], rel=0.2)
+
+
+def test_a_fitted_estimator_must_have_seen_the_columns_that_set_its_limits():
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame(np.random.default_rng(0).standard_normal((100, 3)), columns=list("abc"))
+    monitor = KernelMonitor(estimator=SparseKernelPCA(2, n_support=10, random_state=0).fit(frame), cv="prefit")
+    with pytest.raises(ValueError, match="names should match"):
+        monitor.fit(frame[list("cba")])
+    with pytest.raises(ValueError, match="X has 2 features"):
+        monitor.fit(frame.to_numpy()[:, :2])
+    assert monitor.fit(frame).limits_["spe"] > 0

@@ -17,13 +17,13 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from ..arrays import Array, take_rows, to_numpy
+from ..arrays import Array, take_rows
 from ..fit.expansion import KernelExpansion
 from ..fit.indefinite import is_indefinite
 from ..fit.moments import Moments, MomentSum, gram_of
 from ..fit.span import PointSpan
 from ..solvers.whitening import RANK_TOLERANCE, RANK_TOLERANCE_FLOAT32, whiten
-from .inputs import InputMap, constant_columns, learn_map, no_map
+from .inputs import InputMap, learn_map, no_map
 from .limits import fold_of, run_bounds
 from .series import Series, WindowSample
 from .statistics import Detector
@@ -240,15 +240,3 @@ def checked_folds(sample: WindowSample, lags: int, n_folds: int) -> np.ndarray:
             "or a smaller cv"
         )
     return folds
-
-
-def constant_warning(windows: Array, names: list[str], *, whiten: bool, n_features: int) -> str | None:
-    """What to say about columns that do not vary, or None."""
-    constant = np.flatnonzero(constant_columns(to_numpy(windows))[:n_features])
-    if not len(constant):
-        return None
-    if len(constant) == n_features:
-        raise ValueError("all rows are the same: there is no variance to monitor")
-    listed = ", ".join(names[j] for j in constant[:5]) + (", ..." if len(constant) > 5 else "")
-    fate = "whitening leaves them out, so a change in them is not seen" if whiten else "they keep their own unit"
-    return f"{len(constant)} constant column{'s' if len(constant) > 1 else ''} ({listed}): {fate}"

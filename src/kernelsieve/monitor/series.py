@@ -26,6 +26,7 @@ from ..fit.moments import Moments, MomentSum
 from ..rows.blocks import finite
 from ..rows.files import Stream
 from ..rows.streams import StreamRows, same_columns
+from ..threads import cached_property
 from .inputs import InputMap, windows_of
 from .limits import fold_of, runs_of
 
@@ -227,17 +228,16 @@ class DaskSeries(Series):
         if expected is not None:
             same_columns(int(self.array.shape[1]), names, *expected)
         self._check_labels(int(self.array.shape[0]))
-        self.lagged = self._lagged(self.array, lags)
 
-    @staticmethod
-    def _lagged(array: Any, lags: int) -> Any:
+    @cached_property
+    def lagged(self) -> Any:
+        """The windows, as a dask array."""
+        array, lags = self.array, self.lags
         if not lags:
             return array
         import dask.array as da
 
         n_windows = array.shape[0] - lags
-        if n_windows < 1:
-            raise ValueError(f"lags={lags} needs more rows than the {array.shape[0]} of the dask array")
         return da.concatenate([array[lags - k : lags - k + n_windows] for k in range(lags + 1)], axis=1).rechunk(
             {1: -1}
         )
@@ -282,6 +282,8 @@ class DaskSeries(Series):
 
     def each(self, function: Callable[[Array], np.ndarray]) -> np.ndarray:
         n_rows = int(self.array.shape[0])
+        if n_rows <= self.lags:  # no row has a window
+            return np.full((n_rows, 1), np.nan)
         ends = np.arange(self.lags, n_rows)
         probe = function(np.zeros((1, self.lagged.shape[1]), dtype=self.lagged.dtype))
         chunks = (self.lagged.chunks[0], (probe.shape[1],))
@@ -290,6 +292,13 @@ class DaskSeries(Series):
         inside = self._inside(ends)
         out[ends[inside]] = found[inside]
         return out
+
+
+def numbered(labels: Any) -> np.ndarray:
+    """Labels of any kind as numbers, the same for the same label."""
+    numbers: dict[Any, int] = {}
+    found = (None if label != label else label for label in np.asarray(labels).ravel().tolist())  # one NaN is another
+    return np.array([numbers.setdefault(label, len(numbers)) for label in found], dtype=np.intp)
 
 
 def cell_keys(cells: np.ndarray, seed: int) -> np.ndarray:

@@ -115,6 +115,15 @@ class Detector:
         precision = np.finfo(np.float32 if "32" in str(windows.dtype) else np.float64).eps
         return ROUNDING * float(precision) * (float(self.variances.sum()) + abs(self.mean_square))
 
+    @property
+    def farthest(self) -> float:
+        """SPE of a row unlike all others, where all kernel values are zero; infinite where they never are."""
+        model = self.expansion.orthonormal
+        if not model.kernel.stationary:
+            return np.inf
+        offset = to_numpy(model.offset)
+        return 1.0 + self.mean_square - float(offset @ offset)
+
     @cached_property
     def mean_square(self) -> float:
         """c' K_SS c."""

@@ -17,14 +17,14 @@ from ..kernels import kernel_type
 from ..models.sparse import SparseKernelPCA
 from ..rows import RowRules, new_rows, rows_of
 from ..rows.files import is_dask, stream_of
-from ..rows.streams import StreamRows
+from ..rows.streams import StreamRows, same_columns
 from ..threads import effective_n_threads
 from ..warn import KernelWarning, warn
+from .advice import about_constants, about_limit, about_memory, about_whitening
 from .fitting import (
     HeldOut,
     MonitorFit,
     Recipe,
-    constant_warning,
     fit_as_given,
     fit_by_moments,
     fit_by_refits,
@@ -33,13 +33,8 @@ from .fitting import (
 from .inputs import InputMap
 from .limits import Limit, limit_of, run_bounds, runs_of, smoothed_runs
 from .live import Drift, LiveState, started
-from .series import ArraySeries, DaskSeries, Series, StreamSeries, WindowSample
+from .series import ArraySeries, DaskSeries, Series, StreamSeries, WindowSample, numbered
 from .statistics import Detector
-
-ROWS_A_COMPONENT = 3  # that a monitor which follows drift must remember
-# Whitening divides by what the rows' own covariance says: with fewer rows a column it says too little, the models
-# without a fold differ from the final one, and the limit alarms at ten times its rate or never.
-WHITENING_ROWS = 5
 
 
 class MonitorSteps:
@@ -147,19 +142,26 @@ class MonitorSteps:
                 raise ValueError('cv="prefit" needs estimator=, a fitted kernel estimator')
             if self.whiten or self.lags:
                 raise ValueError('a fitted estimator (cv="prefit") sees rows as they are: give whiten=False, lags=0')
-        if self.estimator is not None and self.half_life is not None:
-            raise ValueError("half_life follows drift by moments of SparseKernelPCA: give estimator=None")
-        if self.estimator is not None and getattr(self.estimator, "kernel", None) == "precomputed":
-            raise ValueError("a monitor needs rows: an estimator with a precomputed kernel has none")
-        if self.estimator is not None and not hasattr(self.estimator, "reconstruction_error"):
+        if self.estimator is not None:
+            self._check_estimator()
+
+    def _check_estimator(self: Any) -> None:
+        given = self.estimator
+        if isinstance(given, type):
+            raise ValueError(f"estimator={given.__name__} is a class: give an instance, {given.__name__}(...)")
+        if not hasattr(given, "input_gradient"):  # which all kernel estimators have, and no linear one
             raise ValueError(
-                f"estimator={type(self.estimator).__name__} is no kernel estimator of this package (for scikit-learn's "
+                f"estimator={type(given).__name__} is no kernel estimator of this package (for scikit-learn's "
                 "KernelPCA give kernelsieve.KernelPCA)"
             )
+        if self.half_life is not None:
+            raise ValueError("half_life follows drift by moments of SparseKernelPCA: give estimator=None")
+        if getattr(given, "kernel", None) == "precomputed":
+            raise ValueError("a monitor needs rows: an estimator with a precomputed kernel has none")
 
     def _series(self: Any, X: Any, labels: Any, *, reset: bool) -> Series:
         """The rows in order, checked as far as they can be before they are read."""
-        known = None if labels is None else np.unique(np.asarray(labels).ravel(), return_inverse=True)[1]
+        known = None if labels is None else numbered(labels)
         lags = int(self.lags) if reset else self._fitted_lags
         rules = RowRules(self, kernel_type(self.kernel), self.batch_size)
         expected = None if reset else rules.columns
@@ -181,7 +183,9 @@ class MonitorSteps:
             self.feature_names_in_ = np.array(names, dtype=object)
 
     def _recipe(self: Any, seed: int) -> Recipe:
-        if self.cv == "prefit":
+        if self.cv == "prefit":  # it must have seen the columns that set its limits
+            names, known = (getattr(model, "feature_names_in_", None) for model in (self, self.estimator))
+            same_columns(self.n_features_in_, names, self.estimator.n_features_in_, known)
             return Recipe(None, False, False, prefit=self.estimator)
         make = self._default_estimator(seed) if self.estimator is None else lambda *_: clone(self.estimator)
         return Recipe(make, self.standardize, self.whiten)
@@ -217,7 +221,9 @@ class MonitorSteps:
     def _store(self: Any, found: MonitorFit) -> None:
         limits = {name: self._limit(found.held_out, name) for name in ("t2", "spe")}
         spe = limits["spe"]
-        self._warn_about_limit(spe, found)
+        said = about_limit(spe, found, self.false_alarm_rate, self.smoothing)
+        if said:
+            warn(said)
         self.spe_mean_ = float(found.held_out.spe.mean())
         self.limits_ = {name: limit.value for name, limit in limits.items()}
         self.training_limits_ = {name: self._limit(found.training, name).value for name in limits}
@@ -230,32 +236,9 @@ class MonitorSteps:
         self._drift = None
         if self.half_life is not None and found.moments is not None:
             self._drift = started(found.moments, float(self.half_life))
-            if self._drift.remembered < ROWS_A_COMPONENT * self.n_components_:
-                warn(
-                    f"half_life={self.half_life} remembers about {self._drift.remembered:.0f} rows, too few for "
-                    f"{self.n_components_} components: normal rows will alarm. Give a longer half_life"
-                )
-
-    def _warn_about_limit(self: Any, spe: Limit, found: MonitorFit) -> None:
-        """Say where the limit is uncertain, or means nothing."""
-        rate, (low, high) = self.false_alarm_rate, spe.interval
-        if spe.value <= found.rounding:
-            n_components = found.detector.expansion.n_components
-            warn(
-                f"n_components={n_components} leaves nothing over of these rows: their SPE is rounding, and a limit on "
-                "it means nothing. Give a smaller n_components, or another kernel"
-            )
-        elif spe.rate > rate:
-            warn(
-                f"{spe.n_held_out} held-out rows are too few for false_alarm_rate={rate}: the limit is the largest of "
-                f"them, which about {spe.rate:.2g} of new rows exceed",
-            )
-        elif spe.n_effective * rate < 1:
-            warn(
-                f"SPE of neighbouring held-out rows is so alike that {spe.n_held_out} of them count as "
-                f"{max(1, round(spe.n_effective))}, too few for false_alarm_rate={rate}: the true rate may be anything "
-                f"from {low:.2g} to {high:.2g}. Give more rows{', or less smoothing' if self.smoothing else ''}"
-            )
+            said = about_memory(self._drift, self.n_components_)
+            if said:
+                warn(said)
 
     def _limit(self: Any, values: HeldOut, name: str) -> Limit:
         if name == "t2":
@@ -264,17 +247,12 @@ class MonitorSteps:
         return limit_of(spe, self.false_alarm_rate, self.smoothing)
 
     def _warn_about_columns(self: Any, windows: Array) -> None:
-        n_windows, n_columns = (int(size) for size in windows.shape)
-        if self.whiten and n_windows < WHITENING_ROWS * n_columns:
-            lagged = f" ({self.n_features_in_} with lags={self.lags})" if self.lags else ""
-            warn(
-                f"whiten=True with {n_windows} rows for {n_columns} columns{lagged}: below {WHITENING_ROWS} rows a "
-                "column the limit does not hold. Give more rows, or whiten=False"
-            )
-        names = self.variable_names_
-        message = constant_warning(windows, names, whiten=self.whiten, n_features=self.n_features_in_)
-        if message and (self.standardize or self.whiten) and self.cv != "prefit":
-            warn(message)
+        constant = about_constants(windows, self.variable_names_, whiten=self.whiten)
+        if constant and (self.standardize or self.whiten) and self.cv != "prefit":
+            warn(constant)
+        few = about_whitening(windows, self.n_features_in_) if self.whiten else None
+        if few:
+            warn(few)
 
     def _framed_like(self: Any, X: Any, values: np.ndarray) -> Any:
         """Values, one row a row of X, as a frame where X is one."""
