@@ -21,9 +21,9 @@ Result = TypeVar("Result")
 
 # A block's kernel values and rows stay in the cache that cores share, where they are read several times (product,
 # norms, exponential, whitening); smaller blocks would spend their time in being handed to threads.
-BLOCK_BYTES = 2**21  # of kernel values
-ROW_BYTES = 2**22
-MIN_BLOCK_ROWS, MAX_BLOCK_ROWS = 128, 4096
+BLOCK_BYTES = 2**23  # of kernel values
+ROW_BYTES = 2**24
+MIN_BLOCK_ROWS, MAX_BLOCK_ROWS = 128, 16384
 GROUPS = 64  # of blocks in a pass: four for each of sixteen threads, so that none waits long for the last
 # On an accelerator launches cost nothing against so many kernel values, and a small card still holds a few blocks.
 DEVICE_BLOCK_BYTES = 2**29

@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
+
 from ..arrays import Array, like, namespace, solve_lower, to_numpy, top_eigh
 from .whitening import whiten
 
@@ -37,6 +39,7 @@ def refined(
     mixing = _orthonormalising(basis.T @ (gram @ basis))
     inner = to_numpy(mixing.T @ (basis.T @ images) @ mixing)
     values, vectors = top_eigh((inner + inner.T) / 2, n_top)
+    values, vectors = np.ascontiguousarray(values), np.ascontiguousarray(vectors)
     return like(values, basis), basis @ (mixing @ like(vectors, mixing))
 
 
