@@ -697,9 +697,9 @@ def test_captured_ratio_is_the_truth_on_small_data(selection, n_support, digits)
 
 @pytest.fixture(scope="module")
 def many_rows():
-    """(5000 rows, {gamma: what exact kernel PCA with 8 components captures of all of them})."""
+    """(6000 rows, {gamma: what exact kernel PCA with 8 components captures of all of them})."""
     rng = np.random.default_rng(1)
-    X = rng.standard_normal((5000, 8)) @ rng.standard_normal((8, 20)) + 0.3 * rng.standard_normal((5000, 20))
+    X = rng.standard_normal((6000, 8)) @ rng.standard_normal((8, 20)) + 0.3 * rng.standard_normal((6000, 20))
     exact = {}
     for gamma in (0.0018, 0.008):  # the median width, and half of it
         model = KernelPCA(8, kernel="rbf", gamma=gamma, eigen_solver="randomized", random_state=0).fit(X)

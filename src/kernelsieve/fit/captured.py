@@ -6,7 +6,8 @@ two halves the line through both is followed to 1/N:
 
     r(N) = r(n) + (r(n) - r(n/2)) (1 - n/N)
 
-Where the reference rows are all rows there are, r(n) is the truth.  Else it is an estimate.  With z_i and e_i the
+Where the reference rows are all rows there are, r(n) is the truth; up to a few thousand rows, all of them are taken
+where some would leave a doubt.  Else it is an estimate.  With z_i and e_i the
 scores of reference row i on the model's components and on exact kernel PCA's, omega_i its weight (sum 1) and p_i its
 chance of being a reference row,
 
@@ -79,14 +80,29 @@ def ratio_of_points(sample: Sample, chosen: Points, n_samples: int) -> CapturedR
     if chosen.optimal and sample.rows.whole:
         n_directions = int(np.sum(sample.exact.variances > NO_VARIANCE * sample.exact.variances[0]))
         return CapturedRatio.known(1.0, "all rows", sample.size, n_directions)
+    everything = sample.on_all_rows
     if sample.indefiniteness:
+        sample = everything or sample
         _, variances = best_cut(sample, chosen)
         known = CapturedRatio.known(
             agreement(variances, sample), "all rows", sample.n_reference, int(np.sum(variances > 0))
         )
         return known if sample.reference_is_all else replace(known, kind="sample", interval=(known.value, 1.0))
     features = _best_features(sample, chosen, RANK_TOLERANCE)
-    return _ratio(sample, features, n_samples, as_it_is=chosen.by_reference, seeds=chosen.seeds)
+    ratio = _ratio(sample, features, n_samples, as_it_is=chosen.by_reference, seeds=chosen.seeds)
+    if everything is not None and _doubtful(ratio, chosen):
+        return _ratio(everything, _best_features(everything, chosen, RANK_TOLERANCE), n_samples)
+    return ratio
+
+
+def _doubtful(ratio: CapturedRatio, chosen: Points) -> bool:
+    """Whether a ratio of some rows should be measured on all of them, where they are at hand.
+
+    Rows that points were chosen from, or started from, are explained better than rows like them, and no error says by
+    how much.
+    """
+    by_these_rows = chosen.by_reference or (chosen.seeds is not None and len(chosen.seeds) > 0)
+    return by_these_rows or ratio.interval[1] - ratio.interval[0] > 2 * CONFIDENCE_ERRORS * KNOWN_WELL
 
 
 def ratio_of_model(sample: Sample, expansion: KernelExpansion, n_samples: int) -> CapturedRatio:

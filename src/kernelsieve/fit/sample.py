@@ -30,6 +30,8 @@ REFERENCE_ROWS, REFERENCE_ROWS_PER_POINT = 1000, 4
 SMALL_SAMPLE = 2000  # a whole data set up to this size is its own reference
 EXACT_ROWS = 500  # samples no larger than this are kept in their own precision
 GRAM_BLOCK_ROWS = 250
+# Multiplications that the gram of a whole sample may cost, and how many of them one difference |x - y| costs.
+MAX_GRAM_WORK, DIFFERENCE_COST = 2e10, 10.0
 UNEVEN = 1.6  # tails (see tails.py) from which on the reference rows are drawn by what they carry
 POOL_PER_REFERENCE = 2  # rows that a reference row is drawn from, where the sample is not all there is
 INDEFINITE = 1e-6  # a negative eigenvalue below this share of the largest is rounding
@@ -136,6 +138,18 @@ class Sample:
         again = replace(self, rows=self.rows.at(places), drawn=drawn, reference_rows=len(drawn.places))
         vars(again)["origin"] = self.origin
         vars(again)["light_rows"] = take_rows(self.light_rows, places)
+        return again
+
+    @cached_property
+    def on_all_rows(self) -> Sample | None:
+        """The same sample with all its rows as the reference; None where they are not all there are, or too many."""
+        X, kernel = self.rows.X, self.kernel
+        cost = 1.0 if kernel.metric == "euclidean" else DIFFERENCE_COST
+        if not self.rows.whole or self.reference_is_all or cost * X.shape[1] * self.size**2 > MAX_GRAM_WORK:
+            return None
+        again = replace(self, reference_rows=self.size, drawn=None)
+        for name in ("origin", "light_rows", "indefiniteness"):
+            vars(again)[name] = getattr(self, name)
         return again
 
     @cached_property

@@ -14,6 +14,7 @@ import numpy as np
 
 from ..fit.captured import ratio_of_points, variances_on_reference
 from ..fit.problem import Problem
+from ..fit.sample import Sample
 from ..kernels import Kernel
 from ..warn import warn
 from .base import Choice, Selection, Selector
@@ -26,6 +27,9 @@ FIRST_EXTRA_POINTS = 8  # the search for a number starts at n_components + this
 MAX_AUTO_SUPPORT = 1000  # more points are not looked for, they must be asked for
 MAX_AUTO_EXACT = 2000  # so few rows are all taken instead
 ROW_RULES = ("targeted", "rpcholesky")  # of which the better is taken where points cannot be moved
+# Where a kernel may be indefinite no rule is to be trusted, and all are tried: what is measured decides.
+OTHER_RULES = ("residual", "leverage", "farthest", "dissimilar", "uniform")
+KMEANS_TRIES = 4  # where few centres end depends on chance
 DEFAULT_SWAPS = 5
 GAIN_WORK = 3e7  # residuals that "gain" may update to be one of them
 ROWS_TO_CHOOSE_FROM = 2  # for each point, at the least
@@ -82,16 +86,23 @@ class Chooser:
         sample, rng = problem.sample, problem.rng
         if self.rule != "optimized":
             return self._selector(sample, n_support, rng)
-        names = ROW_RULES if sample.kernel.precomputed or not sample.indefiniteness else (*ROW_RULES, "kmeans")
-        if sample.size * sample.n_reference * n_support <= GAIN_WORK:
-            names = (*names, "gain")
         swaps = {"n_swaps": self.effort.n_swaps or DEFAULT_SWAPS}
-        found = {
-            name: selector(name, **(swaps if name == "targeted" else {}))(sample, n_support, rng) for name in names
-        }
-        ratios = {name: ratio_of_points(sample, chosen, problem.rows.n_samples) for name, chosen in found.items()}
-        winner = max(names, key=lambda name: (ratios[name].n_directions, ratios[name].value))
-        return replace(found[winner], history={**found[winner].history, "winner": winner}, nested=False)
+        tried = [
+            (name, selector(name, **(swaps if name == "targeted" else {}))(sample, n_support, rng))
+            for name in self._rules_to_try(sample, n_support)
+        ]
+        ratios = [ratio_of_points(sample, chosen, problem.rows.n_samples) for _, chosen in tried]
+        place = max(range(len(tried)), key=lambda i: (ratios[i].n_directions, ratios[i].value))
+        winner, best = tried[place]
+        return replace(best, history={**best.history, "winner": winner}, nested=False)
+
+    def _rules_to_try(self, sample: Sample, n_support: int) -> tuple[str, ...]:
+        """Rules of which the best is taken where points cannot be moved."""
+        names: tuple[str, ...] = ROW_RULES
+        if not sample.kernel.definite:
+            names = (*names, *OTHER_RULES)
+            names = names if sample.kernel.precomputed else (*names, *["kmeans"] * KMEANS_TRIES)
+        return (*names, "gain") if sample.size * sample.n_reference * n_support <= GAIN_WORK else names
 
     def automatic(self, variance: float) -> Choice:
         """The fewest points that keep `variance` of what exact kernel PCA keeps."""
