@@ -1,0 +1,207 @@
+"""Many rows, many threads, many points: what is done in groups, in blocks or by iteration is what is done at once."""
+
+import numpy as np
+import pytest
+import scipy.linalg
+import torch
+from oracles import captured_by, exact_kernel_pca, gram_of
+from sklearn.cluster import KMeans
+from sklearn.metrics.pairwise import rbf_kernel
+
+from kernelsieve import SparseKernelPCA
+from kernelsieve.fit.moments import MomentSum
+from kernelsieve.kernels import named_kernel
+from kernelsieve.rows import blocks
+from kernelsieve.selection import together
+from kernelsieve.selection.gram import StoredGram
+from kernelsieve.selection.kmeans import kmeans_centers
+from kernelsieve.selection.together import targeted_choice
+from kernelsieve.solvers import points as moving
+from kernelsieve.solvers.ascent import Ascent
+from kernelsieve.solvers.greedy import best_for_targets, eliminate
+from kernelsieve.solvers.points import CapturedVariance
+from kernelsieve.solvers.subspace import refined
+from kernelsieve.solvers.whitening import whiten
+
+THREADS = (2, 3, 5, 8, 16)
+
+
+@pytest.fixture
+def cloud():
+    rng = np.random.default_rng(0)
+    return rng.standard_normal((3000, 4)) @ rng.standard_normal((4, 9)) / 4 + 0.1 * rng.standard_normal((3000, 9))
+
+
+@pytest.fixture
+def small_blocks(monkeypatch):
+    """Blocks so small that a few thousand rows make hundreds of them, in groups of several."""
+    monkeypatch.setattr(blocks, "BLOCK_BYTES", 0)
+    monkeypatch.setattr(blocks, "MIN_BLOCK_ROWS", 16)
+
+
+# Passes over rows
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_moments_have_the_same_bits_for_any_number_of_threads(cloud, small_blocks, dtype, weighted):
+    kernel, S = named_kernel("rbf", gamma=0.5), cloud[:40]
+    W = whiten(kernel(S, S), 1e-6).matrix
+    weights = np.random.default_rng(1).random(len(cloud)) if weighted else None
+    alone = MomentSum(kernel, S, W).over(cloud.astype(dtype), weights, 1)
+    for n in THREADS:
+        other = MomentSum(kernel, S, W).over(cloud.astype(dtype), weights, n)
+        assert (other.scatter == alone.scatter).all()
+        assert (other.mean == alone.mean).all()
+        assert (other.weight, other.trace) == (alone.weight, alone.trace)
+
+
+def test_fit_and_transform_have_the_same_bits_for_any_number_of_threads(cloud, small_blocks):
+    alone = SparseKernelPCA(3, n_support=20, random_state=0, n_jobs=1).fit(cloud)
+    for n in THREADS:
+        other = SparseKernelPCA(3, n_support=20, random_state=0, n_jobs=n).fit(cloud)
+        assert (other.transform(cloud) == alone.transform(cloud)).all()
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_moments_in_groups_are_the_moments_of_all_rows(cloud, small_blocks, weighted):
+    """Against the plain sums, on rows so far from the origin that one sum of squares would lose all digits."""
+    kernel, S = named_kernel("linear"), np.eye(9)
+    X = cloud + 1e6
+    weights = np.random.default_rng(1).random(len(X)) if weighted else None
+    found = MomentSum(kernel, S, np.eye(9)).over(X, weights, 4)
+    covariance = np.cov(cloud.T, aweights=weights, bias=True)
+    np.testing.assert_allclose(found.covariance(center=True), covariance, rtol=1e-7, atol=1e-9)
+    np.testing.assert_allclose(found.mean, np.average(X, axis=0, weights=weights), rtol=1e-12)
+
+
+def test_a_pass_leaves_few_results_to_add(cloud, small_blocks):
+    sizes = [len(ranges) for ranges in blocks.map_row_groups(list, cloud, 30, 2)]
+    assert len(sizes) <= blocks.GROUPS
+    assert sum(sizes) == len(cloud) // 16 + 1
+
+
+# Many points
+
+
+def test_refined_vectors_are_the_top_of_the_spectrum():
+    """From a guess that is off by a twentieth, two applications, squared twice, against scipy's dense solver."""
+    rng = np.random.default_rng(0)
+    basis = np.linalg.qr(rng.standard_normal((60, 60)))[0]
+    A = (basis * 0.7 ** np.arange(60)) @ basis.T
+    root = rng.standard_normal((60, 80))
+    K = root @ root.T / 80 + 0.1 * np.eye(60)
+    values, vectors = scipy.linalg.eigh(A, K)
+    top = vectors[:, ::-1][:, :10]
+    guess = top + 0.05 * rng.standard_normal(top.shape) * np.abs(top).mean()
+    found, coef = refined(lambda y: A @ y, K, np.linalg.cholesky(K), guess, 5)
+    np.testing.assert_allclose(found, values[::-1][:5], rtol=1e-5)
+    np.testing.assert_allclose(coef.T @ K @ coef, np.eye(5), atol=1e-9)
+    assert (found <= values[::-1][:5] * (1 + 1e-12)).all()  # Rayleigh-Ritz never promises too much
+
+
+def test_refining_what_is_exact_adds_nothing():
+    """A remainder of rounding is no direction: brought to unit length its variance would be counted twice."""
+    rng = np.random.default_rng(0)
+    A = np.diag(np.r_[np.ones(4), np.zeros(16)])
+    found, _ = refined(lambda y: A @ y, np.eye(20), np.eye(20), np.eye(20)[:, :6] @ rng.standard_normal((6, 6)), 6)
+    np.testing.assert_allclose(found, [1, 1, 1, 1, 0, 0], atol=1e-12)
+
+
+@pytest.mark.parametrize("center", [True, False])
+def test_many_points_climb_as_few_do(cloud, center, monkeypatch):
+    kernel = named_kernel("rbf", gamma=0.5)
+    objective = CapturedVariance(kernel, cloud, None, None, 3, center)
+    plain = Ascent(objective, cloud[:80]).run(6)
+    assert plain.at.basis is None
+    monkeypatch.setattr(moving, "MANY_POINTS", 80)
+    iterated = Ascent(objective, cloud[:80]).run(6)
+    assert iterated.at.basis is not None
+    cross, gram = rbf_kernel(cloud, iterated.points, gamma=0.5), rbf_kernel(iterated.points, gamma=0.5)
+    truth = captured_by(gram, cross, 3, center=center)
+    assert truth * (1 - 1e-4) <= iterated.value <= truth * (1 + 1e-9)
+    assert iterated.value >= plain.value * (1 - 2e-4)
+
+
+def test_many_points_on_another_array_library(cloud):
+    """There the iteration starts from fewer points."""
+    there = SparseKernelPCA(4, n_support=120, random_state=0).fit(torch.from_numpy(cloud))
+    here = SparseKernelPCA(4, n_support=120, random_state=0).fit(cloud)
+    assert there.explained_variance_.sum() == pytest.approx(here.explained_variance_.sum(), rel=1e-4)
+
+
+def test_a_fit_with_many_points_captures_what_its_scores_say(cloud):
+    model = SparseKernelPCA(5, n_support=450, gamma=2.0, random_state=0).fit(cloud)
+    exact = exact_kernel_pca(gram_of("rbf", cloud, gamma=2.0), 5)[0].sum()
+    assert model.captured_ratio_ == pytest.approx(model.eigenvalues_.sum() / exact, abs=1e-3)
+    assert model.captured_ratio_ > 0.99
+
+
+# Targeted rows in blocks
+
+
+def test_targeted_rows_in_blocks_explain_as_much_as_one_by_one(cloud, monkeypatch):
+    X = cloud[:700]
+    K = rbf_kernel(X, gamma=1.0)
+    _, vectors = np.linalg.eigh(K)
+    targets = K @ vectors[:, -6:]
+    one_by_one = eliminate(lambda j: K[:, j], np.diagonal(K), 90, best_for_targets, targets=targets)
+    monkeypatch.setattr(together, "ONE_BY_ONE", 20)
+    state = targeted_choice(StoredGram(K, 2), targets, 90)
+    assert state.chosen[:20] == one_by_one.chosen[:20]
+    assert len(set(state.chosen)) == 90
+    # the factor is that of the chosen rows, and targets are split into what they explain and what is left
+    chosen, F = state.chosen, state.filled
+    np.testing.assert_allclose(F[chosen] @ F[chosen].T, K[np.ix_(chosen, chosen)], atol=1e-10)
+    np.testing.assert_allclose(state.targets + F @ state.target_coef, targets, atol=1e-10)
+    left, best = (np.sum(s.targets**2) for s in (state, one_by_one))
+    assert left <= 1.1 * best
+
+
+def test_a_targeted_choice_in_blocks_is_a_prefix_of_a_larger_one(cloud, monkeypatch):
+    monkeypatch.setattr(together, "ONE_BY_ONE", 10)
+    K = rbf_kernel(cloud[:400], gamma=1.0)
+    targets = K @ np.linalg.eigh(K)[1][:, -4:]
+    few, many = (targeted_choice(StoredGram(K), targets, n).chosen for n in (26, 58))
+    assert many[: len(few)] == few
+
+
+def test_a_targeted_choice_ends_where_the_rank_does(monkeypatch):
+    monkeypatch.setattr(together, "ONE_BY_ONE", 3)
+    X = np.random.default_rng(0).standard_normal((200, 12))
+    K = X @ X.T
+    state = targeted_choice(StoredGram(K), K @ np.linalg.eigh(K)[1][:, -4:], 50)
+    assert len(state.chosen) == 12
+
+
+# k-means
+
+
+def test_kmeans_settles_where_scikit_learn_does(cloud):
+    """From the same start, also for rows far from the origin and of tiny scale, where float32 alone would fail."""
+    for shift, scale in ((0.0, 1.0), (1e7, 1.0), (0.0, 1e-30)):
+        X = cloud * scale + shift
+        ours = kmeans_centers(X, 12, 300, np.random.default_rng(3), n_threads=2)
+        start = X[np.random.default_rng(3).choice(len(X), 12, replace=False, p=None)]
+        theirs = KMeans(12, init=start, n_init=1, max_iter=300, tol=0.0).fit(X).cluster_centers_
+        np.testing.assert_allclose(ours, theirs, atol=1e-2 * scale, rtol=0)
+
+
+# Some rows, or all of them
+
+
+def test_a_doubtful_ratio_is_measured_on_all_rows():
+    """A few rows carry the variance; points that start from rows are measured on rows that they did not start from."""
+    rng = np.random.default_rng(1)
+    X = rng.standard_t(2, (2600, 4)) @ rng.standard_normal((4, 12)) + 0.3 * rng.standard_t(2, (2600, 12))
+    gamma = 16 * 0.5 / np.median(np.sum((X[:500] - X[500:1000]) ** 2, axis=1))
+    model = SparseKernelPCA(2, n_support=5, gamma=gamma, random_state=0).fit(X)
+    exact = exact_kernel_pca(gram_of("rbf", X, gamma=gamma), 2)[0].sum()
+    assert model.captured_ratio_kind_ == "all rows"
+    assert model.captured_ratio_n_samples_ == len(X)
+    assert model.captured_ratio_ == pytest.approx(model.eigenvalues_.sum() / exact, abs=1e-3)
+
+
+def test_a_ratio_known_well_costs_no_gram_of_all_rows(cloud):
+    model = SparseKernelPCA(3, n_support=40, selection="kmeans", random_state=0).fit(cloud)
+    assert model.captured_ratio_kind_.startswith("sample")
