@@ -53,8 +53,9 @@ JITTER = 1e-10
 # Rows that a thread takes at once, fewer where there are many points: their kernel values stay in its cache between the
 # two passes, and there is work for many threads.
 ROWS_AT_ONCE, LEAST_ROWS_AT_ONCE, VALUES_AT_ONCE = 4000, 250, 2**18
-# From so many points on the components are found from those at the points of the step before (see subspace.py).
-MANY_POINTS = 400
+# From so many points on (on a device, where eigenvectors take long, from fewer) the components are found from those at
+# the points of the step before (see subspace.py).
+MANY_POINTS, MANY_ON_DEVICE = 400, 100
 EXTRA_VECTORS, POINTS_PER_VECTOR = 8, 6
 TRACE_PROBES = 16  # random signs by which the trace of an inverse is estimated there
 # Smallest squared Cholesky pivot of K_SS (unit diagonal) down to which float32 rows lose nothing.
@@ -250,7 +251,8 @@ class CapturedVariance:
 
     def has_many(self, points: Array) -> bool:
         """Whether there are so many points that a basis near the components' span pays."""
-        return bool(points.shape[0] >= max(MANY_POINTS, POINTS_PER_VECTOR * self._n_kept))
+        many = MANY_POINTS if is_numpy(points) else MANY_ON_DEVICE
+        return bool(points.shape[0] >= max(many, POINTS_PER_VECTOR * self._n_kept))
 
     def _second(self, first: FirstPass) -> Array:
         """K_NS' C' diag(omega) C K_NS."""
