@@ -435,8 +435,8 @@ class AllRowsSpan(Span):
 
 
 def quadratic_forms(matrix: np.ndarray, vectors: np.ndarray) -> np.ndarray:
-    """v'Mv for every column v."""
-    return np.sum(vectors * (matrix @ vectors), axis=0)
+    """v'Mv for every column v, M positive semi-definite: what rounding leaves below zero is zero."""
+    return np.maximum(np.sum(vectors * (matrix @ vectors), axis=0), 0.0)
 
 
 def orthonormal_in_order(inside: np.ndarray) -> np.ndarray:

@@ -8,15 +8,15 @@ import numpy as np
 import scipy.sparse
 from scipy.spatial.distance import cdist
 
-from ..arrays import Array, at_most_zero, exp_in_place, inner, is_foreign, is_numpy, like, namespace, row_dot
+from ..arrays import Array, at_most_zero, exp_in_place, inner, is_foreign, is_numpy, like, namespace, row_dot, to_numpy
 from .base import CrossGram, Kernel, constant_diagonal, dense, inner_products, transposed, weighted_rows
 
 # Rows are shifted to the points' centre when rounding of |x|^2 + |s|^2 - 2 x's would exceed this
 # multiple of the dtype's own rounding.
 MAX_CANCELLATION = 64.0
 # gamma |x|^2, by the bytes of a number, from which on the rounding of |x|^2 + |s|^2 - 2 x's is more than 1e-4 of a
-# squared width: such rows' distances are taken by differences, one by one.
-FAR = {4: 1e3, 8: 1e11}
+# squared width in float32, 1e-7 in float64: such rows' distances are taken by differences, one by one.
+FAR = {4: 1e3, 8: 1e8}
 FARTHEST = 1e30  # exp(-1e30) is zero, and float32 holds it
 
 
@@ -62,12 +62,18 @@ class RBF(Kernel):
         ones = xp.ones_like(points[:, :1])
         norms = row_dot(points, points)[:, None]
         right = xp.concat([2 * self.gamma * points, -self.gamma * norms, -self.gamma * ones], axis=1).T
+        # a row is near a far point only where it is far out itself: the points are all that need be looked at
+        far = np.flatnonzero(to_numpy(self.gamma * norms[:, 0]) > FAR[xp.finfo(points.dtype).bits // 8])
 
         def cross_gram(rows: Array) -> Array:
             if shift is not None:
                 rows = rows - shift
-            rows = xp.concat([rows, xp.ones_like(rows[:, :1]), row_dot(rows, rows)[:, None]], axis=1)
-            return exp_in_place(at_most_zero(rows @ right))
+            extended = xp.concat([rows, xp.ones_like(rows[:, :1]), row_dot(rows, rows)[:, None]], axis=1)
+            block = extended @ right
+            for j in map(int, far):
+                apart = rows - points[j, :]
+                block[:, j] = xp.clip(-self.gamma * row_dot(apart, apart), -FARTHEST, 0.0)
+            return exp_in_place(at_most_zero(block))
 
         return cross_gram
 

@@ -354,6 +354,15 @@ class KernelPCA(FittedExpansion, _KernelPCA):
         self.captured_ratio_n_samples_ = n_samples
         self.n_samples_seen_ = n_samples
 
+    def check_loaded(self, error: type[ValueError]) -> None:
+        """Raise `error` unless what was read from a file has the inverse map that its parameters promise."""
+        if not self.fit_inverse_transform:
+            return
+        found = [getattr(vars(self).get(name), "shape", None) for name in ("X_transformed_fit_", "dual_coef_")]
+        n_samples, n_components = self.expansion_.coef.shape
+        if found != [(n_samples, n_components), (n_samples, self.n_features_in_)]:
+            raise error(f"the KernelPCA in the file has no inverse map of its rows: its parts have shapes {found}")
+
     def _expansion_kernel(self) -> Kernel:
         if self._vectorized is not None:
             return self._vectorized
