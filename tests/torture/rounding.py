@@ -19,13 +19,17 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
+import kernelsieve
+
 SAFETY = 2.0
 # A factorised kernel leaves out residuals of up to 1e-10 k(x, x) (solvers/greedy.py): so much of a variance may be lost.
 FACTORISED = 1e-9
 LARGEST_EXPONENT = 1.0  # e exp(-e) is less: the error of exp(-e) where e itself has a relative error
 # By the bytes of a number: distances of rows further out, in squared widths, are taken by differences (kernels/named.py).
 BY_DIFFERENCES = {False: 1e8, True: 1e3}
-NEAR_ORIGIN = 64.0  # squared widths that the centre of the rows may be off the origin before they are shifted to it
+# Squared widths that the centre of the rows may be off the origin before they are shifted to it, in our kernel and in
+# KernelPCA, which leaves distances to scikit-learn as long as it can.
+NEAR_ORIGIN, SCIKIT_LEARNS_OWN = 64.0, 1e6
 
 
 @dataclass(frozen=True)
@@ -53,11 +57,19 @@ def rounding_of(model: Any, rows: np.ndarray, *, single: bool) -> Rounding:
         loadings = np.abs(_host(model.components_))
         size = (np.abs(rows).max(axis=0) + np.abs(_host(model.mean_))) @ loadings.T
         return Rounding(SAFETY * unit * np.sqrt(rows.shape[1]) * size, 0.0)
-    points, coef = _host(expansion.points).astype(np.float64), np.abs(_host(expansion.coef).astype(np.float64))
+    points, coef = _host(expansion.points).astype(np.float64), np.abs(_coefficients(model))
     absolute, kappa = _absolute_kernel(model, rows, points, single)
     terms = kappa + np.sqrt(len(points))
     scores = SAFETY * unit * terms * (absolute @ coef).max(axis=0, initial=0.0)
     return Rounding(scores, SAFETY * unit * kappa * float(absolute.max(initial=0.0)))
+
+
+def _coefficients(model: Any) -> np.ndarray:
+    """A, as transform uses it: scikit-learn's own does not centre it."""
+    if not isinstance(model, kernelsieve.KernelPCA):
+        return _host(model.expansion_.coef).astype(np.float64)
+    real = model.eigenvalues_ > 0
+    return np.where(real, model.eigenvectors_ / np.sqrt(np.where(real, model.eigenvalues_, 1.0)), 0.0)
 
 
 def _absolute_kernel(model: Any, rows: np.ndarray, points: np.ndarray, single: bool) -> tuple[np.ndarray, float]:
@@ -66,7 +78,8 @@ def _absolute_kernel(model: Any, rows: np.ndarray, points: np.ndarray, single: b
     if kernel == "rbf":
         away = rows - points.mean(axis=0)
         squares = 4 * float(model.gamma_) * float(np.einsum("ij,ij->i", away, away).max())
-        exponent = min(squares + NEAR_ORIGIN, BY_DIFFERENCES[single])
+        near = SCIKIT_LEARNS_OWN if isinstance(model, kernelsieve.KernelPCA) else NEAR_ORIGIN
+        exponent = min(squares + near, BY_DIFFERENCES[single])
         return np.ones((1, len(points))), root * (LARGEST_EXPONENT + exponent)
     if kernel == "laplacian" or callable(kernel):  # by differences, the campaign's own callables too
         return np.ones((1, len(points))), root * LARGEST_EXPONENT

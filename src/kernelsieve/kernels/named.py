@@ -18,6 +18,8 @@ MAX_CANCELLATION = 64.0
 # squared width in float32, 1e-7 in float64: such rows' distances are taken by differences, one by one.
 FAR = {4: 1e3, 8: 1e8}
 FARTHEST = 1e30  # exp(-1e30) is zero, and float32 holds it
+# gamma |s|^2 of points, by the bytes of a number, from which on products with them overflow.
+OVERFLOWING = {4: 1e30, 8: 1e250}
 
 
 @dataclass(frozen=True)
@@ -38,23 +40,34 @@ class RBF(Kernel):
             points = dense(points) - shift
         if is_foreign(points):
             return self._bind_on_device(points, shift)
+        with np.errstate(over="ignore"):
+            right_norms = self.gamma * row_dot(points, points)
+        if right_norms.max(initial=0.0) > OVERFLOWING[right_norms.dtype.itemsize]:
+            return lambda rows: self._by_differences(rows if shift is None else dense(rows) - shift, points)
         right = transposed(points, 2 * self.gamma)
-        right_norms = self.gamma * row_dot(points, points)
 
         def cross_gram(rows: Array) -> Array:
             if shift is not None:
                 rows = dense(rows) - shift
-            norms = self.gamma * row_dot(rows, rows)
-            block = inner_products(rows, right)
-            block -= norms[:, None]
-            block -= right_norms
+            with np.errstate(over="ignore", invalid="ignore"):  # only of far rows, whose values are made again
+                norms = self.gamma * row_dot(rows, rows)
+                block = inner_products(rows, right)
+                block -= norms[:, None]
+                block -= right_norms
             far = norms > FAR[norms.dtype.itemsize]
             if far.any():
-                squares = cdist(dense(rows[far]), dense(points), "sqeuclidean")
-                block[far] = -np.minimum(self.gamma * squares, FARTHEST)
+                block[far] = self._exponents(rows[far], points)
             return exp_in_place(at_most_zero(block))  # rounding must not make a far point a near one
 
         return cross_gram
+
+    def _exponents(self, rows: Array, points: Array) -> np.ndarray:
+        """-gamma |x - s|^2 from the differences themselves, and no less than what float32 holds."""
+        with np.errstate(over="ignore"):
+            return -np.minimum(self.gamma * cdist(dense(rows), dense(points), "sqeuclidean"), FARTHEST)
+
+    def _by_differences(self, rows: Array, points: Array) -> np.ndarray:
+        return np.exp(self._exponents(rows, points)).astype(rows.dtype, copy=False)
 
     def _bind_on_device(self, points: Array, shift: Array | None) -> CrossGram:
         """On a device a product of two columns more is cheaper than two sweeps over the block."""
@@ -120,7 +133,8 @@ class Laplacian(Kernel):
     def bind(self, points: Array) -> CrossGram:
         def cross_gram(rows: Array) -> Array:
             block = manhattan(rows, points)
-            block *= -self.gamma
+            with np.errstate(over="ignore"):  # exp(-inf) is the zero that it should be
+                block *= -self.gamma
             return exp_in_place(block)
 
         return cross_gram

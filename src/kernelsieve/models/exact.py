@@ -43,7 +43,7 @@ from ..solvers.whitening import check_finite_kernel
 from .fitted import FittedExpansion
 
 # gamma |x|^2 from which on distances are taken about the rows' centre, or by differences.
-FAR_OUT = 1e9
+FAR_OUT = 1e6
 # With a variance below this share of k(x, x), by the bytes of a number, rounding shows in the scores.
 NEARLY_CONSTANT = {2: 1e-3, 4: 1e-3, 8: 1e-7}
 
@@ -262,7 +262,7 @@ class KernelPCA(FittedExpansion, _KernelPCA):
         return block.astype(np.result_type(rows.dtype, points.dtype), copy=False)  # float64 for any rows
 
     def _loses_distances(self, points: Array) -> bool:
-        """Whether scikit-learn's distances, |x|^2 + |s|^2 - 2 x's, lose a millionth of a width or more to rounding."""
+        """Whether scikit-learn's distances, |x|^2 + |s|^2 - 2 x's, lose 1e-9 of a width or more to rounding."""
         rows = as_float64(_floating(points))
         return float(self.gamma_) * float(row_dot(rows, rows).max()) > FAR_OUT
 

@@ -63,6 +63,7 @@ FLOAT32_PIVOT = 1e-3
 # Rounding of float32 kernel values times tr(K_SS^-1) bounds what they can add to the captured variance: above this
 # share of it the search would climb rounding.
 FLOAT32_ROUNDING, MAX_ROUNDING = 6e-8, 1e-4
+FLOAT32_WIDTHS = 1e12  # coordinates, in kernel widths, from which on their squares do not fit
 # Added to the Gauss-Newton matrix, relative to its mean diagonal: points that carry no component are not sent far off.
 METRIC_RIDGE = 0.05
 
@@ -171,9 +172,9 @@ class CapturedVariance:
 
     def light(self, points: Array) -> CapturedVariance | None:
         """This objective with its rows in float32, twice as fast, where these points allow it."""
-        if not self.kernel.bounded:
-            return None
         xp = namespace(points)
+        if not self.kernel.bounded or float(xp.max(xp.abs(self.rows))) > FLOAT32_WIDTHS:
+            return None
         factor = cholesky(self.kernel(points, points))
         if factor is None or float(xp.min(xp.linalg.diagonal(factor))) ** 2 < FLOAT32_PIVOT:
             return None
