@@ -54,11 +54,16 @@ def rounding_of(model: Any, rows: np.ndarray, *, single: bool) -> Rounding:
     unit = float(np.finfo(np.float32 if single else np.float64).eps)
     expansion = getattr(model, "expansion_", None)
     if expansion is None:  # (x - mean)' v: linear models of the rows themselves
-        loadings = np.abs(_host(model.components_))
+        loadings = _host(model.components_)
+        if model.transform_method == "least-squares":
+            loadings = np.linalg.pinv(loadings @ loadings.T, hermitian=True) @ loadings
+        loadings = np.abs(loadings)
         size = (np.abs(rows).max(axis=0) + np.abs(_host(model.mean_))) @ loadings.T
         return Rounding(SAFETY * unit * np.sqrt(rows.shape[1]) * size, 0.0)
     points, coef = _host(expansion.points).astype(np.float64), np.abs(_coefficients(model))
     absolute, kappa = _absolute_kernel(model, rows, points, single)
+    if isinstance(model, kernelsieve.KernelPCA) and model.center:  # scikit-learn centres the kernel values themselves
+        absolute = absolute + absolute.mean(axis=0) + absolute.mean(axis=1, keepdims=True) + absolute.mean()
     terms = kappa + np.sqrt(len(points))
     scores = SAFETY * unit * terms * (absolute @ coef).max(axis=0, initial=0.0)
     return Rounding(scores, SAFETY * unit * kappa * float(absolute.max(initial=0.0)))

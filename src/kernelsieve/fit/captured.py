@@ -187,8 +187,8 @@ def _check_apart(variance: float, sample: Sample) -> None:
     """Raise where exact kernel PCA finds no variance among the reference rows: a share of nothing is no number."""
     if not variance > 0:
         raise ValueError(
-            f"the {sample.n_reference} rows that the result is measured on are all the same to this kernel: give more "
-            "rows, or more of them to look at (n_optimization_samples)"
+            f"the {sample.n_reference} rows that the result is measured on, or half of them, are all the same to this "
+            "kernel: give more rows, or more of them to look at (n_optimization_samples)"
         )
 
 
@@ -230,6 +230,7 @@ def _exact_halves(sample: Sample) -> list[tuple[Half, ExactComponents]]:
 
 
 def _part_ratio(features: np.ndarray, half: Half, exact: float, sample: Sample) -> float:
+    _check_apart(exact, sample)
     values, _ = _components(features[half.places], half.weights, sample)
     return float(values.sum()) / exact
 

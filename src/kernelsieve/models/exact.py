@@ -34,7 +34,17 @@ from ..fit.advice import warn_of_rounding
 from ..fit.expansion import KernelExpansion
 from ..fit.sample import default_sample_size
 from ..fit.unchanged import unchanged_on_failure
-from ..kernels import NAMED_KERNELS, RBF, CallableKernel, Kernel, Precomputed, bind_callable, kernel_type, named_kernel
+from ..kernels import (
+    NAMED_KERNELS,
+    RBF,
+    CallableKernel,
+    Cosine,
+    Kernel,
+    Precomputed,
+    bind_callable,
+    kernel_type,
+    named_kernel,
+)
 from ..kernels.width import resolve_gamma
 from ..rows.memory import ArrayRows
 from ..rows.scale import check_spread, finite
@@ -44,6 +54,7 @@ from .fitted import FittedExpansion
 
 # gamma |x|^2 from which on distances are taken about the rows' centre, or by differences.
 FAR_OUT = 1e6
+SHORT_ROW = 1e-5  # scikit-learn's cosine takes rows for zero that are shorter than ten roundings of float32
 # With a variance below this share of k(x, x), by the bytes of a number, rounding shows in the scores.
 NEARLY_CONSTANT = {2: 1e-3, 4: 1e-3, 8: 1e-7}
 
@@ -252,6 +263,8 @@ class KernelPCA(FittedExpansion, _KernelPCA):
                 self.gamma_ = self._gamma(X)
         if self.kernel == "rbf" and self._loses_distances(X if Y is None else Y):
             return RBF(float(self.gamma_))(_floating(X), _floating(X if Y is None else Y))
+        if self.kernel == "cosine" and (_has_short_rows(X) or (Y is not None and _has_short_rows(Y))):
+            return Cosine()(_floating(X), _floating(X if Y is None else Y))
         if self._vectorized is None and kernel_type(self.kernel).metric != "manhattan":
             return super()._get_kernel(X, Y)
         rows = _floating(X)
@@ -327,7 +340,7 @@ class KernelPCA(FittedExpansion, _KernelPCA):
     def _fit_inverse_transform(self, X_transformed: np.ndarray, X: Any) -> None:
         try:
             super()._fit_inverse_transform(X_transformed, X)
-        except np.linalg.LinAlgError as error:
+        except (np.linalg.LinAlgError, ValueError) as error:  # singular, or kernel values of the scores that overflow
             raise ValueError(
                 f"the inverse map cannot be found with alpha={self.alpha}, the ridge on the gram of the scores: give a "
                 "larger one, or fit_inverse_transform=False"
@@ -393,6 +406,13 @@ def _floating(X: Array) -> Array:
     """X itself where it is float32 or float64, else a float64 copy: products of small integers overflow."""
     X = X if scipy.sparse.issparse(X) else np.asarray(X)
     return X if X.dtype in FLOATS else as_float64(X)
+
+
+def _has_short_rows(X: Array) -> bool:
+    """Whether scikit-learn's cosine would take a row for zero that is not."""
+    rows = as_float64(_floating(X))
+    squares = row_dot(rows, rows)
+    return bool(np.any((squares > 0) & (squares < SHORT_ROW**2)))
 
 
 def _narrow_indices(X: Any) -> Any:

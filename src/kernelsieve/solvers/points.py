@@ -109,6 +109,8 @@ class CapturedVariance:
         """This objective with its rows in float64."""
         return self if self.heavy is None else self.heavy
 
+    # where points are tried that are too far off the kernel may overflow; what comes of it is looked at
+    @np.errstate(over="ignore", invalid="ignore")
     def evaluate(self, points: Array, basis: Array | None = None) -> Evaluation:
         """Captured variance, its gradient in the points, and the Gauss-Newton matrix: two passes over the rows."""
         gram = self.kernel(points, points)
