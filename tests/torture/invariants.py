@@ -224,6 +224,10 @@ def exact_variances(model: Any, rows: np.ndarray, weights: Any) -> np.ndarray | 
     with np.errstate(all="ignore"):
         if kernel == "rbf":  # by differences: to scikit-learn's products a row far out is not one with its own copy
             gram = np.exp(-model.gamma_ * cdist(rows, rows, "sqeuclidean"))
+        elif kernel == "cosine":  # scikit-learn's takes rows for zero that are shorter than ten roundings
+            lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+            directions = rows / np.where(lengths > 0, lengths, 1.0)
+            gram = directions @ directions.T
         else:
             gram = pairwise_kernels(rows, metric=kernel, **options)
     if not np.isfinite(gram).all():

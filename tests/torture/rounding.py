@@ -7,8 +7,8 @@ values that are wrong by at most kappa u |k|, it is wrong by no more than
 
 where |k| is the kernel with every product and sum in it taken absolutely: |x| |s| for a linear kernel,
 (gamma |x||s| + |coef0|)^degree for a polynomial.  Sums of n roundings of either sign are sqrt(n) in place of n, and
-`SAFETY` times that; what is seen is a tenth of it at the most.  Where A is large and of mixed signs, as with nearly dependent points, the bound is large beside the
-scores: so are the errors.
+`SAFETY` times that; what is seen is a tenth of it at the most.  Where A is large and of mixed signs, as with nearly
+dependent points, the bound is large beside the scores: so are the errors.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ import scipy.sparse
 import kernelsieve
 
 SAFETY = 2.0
-# A factorised kernel leaves out residuals of up to 1e-10 k(x, x) (solvers/greedy.py): so much of a variance may be lost.
+# A factorised kernel leaves out residuals of up to 1e-10 k(x, x) (solvers/greedy.py), and their variance with them.
 FACTORISED = 1e-9
 LARGEST_EXPONENT = 1.0  # e exp(-e) is less: the error of exp(-e) where e itself has a relative error
-# By the bytes of a number: distances of rows further out, in squared widths, are taken by differences (kernels/named.py).
+# In float64 and float32: distances of rows further out, in squared widths, are taken by differences (kernels/named.py).
 BY_DIFFERENCES = {False: 1e8, True: 1e3}
 # Squared widths that the centre of the rows may be off the origin before they are shifted to it, in our kernel and in
 # KernelPCA, which leaves distances to scikit-learn as long as it can.

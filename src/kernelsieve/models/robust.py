@@ -29,8 +29,8 @@ from .on_dictionary import OnDictionary
 from .parameters import at_least, estimator, parameter
 
 OUTLIER = 0.5  # rows of a smaller weight
-# Where most rows lie in the plane exactly, those are in it whose squared distance is below this share of the largest one
-# to its centre: the features of a row come out a little different in another block.
+# Where most rows lie in the plane exactly, those are in it whose squared distance to it is below this share of the
+# largest one to its centre: the features of a row come out a little different in another block.
 IN_PLANE_AGAIN = 1e-8
 
 
