@@ -3,6 +3,7 @@
 A class says in `_file_layout` what `fit` leaves in it: a name, and what may stand there in a few words,
 
     "float"  "int"  "bool"  "str"       one value; numbers are finite
+    "positive"                          a number above zero; in an array, "positive[M]", zero may be too
     "float[m, M]"  "int[m]"             an array of that shape; "rows[m, d]" may be sparse, "strings[d]" holds names
     "float[*]"                          of any length
     "int=d"                             a number that is a size: every "d" of the layout must be it

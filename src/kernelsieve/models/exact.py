@@ -161,6 +161,7 @@ class KernelPCA(FittedExpansion, _KernelPCA):
 
     _file_layout = {
         "X_fit_": "rows[m, p]",
+        "eigenvalues_": "positive[M]",
         "eigenvectors_": "float[m, M]",
         "dual_coef_": "rows[m, *] optional",
         "X_transformed_fit_": "float[m, M] optional",

@@ -134,7 +134,7 @@ class LikelihoodKernelPCA(OnDictionary, KernelTransformer):
         "_density": "KernelExpansion[m, p, m]",
         "weights_": "float[m]",
         "log_likelihood_": "float[*]~",
-        "noise_variance_": "float",
+        "noise_variance_": "positive",
         "noise_variance_limit_": "float~",
         "n_components_": "int",
     }
