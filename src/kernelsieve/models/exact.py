@@ -30,7 +30,7 @@ from sklearn.utils.extmath import svd_flip
 from sklearn.utils.validation import _check_psd_eigenvalues
 
 from ..arrays import FLOATS, Array, as_float64, canonical, row_dot, top_eigh
-from ..fit.advice import warn_of_rounding
+from ..fit.advice import SHOWS_ROUNDING, warn_of_rounding
 from ..fit.expansion import KernelExpansion
 from ..fit.sample import default_sample_size
 from ..fit.unchanged import unchanged_on_failure
@@ -55,8 +55,6 @@ from .fitted import FittedExpansion
 # gamma |x|^2 from which on distances are taken about the rows' centre, or by differences.
 FAR_OUT = 1e6
 SHORT_ROW = 1e-5  # scikit-learn's cosine takes rows for zero that are shorter than ten roundings of float32
-# With a variance below this share of k(x, x), by the bytes of a number, rounding shows in the scores.
-NEARLY_CONSTANT = {2: 1e-3, 4: 1e-3, 8: 1e-7}
 
 
 class KernelPCA(FittedExpansion, _KernelPCA):
@@ -301,7 +299,7 @@ class KernelPCA(FittedExpansion, _KernelPCA):
         # An indefinite kernel's trace is less than what its positive part holds.
         total = max(float(np.trace(K, dtype=np.float64)) / K.shape[0], float(self.explained_variance_.sum()))
         self.explained_variance_ratio_ = self.explained_variance_ / (total if total > 0 else 1.0)
-        if total <= NEARLY_CONSTANT[K.dtype.itemsize] * length:
+        if total <= SHOWS_ROUNDING[K.dtype.itemsize] * length:
             warn_of_rounding(total / length if length > 0 else 0.0)
         if restore:
             # K may be X itself, about to become X_fit_ and the expansion's points: the gram that was given
