@@ -22,8 +22,9 @@ import scipy.sparse
 import kernelsieve
 
 SAFETY = 2.0
-# A factorised kernel leaves out residuals of up to 1e-10 k(x, x) (solvers/greedy.py), and their variance with them.
-FACTORISED = 1e-9
+# What a fit leaves out on purpose, as a share of a variance: residuals of a factorised kernel below 1e-10 k(x, x)
+# (solvers/greedy.py), and for float32 rows directions that carry less than 1e-3 of any component (fit/problem.py).
+LEFT_OUT = {False: 1e-9, True: 1e-3}
 LARGEST_EXPONENT = 1.0  # e exp(-e) is less: the error of exp(-e) where e itself has a relative error
 # In float64 and float32: distances of rows further out, in squared widths, are taken by differences (kernels/named.py).
 BY_DIFFERENCES = {False: 1e8, True: 1e3}
@@ -38,15 +39,16 @@ class Rounding:
 
     scores: np.ndarray  # (M,), of one score
     kernel: float  # of one kernel value
+    left_out: float
 
     def variance(self, variances: np.ndarray) -> np.ndarray:
         """(M,), of the variance of scores whose variances these are: once in the fit, once in transform."""
         moved = 2 * (2 * np.sqrt(np.maximum(variances, 0.0)) * self.scores + self.scores**2)
-        return moved + FACTORISED * variances.max(initial=0.0)
+        return moved + self.left_out * variances.max(initial=0.0)
 
     def share(self, total: float) -> float:
         """Of a variance as a share of the total: mean lengths and their differences are kernel values."""
-        return 4 * self.kernel / total + FACTORISED if total > 0 else np.inf
+        return 4 * self.kernel / total + LEFT_OUT[False] if total > 0 else np.inf
 
 
 def rounding_of(model: Any, rows: np.ndarray, *, single: bool) -> Rounding:
@@ -59,14 +61,14 @@ def rounding_of(model: Any, rows: np.ndarray, *, single: bool) -> Rounding:
             loadings = np.linalg.pinv(loadings @ loadings.T, hermitian=True) @ loadings
         loadings = np.abs(loadings)
         size = (np.abs(rows).max(axis=0) + np.abs(_host(model.mean_))) @ loadings.T
-        return Rounding(SAFETY * unit * np.sqrt(rows.shape[1]) * size, 0.0)
+        return Rounding(SAFETY * unit * np.sqrt(rows.shape[1]) * size, 0.0, LEFT_OUT[single])
     points, coef = _host(expansion.points).astype(np.float64), np.abs(_coefficients(model))
     absolute, kappa = _absolute_kernel(model, rows, points, single)
     if isinstance(model, kernelsieve.KernelPCA) and model.center:  # scikit-learn centres the kernel values themselves
         absolute = absolute + absolute.mean(axis=0) + absolute.mean(axis=1, keepdims=True) + absolute.mean()
     terms = kappa + np.sqrt(len(points))
     scores = SAFETY * unit * terms * (absolute @ coef).max(axis=0, initial=0.0)
-    return Rounding(scores, SAFETY * unit * kappa * float(absolute.max(initial=0.0)))
+    return Rounding(scores, SAFETY * unit * kappa * float(absolute.max(initial=0.0)), LEFT_OUT[single])
 
 
 def _coefficients(model: Any) -> np.ndarray:

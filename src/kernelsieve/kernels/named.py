@@ -42,7 +42,7 @@ class RBF(Kernel):
             return self._bind_on_device(points, shift)
         with np.errstate(over="ignore"):
             right_norms = self.gamma * row_dot(points, points)
-        if right_norms.max(initial=0.0) > OVERFLOWING[right_norms.dtype.itemsize]:
+        if not right_norms.max(initial=0.0) <= OVERFLOWING[right_norms.dtype.itemsize]:
             return lambda rows: self._by_differences(rows if shift is None else dense(rows) - shift, points)
         right = transposed(points, 2 * self.gamma)
 

@@ -18,7 +18,8 @@ from . import Kernel, inner_products, kernel_type, manhattan
 # Distances are taken in float32: below this share of the largest they are rounding, of a row and its copies.
 SAME_ROW = 1e-6
 MAX_DENSE = 2**25  # elements of sparse rows that are made dense where it must be
-LARGEST_GAMMA = 1e130  # that squared distances of any rows that are taken (rows/scale.py) can be multiplied by
+# By the bytes of a number: the largest that distances of any rows that are taken (rows/scale.py) can be multiplied by.
+LARGEST_GAMMA = {4: 1e30, 8: 1e130}
 MEDIAN_ROWS = 800  # 160,000 pairs: the median is known to about a percent
 
 
@@ -33,8 +34,12 @@ def resolve_gamma(
         if not kind.uses_gamma:
             return 1.0
         return _median_rule(rows, weights, kind.metric) if gamma == "median" else _scale_rule(rows)
-    if gamma > LARGEST_GAMMA:
-        raise ValueError(f"gamma={gamma:.3g} is too large to compute with: give at most {LARGEST_GAMMA:g}, or 'median'")
+    largest = LARGEST_GAMMA[4 if "32" in str(rows.dtype) else 8]
+    if gamma > largest:
+        raise ValueError(
+            f"gamma={gamma:.3g} is too large to compute with for {rows.dtype} rows: give at most {largest:g}, or "
+            "'median'"
+        )
     return float(gamma)
 
 
