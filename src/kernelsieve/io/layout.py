@@ -108,7 +108,7 @@ def _check_scalar(name: str, value: Any, kind: str, any_number: bool) -> None:
     is_bool = isinstance(value, bool | np.bool_)
     right = {
         "float": isinstance(value, Real | np.number) and not is_bool,
-        "positive": isinstance(value, Real | np.number) and not is_bool and bool(value > 0),
+        "positive": isinstance(value, Real | np.number) and not is_bool and float(value) > 0,
         "int": isinstance(value, Integral) and not is_bool,
         "bool": is_bool,
         "str": isinstance(value, str),
