@@ -10,6 +10,7 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse
+from scipy.linalg import LinAlgWarning
 from scipy.spatial.distance import cdist
 
 import kernelsieve as ks
@@ -62,6 +63,12 @@ def test_rows_that_lie_in_a_plane_exactly_do_so_in_blocks_too():
     model.fit([flat[i : i + 1] for i in range(5)])
     assert np.isfinite(model.transform(flat)).all()
     assert (model.weights_ > 0.99).sum() >= 3  # as many rows lie in any plane of two components
+
+
+def test_one_row_again_and_again_may_be_too_short_to_be_squared(rows):
+    for X in (np.tile(1e-88 * rows[:1], (20, 1)), scipy.sparse.csr_matrix(np.tile(1e-88 * rows[:1], (20, 1)))):
+        with pytest.raises(ValueError, match=r"column \d of X .* too small to compute with"):
+            ks.LikelihoodKernelPCA(1, kernel="linear", center=False).fit(X)
 
 
 # Rows far out
@@ -157,3 +164,12 @@ def test_published_methods_say_that_their_scores_are_rounding(rows):
     for model in (ks.OnlineKernelPCA(2), ks.ImprovedKernelPCA(2, n_nodes=10)):
         with pytest.warns(ks.KernelWarning, match="scores show rounding"):
             model.set_params(kernel="sigmoid", coef0=10.0, gamma=1e-2, center=True).fit(rows)
+
+
+def test_an_inverse_map_that_is_hardly_determined_says_so():
+    rows = 0.083 * np.random.default_rng(0).poisson(1.0, (37, 3))
+    model = ks.KernelPCA(kernel="poly", degree=5, gamma="median", fit_inverse_transform=True, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", LinAlgWarning)
+        with pytest.warns(ks.KernelWarning, match="inverse map is badly determined"):
+            model.fit(rows)

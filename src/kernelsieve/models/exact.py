@@ -20,6 +20,7 @@ from typing import Any, Self
 
 import numpy as np
 import scipy.sparse
+from scipy.linalg import LinAlgWarning
 from scipy.sparse.linalg import ArpackError
 from sklearn.decomposition import KernelPCA as _KernelPCA
 from sklearn.metrics.pairwise import pairwise_kernels
@@ -50,6 +51,7 @@ from ..rows.memory import ArrayRows
 from ..rows.scale import check_spread, finite
 from ..rows.text_columns import text_columns_named, validate_rows
 from ..solvers.whitening import check_finite_kernel
+from ..warn import KernelWarning, warn
 from .fitted import FittedExpansion
 
 # gamma |x|^2 from which on distances are taken about the rows' centre, or by differences.
@@ -338,12 +340,23 @@ class KernelPCA(FittedExpansion, _KernelPCA):
 
     def _fit_inverse_transform(self, X_transformed: np.ndarray, X: Any) -> None:
         try:
-            super()._fit_inverse_transform(X_transformed, X)
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always", LinAlgWarning)
+                super()._fit_inverse_transform(X_transformed, X)
         except (np.linalg.LinAlgError, ValueError) as error:  # singular, or kernel values of the scores that overflow
             raise ValueError(
                 f"the inverse map cannot be found with alpha={self.alpha}, the ridge on the gram of the scores: give a "
                 "larger one, or fit_inverse_transform=False"
             ) from error
+        for one in caught:
+            if not issubclass(one.category, LinAlgWarning):
+                warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
+                continue
+            warn(
+                f"the inverse map is badly determined: with alpha={self.alpha}, the ridge on it, the gram of the "
+                "scores has hardly an inverse. Give a larger alpha",
+                KernelWarning,
+            )
 
     def _store(self) -> None:
         n_samples = self.X_fit_.shape[0]

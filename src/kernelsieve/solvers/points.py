@@ -58,12 +58,11 @@ ROWS_AT_ONCE, LEAST_ROWS_AT_ONCE, VALUES_AT_ONCE = 4000, 250, 2**18
 MANY_POINTS, MANY_ON_DEVICE = 400, 100
 EXTRA_VECTORS, POINTS_PER_VECTOR = 8, 6
 TRACE_PROBES = 16  # random signs by which the trace of an inverse is estimated there
-# Smallest squared Cholesky pivot of K_SS (unit diagonal) down to which float32 rows lose nothing.
-FLOAT32_PIVOT = 1e-3
+# Float32 rows lose nothing: squared Cholesky pivots of K_SS (unit diagonal) from, coordinates in kernel widths up to.
+FLOAT32_PIVOT, FLOAT32_WIDTHS = 1e-3, 1e12
 # Rounding of float32 kernel values times tr(K_SS^-1) bounds what they can add to the captured variance: above this
 # share of it the search would climb rounding.
 FLOAT32_ROUNDING, MAX_ROUNDING = 6e-8, 1e-4
-FLOAT32_WIDTHS = 1e12  # coordinates, in kernel widths, from which on their squares do not fit
 # Added to the Gauss-Newton matrix, relative to its mean diagonal: points that carry no component are not sent far off.
 METRIC_RIDGE = 0.05
 
@@ -109,8 +108,7 @@ class CapturedVariance:
         """This objective with its rows in float64."""
         return self if self.heavy is None else self.heavy
 
-    # where points are tried that are too far off the kernel may overflow; what comes of it is looked at
-    @np.errstate(over="ignore", invalid="ignore")
+    @np.errstate(over="ignore", invalid="ignore")  # of points far off: what comes of it is looked at
     def evaluate(self, points: Array, basis: Array | None = None) -> Evaluation:
         """Captured variance, its gradient in the points, and the Gauss-Newton matrix: two passes over the rows."""
         gram = self.kernel(points, points)
