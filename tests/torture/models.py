@@ -61,4 +61,7 @@ def fitted() -> list[Any]:
         )
         models.append(ks.SparseKernelPCA(2, n_support=8, random_state=0).fit(pd.DataFrame(rows, columns=list("abcd"))))
         models.append(ks.SparseKernelPCA(2, n_support=8, random_state=0).partial_fit(rows[:40]).partial_fit(rows[40:]))
+        monitor = ks.KernelMonitor(2, 8, lags=2, smoothing=0.3, alarm_rule=(2, 3), half_life=100.0, random_state=0)
+        monitor.fit(rows).update(rows[:7])
+        models.append(monitor)
     return models
