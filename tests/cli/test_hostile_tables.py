@@ -37,7 +37,7 @@ def test_damaged_packed_files_and_arrays_are_refused_in_one_line(tmp_path):
     text = "a,b,c\n" + "".join(f"{i % 7},{i % 5},{i % 3}\n" for i in range(200))
     np.save(tmp_path / "rows.npy", np.random.default_rng(0).standard_normal((40, 3)))
     whole = {"bad.csv.gz": gzip.compress(text.encode()), "bad.npy": (tmp_path / "rows.npy").read_bytes()}
-    refused = {name: 0 for name in whole}
+    refused = dict.fromkeys(whole, 0)
     for name, data in list(whole.items()) * 25:
         changed = bytearray(data)
         for place in rng.integers(10, min(len(data), 120), 3):
