@@ -122,7 +122,8 @@ def _attempt(rng: np.random.Generator, one: Written, rows: np.ndarray, folder: s
 
 def _use(model: Any, rows: np.ndarray, folder: str) -> None:
     """Every public method and attribute."""
-    for name in ("reconstruction_error", "score", "score_samples", "decision_function", "predict"):
+    judges = () if _of_an_older_version(model) else ("decision_function", "predict")
+    for name in ("reconstruction_error", "score", "score_samples", *judges):
         # the first rows of a monitor with lags end no window
         if hasattr(model, name) and not np.isfinite(np.atleast_1d(getattr(model, name)(rows)))[_lags(model) :].all():
             raise ArithmeticError(f"{name} is not finite")
@@ -147,6 +148,11 @@ def _use(model: Any, rows: np.ndarray, folder: str) -> None:
         if callable(value) or callable(getattr(type(model), name, None)):
             raise TypeError(f"{name} shadows a method")
     model.save(os.path.join(folder, "again.ks"))
+
+
+def _of_an_older_version(model: Any) -> bool:
+    """Whether it is a model that says, when asked to judge rows, that its version could not."""
+    return isinstance(model, kernelsieve.LikelihoodKernelPCA) and not hasattr(model, "threshold_")
 
 
 def _lags(model: Any) -> int:

@@ -25,6 +25,8 @@ SAFETY = 2.0
 # What a fit leaves out on purpose, as a share of a variance: residuals of a factorised kernel below 1e-10 k(x, x)
 # (solvers/greedy.py), and for float32 rows directions that carry less than 1e-3 of any component (fit/problem.py).
 LEFT_OUT = {False: 1e-9, True: 1e-3}
+# And of a kernel that need not be definite, negative eigenvalues below 1e-6 of the largest (fit/sample.py), in silence.
+LEFT_OUT_INDEFINITE = 1e-5
 LARGEST_EXPONENT = 1.0  # e exp(-e) is less: the error of exp(-e) where e itself has a relative error
 # In float64 and float32: distances of rows further out, in squared widths, are taken by differences (kernels/named.py).
 BY_DIFFERENCES = {False: 1e8, True: 1e3}
@@ -68,7 +70,8 @@ def rounding_of(model: Any, rows: np.ndarray, *, single: bool) -> Rounding:
         absolute = absolute + absolute.mean(axis=0) + absolute.mean(axis=1, keepdims=True) + absolute.mean()
     terms = kappa + np.sqrt(len(points))
     scores = SAFETY * unit * terms * (absolute @ coef).max(axis=0, initial=0.0)
-    return Rounding(scores, SAFETY * unit * kappa * float(absolute.max(initial=0.0)), LEFT_OUT[single])
+    left_out = max(LEFT_OUT[single], 0.0 if expansion.kernel.definite else LEFT_OUT_INDEFINITE)
+    return Rounding(scores, SAFETY * unit * kappa * float(absolute.max(initial=0.0)), left_out)
 
 
 def _coefficients(model: Any) -> np.ndarray:

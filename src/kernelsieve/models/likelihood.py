@@ -136,6 +136,7 @@ class LikelihoodKernelPCA(OnDictionary, KernelTransformer):
         "log_likelihood_": "float[*]~",
         "noise_variance_": "positive",
         "noise_variance_limit_": "float~",
+        "threshold_": "float optional",
         "n_components_": "int",
     }
 
@@ -223,6 +224,8 @@ class LikelihoodKernelPCA(OnDictionary, KernelTransformer):
         -------
         ndarray of shape (n_samples,)
         """
+        if "threshold_" not in vars(self) and "expansion_" in vars(self):
+            raise ValueError("this model was saved by a version that had no threshold_: fit it again to judge rows")
         return self.score_samples(X, diagonal=diagonal) - self.threshold_
 
     def predict(self, X: Any, *, diagonal: Any = None) -> np.ndarray:
