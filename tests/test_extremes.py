@@ -173,3 +173,30 @@ def test_an_inverse_map_that_is_hardly_determined_says_so():
         warnings.simplefilter("error", LinAlgWarning)
         with pytest.warns(ks.KernelWarning, match="inverse map is badly determined"):
             model.fit(rows)
+
+
+@pytest.mark.parametrize("name", ["n_nonzero", "alpha"])
+def test_penalties_that_are_no_numbers_are_refused_in_words(name, rows):
+    with pytest.raises(TypeError, match=f"{name}.*(is no number|must be)"):
+        ks.RobustElasticNetPCA(2, **{name: {"a": 1}}).fit(rows)
+
+
+def test_a_likelihood_of_rows_that_are_one_to_the_kernel_is_refused_in_words():
+    def constant(X, Y):
+        return np.ones((len(X), len(Y)))
+
+    with pytest.raises(ValueError, match="the rows are all the same to this kernel"):
+        ks.LikelihoodKernelPCA(1, kernel=constant, center=True, n_support=3).fit(np.zeros((9, 1)))
+
+
+def test_components_of_zeros_can_be_compressed():
+    model = ks.CompressedKernelPCA(1, kernel="linear", method="l1", n_support=3).fit(np.full((30, 2), 3.7))
+    np.testing.assert_array_equal(model.transform(np.full((4, 2), 3.7)), 0)
+
+
+def test_variances_of_an_online_rule_are_those_of_its_scores():
+    """Its components may lie along directions that the points' gram has no rank for."""
+    X = np.sort(np.random.default_rng(0).standard_normal((124, 2)), axis=0)
+    options = {"kernel": "poly", "gamma": None, "half_life": 3.6, "budget": 29, "random_state": 0}
+    model = ks.OnlineKernelPCA(3, rule="incremental", **options).fit(X)
+    np.testing.assert_allclose(model.explained_variance_, model.transform(X).var(axis=0), rtol=1e-6)

@@ -23,8 +23,9 @@ import kernelsieve
 
 SAFETY = 2.0
 # What a fit leaves out on purpose, as a share of a variance: residuals of a factorised kernel below 1e-10 k(x, x)
-# (solvers/greedy.py), and for float32 rows directions that carry less than 1e-3 of any component (fit/problem.py).
-LEFT_OUT = {False: 1e-9, True: 1e-3}
+# (solvers/greedy.py), a hundred times that beside variances much smaller than k(x, x), as weights of 1e-12 to 1e12 make
+# them, and for float32 rows directions that carry less than 1e-3 of any component (fit/problem.py).
+LEFT_OUT = {False: 1e-8, True: 1e-3}
 # And of a kernel that need not be definite, negative eigenvalues below 1e-6 of the largest (fit/sample.py), in silence.
 LEFT_OUT_INDEFINITE = 1e-5
 LARGEST_EXPONENT = 1.0  # e exp(-e) is less: the error of exp(-e) where e itself has a relative error

@@ -48,8 +48,7 @@ from .ascent import Evaluation
 from .subspace import refined
 from .whitening import whiten
 
-# Added to K_SS, relative to its mean diagonal, so that coinciding points do not stop the search.
-JITTER = 1e-10
+JITTER = 1e-10  # added to K_SS, relative to its mean diagonal: coinciding points do not stop the search
 # Rows that a thread takes at once, fewer where there are many points: their kernel values stay in its cache between the
 # two passes, and there is work for many threads.
 ROWS_AT_ONCE, LEAST_ROWS_AT_ONCE, VALUES_AT_ONCE = 4000, 250, 2**18
@@ -63,8 +62,7 @@ FLOAT32_PIVOT, FLOAT32_WIDTHS = 1e-3, 1e12
 # Rounding of float32 kernel values times tr(K_SS^-1) bounds what they can add to the captured variance: above this
 # share of it the search would climb rounding.
 FLOAT32_ROUNDING, MAX_ROUNDING = 6e-8, 1e-4
-# Added to the Gauss-Newton matrix, relative to its mean diagonal: points that carry no component are not sent far off.
-METRIC_RIDGE = 0.05
+METRIC_RIDGE = 0.05  # added to the Gauss-Newton matrix, relative to its mean diagonal: idle points are not sent far off
 
 
 @dataclass(frozen=True)
