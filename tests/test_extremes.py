@@ -14,6 +14,8 @@ from scipy.linalg import LinAlgWarning
 from scipy.spatial.distance import cdist
 
 import kernelsieve as ks
+from kernelsieve.compression.error import LeastSquares
+from kernelsieve.compression.l1 import l1_path
 
 pytestmark = pytest.mark.filterwarnings("ignore::kernelsieve.KernelWarning")
 
@@ -189,9 +191,9 @@ def test_a_likelihood_of_rows_that_are_one_to_the_kernel_is_refused_in_words():
         ks.LikelihoodKernelPCA(1, kernel=constant, center=True, n_support=3).fit(np.zeros((9, 1)))
 
 
-def test_components_of_zeros_can_be_compressed():
-    model = ks.CompressedKernelPCA(1, kernel="linear", method="l1", n_support=3).fit(np.full((30, 2), 3.7))
-    np.testing.assert_array_equal(model.transform(np.full((4, 2), 3.7)), 0)
+def test_components_of_zeros_are_expanded_by_any_candidate(rows):
+    nothing = LeastSquares(rows, np.zeros((60, 1)), 0.0, 0.0)
+    assert [len(choice) for choice in l1_path(nothing)] == [1]
 
 
 def test_variances_of_an_online_rule_are_those_of_its_scores():
