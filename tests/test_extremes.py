@@ -196,6 +196,19 @@ def test_components_of_zeros_are_expanded_by_any_candidate(rows):
     assert [len(choice) for choice in l1_path(nothing)] == [1]
 
 
+def test_rows_of_hardly_any_length_carry_no_likelihood(rows):
+    X = np.concatenate([rows, 1e-90 * rows[:5]])
+    model = quietly(lambda: ks.LikelihoodKernelPCA(2, kernel="linear", noise_fraction=0.6).fit(X))
+    assert set(model.support_) <= set(range(60))
+
+
+def test_shares_of_an_online_rule_that_is_not_orthonormal_are_shares(rows):
+    X = rows * [1e5, 1.0, 1e-3, 1.0] + 4.5e7
+    model = ks.OnlineKernelPCA(2, kernel="linear", rule="hebbian", budget=22, random_state=0).fit(X)
+    variances = np.linalg.eigvalsh(np.cov(X.T, bias=True))[::-1]
+    assert model.explained_variance_ratio_.sum() <= variances[:2].sum() / variances.sum() + 1e-6
+
+
 def test_variances_of_an_online_rule_are_those_of_its_scores():
     """Its components may lie along directions that the points' gram has no rank for."""
     X = np.sort(np.random.default_rng(0).standard_normal((124, 2)), axis=0)

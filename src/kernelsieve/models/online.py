@@ -245,7 +245,8 @@ class OnlineKernelPCA(BlockParameters, KernelTransformer):
         variances, captured = span.variances(coef), span.variances_in_order(coef)
         lengths = quadratic_forms(to_numpy(gram_of(expansion.kernel, expansion.points)), coef)
         if np.any(np.abs(lengths - np.sum(span.directions(coef) ** 2, axis=0)) > OUTSIDE * lengths):
-            variances = captured = self._variances_of_scores(choice, coef)
+            variances = self._variances_of_scores(choice, coef)
+            captured = variances if expansion.orthogonal else captured
         return Found(
             expansion,
             choice.selection.indices,
