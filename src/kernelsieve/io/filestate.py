@@ -8,7 +8,7 @@ A class says in `_file_layout` what `fit` leaves in it: a name, and what may sta
     "float[*]"                          of any length
     "int=d"                             a number that is a size: every "d" of the layout must be it
     "KernelExpansion[m, p, M]"          a record, with the sizes that its own layout goes by
-    "list"  "dict"                      plain data
+    "list"  "dict"  "empty"             plain data; a list of nothing
     "float[M]~"                         NaN and infinity may be in it
     "RidgeMap[M, d]?"                   or None
     "... optional"                      may be absent

@@ -113,6 +113,7 @@ def _check_scalar(name: str, value: Any, kind: str, any_number: bool) -> None:
         "bool": is_bool,
         "str": isinstance(value, str),
         "list": isinstance(value, list | tuple),
+        "empty": isinstance(value, list | tuple) and not value,
         "dict": isinstance(value, dict),
         "output": isinstance(value, dict) and value in OUTPUTS,
         "dtype": isinstance(value, np.dtype | type),

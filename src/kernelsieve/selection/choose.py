@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from ..arrays import as_float64, namespace
+from ..arrays import as_float64, namespace, to_numpy
 from ..fit.captured import ratio_of_points, variances_on_reference
 from ..fit.problem import Problem
 from ..fit.sample import Sample
@@ -93,6 +93,7 @@ class Chooser:
             (name, selector(name, **(swaps if name == "targeted" else {}))(sample, n_support, rng))
             for name in self._rules_to_try(sample, n_support)
         ]
+        tried = [one for one in tried if _has_positive_part(one[1])] or tried
         ratios = [ratio_of_points(sample, chosen, problem.rows.n_samples) for _, chosen in tried]
         place = max(range(len(tried)), key=lambda i: (ratios[i].n_directions, ratios[i].value))
         winner, best = tried[place]
@@ -194,6 +195,13 @@ def _as_rows_hold_it(problem: Problem, selection: Selection) -> Selection:
         return selection
     xp = namespace(selection.points)
     return replace(selection, points=as_float64(xp.astype(selection.points, xp.float32)))
+
+
+def _has_positive_part(chosen: Selection) -> bool:
+    """Whether k(s, s) > 0 for some point: of an indefinite kernel, a rule may choose none such."""
+    if chosen.kernel.definite or chosen.kernel.precomputed:
+        return True
+    return bool(to_numpy(chosen.kernel.diagonal(as_float64(chosen.points))).max(initial=0.0) > 0)
 
 
 def _advice(kernel: Kernel) -> str:
