@@ -1,5 +1,6 @@
 """Tables that are damaged, or that try to steer the terminal."""
 
+import gzip
 import random
 
 import numpy as np
@@ -29,6 +30,24 @@ def test_damaged_parquet_files_are_refused_in_one_line(folder, tmp_path):
             assert "panicked" not in result.output
             assert "fault of kernelsieve" not in result.output
     assert refused > 20
+
+
+def test_damaged_packed_files_and_arrays_are_refused_in_one_line(tmp_path):
+    rng = np.random.default_rng(0)
+    text = "a,b,c\n" + "".join(f"{i % 7},{i % 5},{i % 3}\n" for i in range(200))
+    np.save(tmp_path / "rows.npy", np.random.default_rng(0).standard_normal((40, 3)))
+    whole = {"bad.csv.gz": gzip.compress(text.encode()), "bad.npy": (tmp_path / "rows.npy").read_bytes()}
+    refused = dict.fromkeys(whole, 0)
+    for name, data in list(whole.items()) * 25:
+        changed = bytearray(data)
+        for place in rng.integers(10, min(len(data), 120), 3):
+            changed[place] ^= int(rng.integers(1, 256))
+        (tmp_path / name).write_bytes(changed)
+        result = run("fit", tmp_path / name, "-c", 1, "-s", 3, "-o", tmp_path / "model.ks", "--force")
+        assert result.exit_code in (0, 1, 2), result.output
+        assert "fault of kernelsieve" not in result.output
+        refused[name] += result.exit_code != 0
+    assert min(refused.values()) > 10
 
 
 @pytest.mark.parametrize("where", ["name", "cell", "file"])

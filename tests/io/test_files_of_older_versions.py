@@ -44,3 +44,9 @@ def test_a_stream_of_0_1_0_goes_on():
 
 def test_there_are_files_of_every_kind():
     assert len(FILES) == 20
+
+
+def test_a_likelihood_of_0_1_0_says_that_it_cannot_judge_rows():
+    kept = np.load(FOLDER / "expected.npz")
+    with pytest.raises(ValueError, match="had no threshold_: fit it again"):
+        kernelsieve.load(FOLDER / "likelihood.ks").predict(kept["rows"])

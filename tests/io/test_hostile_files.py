@@ -204,3 +204,42 @@ def test_owner_and_permissions_are_kept_where_the_system_lets_us(tmp_path):
     save(models()["exact"], path)
     after = path.stat()
     assert (after.st_mode, after.st_uid, after.st_gid) == (before.st_mode, before.st_uid, before.st_gid)
+
+
+def with_changed(name, value):
+    """A function that puts a value at a place like "_detector.inputs.factor" of a model, frozen or not."""
+    *path, last = name.split(".")
+
+    def change(model):
+        for part in path:
+            model = getattr(model, part)
+        object.__setattr__(model, last, value(getattr(model, last, None)))
+
+    return change
+
+
+LATE = [  # a model and what is wrong with it: each was read from a sealed file once, and failed later
+    (kernelsieve.KernelPCA(2, kernel="rbf", fit_inverse_transform=True), with_changed("dual_coef_", lambda _: None)),
+    (kernelsieve.KernelPCA(2, kernel="rbf"), with_changed("fit_inverse_transform", lambda _: True)),
+    (kernelsieve.KernelPCA(2, kernel="rbf"), with_changed("eigenvalues_", lambda values: values * np.nan)),
+    (kernelsieve.KernelPCA(2, kernel="rbf"), with_changed("eigenvalues_", lambda values: -values)),
+    (kernelsieve.LikelihoodKernelPCA(2), with_changed("noise_variance_", lambda _: 0.0)),
+    (SparseKernelPCA(2, n_support=5).partial_fit(ROWS), with_changed("_stream.moments.weight", lambda _: 0.0)),
+    (SparseKernelPCA(2, n_support=5), with_changed("coef_", lambda _: kernelsieve.kernels.RBF(1.0))),
+    (SparseKernelPCA(2, n_support=5), with_changed("device", lambda _: "text")),
+    (kernelsieve.KernelMonitor(2, 5), with_changed("_detector.inputs.factor", lambda values: values * np.nan)),
+    (kernelsieve.KernelMonitor(2, 5), with_changed("_detector.expansion.mean_coef", lambda _: {})),
+    (kernelsieve.KernelMonitor(2, 5), with_changed("_live.recent", lambda _: ("no",))),
+]
+
+
+@pytest.mark.parametrize(("model", "spoil"), LATE, ids=range(len(LATE)))
+@pytest.mark.filterwarnings("ignore")
+def test_what_would_fail_later_is_no_model(model, spoil, tmp_path):
+    """`save` asks what `load` asks, so that what it refuses could not be loaded either."""
+    model = model if "_stream" in vars(model) else model.fit(ROWS)
+    save(model, tmp_path / "model.ks")
+    spoil(model)
+    with pytest.raises(ValueError, match="cannot be saved: "):
+        save(model, tmp_path / "model.ks")
+    assert type(load(tmp_path / "model.ks")) is type(model)  # the one from before

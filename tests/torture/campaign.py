@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import sys
 import time
 import traceback
 from collections import Counter, defaultdict
@@ -51,9 +52,11 @@ class Tally:
     def add(self, number: int, outcome: Outcome) -> None:
         self.counts[outcome.kind] += 1
         if outcome.kind == FAULT:
-            kind = without_numbers(outcome.detail.splitlines()[0])
+            first = outcome.detail.splitlines()[0]
+            kind = without_numbers(first)
             self.faults[kind].append(number)
             self.examples.setdefault(kind, outcome.detail)
+            print(f"    {self.name} {number}, of {self.tried} so far: {first}", file=sys.stderr, flush=True)
 
     def lines(self, seed: int) -> Iterator[str]:
         counts = self.counts

@@ -10,11 +10,18 @@ import scipy.sparse
 
 import kernelsieve as ks
 
+from .invariants import to_numpy
+
 
 def rows_of(n: int = 60, d: int = 4, seed: int = 0) -> np.ndarray:
     """A few clusters."""
     rng = np.random.default_rng(seed)
     return 2 * rng.standard_normal((5, d))[rng.integers(5, size=n)] + rng.standard_normal((n, d))
+
+
+def answer_of(model: Any, rows: Any) -> np.ndarray:
+    """What a model says of rows: its scores, or a monitor's, whose first rows end no window."""
+    return to_numpy(model.transform(rows) if hasattr(model, "transform") else model.score_samples(rows)[model.lags :])
 
 
 def unfitted() -> list[Any]:
@@ -34,6 +41,9 @@ def unfitted() -> list[Any]:
         ks.CompressedKernelPCA(2, n_support=6, max_iter=10, random_state=0),
         ks.ElasticNetPCA(2, n_nonzero=2),
         ks.RobustElasticNetPCA(2, n_nonzero=2, n_directions=50, random_state=0),
+        ks.OnlineKernelPCA(2, budget=20, random_state=0),
+        ks.OnlineKernelPCA(2, rule="incremental", budget=20, random_state=0),
+        ks.KernelMonitor(2, 8, random_state=0),
     ]
 
 
@@ -51,4 +61,7 @@ def fitted() -> list[Any]:
         )
         models.append(ks.SparseKernelPCA(2, n_support=8, random_state=0).fit(pd.DataFrame(rows, columns=list("abcd"))))
         models.append(ks.SparseKernelPCA(2, n_support=8, random_state=0).partial_fit(rows[:40]).partial_fit(rows[40:]))
+        monitor = ks.KernelMonitor(2, 8, lags=2, smoothing=0.3, alarm_rule=(2, 3), half_life=100.0, random_state=0)
+        monitor.fit(rows).update(rows[:7])
+        models.append(monitor)
     return models

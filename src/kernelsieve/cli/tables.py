@@ -10,8 +10,10 @@ import os
 import stat
 import sys
 import tempfile
+import tokenize
 import warnings
 import zipfile
+import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
@@ -30,6 +32,8 @@ STREAMED_BYTES = 2**27  # files larger than this are read in blocks, asked or no
 DEFAULT_KEY = "X"  # of the table in an .npz file
 CHECKED_ROWS = 65536  # a time, when looking for missing values
 STDIN = Path("-")
+# What readers of packed files, and of headers of arrays, raise where they are damaged.
+DAMAGED = (EOFError, zipfile.BadZipFile, zlib.error, tokenize.TokenError)
 
 
 @dataclass(frozen=True)
@@ -222,7 +226,7 @@ def _csv_table(path: Path, called: Path, header: bool, batch_size: int | None, i
             raise TableError(f"{called} has no rows")
         if frame is None and not in_blocks:
             frame = pl.concat(list(file.frames()))
-    except (RecordError, pl.exceptions.PolarsError, UnicodeDecodeError, EOFError, zipfile.BadZipFile) as error:
+    except (RecordError, pl.exceptions.PolarsError, UnicodeDecodeError, *DAMAGED) as error:
         reason = " ".join(str(error).split(". ")[0].split())
         raise TableError(f"{called} cannot be read as CSV: {reason}") from error
     if header and _look_like_data(file.names):
@@ -271,7 +275,7 @@ def _read_array(path: Path, called: Path, key: str | None) -> Any:
             return loaded[_key(called, loaded, key)]
     except TableError:
         raise
-    except (ValueError, EOFError, zipfile.BadZipFile) as error:
+    except (ValueError, *DAMAGED) as error:
         objects = "allow_pickle" in str(error) or "Python objects" in str(error)
         reason = "it holds Python objects" if objects else "damaged or not a NumPy file"
         raise TableError(f"{called} cannot be read: {reason}") from error

@@ -28,6 +28,9 @@ def l1_path(problem: LeastSquares) -> Iterator[np.ndarray]:
     lengths = np.linalg.norm(problem.columns, axis=0)
     columns = problem.columns / np.where(lengths > 0, lengths, 1.0)
     pull = np.linalg.norm(columns.T @ problem.target, axis=1)
+    if not pull.any():  # components of zeros: any candidate expands them
+        yield np.zeros(1, dtype=np.intp)
+        return
     alpha = float(pull.max()) / len(columns)  # scikit-learn divides the squares by the number of rows
     smallest = SMALLEST_ALPHA * alpha
     lasso = MultiTaskLasso(fit_intercept=False, warm_start=True, tol=TOLERANCE, max_iter=MAX_SWEEPS)

@@ -15,6 +15,8 @@ MIN_EXPLAINED = 0.05
 FAR_ABOVE = 2.0  # captured in sample / captured on unseen rows
 MIN_HALF, MIN_HALF_PER_COMPONENT = 50, 10  # rows in each half to compare them at all
 NEARLY_CONSTANT = 1e-3  # total variance / mean k(x, x)
+# With a variance below this share of k(x, x), by the bytes of a number, rounding shows in the scores.
+SHOWS_ROUNDING = {2: 1e-3, 4: 1e-3, 8: 1e-7}
 SCALE_ROWS = 500
 WILD_SCALES = 100.0  # largest standard deviation of a column / that of the lower quartile
 

@@ -164,16 +164,13 @@ def _ratio(
     seeds: np.ndarray | None = None,
 ) -> CapturedRatio:
     values, scores = _components(features, sample.reference_weights, sample)
-    if not sample.exact.captured > 0:
-        raise ValueError(
-            f"the {sample.n_reference} rows that the result is measured on are all the same to this kernel: give more "
-            "rows, or more of them to look at (n_optimization_samples)"
-        )
+    _check_apart(sample.exact.captured, sample)
     whole = float(values.sum()) / sample.exact.captured
     n_directions = int(np.sum(values > NO_VARIANCE * values.max(initial=0.0)))
     if sample.reference_is_all:
         return CapturedRatio.known(whole, "all rows", sample.n_reference, n_directions)
     squares = _Squares((scores**2).sum(axis=1), _exact_squares(sample))
+    _check_apart(float(squares.exact.sum()), sample)
     step = 0.0
     if not as_it_is:
         halves = [_part_ratio(features, half, exact.captured, sample) for half, exact in _exact_halves(sample)]
@@ -184,6 +181,15 @@ def _ratio(
     low, high = (min(max(value + sign * CONFIDENCE_ERRORS * error, 0.0), 1.0) for sign in (-1, 1))
     kind = "sample" if as_it_is else "sample, extrapolated"
     return CapturedRatio(min(max(safe, 0.0), 1.0), kind, sample.n_reference, (low, high), n_directions)
+
+
+def _check_apart(variance: float, sample: Sample) -> None:
+    """Raise where exact kernel PCA finds no variance among the reference rows: a share of nothing is no number."""
+    if not variance > 0:
+        raise ValueError(
+            f"the {sample.n_reference} rows that the result is measured on, or half of them, are all the same to this "
+            "kernel: give more rows, or more of them to look at (n_optimization_samples)"
+        )
 
 
 @dataclass(frozen=True)
@@ -224,6 +230,7 @@ def _exact_halves(sample: Sample) -> list[tuple[Half, ExactComponents]]:
 
 
 def _part_ratio(features: np.ndarray, half: Half, exact: float, sample: Sample) -> float:
+    _check_apart(exact, sample)
     values, _ = _components(features[half.places], half.weights, sample)
     return float(values.sum()) / exact
 

@@ -147,9 +147,10 @@ class KernelExpansion:
 
     def reconstruction_error(self, X: Array, diagonal: Array | None = None, n_threads: int = 1) -> Array:
         """Squared feature-space distance of each row to its reconstruction."""
-        distance, captured = self.orthonormal.variance_parts(X, diagonal, n_threads)
+        rows = X if self.kernel.bounded else as_float64(X)  # float32 need not hold squares of what it holds
+        distance, captured = self.orthonormal.variance_parts(rows, diagonal, n_threads)
         xp = namespace(distance)
-        return xp.maximum(distance - captured, xp.zeros_like(distance))
+        return like(xp.maximum(distance - captured, xp.zeros_like(distance)), X)
 
     def variance_parts(self, X: Array, diagonal: Array | None = None, n_threads: int = 1) -> tuple[Array, Array]:
         """For each row, its squared distance to the mean and the squared length of its scores.

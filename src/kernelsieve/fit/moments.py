@@ -52,7 +52,7 @@ class Moments:
     _file_sizes = ("r",)
     _file_layout = {
         "whitening": "float[r, q]",
-        "weight": "float",
+        "weight": "positive",
         "mean": "float[q]",
         "scatter": "float[q, q]",
         "trace": "float",

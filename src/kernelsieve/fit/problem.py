@@ -47,7 +47,12 @@ class Problem:
                 self.rows, chosen, center=sample.center, tolerance=cut, signed=True, n_threads=sample.n_threads
             )
         tolerance = self.rank_tolerance if self._enough(chosen) else max(RANK_TOLERANCE, sample.indefiniteness)
-        return span_of(self.rows, chosen, center=sample.center, tolerance=tolerance, n_threads=sample.n_threads)
+        span = span_of(self.rows, chosen, center=sample.center, tolerance=tolerance, n_threads=sample.n_threads)
+        gram = vars(sample).get("gram")
+        if chosen.exhaustive and sample.reference_is_all and isinstance(gram, np.ndarray) and gram.dtype == np.float64:
+            order = np.argsort(sample.rows.indices)  # as the points of all rows are
+            vars(span)["gram"] = gram[np.ix_(order, order)]
+        return span
 
     def _enough(self, chosen: Points) -> bool:
         """Whether nothing is lost by dropping what is rounding for float32 rows: else a pass in float64 keeps it."""

@@ -378,6 +378,8 @@ class AllRowsSpan(Span):
         return factor
 
     def _column(self, j: int) -> np.ndarray:
+        if "gram" in vars(self):
+            return self.gram[:, j]
         return self._cross_gram(self._host_rows[j : j + 1, :])[0]
 
     @cached_property
@@ -419,9 +421,11 @@ class AllRowsSpan(Span):
 
         As in scikit-learn's KernelPCA, an indefinite kernel loses its negative part after centring, not before.
         """
-        gram = gram_of(self.kernel, self.points)
+        gram = vars(self).get("gram")
+        if gram is None:
+            gram = gram_of(self.kernel, self.points)
+            vars(self)["gram"] = to_numpy(gram)
         check_kernel_values(gram)
-        vars(self)["gram"] = to_numpy(gram)
         found = exact_components(gram, n_components, center=self.center, weights=self.counts, dense=True)
         real = found.variances > np.finfo(np.float64).eps * found.variances[0]
         scale = np.where(real, 1.0 / np.sqrt(np.where(real, found.variances, 1.0)), 0.0)
@@ -435,8 +439,8 @@ class AllRowsSpan(Span):
 
 
 def quadratic_forms(matrix: np.ndarray, vectors: np.ndarray) -> np.ndarray:
-    """v'Mv for every column v."""
-    return np.sum(vectors * (matrix @ vectors), axis=0)
+    """v'Mv for every column v, M positive semi-definite: what rounding leaves below zero is zero."""
+    return np.maximum(np.sum(vectors * (matrix @ vectors), axis=0), 0.0)
 
 
 def orthonormal_in_order(inside: np.ndarray) -> np.ndarray:

@@ -27,6 +27,7 @@ from ..rows.reservoir import Reservoir
 from .container import DTYPES, ModelFileError
 from .registry import is_known, parts_of, rebuilt
 
+LARGEST_PARAMETER = 1e131  # of a kernel: no gamma that is taken is larger (kernels/width.py)
 # The only classes, besides kernels and the estimators themselves, that a file can make.
 RECORDS: dict[str, type] = {
     c.__name__: c
@@ -216,7 +217,7 @@ class Decoder:
         numbers = list(params.values())
         if content["name"] == "precomputed":
             numbers = [*params["columns"], params["n_columns"]]
-        if not all(isinstance(n, int | float) and math.isfinite(n) for n in numbers):
+        if not all(isinstance(n, int | float) and abs(n) < LARGEST_PARAMETER for n in numbers):  # NaN is not, either
             raise ModelFileError(f"parameters of the {content['name']} kernel are not numbers")
         return kernel
 

@@ -3,11 +3,12 @@
 A class says in `_file_layout` what `fit` leaves in it: a name, and what may stand there in a few words,
 
     "float"  "int"  "bool"  "str"       one value; numbers are finite
+    "positive"                          a number above zero; in an array, "positive[M]", zero may be too
     "float[m, M]"  "int[m]"             an array of that shape; "rows[m, d]" may be sparse, "strings[d]" holds names
     "float[*]"                          of any length
     "int=d"                             a number that is a size: every "d" of the layout must be it
     "KernelExpansion[m, p, M]"          a record, with the sizes that its own layout goes by
-    "list"  "dict"                      plain data
+    "list"  "dict"  "empty"             plain data; a list of nothing
     "float[M]~"                         NaN and infinity may be in it
     "RidgeMap[M, d]?"                   or None
     "... optional"                      may be absent

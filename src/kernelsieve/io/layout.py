@@ -18,7 +18,7 @@ SPEC = re.compile(r"(?P<kind>\w+)(\[(?P<shape>[^\]]*)\])?(=(?P<size>\w+))?(?P<an
 HUGE = 1e100  # no coefficient is larger: its square, summed, would overflow
 MAX_NAMES = 1_000  # attributes of one estimator: ours have some twenty
 OUTPUTS = [{"transform": kind} for kind in (None, "default", "pandas", "polars")] + [{}]  # that set_output can ask for
-ARRAYS = {"float": "fiu", "int": "iu", "bool": "b"}  # kinds of numpy's types
+ARRAYS = {"float": "fiu", "positive": "fiu", "int": "iu", "bool": "b"}  # kinds of numpy's types
 
 
 def check_state(cls: type, layout: Mapping[str, str], state: Mapping[str, Any]) -> None:
@@ -28,6 +28,8 @@ def check_state(cls: type, layout: Mapping[str, str], state: Mapping[str, Any]) 
     for name, spec in layout.items():
         if name in state:
             check_value(name, state[name], spec, sizes)
+    for name in set(state) - set(layout):
+        _check_plain(name, state[name])
     expansion = state.get("expansion_")
     if expansion is not None and "expansion_" in layout:
         _check_columns(expansion, sizes)
@@ -47,6 +49,15 @@ def check_names(cls: type, layout: Mapping[str, str], state: Mapping[str, Any]) 
         odd = not isinstance(name, str) or not name.isidentifier() or not (name.endswith("_") or name in layout)
         if odd or (name not in layout and (name.startswith("_") or hasattr(cls, name))):
             raise ModelFileError(f"attributes in the file have names that no model has ({str(name)[:40]!r})")
+
+
+def _check_plain(name: str, value: Any) -> None:
+    """Raise unless a value that no layout names is plain data: what is callable could stand for a method."""
+    if isinstance(value, list | tuple | dict):
+        for item in value.values() if isinstance(value, dict) else value:
+            _check_plain(name, item)
+    elif not (value is None or isinstance(value, str | Real | np.generic | np.ndarray) or scipy.sparse.issparse(value)):
+        raise _wrong(name, value, "plain data")
 
 
 def check_value(name: str, value: Any, spec: str, sizes: dict[str, int]) -> None:
@@ -97,10 +108,12 @@ def _check_scalar(name: str, value: Any, kind: str, any_number: bool) -> None:
     is_bool = isinstance(value, bool | np.bool_)
     right = {
         "float": isinstance(value, Real | np.number) and not is_bool,
+        "positive": isinstance(value, Real | np.number) and not is_bool and float(value) > 0,
         "int": isinstance(value, Integral) and not is_bool,
         "bool": is_bool,
         "str": isinstance(value, str),
         "list": isinstance(value, list | tuple),
+        "empty": isinstance(value, list | tuple) and not value,
         "dict": isinstance(value, dict),
         "output": isinstance(value, dict) and value in OUTPUTS,
         "dtype": isinstance(value, np.dtype | type),
@@ -113,7 +126,7 @@ def _check_scalar(name: str, value: Any, kind: str, any_number: bool) -> None:
         return
     if not right[kind]:
         raise _wrong(name, value, kind)
-    if kind == "float" and not any_number and not np.isfinite(float(value)):
+    if kind in ("float", "positive") and not any_number and not np.isfinite(float(value)):
         raise ModelFileError(f"damaged model file: {name} is not finite")
 
 
@@ -131,6 +144,8 @@ def _check_array(name: str, value: Any, kind: str, any_number: bool) -> None:
     if value.dtype.kind not in ARRAYS.get(kind, ARRAYS["float"]):
         raise ModelFileError(f"damaged model file: {name} holds {value.dtype}, {kind} is needed")
     numbers = value.data if sparse else value
+    if kind == "positive" and not np.all(numbers >= 0):  # NaN is not more than anything
+        raise ModelFileError(f"damaged model file: {name} holds numbers below zero, or none")
     if any_number or value.dtype.kind != "f" or not numbers.size:
         return
     if not float(np.abs(numbers).max()) < HUGE:  # NaN is not less than anything

@@ -24,7 +24,7 @@ from .container import ModelFileError
 from .filestate import file_state, from_file_state, layout_of
 from .layout import check_names, check_state
 
-DEVICE = re.compile(r"[a-z]{2,16}(:\d{1,4})?")
+DEVICE = re.compile(r"(cpu|cuda|hip|hpu|mps|mtia|xla|xpu)(:\d{1,4})?")  # of torch's, those that compute
 
 
 @cache

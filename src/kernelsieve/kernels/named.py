@@ -8,16 +8,18 @@ import numpy as np
 import scipy.sparse
 from scipy.spatial.distance import cdist
 
-from ..arrays import Array, at_most_zero, exp_in_place, inner, is_foreign, is_numpy, like, namespace, row_dot
+from ..arrays import Array, at_most_zero, exp_in_place, inner, is_foreign, is_numpy, like, namespace, row_dot, to_numpy
 from .base import CrossGram, Kernel, constant_diagonal, dense, inner_products, transposed, weighted_rows
 
 # Rows are shifted to the points' centre when rounding of |x|^2 + |s|^2 - 2 x's would exceed this
 # multiple of the dtype's own rounding.
 MAX_CANCELLATION = 64.0
 # gamma |x|^2, by the bytes of a number, from which on the rounding of |x|^2 + |s|^2 - 2 x's is more than 1e-4 of a
-# squared width: such rows' distances are taken by differences, one by one.
-FAR = {4: 1e3, 8: 1e11}
+# squared width in float32, 1e-7 in float64: such rows' distances are taken by differences, one by one.
+FAR = {4: 1e3, 8: 1e8}
 FARTHEST = 1e30  # exp(-1e30) is zero, and float32 holds it
+# gamma |s|^2 of points, by the bytes of a number, from which on products with them overflow.
+OVERFLOWING = {4: 1e30, 8: 1e250}
 
 
 @dataclass(frozen=True)
@@ -38,23 +40,34 @@ class RBF(Kernel):
             points = dense(points) - shift
         if is_foreign(points):
             return self._bind_on_device(points, shift)
+        with np.errstate(over="ignore"):
+            right_norms = self.gamma * row_dot(points, points)
+        if not right_norms.max(initial=0.0) <= OVERFLOWING[right_norms.dtype.itemsize]:
+            return lambda rows: self._by_differences(rows if shift is None else dense(rows) - shift, points)
         right = transposed(points, 2 * self.gamma)
-        right_norms = self.gamma * row_dot(points, points)
 
         def cross_gram(rows: Array) -> Array:
             if shift is not None:
                 rows = dense(rows) - shift
-            norms = self.gamma * row_dot(rows, rows)
-            block = inner_products(rows, right)
-            block -= norms[:, None]
-            block -= right_norms
+            with np.errstate(over="ignore", invalid="ignore"):  # only of far rows, whose values are made again
+                norms = self.gamma * row_dot(rows, rows)
+                block = inner_products(rows, right)
+                block -= norms[:, None]
+                block -= right_norms
             far = norms > FAR[norms.dtype.itemsize]
             if far.any():
-                squares = cdist(dense(rows[far]), dense(points), "sqeuclidean")
-                block[far] = -np.minimum(self.gamma * squares, FARTHEST)
+                block[far] = self._exponents(rows[far], points)
             return exp_in_place(at_most_zero(block))  # rounding must not make a far point a near one
 
         return cross_gram
+
+    def _exponents(self, rows: Array, points: Array) -> np.ndarray:
+        """-gamma |x - s|^2 from the differences themselves, and no less than what float32 holds."""
+        with np.errstate(over="ignore"):
+            return -np.minimum(self.gamma * cdist(dense(rows), dense(points), "sqeuclidean"), FARTHEST)
+
+    def _by_differences(self, rows: Array, points: Array) -> np.ndarray:
+        return np.exp(self._exponents(rows, points)).astype(rows.dtype, copy=False)
 
     def _bind_on_device(self, points: Array, shift: Array | None) -> CrossGram:
         """On a device a product of two columns more is cheaper than two sweeps over the block."""
@@ -62,12 +75,18 @@ class RBF(Kernel):
         ones = xp.ones_like(points[:, :1])
         norms = row_dot(points, points)[:, None]
         right = xp.concat([2 * self.gamma * points, -self.gamma * norms, -self.gamma * ones], axis=1).T
+        # a row is near a far point only where it is far out itself: the points are all that need be looked at
+        far = np.flatnonzero(to_numpy(self.gamma * norms[:, 0]) > FAR[xp.finfo(points.dtype).bits // 8])
 
         def cross_gram(rows: Array) -> Array:
             if shift is not None:
                 rows = rows - shift
-            rows = xp.concat([rows, xp.ones_like(rows[:, :1]), row_dot(rows, rows)[:, None]], axis=1)
-            return exp_in_place(at_most_zero(rows @ right))
+            extended = xp.concat([rows, xp.ones_like(rows[:, :1]), row_dot(rows, rows)[:, None]], axis=1)
+            block = extended @ right
+            for j in map(int, far):
+                apart = rows - points[j, :]
+                block[:, j] = xp.clip(-self.gamma * row_dot(apart, apart), -FARTHEST, 0.0)
+            return exp_in_place(at_most_zero(block))
 
         return cross_gram
 
@@ -114,7 +133,8 @@ class Laplacian(Kernel):
     def bind(self, points: Array) -> CrossGram:
         def cross_gram(rows: Array) -> Array:
             block = manhattan(rows, points)
-            block *= -self.gamma
+            with np.errstate(over="ignore"):  # exp(-inf) is the zero that it should be
+                block *= -self.gamma
             return exp_in_place(block)
 
         return cross_gram

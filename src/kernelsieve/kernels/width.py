@@ -18,6 +18,8 @@ from . import Kernel, inner_products, kernel_type, manhattan
 # Distances are taken in float32: below this share of the largest they are rounding, of a row and its copies.
 SAME_ROW = 1e-6
 MAX_DENSE = 2**25  # elements of sparse rows that are made dense where it must be
+# By the bytes of a number: the largest that distances of any rows that are taken (rows/scale.py) can be multiplied by.
+LARGEST_GAMMA = {4: 1e30, 8: 1e130}
 MEDIAN_ROWS = 800  # 160,000 pairs: the median is known to about a percent
 
 
@@ -32,6 +34,12 @@ def resolve_gamma(
         if not kind.uses_gamma:
             return 1.0
         return _median_rule(rows, weights, kind.metric) if gamma == "median" else _scale_rule(rows)
+    largest = LARGEST_GAMMA[4 if "32" in str(rows.dtype) else 8]
+    if gamma > largest:
+        raise ValueError(
+            f"gamma={gamma:.3g} is too large to compute with for {rows.dtype} rows: give at most {largest:g}, or "
+            "'median'"
+        )
     return float(gamma)
 
 
@@ -59,9 +67,11 @@ def _pairs(rows: Array, weights: np.ndarray | None) -> tuple[Array, Array, np.nd
     """All pairs of few rows, or one half of the rows against the other half."""
     n = min(rows.shape[0], MEDIAN_ROWS)
     left, right = (slice(0, n), slice(0, n)) if n < MEDIAN_ROWS else (slice(0, n // 2), slice(n // 2, n))
+    first = rows[left, :]
+    second = first if left == right else rows[right, :]
     if weights is None or np.ptp(weights[:n]) == 0:
-        return rows[left, :], rows[right, :], None
-    return rows[left, :], rows[right, :], weights[left, None] * weights[right]
+        return first, second, None
+    return first, second, weights[left, None] * weights[right]
 
 
 def squared_distances(left: Array, right: Array) -> tuple[Array, float]:
@@ -77,19 +87,26 @@ def squared_distances(left: Array, right: Array) -> tuple[Array, float]:
         if left.shape[0] * left.shape[1] > MAX_DENSE or not _lost(block, row_dot(left, left)):
             return block, 1.0
         left, right = left.toarray(), right.toarray()
-    xp = namespace(left)
+    xp, alike = namespace(left), right is left
     left, right = as_float64(left), as_float64(right)
     center = xp.mean(left, axis=0)
-    left, right = left - center, right - center
-    unit = max(float(xp.max(xp.abs(left))), float(xp.max(xp.abs(right)))) or 1.0
-    return _from_products(xp.astype(left / unit, xp.float32), xp.astype(right / unit, xp.float32)), unit
+    unit = max(_furthest(left, center), _furthest(right, center)) or 1.0
+    light = xp.astype((left - center) / unit, xp.float32)
+    return _from_products(light, light if alike else xp.astype((right - center) / unit, xp.float32)), unit
+
+
+def _furthest(rows: Array, center: Array) -> float:
+    """The largest |x_j - c_j|, without a copy of the rows."""
+    xp = namespace(rows)
+    return float(xp.max(xp.maximum(xp.max(rows, axis=0) - center, center - xp.min(rows, axis=0))))
 
 
 def _from_products(left: Array, right: Array) -> Array:
     block = inner_products(left, right.T)
     block *= -2.0
-    block += row_dot(left, left)[:, None]
-    block += row_dot(right, right)
+    lengths = row_dot(left, left)
+    block += lengths[:, None]
+    block += lengths if right is left else row_dot(right, right)
     return block
 
 

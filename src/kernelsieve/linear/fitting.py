@@ -140,7 +140,10 @@ def make_penalty(n_features: int, request: Request) -> Penalty:
 
 def one_each(value: Any, n_components: int, name: str) -> np.ndarray:
     """One number for each component, from one for all or from a sequence."""
-    values = np.asarray(value, dtype=np.float64)
+    try:
+        values = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"{name}={value!r} is no number: give one, or one for each component") from error
     if values.ndim == 0:
         return np.full(n_components, float(values))
     if values.shape != (n_components,):

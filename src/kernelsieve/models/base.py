@@ -17,7 +17,14 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, _fit_context
 from sklearn.utils import check_random_state
 
-from ..fit.advice import GammaAdvice, split_captured, warn_about_kernel, warn_about_scales
+from ..fit.advice import (
+    SHOWS_ROUNDING,
+    GammaAdvice,
+    split_captured,
+    warn_about_kernel,
+    warn_about_scales,
+    warn_of_rounding,
+)
 from ..fit.captured import CapturedRatio, mean_outside, ratio_of_model
 from ..fit.expansion import KernelExpansion
 from ..fit.preimage import learned_preimage
@@ -236,6 +243,12 @@ class KernelTransformer(
             sample = replace(sample, n_components=self.expansion_.n_components)
         if self._judges_kernel:
             self._warn_about_kernel(sample, span)
+        elif (
+            self.center
+            and (spread := span.total_variance / span.mean_length)
+            < SHOWS_ROUNDING[4 if choice.problem.rows.single_precision else 8]
+        ):
+            warn_of_rounding(spread)
         ratio = choice.ratio or self._ratio(choice, sample)
         ratio = ratio.at_least(self._surely_captured(span))
         self.captured_ratio_ = ratio.value

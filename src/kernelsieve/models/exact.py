@@ -20,6 +20,7 @@ from typing import Any, Self
 
 import numpy as np
 import scipy.sparse
+from scipy.linalg import LinAlgWarning
 from scipy.sparse.linalg import ArpackError
 from sklearn.decomposition import KernelPCA as _KernelPCA
 from sklearn.metrics.pairwise import pairwise_kernels
@@ -30,22 +31,32 @@ from sklearn.utils.extmath import svd_flip
 from sklearn.utils.validation import _check_psd_eigenvalues
 
 from ..arrays import FLOATS, Array, as_float64, canonical, row_dot, top_eigh
-from ..fit.advice import warn_of_rounding
+from ..fit.advice import SHOWS_ROUNDING, warn_of_rounding
 from ..fit.expansion import KernelExpansion
 from ..fit.sample import default_sample_size
 from ..fit.unchanged import unchanged_on_failure
-from ..kernels import NAMED_KERNELS, RBF, CallableKernel, Kernel, Precomputed, bind_callable, kernel_type, named_kernel
+from ..kernels import (
+    NAMED_KERNELS,
+    RBF,
+    CallableKernel,
+    Cosine,
+    Kernel,
+    Precomputed,
+    bind_callable,
+    kernel_type,
+    named_kernel,
+)
 from ..kernels.width import resolve_gamma
 from ..rows.memory import ArrayRows
 from ..rows.scale import check_spread, finite
 from ..rows.text_columns import text_columns_named, validate_rows
 from ..solvers.whitening import check_finite_kernel
+from ..warn import KernelWarning, warn
 from .fitted import FittedExpansion
 
 # gamma |x|^2 from which on distances are taken about the rows' centre, or by differences.
-FAR_OUT = 1e9
-# With a variance below this share of k(x, x), by the bytes of a number, rounding shows in the scores.
-NEARLY_CONSTANT = {2: 1e-3, 4: 1e-3, 8: 1e-7}
+FAR_OUT = 1e6
+SHORT_ROW = 1e-5  # scikit-learn's cosine takes rows for zero that are shorter than ten roundings of float32
 
 
 class KernelPCA(FittedExpansion, _KernelPCA):
@@ -150,6 +161,7 @@ class KernelPCA(FittedExpansion, _KernelPCA):
 
     _file_layout = {
         "X_fit_": "rows[m, p]",
+        "eigenvalues_": "positive[M]",
         "eigenvectors_": "float[m, M]",
         "dual_coef_": "rows[m, *] optional",
         "X_transformed_fit_": "float[m, M] optional",
@@ -252,6 +264,8 @@ class KernelPCA(FittedExpansion, _KernelPCA):
                 self.gamma_ = self._gamma(X)
         if self.kernel == "rbf" and self._loses_distances(X if Y is None else Y):
             return RBF(float(self.gamma_))(_floating(X), _floating(X if Y is None else Y))
+        if self.kernel == "cosine" and (_has_short_rows(X) or (Y is not None and _has_short_rows(Y))):
+            return Cosine()(_floating(X), _floating(X if Y is None else Y))
         if self._vectorized is None and kernel_type(self.kernel).metric != "manhattan":
             return super()._get_kernel(X, Y)
         rows = _floating(X)
@@ -262,7 +276,7 @@ class KernelPCA(FittedExpansion, _KernelPCA):
         return block.astype(np.result_type(rows.dtype, points.dtype), copy=False)  # float64 for any rows
 
     def _loses_distances(self, points: Array) -> bool:
-        """Whether scikit-learn's distances, |x|^2 + |s|^2 - 2 x's, lose a millionth of a width or more to rounding."""
+        """Whether scikit-learn's distances, |x|^2 + |s|^2 - 2 x's, lose 1e-9 of a width or more to rounding."""
         rows = as_float64(_floating(points))
         return float(self.gamma_) * float(row_dot(rows, rows).max()) > FAR_OUT
 
@@ -287,7 +301,7 @@ class KernelPCA(FittedExpansion, _KernelPCA):
         # An indefinite kernel's trace is less than what its positive part holds.
         total = max(float(np.trace(K, dtype=np.float64)) / K.shape[0], float(self.explained_variance_.sum()))
         self.explained_variance_ratio_ = self.explained_variance_ / (total if total > 0 else 1.0)
-        if total <= NEARLY_CONSTANT[K.dtype.itemsize] * length:
+        if total <= SHOWS_ROUNDING[K.dtype.itemsize] * length:
             warn_of_rounding(total / length if length > 0 else 0.0)
         if restore:
             # K may be X itself, about to become X_fit_ and the expansion's points: the gram that was given
@@ -326,12 +340,23 @@ class KernelPCA(FittedExpansion, _KernelPCA):
 
     def _fit_inverse_transform(self, X_transformed: np.ndarray, X: Any) -> None:
         try:
-            super()._fit_inverse_transform(X_transformed, X)
-        except np.linalg.LinAlgError as error:
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always", LinAlgWarning)
+                super()._fit_inverse_transform(X_transformed, X)
+        except (np.linalg.LinAlgError, ValueError) as error:  # singular, or kernel values of the scores that overflow
             raise ValueError(
                 f"the inverse map cannot be found with alpha={self.alpha}, the ridge on the gram of the scores: give a "
                 "larger one, or fit_inverse_transform=False"
             ) from error
+        for one in caught:
+            if not issubclass(one.category, LinAlgWarning):
+                warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
+                continue
+            warn(
+                f"the inverse map is badly determined: with alpha={self.alpha}, the ridge on it, the gram of the "
+                "scores has hardly an inverse. Give a larger alpha",
+                KernelWarning,
+            )
 
     def _store(self) -> None:
         n_samples = self.X_fit_.shape[0]
@@ -353,6 +378,15 @@ class KernelPCA(FittedExpansion, _KernelPCA):
         self.captured_ratio_kind_ = "exact"
         self.captured_ratio_n_samples_ = n_samples
         self.n_samples_seen_ = n_samples
+
+    def check_loaded(self, error: type[ValueError]) -> None:
+        """Raise `error` unless what was read from a file has the inverse map that its parameters promise."""
+        if not self.fit_inverse_transform:
+            return
+        found = [getattr(vars(self).get(name), "shape", None) for name in ("X_transformed_fit_", "dual_coef_")]
+        n_samples, n_components = self.expansion_.coef.shape
+        if found != [(n_samples, n_components), (n_samples, self.n_features_in_)]:
+            raise error(f"the KernelPCA in the file has no inverse map of its rows: its parts have shapes {found}")
 
     def _expansion_kernel(self) -> Kernel:
         if self._vectorized is not None:
@@ -384,6 +418,13 @@ def _floating(X: Array) -> Array:
     """X itself where it is float32 or float64, else a float64 copy: products of small integers overflow."""
     X = X if scipy.sparse.issparse(X) else np.asarray(X)
     return X if X.dtype in FLOATS else as_float64(X)
+
+
+def _has_short_rows(X: Array) -> bool:
+    """Whether scikit-learn's cosine would take a row for zero that is not."""
+    rows = as_float64(_floating(X))
+    squares = row_dot(rows, rows)
+    return bool(np.any((squares > 0) & (squares < SHORT_ROW**2)))
 
 
 def _narrow_indices(X: Any) -> Any:

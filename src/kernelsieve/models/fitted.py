@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from ..arrays import FLOATS, Array, namespace
+from ..arrays import FLOATS, Array, as_float64, namespace
 from ..fit.expansion import KernelExpansion
 from ..fit.interpret import Traversal, input_gradient, sensitivity, traversal
 from ..fit.preimage import RidgeMap, preimage
@@ -122,6 +122,8 @@ class FittedExpansion:
         check_is_fitted(self)
         rows = self._rows(X)
         expansion = self.expansion_.orthonormal
+        if not expansion.kernel.bounded:
+            rows = as_float64(rows)  # float32 need not hold squares of what it holds
         distance, captured = expansion.variance_parts(rows, checked_diagonal(diagonal, rows), self._n_threads())
         xp = namespace(distance)
         captured_variance = float(xp.sum(captured))

@@ -22,7 +22,7 @@ from ..solvers.likelihood import Likelihood, LikelihoodFit, largest_within, swee
 from ..warn import warn
 from .base import Found, KernelTransformer
 from .fitted import checked_diagonal
-from .on_dictionary import OnDictionary
+from .on_dictionary import NOTHING_TO_EXPLAIN, OnDictionary
 from .parameters import INNER_SHARE, at_least, estimator, more_than, one_of, parameter
 
 # Model eigenvalues below this share of the largest are rounding: they are no axes.
@@ -134,8 +134,9 @@ class LikelihoodKernelPCA(OnDictionary, KernelTransformer):
         "_density": "KernelExpansion[m, p, m]",
         "weights_": "float[m]",
         "log_likelihood_": "float[*]~",
-        "noise_variance_": "float",
+        "noise_variance_": "positive",
         "noise_variance_limit_": "float~",
+        "threshold_": "float optional",
         "n_components_": "int",
     }
 
@@ -223,6 +224,8 @@ class LikelihoodKernelPCA(OnDictionary, KernelTransformer):
         -------
         ndarray of shape (n_samples,)
         """
+        if "threshold_" not in vars(self) and "expansion_" in vars(self):
+            raise ValueError("this model was saved by a version that had no threshold_: fit it again to judge rows")
         return self.score_samples(X, diagonal=diagonal) - self.threshold_
 
     def predict(self, X: Any, *, diagonal: Any = None) -> np.ndarray:
@@ -260,6 +263,8 @@ class LikelihoodKernelPCA(OnDictionary, KernelTransformer):
 
     def _maximise(self, likelihood: Likelihood, span: Span) -> LikelihoodFit:
         limit = likelihood.largest_noise_variance
+        if not limit > 0:
+            raise ValueError(NOTHING_TO_EXPLAIN)
         noise_variance = None if self.noise_variance is None else float(self.noise_variance)
         if self.n_support is not None:
             return largest_within(

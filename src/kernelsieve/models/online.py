@@ -8,11 +8,13 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import _fit_context
 
+from ..arrays import to_numpy
 from ..compression.error import LeastSquares
 from ..compression.removal import removal_order
+from ..fit.moments import MomentSum, gram_of
 from ..fit.problem import Problem
 from ..fit.sample import REFERENCE_ROWS, default_sample_size
-from ..fit.span import Span
+from ..fit.span import Span, quadratic_forms
 from ..fit.unchanged import unchanged_on_failure
 from ..kernels import Kernel, kernel_type
 from ..rows import Rows, some_rows
@@ -44,6 +46,7 @@ REPORT = (
     "selection_report_",
     "_inverse_map",
 )
+OUTSIDE = 1e-10  # share of a component's squared length that may lie outside the span's numerical rank
 
 
 @estimator
@@ -239,15 +242,25 @@ class OnlineKernelPCA(BlockParameters, KernelTransformer):
     def _components(self, choice: Choice, span: Span) -> Found:
         expansion = self._following().expansion()
         coef = np.asarray(expansion.coef)
-        variances = span.variances(coef)
+        variances, captured = span.variances(coef), span.variances_in_order(coef)
+        lengths = quadratic_forms(to_numpy(gram_of(expansion.kernel, expansion.points)), coef)
+        if np.any(np.abs(lengths - np.sum(span.directions(coef) ** 2, axis=0)) > OUTSIDE * lengths):
+            variances = self._variances_of_scores(choice, coef)
+            captured = variances if expansion.orthogonal else captured
         return Found(
             expansion,
             choice.selection.indices,
             variances,
             variances * span.weight,
-            captured=span.variances_in_order(coef),
+            captured=captured,
             attributes={"selection_report_": dict(choice.selection.history)},
         )
+
+    def _variances_of_scores(self, choice: Choice, coef: np.ndarray) -> np.ndarray:
+        """(M,), from one more pass: a rule knows no rank, and its components may leave the span that has one."""
+        selection, n_threads = choice.selection, choice.problem.sample.n_threads
+        found = choice.problem.rows.add_up(MomentSum(selection.kernel, selection.points, coef), n_threads)
+        return np.diagonal(to_numpy(found.covariance(self.center))).copy()
 
     def _choice(self, problem: Problem, following: Following) -> Choice:
         points, numbers = following.points.rows.copy(), np.array(following.numbers, dtype=np.intp)

@@ -29,6 +29,9 @@ from .on_dictionary import OnDictionary
 from .parameters import at_least, estimator, parameter
 
 OUTLIER = 0.5  # rows of a smaller weight
+# Where most rows lie in the plane exactly, those are in it whose squared distance to it is below this share of the
+# largest one to its centre: the features of a row come out a little different in another block.
+IN_PLANE_AGAIN = 1e-8
 
 
 @estimator
@@ -150,7 +153,8 @@ class RobustSparseKernelPCA(NetParameters, OnDictionary, KernelTransformer):
         features = Features(selection.kernel, selection.points, problem.rank_tolerance)
         seen = features(problem.sample.rows.values)
         found = self._settled(two_stage_weights(seen, self.n_components, self.n_directions, rng))
-        plane, loss = fit_plane(seen, found.values, self.n_components), LogisticLoss(found.delta)
+        plane = fit_plane(seen, found.values, self.n_components)
+        loss = LogisticLoss(found.delta or IN_PLANE_AGAIN * float(np.square(seen - plane.location).sum(axis=1).max()))
         weights = problem.rows.each(
             lambda rows: loss.weights(plane.squared_distances(features(rows))), selection.n_support, n_threads
         )

@@ -34,6 +34,9 @@ class InputMap:
     center: np.ndarray  # (q,)
     factor: np.ndarray  # (q,) or (q, r)
 
+    _file_sizes = ("q",)
+    _file_layout = {"center": "float[q]", "factor": "float[q] | float[q, *]"}
+
     def __call__(self, windows: Array) -> Array:
         """The windows as the kernel sees them, in their own dtype and place."""
         shifted = windows - like(self.center, windows)

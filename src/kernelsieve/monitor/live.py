@@ -54,6 +54,9 @@ class LiveState:
     smoothed: float | None = None  # the last value of the weighted mean
     recent: tuple[bool, ...] = ()  # exceeded, of the last n - 1 rows
 
+    _file_sizes = ("d",)
+    _file_layout = {"number": "int", "tail": "float[*, d]?", "smoothed": "float?", "recent": "list"}
+
 
 @dataclass(frozen=True)
 class Drift:
@@ -62,6 +65,9 @@ class Drift:
     moments: Moments
     half_life: float
     waiting: list[np.ndarray] = field(default_factory=list)
+
+    _file_sizes = ("m",)
+    _file_layout = {"moments": "Moments[m]", "half_life": "positive", "waiting": "list"}
 
     @property
     def step(self) -> int:

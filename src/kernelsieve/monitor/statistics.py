@@ -52,6 +52,9 @@ class Detector:
     variances: np.ndarray  # (M,) of the training scores
     inputs: InputMap
 
+    _file_sizes = ("m", "w", "M")
+    _file_layout = {"expansion": "KernelExpansion[m, w, M]", "variances": "positive[M]", "inputs": "InputMap[q]"}
+
     def statistics(self, windows: Array, n_threads: int = 1) -> tuple[np.ndarray, np.ndarray]:
         """T2 and SPE of each window, in float64 on the host."""
         prepare, measure = self.inputs, self._measure(windows)

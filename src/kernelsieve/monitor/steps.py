@@ -52,9 +52,9 @@ class MonitorSteps:
         "false_alarm_interval_": "list",
         "n_held_out_": "int",
         "estimator_": "data",
-        "_detector": "Detector",
-        "_live": "LiveState?",
-        "_drift": "Drift?",
+        "_detector": "Detector[m, w, M]",
+        "_live": "LiveState[d]?",
+        "_drift": "Drift[m]?",
     }
 
     _detector: Detector
@@ -119,6 +119,11 @@ class MonitorSteps:
         for name, found, wanted in pairs:
             if tuple(found) != wanted:
                 raise error(f"arrays do not fit together: {name} has shape {tuple(found)}, expected {wanted}")
+        waiting = [] if self._drift is None else self._drift.waiting
+        if not all(isinstance(one, np.ndarray) and one.shape[1:] == (columns,) for one in waiting):
+            raise error("the rows that wait to enter the monitor in the file are no rows")
+        if self._live is not None and not all(isinstance(one, bool) for one in self._live.recent):
+            raise error("the monitor in the file does not know its last rows")
         if set(self.limits_) != {"spe", "t2"} or not all(isinstance(v, float) for v in self.limits_.values()):
             raise error("the monitor in the file has no limits")
 

@@ -79,7 +79,7 @@ class Reservoir:
         "rate": "float",
         "clock": "int",
         "dropped": "float~",
-        "pending": "list",
+        "pending": "empty",
         "n_pending": "int",
     }
 

@@ -8,14 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from hashlib import blake2b
 from itertools import pairwise
 
 import numpy as np
 import scipy.sparse
 
 from ..arrays import Array, take_rows, to_numpy
-from ..threads import cached_property
+from ..threads import cached_property, row_ranges
 from .blocks import finite
+
+VALUES_AT_ONCE = 2**20  # that are looked at together: they stay in the cache
+LONG_ROW = 4096  # bytes of a row beyond which a digest stands for them
 
 
 @dataclass(frozen=True)
@@ -94,14 +98,16 @@ def weighed(
 
 def _merge_copies(X: Array, candidates: np.ndarray, weights: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
     """A row number and the summed weight for each distinct row, in an order that the values alone decide."""
-    first: dict[bytes, int] = {}
+    first: dict[bytes, tuple[int, float]] = {}
     mass: dict[bytes, float] = {}
-    for i, key in zip(candidates, row_bytes(take_rows(X, candidates)), strict=True):
-        first.setdefault(key, i)
-        mass[key] = mass.get(key, 0.0) + (1.0 if weights is None else float(weights[i]))
+    for part in row_ranges(len(candidates), max(1, VALUES_AT_ONCE // X.shape[1])):
+        rows = take_rows(X, candidates[part])
+        for i, key, projection in zip(candidates[part], row_bytes(rows), row_projections(rows), strict=True):
+            first.setdefault(key, (i, projection))
+            mass[key] = mass.get(key, 0.0) + (1.0 if weights is None else float(weights[i]))
     keys = sorted(first)
-    distinct, masses = np.array([first[key] for key in keys], dtype=np.intp), np.array([mass[key] for key in keys])
-    order = np.argsort(row_projections(take_rows(X, distinct)), kind="stable")
+    distinct, masses = np.array([first[key][0] for key in keys], dtype=np.intp), np.array([mass[key] for key in keys])
+    order = np.argsort([first[key][1] for key in keys], kind="stable")
     return distinct[order], masses[order]
 
 
@@ -114,9 +120,11 @@ def row_projections(rows: Array) -> np.ndarray:
 
 
 def row_bytes(rows: Array) -> Iterator[bytes]:
-    """The bytes of each row, the same for equal rows and only for those."""
+    """The bytes of each row, or a digest of many, the same for equal rows and only for those."""
     if not scipy.sparse.issparse(rows):
-        yield from (row.tobytes() for row in to_numpy(finite(rows)) + 0.0)  # -0.0 is 0.0
+        values = to_numpy(finite(rows)) + 0.0  # -0.0 is 0.0
+        long = values.shape[1] * values.itemsize > LONG_ROW
+        yield from ((blake2b(row).digest() if long else row.tobytes()) for row in np.ascontiguousarray(values))
         return
     canonical = rows.tocsr(copy=True)
     canonical.sum_duplicates()

@@ -102,12 +102,16 @@ def check_spread(rows: Array) -> None:
     else:
         xp = namespace(rows)
         spread = to_numpy(xp.max(rows, axis=0) - xp.min(rows, axis=0))
+    what = "varies by"
+    if not spread.any():  # all rows are one: its own length is what kernels see
+        what = "is away from zero by"
+        spread = np.abs((rows[:1].toarray() if scipy.sparse.issparse(rows) else to_numpy(rows[:1, :])).ravel())
     column = int(np.argmax(spread))
     largest = float(spread[column])
     if 0 < largest < SMALLEST[itemsize(rows)]:
         wider = " or give float64" if itemsize(rows) == 4 else ""
         raise ScaleError(
             column,
-            f"varies by {largest:.3g} and no other by more, whose square is too small to compute with: scale "
+            f"{what} {largest:.3g} and no other by more, whose square is too small to compute with: scale "
             f"the columns{wider}",
         )

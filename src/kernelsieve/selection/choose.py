@@ -11,7 +11,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import scipy.sparse
 
+from ..arrays import as_float64, namespace, to_numpy
 from ..fit.captured import ratio_of_points, variances_on_reference
 from ..fit.problem import Problem
 from ..fit.sample import Sample
@@ -91,6 +93,7 @@ class Chooser:
             (name, selector(name, **(swaps if name == "targeted" else {}))(sample, n_support, rng))
             for name in self._rules_to_try(sample, n_support)
         ]
+        tried = [one for one in tried if _has_positive_part(one[1])] or tried
         ratios = [ratio_of_points(sample, chosen, problem.rows.n_samples) for _, chosen in tried]
         place = max(range(len(tried)), key=lambda i: (ratios[i].n_directions, ratios[i].value))
         winner, best = tried[place]
@@ -140,6 +143,7 @@ class Chooser:
         return problem.for_points(n_support, asked)
 
     def _measured(self, problem: Problem, selection: Selection) -> Choice:
+        selection = _as_rows_hold_it(problem, selection)
         ratio = ratio_of_points(problem.sample, selection, problem.rows.n_samples)
         choice = Choice(selection, problem, ratio)
         if self.rule_name != "optimized" or ratio.n_directions >= problem.sample.n_components:
@@ -183,6 +187,21 @@ class Chooser:
             return self._measured(problem, longest.prefix(n_support) if longest.nested else longest)
 
         return at
+
+
+def _as_rows_hold_it(problem: Problem, selection: Selection) -> Selection:
+    """Free points for float32 rows are numbers that float32 holds: far from the origin there are few of them."""
+    if selection.indices is not None or not problem.rows.single_precision or scipy.sparse.issparse(selection.points):
+        return selection
+    xp = namespace(selection.points)
+    return replace(selection, points=as_float64(xp.astype(selection.points, xp.float32)))
+
+
+def _has_positive_part(chosen: Selection) -> bool:
+    """Whether k(s, s) > 0 for some point: of an indefinite kernel, a rule may choose none such."""
+    if chosen.kernel.definite or chosen.kernel.precomputed:
+        return True
+    return bool(to_numpy(chosen.kernel.diagonal(as_float64(chosen.points))).max(initial=0.0) > 0)
 
 
 def _advice(kernel: Kernel) -> str:

@@ -191,8 +191,11 @@ def _centred_directions(rows: Array, unit: Kernel, sample: Sample, n_directions:
         rmatvec=lambda y: rows.T @ (root * y.ravel()) - mean * float(root @ y.ravel()),
         dtype=np.float64,
     )
-    start = np.random.default_rng(0).standard_normal(min(rows.shape))
-    _, _, directions = scipy.sparse.linalg.svds(operator, n_directions, tol=1e-4, v0=start)
+    if n_directions < min(rows.shape):
+        start = np.random.default_rng(0).standard_normal(min(rows.shape))
+        _, _, directions = scipy.sparse.linalg.svds(operator, n_directions, tol=1e-4, v0=start)
+    else:  # a single column, or a single row: ARPACK finds fewer than all there are
+        _, _, directions = np.linalg.svd(root[:, None] * (rows.toarray() - mean), full_matrices=False)
     basis, _ = np.linalg.qr(np.vstack([directions, mean]).T)
     return np.asarray(basis.T)
 

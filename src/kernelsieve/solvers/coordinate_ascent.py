@@ -116,7 +116,7 @@ class _CoordinateState:
         """For every point its best weight, the others as they are, and what that would gain."""
         weights, n = self.weights, self.likelihood.weight
         left = 1.0 - weights * self.S
-        usable = (self.S > 0) & (left > 0)
+        usable = (self.S > 0) & (self.S**2 > 0) & (left > 0)  # a point without length cannot carry weight
         left = np.where(usable, left, 1.0)
         s = np.where(usable, self.S / left, 1.0)
         q = np.where(usable, np.maximum(self.Q, 0.0) / (n * left**2), 0.0)

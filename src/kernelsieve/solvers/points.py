@@ -48,8 +48,7 @@ from .ascent import Evaluation
 from .subspace import refined
 from .whitening import whiten
 
-# Added to K_SS, relative to its mean diagonal, so that coinciding points do not stop the search.
-JITTER = 1e-10
+JITTER = 1e-10  # added to K_SS, relative to its mean diagonal: coinciding points do not stop the search
 # Rows that a thread takes at once, fewer where there are many points: their kernel values stay in its cache between the
 # two passes, and there is work for many threads.
 ROWS_AT_ONCE, LEAST_ROWS_AT_ONCE, VALUES_AT_ONCE = 4000, 250, 2**18
@@ -58,13 +57,12 @@ ROWS_AT_ONCE, LEAST_ROWS_AT_ONCE, VALUES_AT_ONCE = 4000, 250, 2**18
 MANY_POINTS, MANY_ON_DEVICE = 400, 100
 EXTRA_VECTORS, POINTS_PER_VECTOR = 8, 6
 TRACE_PROBES = 16  # random signs by which the trace of an inverse is estimated there
-# Smallest squared Cholesky pivot of K_SS (unit diagonal) down to which float32 rows lose nothing.
-FLOAT32_PIVOT = 1e-3
+# Float32 rows lose nothing: squared Cholesky pivots of K_SS (unit diagonal) from, coordinates in kernel widths up to.
+FLOAT32_PIVOT, FLOAT32_WIDTHS = 1e-3, 1e12
 # Rounding of float32 kernel values times tr(K_SS^-1) bounds what they can add to the captured variance: above this
 # share of it the search would climb rounding.
 FLOAT32_ROUNDING, MAX_ROUNDING = 6e-8, 1e-4
-# Added to the Gauss-Newton matrix, relative to its mean diagonal: points that carry no component are not sent far off.
-METRIC_RIDGE = 0.05
+METRIC_RIDGE = 0.05  # added to the Gauss-Newton matrix, relative to its mean diagonal: idle points are not sent far off
 
 
 @dataclass(frozen=True)
@@ -108,6 +106,7 @@ class CapturedVariance:
         """This objective with its rows in float64."""
         return self if self.heavy is None else self.heavy
 
+    @np.errstate(over="ignore", invalid="ignore")  # of points far off: what comes of it is looked at
     def evaluate(self, points: Array, basis: Array | None = None) -> Evaluation:
         """Captured variance, its gradient in the points, and the Gauss-Newton matrix: two passes over the rows."""
         gram = self.kernel(points, points)
@@ -171,9 +170,9 @@ class CapturedVariance:
 
     def light(self, points: Array) -> CapturedVariance | None:
         """This objective with its rows in float32, twice as fast, where these points allow it."""
-        if not self.kernel.bounded:
-            return None
         xp = namespace(points)
+        if not self.kernel.bounded or float(xp.max(xp.abs(self.rows))) > FLOAT32_WIDTHS:
+            return None
         factor = cholesky(self.kernel(points, points))
         if factor is None or float(xp.min(xp.linalg.diagonal(factor))) ** 2 < FLOAT32_PIVOT:
             return None

@@ -1,0 +1,217 @@
+"""Rows far out, close together, of one kind, of one column: what long runs of the fault campaign found in them.
+
+Each test is the smallest call that showed a fault; the truth is the definition, or the same rows in other units.
+"""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse
+from scipy.linalg import LinAlgWarning
+from scipy.spatial.distance import cdist
+
+import kernelsieve as ks
+from kernelsieve.compression.error import LeastSquares
+from kernelsieve.compression.l1 import l1_path
+
+pytestmark = pytest.mark.filterwarnings("ignore::kernelsieve.KernelWarning")
+
+
+@pytest.fixture
+def rows():
+    return np.random.default_rng(0).standard_normal((60, 4))
+
+
+def quietly(call):
+    """The result of a call that must not warn of numbers gone wrong."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        return call()
+
+
+# One column, few kinds
+
+
+@pytest.mark.parametrize("kernel", ["linear", "cosine", "rbf", "poly"])
+def test_one_sparse_column_is_enough_for_a_component(kernel, rows):
+    dense, sparse = rows[:, :1], scipy.sparse.csr_matrix(rows[:, :1])
+    model = ks.SparseKernelPCA(1, kernel=kernel, n_support=6, random_state=0)
+    here, there = (model.fit(X).explained_variance_ratio_ for X in (dense, sparse))
+    np.testing.assert_allclose(there, here, rtol=0.02)
+
+
+def test_a_sample_without_variance_is_refused_in_words(rows):
+    model = ks.KernelFeatureAnalysis(1, kernel="sigmoid", gamma=5e-4, center=True, n_optimization_samples=4)
+    with pytest.raises(ValueError, match="all the same to this kernel: give more rows"):
+        model.set_params(random_state=0).fit(rows[:, :2])
+
+
+def test_copies_of_long_rows_are_merged():
+    wide = np.random.default_rng(0).standard_normal((30, 2000))
+    copies = np.concatenate([wide, wide[::-1], 0.0 * wide[:1], -0.0 * wide[:1]])
+    counts = np.concatenate([np.full(30, 2.0), [2.0]])
+    model = ks.SparseKernelPCA(2, n_support=8, random_state=0)
+    weighted = model.fit(np.concatenate([wide, 0.0 * wide[:1]]), sample_weight=counts).explained_variance_
+    np.testing.assert_allclose(model.fit(copies).explained_variance_, weighted, rtol=1e-9)
+
+
+def test_rows_that_lie_in_a_plane_exactly_do_so_in_blocks_too():
+    rng = np.random.default_rng(0)
+    flat = np.exp(2 * rng.standard_normal((5, 7))) + 1e3
+    model = ks.RobustSparseKernelPCA(2, kernel="poly", degree=1, coef0=-1.0, gamma=0.5, random_state=0)
+    model.fit([flat[i : i + 1] for i in range(5)])
+    assert np.isfinite(model.transform(flat)).all()
+    assert (model.weights_ > 0.99).sum() >= 3  # as many rows lie in any plane of two components
+
+
+def test_one_row_again_and_again_may_be_too_short_to_be_squared(rows):
+    for X in (np.tile(1e-88 * rows[:1], (20, 1)), scipy.sparse.csr_matrix(np.tile(1e-88 * rows[:1], (20, 1)))):
+        with pytest.raises(ValueError, match=r"column \d of X .* too small to compute with"):
+            ks.LikelihoodKernelPCA(1, kernel="linear", center=False).fit(X)
+
+
+# Rows far out
+
+
+def test_gamma_beyond_all_numbers_is_refused(rows):
+    for kernel in ("rbf", "laplacian", "poly"):
+        with pytest.raises(ValueError, match=r"gamma=1e\+308 is too large"):
+            ks.SparseKernelPCA(2, kernel=kernel, gamma=1e308, n_support=9).fit(rows)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("kernel", ["rbf", "laplacian"])
+def test_rows_unlike_any_other_have_the_identity_for_a_gram(kernel, dtype, rows):
+    far = (rows * 1e12).astype(dtype)
+    model = quietly(lambda: ks.SparseKernelPCA(2, kernel=kernel, gamma=1e29, selection=np.arange(60)).fit(far))
+    np.testing.assert_allclose(model.expansion_.kernel(far, far), np.eye(60), atol=1e-7)
+    np.testing.assert_allclose(model.explained_variance_ratio_, 1 / 59, rtol=1e-5)
+
+
+def test_moving_points_of_rows_far_out_is_quiet(rows):
+    quietly(lambda: ks.SparseKernelPCA(2, gamma=600.0, n_support=10, random_state=0).fit(rows * 1e33))
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_a_tensor_row_is_one_with_itself_however_far_out(dtype, rows):
+    torch = pytest.importorskip("torch")
+    far = torch.as_tensor(rows * 1e6).to(getattr(torch, dtype))
+    gram = ks.SparseKernelPCA(2, gamma=30.0, selection=np.arange(60)).fit(far).expansion_.kernel(far, far)
+    np.testing.assert_allclose(np.asarray(gram), np.eye(60), atol=1e-6)
+
+
+def test_squared_distances_of_a_million_widths_keep_their_digits():
+    """Columns of 1e6 beside columns of 1: rows that differ in the small ones only are as near as they are."""
+    rng = np.random.default_rng(0)
+    X = np.column_stack([1e6 * rng.standard_normal(8)[rng.integers(8, size=60)], rng.standard_normal((60, 2))])
+    model = ks.SparseKernelPCA(2, gamma=0.08, n_support=30, selection="uniform", random_state=0).fit(X)
+    truth = np.exp(-0.08 * cdist(X, model.support_vectors_, "sqeuclidean"))
+    np.testing.assert_allclose(model.expansion_.kernel(X, model.support_vectors_), truth, atol=1e-7)
+
+
+def test_whole_numbers_of_any_size_under_a_polynomial_are_quiet():
+    big = np.random.default_rng(0).integers(-(2**40), 2**40, (18, 2))
+    quietly(lambda: ks.RobustSparseKernelPCA(1, kernel="poly", gamma=None, n_directions=50, random_state=0).fit(big))
+
+
+# float32
+
+
+def test_points_for_float32_rows_are_numbers_that_float32_holds():
+    """Far from the origin there are few of them, and a ratio measured on others would be of another model."""
+    rng = np.random.default_rng(0)
+    X = (rng.standard_t(1.5, (50, 5)) + 1.2e8).astype(np.float32)
+    model = ks.SparseKernelPCA(2, n_support=7, random_state=0).fit(X)
+    points = model.support_vectors_
+    np.testing.assert_array_equal(points, points.astype(np.float32))
+    gram = np.exp(-model.gamma_ * cdist(X.astype(float), X.astype(float), "sqeuclidean"))
+    centring = np.eye(50) - 1 / 50
+    best = np.linalg.eigvalsh(centring @ gram @ centring)[-2:].sum() / 50
+    np.testing.assert_allclose(model.captured_ratio_, model.explained_variance_.sum() / best, atol=1e-4)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_short_rows_have_directions_too(dtype, rows):
+    """scikit-learn's cosine takes them for zero."""
+    unit = 2.0**-60 if dtype == np.float64 else 2.0**-23
+    here, there = (ks.KernelPCA(2, kernel="cosine").fit((rows * c).astype(dtype)) for c in (1.0, unit))
+    np.testing.assert_allclose(there.eigenvalues_, here.eigenvalues_, rtol=1e-4)
+    shares = there.transform((rows * unit).astype(dtype)).var(axis=0)
+    np.testing.assert_allclose(shares, here.explained_variance_, rtol=1e-4)
+
+
+def test_scores_whose_squares_float32_does_not_hold_can_be_scored(rows):
+    X = (rows + 3.6e6).astype(np.float32)
+    model = ks.LikelihoodKernelPCA(2, kernel="poly", noise_fraction=0.7, random_state=0).fit(X)
+    assert 0 <= model.score(X) <= 1 + 1e-6
+    assert np.isfinite(model.reconstruction_error(X)).all()
+
+
+# Words
+
+
+def test_an_inverse_map_that_overflows_is_refused_in_words(rows):
+    X = (rows * 2e-8).astype(np.float32)
+    model = ks.KernelPCA(1, kernel="poly", gamma=1e25, center=False, fit_inverse_transform=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        with pytest.raises(ValueError, match=r"inverse map cannot be found|kernel"):
+            model.fit(X)
+
+
+def test_published_methods_say_that_their_scores_are_rounding(rows):
+    for model in (ks.OnlineKernelPCA(2), ks.ImprovedKernelPCA(2, n_nodes=10)):
+        with pytest.warns(ks.KernelWarning, match="scores show rounding"):
+            model.set_params(kernel="sigmoid", coef0=10.0, gamma=1e-2, center=True).fit(rows)
+
+
+def test_an_inverse_map_that_is_hardly_determined_says_so():
+    rows = 0.083 * np.random.default_rng(0).poisson(1.0, (37, 3))
+    model = ks.KernelPCA(kernel="poly", degree=5, gamma="median", fit_inverse_transform=True, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", LinAlgWarning)
+        with pytest.warns(ks.KernelWarning, match="inverse map is badly determined"):
+            model.fit(rows)
+
+
+@pytest.mark.parametrize("name", ["n_nonzero", "alpha"])
+def test_penalties_that_are_no_numbers_are_refused_in_words(name, rows):
+    with pytest.raises(TypeError, match=f"{name}.*(is no number|must be)"):
+        ks.RobustElasticNetPCA(2, **{name: {"a": 1}}).fit(rows)
+
+
+def test_a_likelihood_of_rows_that_are_one_to_the_kernel_is_refused_in_words():
+    def constant(X, Y):
+        return np.ones((len(X), len(Y)))
+
+    with pytest.raises(ValueError, match="the rows are all the same to this kernel"):
+        ks.LikelihoodKernelPCA(1, kernel=constant, center=True, n_support=3).fit(np.zeros((9, 1)))
+
+
+def test_components_of_zeros_are_expanded_by_any_candidate(rows):
+    nothing = LeastSquares(rows, np.zeros((60, 1)), 0.0, 0.0)
+    assert [len(choice) for choice in l1_path(nothing)] == [1]
+
+
+def test_rows_of_hardly_any_length_carry_no_likelihood(rows):
+    X = np.concatenate([rows, 1e-90 * rows[:5]])
+    model = quietly(lambda: ks.LikelihoodKernelPCA(2, kernel="linear", noise_fraction=0.6).fit(X))
+    assert set(model.support_) <= set(range(60))
+
+
+def test_shares_of_an_online_rule_that_is_not_orthonormal_are_shares(rows):
+    X = rows * [1e5, 1.0, 1e-3, 1.0] + 4.5e7
+    model = ks.OnlineKernelPCA(2, kernel="linear", rule="hebbian", budget=22, random_state=0).fit(X)
+    variances = np.linalg.eigvalsh(np.cov(X.T, bias=True))[::-1]
+    assert model.explained_variance_ratio_.sum() <= variances[:2].sum() / variances.sum() + 1e-6
+
+
+def test_variances_of_an_online_rule_are_those_of_its_scores():
+    """Its components may lie along directions that the points' gram has no rank for."""
+    X = np.sort(np.random.default_rng(0).standard_normal((124, 2)), axis=0)
+    options = {"kernel": "poly", "gamma": None, "half_life": 3.6, "budget": 29, "random_state": 0}
+    model = ks.OnlineKernelPCA(3, rule="incremental", **options).fit(X)
+    np.testing.assert_allclose(model.explained_variance_, model.transform(X).var(axis=0), rtol=1e-6)
