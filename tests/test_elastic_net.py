@@ -462,6 +462,19 @@ def test_joint_passes(cloud):
     assert abs(model.captured_ratio_ - single.captured_ratio_) < 0.05
 
 
+@pytest.mark.filterwarnings("ignore:the components were still moving")
+def test_simultaneous_components_give_way_to_each_other_and_sequential_ones_do_not(cloud):
+    options = {"alpha": 0.4, **RBF}
+    one_pass = [ElasticNetKernelPCA(3, mode=mode, **options).fit(cloud) for mode in ("sequential", "simultaneous")]
+    np.testing.assert_array_equal(one_pass[0].dual_coef_, one_pass[1].dual_coef_)
+    for mode, nested in (("sequential", True), ("simultaneous", False)):
+        few, many = (ElasticNetKernelPCA(n, mode=mode, max_iter=200, **options).fit(cloud) for n in (2, 4))
+        assert few.converged_
+        assert few.n_iter_ > 1
+        same = np.allclose(whole_coef(few, len(cloud)), whole_coef(many, len(cloud))[:, :2], atol=1e-6)
+        assert same == nested
+
+
 # The published algorithm
 
 
@@ -521,6 +534,7 @@ def test_admm_that_ends_before_anything_has_happened(cloud):
     ("options", "weights", "message"),
     [
         ({"sparsity": "joint"}, None, "give solver='active-set' for anything else"),
+        ({"mode": "simultaneous"}, None, "give solver='active-set' for anything else"),
         ({"n_nonzero": 5}, None, "give solver='active-set' for anything else"),
         ({}, np.ones(80), "without sample_weight"),
         ({"n_dictionary": 30}, None, "works on the gram of all rows, and these are too many"),

@@ -6,6 +6,7 @@ Truth comes from optimality conditions, scikit-learn's LARS, long coordinate des
 from __future__ import annotations
 
 import os
+from itertools import combinations, product
 from pathlib import Path
 
 import numpy as np
@@ -17,13 +18,14 @@ from scipy.linalg.lapack import dpstrf
 from sklearn.linear_model import lars_path_gram
 
 from kernelsieve.solvers.admm import admm
-from kernelsieve.solvers.alternation import alternate, alternate_jointly, kernel_pca_directions
+from kernelsieve.solvers.alternation import alternate, kernel_pca_directions
 from kernelsieve.solvers.cholesky import ActiveCholesky
 from kernelsieve.solvers.greedy import pivoted_cholesky
 from kernelsieve.solvers.group import group_lasso
 from kernelsieve.solvers.lasso import LassoResult, _Support, lasso
 from kernelsieve.solvers.path import _Search, alpha_for_nonzeros, lasso_path
 from kernelsieve.solvers.quadratic import FactorQuadratic, HessianQuadratic, elastic_net_quadratic, largest_alpha
+from kernelsieve.solvers.simultaneous import alternate_jointly, alternate_simultaneously
 from kernelsieve.threads import one_blas_thread
 
 
@@ -644,6 +646,91 @@ def test_alternation_falls_and_settles(center):
     one = alternate(factor, moment, start, [0.05] * 4, 0.1, max_iter=1)
     assert one.converged
     assert len(one.objective) == 1
+
+
+def by_the_printed_criterion(gram, alphas, l2, n_passes):
+    """J[P, Q] as printed, with roots of K: lassos by LARS at the columns of P, then K Q = U D V', P = U V'."""
+    values, vectors = np.linalg.eigh(gram)
+    values, vectors = values[::-1], vectors[:, ::-1]
+    root, cube = (vectors * values**power @ vectors.T for power in (0.5, 1.5))
+    P = vectors[:, : len(alphas)]
+    for _ in range(n_passes):
+        A = np.zeros((len(gram), len(alphas)))
+        for k, alpha in enumerate(alphas):
+            # LARS divides its correlations by no number of rows when told of one
+            A[:, k] = lars_path_gram(
+                cube @ P[:, k], gram @ (gram + l2 * np.eye(len(gram))), n_samples=1, alpha_min=alpha, method="lasso"
+            )[2][:, -1]
+        left, _, right = np.linalg.svd(gram @ (root @ A), full_matrices=False)
+        P = left @ right
+    return A, P
+
+
+def test_simultaneous_passes_are_those_of_the_printed_criterion():
+    gram = gram_of("rbf", np.random.default_rng(3).standard_normal((25, 2)), gamma=0.7) + 0.05 * np.eye(25)
+    factor = factor_of(gram)
+    moment = factor.T @ factor
+    alphas, start = (0.3, 0.5, 0.2), kernel_pca_directions(moment, 3)
+    for n_passes in (1, 2, 5):
+        found = alternate_simultaneously(factor, moment, start, alphas, 0.1, max_iter=n_passes, tol=1e-12, settled=0.0)
+        truth, axes = by_the_printed_criterion(gram, alphas, 0.1, n_passes)
+        signs = np.sign(np.sum(truth * (gram @ found.coef), axis=0))
+        np.testing.assert_allclose(found.coef * signs, truth, atol=1e-5)
+        assert np.array_equal(found.coef != 0, np.abs(truth) > 1e-8)
+    # P = K^1/2 b and U = G'b are the same directions: their scatters p'K p and u'M u agree
+    scatters = [
+        np.sort(np.linalg.eigvalsh(m)) for m in (axes.T @ gram @ axes, found.directions.T @ moment @ found.directions)
+    ]
+    np.testing.assert_allclose(*scatters, rtol=1e-6)
+
+
+def test_no_turn_of_the_axes_betters_the_simultaneous_minimum():
+    """Brute force: for rows in three dimensions, two axes turned a little any way, the loadings found anew."""
+    rows = np.random.default_rng(1).standard_normal((6, 3)) * (3.0, 2.0, 1.0)
+    gram = rows @ rows.T
+    moment = rows.T @ rows
+    alphas = (9.0, 4.0)
+    found = alternate_simultaneously(
+        rows, moment, kernel_pca_directions(moment, 2), alphas, 0.5, max_iter=500, tol=1e-12, settled=1e-14
+    )
+    assert found.converged
+    assert found.n_iter > 3
+
+    hessian = gram @ gram + 0.5 * gram
+    places = [np.array(c) for size in (1, 2, 3) for c in combinations(range(len(rows)), size)]
+    tried = [(used, np.array(signs)) for used in places for signs in product((-1, 1), repeat=len(used))]
+
+    def value(axes):
+        """min over A of J + (tr M - tr U'M U)/2: every support with every pattern of signs is tried."""
+        total = (np.trace(moment) - np.trace(axes.T @ moment @ axes)) / 2
+        for u, alpha in zip(axes.T, alphas, strict=True):
+            linear, least = rows @ (moment @ u), 0.0
+            for used, signs in tried:
+                a = np.linalg.solve(hessian[np.ix_(used, used)], linear[used] - alpha * signs)
+                if np.all(a * signs > 0):
+                    least = min(least, (alpha * signs - linear[used]) @ a / 2)
+            total += u @ moment @ u / 2 + least
+        return total
+
+    reached = value(found.directions)
+    assert reached == pytest.approx(found.criterion[-1], rel=1e-6)
+    for plane in ((0, 1), (0, 2), (1, 2)):
+        for angle in (-0.05, 0.05):
+            turn = np.eye(3)
+            turn[np.ix_(plane, plane)] = [[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]]
+            assert value(turn @ found.directions) > reached
+
+
+def test_simultaneous_axes_stay_orthonormal_where_components_are_zero():
+    gram = gram_of("rbf", clusters(), gamma=10.0)
+    factor = factor_of(gram)
+    moment = factor.T @ factor
+    start = kernel_pca_directions(moment, 4)
+    for alphas in ([0.05, 1e9, 0.05, 0.05], [1e9] * 4):
+        found = alternate_simultaneously(factor, moment, start, alphas, 0.1, max_iter=50)
+        assert np.array_equal(found.coef.any(axis=0), np.less(alphas, 1))
+        np.testing.assert_allclose(found.directions.T @ found.directions, np.eye(4), atol=1e-9)
+        assert np.all(np.diff(found.criterion) <= 1e-9)
 
 
 def test_alternation_with_a_component_that_is_zero():

@@ -27,13 +27,14 @@ class NetParameters:
     alpha_scale: str = parameter("relative", one_of("relative", "absolute"))
     n_nonzero: int | Sequence[int] | None = parameter(None, at_least(1), "array-like", None)
     sparsity: str = parameter("component", one_of("component", "joint"))
+    mode: str = parameter("sequential", one_of("sequential", "simultaneous"))
     refit: bool = parameter(False, "boolean")
     max_iter: int = parameter(1, at_least(1))
     tol: float = parameter(1e-6, more_than(0))
 
     def _net(self: Any) -> ElasticNet:
         """What is to be minimised."""
-        names = ("n_components", "alpha", "l2", "alpha_scale", "n_nonzero", "sparsity", "max_iter", "tol")
+        names = ("n_components", "alpha", "l2", "alpha_scale", "n_nonzero", "sparsity", "mode", "max_iter", "tol")
         return ElasticNet(**{name: getattr(self, name) for name in names})
 
     def _penalty(self, span: Span) -> np.ndarray | None:
@@ -103,8 +104,9 @@ class ElasticNetKernelPCA(NetParameters, OnDictionary, KernelTransformer):
         min_a  1/2 sum_n <phi(x_n), u_k - v>^2 + (l2/2) |v|^2 + alpha_k |a|_1
 
     (the paper's criterion without its roots and inverses of K), scaled to unit length afterwards.  With more than one
-    pass u_k then follows v, orthogonal to the earlier ones, and so on.  Each component has a support of its own, or,
-    with sparsity="joint", all share one.
+    pass u_k then follows v, and so on: orthogonal to the earlier ones, one component after the other
+    (mode="sequential"), or all u_k together as the orthonormal set that is nearest to all v (mode="simultaneous").
+    Each component has a support of its own, or, with sparsity="joint", all share one.
 
     Cost: with r candidate rows (all up to 2000, else `n_dictionary`) in q <= r coordinates, one pass of O(N r (d + r)),
     then O(r q) a working set and O(m^2) a step for m nonzeros; m (d + M) a row to transform, m the size of the union of
@@ -127,10 +129,14 @@ class ElasticNetKernelPCA(NetParameters, OnDictionary, KernelTransformer):
         rows.
     sparsity : {"component", "joint"}, default="component"
         A support for each component, or (an l2,1 penalty on the rows of coefficients) one for all.
+    mode : {"sequential", "simultaneous"}, default="sequential"
+        How passes after the first go on.  "sequential": the paper's J[p_k, q_k], in which a component never gives way
+        to a later one, so that the first k are the same for any `n_components`.  "simultaneous": its J[P, Q], by the
+        polar step of Zou, Hastie & Tibshirani; sparsity="joint" is always that.  With max_iter=1 both are the same.
     refit : bool, default=False
         Replace the components by the best there are on the rows that were found: orthonormal, without shrinkage.
     max_iter : int, default=1
-        Passes: 1 is the single step at kernel PCA's components.
+        Passes: 1 is the single step at kernel PCA's components, which is as far as most problems go.
     tol : float, default=1e-6
         Duality gap relative to the objective.
     penalty, eps_abs, eps_rel, admm_max_iter, admm_outer_max_iter, outer_tol
@@ -197,7 +203,10 @@ class ElasticNetKernelPCA(NetParameters, OnDictionary, KernelTransformer):
     def _check_parameters(self, sample_weight: Any) -> None:
         super()._check_parameters(sample_weight)
         if self.solver == "admm" and (
-            self.sparsity == "joint" or self.n_nonzero is not None or sample_weight is not None
+            self.sparsity == "joint"
+            or self.mode == "simultaneous"
+            or self.n_nonzero is not None
+            or sample_weight is not None
         ):
             raise ValueError(
                 "solver='admm' is the published algorithm, with alpha, for one component after the other, without "

@@ -18,9 +18,10 @@ import numpy as np
 from ..fit.expansion import component_signs
 from ..fit.span import AllRowsSpan, Span
 from ..solvers.admm import admm
-from ..solvers.alternation import alternate, alternate_jointly, kernel_pca_directions
+from ..solvers.alternation import alternate, kernel_pca_directions
 from ..solvers.path import alpha_for_nonzeros
 from ..solvers.quadratic import FactorQuadratic, elastic_net_quadratic, largest_alpha
+from ..solvers.simultaneous import alternate_jointly, alternate_simultaneously
 from ..solvers.whitening import RANK_TOLERANCE
 
 
@@ -67,6 +68,7 @@ class ElasticNet:
     alpha_scale: str
     n_nonzero: int | Sequence[int] | None
     sparsity: str
+    mode: str
     max_iter: int
     tol: float
 
@@ -135,7 +137,8 @@ class ElasticNet:
                 span.coordinates, span.moment, start.directions, float(alphas[0]), start.l2, **options
             )
         else:
-            found = alternate(span.coordinates, span.moment, start.directions, alphas, start.l2, **options)
+            passes = alternate if self.mode == "sequential" else alternate_simultaneously
+            found = passes(span.coordinates, span.moment, start.directions, alphas, start.l2, **options)
         problems = [] if found.exact else [self._inexact]
         if not found.settled:
             problems.append(f"the components were still moving after max_iter={self.max_iter} passes")

@@ -60,7 +60,7 @@ class RobustSparseKernelPCA(NetParameters, OnDictionary, KernelTransformer):
     Parameters
     ----------
     n_components : int, default=2
-    alpha, l2, alpha_scale, n_nonzero, sparsity, max_iter, tol
+    alpha, l2, alpha_scale, n_nonzero, sparsity, mode, max_iter, tol
         As in ElasticNetKernelPCA.
     refit : bool, default=True
         Replace the components by the best there are, for the weighted rows, on the rows that were found.

@@ -13,6 +13,8 @@ J is the printed criterion.  The b-step maximises u'M G'a, that is, it minimises
     J + (tr M - u'M u)/2
 
 (the printed equality forgets the last term), so this `criterion` falls from pass to pass and J itself need not.
+
+Here one component follows after the other; `simultaneous` has those whose directions move together.
 """
 
 from __future__ import annotations
@@ -24,7 +26,6 @@ from typing import Any
 import numpy as np
 
 from ..arrays import top_eigh
-from .group import group_lasso
 from .lasso import TOLERANCE, LassoResult, lasso
 from .quadratic import FactorQuadratic, elastic_net_quadratic
 
@@ -34,7 +35,7 @@ SETTLED = 1e-6
 
 @dataclass(frozen=True)
 class Limits:
-    """What `alternate` and `alternate_jointly` take as keywords besides the problem."""
+    """What the three alternations take as keywords besides the problem."""
 
     weights: np.ndarray | None = None  # (n,) penalty weights; infinity bars a candidate
     max_iter: int = 1  # passes; 1 is the single a-step at kernel PCA
@@ -105,7 +106,7 @@ def alternate(
     ((60, 2), True, True)
     """
     directions = np.array(directions, dtype=np.float64)
-    problem = _Problem(coordinates, moment, l2, Limits(**limits))
+    problem = Problem(coordinates, moment, l2, Limits(**limits))
     components = [problem.component(directions, k, float(alpha)) for k, alpha in enumerate(alphas)]
     last = [component.last for component in components]
     return Alternation(
@@ -120,44 +121,7 @@ def alternate(
     )
 
 
-def alternate_jointly(
-    coordinates: np.ndarray,
-    moment: np.ndarray,
-    directions: np.ndarray,
-    alpha: float,
-    l2: float,
-    **limits: Any,
-) -> Alternation:
-    """All components at once on one support: the penalty is alpha sum_i w_i |A_i.|, the b-step U = polar(M G'A).
-
-    The polar factor is the best orthonormal U for all components together, as in Zou, Hastie & Tibshirani's sparse PCA.
-    Arguments as for `alternate`, with one alpha.
-    """
-    directions = np.array(directions, dtype=np.float64)
-    problem = _Problem(coordinates, moment, l2, Limits(**limits))
-    passes = problem.passes()
-    start = None
-    while passes.more():
-        quadratic, options = problem.a_step(directions)
-        result = group_lasso(quadratic, alpha, start=start, **options)
-        passes.add(result, quadratic.target_square)
-        start = result.coef
-        left, _, right = np.linalg.svd(moment @ (coordinates.T @ result.coef), full_matrices=False)
-        if len(result.active):
-            directions = left @ right
-    return Alternation(
-        result.coef,
-        directions,
-        np.array(passes.objective),
-        np.array(passes.criterion),
-        np.array([result.gap / result.objective]),
-        len(passes.objective),
-        passes.exact,
-        passes.settled,
-    )
-
-
-class _Passes:
+class Passes:
     """What the passes so far have reached."""
 
     last: LassoResult
@@ -172,9 +136,13 @@ class _Passes:
 
     def add(self, result: LassoResult, target_square: float) -> None:
         self.last = result
-        self.objective.append(result.objective)
-        self.criterion.append(result.objective + (self.trace - target_square) / 2)
-        self.exact &= result.converged
+        self.add_all([result], target_square)
+
+    def add_all(self, results: Sequence[LassoResult], target_square: float) -> None:
+        """A pass of several a-steps; `target_square` is u'M u summed over them."""
+        self.objective.append(sum(result.objective for result in results))
+        self.criterion.append(self.objective[-1] + (self.trace - target_square) / 2)
+        self.exact &= all(result.converged for result in results)
 
     def more(self) -> bool:
         """Whether another pass is due; notes whether the passes settled."""
@@ -186,7 +154,7 @@ class _Passes:
 
 
 @dataclass(frozen=True)
-class _Problem:
+class Problem:
     """What every pass of every component shares."""
 
     coordinates: np.ndarray  # (n, q), G
@@ -194,16 +162,16 @@ class _Problem:
     l2: float
     limits: Limits
 
-    def passes(self) -> _Passes:
+    def passes(self) -> Passes:
         """None made yet."""
-        return _Passes(float(np.trace(self.moment)), self.limits)
+        return Passes(float(np.trace(self.moment)), self.limits)
 
     def a_step(self, directions: np.ndarray) -> tuple[FactorQuadratic, dict[str, Any]]:
         """The quadratic at u, or at several at once, and what else its solver is told."""
         quadratic = elastic_net_quadratic(self.coordinates, self.moment, directions, self.l2)
         return quadratic, {"weights": self.limits.weights, "tol": self.limits.tol}
 
-    def component(self, directions: np.ndarray, k: int, alpha: float) -> _Passes:
+    def component(self, directions: np.ndarray, k: int, alpha: float) -> Passes:
         """Passes of component k; column k of `directions` follows its u."""
         passes = self.passes()
         start = None
