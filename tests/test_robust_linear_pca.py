@@ -10,13 +10,15 @@ import pytest
 from oracles import assert_same_up_to_sign
 from scipy.linalg import subspace_angles
 from scipy.spatial.distance import pdist
+from scipy.special import expit
 from sklearn.decomposition import PCA
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.linear_model import enet_path
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import kernelsieve
 from kernelsieve import ElasticNetPCA, RobustElasticNetPCA
-from kernelsieve.linear.residual import residual_weights
+from kernelsieve.linear.residual import ResidualForm
 from kernelsieve.linear.robust import (
     LogisticLoss,
     cutoff,
@@ -251,11 +253,59 @@ def test_random_state(tmp_path):
 
 def test_residual_weights_are_the_papers():
     e = np.random.default_rng(0).standard_normal(11)
-    delta = np.sort(e**2)[math.floor(0.5 * 11) - 1]
-    mu = 8 / delta
-    truth = np.exp(mu * delta - mu * e**2) / (1 + np.exp(mu * delta - mu * e**2))
-    np.testing.assert_allclose(residual_weights(e), truth, rtol=1e-9)
-    np.testing.assert_array_equal(residual_weights(np.zeros(4)), np.ones(4))
+    for tau, c in ((0.5, 8.0), (0.8, 3.0), (1.0, 8.0)):
+        delta = np.sort(e**2)[math.floor(tau * 11) - 1]
+        mu = c / delta
+        truth = np.exp(mu * delta - mu * e**2) / (1 + np.exp(mu * delta - mu * e**2))
+        np.testing.assert_allclose(ResidualForm(tau, c).weights(e), truth, rtol=1e-9)
+    np.testing.assert_array_equal(ResidualForm().weights(np.zeros(4)), np.ones(4))
+
+
+def scheme_by_scikit_learn(rows, n_passes, gamma1, gamma2, l2, l2_alpha, tau, c):
+    """Table 1 of the paper for the first component, alpha scaled to unit length: weights (8), then (13) and (14), each
+    by scikit-learn's coordinate descent."""
+
+    def elastic_net(X, y, penalty, gamma):
+        total = gamma / 2 + penalty
+        return enet_path(X, y, l1_ratio=gamma / 2 / total, alphas=[total / len(y)], tol=1e-14, max_iter=100_000)[1][
+            :, 0
+        ]
+
+    X = rows - rows.mean(axis=0)
+    alpha, predicted = np.linalg.svd(X)[2][0], X.mean(axis=1)
+    for _ in range(n_passes):
+        squared = (X @ alpha - predicted) ** 2
+        delta = np.sort(squared)[int(tau * len(squared)) - 1]
+        weighted = np.sqrt(expit(c * (1 - squared / delta)))[:, None] * X
+        beta = elastic_net(weighted, weighted @ alpha, l2, gamma1)
+        predicted = X @ beta
+        alpha = elastic_net(weighted, weighted @ beta, l2_alpha, gamma2)
+        alpha /= np.linalg.norm(alpha)
+    return beta / np.linalg.norm(beta)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("unit", [1.0, 100.0])
+@pytest.mark.parametrize(("gamma2", "l2_alpha", "tau", "c"), [(60.0, 20.0, 0.5, 8.0), (30.0, 5.0, 0.8, 3.0)])
+def test_the_papers_own_parameters_are_those_of_its_table(gamma2, l2_alpha, tau, c, unit):
+    rows = contaminated(80, 14, 0, "scattered")[0]
+    truth = scheme_by_scikit_learn(rows, 3, 80.0, gamma2, 10.0, l2_alpha, tau, c)
+    scale = unit**2
+    model = RobustElasticNetPCA(
+        1,
+        weights="residual",
+        alpha=80.0 * scale,
+        l2=10.0 * scale,
+        alpha_scale="absolute",
+        gamma2=gamma2 * scale,
+        l2_alpha=l2_alpha * scale,
+        tau=tau,
+        c=c,
+        refit=False,
+        max_iter=3,
+    ).fit(unit * rows)
+    assert_same_up_to_sign(model.components_.T, truth[:, None], atol=1e-5)
+    assert 0 < np.count_nonzero(truth) < 14
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -326,6 +376,8 @@ def test_wrong_input_is_named_and_leaves_nothing():
     for options, message in (
         ({"weights": "both"}, "'weights' parameter"),
         ({"n_directions": 0}, "'n_directions' parameter"),
+        ({"weights": "residual", "tau": 0}, "'tau' parameter"),
+        ({"gamma2": 0.1}, "give weights='residual' with them, or leave them as they are"),
         ({"n_nonzero": 21}, "must be whole numbers from 1 to n_features=20"),
     ):
         with pytest.raises(ValueError, match=message):

@@ -151,6 +151,35 @@ def test_residual_is_lapacks_pivoted_cholesky(digits):
     np.testing.assert_array_equal(picks, pivots[:30] - 1)
 
 
+@pytest.mark.parametrize("share", [0.3, 0.1, 1e-3])
+@pytest.mark.parametrize("center", [True, False], ids=["centred", "uncentred"])
+def test_residual_ends_where_franc_and_hlavac_end(share, center, cloud):
+    """Their algorithm by brute force: points until max_i k(x_i, x_i) - k_i' K_SS^-1 k_i <= eps."""
+    gram, chosen = gram_of("poly", cloud, **KERNELS["poly"]), []
+    left = np.diagonal(gram)
+    eps = share * left.max()
+    while left.max() > eps:
+        chosen.append(int(left.argmax()))
+        left = np.diagonal(gram - gram[:, chosen] @ np.linalg.solve(gram[np.ix_(chosen, chosen)], gram[chosen]))
+    options = {"kernel": "poly", "selection": "residual", "max_residual": eps, "center": center, **KERNELS["poly"]}
+    model = SparseKernelPCA(2, **options).fit(cloud)
+    np.testing.assert_array_equal(model.support_, chosen)
+    assert model.selection_report_["largest_residual"] == pytest.approx(left.max(), rel=1e-6)
+    fewer = SparseKernelPCA(2, n_support=4, **options).fit(cloud)
+    np.testing.assert_array_equal(fewer.support_, chosen[:4])
+    more = SparseKernelPCA(2, n_support=len(cloud), **options).fit(cloud)
+    np.testing.assert_array_equal(more.support_, chosen)
+
+
+def test_a_residual_that_few_points_or_no_number_of_them_reaches_is_named(cloud, digits, monkeypatch):
+    with pytest.raises(ValueError, match=r"max_residual=0.999\d* is reached by .* points, at least 6 are needed"):
+        SparseKernelPCA(5, gamma=1e-4, selection="residual", max_residual=0.999).fit(cloud)
+    monkeypatch.setattr("kernelsieve.selection.choose.MAX_AUTO_SUPPORT", 30)
+    with pytest.warns(UserWarning, match="max_residual=1e-06 was not reached by 30 points"):
+        model = SparseKernelPCA(2, selection="residual", max_residual=1e-6).fit(digits[0])
+    assert model.n_support_ == 30
+
+
 @pytest.mark.parametrize("alias", ["sgma", "matching-pursuit", "akfa"])
 def test_three_published_names_of_one_rule(alias, cloud):
     supports = [SparseKernelPCA(3, n_support=12, selection=name).fit(cloud).support_ for name in ("gain", alias)]
@@ -184,6 +213,7 @@ def test_a_few_candidates_are_drawn_evenly_and_the_best_of_them_taken(cloud):
         ({"selection": "targeted", "n_candidates": 59}, "n_candidates=59 means nothing to selection='targeted'"),
         ({"selection": "gain", "n_swaps": 3}, "n_swaps=3 means nothing to selection='gain': it is for 'targeted'"),
         ({"n_swaps": 3}, "n_swaps=3 means nothing to selection='optimized'"),
+        ({"max_residual": 0.1}, "max_residual=0.1 means nothing to selection='optimized': it is for 'residual'"),
         ({"selection": np.arange(9), "n_candidates": 5}, "n_candidates=5 means nothing to selection='given'"),
     ],
 )

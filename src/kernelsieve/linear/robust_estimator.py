@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from dataclasses import dataclass, replace
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any, Self
 
 import numpy as np
@@ -24,7 +24,7 @@ from .alternation import adjusted_variance
 from .components import FLOATS, LinearComponents
 from .estimators import SPARSITY_CONSTRAINTS
 from .fitting import Request, SparseComponents, fit_components, warn_about
-from .residual import residual_components
+from .residual import ResidualForm, residual_components
 from .robust import cutoff, two_stage_weights, without_rounding
 from .scatter import row_mean, scatter_of
 
@@ -62,6 +62,12 @@ class RobustElasticNetPCA(LinearComponents):
         Find the loadings again, without l1 penalty, on the supports.
     n_directions : int, default=500
         Directions through pairs of rows that the start looks along.
+    tau, c : float, default=0.5, 8
+        Of weights="residual": the quantile of the squared residuals at which a row weighs one half, and how steeply the
+        weights fall there (the paper's delta and mu = c / delta).
+    gamma2, l2_alpha : float, default=0, inf
+        Of weights="residual": l1 and l2 weight of the paper's alpha (its equation 14), gamma2 in the scale of `alpha`.
+        The paper has gamma2 = gamma1; the default takes the alpha that is best for the loadings.
     random_state : int, RandomState or None, default=None
         Of those directions.
 
@@ -120,6 +126,10 @@ class RobustElasticNetPCA(LinearComponents):
         "weights": [StrOptions({"two-stage", "residual"})],
         "mode": [StrOptions({"simultaneous", "sequential"})],
         "n_directions": [Interval(Integral, 1, None, closed="left")],
+        "tau": [Interval(Real, 0, 1, closed="right")],
+        "c": [Interval(Real, 0, None, closed="neither")],
+        "gamma2": [Interval(Real, 0, None, closed="left")],
+        "l2_alpha": [Interval(Real, 0, None, closed="both")],
         "random_state": ["random_state"],
     }
 
@@ -135,6 +145,10 @@ class RobustElasticNetPCA(LinearComponents):
         l2: float = math.inf,
         refit: bool = True,
         n_directions: int = 500,
+        tau: float = 0.5,
+        c: float = 8.0,
+        gamma2: float = 0.0,
+        l2_alpha: float = math.inf,
         transform_method: str = "least-squares",
         max_iter: int = 1000,
         tol: float = 1e-6,
@@ -149,6 +163,10 @@ class RobustElasticNetPCA(LinearComponents):
         self.l2 = l2
         self.refit = refit
         self.n_directions = n_directions
+        self.tau = tau
+        self.c = c
+        self.gamma2 = gamma2
+        self.l2_alpha = l2_alpha
         self.transform_method = transform_method
         self.max_iter = max_iter
         self.tol = tol
@@ -172,11 +190,21 @@ class RobustElasticNetPCA(LinearComponents):
             check_spread(finite(X))
             unit = unit_of(X)
             rows, request = X.astype(np.float64, copy=False) / unit, Request.of(self).over(unit)
-            fitted = self._two_stage(rows, request) if self.weights == "two-stage" else _residual(rows, request)
+            form = self._residual_form().over(unit, self.alpha_scale)
+            fitted = self._two_stage(rows, request) if self.weights == "two-stage" else _residual(rows, request, form)
             warn_about(fitted.components, request)
             self._store(replace(fitted, components=fitted.components.times(unit), location=unit * fitted.location))
             self._find_outliers(X.astype(np.float64, copy=False))
         return self
+
+    def _residual_form(self) -> ResidualForm:
+        form = ResidualForm(self.tau, self.c, self.gamma2, self.l2_alpha)
+        if self.weights == "two-stage" and form != ResidualForm():
+            raise ValueError(
+                "tau, c, gamma2 and l2_alpha are parameters of the paper's own scheme: give weights='residual' with "
+                "them, or leave them as they are"
+            )
+        return form
 
     def _two_stage(self, rows: np.ndarray, request: Request) -> WeightedFit:
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
@@ -290,9 +318,9 @@ class WeightedFit:
     converged: bool
 
 
-def _residual(rows: np.ndarray, request: Request) -> WeightedFit:
+def _residual(rows: np.ndarray, request: Request, form: ResidualForm) -> WeightedFit:
     location = row_mean(rows, None)
-    found = residual_components(rows - location, request)
+    found = residual_components(rows - location, request, form)
     weights = found.weights.mean(axis=1)
     scatter = scatter_of(rows, weights, location)
     components = SparseComponents(

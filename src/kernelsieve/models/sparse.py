@@ -83,6 +83,9 @@ class SparseKernelPCA(Incremental, BlockParameters, KernelTransformer):
         the best 5 % with probability 0.95 (Smola & Schoelkopf 2000).
     n_swaps : int, default=0
         For "targeted": afterwards exchange the least useful row for the best one up to so many times.
+    max_residual : float or None, default=None
+        For "residual": take rows, at most `n_support`, until none looked at is further (squared, in feature space)
+        from the span of those taken: Franc & Hlavac's own stop.
     max_iter : int, default=13
         L-BFGS steps when points are moved.
     tol : float, default=5e-3
@@ -175,6 +178,7 @@ class SparseKernelPCA(Incremental, BlockParameters, KernelTransformer):
     n_optimization_samples: int | None = parameter(None, at_least(2), None)
     n_candidates: int | None = parameter(None, at_least(1), None)
     n_swaps: int = parameter(0, at_least(0))
+    max_residual: float | None = parameter(None, more_than(0), None)
     max_iter: int = parameter(13, at_least(1))
     tol: float = parameter(5e-3, at_least(0, Real))
     half_life: float | None = parameter(None, more_than(0), None)
@@ -227,7 +231,8 @@ class SparseKernelPCA(Incremental, BlockParameters, KernelTransformer):
             raise ValueError("the rows are all the same to this kernel: there is no variance to explain")
 
     def _points(self, problem: Problem) -> Choice:
-        effort = Effort(self.n_optimization_samples, self.max_iter, self.tol, self.n_candidates, self.n_swaps)
+        names = ("max_iter", "tol", "n_candidates", "n_swaps", "max_residual")
+        effort = Effort(self.n_optimization_samples, **{name: getattr(self, name) for name in names})
         chooser = Chooser(problem, effort, self.selection)
         choice = self._chosen(chooser)
         choice.selection.history.setdefault("rule", chooser.rule_name)

@@ -46,6 +46,7 @@ class Effort:
     tol: float
     n_candidates: int | None = None
     n_swaps: int = 0
+    max_residual: float | None = None
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ class Chooser:
     rule: Any  # a name, or what the user gives instead of one
 
     def __post_init__(self) -> None:
-        check_options(self.rule_name, self.effort.n_candidates, self.effort.n_swaps)
+        check_options(self.rule_name, self.effort.n_candidates, self.effort.n_swaps, self.effort.max_residual)
 
     @property
     def rule_name(self) -> str:
@@ -70,13 +71,14 @@ class Chooser:
 
     @property
     def _selector(self) -> Selector:
-        return selector(self.rule_name, n_candidates=self.effort.n_candidates, n_swaps=self.effort.n_swaps)
+        names = ("n_candidates", "n_swaps", "max_residual")
+        return selector(self.rule_name, **{name: getattr(self.effort, name) for name in names})
 
     def fixed(self, n_support: int) -> Choice:
         """`n_support` points."""
         problem = self._problem_for(self.problem, n_support)
         sample = problem.sample
-        if n_support >= sample.size and sample.rows.whole:
+        if n_support >= sample.size and sample.rows.whole and self.effort.max_residual is None:
             return Choice(everything(problem), problem)
         if self.rule_name == "optimized":
             search = FreePoints(sample, self.effort.max_iter, self.effort.tol, problem.rng)
@@ -108,7 +110,9 @@ class Chooser:
         return (*names, "gain") if sample.size * sample.n_reference * n_support <= GAIN_WORK else names
 
     def automatic(self, variance: float) -> Choice:
-        """The fewest points that keep `variance` of what exact kernel PCA keeps."""
+        """The fewest points that keep `variance` of what exact kernel PCA keeps, or that leave a small residual."""
+        if self.effort.max_residual is not None:
+            return self._until_explained(self.effort.max_residual)
         n_components, center = self.problem.sample.n_components, self.problem.sample.center
         first = n_components + FIRST_EXTRA_POINTS
         problem = self._problem_for(self.problem, first)
@@ -131,6 +135,25 @@ class Chooser:
             )
         best.selection.history["curve"] = curve
         return best
+
+    def _until_explained(self, limit: float) -> Choice:
+        """As many points as it takes until no row looked at has a residual above `limit`."""
+        sample = self.problem.sample
+        least = sample.n_components + int(sample.center)
+        problem = self._problem_for(self.problem, least)
+        selection = self._select(problem, MAX_AUTO_SUPPORT)
+        left = selection.history["largest_residual"]
+        if selection.n_support < least:
+            raise ValueError(
+                f"max_residual={limit} is reached by {selection.n_support} points, at least {least} are needed: give "
+                "a smaller one"
+            )
+        if left > limit:
+            warn(
+                f"max_residual={limit} was not reached by {selection.n_support} points, which leave {left:.3g}: give "
+                "a larger one, a smaller gamma, or n_support as a number"
+            )
+        return self._measured(problem, selection)
 
     def _problem_for(self, problem: Problem, n_support: int) -> Problem:
         """The problem with a sample that is large enough for so many points."""

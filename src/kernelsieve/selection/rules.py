@@ -40,11 +40,21 @@ def targeted(sample: Sample, n_support: int, rng: np.random.Generator, *, n_swap
     return _selected(state, n_support, sample, rng, nested=not swapped, swaps=swapped)
 
 
-def residual(sample: Sample, n_support: int, rng: np.random.Generator) -> Selection:
-    """The row worst explained by the chosen ones, argmax R_ii (Franc & Hlavac's greedy kernel PCA)."""
-    count = min(n_support, sample.size)
-    state = eliminate(sample.column, sample.diagonal, count, worst_explained, noise=sample.indefiniteness)
-    return _selected(state, n_support, sample, rng)
+def residual(
+    sample: Sample, n_support: int, rng: np.random.Generator, *, max_residual: float | None = None
+) -> Selection:
+    """The row worst explained by the chosen ones, argmax R_ii (Franc & Hlavac's greedy kernel PCA).
+
+    Their own stop, max R_ii <= `max_residual`, ends it before `n_support` rows.
+    """
+    count, noise = min(n_support, sample.size), sample.indefiniteness
+    if max_residual is not None:
+        noise = max(noise, max_residual / float(sample.diagonal.max()))
+    state = eliminate(sample.column, sample.diagonal, count, worst_explained, noise=noise)
+    if max_residual is None:
+        return _selected(state, n_support, sample, rng)
+    left = {"unexplained": [float(u) for u in state.unexplained], "largest_residual": float(state.diagonal.max())}
+    return select_rows(sample, np.asarray(state.chosen), nested=True, by_reference=True, history=left)
 
 
 def rpcholesky(sample: Sample, n_support: int, rng: np.random.Generator) -> Selection:
@@ -149,15 +159,19 @@ SELECTORS |= {alias: SELECTORS[name] for alias, name in ALIASES.items()}
 WITH_CANDIDATES = ("gain", "improved", "skfa", *ALIASES)
 
 
-def selector(name: str, *, n_candidates: int | None = None, n_swaps: int = 0) -> Selector:
+def selector(
+    name: str, *, n_candidates: int | None = None, n_swaps: int = 0, max_residual: float | None = None
+) -> Selector:
     """The rule of that name, with what only some rules take."""
-    if n_candidates is not None:
-        return partial(SELECTORS[name], n_candidates=n_candidates)
-    return partial(SELECTORS[name], n_swaps=n_swaps) if n_swaps else SELECTORS[name]
+    given = {"n_candidates": n_candidates, "n_swaps": n_swaps or None, "max_residual": max_residual}
+    options = {option: value for option, value in given.items() if value is not None}
+    return partial(SELECTORS[name], **options) if options else SELECTORS[name]
 
 
-def check_options(name: str, n_candidates: int | None, n_swaps: int) -> None:
+def check_options(name: str, n_candidates: int | None, n_swaps: int, max_residual: float | None = None) -> None:
     """Options that mean nothing to a rule are a mistake, and are said to be."""
+    if max_residual is not None and name != "residual":
+        raise ValueError(f"max_residual={max_residual} means nothing to selection={name!r}: it is for 'residual'")
     if n_candidates is not None and name not in WITH_CANDIDATES:
         known = ", ".join(repr(rule) for rule in WITH_CANDIDATES)
         raise ValueError(f"n_candidates={n_candidates} means nothing to selection={name!r}: it is for {known}")

@@ -73,7 +73,7 @@ def alternate_simultaneously(
     >>> from kernelsieve.solvers.alternation import kernel_pca_directions
     >>> G = np.random.default_rng(0).standard_normal((60, 5))
     >>> M = G.T @ G
-    >>> found = alternate_simultaneously(G, M, kernel_pca_directions(M, 2), [5.0, 9.0], l2=0.1, max_iter=20)
+    >>> found = alternate_simultaneously(G, M, kernel_pca_directions(M, 2), [5.0, 9.0], l2=0.1, max_iter=200)
     >>> found.coef.shape, found.converged, bool(np.all(np.diff(found.criterion) <= 0))
     ((60, 2), True, True)
     """
