@@ -19,6 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles import KERNELS, dictionary_span, exact_kernel_pca, gram_of, subspace_gap
 from scipy.stats import multivariate_normal
+from sklearn.decomposition import PCA
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 from kernelsieve import LikelihoodKernelPCA, likelihood_path
@@ -121,6 +122,32 @@ def test_the_likelihood_of_weighted_rows_over_other_points(rows, cloud):
     likelihood = Likelihood(gram_of("poly", points, **POLY), cross_gram * np.sqrt(mass), float(mass.sum()), length)
     density = log_density(poly_features(rows, **POLY), poly_features(points, **POLY), weights, 0.2)
     assert likelihood.log_likelihood(weights, 0.2) == pytest.approx(mass @ density, rel=1e-10)
+
+
+@pytest.mark.parametrize("n_components", [1, 2, 4])
+@pytest.mark.parametrize("rule", [coordinate_ascent, sweeps])
+def test_arbitrary_vectors_give_probabilistic_pca(rule, n_components, cloud):
+    """The paper's remark: outer products of any vectors, not of the rows, make the model Tipping & Bishop's, in which
+    the weights of the covariance's eigenvectors are lambda_i - s2, and zero where lambda_i is below s2.  Truth is
+    scikit-learn's PCA, whose covariance and score are probabilistic PCA's."""
+    rows = np.vstack([cloud, -cloud])  # of mean zero, so that nothing hangs on centring
+    n, d = rows.shape
+    truth = PCA(n_components).fit(rows)
+    s2 = float(truth.noise_variance_) * (n - 1) / n  # scikit-learn divides by n - 1, the likelihood by n
+    vectors = PCA().fit(rows).components_
+    values = np.var(rows @ vectors.T, axis=0)
+
+    def fit(kept):
+        likelihood = Likelihood(np.eye(len(kept)), kept @ rows.T, float(n), float(np.sum(rows**2)))
+        return rule(likelihood, s2, tol=1e-12).weights
+
+    np.testing.assert_allclose(fit(vectors), np.maximum(values - s2, 0), atol=1e-3 * values[0])
+    leading = vectors[:n_components]
+    covariance = s2 * np.eye(d) + leading.T * fit(leading) @ leading
+    np.testing.assert_allclose(covariance, truth.get_covariance() * (n - 1) / n, atol=1e-5 * values[0])
+    density = multivariate_normal(np.zeros(d), covariance).logpdf(rows).mean()
+    assert density >= truth.score(rows)  # whose n - 1 costs it the maximum
+    assert density == pytest.approx(truth.score(rows), abs=1e-3)
 
 
 def test_the_posterior_is_an_inverse(rows):
