@@ -187,7 +187,7 @@ def three_algorithms(report: Report) -> None:
         features = np.column_stack([np.ones(len(X)), root * x, root * y, x**2, y**2, root * x * y])
         centred = features - features.mean(axis=0)
         U, S, _ = np.linalg.svd(centred, full_matrices=False)
-        values, vectors = np.linalg.eigh(centred.T @ centred / len(X))
+        vectors = np.linalg.eigh(centred.T @ centred / len(X))[1]
         kernel = KernelPCA(2, **POLYNOMIAL).fit_transform(X)
         found = {
             "feature map + SVD: Z = U S": U[:, :2] * S[:2],
@@ -204,8 +204,8 @@ def three_algorithms(report: Report) -> None:
             ]
     report.table(("algorithm", "variance of PC1", "variance of PC2", "largest difference of a score"), rows)
     report.text(
-        "phi(x) = (1, sqrt2 x1, sqrt2 x2, x1^2, x2^2, sqrt2 x1 x2), for which phi(x)'phi(y) = (x'y + 1)^2. The slides' "
-        "SVD algorithm does not say that phi(X) must be centred first: it must, or its Z are not those of the other two."
+        "phi(x) = (1, sqrt2 x1, sqrt2 x2, x1^2, x2^2, sqrt2 x1 x2), for which phi(x)'phi(y) = (x'y + 1)^2. The "
+        "slides' SVD algorithm does not say that phi(X) must be centred first: it must, or its Z are not the others'."
     )
     report.verdict(
         "algorithms, slides 8-13",
@@ -354,8 +354,8 @@ def regression(report: Report) -> None:
         gains[name] = [ours - plain for ours, plain in zip(found[EXACT], found["PCA"], strict=True)]
     report.table(("data", "features", "test R^2", "mean"), lines)
     report.text(
-        f"Columns standardised; the number of components, of {', '.join(map(str, SIZES))}, and the ridge by leave-one-out "
-        "on the training rows. Ten components of PCA are all there are: they stand for the rows themselves."
+        f"Columns standardised; the number of components, of {', '.join(map(str, SIZES))}, and the ridge by leave-one-"
+        "out on the training rows. Ten components of PCA are all there are: they stand for the rows themselves."
     )
     made, real = gains.values()
     report.verdict(
