@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from .clusters import Pair
     from .diabetes import Curves
 
-EXTENT = (-1.0, 1.0), (-0.7, 1.1)  # of the plane that is drawn
+EXTENT = (-1.15, 1.15), (-0.85, 1.2)  # of the plane that is drawn
 
 
 def plane() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -73,7 +73,7 @@ def panels(
         filled = ax.contourf(across, up, surface, levels=levels, cmap="PuOr_r", alpha=0.75)
         ax.contour(across, up, surface, levels=levels, colors="#4D4D4D", linewidths=0.5, linestyles="solid", alpha=0.6)
         draw_rows(ax, X, circled)
-        ax.set_title(titles[k], fontsize=10)
+        ax.set_title(titles[k], fontsize=9)
     figure.colorbar(filled, ax=axes, label="score / largest |score|", ticks=(-1, -0.5, 0, 0.5, 1), shrink=0.6)
     report.picture(figure, name, caption)
 
