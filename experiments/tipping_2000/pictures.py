@@ -63,7 +63,8 @@ def panels(
     circled: np.ndarray | None = None,
 ) -> None:
     across, up, _ = plane()
-    figure, axes = plt.subplots(3, 3, figsize=(9.4, 8), sharex=True, sharey=True, layout="constrained")
+    shape = (1, 2) if report.quick else (3, 3)
+    figure, axes = plt.subplots(*shape, figsize=(9.4, 8), sharex=True, sharey=True, layout="constrained")
     levels = np.linspace(-1, 1, 18)  # an even number: none at zero, where far from the rows all is rounding
     for k, ax in enumerate(axes.flat):
         if k >= values.shape[1]:

@@ -13,10 +13,11 @@ import numpy as np
 
 from kernelsieve import plots
 
-from .report import Report
+from ..report import Report
 
 if TYPE_CHECKING:
-    from .wang_tanaka_2016 import LongRun, Solution
+    from .limits import LongRun
+    from .problems import Solution
 
 RESOLUTION = 101  # grid points along each axis of a contour plot
 MARGIN = 0.08  # of the range of the rows, around them
@@ -27,13 +28,18 @@ def component_panels(
     report: Report, solutions: Sequence[Solution], numbers: Sequence[int], name: str, caption: str
 ) -> None:
     """Kernel PCA's components above, each solution's below, the rows that it uses circled."""
-    problem = solutions[0].problem
+    problem, numbers = solutions[0].problem, report.some(numbers)
     across, up, points = plane(problem.rows)
     block = problem.cross_gram(points)
     coefs = {"kernel PCA": problem.kernel_pca} | {found.name: found.coef for found in solutions}
     shape = len(coefs), len(numbers)
     figure, axes = plt.subplots(
-        *shape, figsize=(2.7 * shape[1] + 1.1, 2.5 * shape[0]), sharex=True, sharey=True, layout="constrained"
+        *shape,
+        figsize=(2.7 * shape[1] + 1.1, 2.5 * shape[0]),
+        sharex=True,
+        sharey=True,
+        squeeze=False,
+        layout="constrained",
     )
     for row, (label, coef) in enumerate(coefs.items()):
         for column, k in enumerate(numbers):
