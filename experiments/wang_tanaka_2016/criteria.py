@@ -147,8 +147,8 @@ def centring(report: Report, problems: list[Problem]) -> None:
     report.text(
         "## Centred: the pseudo-inverse, and our own way\n\nThe paper centres K, which makes it singular, and takes "
         "the pseudo-inverse. Its components are expansions in centred features: each holds the mean of all rows, "
-        "so that `transform` needs all rows however few coefficients are nonzero. Ours measures the centred variance of "
-        "expansions in features that are not centred (`center=True`)."
+        "so that `transform` needs all rows however few coefficients are nonzero. Ours measures the centred variance "
+        "of expansions in features that are not centred (`center=True`)."
     )
     lines, dense = [], []
     for problem in problems:

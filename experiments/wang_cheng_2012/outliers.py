@@ -1,0 +1,131 @@
+"""What the paper is about, and does not measure: outliers, 0 to 40 % of them, clustered and scattered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import matplotlib
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+import numpy as np
+from scipy.linalg import subspace_angles
+from sklearn.decomposition import PCA
+
+from kernelsieve import ElasticNetPCA, RobustElasticNetPCA, plots
+
+from ..datasets import contaminated
+from ..report import Report, span
+
+SHARES = (0.0, 0.05, 0.1, 0.2, 0.3, 0.35, 0.4)
+TOLD, REPAIRED = "SPCA, told the outliers", "RSPCA, the paper's repaired"
+SIZES = (6, 5)  # loadings of the contaminated data's components
+SEEDS = range(6)
+DISTANCES = (2.0, 4.0, 6.0, 8.0, 10.0, 15.0, 20.0)
+
+
+def outlier_methods(n_outliers: int) -> dict[str, Callable[[np.ndarray], np.ndarray]]:
+    """Components from rows; the last is told which rows are outliers."""
+
+    def robust(weights: str) -> RobustElasticNetPCA:
+        return RobustElasticNetPCA(2, weights=weights, n_nonzero=SIZES, random_state=0)
+
+    return {
+        "PCA": lambda rows: PCA(2).fit(rows).components_,
+        "SPCA": lambda rows: ElasticNetPCA(2, n_nonzero=SIZES, refit=True).fit(rows).components_,
+        REPAIRED: lambda rows: robust("residual").fit(rows).components_,
+        "RSPCA, two-stage": lambda rows: robust("two-stage").fit(rows).components_,
+        TOLD: lambda rows: ElasticNetPCA(2, n_nonzero=SIZES, refit=True).fit(rows[n_outliers:]).components_,
+    }
+
+
+def support_f1(components: np.ndarray, truth: np.ndarray) -> float:
+    """F1 of the variables used by any component."""
+    found, wanted = components.any(axis=0), truth.any(axis=0)
+    return float(2 * np.sum(found & wanted) / (found.sum() + wanted.sum()))
+
+
+def outlier_study(report: Report) -> None:
+    report.text("## Outliers: 0 to 40 %")
+    figure, axes = plt.subplots(2, 2, figsize=(10, 7), sharex=True, sharey=True, layout="constrained")
+    shares, seeds = SHARES[:3] if report.quick else SHARES, report.some(SEEDS)
+    at_5: dict[str, list[float]] = {}
+    for row, shape in enumerate(((200, 20), (100, 200))):
+        for column, kind in enumerate(("clustered", "scattered")):
+            angles, f1 = measure_outliers(shape, kind, shares, seeds)
+            for name, values in angles.items():
+                at_5.setdefault(name, []).append(values[1])
+            report.text(f"n = {shape[0]}, p = {shape[1]}, {kind}: angle in degrees (support F1)")
+            cells = [
+                (name, *(f"{a:.1f} ({f:.2f})" for a, f in zip(values, f1[name], strict=True)))
+                for name, values in angles.items()
+            ]
+            report.table(("", *(f"{100 * share:g} %" for share in shares)), cells)
+            ax = axes[row, column]
+            for (name, values), color, marker in zip(angles.items(), plots.COLORS, plots.MARKERS, strict=False):
+                line = {"color": "black", "ls": ":", "lw": 1.6, "zorder": 5} if name == TOLD else {"color": color}
+                style = {"marker": marker, "ms": 5, "lw": 1.6, "label": name} | line
+                ax.plot(100 * np.array(shares), values, **(style | ({"marker": ""} if name == TOLD else {})))
+            ax.set(yscale="log", title=f"n = {shape[0]}, p = {shape[1]}, {kind}")
+            ax.set_yticks([1, 3, 10, 30, 90], ["1", "3", "10", "30", "90"])
+            ax.set_yticks([], minor=True)
+            ax.grid(alpha=0.3)
+    for ax in axes[:, 0]:
+        ax.set_ylabel("angle to the truth, degrees")
+    for ax in axes[1]:
+        ax.set_xlabel("outliers, %")
+    handles, labels = axes[0, 0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=3, frameon=False)
+    report.picture(figure, "outliers", "Largest principal angle between found and true components")
+    report.text(
+        f"Largest principal angle between the planes, means of {len(seeds)} data sets: two components of 6 and "
+        "5 loadings, standard deviations 8 and 6, noise 1; outliers 50 off along the other variables. F1 of the "
+        "variables in use; PCA uses all."
+    )
+    spelled = ", ".join(f"{name} {span(values)}" for name, values in at_5.items())
+    report.verdict(
+        "abstract",
+        "the weighted scheme solves the outlier problem",
+        found=f"angle to the truth at 5 % of outliers, degrees: {spelled}",
+        holds=[value < 10 for value in at_5[REPAIRED]],
+        tried=f"{len(at_5[REPAIRED])} settings x {len(seeds)} data sets, within 10 degrees",
+        change="|alpha| = 1, unit beta in the deflation",
+    )
+    near_outliers(report, seeds)
+
+
+def near_outliers(report: Report, seeds: Sequence[int]) -> None:
+    """Where outliers stop to be told apart, and stop to matter."""
+    rows = []
+    for distance in DISTANCES[::3] if report.quick else DISTANCES:
+        angles, caught = [], []
+        for seed in seeds:
+            data = contaminated(200, 20, 0.2, "clustered", seed, distance)
+            robust = RobustElasticNetPCA(2, n_nonzero=SIZES, random_state=0).fit(data.rows)
+            plain = ElasticNetPCA(2, n_nonzero=SIZES, refit=True).fit(data.rows)
+            angles.append([np.degrees(subspace_angles(m.components_.T, data.truth.T)[0]) for m in (plain, robust)])
+            caught.append(robust.weights_[: data.n_outliers].mean())
+        rows.append((f"{distance:g}", *(f"{value:.1f}" for value in np.mean(angles, axis=0)), f"{np.mean(caught):.2f}"))
+    report.text("Nearer outliers, n = 200, p = 20, 20 % clustered:")
+    report.table(("distance", "SPCA, degrees", "RSPCA, two-stage", "mean weight of the outliers"), rows)
+
+
+def measure_outliers(
+    shape: tuple[int, int], kind: str, shares: Sequence[float], seeds: Sequence[int]
+) -> tuple[dict[str, list[float]], dict[str, list[float]]]:
+    """Mean angle and mean F1 of each method, for each share of outliers."""
+    angles: dict[str, list[float]] = {}
+    f1: dict[str, list[float]] = {}
+    for share in shares:
+        measured: dict[str, list[tuple[float, float]]] = {}
+        for seed in seeds:
+            data = contaminated(*shape, share, kind, seed)
+            for name, method in outlier_methods(data.n_outliers).items():
+                found = method(data.rows)
+                degrees = float(np.degrees(subspace_angles(found.T, data.truth.T)[0]))
+                measured.setdefault(name, []).append((degrees, support_f1(found, data.truth)))
+        for name, values in measured.items():
+            mean_angle, mean_f1 = np.mean(values, axis=0)
+            angles.setdefault(name, []).append(float(mean_angle))
+            f1.setdefault(name, []).append(float(mean_f1))
+    return angles, f1
