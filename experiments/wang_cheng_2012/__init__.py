@@ -22,10 +22,10 @@ def run(report: Report) -> None:
     warnings.simplefilter("ignore")  # the paper's weights circle, and are said to
     report.title(
         "Robust sparse PCA via weighted elastic net (Wang & Cheng 2012)",
-        "**Readings.** The paper names gamma_1 = gamma_2 = 100, tau = .5, c = 8, n = 500, D = 500 and noise levels, but "
-        "neither l2 (lambda_1, lambda_2), nor the colouring filters, nor a stopping rule: coloured noise is "
+        "**Readings.** The paper names gamma_1 = gamma_2 = 100, tau = .5, c = 8, n = 500, D = 500 and noise levels, "
+        "but neither l2 (lambda_1, lambda_2), nor filters, nor a stopping rule: coloured noise is "
         "autoregressive with coefficient .5, pink noise has power 1/f, one noise level is set by the weakest source, "
-        'and l2 is varied. `weights="residual"` is the paper\'s scheme with |alpha| = 1 and unit beta in the deflation, '
+        'and l2 is varied. `weights="residual"` is the scheme with |alpha| = 1 and unit beta in the deflation, '
         "without which it ends at zero.",
     )
     figure_1(report)
