@@ -13,6 +13,7 @@ import io
 import os
 import tarfile
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -65,6 +66,12 @@ def load_file(name: str) -> dict[str, np.ndarray]:
     path = Path(folder) / f"{name}.npz"
     if not path.is_file():
         raise MissingData(f"{name}.npz (not in the folder KERNELSIEVE_DATA names)")
+    return dict(_arrays(path))
+
+
+@lru_cache(maxsize=2)
+def _arrays(path: Path) -> dict[str, np.ndarray]:
+    """Unpacked once for all experiments of a paper."""
     with np.load(path, allow_pickle=False) as arrays:
         return {key: arrays[key] for key in arrays.files}
 

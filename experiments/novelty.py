@@ -208,6 +208,6 @@ def limit_table(report: Report) -> None:
 def run(report: Report) -> None:
     """AUROC against the peers, then false alarms of the limit."""
     warnings.simplefilter("ignore")
-    report.text("# Novelty detection")
+    report.title("Novelty detection")
     novelty_tables(report)
     limit_table(report)

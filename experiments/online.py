@@ -155,7 +155,7 @@ def turning(report: Report, stream: Turning) -> None:
 
 def run(report: Report) -> None:
     warnings.simplefilter("ignore")
-    report.text("# Online kernel PCA\n\nHeld-out captured variance over exact kernel PCA's, 10 components.\n")
+    report.title("Online kernel PCA", "Held-out captured variance over exact kernel PCA's, 10 components.")
     small = digits()
     one_pass(report, small, small.train_labels)
     try:

@@ -40,7 +40,9 @@ class Verdict:
 
     def cells(self) -> tuple[str, ...]:
         """A line of the table."""
-        outcome = f"**{self.outcome}**" + (f": {self.change}" if self.change else "")
+        outcome = f"**{self.outcome}**"
+        if self.change:
+            outcome += f", even with a change: {self.change}" if self.outcome == NO else f": {self.change}"
         return self.item, self.statement, self.printed, self.found, self.tried, outcome
 
 
@@ -76,7 +78,11 @@ class Report:
         import matplotlib.pyplot as plt
 
         path = self.folder / f"{self.name}_{name}.png"
-        figure.savefig(path, dpi=60 if self.quick else 120, bbox_inches="tight")
+        if self.quick:  # that it can be drawn is all there is to see
+            figure.set_layout_engine("none")
+            figure.savefig(path, dpi=30)
+        else:
+            figure.savefig(path, dpi=120, bbox_inches="tight")
         plt.close(figure)
         self._add(f"![{caption}]({path.name})\n\n*{caption}*\n")
 

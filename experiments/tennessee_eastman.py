@@ -251,9 +251,10 @@ def run(report: Report) -> None:
     warnings.simplefilter("ignore")
     data = tables()
     tuned, honest = methods(data["d00"])
-    report.text(
-        "# Tennessee Eastman\n\nDetection (share of faulty rows above the limit, mean of 21 faults), false alarms on "
-        "d00_te, delay: rows until six in a row lie above the limit, median of the faults found."
+    report.title(
+        "Tennessee Eastman",
+        "Detection (share of faulty rows above the limit, mean of 21 faults), false alarms on "
+        "d00_te, delay: rows until six in a row lie above the limit, median of the faults found.",
     )
     detection_tables(report, data, "Limits at 1 % of d00_te", tuned)
     detection_tables(report, data, "Limits from training rows alone", honest)

@@ -173,10 +173,10 @@ def run(report: Report) -> None:
     )
     report.text(
         "## Why it stays out of the library\n\nComponent by component it captures more than the elastic net at equal "
-        f"nonzeros: {percent(over_net)} as found, {percent(over_unshrunk)} when what the l1 norm shrinks is given back. "
-        "But a model pays for the rows that all components use together, and there the best components on its rows "
-        f"capture {percent(over_rows)} more than those on as many targeted rows, for {slower[1]:.0f} times the time "
-        f"({slower[0]:.0f} times the elastic net's). Its support hangs on the share below which coefficients are "
+        f"nonzeros: {percent(over_net)} as found, {percent(over_unshrunk)} when what the l1 norm shrinks is given "
+        "back. But a model pays for the rows that all components use together, and there the best components on its "
+        f"rows capture {percent(over_rows)} more than those on as many targeted rows, in {slower[1]:.0f} times the "
+        f"time ({slower[0]:.0f} times the elastic net's). Its support hangs on the share below which coefficients are "
         "shrunk, and its objective has other minima, so that nothing tells how far the end is from the best. "
         '`selection="targeted"` and `refit=True` are there for what it gives.'
     )
@@ -246,8 +246,8 @@ def compare(report: Report, name: str, problems: Sequence[Problem]) -> list[Comp
     report.table((*header, "smallest cosine with kernel PCA"), lines)
     report.text(
         f"Captured variance over exact kernel PCA's, of the span of all components, means of {len(problems)} seeds. "
-        "The first three have equal nonzeros in every component. Unshrunk: each component is the best imitation of kernel "
-        "PCA's on the rows that the elastic net gave it."
+        "The first three have equal nonzeros in every component. Unshrunk: each component is the best imitation of "
+        "kernel PCA's on the rows that the elastic net gave it."
     )
     return every
 

@@ -24,7 +24,7 @@ SEEDS = range(3)
 NOISES = {"uniform": -12, "coloured": -12, "pink": -10}  # decibels, of the weakest source
 COLOURING = 0.5  # coloured noise: e_t = 0.5 e_t-1 + white, Gaussian
 N_TIMES, N_COPIES, QUICK_COPIES = 500, 500, 60
-GAMMAS, RIDGES = (10.0, 100.0, 1000.0), (1.0, 100.0, math.inf)  # the paper's gamma is 100
+GAMMAS, RIDGES = (50.0, 100.0, 1000.0), (1.0, 100.0, math.inf)  # the paper's gamma is 100
 PAPER_GAMMA = 100.0
 STOP = {"tol": 1e-3, "max_iter": 40}  # of the sweep
 LITERAL_PASSES = 3  # after which Table 1, as printed, is stopped: later nothing is left

@@ -16,7 +16,17 @@ from ..report import Report
 from .criteria import criteria
 from .figures import clusters, mnist, parabola
 from .limits import Artefact, artefact_table, large_n, long_runs, penalties
-from .problems import clusters_problem, mnist_problem, mnist_test_rows, parabola_problem, parabola_rows
+from .problems import (
+    N_MNIST,
+    N_PARABOLA,
+    Problem,
+    clusters_problem,
+    mnist_problem,
+    mnist_test_rows,
+    parabola_problem,
+    parabola_rows,
+    rows_for,
+)
 from .review import compression, paths, reduced_sets
 
 N_FRESH, FRESH_SEED = 2000, 5  # rows of the parabola that no model has seen
@@ -31,9 +41,10 @@ def run(report: Report) -> None:
         'below), "t = argmin" is an ascent, the coefficients are rescaled with q.',
     )
     artefacts = clusters(report) + parabola(report)
-    drawn = {"parabola": (parabola_problem(0), parabola_rows(FRESH_SEED, N_FRESH))}
+    n_parabola, n_mnist = (rows_for(report, n) for n in (N_PARABOLA, N_MNIST))
+    drawn = {"parabola": (parabola_problem(0, n=n_parabola), parabola_rows(FRESH_SEED, N_FRESH))}
     try:
-        drawn["MNIST"] = mnist_problem(0), mnist_test_rows()
+        drawn["MNIST"] = mnist_problem(0, n_mnist), mnist_test_rows()[: 500 if report.quick else None]
         artefacts += mnist(report)
     except MissingData as missing:
         report.text(f"Left out: MNIST, which needs {missing}.")
@@ -46,7 +57,7 @@ def run(report: Report) -> None:
     paths(report, drawn)
 
 
-def limits(report: Report, problems: list) -> list[Artefact]:
+def limits(report: Report, problems: list[Problem]) -> list[Artefact]:
     """What depends on where ADMM stops."""
     found = [penalties(report), large_n(report)]
     long_runs(report, problems)

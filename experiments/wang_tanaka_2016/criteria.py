@@ -16,7 +16,7 @@ from kernelsieve import ElasticNetPCA
 
 from ..report import Report, span
 from .figures import CLUSTER_SEEDS, PARABOLA_SEEDS
-from .problems import Problem, clusters_problem, joined, parabola_problem, percent
+from .problems import N_PARABOLA, Problem, clusters_problem, joined, parabola_problem, percent, rows_for
 from .solvers import (
     ALTERNATING,
     CENTRED,
@@ -36,7 +36,8 @@ def criteria(report: Report) -> None:
     """Section III."""
     report.text("## J[P, Q] and J[p_k, q_k]: all components together, and one after the other")
     problems = [clusters_problem(seed) for seed in report.some(CLUSTER_SEEDS[:5])]
-    problems += [parabola_problem(seed) for seed in report.some(PARABOLA_SEEDS[:3])]
+    n = rows_for(report, N_PARABOLA)
+    problems += [parabola_problem(seed, n=n) for seed in report.some(PARABOLA_SEEDS[:3])]
     both_criteria(report, problems)
     nested(report, problems)
     equality_10(report, problems)

@@ -13,7 +13,7 @@ from kernelsieve.threads import one_blas_thread
 
 from ..report import Report, span
 from . import pictures
-from .problems import EQUAL, Problem, Solution, caps, joined, out_of, parabola_problem
+from .problems import EQUAL, N_PARABOLA, Problem, Solution, caps, joined, out_of, parabola_problem, rows_for
 from .solvers import ALGORITHM, MINIMISER, PSEUDO, algorithm_1, inverse_roots, iterates, minimiser, until_settled
 from .tables import by_method, totals
 
@@ -73,8 +73,8 @@ def pseudo_inverse(by_seed: Sequence[Sequence[Solution]]) -> Artefact:
 def penalties(report: Report) -> Artefact:
     """Algorithm 1 with smaller and larger rho."""
     report.text("## The parabola, Algorithm 1 with other rho (equal alpha, seed 0)")
-    values = [factor * EQUAL.penalty for factor in PENALTY_FACTORS]
-    found = [algorithm_1(parabola_problem(0, replace(EQUAL, penalty=value))) for value in values]
+    values, n = [factor * EQUAL.penalty for factor in PENALTY_FACTORS], rows_for(report, N_PARABOLA)
+    found = [algorithm_1(parabola_problem(0, replace(EQUAL, penalty=value), n)) for value in values]
     exact = minimiser(found[0].problem)
     rows = [
         (name, joined(each.n_nonzero), f"{each.error:.4f}", each.objective, caps(each.loops))
@@ -92,7 +92,7 @@ def penalties(report: Report) -> Artefact:
 def large_n(report: Report) -> Artefact:
     report.text("## More rows: the parabola's first component, parameters of Fig. 2")
     rows = []
-    sizes = report.some(LARGE_N)
+    sizes = (rows_for(report, LARGE_N[0]),) if report.quick else LARGE_N
     for n in sizes:
         problem = parabola_problem(0, replace(EQUAL, alphas=EQUAL.alphas[:1]), n)
         for solve in (algorithm_1, minimiser):

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from .problems import Solution
 
 RESOLUTION = 101  # grid points along each axis of a contour plot
-MARGIN = 0.08  # of the range of the rows, around them
+MARGIN = 0.25  # of the range of the rows, around them
 LEVELS = np.linspace(-1, 1, 18)  # an even number: none at zero, where far from the rows all is rounding
 
 

@@ -18,7 +18,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 from kernelsieve.threads import one_blas_thread
 
 from ..datasets import load_file
-from ..report import span
+from ..report import Report, span
 
 CENTERS = np.array([(-0.5, -0.2), (0.0, 0.6), (0.5, 0.0)])
 ROWS_A_CLUSTER, SPREAD = 30, 0.1
@@ -162,15 +162,21 @@ def parabola_problem(seed: int, setting: Setting = EQUAL, n: int = N_PARABOLA) -
     return Problem("parabola", setting, parabola_rows(seed, n))
 
 
-def mnist_problem(seed: int) -> Problem:
+def mnist_problem(seed: int, n: int = N_MNIST) -> Problem:
+    """Figs. 3 and 4."""
     images = load_file("mnist")["x_train"]
-    chosen = np.random.default_rng(seed).choice(len(images), N_MNIST, replace=False)
-    return Problem("MNIST", MNIST, images[chosen].reshape(N_MNIST, -1).astype(np.float64))
+    chosen = np.random.default_rng(seed).choice(len(images), n, replace=False)
+    return Problem("MNIST", MNIST, images[chosen].reshape(n, -1).astype(np.float64))
 
 
 def mnist_test_rows() -> np.ndarray:
     images = load_file("mnist")["x_test"]
     return images.reshape(len(images), -1).astype(np.float64)
+
+
+def rows_for(report: Report, n: int) -> int:
+    """So many, or a few in the shortened form."""
+    return min(n, 150) if report.quick else n
 
 
 # Numbers as text

@@ -21,6 +21,7 @@ from ..report import Report, span
 N_COMPONENTS = 10
 SIZES = (12, 20, 35, 60, 100)
 SEEDS = range(3)
+EPS = (0.3, 0.1, 0.03)
 LEAST_MISSING = 1e-4  # the pictures end there
 RANDOM = {"rpcholesky", "leverage", "uniform", "kmeans", "optimized"}
 RULES: dict[str, dict[str, Any]] = {
@@ -54,12 +55,37 @@ def frontier(report: Report, sets: dict[str, Realisations]) -> None:
         [(rule, *(f"{100 * value:.2f}" for value in mean)) for rule, mean in means.items()],
     )
     frontier_picture(report, sizes, curves)
+    own_stop(report, sets)
     captures_more(report, sizes, curves, means)
     report.text(
         "Mean over the sets, in percent. The sum of distances seeks outliers: on the mean ESKPCA's nodes capture "
         "less than rows drawn blindly, `targeted` is the choice where rows are wanted, and `optimized` where points "
         "may be anywhere; swapped rows get ahead of points moved by the default steps, by more than 0.1 % "
         f"somewhere, on: {', '.join(name for name, curve in curves.items() if overtakes(curve)) or 'no set'}."
+    )
+
+
+def own_stop(report: Report, sets: dict[str, Realisations]) -> None:
+    """Franc & Hlavac's greedy method ends by itself: `max_residual`."""
+    report.text(
+        "### Franc & Hlavac's own stop\n\nRows are taken until none is further than eps (squared, in feature space; "
+        "k(x, x) = 1) from the span of those taken: points, and what ten components on them capture."
+    )
+    lines, reached = [], []
+    for name, data in sets.items():
+        X = data.train_rows(0)
+        found = [SparseKernelPCA(N_COMPONENTS, selection="residual", max_residual=eps).fit(X) for eps in EPS]
+        cells = (f"{model.n_support_} ({100 * model.captured_ratio_:.1f} %)" for model in found)
+        lines.append((name, len(X), *cells))
+        left = [model.selection_report_["largest_residual"] for model in found]
+        reached += [value <= eps for value, eps in zip(left, EPS, strict=True)]
+    report.table(("set", "rows", *(f"eps = {eps:g}" for eps in EPS)), lines)
+    report.verdict(
+        "section 1 on [18]",
+        "the greedy method ends when the approximation error falls below a threshold",
+        found=f"the largest residual is below eps in {sum(reached)} of {len(reached)} fits",
+        holds=reached,
+        tried=f"{len(lines)} sets, eps = {', '.join(f'{eps:g}' for eps in EPS)}",
     )
 
 
