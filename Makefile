@@ -29,9 +29,9 @@ format: $(VENV)/.dev
 bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.bench
 
-# The papers' experiments: tables on the screen, pictures and a report in experiments/output.
+# The papers' experiments: experiments/output/index.md and a page for each; REPRODUCE="xu_2011", or "--quick" in short.
 reproduce: $(VENV)/.dev
-	$(BIN)/python -m experiments
+	$(BIN)/python -m experiments $(REPRODUCE)
 
 # The wheel, installed into an empty environment, runs the demo.
 wheel: $(VENV)/.dev

@@ -165,10 +165,10 @@ def run(report: Report) -> None:
     )
     report.verdict(
         "section I on [9]",
-        "it earns a place beside the elastic net (our question)",
-        found=f"captured variance at equal nonzeros over the elastic net's {percent(over_net)}, over the same without "
-        f"shrinkage {percent(over_unshrunk)}; refit on its rows over as many targeted ones {percent(over_rows)}",
-        holds=[a > 0 and b > 0 for a, b in zip(over_unshrunk, over_rows, strict=True)],
+        "at equal nonzeros in every component it captures more than the elastic net (our question)",
+        found=f"captured variance over the elastic net's {percent(over_net)}, over the same without shrinkage "
+        f"{percent(over_unshrunk)}; but refit on its rows over as many targeted ones {percent(over_rows)}",
+        holds=[gain > 0 for gain in over_net],
         tried=f"{len(every)} settings (seeds x lambda)",
     )
     report.text(
