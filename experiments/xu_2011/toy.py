@@ -7,7 +7,6 @@ import matplotlib
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
-from scipy.spatial import procrustes
 
 from kernelsieve import DissimilarityKernelPCA, KernelPCA, plots
 
@@ -15,7 +14,7 @@ from ..report import Report, span
 
 SEEDS = range(10)
 GAMMA, NODES = 0.5, 0.3
-SIMILAR = 0.9  # share of the features' variance that a rotation, a shift and a scale bring to coincide
+SIMILAR = 0.9  # correlation of two features that count as similar
 LABELS = np.repeat([0, 1], 100)
 
 
@@ -39,12 +38,14 @@ def figures_1_to_3(report: Report) -> None:
     for seed in seeds:
         X = toy_rows(seed)
         naive, sparse = both(X)
-        alike.append(1 - float(procrustes(naive.transform(X), sparse.transform(X))[2]))
+        pairs = zip(naive.transform(X).T, sparse.transform(X).T, strict=True)
+        alike.append(min(abs(float(np.corrcoef(*pair)[0, 1])) for pair in pairs))
     draw(report, toy_rows(0))
     report.verdict(
         "Figs. 1-3",
         "ESKPCA with 30 % of the samples and naive KPCA produce a similar distribution of the first two features",
-        found=f"{span(alike)} of the variance coincides after rotation, shift and scale",
+        found=f"the two features of one and of the other correlate by at least {span(alike)}; scales differ, for one "
+        "method's coefficients and the other's components are of unit length",
         holds=[value > SIMILAR for value in alike],
         tried=f"{len(seeds)} draws of a ring and its inside",
     )
