@@ -16,8 +16,8 @@ from kernelsieve import LikelihoodKernelPCA, likelihood_path, plots
 from ..report import Report, span
 
 if TYPE_CHECKING:
-    from .clusters import Pair
     from .diabetes import Curves
+    from .draws import Pair
 
 EXTENT = (-1.15, 1.15), (-0.85, 1.2)  # of the plane that is drawn
 

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import scipy.linalg
 from sklearn.metrics.pairwise import rbf_kernel
 
+from kernelsieve import DissimilarityKernelPCA, ImprovedKernelPCA
 from kernelsieve.kernels import CallableKernel
 from kernelsieve.selection.distances import dissimilar_nodes
 from kernelsieve.selection.gain import LargestGain
@@ -22,6 +24,7 @@ from kernelsieve.solvers.greedy import greedy, worst_explained
 from ..report import Report
 
 N_ROWS, N_NODES = 120, 10
+SEEDS = range(10)
 GAMMA, RIDGE = 0.1, 1e-3
 ROUNDING = 0.25  # of an exponent: sums over s nodes are not yet s^2/2 at small s
 
@@ -43,7 +46,7 @@ class Counter:
         return np.ones(len(X))
 
 
-Train = Callable[[Counter, np.ndarray, int], None]  # (kernel, rows, s)
+Train = Callable[[Counter, np.ndarray, int], Any]  # (kernel, rows, s); some return their nodes
 
 
 def naive(kernel: Counter, X: np.ndarray, s: int) -> None:
@@ -82,7 +85,7 @@ def accelerated_as_worded(kernel: Counter, X: np.ndarray, s: int) -> None:
         gram = gram - np.outer(gram[:, j], gram[j]) / max(gram[j, j], 1e-9)
 
 
-def improved_as_worded(kernel: Counter, X: np.ndarray, s: int) -> None:
+def improved_as_worded(kernel: Counter, X: np.ndarray, s: int) -> np.ndarray:
     """IKPCA: for every candidate its own K_1 and K_2, and the eigenvalues of their equation."""
     nodes: list[int] = []
     for _ in range(s):
@@ -92,6 +95,7 @@ def improved_as_worded(kernel: Counter, X: np.ndarray, s: int) -> None:
             first, second = kernel(X[tried], X), kernel(X[tried], X[tried]) + RIDGE * np.eye(len(tried))
             scores[i] = scipy.linalg.eigh(first @ first.T, second, eigvals_only=True).sum()
         nodes.append(int(np.argmax(scores)))
+    return X[nodes]
 
 
 def franc_as_worded(kernel: Counter, X: np.ndarray, s: int) -> None:
@@ -112,7 +116,7 @@ def franc_here(kernel: Counter, X: np.ndarray, s: int) -> None:
     scipy.linalg.eigh(block.T @ block)
 
 
-def dissimilar_as_worded(kernel: Counter, X: np.ndarray, s: int) -> None:
+def dissimilar_as_worded(kernel: Counter, X: np.ndarray, s: int) -> np.ndarray:
     """ESKPCA, steps 1-4: three kernel values for every distance, to every node, of every sample that is left."""
     nodes, left = X.mean(axis=0, keepdims=True), X
     for _ in range(s - 1):
@@ -123,6 +127,7 @@ def dissimilar_as_worded(kernel: Counter, X: np.ndarray, s: int) -> None:
         nodes, left = np.vstack([nodes, left[j]]), np.delete(left, j, axis=0)
     block = kernel(nodes, X)
     scipy.linalg.eigh(block @ block.T)
+    return nodes
 
 
 def dissimilar_here(kernel: Counter, X: np.ndarray, s: int) -> None:
@@ -190,6 +195,28 @@ def table_1(report: Report) -> None:
     rows = [(m.name, m.printed, *costs[m.name][0].cells(), *costs[m.name][1].cells()) for m in METHODS]
     report.table(("method", "printed order", *worded, *here), rows)
     verdicts(report, costs, n_rows, n_nodes)
+    same_nodes(report)
+
+
+def same_nodes(report: Report) -> None:
+    """The algorithms as worded against the library's classes."""
+    pairs: dict[str, tuple[Train, Any]] = {
+        "section 3.3, steps 1-4": (dissimilar_as_worded, DissimilarityKernelPCA),
+        "section 4, IKPCA": (improved_as_worded, ImprovedKernelPCA),
+    }
+    for item, (as_worded, estimator) in pairs.items():
+        same = []
+        for seed in report.some(SEEDS, 2):
+            X = np.random.default_rng(seed).standard_normal((60, 3))
+            model = estimator(3, n_nodes=8, gamma=GAMMA).fit(X)
+            same.append(bool(np.allclose(as_worded(Counter(), X, 8), model.support_vectors_)))
+        report.verdict(
+            item,
+            f"the nodes of {estimator.__name__} are those of the algorithm as worded",
+            found=f"the same 8 nodes in the same order for {sum(same)} of {len(same)} draws of 60 rows",
+            holds=same,
+            tried=f"{len(same)} seeds",
+        )
 
 
 def verdicts(report: Report, costs: dict[str, tuple[Cost, Cost]], n_rows: int, n_nodes: int) -> None:

@@ -1,17 +1,7 @@
-"""Kernel PCA as a lecture teaches it (CS5489, lecture 8.2): its panels, its algorithms, its claims.
-
-    a curve           what PCA cannot see, and what kernel PCA with a polynomial kernel makes of it
-    three algorithms  a feature map with an SVD, with the covariance's eigenvectors, and the kernel trick: one result
-    three clusters    two components of an RBF kernel split them
-    8 x 8 digits      logistic regression on 1 .. 60 components, beside PCA's and the pixels
-    preprocessing     for clustering and for regression
-
-Each with exact kernel PCA, and with a few support points.
-"""
+"""Components as functions of the plane: a curve and three clusters; and three algorithms for one result."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import matplotlib
@@ -20,40 +10,18 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.cluster import KMeans
-from sklearn.datasets import load_diabetes, load_digits, make_circles, make_friedman1
 from sklearn.decomposition import PCA
-from sklearn.linear_model import LogisticRegression, RidgeCV
 from sklearn.metrics import adjusted_rand_score
-from sklearn.model_selection import train_test_split
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
-from kernelsieve import KernelPCA, SparseKernelPCA, plots
+from kernelsieve import KernelPCA, SparseKernelPCA
 
-from .report import Report, span
+from ..report import Report, span
 
-SEEDS, SPLITS = range(10), range(5)
-COMPONENTS = (1, 2, 3, 5, 8, 12, 16, 20, 25, 30, 40, 50, 60)
+SEEDS = range(10)
 POLYNOMIAL = {"kernel": "poly", "degree": 2, "gamma": 1.0, "coef0": 1.0}
 CENTERS = np.array([(-0.5, -0.2), (0.0, 0.6), (0.5, 0.0)])
-SIZES, MOST = (5, 10, 20, 50, 100, 200), 200  # components for regression
 EXACT, FEW = "kernel PCA, all rows", "6 points"
 ALIKE = 0.9  # correlation from which on a component counts as the quantity
-
-
-def run(report: Report) -> None:
-    """All of it."""
-    report.title(
-        "Kernel PCA: the lecture (CS5489, 8.2)",
-        "The slides print no numbers: what is checked is what they say in words and show in their panels. Data are "
-        "made after the panels' look; every number is over seeds.",
-    )
-    parabola(report)
-    three_algorithms(report)
-    clusters(report)
-    digits(report)
-    clustering(report)
-    regression(report)
 
 
 # A curve
@@ -247,131 +215,3 @@ def clusters(report: Report) -> None:
         holds=[value > ALIKE for value in indices[EXACT]],
         tried=f"{len(seeds)} seeds",
     )
-
-
-# Digits
-
-
-def digits(report: Report) -> None:
-    report.text("## 8 x 8 digits: logistic regression on 1 .. 60 components")
-    data, splits, sizes = load_digits(), report.some(SPLITS), COMPONENTS[3::6] if report.quick else COMPONENTS
-    rows = slice(600) if report.quick else slice(None)
-    curves: dict[str, list[list[float]]] = {}
-    raw = []
-    for seed in splits:
-        pixels, labels = data.data[rows] / 16, data.target[rows]
-        split = train_test_split(pixels, labels, test_size=1 / 3, random_state=seed, stratify=labels)
-        raw.append(classify(*split))
-        for name, model in feature_extractors(seed, max(sizes)).items():
-            train, test = model.fit_transform(split[0]), model.transform(split[1])
-            scores = [classify(train[:, :k], test[:, :k], *split[2:]) for k in sizes]
-            curves.setdefault(name, []).append(scores)
-    means = {name: np.mean(values, axis=0) for name, values in curves.items()}
-    report.table(("features", *(str(k) for k in sizes)), [(name, *map(float, mean)) for name, mean in means.items()])
-    report.text(f"Raw pixels: {np.mean(raw):.4f}. Test accuracy, means over {len(splits)} stratified splits.")
-    accuracy_picture(report, sizes, means, float(np.mean(raw)))
-    best = {name: np.max(values, axis=1) for name, values in curves.items()}
-    ours, plain = best[EXACT], best["PCA"]
-    report.verdict(
-        "classification, slide 19",
-        "KPCA improves the performance, compared with PCA and the raw image",
-        found=f"best test accuracy {ours.mean():.4f} against {plain.mean():.4f} (PCA) and {np.mean(raw):.4f} (pixels); "
-        f"with 120 points {best['kernelsieve, 120 points'].mean():.4f}",
-        holds=[bool(k > max(p, r)) for k, p, r in zip(ours, plain, raw, strict=True)],
-        tried=f"{len(splits)} splits",
-    )
-
-
-def feature_extractors(seed: int, n: int) -> dict[str, Any]:
-    return {
-        "PCA": PCA(n),
-        EXACT: KernelPCA(n, kernel="rbf", gamma="median"),
-        "kernelsieve, 120 points": SparseKernelPCA(n, n_support=120, random_state=seed),
-    }
-
-
-def classify(train: np.ndarray, test: np.ndarray, train_labels: np.ndarray, test_labels: np.ndarray) -> float:
-    model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=500))
-    return float(model.fit(train, train_labels).score(test, test_labels))
-
-
-def accuracy_picture(report: Report, sizes: Sequence[int], accuracy: dict[str, np.ndarray], raw: float) -> None:
-    figure, ax = plt.subplots(figsize=(7, 4.5), layout="constrained")
-    # Exact kernel PCA and 120 points coincide: the one is drawn as a broad band behind the other.
-    styles = ({"lw": 1.6}, {"lw": 6, "alpha": 0.4}, {"lw": 1.6})
-    for (name, curve_of), color, marker, style in zip(accuracy.items(), plots.COLORS, "sov", styles, strict=True):
-        ax.plot(sizes, 100 * (1 - curve_of), marker=marker, ms=4, color=color, label=name, **style)
-    ax.axhline(100 * (1 - raw), color="0.4", ls="--", lw=1, label="raw pixels (64)")
-    ax.set(xlabel="number of components", ylabel="test errors, %", title="Logistic regression on digits")
-    ax.set(xscale="log", yscale="log")
-    ax.set_xticks([1, 2, 5, 10, 20, 60], ["1", "2", "5", "10", "20", "60"])
-    ax.set_yticks([2, 3, 5, 10, 20, 40, 60], ["2", "3", "5", "10", "20", "40", "60"])
-    ax.minorticks_off()
-    ax.grid(alpha=0.3)
-    ax.legend(loc="lower left")
-    report.picture(figure, "digits", "Test errors against number of components")
-
-
-# Preprocessing
-
-
-def clustering(report: Report) -> None:
-    report.text("## Preprocessing for clustering: two rings, 2-means")
-    found: dict[str, list[float]] = {}
-    for seed in report.some(SEEDS, 2):
-        X, truth = make_circles(400, factor=0.35, noise=0.06, random_state=seed)
-        model = KernelPCA(2, kernel="rbf", gamma=3.0).fit(X)
-        few = SparseKernelPCA(2, n_support=20, gamma=3.0, random_state=0).fit(X)
-        for name, rows in (("rows", X), (EXACT, model.transform(X)), ("20 points", few.transform(X))):
-            split = KMeans(2, n_init=10, random_state=0).fit_predict(rows)
-            found.setdefault(name, []).append(float(adjusted_rand_score(truth, split)))
-    report.table(("2-means on", "adjusted Rand index"), [(name, span(values)) for name, values in found.items()])
-    report.verdict(
-        "summary",
-        "an effective preprocessing step for clustering",
-        found=f"adjusted Rand index of two rings {span(found[EXACT])}, without {span(found['rows'])}",
-        holds=[ours > plain + 0.3 for ours, plain in zip(found[EXACT], found["rows"], strict=True)],
-        tried=f"{len(found[EXACT])} seeds",
-    )
-
-
-def regression(report: Report) -> None:
-    report.text("## Preprocessing for regression: ridge regression on the components")
-    lines, gains = [], {}
-    splits = report.some(SPLITS)
-    for name, (X, y) in {
-        "friedman1 (600 x 10, noise 1)": make_friedman1(600, noise=1.0, random_state=0),
-        "diabetes (442 x 10)": load_diabetes(return_X_y=True),
-    }.items():
-        found: dict[str, list[float]] = {}
-        for seed in splits:
-            train, test, y_train, y_test = train_test_split(X, y, test_size=1 / 3, random_state=seed)
-            scaler = StandardScaler().fit(train)
-            train, test = scaler.transform(train), scaler.transform(test)
-            models = {"PCA": PCA(10), EXACT: KernelPCA(MOST, kernel="rbf", gamma="median")}
-            models["220 points"] = SparseKernelPCA(MOST, n_support=220, random_state=seed)
-            for how, model in models.items():
-                scores = model.fit_transform(train), model.transform(test)
-                found.setdefault(how, []).append(best_ridge(*scores, y_train, y_test))
-        lines += [(name, how, span(values), float(np.mean(values))) for how, values in found.items()]
-        gains[name] = [ours - plain for ours, plain in zip(found[EXACT], found["PCA"], strict=True)]
-    report.table(("data", "features", "test R^2", "mean"), lines)
-    report.text(
-        f"Columns standardised; the number of components, of {', '.join(map(str, SIZES))}, and the ridge by leave-one-"
-        "out on the training rows. Ten components of PCA are all there are: they stand for the rows themselves."
-    )
-    made, real = gains.values()
-    report.verdict(
-        "summary",
-        "an effective preprocessing step for linear regression",
-        found=f"test R^2 higher by {span(made)} where the target is nonlinear (friedman1), by {span(real)} on diabetes",
-        holds=[gain > 0 for gain in made + real],
-        tried=f"{len(splits)} splits of two sets",
-    )
-
-
-def best_ridge(train: np.ndarray, test: np.ndarray, y_train: np.ndarray, y_test: np.ndarray) -> float:
-    """R^2 on the test rows with as many components as leave-one-out on the training rows takes."""
-    ridges = {k: RidgeCV(np.logspace(-6, 2, 17)).fit(train[:, :k], y_train) for k in SIZES}
-    k = max(ridges, key=lambda size: ridges[size].best_score_)
-    return float(ridges[k].score(test[:, :k], y_test))
