@@ -76,7 +76,7 @@ def accuracy_picture(report: Report, sizes: Sequence[int], accuracy: dict[str, n
     figure, ax = plt.subplots(figsize=(7, 4.5), layout="constrained")
     # Exact kernel PCA and 120 points coincide: the one is drawn as a broad band behind the other.
     styles = ({"lw": 1.6}, {"lw": 6, "alpha": 0.4}, {"lw": 1.6})
-    for (name, curve_of), color, marker, style in zip(accuracy.items(), plots.COLORS, "sov", styles, strict=True):
+    for (name, curve_of), color, marker, style in zip(accuracy.items(), plots.COLORS, "sov", styles, strict=False):
         ax.plot(sizes, 100 * (1 - curve_of), marker=marker, ms=4, color=color, label=name, **style)
     ax.axhline(100 * (1 - raw), color="0.4", ls="--", lw=1, label="raw pixels (64)")
     ax.set(xlabel="number of components", ylabel="test errors, %", title="Logistic regression on digits")
