@@ -85,7 +85,7 @@ def accuracy_picture(report: Report, sizes: Sequence[int], accuracy: dict[str, n
     ax.set_yticks([2, 3, 5, 10, 20, 40, 60], ["2", "3", "5", "10", "20", "40", "60"])
     ax.minorticks_off()
     ax.grid(alpha=0.3)
-    ax.legend(loc="lower left")
+    ax.legend(loc="upper right")
     report.picture(figure, "digits", "Test errors against number of components")
 
 
