@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from experiments.__main__ import EXPERIMENTS, PAPERS, run_one
+import experiments
 from experiments.datasets import MissingData, load_file
 from experiments.report import CHANGED, NO, OUTCOMES, YES, Report, write_index
+from experiments.running import EXPERIMENTS, PAPERS, run_one
 
 # Every figure, table, algorithm and numbered claim of the seed papers, as a reader lists them.
 ITEMS = {
@@ -89,6 +93,17 @@ def test_a_page_opens_with_verdicts_on_all_that_its_paper_has(page):
 
 def test_the_index_is_not_shorter_than_the_list_of_papers():
     assert set(ITEMS) == set(PAPERS) <= set(EXPERIMENTS)
+
+
+def test_the_command_runs_experiments_side_by_side_and_names_what_is_missing(tmp_path):
+    empty, out = tmp_path / "data", tmp_path / "out"
+    empty.mkdir()
+    names = ["tennessee_eastman", "tennessee_eastman"]  # two, so that processes are started
+    command = [sys.executable, "-m", "experiments", "--jobs", "2", "--data", empty, "--out", out, *names]
+    done = subprocess.run(command, cwd=Path(experiments.__file__).parents[1], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "Skipped: needs tep_braatz.npz" in (out / "tennessee_eastman.md").read_text()
+    assert (out / "index.md").is_file()
 
 
 def test_yes_is_only_said_of_what_holds_for_all(tmp_path):
