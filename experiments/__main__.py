@@ -33,10 +33,12 @@ def main() -> int:
     arguments.out.mkdir(parents=True, exist_ok=True)
     start = time.perf_counter()
     names = arguments.names or list(EXPERIMENTS)
-    run_all(names, arguments.out, quick=arguments.quick, jobs=min(max(1, arguments.jobs), len(names)))
+    failed = run_all(names, arguments.out, quick=arguments.quick, jobs=min(max(1, arguments.jobs), len(names)))
     index = write_index(arguments.out, EXPERIMENTS)
     print(f"written: {index}; {time.perf_counter() - start:.0f} s in all")
-    return 0
+    if failed:
+        print(f"failed: {', '.join(failed)}", file=sys.stderr)
+    return int(bool(failed))
 
 
 if __name__ == "__main__":

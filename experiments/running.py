@@ -9,6 +9,7 @@ import importlib
 import multiprocessing
 import os
 import time
+import traceback
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
@@ -45,17 +46,23 @@ def run_one(name: str, folder: Path, quick: bool, echo: bool) -> tuple[str, floa
     return report.write().read_text(encoding="utf-8"), time.perf_counter() - start
 
 
-def run_all(names: list[str], folder: Path, *, quick: bool, jobs: int) -> None:
-    """Experiments side by side, each in a process of its own with one BLAS thread."""
+def run_all(names: list[str], folder: Path, *, quick: bool, jobs: int) -> list[str]:
+    """Experiments side by side, each in a process of its own with one BLAS thread; those that failed, by name."""
     if jobs == 1:
         for name in names:
             _, seconds = run_one(name, folder, quick, echo=True)
             print(f"\nwritten: {folder / name}.md ({seconds:.0f} s)")
-        return
+        return []
     os.environ.update(ONE_THREAD)  # before a process loads BLAS
     ordered = sorted(names, key=lambda name: LONGEST_FIRST.index(name) if name in LONGEST_FIRST else len(names))
     with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
         running = {name: pool.submit(run_one, name, folder, quick, False) for name in ordered}
+        failed = []
         for name in names:
-            text, seconds = running[name].result()
-            print(f"{text}\nwritten: {folder / name}.md ({seconds:.0f} s)\n", flush=True)
+            try:
+                text, seconds = running[name].result()
+                print(f"{text}\nwritten: {folder / name}.md ({seconds:.0f} s)\n", flush=True)
+            except Exception:  # the others are worth their time all the same
+                failed.append(name)
+                traceback.print_exc()
+    return failed
