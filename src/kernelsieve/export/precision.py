@@ -77,6 +77,8 @@ def single_is_enough(form: Form, limit: float = SINGLE_IS_ENOUGH) -> bool:
         return True  # products of centred rows, without an exponent to round
     if isinstance(core.kernel, Sigmoid):
         return False  # a far row nearly orthogonal to a point: its product cancels, and tanh keeps what is left
+    if not all(abs(value) < np.finfo(np.float32).max for value in core.kernel.params().values()):
+        return False  # a width so small that its inverse is beyond float32
     with np.errstate(over="ignore"):
         rows, n_usual = probe_rows(form).astype(np.float32), n_usual_rows(form)
     held = np.asarray(np.isfinite(rows).all(axis=1))

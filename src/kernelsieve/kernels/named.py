@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse
 from scipy.spatial.distance import cdist
 
-from ..arrays import Array, at_most_zero, exp_in_place, inner, is_foreign, is_numpy, like, namespace, row_dot, to_numpy
+from ..arrays import Array, at_most_zero, exp_in_place, inner, is_foreign, is_numpy, like, namespace, row_dot
 from .base import CrossGram, Kernel, constant_diagonal, dense, inner_products, transposed, weighted_rows
 
 # Rows are shifted to the points' centre when rounding of |x|^2 + |s|^2 - 2 x's would exceed this
@@ -76,14 +76,15 @@ class RBF(Kernel):
         norms = row_dot(points, points)[:, None]
         right = xp.concat([2 * self.gamma * points, -self.gamma * norms, -self.gamma * ones], axis=1).T
         # a row is near a far point only where it is far out itself: the points are all that need be looked at
-        far = np.flatnonzero(to_numpy(self.gamma * norms[:, 0]) > FAR[xp.finfo(points.dtype).bits // 8])
+        limit = FAR[xp.finfo(points.dtype).bits // 8] / self.gamma if self.gamma else np.inf
+        far = [j for j in range(points.shape[0]) if float(norms[j, 0]) > limit] if float(xp.max(norms)) > limit else []
 
         def cross_gram(rows: Array) -> Array:
             if shift is not None:
                 rows = rows - shift
             extended = xp.concat([rows, xp.ones_like(rows[:, :1]), row_dot(rows, rows)[:, None]], axis=1)
             block = extended @ right
-            for j in map(int, far):
+            for j in far:
                 apart = rows - points[j, :]
                 block[:, j] = xp.clip(-self.gamma * row_dot(apart, apart), -FARTHEST, 0.0)
             return exp_in_place(at_most_zero(block))
