@@ -73,7 +73,6 @@ sphinx_gallery_conf = {
     "inspect_global_variables": True,
     "matplotlib_animations": False,
     "image_srcset": [],
-    "min_reported_time": 1e9,
     "write_computation_times": False,
     "reset_modules": ("pictures.reset_for_example",),
     "default_thumb_file": str(HERE / "_static" / "home-light.png"),

@@ -34,7 +34,7 @@ class Entry:
     def lines(self) -> list[str]:
         # napoleon escapes the underscore at the end of a line of names, and no other
         escaped_names = [re.sub(r"_$", r"\\_", name) for name in self.names[:-1]] + self.names[-1:]
-        head = ", ".join(escaped_names) + (f" : {self.kind}" if self.kind else "")
+        head = ", ".join(escaped_names) + (f" : {escaped(self.kind)}" if self.kind else "")
         return [head, *(f"    {line}" if line else "" for line in self.text)]
 
 

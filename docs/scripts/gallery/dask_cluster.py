@@ -17,7 +17,7 @@ from kernelsieve import SparseKernelPCA
 
 source, rows = shown.flights(shown.amount(200_000, 4000))
 print(source)
-cluster = LocalCluster(n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None)
+cluster = LocalCluster(n_workers=2, threads_per_worker=1, processes=False, dashboard_address=":0")
 client = Client(cluster)  # or Client("scheduler:8786")
 
 chunks = array.from_array(rows, chunks=(len(rows) // 8, -1))

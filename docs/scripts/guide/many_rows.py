@@ -27,6 +27,7 @@ rng = np.random.default_rng(0)
 mixing = rng.standard_normal((4, 10))
 everything = np.sin(rng.standard_normal((shown.amount(1_000_000, 20_000), 4)) @ mixing).astype(np.float32)
 
+print(f"made rows: {everything.shape[0]:,} x {everything.shape[1]}")
 sizes = [10**k for k in range(4, 7)] if not shown.SMALL else [2000, 20_000]
 seconds, megabytes = [], []
 for size in sizes:

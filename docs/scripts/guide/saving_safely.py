@@ -16,7 +16,7 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import RidgeClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -28,7 +28,7 @@ from kernelsieve import SparseKernelPCA
 data = shown.digits()
 print(data.source)
 features = SparseKernelPCA(20, n_support=60, random_state=0)
-pipeline = make_pipeline(StandardScaler(), features, LogisticRegression(max_iter=1000)).fit(data.train, data.train_labels)
+pipeline = make_pipeline(StandardScaler(), features, RidgeClassifier(1e-3)).fit(data.train, data.train_labels)
 
 folder = tempfile.TemporaryDirectory()
 path = Path(folder.name) / "digits.ks"
