@@ -3,8 +3,8 @@
     python docs/check_site.py build/docs/html
 
 What is checked: links and sources to files that exist and anchors that exist, `alt` on pictures, one heading of the
-first rank a page, scripts and styles from the site alone, a search index that names every page.  Links to other sites are
-listed by --external; they are not asked for, so that the site builds without a network.
+first rank a page, scripts and styles from the site alone, a search index.  Links to other sites are listed by
+--external; they are not asked for, so that the site builds without a network.
 """
 
 from __future__ import annotations
@@ -46,6 +46,7 @@ class Page(HTMLParser):
 
 
 def read_pages(folder: Path) -> dict[Path, Page]:
+    """All pages of the site, by path."""
     pages = {}
     for path in sorted(folder.rglob("*.html")):
         if "_static" not in path.relative_to(folder).parts:
@@ -55,6 +56,7 @@ def read_pages(folder: Path) -> dict[Path, Page]:
 
 
 def outside(address: str) -> bool:
+    """Whether an address leaves the site."""
     parts = urlsplit(address)
     return bool(parts.scheme or parts.netloc)
 
@@ -62,7 +64,9 @@ def outside(address: str) -> bool:
 def faults_of(path: Path, page: Page, pages: dict[Path, Page]) -> list[str]:
     """What is wrong with one page, in words."""
     faults = [f"a picture without alt: {source}" for source in page.silent_pictures]
-    faults += [f"fetched from elsewhere: {source}" for source in page.sources if outside(source) and source[:5] != "data:"]
+    faults += [
+        f"fetched from elsewhere: {source}" for source in page.sources if outside(source) and source[:5] != "data:"
+    ]
     if page.n_titles != 1 and path.name not in ("search.html", "genindex.html"):
         faults.append(f"{page.n_titles} headings of the first rank")
     for address in [link for link in [*page.links, *page.sources] if not outside(link)]:
@@ -77,6 +81,7 @@ def faults_of(path: Path, page: Page, pages: dict[Path, Page]) -> list[str]:
 
 
 def main() -> int:
+    """Print what is wrong; 1 where anything is."""
     parser = argparse.ArgumentParser(description="Check a built site.")
     parser.add_argument("folder", type=Path)
     parser.add_argument("--external", action="store_true", help="list links to other sites")

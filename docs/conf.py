@@ -39,7 +39,14 @@ extensions = [
     "mathml",
     "spelled_out",
 ]
-exclude_patterns = ["scripts", "_ext", "README.md", "**/GALLERY_HEADER.rst", "sg_execution_times.rst", "**/sg_execution_times.rst"]
+exclude_patterns = [
+    "scripts",
+    "_ext",
+    "README.md",
+    "**/GALLERY_HEADER.rst",
+    "sg_execution_times.rst",
+    "**/sg_execution_times.rst",
+]
 templates_path = ["_templates"]
 default_role = "py:obj"
 nitpicky = False
@@ -88,7 +95,12 @@ html_show_sourcelink = False
 html_copy_source = False
 html_favicon = "_static/mark.svg"
 html_theme_options = {
-    "logo": {"text": "kernelsieve", "image_light": "_static/mark.svg", "image_dark": "_static/mark.svg", "alt_text": ""},
+    "logo": {
+        "text": "kernelsieve",
+        "image_light": "_static/mark.svg",
+        "image_dark": "_static/mark.svg",
+        "alt_text": "",
+    },
     "navbar_end": ["theme-switcher"],
     "navbar_persistent": ["search-button"],
     "show_prev_next": True,

@@ -34,11 +34,13 @@ WIDTH, HEIGHT, ACROSS, DOWN = 132, 74, 166, 92
 
 
 def place(name: str) -> tuple[float, float]:
+    """The upper left corner of a box."""
     column, row, *_ = BOXES[name]
     return 6 + column * ACROSS, 8 + row * DOWN
 
 
 def arrow(start: str, end: str) -> str:
+    """A line from one box to the next."""
     (x1, y1), (x2, y2) = place(start), place(end)
     if x1 == x2:
         ends = (x1 + WIDTH / 2, y1 + HEIGHT, x2 + WIDTH / 2, y2 - 7)
@@ -48,6 +50,7 @@ def arrow(start: str, end: str) -> str:
 
 
 def box(name: str) -> str:
+    """A box with its words."""
     x, y = place(name)
     _, _, title, lines = BOXES[name]
     kind = "chosen" if name in ("span", "expansion") else "box"
@@ -59,12 +62,15 @@ def box(name: str) -> str:
 
 
 def picture(theme: dict[str, str]) -> str:
+    """The whole picture as SVG."""
     style = (
         f".box{{fill:{theme['box']};stroke:{theme['edge']}}}.chosen{{fill:{theme['chosen']};stroke:{theme['edge']}}}"
         f".line{{stroke:{theme['line']};stroke-width:1.6;fill:none}}text{{fill:{theme['ink']};text-anchor:middle;"
         "font-family:system-ui,sans-serif}.title{font-size:15px;font-weight:600}.text{font-size:12px}"
     )
-    head = f'<marker id="head" viewBox="0 0 8 8" refX="2" refY="4" markerWidth="7" markerHeight="7" orient="auto"><path d="M0 0L8 4L0 8z" fill="{theme["line"]}"/></marker>'
+    tip = f'<path d="M0 0L8 4L0 8z" fill="{theme["line"]}"/>'
+    shape = 'viewBox="0 0 8 8" refX="2" refY="4" markerWidth="7" markerHeight="7" orient="auto"'
+    head = f'<marker id="head" {shape}>{tip}</marker>'
     body = "".join(arrow(*ends) for ends in ARROWS) + "".join(map(box, BOXES))
     size = f'viewBox="0 0 {6 * ACROSS - 22} {3 * DOWN - 4}"'
     return f'<svg xmlns="http://www.w3.org/2000/svg" {size}><style>{style}</style><defs>{head}</defs>{body}</svg>\n'

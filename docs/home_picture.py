@@ -11,9 +11,9 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
-
 import pictures
 import shown
+
 from kernelsieve import KernelPCA, SparseKernelPCA
 from kernelsieve.plots import COLORS, MARKERS
 from kernelsieve.plots.style import draw_images, percent, plain_log_axis, tidy
@@ -41,8 +41,9 @@ def kept(data: shown.Images) -> dict[str, list[float]]:
 
 
 def draw(curves: dict[str, list[float]], model: SparseKernelPCA, data: shown.Images, theme: str) -> plt.Figure:
+    """Both halves of the picture, in the ink of a theme."""
     ink = INK[theme]
-    look = {key: ink for key in ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color")}
+    look = dict.fromkeys(("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"), ink)
     with plt.rc_context({**look, "figure.facecolor": "none", "axes.facecolor": "none", "font.size": 11}):
         figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.5), layout="constrained", width_ratios=(1.25, 1))
         names = (("kernelsieve", "#2f8fd0"), ("Nystroem + PCA", COLORS[1]))
@@ -60,6 +61,7 @@ def draw(curves: dict[str, list[float]], model: SparseKernelPCA, data: shown.Ima
 
 
 def main() -> None:
+    """Write the three files."""
     folder = Path(__file__).with_name("_static")
     data = shown.digits()
     curves = kept(data)

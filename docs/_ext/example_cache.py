@@ -37,7 +37,9 @@ def _without_docstrings(tree: ast.Module) -> ast.Module:
     """What runs: a better sentence in a docstring makes no other picture."""
     for node in ast.walk(tree):
         body = getattr(node, "body", None)
-        documented = isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node) is not None
+        documented = (
+            isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node) is not None
+        )
         if documented and body:
             node.body = body[1:]
     return tree

@@ -51,7 +51,7 @@ def sections_of(lines: list[str]) -> list[tuple[str, list[str]]]:
 
 
 def entries_of(lines: list[str]) -> list[Entry]:
-    """The entries of a section: a line that is not indented begins one, or goes on with names that one ended with a comma."""
+    """The entries of a section: a line without indent begins one, or goes on with names after a comma."""
     entries: list[Entry] = []
     for line in lines:
         if line and not line.startswith(" "):
@@ -161,7 +161,7 @@ def process(app: Any, what: str, name: str, subject: Any, options: Any, lines: l
 
 
 def _references(lines: list[str]) -> list[str]:
-    """One string a reference: a new one begins after a line that ends with a full stop, or with a capital and a year."""
+    """One string a reference: a new one begins with a name and a year."""
     found: list[str] = []
     for line in lines:
         if not line.strip():

@@ -56,7 +56,9 @@ def bars(ax: Any, names: Sequence[str], values: Sequence[float], label: str, for
     colors = [COLORS[0] if name.startswith("ours") or "kernelsieve" in name else COLORS[8] for name in names]
     ax.barh(places, values, color=colors, height=0.65)
     for place, value in zip(places, values, strict=True):
-        ax.annotate(form.format(value), (value, place), xytext=(4, 0), textcoords="offset points", va="center", fontsize=9)
+        ax.annotate(
+            form.format(value), (value, place), xytext=(4, 0), textcoords="offset points", va="center", fontsize=9
+        )
     ax.set_yticks(places, names)
     ax.set_xlabel(label)
     ax.margins(x=0.18)

@@ -73,7 +73,9 @@ def usps(n_train: int = 7291, n_test: int = 2007) -> Images:
         return _instead("USPS", n_train, n_test)
     n, k = amount(n_train, 300), amount(n_test, 100)
     train, test = found["x_train"][:n] / 2000.0, found["x_test"][:k] / 2000.0
-    return Images(f"USPS: {n:,} rows of 16 x 16 pixels", train, test, found["y_train"][:n], found["y_test"][:k], (16, 16))
+    return Images(
+        f"USPS: {n:,} rows of 16 x 16 pixels", train, test, found["y_train"][:n], found["y_test"][:k], (16, 16)
+    )
 
 
 def mnist(n_train: int = 60000, n_test: int = 2000) -> Images:
@@ -82,8 +84,12 @@ def mnist(n_train: int = 60000, n_test: int = 2000) -> Images:
     if found is None:
         return _instead("MNIST", n_train, n_test)
     n, k = amount(n_train, 400), amount(n_test, 100)
-    train, test = (found[key][:size].reshape(size, -1) / np.float32(255) for key, size in (("x_train", n), ("x_test", k)))
-    return Images(f"MNIST: {n:,} rows of 28 x 28 pixels", train, test, found["y_train"][:n], found["y_test"][:k], (28, 28))
+    train, test = (
+        found[key][:size].reshape(size, -1) / np.float32(255) for key, size in (("x_train", n), ("x_test", k))
+    )
+    return Images(
+        f"MNIST: {n:,} rows of 28 x 28 pixels", train, test, found["y_train"][:n], found["y_test"][:k], (28, 28)
+    )
 
 
 def _instead(name: str, n_train: int, n_test: int) -> Images:
@@ -120,7 +126,9 @@ def tennessee_eastman(fault: int = 5) -> Plant:
     rows = states @ mixing + 0.3 * rng.standard_normal((1400, 12))
     rows[700:, 4] += 2.5
     names = [f"sensor {i}" for i in range(12)]
-    source = "the Tennessee Eastman file is not at hand (KERNELSIEVE_DATA): a made plant of 12 sensors, the fifth biased"
+    source = (
+        "the Tennessee Eastman file is not at hand (KERNELSIEVE_DATA): a made plant of 12 sensors, the fifth biased"
+    )
     return Plant(source, rows[:500], rows[540:1400], 160, names)
 
 

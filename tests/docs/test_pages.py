@@ -26,7 +26,12 @@ SCRIPTS = sorted(path for folder in ("guide", "gallery") for path in (DOCS / "sc
 WRITTEN = [path for path in sorted(DOCS.rglob("*.md")) if not {"guide", "gallery"} & set(path.relative_to(DOCS).parts)]
 PAGES = [path for path in [ROOT / "README.md", *WRITTEN] if "```python" in path.read_text(encoding="utf-8")]
 # What an example needs beyond the package: where it is not installed the example is shown as skipped.
-NEEDS = {"deployment": "onnxruntime", "dask_cluster": "distributed", "many_rows": "dask.array", "scaling_and_tables": "narwhals"}
+NEEDS = {
+    "deployment": "onnxruntime",
+    "dask_cluster": "distributed",
+    "many_rows": "dask.array",
+    "scaling_and_tables": "narwhals",
+}
 
 
 @pytest.fixture
@@ -94,7 +99,9 @@ def write_sales_model():
     sold = pandas.Timestamp("2025-01-01") + pandas.to_timedelta(rng.integers(0, 700, 60), unit="D")
     columns = {"price": rng.gamma(2, 5, 60), "colour": rng.choice(["red", "green", "blue"], 60), "sold": sold}
     table = pandas.DataFrame(columns)
-    to_onnx(make_pipeline(TableEncoder(), SparseKernelPCA(2, n_support=10, random_state=0)).fit(table), path="sales.onnx")
+    to_onnx(
+        make_pipeline(TableEncoder(), SparseKernelPCA(2, n_support=10, random_state=0)).fit(table), path="sales.onnx"
+    )
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
@@ -163,5 +170,10 @@ def test_the_site_check_finds_dead_links_silent_pictures_and_foreign_scripts(tmp
                     '<script src="https://example.org/x.js"></script>')  # fmt: skip
     assert check_site.main() == 1
     told = capsys.readouterr().out
-    for fault in ("leads nowhere: gone.html", "no such place in the page: other.html#there", "without alt", "elsewhere"):
+    for fault in (
+        "leads nowhere: gone.html",
+        "no such place in the page: other.html#there",
+        "without alt",
+        "elsewhere",
+    ):
         assert fault in told

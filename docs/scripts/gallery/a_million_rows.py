@@ -7,9 +7,9 @@ One pass, a few megabytes. Where does the time go, and what do more rows buy?
 
 import matplotlib.pyplot as plt
 import numpy as np
-
 import pictures
 import shown
+
 from kernelsieve import SparseKernelPCA
 
 rng = np.random.default_rng(0)
@@ -40,7 +40,9 @@ for ax, (first, second), values, title in (
     (axes[1], (0, 1), scores, "components 0 and 1"),
     (axes[2], (1, 2), scores, "components 1 and 2"),
 ):
-    points = ax.scatter(values[some, first], values[some, second], c=angle[some], s=3, cmap="twilight_shifted", linewidths=0)
+    points = ax.scatter(
+        values[some, first], values[some, second], c=angle[some], s=3, cmap="twilight_shifted", linewidths=0
+    )
     ax.set(title=title, xticks=[], yticks=[])
 figure.colorbar(points, ax=axes[2], label="place along the spiral")
 plt.show()
@@ -49,8 +51,8 @@ plt.show()
 # What more rows buy
 # ------------------
 #
-# Points are chosen by a sample of a few thousand rows; the others make the components' weights and variances sure. How far do components
-# from fewer rows differ from those of all?
+# Points are chosen by a sample of a few thousand rows; the others make the components' weights and variances sure. How
+# far do components from fewer rows differ from those of all?
 
 sizes = [10**k for k in range(3, 6)] if not shown.SMALL else [1000, 5000]
 errors = []

@@ -2,16 +2,16 @@
 Choosing gamma without labels
 =============================
 
-Without labels, which width? The median rule needs no choice. Where a choice is wanted, the error of denoising is in the units of the
-data and can be compared across widths; explained variance cannot.
+Without labels, which width? The median rule needs no choice. Where a choice is wanted, the error of denoising is in the
+units of the data and can be compared across widths; explained variance cannot.
 """
 
 import matplotlib.pyplot as plt
 import numpy as np
-from sklearn.neighbors import KNeighborsClassifier
-
 import pictures
 import shown
+from sklearn.neighbors import KNeighborsClassifier
+
 from kernelsieve import SparseKernelPCA
 
 data = shown.digits()
@@ -41,8 +41,9 @@ plt.show()
 # What each would pick
 # --------------------
 #
-# Labels, where there are some, are the judge. Explained variance is always largest for the widest kernel on offer, because a wide kernel
-# leaves less to explain. Denoising looks at rows as they are, and agrees with the labels within the flat part of their curve.
+# Labels, where there are some, are the judge. Explained variance is always largest for the widest kernel on offer,
+# because a wide kernel leaves less to explain. Denoising looks at rows as they are, and agrees with the labels within
+# the flat part of their curve.
 
 for name, values in curves.items():
     best = int(np.argmax(values))

@@ -6,17 +6,18 @@ scikit-learn's gallery shows kernel PCA on two rings, with all rows as support. 
 """
 
 # %%
-# The data and the settings are those of scikit-learn's example "Kernel PCA": 1000 rows, a Gaussian kernel with ``gamma=10``.
+# The data and the settings are those of scikit-learn's example "Kernel PCA": 1000 rows, a Gaussian kernel with
+# ``gamma=10``.
 
 import matplotlib.pyplot as plt
 import numpy as np
+import pictures
+import shown
 from sklearn.datasets import make_circles
 from sklearn.decomposition import PCA, KernelPCA
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import train_test_split
 
-import pictures
-import shown
 from kernelsieve import SparseKernelPCA
 
 X, y = make_circles(n_samples=shown.amount(1000, 300), factor=0.3, noise=0.05, random_state=0)
@@ -42,8 +43,8 @@ plt.show()
 # Accuracy, time and memory
 # -------------------------
 #
-# At 750 rows exact kernel PCA is quick, and there is little to gain but memory; the gap opens with the square of the rows
-# (:doc:`mnist_on_a_laptop`).
+# At 750 rows exact kernel PCA is quick, and there is little to gain but memory; the gap opens with the square of the
+# rows (:doc:`mnist_on_a_laptop`).
 
 figure, axes = pictures.panels(2, 4.6, 1.9)
 pictures.bars(axes[0], list(models), seconds, "fit, ms", "{:.1f}")

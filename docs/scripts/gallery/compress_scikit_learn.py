@@ -8,10 +8,10 @@ You have a fitted ``KernelPCA`` that is too slow to use: every row is compared w
 
 import matplotlib.pyplot as plt
 import numpy as np
-from sklearn.decomposition import KernelPCA
-
 import pictures
 import shown
+from sklearn.decomposition import KernelPCA
+
 from kernelsieve import SparseKernelPCA, compress
 
 data = shown.usps(n_train=2500)
@@ -23,7 +23,10 @@ small, seconds = shown.timed(lambda: compress(exact, n_support=50, random_state=
 theirs, their_time = shown.timed(lambda: exact.transform(data.test))
 ours, our_time = shown.timed(lambda: small.transform(data.test))
 error = np.linalg.norm(ours - theirs) / np.linalg.norm(theirs - theirs.mean(axis=0))
-print(f"compressed in {seconds:.1f} s: {len(data.train):,} rows -> {small.n_support_} points, {their_time / our_time:.0f} times faster")
+print(
+    f"compressed in {seconds:.1f} s: {len(data.train):,} rows -> {small.n_support_} points, "
+    f"transform {their_time / our_time:.0f} times faster"
+)
 print(f"relative difference of held-out scores: {100 * error:.2f} %")
 
 # %%
@@ -40,8 +43,8 @@ plt.show()
 # How small can it be?
 # --------------------
 #
-# Ask for a number of points, or for an error: ``compress(exact, target_error=0.02)`` finds the number. ``compression_`` states the error
-# of each component.
+# Ask for a number of points, or for an error: ``compress(exact, target_error=0.02)`` finds the number. ``compression_``
+# states the error of each component.
 
 sizes = [15, 25, 50, 100][: shown.amount(4, 2)]
 errors = []

@@ -2,17 +2,17 @@
 A Dask cluster
 ==============
 
-Rows that lie in chunks on many machines stay there: only points go out, and only sums come back. Here the cluster is a local one; the
-code for a real one differs in the address.
+Rows that lie in chunks on many machines stay there: only points go out, and only sums come back. Here the cluster is a
+local one; the code for a real one differs in the address.
 """
 
 import matplotlib.pyplot as plt
 import numpy as np
+import pictures
+import shown
 from dask import array
 from distributed import Client, LocalCluster
 
-import pictures
-import shown
 from kernelsieve import SparseKernelPCA
 
 source, rows = shown.flights(shown.amount(200_000, 4000))

@@ -2,16 +2,16 @@
 A drifting stream
 =================
 
-Digits that turn slowly, from upright to lying. A model that forgets keeps up; the published online rules, and one that remembers all, are
-beside it.
+Digits that turn slowly, from upright to lying. A model that forgets keeps up; the published online rules, and one that
+remembers all, are beside it.
 """
 
 import matplotlib.pyplot as plt
 import numpy as np
-from scipy.ndimage import rotate
-
 import pictures
 import shown
+from scipy.ndimage import rotate
+
 from kernelsieve import KernelPCA, OnlineKernelPCA, SparseKernelPCA, plots
 
 data = shown.digits()
@@ -32,12 +32,17 @@ stream = [turned(pool[rng.integers(len(pool), size=250)], angle) for angle in an
 gamma = SparseKernelPCA(5, n_support=20, random_state=0).fit(stream[0]).gamma_
 
 figure, (ax,) = pictures.panels(1, 7, 1.4)
-pictures.images(ax, np.stack([turned(data.test[3:4], angle)[0] for angle in np.linspace(0, 90, 10)]), data.shape, "one digit, as the stream goes on")
+pictures.images(
+    ax,
+    np.stack([turned(data.test[3:4], angle)[0] for angle in np.linspace(0, 90, 10)]),
+    data.shape,
+    "one digit, as the stream goes on",
+)
 plt.show()
 
 # %%
-# Each model sees a block once. Then it is asked how much of the variance it explains of rows turned as that block was, relative to exact
-# kernel PCA of *that* angle.
+# Each model sees a block once. Then it is asked how much of the variance it explains of rows turned as that block was,
+# relative to exact kernel PCA of *that* angle.
 
 settings = {"gamma": gamma, "random_state": 0}
 models = {

@@ -7,9 +7,9 @@ How sparse should a component be? A path of penalties shows what each nonzero co
 
 import matplotlib.pyplot as plt
 import numpy as np
-
 import pictures
 import shown
+
 from kernelsieve import ElasticNetKernelPCA, elastic_net_path, plots
 
 data = shown.digits()
@@ -21,8 +21,8 @@ plots.path(path)
 plt.show()
 
 # %%
-# Ask for a number of coefficients instead of a penalty, and refit: the components are then the best there are on the rows that were
-# found, orthonormal and without shrinkage.
+# Ask for a number of coefficients instead of a penalty, and refit: the components are then the best there are on the
+# rows that were found, orthonormal and without shrinkage.
 
 numbers = [5, 10, 20, 40][: shown.amount(4, 2)]
 curves = {"elastic net": [], "elastic net, refitted": [], "joint (one support), refitted": []}
@@ -32,7 +32,11 @@ for number in numbers:
         ("elastic net, refitted", {"refit": True}),
         ("joint (one support), refitted", {"refit": True, "sparsity": "joint"}),
     ):
-        model, _ = shown.warned(lambda options=options, number=number: ElasticNetKernelPCA(3, n_nonzero=number, random_state=0, **options).fit(rows))
+        model, _ = shown.warned(
+            lambda options=options, number=number: ElasticNetKernelPCA(
+                3, n_nonzero=number, random_state=0, **options
+            ).fit(rows)
+        )
         curves[name].append(100 * model.captured_ratio_)
 figure, (ax,) = pictures.panels(1, 6, 3.6)
 pictures.curve(ax, numbers, curves, "nonzero coefficients asked for, each component", "variance kept of exact, %")

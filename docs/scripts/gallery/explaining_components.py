@@ -7,11 +7,10 @@ Which measurements does a component listen to, for all rows and for one? Breast-
 
 import matplotlib.pyplot as plt
 import numpy as np
+import pictures
 from sklearn.datasets import load_breast_cancer
 from sklearn.preprocessing import StandardScaler
 
-import pictures
-import shown
 from kernelsieve import SparseKernelPCA, plots
 
 bunch = load_breast_cancer(as_frame=True)
@@ -33,8 +32,8 @@ plt.show()
 # For one row
 # -----------
 #
-# ``input_gradient`` is the slope of each score in each input at a row. A curved component can listen to other inputs there than it does on
-# average: here for a typical benign and a typical malignant cell.
+# ``input_gradient`` is the slope of each score in each input at a row. A curved component can listen to other inputs
+# there than it does on average: here for a typical benign and a typical malignant cell.
 
 scores = model.transform(rows)
 figure, axes = pictures.panels(2, 5.2, 3.4)

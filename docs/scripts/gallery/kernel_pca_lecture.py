@@ -2,17 +2,18 @@
 A lecture's three experiments
 =============================
 
-The experiments with which kernel PCA is usually taught: a parabola with a polynomial kernel, three clusters with a Gaussian one, and
-handwritten digits for a linear classifier. The report is ``experiments/output/kernel_pca_lecture.md``.
+The experiments with which kernel PCA is usually taught: a parabola with a polynomial kernel, three clusters with a
+Gaussian one, and handwritten digits for a linear classifier. The report is
+``experiments/output/kernel_pca_lecture.md``.
 """
 
 import matplotlib.pyplot as plt
 import numpy as np
+import pictures
+import shown
 from sklearn.decomposition import PCA
 from sklearn.linear_model import LogisticRegression
 
-import pictures
-import shown
 from kernelsieve import KernelPCA, SparseKernelPCA, plots
 
 print("made rows: a parabola, three clusters; then the digits of scikit-learn")
@@ -26,8 +27,8 @@ clusters = np.vstack([centre + 0.1 * rng.standard_normal((30, 2)) for centre in 
 # The parabola
 # ------------
 #
-# With a polynomial kernel of degree 2, the first component is the place along the curve, the second the distance from its middle. Six
-# points are enough.
+# With a polynomial kernel of degree 2, the first component is the place along the curve, the second the distance from
+# its middle. Six points are enough.
 
 model = SparseKernelPCA(2, n_support=6, kernel="poly", degree=2, gamma=1.0, random_state=0).fit(parabola)
 figure, axes = pictures.panels(2, 4.4, 3.4)
@@ -54,14 +55,17 @@ print(f"kept of exact: {model.captured_ratio_:.4f}")
 # Digits
 # ------
 #
-# A logistic regression on raw pixels, on PCA's scores, and on kernel PCA's. Curved scores let a straight classifier draw curved borders.
+# A logistic regression on raw pixels, on PCA's scores, and on kernel PCA's. Curved scores let a straight classifier
+# draw curved borders.
 
 data = shown.digits()
 numbers = [5, 10, 20, 40, 60][: shown.amount(5, 2)]
 
 
 def accuracy(train, test):
-    return 100 * LogisticRegression(C=shown.amount(100, 1), max_iter=1000).fit(train, data.train_labels).score(test, data.test_labels)
+    return 100 * LogisticRegression(C=shown.amount(100, 1), max_iter=1000).fit(train, data.train_labels).score(
+        test, data.test_labels
+    )
 
 
 raw = accuracy(data.train, data.test)

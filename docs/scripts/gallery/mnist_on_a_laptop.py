@@ -6,13 +6,12 @@ Exact kernel PCA of MNIST needs a matrix of 29 GB. Fifty points keep 99 % of it,
 """
 
 import matplotlib.pyplot as plt
-import numpy as np
+import pictures
+import shown
 from sklearn.decomposition import PCA
 from sklearn.kernel_approximation import Nystroem
 from sklearn.pipeline import make_pipeline
 
-import pictures
-import shown
 from kernelsieve import SparseKernelPCA, plots
 
 data = shown.mnist()
@@ -42,10 +41,14 @@ print(f"exact kernel PCA would hold {8 * len(data.train) ** 2 / 1e9:,.0f} GB")
 # What is kept
 # ------------
 #
-# Against exact kernel PCA, which cannot be had here, ``captured_ratio_`` is measured on a sample, and says how sure it is.
+# Against exact kernel PCA, which cannot be had here, ``captured_ratio_`` is measured on a sample, and says how sure it
+# is.
 
 low, high = ours.captured_ratio_interval_
-print(f"kept of exact kernel PCA: {ours.captured_ratio_:.4f} ({ours.captured_ratio_kind_}; 90 % interval {low:.4f} .. {high:.4f})")
+print(
+    f"kept of exact kernel PCA: {ours.captured_ratio_:.4f} ({ours.captured_ratio_kind_}; "
+    f"90 % interval {low:.4f} .. {high:.4f})"
+)
 
 plots.support(ours, image_shape=data.shape)
 plt.show()
@@ -54,7 +57,8 @@ plt.show()
 # The map
 # -------
 #
-# Two of the ten components. They are directions of most variance and not a map of clusters: for that, run UMAP on the ten scores.
+# Two of the ten components. They are directions of most variance and not a map of clusters: for that, run UMAP on the
+# ten scores.
 
 figure, axes = pictures.panels(2, 4.8, 4.2)
 scores = ours.transform(data.test)

@@ -2,7 +2,8 @@
 Robust against plain, with outliers
 ===================================
 
-Outliers turn components of unbounded kernels. :class:`~kernelsieve.RobustSparseKernelPCA` finds weights that leave them out, and
+Outliers turn components of unbounded kernels. :class:`~kernelsieve.RobustSparseKernelPCA` finds weights that leave them
+out, and
 :class:`~kernelsieve.RobustElasticNetPCA` does so for sparse PCA in input space.
 """
 
@@ -12,9 +13,9 @@ Outliers turn components of unbounded kernels. :class:`~kernelsieve.RobustSparse
 
 import matplotlib.pyplot as plt
 import numpy as np
-
 import pictures
 import shown
+
 from kernelsieve import ElasticNetPCA, KernelPCA, RobustElasticNetPCA, RobustSparseKernelPCA, plots
 
 print("made rows: three clusters, and outliers")
@@ -28,10 +29,19 @@ kernel = {"kernel": "poly", "degree": 2, "gamma": 1.0, "coef0": 1.0}
 truth = KernelPCA(2, **kernel).fit(clean)
 plain = KernelPCA(2, **kernel).fit(dirty)
 robust = RobustSparseKernelPCA(2, n_nonzero=20, random_state=0, **kernel).fit(dirty)
-print("outliers found:", int(robust.outliers_.sum()), "of", len(far), "; good rows called outliers:", int(robust.outliers_[: len(clean)].sum()))
+print(
+    "outliers found:",
+    int(robust.outliers_.sum()),
+    "of",
+    len(far),
+    "; good rows called outliers:",
+    int(robust.outliers_[: len(clean)].sum()),
+)
 
 figure, axes = pictures.panels(3, 4, 3.4)
-for ax, model, title in zip(axes, (truth, plain, robust), ("clean rows", "with outliers: plain", "with outliers: robust"), strict=True):
+for ax, model, title in zip(
+    axes, (truth, plain, robust), ("clean rows", "with outliers: plain", "with outliers: robust"), strict=True
+):
     plots.contours(model, clean, component=0, resolution=shown.amount(120, 40), ax=ax)
     ax.set_title(title)
 plt.show()
@@ -44,8 +54,8 @@ for name, model in (("plain", plain), ("robust", robust)):
     print(f"{name}: correlation with the components of clean rows {cosines[0]:.3f}, {cosines[1]:.3f}")
 
 # %%
-# With a *bounded* kernel, the Gaussian one, an outlier is like no other row and counts as one row: plain kernel PCA mostly survives, and
-# robust weights are not needed. That is why they are a class of their own and not the default.
+# With a *bounded* kernel, the Gaussian one, an outlier is like no other row and counts as one row: plain kernel PCA
+# mostly survives, and robust weights are not needed. That is why they are a class of their own and not the default.
 #
 # In input space
 # --------------

@@ -2,20 +2,21 @@
 Denoising USPS digits: scikit-learn's example, beside ours
 ==========================================================
 
-scikit-learn's example "Image denoising using kernel PCA" learns 1000 digits and takes noise off 100 others. Ours does it with 150
-points, and has no pre-image to learn.
+scikit-learn's example "Image denoising using kernel PCA" learns 1000 digits and takes noise off 100 others. Ours does
+it with 150 points, and has no pre-image to learn.
 """
 
 # %%
-# The settings for PCA and for ``KernelPCA`` are those of scikit-learn's example (32 components; 400 components, ``gamma=1e-3``,
-# ``alpha=5e-3``). Ours has the median width and as many components as points allow; the noise, of variance 0.25, is the same.
+# The settings for PCA and for ``KernelPCA`` are those of scikit-learn's example (32 components; 400 components,
+# ``gamma=1e-3``, ``alpha=5e-3``). Ours has the median width and as many components as points allow; the noise, of
+# variance 0.25, is the same.
 
 import matplotlib.pyplot as plt
 import numpy as np
-from sklearn.decomposition import PCA, KernelPCA
-
 import pictures
 import shown
+from sklearn.decomposition import PCA, KernelPCA
+
 from kernelsieve import SparseKernelPCA
 
 data = shown.usps(n_train=1000, n_test=100)
@@ -53,12 +54,15 @@ for name, error, seconds, back, megabytes in lines:
 print(f"{'leaving the noise in':<24} error {np.mean((test - data.test) ** 2):.4f}")
 
 figure, axes = pictures.panels(3, 3.8, 1.9)
-for ax, column, label, form in zip(axes, (1, 2, 4), ("error", "fit, s", "memory, MB"), ("{:.3f}", "{:.2f}", "{:.0f}"), strict=True):
+for ax, column, label, form in zip(
+    axes, (1, 2, 4), ("error", "fit, s", "memory, MB"), ("{:.3f}", "{:.2f}", "{:.0f}"), strict=True
+):
     pictures.bars(ax, [line[0] for line in lines], [line[column] for line in lines], label, form)
     if column > 1:
         ax.set_yticks([])
 plt.show()
 
 # %%
-# All three learn from noisy digits, as scikit-learn's example does. With clean digits to learn from, the difference is larger:
+# All three learn from noisy digits, as scikit-learn's example does. With clean digits to learn from, the difference is
+# larger:
 # :doc:`/guide/preimages_and_denoising`.

@@ -2,23 +2,26 @@
 Wang and Cheng 2012: robust sparse PCA
 ======================================
 
-Three sources in noise, 500 rows of 1500 variables: which method recovers them? The paper's ranking does not come out, and its algorithm as
-printed goes to zero; this example runs the sound form of its idea. The report is ``experiments/output/wang_cheng_2012.md``.
+Three sources in noise, 500 rows of 1500 variables: which method recovers them? The paper's ranking does not come out,
+and its algorithm as printed goes to zero; this example runs the sound form of its idea. The report is
+``experiments/output/wang_cheng_2012.md``.
 """
 
 import matplotlib.pyplot as plt
 import numpy as np
-from sklearn.decomposition import PCA, SparsePCA
-
 import pictures
 import shown
+from sklearn.decomposition import PCA
+
 from kernelsieve import ElasticNetPCA, RobustElasticNetPCA
 
 rng = np.random.default_rng(0)
 n_rows, n_columns = shown.amount(300, 80), shown.amount(600, 120)
 print(f"made rows: three sparse sources in noise, {n_rows} x {n_columns}")
 place = np.linspace(0, 1, n_columns)
-sources = np.stack([np.sin(40 * place) * (place < 0.3), np.sign(np.sin(25 * place)) * (abs(place - 0.5) < 0.15), (place > 0.75) * 1.0])
+sources = np.stack(
+    [np.sin(40 * place) * (place < 0.3), np.sign(np.sin(25 * place)) * (abs(place - 0.5) < 0.15), (place > 0.75) * 1.0]
+)
 weights = rng.standard_normal((n_rows, 3)) * (3, 2, 1.2)
 clean = weights @ sources + 1.0 * rng.standard_normal((n_rows, n_columns))
 dirty = clean.copy()
@@ -58,13 +61,16 @@ plt.show()
 # What the paper claims, and what we found
 # ----------------------------------------
 #
-# The paper ranks its method before PCA, and PCA before SPCA. With SPCA run to convergence, SPCA recovers the sources better than PCA at
-# every noise. And the printed objective has zero as its minimum: iterated to the end it returns nothing. ``weights="residual"`` is the
-# paper's scheme with the repairs that it needs; ``"two-stage"``, the default, finds the outliers first and freezes their weights.
+# The paper ranks its method before PCA, and PCA before SPCA. With SPCA run to convergence, SPCA recovers the sources
+# better than PCA at every noise. And the printed objective has zero as its minimum: iterated to the end it returns
+# nothing. ``weights="residual"`` is the paper's scheme with the repairs that it needs; ``"two-stage"``, the default,
+# finds the outliers first and freezes their weights.
 
 robust = RobustElasticNetPCA(3, n_nonzero=n_nonzero).fit(dirty)
 disturbed = np.arange(n_rows) < n_rows // 10
 figure, (ax,) = pictures.panels(1, 6, 2.6)
-ax.scatter(np.arange(n_rows), robust.weights_, s=8, c=np.where(disturbed, pictures.COLORS[3], pictures.COLORS[0]), linewidths=0)
+ax.scatter(
+    np.arange(n_rows), robust.weights_, s=8, c=np.where(disturbed, pictures.COLORS[3], pictures.COLORS[0]), linewidths=0
+)
 ax.set(xlabel="row (the first tenth is disturbed)", ylabel="weight", title="Weights of the rows")
 plt.show()

@@ -13,20 +13,20 @@ says how to know whether you are the tenth. It begins with what kernel PCA is, f
 # PCA describes rows by a few numbers, their scores: how far each row lies along the directions in which the rows differ
 # most. A direction is straight. Where rows lie on a curve or around a ring, no straight direction tells them apart.
 #
-# Kernel PCA asks another question. A *kernel* :math:`k(x, y)` says how alike two rows are: 1 for the same row, near 0 for
-# rows that have nothing in common. Kernel PCA finds the few *patterns of likeness* along which rows differ most. A score is
-# then a weighted sum of likenesses to some points, and it can follow any curve.
+# Kernel PCA asks another question. A *kernel* :math:`k(x, y)` says how alike two rows are: 1 for the same row, near 0
+# for rows that have nothing in common. Kernel PCA finds the few *patterns of likeness* along which rows differ most. A
+# score is then a weighted sum of likenesses to some points, and it can follow any curve.
 #
 # The handwritten digits of scikit-learn show it. How
 # well do the nearest neighbours know a held-out digit from ten numbers alone?
 
 import matplotlib.pyplot as plt
 import numpy as np
+import pictures
+import shown
 from sklearn.decomposition import PCA
 from sklearn.neighbors import KNeighborsClassifier
 
-import pictures
-import shown
 from kernelsieve import SparseKernelPCA
 
 data = shown.digits()
@@ -50,10 +50,10 @@ for name, model in models.items():
 # Often it would, and then you should take it: it is exact, faster to explain, and its loadings can be read. Two checks
 # take a minute.
 #
-# 1. *Compare what comes after.* If a model on PCA's scores is as good as one on kernel PCA's, the curvature does not matter
-#    for your purpose. Ten components of the digits are such a case: PCA's are as good for neighbours, or better.
-# 2. *Widen the kernel.* With a kernel ten times as wide as the data, kernel PCA **is** PCA. If the results do not change
-#    on the way there, the structure is linear.
+# 1. *Compare what comes after.* If a model on PCA's scores is as good as one on kernel PCA's, the curvature does not
+#    matter for your purpose. Ten components of the digits are such a case: PCA's are as good for neighbours, or better.
+# 2. *Widen the kernel.* With a kernel ten times as wide as the data, kernel PCA **is** PCA. If the results do not
+#    change on the way there, the structure is linear.
 #
 # Two rings are data on which it matters: no straight line separates them.
 
@@ -92,7 +92,11 @@ questions = [
     ("a fitted scikit-learn model\nthat is too slow?", "compress(model, 50)", "yes"),
     ("outliers, and an\nunbounded kernel?", "RobustSparseKernelPCA", "yes"),
     ("sparse loadings on\nthe input columns?", "ElasticNetPCA\nRobustElasticNetPCA", "wanted"),
-    ("a published method,\nto compare with?", "ElasticNetKernelPCA  LikelihoodKernelPCA\nDissimilarityKernelPCA\nImprovedKernelPCA\nOnlineKernelPCA  KernelFeatureAnalysis", "yes"),
+    (
+        "a published method,\nto compare with?",
+        "ElasticNetKernelPCA\nLikelihoodKernelPCA\nDissimilarityKernelPCA\nImprovedKernelPCA\nKernelFeatureAnalysis\nOnlineKernelPCA",
+        "yes",
+    ),
 ]
 figure, ax = plt.subplots(figsize=(7.2, 7.6), layout="constrained")
 for level, (question, answer, label) in enumerate(questions):
@@ -111,13 +115,13 @@ plt.show()
 # What every choice has in common
 # -------------------------------
 #
-# All kernel estimators end in the same object: a few *support points* :math:`s_1, \dots, s_m`, a table of coefficients and
-# an offset. A score costs :math:`m` comparisons, however many rows there were to learn from:
+# All kernel estimators end in the same object: a few *support points* :math:`s_1, \dots, s_m`, a table of coefficients
+# and an offset. A score costs :math:`m` comparisons, however many rows there were to learn from:
 #
 # .. math:: z_k(x) = \sum_{i=1}^m A_{ik}\, k(x, s_i) - b_k
 #
-# So all of them can be saved, exported, drawn and monitored in the same way, and you can change your mind later by changing
-# one line.
+# So all of them can be saved, exported, drawn and monitored in the same way, and you can change your mind later by
+# changing one line.
 
 model = models["ours: SparseKernelPCA"]
 print("points, components:", model.dual_coef_.shape)
@@ -130,5 +134,5 @@ print(f"{np.abs(by_hand - model.transform(data.test)).max():.0e}")
 # %%
 # .. admonition:: In short
 #
-#    Take ``SparseKernelPCA``. Compare with ``PCA`` once, and keep ``PCA`` if nothing is lost. The next page is about the one
-#    setting that matters most, the :doc:`width of the kernel <kernel_and_width>`.
+#    Take ``SparseKernelPCA``. Compare with ``PCA`` once, and keep ``PCA`` if nothing is lost. The next page is about
+#    the one setting that matters most, the :doc:`width of the kernel <kernel_and_width>`.

@@ -2,8 +2,8 @@
 Deployment
 ==========
 
-How do I run a model in a browser, in a database, on a microcontroller? A fitted model is a few dozen points, their coefficients
-and an offset; ``kernelsieve.export`` writes these few numbers down for others to run.
+How do I run a model in a browser, in a database, on a microcontroller? A fitted model is a few dozen points, their
+coefficients and an offset; ``kernelsieve.export`` writes these few numbers down for others to run.
 """
 
 # %%
@@ -15,12 +15,12 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
+import pictures
+import shown
 from sklearn.datasets import load_breast_cancer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-import pictures
-import shown
 from kernelsieve import SparseKernelPCA
 from kernelsieve.export import to_c, to_onnx
 
@@ -55,7 +55,8 @@ ax.set(xlabel="transform in Python", ylabel="onnxruntime", title="the first comp
 plt.show()
 
 # %%
-# How fast is one row? In Python, most of the time of ``transform`` is checking what it was given; a runtime has less to ask.
+# How fast is one row? In Python, most of the time of ``transform`` is checking what it was given; a runtime has less to
+# ask.
 
 row, times = X[:1], {}
 single = row.astype(np.float32)
@@ -72,7 +73,8 @@ plt.show()
 # C: microcontrollers
 # -------------------
 #
-# One C99 header that needs only ``math.h``; ``dtype="int8"`` stores points in a byte a value and states the error in its comment.
+# One C99 header that needs only ``math.h``; ``dtype="int8"`` stores points in a byte a value and states the error in
+# its comment.
 
 print("\n".join((place / "small.h").read_text().splitlines()[: shown.amount(16, 4)]))
 folder.cleanup()
@@ -81,12 +83,14 @@ folder.cleanup()
 # torch: where training goes on
 # -----------------------------
 #
-# ``to_torch(model, trainable=True)`` is a module whose forward is ``transform`` and whose points and coefficients are parameters::
+# ``to_torch(model, trainable=True)`` is a module whose forward is ``transform`` and whose points and coefficients are
+# parameters::
 #
 #     network = torch.nn.Sequential(to_torch(model, trainable=True), torch.nn.Linear(5, 2))
 #
-# Tables go with their encoder: ``kernelsieve export sales.ks -o sales.onnx`` takes the table's own columns. A web page that projects
-# digits as you draw them is in ``examples/onnx_web``; what can be exported, and how close it stays, is on :doc:`/export`.
+# Tables go with their encoder: ``kernelsieve export sales.ks -o sales.onnx`` takes the table's own columns. A web page
+# that projects digits as you draw them is in ``examples/onnx_web``; what can be exported, and how close it stays, is on
+# :doc:`/export`.
 #
 # .. admonition:: In short
 #

@@ -2,21 +2,21 @@
 How many components
 ===================
 
-How many components should a model have? As many as what comes after them can use: about 30 for neighbours and novelty, 50 to
-80 for linear models on the scores, 2 only for pictures. This page shows how to see it on your data.
+How many components should a model have? As many as what comes after them can use: about 30 for neighbours and novelty,
+50 to 80 for linear models on the scores, 2 only for pictures. This page shows how to see it on your data.
 """
 
 # %%
-# The number of components is the strongest setting of kernel PCA behind a task, stronger than the width. Variance alone does
-# not tell it: there is rarely an elbow, because a Gaussian kernel spreads variance over many directions.
+# The number of components is the strongest setting of kernel PCA behind a task, stronger than the width. Variance alone
+# does not tell it: there is rarely an elbow, because a Gaussian kernel spreads variance over many directions.
 
 import matplotlib.pyplot as plt
 import numpy as np
+import pictures
+import shown
 from sklearn.linear_model import RidgeClassifier
 from sklearn.neighbors import KNeighborsClassifier
 
-import pictures
-import shown
 from kernelsieve import SparseKernelPCA, plots
 
 data = shown.digits()
@@ -27,8 +27,8 @@ plots.spectrum(model)
 plt.show()
 
 # %%
-# Components come in order and each is the best there is after those before it. So one fit with many components answers the
-# question for all smaller numbers: leave columns of the scores out.
+# Components come in order and each is the best there is after those before it. So one fit with many components answers
+# the question for all smaller numbers: leave columns of the scores out.
 
 train, test = model.transform(data.train), model.transform(data.test)
 numbers = [n for n in (2, 5, 10, 20, 30, 50, 80) if n <= most]
@@ -47,8 +47,8 @@ plt.show()
 # By a share of the variance
 # --------------------------
 #
-# Where there is no task, ask for a share of the total variance: ``n_components=0.5`` takes as many as exact kernel PCA needs
-# for half of it, and ``n_components=None`` as many as for ``variance``.
+# Where there is no task, ask for a share of the total variance: ``n_components=0.5`` takes as many as exact kernel PCA
+# needs for half of it, and ``n_components=None`` as many as for ``variance``.
 
 for share in (0.4, 0.6, 0.75):
     fitted = SparseKernelPCA(share, n_support=shown.amount(100, 60), random_state=0).fit(data.train)
@@ -58,8 +58,8 @@ for share in (0.4, 0.6, 0.75):
 # More than chance
 # ----------------
 #
-# A component is worth having if it explains more than it would on rows without structure. Shuffling each column by itself
-# destroys all relations between columns and keeps everything else:
+# A component is worth having if it explains more than it would on rows without structure. Shuffling each column by
+# itself destroys all relations between columns and keeps everything else:
 
 rng = np.random.default_rng(0)
 shuffled = rng.permuted(data.train, axis=0)
@@ -73,8 +73,8 @@ plt.show()
 print("components above chance:", int(np.argmax(real < chance)) or f"{len(real)} or more")
 
 # %%
-# :func:`kernelsieve.report` makes the same comparison for any model and draws it. One component more than points minus one
-# is not possible: with centring, :math:`M` components need at least :math:`M + 1` points.
+# :func:`kernelsieve.report` makes the same comparison for any model and draws it. One limit is hard: with
+# centring, :math:`M` components need at least :math:`M + 1` points.
 #
 # .. admonition:: In short
 #

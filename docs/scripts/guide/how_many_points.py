@@ -10,15 +10,15 @@ How many support points does a model need, and how sure is the number that says 
 # What ``captured_ratio_`` is
 # ---------------------------
 #
-# Exact kernel PCA with :math:`M` components captures as much variance as :math:`M` components can. A model on few points
-# captures a little less. The ratio of the two is ``captured_ratio_``: 1 is exact, 0.99 has lost one per cent of what could be
-# had. It is *not* the share of all variance that the components explain; that is ``explained_variance_ratio_``, which is small
-# for ten components of any kernel, exact or not.
+# Exact kernel PCA with :math:`M` components captures as much variance as :math:`M` components can. A model on few
+# points captures a little less. The ratio of the two is ``captured_ratio_``: 1 is exact, 0.99 has lost one per cent of
+# what could be had. It is *not* the share of all variance that the components explain; that is
+# ``explained_variance_ratio_``, which is small for ten components of any kernel, exact or not.
 
 import matplotlib.pyplot as plt
-
 import pictures
 import shown
+
 from kernelsieve import KernelPCA, SparseKernelPCA
 
 data = shown.usps()
@@ -32,8 +32,8 @@ print(f"explained_variance_ratio_, sum: {model.explained_variance_ratio_.sum():.
 # Points against what they keep
 # -----------------------------
 #
-# Points that may move keep far more than rows that were picked, and picked rows more than random ones. The curve is steep at
-# first and flat soon: the last per cent costs more points than the first ninety.
+# Points that may move keep far more than rows that were picked, and picked rows more than random ones. The curve is
+# steep at first and flat soon: the last per cent costs more points than the first ninety.
 
 rows = data.train[: shown.amount(1500, 200)]
 gamma = model.gamma_
@@ -53,15 +53,15 @@ ax.minorticks_off()
 plt.show()
 
 # %%
-# ``selection="optimized"``, the default, moves points to wherever they help most; they need not be rows, and on images they
-# look like blends of digits. Take ``"targeted"`` when points must be rows: to show them to people, or for kernels that are a
-# matrix or a function. The other rules are there for comparison with the literature.
+# ``selection="optimized"``, the default, moves points to wherever they help most; they need not be rows, and on images
+# they look like blends of digits. Take ``"targeted"`` when points must be rows: to show them to people, or for kernels
+# that are a matrix or a function. The other rules are there for comparison with the literature.
 #
 # How sure it is
 # --------------
 #
-# ``captured_ratio_`` compares with exact kernel PCA, which cannot be computed on many rows. So ``captured_ratio_kind_`` tells on
-# what it was measured:
+# ``captured_ratio_`` compares with exact kernel PCA, which cannot be computed on many rows. So ``captured_ratio_kind_``
+# tells on what it was measured:
 #
 # ========================== ================================================================================
 # kind                       means
@@ -72,8 +72,9 @@ plt.show()
 # ``"sample, extrapolated"`` as before, carried on to all rows from how the sample's halves differ
 # ========================== ================================================================================
 #
-# ``captured_ratio_interval_`` is where the true ratio lies with 90 % confidence. Where it is wide the ratio itself is on its
-# low side, so that the promise of 99 % is rather kept than broken. We can hold it against the truth on rows that were not seen:
+# ``captured_ratio_interval_`` is where the true ratio lies with 90 % confidence. Where it is wide the ratio itself is
+# on its low side, so that the promise of 99 % is rather kept than broken. We can hold it against the truth on rows that
+# were not seen:
 
 print("kind:", model.captured_ratio_kind_, "on", model.captured_ratio_n_samples_, "rows")
 low, high = model.captured_ratio_interval_
@@ -102,6 +103,6 @@ plt.show()
 # %%
 # .. admonition:: In short
 #
-#    Leave ``n_support="auto"``. Read ``captured_ratio_`` with its interval. If it finds more than a few hundred points, the
-#    kernel is too narrow or there are too many components: see :doc:`kernel and width <kernel_and_width>` and
+#    Leave ``n_support="auto"``. Read ``captured_ratio_`` with its interval. If it finds more than a few hundred points,
+#    the kernel is too narrow or there are too many components: see :doc:`kernel and width <kernel_and_width>` and
 #    :doc:`how many components <how_many_components>`.

@@ -2,25 +2,24 @@
 Interpretation
 ==============
 
-What does a component mean? It has no loadings, because it is curved: an input may matter for some rows and not for others.
-Three tools say what it listens to, what changes along it, and which points it rests on.
+What does a component mean? It has no loadings, because it is curved: an input may matter for some rows and not for
+others. Three tools say what it listens to, what changes along it, and which points it rests on.
 """
 
 # %%
 # What a component listens to
 # ---------------------------
 #
-# ``sensitivity`` is the root mean square slope of each score in each input, times the spread of that input: how far the score
-# moves when the input moves by its standard deviation. The chemical analysis of 178 wines shows it:
+# ``sensitivity`` is the root mean square slope of each score in each input, times the spread of that input: how far the
+# score moves when the input moves by its standard deviation. The chemical analysis of 178 wines shows it:
 
 import matplotlib.pyplot as plt
 import numpy as np
-from sklearn.datasets import load_wine
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
-
 import pictures
 import shown
+from sklearn.datasets import load_wine
+from sklearn.preprocessing import StandardScaler
+
 from kernelsieve import SparseKernelPCA, plots
 
 wine = load_wine(as_frame=True)
@@ -38,8 +37,8 @@ plt.show()
 # What changes along it
 # ---------------------
 #
-# ``traversal`` walks along one component from the mean and looks at the pre-images on the way: rows of the same kind as the
-# data, in which this score grows and the others stay.
+# ``traversal`` walks along one component from the mean and looks at the pre-images on the way: rows of the same kind as
+# the data, in which this score grows and the others stay.
 
 plots.traversal(model, component=0)
 plt.show()
@@ -68,8 +67,8 @@ plt.show()
 # Which points it rests on
 # ------------------------
 #
-# With ``selection="targeted"`` the support points are rows, and rows can be shown to people. Each score is a weighted sum of
-# likenesses to them: the rows with the largest weights are what the component compares with.
+# With ``selection="targeted"`` the support points are rows, and rows can be shown to people. Each score is a weighted
+# sum of likenesses to them: the rows with the largest weights are what the component compares with.
 
 rows_only = SparseKernelPCA(3, n_support=15, selection="targeted", random_state=0).fit(rows)
 weights = rows_only.dual_coef_[:, 0]
@@ -78,10 +77,10 @@ for place in np.argsort(-np.abs(weights))[:5]:
     print(f"wine {number:>3} (cultivar {wine.target[number]}): weight {weights[place]:+.2f}")
 
 # %%
-# For one row rather than for all, ``input_gradient`` has the slope of every score in every input *at that row*. A whole page
-# of such pictures, to brush and to send around, is ``kernelsieve.report(model, X).save("report.html")``.
+# For one row rather than for all, ``input_gradient`` has the slope of every score in every input *at that row*. A whole
+# page of such pictures, to brush and to send around, is ``kernelsieve.report(model, X).save("report.html")``.
 #
 # .. admonition:: In short
 #
-#    ``plots.sensitivity`` first, ``plots.traversal`` next, ``selection="targeted"`` when points must be rows. If you need
-#    loadings on the input columns, that is :class:`~kernelsieve.ElasticNetPCA`.
+#    ``plots.sensitivity`` first, ``plots.traversal`` next, ``selection="targeted"`` when points must be rows. If you
+#    need loadings on the input columns, that is :class:`~kernelsieve.ElasticNetPCA`.

@@ -2,8 +2,8 @@
 Kernel and width
 ================
 
-Which kernel, and which gamma? Take the Gaussian kernel at the median width, which is the default, unless you have a reason.
-This page shows what the width does, what reasons there are, and which tempting way of choosing it goes wrong.
+Which kernel, and which gamma? Take the Gaussian kernel at the median width, which is the default, unless you have a
+reason. This page shows what the width does, what reasons there are, and which tempting way of choosing it goes wrong.
 """
 
 # %%
@@ -20,10 +20,10 @@ This page shows what the width does, what reasons there are, and which tempting 
 
 import matplotlib.pyplot as plt
 import numpy as np
-from sklearn.neighbors import KNeighborsClassifier
-
 import pictures
 import shown
+from sklearn.neighbors import KNeighborsClassifier
+
 from kernelsieve import KernelPCA, SparseKernelPCA
 
 data = shown.digits()
@@ -41,19 +41,19 @@ for ax, factor in zip(axes, factors, strict=True):
 plt.show()
 
 # %%
-# On the left is PCA's picture; on the right the rows have fallen apart into one heap at zero and a few rows that were left
-# over. In the middle is what one wants.
+# On the left is PCA's picture; on the right the rows have fallen apart into one heap at zero and a few rows that were
+# left over. In the middle is what one wants.
 #
 # The median rule
 # ---------------
 #
-# ``gamma="median"`` is :math:`1/(2\, d^2)` with :math:`d` the median distance between rows. It needs no labels, follows the
-# units of the data, and is hard to beat: over sixteen data sets and fifteen widths, the rules that one could use instead lost
-# more accuracy behind them, or as much. ``gamma=None``, scikit-learn's :math:`1/n_{features}`, knows nothing of units: on raw
-# digits (pixels from 0 to 16) it explains 1 % of the variance where the median explains 61 %.
+# ``gamma="median"`` is :math:`1/(2\, d^2)` with :math:`d` the median distance between rows. It needs no labels, follows
+# the units of the data, and is hard to beat: over sixteen data sets and fifteen widths, the rules that one could use
+# instead lost more accuracy behind them, or as much. ``gamma=None``, scikit-learn's :math:`1/n_{features}`, knows
+# nothing of units: on raw digits (pixels from 0 to 16) it explains 1 % of the variance where the median explains 61 %.
 #
-# How much does the exact value matter? Less than one fears. Here are the neighbours' accuracy on 30 components, and the share
-# of variance that ten components explain, for widths over four orders of magnitude:
+# How much does the exact value matter? Less than one fears. Here are the neighbours' accuracy on 30 components, and the
+# share of variance that ten components explain, for widths over four orders of magnitude:
 
 multiples = np.logspace(-2, 2, shown.amount(9, 3))
 accuracy, explained = [], []
@@ -65,7 +65,9 @@ for factor in multiples:
     explained.append(100 * model.score(data.test))
 
 figure, axes = pictures.panels(2, 4.4)
-pictures.curve(axes[0], multiples, {"5 neighbours on the scores": accuracy}, "gamma / median gamma", "held-out accuracy, %")
+pictures.curve(
+    axes[0], multiples, {"5 neighbours on the scores": accuracy}, "gamma / median gamma", "held-out accuracy, %"
+)
 pictures.curve(axes[1], multiples, {"score": explained}, "gamma / median gamma", "variance explained, %")
 for ax, title in zip(axes, ("what you want: a wide plateau", "do not choose by this"), strict=True):
     ax.set(xscale="log", title=title)
@@ -76,10 +78,11 @@ plt.show()
 # Why not to choose by ``score``
 # ------------------------------
 #
-# The right-hand curve falls all the way: the wider the kernel, the more its few components explain, because a wide kernel
-# leaves less to explain. ``score`` compares models *with the same kernel*; used to choose gamma it picked the widest one
-# offered in fifteen of sixteen data sets. If you have labels, or any task behind the scores, choose by that, with
-# ``GridSearchCV`` over a pipeline and ``gamma`` at 0.1, 1 and 10 times ``model.gamma_``. If you have none, the error of
+# The right-hand curve falls all the way: the wider the kernel, the more its few components explain, because a wide
+# kernel leaves less to explain. ``score`` compares models *with the same kernel*; used to choose gamma it picked the
+# widest one offered in fifteen of sixteen data sets. If you have labels, or any task behind the scores, choose by that,
+# with ``GridSearchCV`` over a pipeline and ``gamma`` at 0.1, 1 and 10 times ``model.gamma_``. If you have none, the
+# error of
 # :doc:`denoising <preimages_and_denoising>` is in the units of the data and can be compared across widths;
 # :doc:`/gallery/choosing_gamma` does it.
 #
@@ -136,7 +139,9 @@ for factor in (1, 4, 16)[: shown.amount(3, 2)]:
     model = SparseKernelPCA(5, gamma=factor * median, random_state=0)
     model, warnings = shown.warned(lambda model=model: model.fit(some))
     share = 100 * model.explained_variance_ratio_.sum()
-    print(f"{factor:>2} x median gamma: {model.n_support_:>3} points; 5 components explain {share:.0f} % of the variance")
+    print(
+        f"{factor:>2} x median gamma: {model.n_support_:>3} points; 5 components explain {share:.0f} % of the variance"
+    )
 print("\nand what the last of them says of itself:", *warnings, sep="\n")
 
 # %%

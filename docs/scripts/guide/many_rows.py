@@ -2,25 +2,25 @@
 Many rows, Dask, GPU
 ====================
 
-My rows do not fit into memory; I have a cluster; I have a GPU. The same three lines run on all of them, because a fit asks rows
-for two things only: a sample, by which points are chosen, and sums over all rows, which add up.
+My rows do not fit into memory; I have a cluster; I have a GPU. The same three lines run on all of them, because a fit
+asks rows for two things only: a sample, by which points are chosen, and sums over all rows, which add up.
 """
 
 # %%
 # What it costs
 # -------------
 #
-# Time grows with the rows, once they are more than the sample, and memory does not grow at all. Made rows of ten columns, 100
-# points, ten components:
+# Time grows with the rows, once they are more than the sample, and memory does not grow at all. Made rows of ten
+# columns, 100 points, ten components:
 
 import tempfile
 from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
-
 import pictures
 import shown
+
 from kernelsieve import SparseKernelPCA
 
 rng = np.random.default_rng(0)
@@ -51,8 +51,8 @@ plt.show()
 # Wherever the rows are
 # ---------------------
 #
-# A memmap, a function that returns blocks, a dask array: the components are the same. (Also zarr, Parquet and CSV datasets of
-# pyarrow, torch and cupy arrays; :doc:`/scale` has the list.)
+# A memmap, a function that returns blocks, a dask array: the components are the same. (Also zarr, Parquet and CSV
+# datasets of pyarrow, torch and cupy arrays; :doc:`/scale` has the list.)
 
 rows = everything[: shown.amount(200_000, 5000)]
 points = SparseKernelPCA(10, n_support=50, random_state=0).fit(rows).support_vectors_
@@ -64,7 +64,7 @@ with tempfile.TemporaryDirectory() as folder:
     from_memory = SparseKernelPCA(10, **settings).fit(rows)
     on_disk = np.load(place, mmap_mode="r")
     from_disk = SparseKernelPCA(10, **settings).fit(on_disk)
-    from_blocks = SparseKernelPCA(10, **settings).fit(lambda: iter(np.array_split(on_disk, 7)))
+    from_blocks = SparseKernelPCA(10, **settings).fit(lambda rows=on_disk: iter(np.array_split(rows, 7)))
     del on_disk
 
 import dask.array
@@ -86,8 +86,10 @@ print("dask's transform is lazy:", type(from_dask.transform(chunks)).__name__)
 #     SparseKernelPCA(20, n_support=200).fit(torch_tensor_on_the_gpu)   # scores are tensors there, too
 #     SparseKernelPCA(20, n_support=200, device="cuda").fit(host_array)
 #
-# On one H200, ten million rows of 64 columns with 200 points took 0.27 s when the rows were there and 0.38 s from the host.
+# On one H200, ten million rows of 64 columns with 200 points took 0.27 s when the rows were there and 0.38 s from the
+# host.
 #
 # .. admonition:: In short
 #
-#    Give ``fit`` the rows as they are. Everything measured is on :doc:`/scale`; a cluster is in :doc:`/gallery/dask_cluster`.
+#    Give ``fit`` the rows as they are. Everything measured is on :doc:`/scale`; a cluster is in
+#    :doc:`/gallery/dask_cluster`.

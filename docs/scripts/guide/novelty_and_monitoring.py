@@ -2,24 +2,24 @@
 Novelty and monitoring
 ======================
 
-Is this row normal, and which variables say that it is not? :class:`~kernelsieve.KernelMonitor` learns from normal rows and
-keeps its promise about false alarms.
+Is this row normal, and which variables say that it is not? :class:`~kernelsieve.KernelMonitor` learns from normal rows
+and keeps its promise about false alarms.
 """
 
 # %%
 # One number decides
 # ------------------
 #
-# Kernel PCA of normal rows is a model of normality. A new row is judged by how far it lies *off* the components, its squared
-# prediction error (SPE): the part of it that normal rows do not explain. How far it lies *along* them, Hotelling's
-# :math:`T^2`, is shown beside it, but never decides: for a Gaussian kernel it falls again far from all rows, where it should
-# alarm most.
+# Kernel PCA of normal rows is a model of normality. A new row is judged by how far it lies *off* the components, its
+# squared prediction error (SPE): the part of it that normal rows do not explain. How far it lies *along* them,
+# Hotelling's T2, is shown beside it, but never decides: for a Gaussian kernel it falls again far from all rows, where
+# it should alarm most.
 
 import matplotlib.pyplot as plt
 import numpy as np
-
 import pictures
 import shown
+
 from kernelsieve import KernelMonitor, plots
 
 plant = shown.tennessee_eastman(fault=5)
@@ -38,13 +38,14 @@ plt.show()
 # Limits that hold
 # ----------------
 #
-# The limit is a quantile of SPE on *held-out* blocks of normal rows. Training rows know their own model, and a limit from
-# them alarms several times too often. The monitor tells both, and how sure it is:
+# The limit is a quantile of SPE on *held-out* blocks of normal rows. Training rows know their own model, and a limit
+# from them alarms several times too often. The monitor tells both, and how sure it is:
 
 print(f"limit from held-out rows:  {monitor.limits_['spe']:.4f}")
 print(f"limit from training rows:  {monitor.training_limits_['spe']:.4f}")
 low, high = monitor.false_alarm_interval_
-print(f"false alarms to expect: {100 * monitor.false_alarm_rate_:.1f} % (90 % sure of {100 * low:.1f} .. {100 * high:.1f} %)")
+expected = 100 * monitor.false_alarm_rate_
+print(f"false alarms to expect: {expected:.1f} % (90 % sure of {100 * low:.1f} .. {100 * high:.1f} %)")
 
 # %%
 # Which variables
@@ -65,10 +66,10 @@ plt.show()
 # -----------------------------------
 #
 # * ``whiten=True`` compares rows by Mahalanobis distance. It finds changes in the correlations of many linearly related
-#   sensors, and on this plant all of the gain over PCA is due to it. Leave it off where normal rows lie on a curve in few
-#   variables: there it hurts.
-# * ``lags=2`` judges each row together with the two before it, ``smoothing=0.3`` averages SPE over time: slower, and fewer
-#   single false alarms.
+#   sensors, and on this plant all of the gain over PCA is due to it. Leave it off where normal rows lie on a curve in
+#   few variables: there it hurts.
+# * ``lags=2`` judges each row together with the two before it, ``smoothing=0.3`` averages SPE over time: slower, and
+#   fewer single false alarms.
 #
 # One row after the other
 # -----------------------
@@ -83,9 +84,9 @@ for row in plant.series[plant.fault_from - 1 : plant.fault_from + 2]:
 # Without a time
 # --------------
 #
-# Rows need not be a series: then the monitor is an outlier detector as scikit-learn knows them, with ``fit``, ``predict`` and
-# ``score_samples``. On 44 one-class tasks its mean AUROC was .862 with 60 points; exact kernel PCA on all rows reached .862,
-# five neighbours .859, OneClassSVM .845, IsolationForest .839.
+# Rows need not be a series: then the monitor is an outlier detector as scikit-learn knows them, with ``fit``,
+# ``predict`` and ``score_samples``. On 44 one-class tasks its mean AUROC was .863 with 60 points; exact kernel PCA on
+# all rows reached .862, five neighbours .859, OneClassSVM .845, IsolationForest .839.
 
 from sklearn.metrics import roc_auc_score
 
@@ -99,5 +100,6 @@ print(f"{data.source}\nzeros against all other digits: AUROC {area:.3f}")
 # %%
 # .. admonition:: In short
 #
-#    Fit ``KernelMonitor`` to normal rows in time order, trust its limit, and try ``whiten=True`` for plants with many sensors.
+#    Fit ``KernelMonitor`` to normal rows in time order, trust its limit, and try ``whiten=True`` for plants with many
+#    sensors.
 #    :doc:`/gallery/tennessee_eastman` has all 21 faults.

@@ -2,25 +2,25 @@
 Pre-images and denoising
 ========================
 
-How do I get rows back from scores? ``inverse_transform`` finds the row whose scores these are, as nearly as there is one. What
-components do not know, noise above all, is then gone.
+How do I get rows back from scores? ``inverse_transform`` finds the row whose scores these are, as nearly as there is
+one. What components do not know, noise above all, is then gone.
 """
 
 # %%
-# Scores are numbers in feature space. A row with exactly these scores need not exist; the *pre-image* is the row that comes
-# nearest. For Gaussian kernels it is a weighted mean of the support points, found by iterating
+# Scores are numbers in feature space. A row with exactly these scores need not exist; the *pre-image* is the row that
+# comes nearest. For Gaussian kernels it is a weighted mean of the support points, found by iterating
 #
 # .. math:: x \leftarrow \frac{\sum_i c_i\, k(x, s_i)\, s_i}{\sum_i c_i\, k(x, s_i)}
 #
-# and for other kernels a regression from scores to rows. No setting such as scikit-learn's ``fit_inverse_transform=True`` is
-# needed, and nothing of the size of the data is kept.
+# and for other kernels a regression from scores to rows. No setting such as scikit-learn's
+# ``fit_inverse_transform=True`` is needed, and nothing of the size of the data is kept.
 
 import matplotlib.pyplot as plt
 import numpy as np
-from sklearn.decomposition import PCA
-
 import pictures
 import shown
+from sklearn.decomposition import PCA
+
 from kernelsieve import SparseKernelPCA
 
 data = shown.usps(n_train=2000, n_test=300)
@@ -75,8 +75,8 @@ plt.show()
 #
 # * Pre-images are *not* an inverse: even with all components a row comes back only as nearly as the points allow.
 # * For ``"precomputed"`` kernels there is no row to return, and for a function of yours a regression stands in.
-# * Rows far from all points have no likeness to any of them; their scores are those of nothing, and so is their pre-image.
-#   ``reconstruction_error`` tells which rows these are.
+# * Rows far from all points have no likeness to any of them; their scores are those of nothing, and so is their
+#   pre-image. ``reconstruction_error`` tells which rows these are.
 #
 # .. admonition:: In short
 #

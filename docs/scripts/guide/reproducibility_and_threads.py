@@ -2,21 +2,22 @@
 Reproducibility and threads
 ===========================
 
-Why do I get other numbers on another run? Because points are chosen by a search that starts at random. ``random_state`` fixes it;
-this page shows what varies without it, by how much, and what threads do.
+Why do I get other numbers on another run? Because points are chosen by a search that starts at random. ``random_state``
+fixes it; this page shows what varies without it, by how much, and what threads do.
 """
 
 # %%
 # What varies, and by how much
 # ----------------------------
 #
-# With a seed, a fit is the same to the last bit. Without one, points differ from run to run, and what they keep hardly does:
+# With a seed, a fit is the same to the last bit. Without one, points differ from run to run, and what they keep hardly
+# does:
 
 import matplotlib.pyplot as plt
 import numpy as np
-
 import pictures
 import shown
+
 from kernelsieve import SparseKernelPCA
 
 data = shown.digits()
@@ -30,8 +31,8 @@ kept = [100 * model.captured_ratio_ for model in models]
 print(f"other seeds: captured_ratio_ from {min(kept):.2f} to {max(kept):.2f} %")
 
 # %%
-# Components themselves agree, too: the leading ones nearly, those whose variances lie close together only as a plane. The cosine of
-# each component's scores with those of the first seed:
+# Components themselves agree, too: the leading ones nearly, those whose variances lie close together only as a plane.
+# The cosine of each component's scores with those of the first seed:
 
 reference = models[0].transform(data.test)
 agreement = np.array(
@@ -43,7 +44,12 @@ agreement = np.array(
 figure, (ax,) = pictures.panels(1, 6, 3.2)
 ax.plot(range(10), agreement.T, color=pictures.COLORS[8], alpha=0.4)
 ax.plot(range(10), np.median(agreement, axis=0), color=pictures.COLORS[0], marker="o", label="median of the seeds")
-ax.set(xlabel="component", ylabel="|correlation| with seed 0", ylim=(0, 1.03), title="The same components from other points")
+ax.set(
+    xlabel="component",
+    ylabel="|correlation| with seed 0",
+    ylim=(0, 1.03),
+    title="The same components from other points",
+)
 ax.legend()
 plt.show()
 
@@ -51,8 +57,8 @@ plt.show()
 # Signs
 # -----
 #
-# An eigenvector has no sign. kernelsieve fixes one by the same rule on every run; scikit-learn fixes it by another. Compare scores
-# up to sign.
+# An eigenvector has no sign. kernelsieve fixes one by the same rule on every run; scikit-learn fixes it by another.
+# Compare scores up to sign.
 #
 # What never varies
 # -----------------
@@ -70,10 +76,10 @@ print("one thread and two: largest difference", np.abs(same[0] - same[1]).max())
 # Threads inside threads
 # ----------------------
 #
-# A fit uses the cores itself. Inside a process pool, a web server's threads or ``GridSearchCV(n_jobs=-1)``, many fits at once, each
-# with all cores, get in each other's way: BLAS threads that wait for each other cost up to thirty times. kernelsieve keeps BLAS at
-# one thread where it runs threads of its own; for the rest, give ``n_jobs=1`` to the estimators inside, or set
-# ``OMP_NUM_THREADS=1`` for the workers.
+# A fit uses the cores itself. Inside a process pool, a web server's threads or ``GridSearchCV(n_jobs=-1)``, many fits
+# at once, each with all cores, get in each other's way: BLAS threads that wait for each other cost up to thirty times.
+# kernelsieve keeps BLAS at one thread where it runs threads of its own; for the rest, give ``n_jobs=1`` to the
+# estimators inside, or set ``OMP_NUM_THREADS=1`` for the workers.
 #
 # .. admonition:: In short
 #

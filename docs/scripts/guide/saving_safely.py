@@ -2,12 +2,13 @@
 Saving safely
 =============
 
-Is it safe to load a model from someone else? Yes: a model file holds numbers and plain words, and nothing in it is ever executed.
+Is it safe to load a model from someone else? Yes: a model file holds numbers and plain words, and nothing in it is ever
+executed.
 """
 
 # %%
-# A pickle runs whatever its author wrote. A file of kernelsieve is a zip of JSON and arrays; a name in it can only choose from a
-# fixed list of classes, and every attribute is checked when the file is read.
+# A pickle runs whatever its author wrote. A file of kernelsieve is a zip of JSON and arrays; a name in it can only
+# choose from a fixed list of classes, and every attribute is checked when the file is read.
 
 import json
 import tempfile
@@ -15,14 +16,13 @@ import zipfile
 from pathlib import Path
 
 import matplotlib.pyplot as plt
-import numpy as np
+import pictures
+import shown
 from sklearn.linear_model import RidgeClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import kernelsieve
-import pictures
-import shown
 from kernelsieve import SparseKernelPCA
 
 data = shown.digits()
@@ -57,7 +57,10 @@ import pickle
 from sklearn.decomposition import KernelPCA
 
 exact = KernelPCA(20, kernel="rbf", gamma=features.gamma_).fit(data.train)
-sizes = {"scikit-learn's KernelPCA, pickled": len(pickle.dumps(exact)) / 1000, "ours: the whole pipeline": path.stat().st_size / 1000}
+sizes = {
+    "scikit-learn's KernelPCA, pickled": len(pickle.dumps(exact)) / 1000,
+    "ours: the whole pipeline": path.stat().st_size / 1000,
+}
 figure, (ax,) = pictures.panels(1, 7, 1.7)
 pictures.bars(ax, list(sizes), list(sizes.values()), "kB", "{:.0f}")
 plt.show()
@@ -77,11 +80,11 @@ except ValueError as error:
 folder.cleanup()
 
 # %%
-# Saving is atomic: a crash or a full disk leaves the old file. A callable kernel, or a step that is a function, is code and cannot
-# be in a file; saving says so by name. The list of scikit-learn's classes that a pipeline may hold, and why this is not skops, are
-# on :doc:`/model-files`.
+# Saving is atomic: a crash or a full disk leaves the old file. A callable kernel, or a step that is a function, is code
+# and cannot be in a file; saving says so by name. The list of scikit-learn's classes that a pipeline may hold, and why
+# this is not skops, are on :doc:`/model-files`.
 #
 # .. admonition:: In short
 #
-#    ``kernelsieve.save(pipeline, "model.ks")`` and ``kernelsieve.load("model.ks")``. A digest finds damage; it is no signature, so a
-#    stranger's file gives you a stranger's numbers, and no more than that.
+#    ``kernelsieve.save(pipeline, "model.ks")`` and ``kernelsieve.load("model.ks")``. A digest finds damage; it is no
+#    signature, so a stranger's file gives you a stranger's numbers, and no more than that.

@@ -2,8 +2,8 @@
 Scaling and tables
 ==================
 
-My data has strings, dates and gaps; do I have to scale it? Yes: a kernel compares rows by distance, and a column in dollars
-drowns one in carats. :class:`~kernelsieve.TableEncoder` does it for tables as people have them.
+My data has strings, dates and gaps; do I have to scale it? Yes: a kernel compares rows by distance, and a column in
+dollars drowns one in carats. :class:`~kernelsieve.TableEncoder` does it for tables as people have them.
 """
 
 # %%
@@ -12,11 +12,11 @@ drowns one in carats. :class:`~kernelsieve.TableEncoder` does it for tables as p
 
 import matplotlib.pyplot as plt
 import numpy as np
-from sklearn.pipeline import make_pipeline
-
 import pictures
 import shown
-from kernelsieve import SparseKernelPCA, TableEncoder, plots
+from sklearn.pipeline import make_pipeline
+
+from kernelsieve import SparseKernelPCA, TableEncoder
 
 source, table = shown.diamonds(shown.amount(5000, 400))
 print(source)
@@ -31,9 +31,9 @@ except ValueError as error:
     print(error)
 
 # %%
-# With an encoder before it, the table goes in as it is. Numbers are scaled; each category is one-hot, and all of its columns
-# together count as one; dates become numbers; gaps are filled in, with an indicator beside them. Columns that are constant or
-# that only name rows are left out, and :meth:`~kernelsieve.TableEncoder.describe` tells all of it.
+# With an encoder before it, the table goes in as it is. Numbers are scaled; each category is one-hot, and all of its
+# columns together count as one; dates become numbers; gaps are filled in, with an indicator beside them. Columns that
+# are constant or that only name rows are left out, and :meth:`~kernelsieve.TableEncoder.describe` tells all of it.
 
 pipeline = make_pipeline(TableEncoder(), SparseKernelPCA(6, n_support=40, random_state=0)).fit(table)
 for what, columns in pipeline[0].describe():
@@ -56,8 +56,8 @@ plt.show()
 # What happens without scaling
 # ----------------------------
 #
-# The same numbers, not scaled: price, in thousands, is all that the kernel sees, and the first component is price. The fit
-# warns of it.
+# The same numbers, not scaled: price, in thousands, is all that the kernel sees, and the first component is price. The
+# fit warns of it.
 
 numbers = table.select_dtypes("number")
 raw = SparseKernelPCA(2, n_support=30, random_state=0)

@@ -2,22 +2,22 @@
 Streams and drift
 =================
 
-My rows keep coming, and they change. ``partial_fit`` takes them block by block and keeps none but a sample; ``half_life`` lets it
-forget.
+My rows keep coming, and they change. ``partial_fit`` takes them block by block and keeps none but a sample;
+``half_life`` lets it forget.
 """
 
 # %%
 # One pass, block by block
 # ------------------------
 #
-# What is kept is the points, the moments of all rows over them, and a sample. The result does not depend on how rows are cut
-# into calls, and ends where a fit on all rows at once would.
+# What is kept is the points, the moments of all rows over them, and a sample. The result does not depend on how rows
+# are cut into calls, and ends where a fit on all rows at once would.
 
 import matplotlib.pyplot as plt
 import numpy as np
-
 import pictures
 import shown
+
 from kernelsieve import SparseKernelPCA, plots
 
 data = shown.usps(n_train=4000)
@@ -34,8 +34,8 @@ print(f"{stream.n_samples_seen_:,} rows in blocks; held-out variance relative to
 # Rows in a bad order
 # -------------------
 #
-# Streams are rarely shuffled. Sorted by digit, the last block knows nothing of the first. ``refresh()`` chooses points once more
-# from the sample of everything that has come:
+# Streams are rarely shuffled. Sorted by digit, the last block knows nothing of the first. ``refresh()`` chooses points
+# once more from the sample of everything that has come:
 
 by_digit = np.argsort(data.train_labels, kind="stable")
 stream = SparseKernelPCA(10, n_support=40, random_state=0)
@@ -49,9 +49,9 @@ print(f"sorted by digit: {before:.4f} of the batch fit before refresh(), {after:
 # Rows that change
 # ----------------
 #
-# With ``half_life=1000`` a row weighs half after 1000 more have come. Departures from New York's airports in 2013 change with the
-# season; a model that forgets follows them, one that does not is an average over the year. Each block is scored *before* it is
-# learnt:
+# With ``half_life=1000`` a row weighs half after 1000 more have come. Departures from New York's airports in 2013
+# change with the season; a model that forgets follows them, one that does not is an average over the year. Each block
+# is scored *before* it is learnt:
 
 source, rows = shown.flights(shown.amount(30000, 2000))
 print(source)
@@ -74,14 +74,14 @@ plots.drift(models["forgets (half_life=2000)"], ax=axes[1])
 plt.show()
 
 # %%
-# ``drift_`` is the angle by which the components have turned since points were last chosen; ``record_drift=True`` notes it after
-# each call. A large angle says that the stream is not what it was.
+# ``drift_`` is the angle by which the components have turned since points were last chosen; ``record_drift=True`` notes
+# it after each call. A large angle says that the stream is not what it was.
 #
 # Many devices
 # ------------
 #
-# Models of different streams add: ``a + b`` is the model of both, so that devices can send models of a few kilobytes and keep
-# their rows. With the same points it is exact.
+# Models of different streams add: ``a + b`` is the model of both, so that devices can send models of a few kilobytes
+# and keep their rows. With the same points it is exact.
 
 half = len(data.train) // 2
 points = batch.support_vectors_
