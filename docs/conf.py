@@ -55,6 +55,7 @@ myst_enable_extensions = ["dollarmath", "colon_fence", "deflist", "attrs_block",
 myst_heading_anchors = 3
 
 autosummary_generate = True
+toc_object_entries_show_parents = "hide"
 autodoc_typehints = "none"
 autodoc_member_order = "groupwise"
 napoleon_google_docstring = False
@@ -91,6 +92,7 @@ html_theme = "pydata_sphinx_theme"
 html_title = "kernelsieve"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+html_js_files = ["site.js"]
 html_show_sourcelink = False
 html_copy_source = False
 html_favicon = "_static/mark.svg"

@@ -14,6 +14,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import tarfile
+import textwrap
 import time
 import tracemalloc
 import warnings
@@ -196,7 +197,8 @@ def warned(call: Callable[[], Result]) -> tuple[Result, list[str]]:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         result = call()
-    return result, [f"{warning.category.__name__}: {warning.message}" for warning in caught]
+    messages = [f"{warning.category.__name__}: {warning.message}" for warning in caught]
+    return result, [textwrap.fill(message, 96) for message in messages]
 
 
 def measured(call: Callable[[], Result]) -> tuple[Result, float, float]:

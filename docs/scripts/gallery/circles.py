@@ -43,7 +43,7 @@ plt.show()
 # Accuracy, time and memory
 # -------------------------
 #
-# At 750 rows exact kernel PCA is quick, and there is little to gain but memory; the gap opens with the square of the
+# At 750 rows exact kernel PCA is quick, and there is little to gain; the gap opens with the square of the
 # rows (:doc:`mnist_on_a_laptop`).
 
 figure, axes = pictures.panels(2, 4.6, 1.9)

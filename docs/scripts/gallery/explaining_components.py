@@ -42,7 +42,13 @@ for ax, target, name in zip(axes, (1, 0), ("benign", "malignant"), strict=True):
     typical = int(np.argmin(((scores - centre) ** 2).sum(axis=1)))
     slope = model.input_gradient(rows.iloc[[typical]])[0, 0]
     first = np.argsort(-np.abs(slope))[:8]
-    pictures.bars(ax, [bunch.feature_names[i] for i in first], slope[first], "slope of the first score", "{:+.3f}")
+    pictures.bars(
+        ax,
+        [bunch.feature_names[i] for i in first],
+        np.abs(slope[first]),
+        "size of the slope of the first score",
+        "{:.3f}",
+    )
     ax.set_title(f"a typical {name} cell (row {typical})")
 plt.show()
 

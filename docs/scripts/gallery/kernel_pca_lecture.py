@@ -79,5 +79,5 @@ for name, model in zip(curves, (pca, kernel, sparse), strict=True):
 figure, (ax,) = pictures.panels(1, 6, 3.6)
 pictures.curve(ax, numbers, curves, "components", "held-out accuracy, %")
 ax.axhline(raw, color=pictures.COLORS[8], linestyle="--")
-ax.text(numbers[-1], raw, "raw pixels ", va="bottom", ha="right", fontsize=9)
+ax.text(numbers[0], raw, "raw pixels", va="bottom", ha="left", fontsize=9)
 plt.show()

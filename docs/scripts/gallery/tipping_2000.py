@@ -27,17 +27,9 @@ exact = KernelPCA(4, center=False, **settings).fit(X)
 sparse = LikelihoodKernelPCA(4, noise_variance=0.0625, **settings).fit(X)
 print("representing vectors:", sparse.n_support_, "(the paper shows nine)")
 
-figure, axes = pictures.panels(4, 2.9, 2.5, rows=2)
-for component in range(4):
-    for ax, model, name in (
-        (axes[component], exact, "kernel PCA"),
-        (axes[component + 4], sparse, f"{sparse.n_support_} vectors"),
-    ):
-        plots.contours(model, X, component=component, resolution=shown.amount(80, 25), ax=ax)
-        ax.set_title(f"{name}, component {component}", fontsize=9)
-        ax.set(xlabel="", ylabel="", xticks=[], yticks=[])
-        if len(ax.figure.axes) > 8:
-            ax.figure.axes[-1].remove()
+pictures.component_rows(
+    X, {"kernel PCA": exact, f"{sparse.n_support_} vectors": sparse}, resolution=shown.amount(80, 25)
+)
 plt.show()
 
 # %%

@@ -11,7 +11,7 @@ import numpy as np
 import pictures
 import shown
 
-from kernelsieve import ElasticNetKernelPCA, KernelPCA, plots
+from kernelsieve import ElasticNetKernelPCA, KernelPCA
 
 print("made rows: three clusters of 30, as in the paper")
 rng = np.random.default_rng(0)
@@ -30,17 +30,7 @@ print("nonzero coefficients of each component, of 90:", sparse.n_nonzero_)
 cosines = [abs(np.corrcoef(exact.transform(X)[:, k], sparse.transform(X)[:, k])[0, 1]) for k in range(8)]
 print("correlation with kernel PCA's:", np.round(cosines, 3))
 
-figure, axes = pictures.panels(4, 2.9, 2.5, rows=2)
-for component in range(4):
-    for ax, model, name in (
-        (axes[component], exact, "all 90"),
-        (axes[component + 4], sparse, f"{sparse.n_nonzero_[component]} of 90"),
-    ):
-        plots.contours(model, X, component=component, resolution=shown.amount(80, 25), ax=ax)
-        ax.set_title(f"component {component}: {name}", fontsize=9)
-        ax.set(xlabel="", ylabel="", xticks=[], yticks=[])
-        if len(ax.figure.axes) > 8:
-            ax.figure.axes[-1].remove()
+pictures.component_rows(X, {"all 90 rows": exact, "sparse": sparse}, resolution=shown.amount(80, 25))
 plt.show()
 
 # %%

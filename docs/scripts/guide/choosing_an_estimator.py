@@ -59,11 +59,11 @@ for name, model in models.items():
 
 from sklearn.datasets import make_circles
 
-rings, ring = make_circles(shown.amount(600, 200), factor=0.4, noise=0.05, random_state=0)
+rings, ring = make_circles(shown.amount(600, 200), factor=0.3, noise=0.05, random_state=0)
 figure, axes = pictures.panels(3)
 pictures.classes(axes[0], rings, ring, "rows")
 pictures.classes(axes[1], PCA(2).fit_transform(rings), ring, "PCA: the same, turned")
-kernel_scores = SparseKernelPCA(2, n_support=20, gamma=2.0, random_state=0).fit_transform(rings)
+kernel_scores = SparseKernelPCA(2, n_support=20, gamma=10.0, random_state=0).fit_transform(rings)
 pictures.classes(axes[2], kernel_scores, ring, "kernel PCA: apart")
 plt.show()
 
@@ -74,41 +74,7 @@ plt.show()
 # One figure for the rest. Each box ends in a class; :doc:`the methods </methods/index>` have a page for each.
 
 
-def box(ax, x, y, text, answer=False):
-    face = "#dcebf7" if answer else "#f4f1e8"
-    style = {"boxstyle": "round,pad=0.45", "facecolor": face, "edgecolor": "#5a6570", "linewidth": 1}
-    ax.text(x, y, text, ha="center", va="center", fontsize=8.5, bbox=style, family="monospace" if answer else None)
-
-
-def arrow(ax, start, end, label=""):
-    ax.annotate("", end, start, arrowprops={"arrowstyle": "-|>", "color": "#5a6570", "shrinkA": 12, "shrinkB": 12})
-    middle = ((start[0] + end[0]) / 2, (start[1] + end[1]) / 2 + 0.13)
-    ax.text(*middle, label, fontsize=8, color="#3a4450", ha="center")
-
-
-questions = [
-    ("a few hundred rows,\nand time to spare?", "KernelPCA\n(exact)", "yes"),
-    ("is this row normal?", "KernelMonitor", "asked"),
-    ("a fitted scikit-learn model\nthat is too slow?", "compress(model, 50)", "yes"),
-    ("outliers, and an\nunbounded kernel?", "RobustSparseKernelPCA", "yes"),
-    ("sparse loadings on\nthe input columns?", "ElasticNetPCA\nRobustElasticNetPCA", "wanted"),
-    (
-        "a published method,\nto compare with?",
-        "ElasticNetKernelPCA\nLikelihoodKernelPCA\nDissimilarityKernelPCA\nImprovedKernelPCA\nKernelFeatureAnalysis\nOnlineKernelPCA",
-        "yes",
-    ),
-]
-figure, ax = plt.subplots(figsize=(7.2, 7.6), layout="constrained")
-for level, (question, answer, label) in enumerate(questions):
-    height = -level * 1.15
-    box(ax, 0, height, question)
-    box(ax, 3.6, height, answer, answer=True)
-    arrow(ax, (0.95, height), (2.35, height), label)
-    arrow(ax, (0, height - 0.1), (0, height - 1.05))
-box(ax, 0, -len(questions) * 1.15, "SparseKernelPCA", answer=True)
-ax.text(1.2, -len(questions) * 1.15, "everything else", fontsize=8.5, va="center")
-ax.set(xlim=(-1.4, 5.6), ylim=(-7.4, 0.6), title="Which estimator? Go down until a question is answered")
-ax.axis("off")
+pictures.decision()
 plt.show()
 
 # %%

@@ -55,12 +55,13 @@ plt.show()
 # How much does the exact value matter? Less than one fears. Here are the neighbours' accuracy on 30 components, and the
 # share of variance that ten components explain, for widths over four orders of magnitude:
 
+some = slice(shown.amount(600, 200))
 multiples = np.logspace(-2, 2, shown.amount(9, 3))
 accuracy, explained = [], []
 for factor in multiples:
     model = KernelPCA(30, kernel="rbf", gamma=factor * median)
-    train, warnings = shown.warned(lambda model=model: model.fit_transform(data.train))
-    neighbours = KNeighborsClassifier(5).fit(train, data.train_labels)
+    train, warnings = shown.warned(lambda model=model: model.fit_transform(data.train[some]))
+    neighbours = KNeighborsClassifier(5).fit(train, data.train_labels[some])
     accuracy.append(100 * neighbours.score(model.transform(data.test), data.test_labels))
     explained.append(100 * model.score(data.test))
 
@@ -134,10 +135,10 @@ print("support rows:", own.support_[:8], "kept of exact:", round(own.captured_ra
 # How few points are enough depends on the width. A kernel that is too narrow has as many directions as rows, and no few
 # points carry it. ``n_support="auto"`` then asks for many, which is itself the sign that gamma is too large (300 rows):
 
-some = data.train[:300]
+few = data.train[:300]
 for factor in (1, 4, 16)[: shown.amount(3, 2)]:
     model = SparseKernelPCA(5, gamma=factor * median, random_state=0)
-    model, warnings = shown.warned(lambda model=model: model.fit(some))
+    model, warnings = shown.warned(lambda model=model: model.fit(few))
     share = 100 * model.explained_variance_ratio_.sum()
     print(
         f"{factor:>2} x median gamma: {model.n_support_:>3} points; 5 components explain {share:.0f} % of the variance"

@@ -23,7 +23,7 @@ from sklearn.decomposition import PCA
 
 from kernelsieve import SparseKernelPCA
 
-data = shown.usps(n_train=2000, n_test=300)
+data = shown.usps(n_train=1500, n_test=150)
 print(data.source)
 rng = np.random.default_rng(0)
 noisy = data.test + 0.3 * rng.standard_normal(data.test.shape)
