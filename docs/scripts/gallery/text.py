@@ -54,8 +54,9 @@ plt.show()
 # ---
 #
 # Two paragraphs share few words, so all distances are about the same, and a Gaussian kernel of them is nearly a
-# straight line: it adds nothing to the cosine, which is linear in tf-idf. ``TruncatedSVD`` gets there with nothing to choose. Take
-# kernel PCA for text when there is a kernel that knows more than words (of strings, of embeddings), and not before.
+# straight line: it adds nothing to the cosine, which is linear in tf-idf. ``TruncatedSVD`` gets there with nothing to
+# choose. Take kernel PCA for text when there is a kernel that knows more than words (of strings, of embeddings), and
+# not before.
 
 distances = np.sqrt(np.maximum(0, 2 - 2 * (tfidf[:300] @ tfidf[:300].T).toarray()))[
     np.triu_indices(min(300, tfidf.shape[0]), 1)

@@ -49,9 +49,9 @@ print(f"sorted by digit: {before:.4f} of the batch fit before refresh(), {after:
 # Rows that change
 # ----------------
 #
-# With ``half_life=1000`` a row weighs half after 1000 more have come. The table of departures from New York's airports in
-# 2013 goes on from January to October at about its 27,000th row: a sudden change. A model that forgets has learnt the new
-# month after two blocks; one that remembers all has not. Each block is scored *before* it is learnt:
+# With ``half_life=1000`` a row weighs half after 1000 more have come. The table of departures from New York's airports
+# in 2013 goes on from January to October at about its 27,000th row: a sudden change. A model that forgets has learnt
+# the new month after two blocks; one that remembers all has not. Each block is scored *before* it is learnt:
 
 source, rows = shown.flights(shown.amount(30000, 2000))
 print(source)
