@@ -8,13 +8,18 @@ from docutils import nodes
 from latex2mathml.converter import convert
 
 
+def mathml(formula: str, display: str = "inline") -> str:
+    """A formula as MathML.  A prime is a transpose on these pages, and set so that it can be seen."""
+    return str(convert(formula.replace("'", r"^{\top}"), display=display))
+
+
 def _inline(writer: Any, node: nodes.math) -> None:
-    writer.body.append(convert(node.astext()))
+    writer.body.append(mathml(node.astext()))
     raise nodes.SkipNode
 
 
 def _display(writer: Any, node: nodes.math_block) -> None:
-    writer.body.append(f'<div class="math-block">{convert(node.astext(), display="block")}</div>')
+    writer.body.append(f'<div class="math-block">{mathml(node.astext(), "block")}</div>')
     raise nodes.SkipNode
 
 

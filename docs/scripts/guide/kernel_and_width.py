@@ -121,11 +121,12 @@ plt.show()
 #      - :math:`k(X, Y)` or :math:`k(x, y)`
 #      - anything, Gaussian-process kernels among it
 #
-# A kernel of your own is an argument like any other; support points are then rows:
+# A kernel of your own is an argument like any other; with ``selection="targeted"`` its points are rows:
 
 from sklearn.gaussian_process.kernels import RationalQuadratic
 
-own = SparseKernelPCA(5, n_support=20, kernel=RationalQuadratic(length_scale=2.0), random_state=0).fit(data.train)
+kernel = RationalQuadratic(length_scale=2.0)
+own = SparseKernelPCA(5, n_support=20, kernel=kernel, selection="targeted", random_state=0).fit(data.train)
 print("support rows:", own.support_[:8], "kept of exact:", round(own.captured_ratio_, 3))
 
 # %%
