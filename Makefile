@@ -65,4 +65,4 @@ $(VENV)/.docs: $(VENV)/bin/python pyproject.toml
 
 clean:
 	rm -rf $(VENV) build dist demo experiments/output
-	rm -rf docs/guide docs/gallery docs/reference/generated docs/reference/used docs/.examples-digest
+	rm -rf docs/guide docs/gallery docs/reports docs/reference/generated docs/reference/used docs/.examples-digest

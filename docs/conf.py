@@ -19,10 +19,12 @@ os.environ.setdefault("MPLBACKEND", "agg")
 
 import example_cache
 import page_order
+import reports
 
 import kernelsieve
 
 example_cache.clear_when_code_changed(HERE)
+reports.copy_reports(HERE)
 
 project = "kernelsieve"
 author = copyright = "The kernelsieve developers"
@@ -86,7 +88,8 @@ sphinx_gallery_conf = {
     "default_thumb_file": str(HERE / "_static" / "home-light.png"),
     "nested_sections": False,
 }
-suppress_warnings = ["config.cache"]
+# Reports begin where their experiment does, which may be at a heading of the second rank.
+suppress_warnings = ["config.cache", "myst.header"]
 
 html_theme = "pydata_sphinx_theme"
 html_title = "kernelsieve"

@@ -23,7 +23,11 @@ plt = pytest.importorskip("matplotlib.pyplot")
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 SCRIPTS = sorted(path for folder in ("guide", "gallery") for path in (DOCS / "scripts" / folder).glob("*.py"))
-WRITTEN = [path for path in sorted(DOCS.rglob("*.md")) if not {"guide", "gallery"} & set(path.relative_to(DOCS).parts)]
+WRITTEN = [
+    path
+    for path in sorted(DOCS.rglob("*.md"))
+    if not {"guide", "gallery", "reports"} & set(path.relative_to(DOCS).parts)
+]
 PAGES = [path for path in [ROOT / "README.md", *WRITTEN] if "```python" in path.read_text(encoding="utf-8")]
 # What an example needs beyond the package: where it is not installed the example is shown as skipped.
 NEEDS = {
@@ -130,6 +134,26 @@ def test_every_public_name_is_in_the_reference():
     drawn = {name for name in plots.__all__ if callable(getattr(plots, name))}
     modules_and_kinds = {"plots", "KernelWarning", "ExportError"}
     assert ({*kernelsieve.__all__, *export.__all__, *drawn} - modules_and_kinds) <= listed
+
+
+def test_the_site_has_a_page_for_the_report_of_every_experiment(monkeypatch, tmp_path):
+    monkeypatch.syspath_prepend(str(DOCS / "_ext"))
+    monkeypatch.syspath_prepend(str(ROOT))
+    reports = importlib.import_module("reports")
+    linked = {
+        name for page in (DOCS / "methods").glob("*.md") for name in re.findall(r"/reports/(\w+)", page.read_text())
+    }
+    assert linked <= set(reports.EXPERIMENTS)
+    (tmp_path / "docs").mkdir()
+    output = tmp_path / "experiments" / "output"
+    output.mkdir(parents=True)
+    (output / "online.md").write_text("# Streams\n\n![x](online_a.png)\n")
+    (output / "online_a.png").write_bytes(b"picture")
+    reports.copy_reports(tmp_path / "docs")
+    folder = tmp_path / "docs" / "reports"
+    assert "# Streams" in (folder / "online.md").read_text()
+    assert (folder / "online_a.png").read_bytes() == b"picture"
+    assert "make reproduce REPRODUCE=zou_2006" in (folder / "zou_2006.md").read_text()
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ A lecture's three experiments
 
 The experiments with which kernel PCA is usually taught: a parabola with a polynomial kernel, three clusters with a
 Gaussian one, and handwritten digits for a linear classifier. The report is
-``experiments/output/kernel_pca_lecture.md``.
+:doc:`/reports/kernel_pca_lecture`.
 """
 
 import matplotlib.pyplot as plt

@@ -3,7 +3,7 @@ Tipping 2000: sparse kernel PCA by maximum likelihood
 =====================================================
 
 The main figure of the paper: nine vectors represent three clusters. The report of ``make reproduce``
-(``experiments/output/tipping_2000.md``) has the diabetes data and every table.
+(:doc:`/reports/tipping_2000`) has the diabetes data and every table.
 """
 
 import matplotlib.pyplot as plt

@@ -4,7 +4,7 @@ Wang and Cheng 2012: robust sparse PCA
 
 Three sources in noise, 500 rows of 1500 variables: which method recovers them? The paper's ranking does not come out,
 and its algorithm as printed goes to zero; this example runs the sound form of its idea. The report is
-``experiments/output/wang_cheng_2012.md``.
+:doc:`/reports/wang_cheng_2012`.
 """
 
 import matplotlib.pyplot as plt

@@ -3,7 +3,7 @@ Wang and Tanaka 2016: sparse kernel PCA by an elastic net
 =========================================================
 
 The main figure of the paper: kernel PCA's components of three clusters, from all rows and from a few. The report of
-``make reproduce`` (``experiments/output/wang_tanaka_2016.md``) has every figure and table.
+``make reproduce`` (:doc:`/reports/wang_tanaka_2016`) has every figure and table.
 """
 
 import matplotlib.pyplot as plt

@@ -3,7 +3,7 @@ Xu et al. 2011: nodes by dissimilarity
 ======================================
 
 ESKPCA takes the mean and then, again and again, the row that is farthest from all chosen ones. The paper's Table 8
-comes out to the printed digit, and hides what this picture shows. The report is ``experiments/output/xu_2011.md``, from
+comes out to the printed digit, and hides what this picture shows. The report is :doc:`/reports/xu_2011`, from
 ``make reproduce``.
 """
 
