@@ -23,8 +23,8 @@ EXPERIMENTS = (
 )
 NOT_WRITTEN = """# Report: {name}
 
-This report is written by `make reproduce REPRODUCE={name}`, to `experiments/output/{name}.md`. It had not been when this
-site was built; build the site again afterwards, and it stands here.
+This report is written by `make reproduce REPRODUCE={name}`, to `experiments/output/{name}.md`. It had not been
+when this site was built; build the site again afterwards, and it stands here.
 """
 
 
