@@ -8,6 +8,7 @@ three.
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import sys
 from pathlib import Path
@@ -58,6 +59,8 @@ myst_heading_anchors = 3
 
 autosummary_generate = True
 toc_object_entries_show_parents = "hide"
+# to_torch is documented without torch, too.
+autodoc_mock_imports = [] if importlib.util.find_spec("torch") else ["torch"]
 autodoc_typehints = "none"
 autodoc_member_order = "groupwise"
 napoleon_google_docstring = False

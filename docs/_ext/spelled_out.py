@@ -12,6 +12,7 @@ characters of mathematics that reStructuredText takes for markup (|v|, gamma_) a
 
 from __future__ import annotations
 
+import importlib.util
 import inspect
 import re
 from dataclasses import dataclass
@@ -135,6 +136,13 @@ def with_literal_blocks(lines: list[str]) -> list[str]:
     return out
 
 
+def runnable_here(lines: list[str]) -> list[str]:
+    """Examples; those with torch, which the extra `docs` does not bring, are shown and not run where it is missing."""
+    if importlib.util.find_spec("torch") or not any("torch" in line for line in lines):
+        return lines
+    return [".. code-block:: pycon", "", *(f"   {line}" if line else "" for line in lines)]
+
+
 def process(app: Any, what: str, name: str, subject: Any, options: Any, lines: list[str]) -> None:
     """sphinx.ext.autodoc's hook, before napoleon's; what is inherited from scikit-learn stays as it is."""
     if str(getattr(subject, "__module__", "")).startswith("sklearn"):
@@ -150,7 +158,7 @@ def process(app: Any, what: str, name: str, subject: Any, options: Any, lines: l
                 entry.text = with_literal_blocks(entry.text)
                 out += entry.lines()
         elif title == "Examples":
-            out += part
+            out += runnable_here(part)
         elif title == "References":
             for paragraph in _references(part):
                 out += [f"* {escaped(paragraph)}"]
