@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test torture lint format bench reproduce wheel clean
+.PHONY: demo test docs torture lint format bench reproduce wheel clean
 
 demo: $(VENV)/.demo
 	$(BIN)/kernelsieve demo --out demo/index.html
@@ -33,6 +33,12 @@ bench: $(VENV)/.dev
 reproduce: $(VENV)/.dev
 	$(BIN)/python -m experiments $(REPRODUCE)
 
+# The site, in build/docs/html: warnings are errors, links and doctests are checked, nothing is fetched.
+docs: $(VENV)/.docs
+	$(BIN)/sphinx-build -q -W --keep-going -d build/docs/doctrees docs build/docs/html
+	$(BIN)/sphinx-build -q -W --keep-going -b doctest -d build/docs/doctrees docs build/docs/doctest
+	$(BIN)/python docs/check_site.py build/docs/html
+
 # The wheel, installed into an empty environment, runs the demo.
 wheel: $(VENV)/.dev
 	rm -rf dist build/wheel-check
@@ -53,5 +59,10 @@ $(VENV)/.dev: $(VENV)/bin/python pyproject.toml
 	$(PIP) install --editable ".[dev]"
 	@touch $@ $(VENV)/.demo
 
+$(VENV)/.docs: $(VENV)/bin/python pyproject.toml
+	$(PIP) install --editable ".[docs]"
+	@touch $@ $(VENV)/.demo
+
 clean:
 	rm -rf $(VENV) build dist demo experiments/output
+	rm -rf docs/guide docs/gallery docs/reports docs/reference/generated docs/reference/used docs/.examples-digest
