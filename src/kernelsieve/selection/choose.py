@@ -16,7 +16,6 @@ import scipy.sparse
 from ..arrays import as_float64, namespace, to_numpy
 from ..fit.captured import ratio_of_points, variances_on_reference
 from ..fit.problem import Problem
-from ..fit.sample import Sample
 from ..kernels import Kernel
 from ..warn import warn
 from .base import Choice, Selection, Selector
@@ -29,7 +28,9 @@ FIRST_EXTRA_POINTS = 8  # the search for a number starts at n_components + this
 MAX_AUTO_SUPPORT = 1000  # more points are not looked for, they must be asked for
 MAX_AUTO_EXACT = 2000  # so few rows are all taken instead
 ROW_RULES = ("targeted", "rpcholesky")  # of which the better is taken where points cannot be moved
-# Where a kernel may be indefinite no rule is to be trusted, and all are tried: what is measured decides.
+# Where a kernel may be indefinite no rule is to be trusted: if what the first few keep is less than GOOD_ENOUGH all are
+# tried, and what is measured decides.
+GOOD_ENOUGH = 0.97
 OTHER_RULES = ("residual", "leverage", "farthest", "dissimilar", "uniform")
 KMEANS_TRIES = 4  # where few centres end depends on chance
 DEFAULT_SWAPS = 5
@@ -90,24 +91,25 @@ class Chooser:
         sample, rng = problem.sample, problem.rng
         if self.rule != "optimized":
             return self._selector(sample, n_support, rng)
-        swaps = {"n_swaps": self.effort.n_swaps or DEFAULT_SWAPS}
-        tried = [
-            (name, selector(name, **(swaps if name == "targeted" else {}))(sample, n_support, rng))
-            for name in self._rules_to_try(sample, n_support)
-        ]
-        tried = [one for one in tried if _has_positive_part(one[1])] or tried
-        ratios = [ratio_of_points(sample, chosen, problem.rows.n_samples) for _, chosen in tried]
-        place = max(range(len(tried)), key=lambda i: (ratios[i].n_directions, ratios[i].value))
-        winner, best = tried[place]
-        return replace(best, history={**best.history, "winner": winner}, nested=False)
+        names = ROW_RULES if sample.kernel.precomputed or not sample.indefiniteness else (*ROW_RULES, "kmeans")
+        if sample.size * sample.n_reference * n_support <= GAIN_WORK:
+            names = (*names, "gain")
+        found = self._best_of(names, problem, n_support)
+        if not sample.kernel.definite and merit(found) < (sample.n_components, GOOD_ENOUGH):
+            others = OTHER_RULES if sample.kernel.precomputed else (*OTHER_RULES, *["kmeans"] * KMEANS_TRIES)
+            found = max(found, self._best_of(others, problem, n_support), key=merit)
+        return replace(found.selection, nested=False)
 
-    def _rules_to_try(self, sample: Sample, n_support: int) -> tuple[str, ...]:
-        """Rules of which the best is taken where points cannot be moved."""
-        names: tuple[str, ...] = ROW_RULES
-        if not sample.kernel.definite:
-            names = (*names, *OTHER_RULES)
-            names = names if sample.kernel.precomputed else (*names, *["kmeans"] * KMEANS_TRIES)
-        return (*names, "gain") if sample.size * sample.n_reference * n_support <= GAIN_WORK else names
+    def _best_of(self, names: tuple[str, ...], problem: Problem, n_support: int) -> Choice:
+        """The best of what these rules choose; what has no positive part only where nothing has one."""
+        tried = []
+        for name in names:
+            options = {"n_swaps": self.effort.n_swaps or DEFAULT_SWAPS} if name == "targeted" else {}
+            chosen = selector(name, **options)(problem.sample, n_support, problem.rng)
+            tried.append(replace(chosen, history={**chosen.history, "winner": name}))
+        tried = [one for one in tried if _has_positive_part(one)] or tried
+        n_rows = problem.rows.n_samples
+        return max((Choice(one, problem, ratio_of_points(problem.sample, one, n_rows)) for one in tried), key=merit)
 
     def automatic(self, variance: float) -> Choice:
         """The fewest points that keep `variance` of what exact kernel PCA keeps, or that leave a small residual."""
@@ -225,6 +227,12 @@ def _has_positive_part(chosen: Selection) -> bool:
     if chosen.kernel.definite or chosen.kernel.precomputed:
         return True
     return bool(to_numpy(chosen.kernel.diagonal(as_float64(chosen.points))).max(initial=0.0) > 0)
+
+
+def merit(choice: Choice) -> tuple[int, float]:
+    """By which choices are compared: all components first, then what they capture."""
+    assert choice.ratio is not None
+    return choice.ratio.n_directions, choice.ratio.value
 
 
 def _advice(kernel: Kernel) -> str:
