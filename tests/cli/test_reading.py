@@ -16,6 +16,14 @@ def test_other_separators_integers_and_booleans(tmp_path):
     assert kernelsieve.load(tmp_path / "model.ks").feature_names_in_.tolist() == ["n", "x", "flag"]
 
 
+def test_columns_without_a_name_are_called_by_their_number(tmp_path):
+    lines = "\n".join(f"{i},{i % 7},{i % 5},{i % 3}" for i in range(30))
+    result = fit_text(f",,column_1, a\n{lines}\n", tmp_path)
+    assert result.exit_code == 0, result.output
+    names = kernelsieve.load(tmp_path / "model.ks").feature_names_in_.tolist()
+    assert names == ["column_1_", "column_2", "column_1", "a"]
+
+
 def test_a_late_decimal_point_is_no_error(tmp_path):
     lines = "\n".join(f"{i},{i % 5}" for i in range(2000))
     assert fit_text(f"a,b\n{lines}\n0.5,1.25\n", tmp_path).exit_code == 0

@@ -21,6 +21,7 @@ from sklearn.preprocessing import StandardScaler
 import kernelsieve
 from kernelsieve import SparseKernelPCA, TableEncoder, load, save
 from kernelsieve.io import ModelFileError
+from kernelsieve.io.codec import Decoder
 from kernelsieve.io.container import header_digest
 
 ROWS = np.random.default_rng(0).standard_normal((60, 3))
@@ -243,3 +244,12 @@ def test_what_would_fail_later_is_no_model(model, spoil, tmp_path):
     with pytest.raises(ValueError, match="cannot be saved: "):
         save(model, tmp_path / "model.ks")
     assert type(load(tmp_path / "model.ks")) is type(model)  # the one from before
+
+
+@pytest.mark.parametrize("dtype", [np.uint64, np.uint32, np.float64, np.int16])
+def test_places_of_sparse_rows_are_signed_whole_numbers(dtype):
+    """Pointers that fall, as unsigned numbers, pass scipy's own check and make its compiled code read elsewhere."""
+    arrays = {"data": np.ones(3), "indices": np.arange(3), "indptr": np.array([0, 3, 1, 3]).astype(dtype)}
+    parts = {name: {"$array": name} for name in arrays}
+    with pytest.raises(ValueError, match="not whole numbers"):
+        Decoder(arrays).decode({"$csr": {"container": "csr_matrix", "shape": [3, 3], **parts}})

@@ -74,7 +74,19 @@ def _names(path: Path, separator: str, header: bool) -> tuple[str, ...]:
     )  # fmt: skip
     if not header:
         return tuple(f"column_{number}" for number in range(1, frame.width + 1))
-    return tuple(name.strip() for name in frame.columns)
+    return _unique([name.strip() for name in frame.columns])
+
+
+def _unique(names: list[str]) -> tuple[str, ...]:
+    """The names; a column without one is called by its number, and one that is there already gets an underscore."""
+    found: list[str] = []
+    for number, name in enumerate(names, start=1):
+        nameless = not name or name.startswith("_duplicated_")
+        called = f"column_{number}" if nameless else name
+        while called in found or (nameless and called in names):
+            called += "_"
+        found.append(called)
+    return tuple(found)
 
 
 def _parsed_blocks(

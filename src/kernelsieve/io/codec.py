@@ -207,6 +207,10 @@ class Decoder:
 
     def _csr(self, parts: dict[str, Any]) -> Any:
         data, indices, indptr = (self.decode(parts[part]) for part in ("data", "indices", "indptr"))
+        for places in (indices, indptr):
+            # scipy checks for falling pointers by their differences, which unsigned numbers hide
+            if not (isinstance(places, np.ndarray) and places.ndim == 1 and places.dtype in (np.int32, np.int64)):
+                raise ModelFileError("places of sparse rows are not whole numbers")
         value = SPARSE[parts["container"]]((data, indices, indptr), shape=tuple(parts["shape"]))
         value.check_format(full_check=True)  # scipy's compiled code trusts the indices
         return value
