@@ -40,6 +40,8 @@ def _facts(model: Any, path: Path | None) -> Iterator[tuple[str, str]]:
     if hasattr(core, "n_samples_seen_"):
         yield "fitted to", f"{core.n_samples_seen_:,} rows"
     yield from _reached(core)
+    if hasattr(core, "limits_"):
+        yield from _monitor_facts(core)
     if path is not None and path.is_file():
         yield "file", f"{path.stat().st_size / 1000:,.1f} kB"
 
@@ -56,7 +58,8 @@ def _kernel_facts(core: Any) -> Iterator[tuple[str, str]]:
     parameters = ", ".join(f"{name} = {value:.4g}" for name, value in numbers.items())
     yield "kernel", f"{expansion.kernel.name}" + (f" ({parameters})" if parameters else "")
     yield "components", f"{expansion.n_components:,}"
-    kind = "free points" if core.support_ is None else "rows"
+    # a monitor's points are those of the estimator that it watches with
+    kind = "free points" if getattr(core, "estimator_", core).support_ is None else "rows"
     yield "support", f"{expansion.n_support:,} {kind}"
 
 
@@ -69,6 +72,29 @@ def _reached(core: Any) -> Iterator[tuple[str, str]]:
         n_rows, kind = core.captured_ratio_n_samples_, core.captured_ratio_kind_
         measured = f"on all {n_rows:,} rows" if kind == "all rows" else f"{kind}, {n_rows:,} rows"
         yield "captures", f"{percent(core.captured_ratio_)} of what exact kernel PCA captures ({measured})"
+
+
+def _monitor_facts(core: Any) -> Iterator[tuple[str, str]]:
+    """By what a monitor judges rows, and when it alarms."""
+    (low, high), (needed, remembered) = core.false_alarm_interval_, core.alarm_rule
+    yield "limits", f"SPE {core.limits_['spe']:.4g}, T2 {core.limits_['t2']:.4g} ({core.n_held_out_:,} held-out rows)"
+    yield "false alarms", f"{core.false_alarm_rate_:.1%} of normal rows ({low:.1%} to {high:.1%})"
+    yield "lags", f"{core._fitted_lags:,}"
+    yield "smoothing", "none" if core.smoothing is None else f"{core.smoothing:g} (weight of the newest row)"
+    yield "rule", f"{needed} of the last {remembered} rows above the limit"
+
+
+def _monitor_data(core: Any) -> dict[str, Any]:
+    """The same for machines."""
+    return {
+        "limits": {name: float(value) for name, value in core.limits_.items()},
+        "n_held_out": int(core.n_held_out_),
+        "false_alarm_rate": float(core.false_alarm_rate_),
+        "false_alarm_interval": [float(bound) for bound in core.false_alarm_interval_],
+        "lags": int(core._fitted_lags),
+        "smoothing": core.smoothing,
+        "alarm_rule": [int(number) for number in core.alarm_rule],
+    }
 
 
 def as_data(model: Any, path: Path | None = None) -> dict[str, Any]:
@@ -87,6 +113,8 @@ def as_data(model: Any, path: Path | None = None) -> dict[str, Any]:
         value = getattr(core, name, None)
         if value is not None:
             facts[name.rstrip("_")] = value.tolist() if hasattr(value, "tolist") else value
+    if hasattr(core, "limits_"):
+        facts |= _monitor_data(core)
     if encoder is not None:
         facts["scale"], facts["missing"] = encoder.scale, encoder.missing
         facts["kinds"] = dict(zip(encoder._names(), map(str, encoder.kinds_), strict=True))

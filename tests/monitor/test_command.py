@@ -1,0 +1,69 @@
+"""What `kernelsieve monitor` and the commands beside it say of monitors, and of rows that are too few."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from kernelsieve import load
+
+pl = pytest.importorskip("polars")
+typer_testing = pytest.importorskip("typer.testing")
+
+NAMES = ["flow", "level", "heat", "steam"]
+
+
+def plant(n_rows, seed=0):
+    rng = np.random.default_rng(seed)
+    mixing = np.random.default_rng(42).standard_normal((2, 4))
+    return rng.standard_normal((n_rows, 2)) @ mixing + 0.2 * rng.standard_normal((n_rows, 4))
+
+
+def written(path, rows):
+    pl.DataFrame(rows, schema=NAMES).write_csv(path)
+    return path
+
+
+def kernelsieve(*arguments):
+    from kernelsieve.cli.commands import app
+
+    return typer_testing.CliRunner().invoke(app, [str(one) for one in arguments], env={"COLUMNS": "200"})
+
+
+@pytest.fixture
+def normal(tmp_path):
+    return written(tmp_path / "normal.csv", plant(300))
+
+
+@pytest.fixture
+def calm(tmp_path):
+    return written(tmp_path / "calm.csv", np.zeros((5, 4)))
+
+
+def test_info_describes_a_saved_monitor(normal, calm, tmp_path):
+    saved = tmp_path / "plant.ks"
+    options = ["-c", 4, "-s", 20, "--lags", 2, "--smoothing", 0.5, "--rule", "2/3", "-a", 0.1]
+    assert kernelsieve("monitor", normal, calm, *options, "--save", saved).exit_code == 0
+    model = load(saved)
+    shown = kernelsieve("info", saved)
+    assert shown.exit_code == 0, shown.output
+    cells = [line.split("│") for line in shown.output.splitlines() if "│" in line]
+    lines = {name.strip(): value.strip() for _, name, value, _ in cells}
+    assert lines["model"] == "KernelMonitor"
+    assert lines["kernel"].startswith("rbf")
+    assert lines["components"] == "4"
+    assert lines["support"].startswith("20 ")
+    assert lines["columns"] == "4: flow, level, heat, steam"
+    assert f"SPE {model.limits_['spe']:.4g}, T2 {model.limits_['t2']:.4g}" in lines["limits"]
+    assert lines["false alarms"].startswith(f"{model.false_alarm_rate_:.1%} of normal rows")
+    assert lines["lags"] == "2"
+    assert lines["smoothing"].startswith("0.5")
+    assert lines["rule"].startswith("2 of the last 3 rows")
+    told = json.loads(kernelsieve("info", saved, "--json").stdout)
+    assert told["limits"] == model.limits_
+    assert told["columns"] == NAMES
+    assert (told["n_components"], told["n_support"], told["lags"], told["smoothing"]) == (4, 20, 2, 0.5)
+    assert told["alarm_rule"] == [2, 3]
+    assert told["false_alarm_rate"] == model.false_alarm_rate_
