@@ -67,3 +67,20 @@ def test_info_describes_a_saved_monitor(normal, calm, tmp_path):
     assert (told["n_components"], told["n_support"], told["lags"], told["smoothing"]) == (4, 20, 2, 0.5)
     assert told["alarm_rule"] == [2, 3]
     assert told["false_alarm_rate"] == model.false_alarm_rate_
+
+
+def test_a_table_without_one_row_that_can_be_judged_has_an_exit_code_of_its_own(normal, calm, tmp_path):
+    gaps = tmp_path / "gaps.csv"
+    gaps.write_text("flow,level,heat,steam\n1,,3,4\n,2,3,4\n")
+    short = ["--lags", 5]  # and five rows to judge
+    for new, options, said in ((gaps, [], "2 rows"), (calm, short, "fewer than 5 whole rows before it (--lags 5)")):
+        ended = kernelsieve("monitor", normal, new, *options)
+        assert ended.exit_code == 4
+        assert ended.stderr.startswith("error: ")
+        assert "could be judged" in ended.stderr
+        assert said in ended.stderr
+        told = kernelsieve("monitor", normal, new, *options, "--json")
+        assert told.exit_code == 4
+        assert json.loads(told.stdout)["judged"] == 0
+    assert kernelsieve("monitor", normal, calm, "--lags", 4).exit_code == 0  # one row can be
+    assert "4: not one row could be judged" in " ".join(kernelsieve("monitor", "--help").output.split())

@@ -3,6 +3,7 @@
     0    done
     1    the data or the model are not what is needed: one line, "error: ..."
     2    the command was not understood, would lose a file, or the command line is not installed
+    3    `monitor` and `score`: alarm          4    `monitor`: not one row could be judged
     130  interrupted            143  told to end
 
 The commands themselves are in `commands`, which is imported only once their dependencies are known to be there.

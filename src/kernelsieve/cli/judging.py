@@ -65,10 +65,22 @@ class Judged:
         self.first += alarms[: SHOWN - len(self.first)]
         return _frame(records if self.everything else alarms)
 
+    @property
+    def n_judged(self) -> int:
+        """Rows that have a statistic."""
+        return self.n_rows - self.n_missing
+
+    def why_none(self, path: Path) -> str:
+        """In words, that no row could be judged."""
+        lags = self.model.lags
+        before = f", or fewer than {lags} whole rows before it (--lags {lags})" if lags else ""
+        return f"{clean(path.name)}: not one of {self.n_rows:,} rows could be judged: each has a missing value{before}"
+
     def facts(self) -> dict[str, Any]:
         """For machines."""
         return {
             "rows": self.n_rows,
+            "judged": self.n_judged,
             "alarms": self.n_alarms,
             "missing": self.n_missing,
             "limit": self.model.limits_["spe"],

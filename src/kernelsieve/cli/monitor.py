@@ -2,6 +2,7 @@
 
 0    no alarm
 3    alarm: a scheduler can act on it
+4    not one row could be judged: all have gaps, or too few rows before them
 1    the data are not what is needed         2    the command was not understood
 """
 
@@ -16,7 +17,7 @@ import typer
 from . import plain_errors
 from .options import AsJson, Columns, Exclude, Force, Key, NoHeader, Seed, names_of, one_of, parse_gamma
 
-ALARM = 3  # exit code
+ALARM, NOT_JUDGED = 3, 4  # exit codes
 KERNELS = ("rbf", "laplacian", "poly", "linear", "cosine")  # those that have distances
 ADVICE = "leave out with --exclude {0}, or name the columns to use with --columns"
 # Parameters of KernelMonitor, and the options that set them: a saved monitor has its own.
@@ -117,7 +118,8 @@ def monitor(
 ) -> None:
     """Learn what normal rows are like, judge new ones, and name the variables behind each alarm.
 
-    Exit code 0: no alarm; 3: alarm; 1: bad data; 2: bad usage.
+    Exit code 0: no alarm; 3: alarm; 4: not one row could be judged; 1: bad data;
+    2: bad usage.
     A new row with a missing value is reported as missing and gives no alarm.
     Rows are counted from 1.  A saved monitor keeps the options it was made with,
     but for --rule.
@@ -152,6 +154,9 @@ def monitor(
         print(json.dumps(found.facts()))
     elif output != STDOUT:
         found.show(new, output)
+    if not found.n_judged:
+        typer.echo(f"error: {found.why_none(new)}", err=True)
+        raise typer.Exit(NOT_JUDGED)
     if found.n_alarms:
         raise typer.Exit(ALARM)
 
