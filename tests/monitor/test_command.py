@@ -84,3 +84,20 @@ def test_a_table_without_one_row_that_can_be_judged_has_an_exit_code_of_its_own(
         assert json.loads(told.stdout)["judged"] == 0
     assert kernelsieve("monitor", normal, calm, "--lags", 4).exit_code == 0  # one row can be
     assert "4: not one row could be judged" in " ".join(kernelsieve("monitor", "--help").output.split())
+
+
+@pytest.mark.parametrize("kernel", ["linear", "cosine"])
+def test_kernels_linear_in_the_rows_take_fewer_components_than_columns_or_refuse(kernel, normal, tmp_path):
+    new, saved = written(tmp_path / "new.csv", plant(400, seed=3)), tmp_path / "plant.ks"
+    for options, n_components in (([], 2), (["--lags", 1], 4), (["-c", 3], 3)):
+        ended = kernelsieve("monitor", normal, new, "-k", kernel, *options, "--json", "--save", saved, "--force")
+        assert ended.exit_code == 3
+        assert "means nothing" not in ended.output
+        assert load(saved).n_components_ == n_components
+        assert json.loads(ended.stdout)["alarms"] < 0.12 * 400  # normal rows, 5 % of which may alarm
+    ended = kernelsieve("monitor", normal, new, "-k", kernel, "-c", 4)
+    assert ended.exit_code == 1
+    assert f"a {kernel} kernel of 4 columns that vary has no more than 4. Give --components 2" in ended.stderr
+    ended = kernelsieve("monitor", normal, new, "-k", kernel, "--columns", "flow")
+    assert ended.exit_code == 1
+    assert "1 column that varies has no more than 1. Give more columns" in ended.stderr

@@ -18,6 +18,7 @@ from . import plain_errors
 from .options import AsJson, Columns, Exclude, Force, Key, NoHeader, Seed, names_of, one_of, parse_gamma
 
 ALARM, NOT_JUDGED = 3, 4  # exit codes
+LINEAR = ("linear", "cosine")  # kernels with no more directions than the rows have columns
 KERNELS = ("rbf", "laplacian", "poly", "linear", "cosine")  # those that have distances
 ADVICE = "leave out with --exclude {0}, or name the columns to use with --columns"
 # Parameters of KernelMonitor, and the options that set them: a saved monitor has its own.
@@ -74,7 +75,16 @@ def monitor(
     ] = None,
     everything: Annotated[bool, typer.Option("--all", help="Write every row, not only alarms.")] = False,
     save: Annotated[Path | None, typer.Option(metavar="MODEL", help="Keep the fitted monitor.")] = None,
-    components: Annotated[int, typer.Option("--components", "-c", min=1, metavar="N", help="Components.")] = 30,
+    components: Annotated[
+        int,
+        typer.Option(
+            "--components",
+            "-c",
+            min=1,
+            metavar="N",
+            help="Components; few columns of a linear or cosine kernel: half of them.",
+        ),
+    ] = 30,
     support: Annotated[int, typer.Option("--support", "-s", min=2, metavar="N", help="Support points.")] = 60,
     kernel: Annotated[
         str,
@@ -140,7 +150,7 @@ def monitor(
         check_output(output, [normal, new], kind="table", force=force, names=WRITTEN)
     if save is not None:
         check_output(save, [normal, new], kind="model", force=force)
-    model = _fitted(normal, params) if _is_table(normal) else _loaded(normal, params, given)
+    model = (_fitted if _is_table(normal) else _loaded)(normal, params, given)
     found = Judged(model, everything)
     frames = found.frames(read_table(new, key=key, header=not no_header))
     if output is not None:
@@ -171,7 +181,7 @@ def _is_table(path: Path) -> bool:
         return False
 
 
-def _fitted(normal: Path, params: dict[str, Any]) -> Any:
+def _fitted(normal: Path, params: dict[str, Any], given: set[str]) -> Any:
     """A monitor of the rows in a table."""
     from .. import KernelMonitor
     from .judging import named
@@ -181,8 +191,29 @@ def _fitted(normal: Path, params: dict[str, Any]) -> Any:
     names = table.pick(names_of(params["columns"]), names_of(params["exclude"]))
     rows = table.numbers(names, ADVICE)
     chosen = {name: params[option] for name, option in FITTED.items()}
+    if params["kernel"] in LINEAR:
+        chosen["n_components"] = _fewer_than_directions(rows, params, given)
     model = KernelMonitor(alarm_rule=params["rule"], **chosen)
     return model.fit(named(rows, names) if table.named else rows)
+
+
+def _fewer_than_directions(rows: Any, params: dict[str, Any], given: set[str]) -> int:
+    """So many components that a kernel, linear in its rows, leaves a direction over to judge new rows by."""
+    from ..monitor.inputs import constant_columns
+
+    n_varying, lags = int((~constant_columns(rows)).sum()), int(params["lags"])
+    n_directions, n_components = n_varying * (lags + 1), int(params["components"])
+    if n_components < n_directions or not n_directions:  # rows that are all the same are for the fit to refuse
+        return n_components
+    if n_directions > 1 and "components" not in given:
+        return n_directions // 2
+    columns = f"{n_varying} column{'s' if n_varying > 1 else ''} that var{'y' if n_varying > 1 else 'ies'}"
+    raise ValueError(
+        f"--components {n_components} leave nothing over to judge rows by: a {params['kernel']} kernel of {columns}"
+        f"{f' and --lags {lags}' if lags else ''} has no more than {n_directions}. "
+        + (f"Give --components {n_directions // 2}" if n_directions > 1 else "Give more columns")
+        + ", or --kernel rbf"
+    )
 
 
 def _loaded(path: Path, params: dict[str, Any], given: set[str]) -> Any:
