@@ -225,6 +225,8 @@ def test_bad_input_says_what_is_needed_and_changes_nothing():
         np.testing.assert_array_equal(monitor.score_samples(rows), before)
     with pytest.raises(ValueError, match=r"is too few for cv=5: every fold needs a row of 31 consecutive rows"):
         KernelMonitor(3, 10, lags=30).fit(rows)
+    with pytest.raises(ValueError, match=r"only 1 such window is left. Give more rows \(at least 500\), fewer lags"):
+        KernelMonitor(3, 10, lags=99).fit(rows)
     with pytest.raises(ValueError, match="lags=200 needs more rows"):
         KernelMonitor(3, 10, lags=200).fit(rows)
     for options, message in [
@@ -241,6 +243,19 @@ def test_bad_input_says_what_is_needed_and_changes_nothing():
     ]:
         with pytest.raises(ValueError, match=message):
             KernelMonitor(**options).fit(rows)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("cv", [2, 3, 5])
+@pytest.mark.parametrize("lags", [0, 1, 4])
+def test_the_fewest_rows_that_a_refusal_names_are_enough_and_one_less_is_not(cv, lags):
+    rows, monitor = ring(100, 0), KernelMonitor(1, 2, cv=cv, lags=lags, random_state=0)
+    with pytest.raises(ValueError, match="at least") as refused:
+        monitor.fit(rows[: lags + 2])
+    needed = int(str(refused.value).split("at least ")[1].split(")")[0])
+    monitor.fit(rows[:needed])
+    with pytest.raises(ValueError, match=f"n_samples={needed - 1} is too few for cv={cv}"):
+        monitor.fit(rows[: needed - 1])
 
 
 def test_constant_columns_are_named_and_a_change_in_one_is_seen_unless_whitened():

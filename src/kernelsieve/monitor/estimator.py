@@ -16,10 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..fit.unchanged import unchanged_on_failure
 from ..kernels import NAMED_KERNELS
 from ..threads import one_blas_thread
-from .fitting import (
-    SAMPLE_ROWS,
-    cell_rows,
-)
+from .fitting import SAMPLE_ROWS, cell_rows, checked_folds
 from .inputs import summed_over_lags
 from .steps import MonitorSteps
 from .updates import LiveMixin
@@ -217,6 +214,8 @@ class KernelMonitor(MonitorSteps, LiveMixin, OutlierMixin, BaseEstimator):
             rows = self._series(X, series, reset=True)
             seed = int(check_random_state(self.random_state).randint(2**31 - 1))
             sample = rows.sample(SAMPLE_ROWS, cell_rows(self.lags, self.smoothing), seed)
+            if self.cv != "prefit":  # before anything is said of windows that are too few to tell
+                checked_folds(sample, int(self.lags), int(self.cv))
             self._store_columns(rows)
             self._warn_about_columns(sample.windows)
             self._store(self._fitted(rows, sample, self._recipe(seed)))

@@ -234,9 +234,12 @@ def checked_folds(sample: WindowSample, lags: int, n_folds: int) -> np.ndarray:
     folds = np.where(first == folds, folds, -1)
     sizes = np.bincount(folds[folds >= 0], minlength=n_folds)
     if sizes.min() < 1 or sizes.sum() - sizes.max() < 2:
-        window = f" of {lags + 1} consecutive rows (lags={lags})" if lags else ""
+        n_windows = len(sample.ends)
+        left = f"only {n_windows} such window{' is' if n_windows == 1 else 's are'} left"
+        window = f" of {lags + 1} consecutive rows (lags={lags}), and {left}" if lags else ""
+        needed = n_folds * (lags + 1 if n_folds > 2 else lags + 2)  # of two folds, one alone must make a model
         raise ValueError(
-            f"n_samples={sample.n_rows} is too few for cv={n_folds}: every fold needs a row{window}. Give more rows, "
-            "or a smaller cv"
+            f"n_samples={sample.n_rows} is too few for cv={n_folds}: every fold needs a row{window}. Give more rows "
+            f"(at least {needed}){', fewer lags' if lags else ''}, or a smaller cv"
         )
     return folds
