@@ -101,3 +101,30 @@ def test_kernels_linear_in_the_rows_take_fewer_components_than_columns_or_refuse
     ended = kernelsieve("monitor", normal, new, "-k", kernel, "--columns", "flow")
     assert ended.exit_code == 1
     assert "1 column that varies has no more than 1. Give more columns" in ended.stderr
+
+
+def test_too_few_normal_rows_are_told_in_the_words_of_the_command_line(calm, tmp_path):
+    few = written(tmp_path / "few.csv", plant(4))
+    ended = kernelsieve("monitor", few, calm)
+    assert ended.exit_code == 1
+    assert ended.stderr.startswith("error: 4 rows are too few: each of 5 parts held out in turn needs a row.")
+    assert ended.stderr.endswith("Give more rows (at least 5)\n")
+    lagged = kernelsieve("monitor", few, calm, "--lags", 2)
+    assert lagged.exit_code == 1
+    assert "a row of 3 consecutive rows (--lags 2), and only 2 such windows are left" in lagged.stderr
+    assert lagged.stderr.endswith("Give more rows (at least 15), or fewer lags\n")
+    told = kernelsieve("monitor", written(tmp_path / "more.csv", plant(12)), calm).stderr
+    assert "12 held-out rows are too few for --false-alarm-rate 0.05" in told
+
+
+def test_score_warns_of_a_limit_from_few_normal_rows(normal, calm, tmp_path):
+    model = tmp_path / "model.ks"
+    assert kernelsieve("fit", normal, "-c", 2, "-s", 10, "-o", model).exit_code == 0
+    for n_rows in (1, 3, 59):
+        few = written(tmp_path / "few.csv", plant(n_rows, seed=5))
+        told = kernelsieve("score", model, calm, "--normal", few).stderr
+        assert f"warning: a limit from {n_rows} normal row" in told
+        assert "means little" in told
+        if n_rows == 1:  # above a single row lies any share of the others, all equally likely
+            assert "from 5.0 % to 95.0 % of normal rows" in told
+    assert "means little" not in kernelsieve("score", model, calm, "--normal", normal).stderr

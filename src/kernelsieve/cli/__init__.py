@@ -120,6 +120,14 @@ def _stop(message: str, code: int) -> NoReturn:
 
 # What the library says to whoever programs, in the words of the command line.
 WORDS = (
+    (r"n_samples=(\d+) is too few for cv=(\d+): every fold", r"\1 rows are too few: each of \2 parts held out in turn"),
+    (r", fewer lags, or a smaller cv", ", or fewer lags"),
+    (r", or a smaller cv", ""),
+    (r"fold (\d+) of cv=(\d+)", r"part \1 of \2 held out in turn"),
+    (r"lags=", "--lags "),
+    (r"false_alarm_rate=", "--false-alarm-rate "),
+    (r"whiten=True", "--whiten"),
+    (r"or whiten=False", "or leave --whiten out"),
     (r"n_components=", "--components "),
     (r"n_support=", "--support "),
     (r"n_nodes=", "--support "),

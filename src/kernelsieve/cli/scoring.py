@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -21,6 +22,7 @@ from .writing import STDOUT, check_output, check_written, scored, write_frames
 WORST = 5  # rows with the largest error that are shown
 ALARM = 3  # exit code, as of `kernelsieve monitor`
 QUANTILE = 0.95  # of normal rows' errors: the limit that `--normal` sets
+FEW_NORMAL = 60  # below which a limit may alarm twice as often as it says
 
 
 @plain_errors
@@ -125,7 +127,24 @@ def _limit(model: Any, path: Path, key: str | None, no_header: bool) -> float:
         raise TableError(f"--normal needs a kernel model: this is a {type(core).__name__}")
     applied = applied_to(model, path, None, key, no_header, None)
     errors = [np.asarray(core.reconstruction_error(rows)) for _, rows, _ in applied.blocks("normal rows")]
-    return float(np.quantile(np.concatenate(errors), QUANTILE))
+    spe = np.concatenate(errors)
+    if len(spe) < FEW_NORMAL:
+        _warn_of_few(len(spe), path)
+    return float(np.quantile(spe, QUANTILE))
+
+
+def _warn_of_few(n_rows: int, path: Path) -> None:
+    """Say what a limit from so few rows is worth: above the k-th of n, a share of Beta(n + 1 - k, k) of rows lies."""
+    from scipy.stats import beta
+
+    place = 1 + QUANTILE * (n_rows - 1)  # k of `np.quantile`, which may lie between two rows
+    low, high = beta.ppf([0.05, 0.95], n_rows + 1 - place, place)
+    warnings.warn(
+        f"a limit from {n_rows} normal row{'s' if n_rows > 1 else ''} ({path.name}) means little: in place of "
+        f"{percent(1 - QUANTILE)}, anything from {percent(low)} to {percent(high)} of normal rows may lie above it. "
+        f"Give at least {FEW_NORMAL}, which the model was not fitted to",
+        stacklevel=2,
+    )
 
 
 class Worst:
