@@ -55,6 +55,38 @@ def test_the_chart_shows_both_statistics_their_limits_the_alarms_and_the_fault(m
     assert plots.monitor_chart(monitor, faulty, fault=(40, 50), axes=axes)[0].figure is figure
 
 
+@pytest.mark.parametrize("options", [{}, {"lags": 2}, {"smoothing": 0.3}, {"lags": 1, "smoothing": 0.3}])
+@pytest.mark.parametrize("kind", ["polars", "pandas", "numpy"])
+def test_rows_with_missing_values_are_gaps_in_the_chart(options, kind, faulty):
+    given = KernelMonitor(4, 20, random_state=0, **options).fit(plant(300))
+    values = faulty.to_numpy().copy()
+    values[[0, 7, 20, 21, 45], [0, 3, 1, 2, 2]] = np.nan
+    rows = {"numpy": lambda v: v, "polars": pl.DataFrame, "pandas": pytest.importorskip("pandas").DataFrame}[kind](
+        values
+    )
+    upper, lower = plots.monitor_chart(given, rows)
+    records = given.restart().update(values)
+    for ax, name in ((upper, "spe"), (lower, "t2")):
+        drawn = ax.get_lines()[0].get_ydata()
+        np.testing.assert_allclose(drawn, [getattr(record, name) for record in records], rtol=1e-9)
+        assert np.isnan(drawn[[0, 7, 20, 21, 45]]).all()
+    assert given.smoothing == options.get("smoothing")
+    nothing = plots.monitor_chart(given, np.full((6, 4), np.nan))
+    assert np.isnan(nothing[0].get_lines()[0].get_ydata()).all()
+
+
+def test_the_chart_needs_two_axes_and_a_fault_within_the_rows(monitor, faulty):
+    axes = matplotlib.pyplot.figure().subplots(3)
+    for given in ([axes[0]], axes, axes[0]):
+        with pytest.raises(ValueError, match="give two matplotlib Axes"):
+            plots.monitor_chart(monitor, faulty, axes=given)
+    for fault in (60, -1, (50, 40), (40, 61), (40, 40)):
+        with pytest.raises(ValueError, match="no stretch of the 60 rows"):
+            plots.monitor_chart(monitor, faulty, fault=fault)
+    for fault in (np.int64(40), (0, 60), np.array([40, 50])):
+        assert len(plots.monitor_chart(monitor, faulty, fault=fault)[0].patches) == 1
+
+
 def test_contributions_are_bars_for_a_row_and_a_map_over_time(monitor, faulty):
     bars = plots.contributions(monitor, faulty, row=45)
     assert bars.get_yticklabels()[0].get_text() == "heat"

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from .gaps import statistics_with_gaps
 from .style import (
     COLORS,
     ROW_COLOR,
@@ -33,7 +34,7 @@ def monitor_chart(
     Parameters
     ----------
     monitor : fitted KernelMonitor
-    X : rows, in the order of time
+    X : rows, in the order of time; one with a missing value is a gap in both lines
     fault : int or (int, int), optional
         First row of a known fault, or its first row and the row after its last.
     axes : two matplotlib Axes, optional
@@ -43,11 +44,11 @@ def monitor_chart(
     -------
     array of two matplotlib Axes
     """
-    found = monitor.statistics(X)
+    found = statistics_with_gaps(monitor, X)
+    span = _fault_span(fault, len(found.spe))
     upper, lower = _pair(axes)
-    fault = (fault, len(found.spe)) if isinstance(fault, int) else fault
-    _chart(upper, found.spe, found.spe_limit, "SPE", fault, logarithmic=False)
-    _chart(lower, found.t2, found.t2_limit, "T²", fault, logarithmic=True)
+    _chart(upper, found.spe, found.spe_limit, "SPE", span, logarithmic=False)
+    _chart(lower, found.t2, found.t2_limit, "T²", span, logarithmic=True)
     rows = np.arange(len(found.spe))
     alarms = rows[found.alarm]
     upper.plot(alarms, found.spe[found.alarm], "^", color=ALARM, markersize=3.5, label=f"alarm ({len(alarms)} rows)")
@@ -57,10 +58,25 @@ def monitor_chart(
     return np.array([upper, lower])
 
 
+def _fault_span(fault: tuple[int, int] | int | None, n_rows: int) -> tuple[int, int] | None:
+    """First row of a fault, and the row after its last."""
+    if fault is None:
+        return None
+    first, end = fault if isinstance(fault, Sequence | np.ndarray) else (fault, n_rows)
+    if not 0 <= first < end <= n_rows:
+        raise ValueError(
+            f"fault={fault} is no stretch of the {n_rows} rows of X: give its first row, counted from 0, or (first, "
+            f"end) with 0 <= first < end <= {n_rows}"
+        )
+    return int(first), int(end)
+
+
 def _pair(axes: Sequence[Axes] | None) -> tuple[Axes, Axes]:
     if axes is not None:
-        upper, lower = axes
-        return upper, lower
+        given = np.atleast_1d(np.asarray(axes, dtype=object)).ravel()
+        if len(given) != 2:
+            raise ValueError(f"axes holds {len(given)}: give two matplotlib Axes, for SPE and T2, or none")
+        return given[0], given[1]
     first = axes_or_new(None)
     figure = first.figure
     first.remove()
