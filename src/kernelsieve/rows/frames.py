@@ -12,6 +12,7 @@ nothing.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -23,6 +24,7 @@ from sklearn.utils.validation import check_array
 
 DAY = 86_400 * 10**6  # microseconds
 HOUR = 3_600 * 10**9  # nanoseconds
+MAX_NAMES = 5  # spelled out in a message
 NUMBER, BOOLEAN, DATE, TEXT, OTHER = "number", "boolean", "date", "text", "other"
 
 
@@ -74,6 +76,28 @@ def collected(X: Any) -> Any:
     return pa.Table.from_batches([X])
 
 
+def with_text_names(X: Any) -> Any:
+    """A frame whose columns are named by texts, each by its own; anything else as it is.
+
+    pandas takes anything for a name, numbers as well, and it and arrow take one name twice.
+    """
+    if not is_frame(X):
+        return X
+    given = X.column_names if type(X).__name__ == "Table" else X.columns
+    names = [str(name) for name in given]
+    twice = sorted({name for name, count in Counter(names).items() if count > 1})
+    if twice:
+        raise ValueError(
+            f"{len(twice)} column name(s) occur more than once: {', '.join(map(repr, twice[:MAX_NAMES]))}"
+            f"{', ...' * (len(twice) > MAX_NAMES)}; each column needs a name of its own: rename or drop these"
+        )
+    if all(isinstance(name, str) for name in given):
+        return X
+    renamed = X.copy(deep=False)  # only pandas has other names
+    renamed.columns = names
+    return renamed
+
+
 def block_of(X: Any) -> Block:
     """A frame or an array as a block."""
     return _from_frame(X) if is_frame(X) else _from_array(X)
@@ -103,8 +127,8 @@ def _from_frame(X: Any) -> Block:
         raise ImportError("tables of pandas, polars and arrow need narwhals: pip install 'kernelsieve[tables]'") from (
             error
         )
-    frame = nw.from_native(collected(X), eager_only=True)
-    names = tuple(str(name) for name in frame.columns)
+    frame = nw.from_native(with_text_names(collected(X)), eager_only=True)
+    names = tuple(frame.columns)
     columns = [_series(nw, frame[name]) for name in frame.columns]
     return _assembled(names, columns, frame.shape[0], str(frame.implementation.value))
 

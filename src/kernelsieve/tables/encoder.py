@@ -17,7 +17,7 @@ from sklearn.base import BaseEstimator, TransformerMixin, _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_feature_names, check_is_fitted
 
-from ..rows.frames import block_of, collected
+from ..rows.frames import block_of, collected, with_text_names
 from .decoding import decoded
 from .encoding import encoded_rows, missing_message
 from .plan import CATEGORY, LEFT_OUT, MAX_CATEGORIES, planned
@@ -135,7 +135,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         -------
         self
         """
-        X = collected(X)
+        X = with_text_names(collected(X))
         return self._settle(TableSummary(block_of(X)), X)
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -152,7 +152,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             As `fit` on all rows at once would leave it, to rounding.
         """
         summary, first = None, None
-        for block in map(collected, blocks):
+        for block in (with_text_names(collected(block)) for block in blocks):
             if summary is None:
                 summary, first = TableSummary(block_of(block)), block
             else:
@@ -171,7 +171,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         if self.missing == "error" and summary.n_missing().any():
             column = int(np.flatnonzero(summary.n_missing())[0])
             raise ValueError(missing_message(summary.names[column], summary.first_gap(column)))
-        plan = planned(summary, self.scale, frozenset(self.keep or ()), self.max_categories)
+        plan = planned(summary, self.scale, frozenset(map(str, self.keep or ())), self.max_categories)
         if all(kind == LEFT_OUT for kind in plan.kinds):
             told = "; ".join(
                 f"{name!r} is {reason}" for name, reason in zip(summary.names[:5], plan.reasons, strict=False)
@@ -207,7 +207,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     def _transform(self, X: Any, first: int) -> np.ndarray:
         """As `transform`, for rows whose first has the number `first`: errors name rows of the whole table."""
         check_is_fitted(self)
-        X = collected(X)
+        X = with_text_names(collected(X))
         _check_feature_names(self, X, reset=False)
         block = block_of(X)
         if len(block.names) != self.n_features_in_:
