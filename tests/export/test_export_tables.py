@@ -143,6 +143,23 @@ def test_the_file_says_what_its_columns_are(tmp_path):
     assert "TableEncoder -> SparseKernelPCA" in facts["pipeline"]
 
 
+def test_empty_texts_and_gaps_in_one_column_need_a_matrix(tmp_path):
+    rng = np.random.default_rng(0)
+    texts = [("", "a", "b", None)[i] for i in rng.integers(0, 4, 80)]
+    frame = pl.DataFrame({"label": texts, "size": rng.standard_normal(80)})
+    model = make_pipeline(TableEncoder(), SparseKernelPCA(2, n_support=8, random_state=0)).fit(frame)
+    with pytest.raises(ValueError, match=r"'label': .*both empty texts and gaps.*inputs='matrix' \(--inputs matrix\)"):
+        to_onnx(model)
+    rows = as_numbers(frame, model[0])
+    (found,) = run_onnx(to_onnx(model, "float64", inputs="matrix"), rows, "float64")
+    assert worst(found, model.transform(frame), 0) <= 1e-13
+    whole = frame.drop_nulls()
+    model = make_pipeline(TableEncoder(), SparseKernelPCA(2, n_support=8, random_state=0)).fit(whole)
+    proto = to_onnx(model, "float64")
+    assert worst(run_onnx(proto, None, **feeds(proto, whole))[0], model.transform(whole), 0) <= 1e-13
+    assert proto.graph.input[0].doc_string == 'text: "", "a", "b"; empty is a label, a gap cannot be given'
+
+
 def test_gaps_that_the_model_refuses_give_no_number(tmp_path):
     fitted(tmp_path, numbers(100, 0), "--missing", "error")
     run("export", tmp_path / "m.ks", "-o", tmp_path / "m.onnx")

@@ -73,6 +73,9 @@ class Mix:
         return rows @ self.matrix
 
 
+NO_TEXT = ""  # what stands for a gap where a column is given as texts
+
+
 @dataclass(frozen=True)
 class Column:
     """A column of the table that rows come from."""
@@ -86,7 +89,8 @@ class Column:
         """What to give for this column, where that is not simply a number; labels as texts or by their codes."""
         if self.kind == "category" and texts:
             known = ", ".join(f'"{label}"' for label in self.labels)
-            return f"text: {known}{', or any other' if self.other else ''}; empty for a gap"
+            gap = "empty for a gap" if NO_TEXT not in self.labels else "empty is a label, a gap cannot be given"
+            return f"text: {known}{', or any other' if self.other else ''}; {gap}"
         if self.kind == "category":
             known = ", ".join(f"{code}={label}" for code, label in enumerate(self.labels))
             return f"{known}, {len(self.labels)}=any other; NaN for a gap"
