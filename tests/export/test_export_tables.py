@@ -245,3 +245,36 @@ def test_columns_of_any_unit_fit_into_c(unit, tmp_path):
     model = make_pipeline(StandardScaler(), SparseKernelPCA(2, n_support=8, random_state=0)).fit(rows.astype(float))
     found = compiled(to_c(model, name="model"), tmp_path)(rows)[0]
     assert worst(found, model.transform(rows.astype(float)), 0) <= 5e-6
+
+
+@pytest.mark.parametrize(
+    ("kernel", "scale"), [*(("rbf", scale) for scale in SCALES), ("linear", "standard"), ("linear", "robust")]
+)
+def test_columns_too_coarse_in_float32_are_named(kernel, scale, tmp_path):
+    rng = np.random.default_rng(0)
+    frame = pl.DataFrame({"near": rng.standard_normal(200), "far": 1e6 + rng.standard_normal(200)})
+    model = make_pipeline(TableEncoder(scale), SparseKernelPCA(2, n_support=10, kernel=kernel, random_state=0))
+    scores = model.fit(frame).transform(frame)
+    with pytest.warns(UserWarning, match=r"too coarse for 'far':.*% of the scores.*\(--dtype float64\)"):
+        proto = to_onnx(model)
+    assert worst(run_onnx(proto, None, **feeds(proto, frame))[0], scores, 0) > 1e-4  # so the warning is due
+    with pytest.warns(UserWarning, match="too coarse for 'far'"):
+        to_c(model, name="m")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        to_onnx(model, "float64")
+        to_c(model, name="m", dtype="float64")
+    model.fit(numbers(200, 0))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        to_onnx(model)
+        to_c(model, name="m")
+
+
+def test_rows_that_float32_holds_are_not_warned_of():
+    rows = (1e6 + np.random.default_rng(0).standard_normal((100, 2))).astype(np.float32)
+    model = kernelsieve.KernelPCA(2)
+    model.fit(rows)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        to_onnx(model)

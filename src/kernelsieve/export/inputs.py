@@ -58,6 +58,11 @@ def given_inputs(form: Form, kind: Any, inputs: str | None) -> list[Input]:
     ]
 
 
+def places_in_double(given: Sequence[Input]) -> list[int]:
+    """Which columns come in double whatever the file's dtype is."""
+    return [place for place, one in enumerate(given) if one.dtype == np.float64]
+
+
 def _check_gaps_can_be_told(form: Form) -> None:
     """Raise where the empty text is a label of a column that also has gaps: the two would be told by one text."""
     for step in form.front:

@@ -13,9 +13,10 @@ from sklearn.pipeline import Pipeline
 from ..io.atomic import replacing
 from .forms import Form, form_of
 from .graph import OPSET, OUTPUTS, Graph, write
-from .inputs import TEXT, Input, given_inputs, rows_of
+from .inputs import TEXT, Input, given_inputs, places_in_double, rows_of
 from .precision import single_is_enough
 from .protos import free_name, initializers, node_proto, tensor_type
+from .rounding import warn_of_rounding
 from .steps import ExportError, can_fold
 
 IR_VERSION = 8  # of opset 18: runtimes refuse files newer than themselves
@@ -131,6 +132,8 @@ def _from_form(form: Form, kind: Any, wanted: tuple[str, ...], inputs: str | Non
         )
     form = form.centered(kind)
     given = given_inputs(form, kind, inputs)
+    if kind == np.float32:
+        warn_of_rounding(form, places_in_double(given))
     single = kind == np.float32 and all(one.dtype != np.float64 for one in given) and single_is_enough(form)
     arithmetic = np.dtype(np.float32 if single else np.float64)
     taken = {one.name for one in given}
