@@ -1,5 +1,6 @@
 """Models that the command line fits to raw tables, exported by it: the scores of `kernelsieve transform` come out."""
 
+import datetime
 import json
 import warnings
 
@@ -141,6 +142,30 @@ def test_the_file_says_what_its_columns_are(tmp_path):
     facts = {entry.key: entry.value for entry in proto.metadata_props}
     assert json.loads(facts["columns"])["city"].endswith("or any other; empty for a gap")
     assert "TableEncoder -> SparseKernelPCA" in facts["pipeline"]
+
+
+def test_durations_and_times_of_day_say_their_unit(tmp_path):
+    rng = np.random.default_rng(0)
+    hours, minutes = rng.integers(1, 200, 60).tolist(), rng.integers(0, 1440, 60).tolist()
+    frame = pl.DataFrame(
+        {
+            "took": [datetime.timedelta(hours=h) for h in hours],
+            "at": [datetime.time(m // 60, m % 60) for m in minutes],
+            "size": rng.standard_normal(60),
+        }
+    )
+    model = make_pipeline(TableEncoder(), SparseKernelPCA(2, n_support=8, random_state=0)).fit(frame)
+    kernelsieve.save(model, tmp_path / "m.ks")
+    model = kernelsieve.load(tmp_path / "m.ks")
+    proto = to_onnx(model, "float64")
+    words = {value.name: value.doc_string for value in proto.graph.input}
+    assert words == {"took": "days", "at": "hours since midnight", "size": ""}
+    given = {"took": np.array(hours) / 24, "at": np.array(minutes) / 60, "size": frame["size"].to_numpy()}
+    (found,) = run_onnx(proto, None, **{name: values[:, None] for name, values in given.items()})
+    assert worst(found, model.transform(frame), 0) <= 1e-13
+    text = to_c(model, name="m")
+    assert "took: days" in text
+    assert "at: hours since midnight" in text
 
 
 def test_empty_texts_and_gaps_in_one_column_need_a_matrix(tmp_path):

@@ -84,6 +84,7 @@ class Column:
     kind: str  # "number", "boolean", "date" or "category"
     labels: tuple[str, ...] = ()  # of a category; a row of numbers has a label's place here, its code
     other: bool = False  # whether all other labels share an indicator; their code is len(labels)
+    unit: str = ""  # of numbers that a duration or a time of day was made of
 
     def words(self, *, texts: bool) -> str:
         """What to give for this column, where that is not simply a number; labels as texts or by their codes."""
@@ -94,7 +95,7 @@ class Column:
         if self.kind == "category":
             known = ", ".join(f"{code}={label}" for code, label in enumerate(self.labels))
             return f"{known}, {len(self.labels)}=any other; NaN for a gap"
-        return {"date": "days since 1970-01-01", "boolean": "0 or 1"}.get(self.kind, "")
+        return {"date": "days since 1970-01-01", "boolean": "0 or 1"}.get(self.kind, self.unit)
 
 
 VALUE, GAP = -1, -2  # tests of a Spread that are no codes
@@ -243,6 +244,7 @@ def _pca(pca: Any) -> tuple[Step, ...]:
 def _table(encoder: TableEncoder) -> tuple[Step, ...]:
     """The columns that are used, where they have names or hold text; all of an array of numbers."""
     named = hasattr(encoder, "feature_names_in_") or CATEGORY in encoder.kinds_
+    units = getattr(encoder, "units_", [""] * len(encoder.kinds_))  # files of older versions have none
     categories = iter(zip(encoder.categories_, encoder.has_other_, strict=True))
     columns: list[Column] = []
     parts: list[tuple[int, int, float, float, float]] = []  # source, test, shift, factor, fill
@@ -253,7 +255,7 @@ def _table(encoder: TableEncoder) -> tuple[Step, ...]:
             continue
         labels, other = next(categories) if kind == CATEGORY else ((), False)
         place, unit = len(columns), 1 / encoder.scale_[j]
-        columns.append(Column(name, str(kind), tuple(map(str, labels)), bool(other)))
+        columns.append(Column(name, str(kind), tuple(map(str, labels)), bool(other), str(units[j])))
         before = len(parts)
         if kind == CATEGORY:
             parts += [(place, code, 0.0, unit, 0.0) for code in range(len(labels) + bool(other))]

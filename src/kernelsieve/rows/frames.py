@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any
 
@@ -47,6 +47,9 @@ class Block:
     texts: dict[int, Texts]  # by column number
     library: str  # that the table came from: "pandas", "polars", "pyarrow" or "numpy"
     others: dict[int, str]  # columns of another kind: what they hold
+    units: dict[int, str] = field(
+        default_factory=dict
+    )  # of durations and times of day, by column number
 
     @property
     def n_rows(self) -> int:
@@ -130,7 +133,8 @@ def _from_frame(X: Any) -> Block:
     frame = nw.from_native(with_text_names(collected(X)), eager_only=True)
     names = tuple(frame.columns)
     columns = [_series(nw, frame[name]) for name in frame.columns]
-    return _assembled(names, columns, frame.shape[0], str(frame.implementation.value))
+    units = {j: unit for j, name in enumerate(names) if (unit := _unit(nw, frame[name].dtype))}
+    return replace(_assembled(names, columns, frame.shape[0], str(frame.implementation.value)), units=units)
 
 
 # A column on its way: its kind, whether of whole numbers, and floats, texts, or the name of what it holds.
@@ -170,6 +174,13 @@ def _series(nw: Any, series: Any) -> _Column:
     if dtype in (nw.Object, nw.Unknown):
         return _objects(series.to_list())
     return OTHER, False, str(dtype).lower()
+
+
+def _unit(nw: Any, dtype: Any) -> str:
+    """What the numbers of a column count where `_series` chose that and it is no date; else nothing."""
+    if isinstance(dtype, nw.Duration):
+        return "days"
+    return "hours since midnight" if dtype == nw.Time else ""
 
 
 def _floats(series: Any, dtype: Any = np.float64) -> np.ndarray:

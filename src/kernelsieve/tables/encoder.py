@@ -53,6 +53,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         "number", "boolean", "date", "category" or "left out".
     reasons_ : ndarray of str, shape (n_features_in_,)
         Why a column is left out; empty where it is not.
+    units_ : ndarray of str, shape (n_features_in_,)
+        What the numbers of durations ("days") and times of day ("hours since midnight") count; empty for all else.
     center_, scale_, fill_ : ndarrays of shape (n_features_in_,)
         An encoded number is (x - center_) / scale_; a gap is taken as fill_.
     n_missing_ : ndarray of int, shape (n_features_in_,)
@@ -98,6 +100,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         "n_samples_seen_": "int",
         "kinds_": "strings[d]",
         "reasons_": "strings[d]",
+        "units_": "strings[d] optional",
         "center_": "float[d]",
         "scale_": "float[d]",
         "fill_": "float[d]",
@@ -182,6 +185,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         self.n_samples_seen_ = summary.n_rows
         self.kinds_ = np.array(plan.kinds, dtype=object)
         self.reasons_ = np.array(plan.reasons, dtype=object)
+        self.units_ = np.array([summary.units.get(j, "") for j in range(self.n_features_in_)], dtype=object)
         self.center_, self.scale_, self.fill_ = plan.center, plan.scale, plan.fill
         self.n_missing_ = summary.n_missing()
         self.categories_, self.has_other_ = plan.categories, plan.has_other
