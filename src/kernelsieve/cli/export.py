@@ -43,9 +43,10 @@ def export(
     """Write a model for use without Python: ONNX, C or torch, by the suffix of the output.
 
     The file takes rows as the table has them, of the columns that are used.
-    Gaps are NaN, dates are days since 1970-01-01. In an .onnx file a text
-    column is an input of texts, empty for a gap; C and torch take the number
-    of a label, as the comment of the .h file lists them.
+    Gaps are NaN, dates are days since 1970-01-01, durations are days. In an
+    .onnx file a text column is an input of texts, empty for a gap; C, torch
+    and --inputs matrix take the number of a label, as the comment of the .h
+    file lists them.
 
     \b
     Examples

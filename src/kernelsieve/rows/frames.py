@@ -47,9 +47,7 @@ class Block:
     texts: dict[int, Texts]  # by column number
     library: str  # that the table came from: "pandas", "polars", "pyarrow" or "numpy"
     others: dict[int, str]  # columns of another kind: what they hold
-    units: dict[int, str] = field(
-        default_factory=dict
-    )  # of durations and times of day, by column number
+    units: dict[int, str] = field(default_factory=dict)  # of durations and times of day, by column number
 
     @property
     def n_rows(self) -> int:
