@@ -72,7 +72,7 @@ def _check_gaps_can_be_told(form: Form) -> None:
             if both:
                 raise ExportError(
                     f"{', '.join(map(repr, both))}: the model was fitted to both empty texts and gaps there, which an "
-                    "input of texts cannot tell apart: give inputs='matrix' (--inputs matrix), where labels are "
+                    "input of texts cannot tell apart: give inputs='matrix', where labels are "
                     "numbers and NaN is a gap"
                 )
 

@@ -15,6 +15,7 @@ import numpy as np
 from ..warn import warn
 from .cores import LinearCore
 from .forms import Form
+from .precision import MAX_PROBES
 from .steps import VALUE, Affine, Mix, Spread, Squash, Step
 
 HALF_STEP = 2.0**-24  # of float32, of a number near 1
@@ -48,7 +49,7 @@ def warn_of_rounding(form: Form, held_in_double: Collection[int] = ()) -> None:
         told = ", ".join(names[:MAX_NAMES]) + ", ..." * (len(names) > MAX_NAMES)
         warn(
             f"float32 rows are too coarse for {told}: values vary little against their size, and rounding them costs "
-            f"about {100 * cost:.2g} % of the scores. Take dtype='float64' (--dtype float64), unless the values are "
+            f"about {100 * cost:.2g} % of the scores. Take dtype='float64', unless the values are "
             "whole numbers or float32 where they come from"
         )
 
@@ -57,7 +58,7 @@ def _usual_rows(form: Form) -> np.ndarray:
     """Rows of the model's own kind, as its kernel sees them."""
     core = form.core
     if not isinstance(core, LinearCore):
-        return core.points
+        return core.points[:MAX_PROBES]
     largest = np.abs(core.weights).max(axis=1)
     unit = (form.spread or 1.0) / np.maximum(largest, 1e-6 * largest.max())
     return core.center + unit * np.random.default_rng(0).standard_normal((N_ROWS, len(unit)))
