@@ -60,6 +60,11 @@ def test_a_torch_program_is_written_and_read(folder, scores):
     found = torch.export.load(folder / "out.pt").module()(torch.tensor(ROWS))
     np.testing.assert_allclose(found.numpy(), scores, rtol=0, atol=1e-5)
     assert run(folder / "model.ks", "-o", folder / "out.pt").exit_code == 0  # its own kind is written over
+    result = run(folder / "model.ks", "-o", folder / "out64.pt2", "--dtype", "float64")
+    assert "torch program in float64" in result.output
+    found = torch.export.load(folder / "out64.pt2").module()(torch.tensor(ROWS.astype(np.float64)))
+    assert found.dtype == torch.float64
+    np.testing.assert_allclose(found.numpy(), scores, rtol=0, atol=1e-13)
 
 
 def test_options_reach_the_file(folder):

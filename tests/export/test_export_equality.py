@@ -143,6 +143,15 @@ def test_polynomials_of_any_degree(degree, tmp_path):
     assert worst(found, scores, len(rows)) <= 1e-13
 
 
+def test_scores_beyond_float32_are_no_numbers_there_and_right_in_float64():
+    rows, params = _gaussian(np.random.default_rng(2))[:80], {"gamma": 0.1, "degree": 2, "coef0": 0.5}
+    model = SparseKernelPCA(2, n_support=10, kernel="poly", random_state=0, **params).fit(rows)
+    far = 1e30 * rows[:5]
+    assert not np.isfinite(run_onnx(to_onnx(model), far)[0]).any()
+    (found,) = run_onnx(to_onnx(model, "float64"), far, "float64")
+    assert worst(found, truth(model, far, "poly", params)[0], 5) <= 1e-13
+
+
 @pytest.mark.parametrize("kernel", sorted(KERNELS))
 def test_one_column_one_component_few_points(kernel, tmp_path):
     rng = np.random.default_rng(3)

@@ -1,5 +1,6 @@
 """Models that the command line fits to raw tables, exported by it: the scores of `kernelsieve transform` come out."""
 
+import datetime
 import json
 import warnings
 
@@ -143,6 +144,49 @@ def test_the_file_says_what_its_columns_are(tmp_path):
     assert "TableEncoder -> SparseKernelPCA" in facts["pipeline"]
 
 
+def test_durations_and_times_of_day_say_their_unit(tmp_path):
+    rng = np.random.default_rng(0)
+    hours, minutes = rng.integers(1, 200, 60).tolist(), rng.integers(0, 1440, 60).tolist()
+    frame = pl.DataFrame(
+        {
+            "took": [datetime.timedelta(hours=h) for h in hours],
+            "at": [datetime.time(m // 60, m % 60) for m in minutes],
+            "size": rng.standard_normal(60),
+        }
+    )
+    model = make_pipeline(TableEncoder(), SparseKernelPCA(2, n_support=8, random_state=0)).fit(frame)
+    kernelsieve.save(model, tmp_path / "m.ks")
+    model = kernelsieve.load(tmp_path / "m.ks")
+    proto = to_onnx(model, "float64")
+    words = {value.name: value.doc_string for value in proto.graph.input}
+    assert words == {"took": "days", "at": "hours since midnight", "size": ""}
+    given = {"took": np.array(hours) / 24, "at": np.array(minutes) / 60, "size": frame["size"].to_numpy()}
+    (found,) = run_onnx(proto, None, **{name: values[:, None] for name, values in given.items()})
+    assert worst(found, model.transform(frame), 0) <= 1e-13
+    text = to_c(model, name="m")
+    assert "took: days" in text
+    assert "at: hours since midnight" in text
+
+
+def test_empty_texts_and_gaps_in_one_column_need_a_matrix(tmp_path):
+    rng = np.random.default_rng(0)
+    texts = [("", "a", "b", None)[i] for i in rng.integers(0, 4, 80)]
+    frame = pl.DataFrame({"label": texts, "size": rng.standard_normal(80)})
+    model = make_pipeline(TableEncoder(), SparseKernelPCA(2, n_support=8, random_state=0)).fit(frame)
+    with pytest.raises(ValueError, match=r"'label': .*both empty texts and gaps.*inputs='matrix'"):
+        to_onnx(model)
+    kernelsieve.save(model, tmp_path / "m.ks")
+    assert "--inputs matrix" in run("export", tmp_path / "m.ks", "-o", tmp_path / "m.onnx", code=1)
+    rows = as_numbers(frame, model[0])
+    (found,) = run_onnx(to_onnx(model, "float64", inputs="matrix"), rows, "float64")
+    assert worst(found, model.transform(frame), 0) <= 1e-13
+    whole = frame.drop_nulls()
+    model = make_pipeline(TableEncoder(), SparseKernelPCA(2, n_support=8, random_state=0)).fit(whole)
+    proto = to_onnx(model, "float64")
+    assert worst(run_onnx(proto, None, **feeds(proto, whole))[0], model.transform(whole), 0) <= 1e-13
+    assert proto.graph.input[0].doc_string == 'text: "", "a", "b"; empty is a label, a gap cannot be given'
+
+
 def test_gaps_that_the_model_refuses_give_no_number(tmp_path):
     fitted(tmp_path, numbers(100, 0), "--missing", "error")
     run("export", tmp_path / "m.ks", "-o", tmp_path / "m.onnx")
@@ -228,3 +272,38 @@ def test_columns_of_any_unit_fit_into_c(unit, tmp_path):
     model = make_pipeline(StandardScaler(), SparseKernelPCA(2, n_support=8, random_state=0)).fit(rows.astype(float))
     found = compiled(to_c(model, name="model"), tmp_path)(rows)[0]
     assert worst(found, model.transform(rows.astype(float)), 0) <= 5e-6
+
+
+@pytest.mark.parametrize(
+    ("kernel", "scale"), [*(("rbf", scale) for scale in SCALES), ("linear", "standard"), ("linear", "robust")]
+)
+def test_columns_too_coarse_in_float32_are_named(kernel, scale, tmp_path):
+    rng = np.random.default_rng(0)
+    frame = pl.DataFrame({"near": rng.standard_normal(200), "far": 1e6 + rng.standard_normal(200)})
+    model = make_pipeline(TableEncoder(scale), SparseKernelPCA(2, n_support=10, kernel=kernel, random_state=0))
+    scores = model.fit(frame).transform(frame)
+    with pytest.warns(UserWarning, match=r"too coarse for 'far':.*% of the scores.*dtype='float64'"):
+        proto = to_onnx(model)
+    assert worst(run_onnx(proto, None, **feeds(proto, frame))[0], scores, 0) > 1e-4  # so the warning is due
+    with pytest.warns(UserWarning, match="too coarse for 'far'"):
+        to_c(model, name="m")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        to_onnx(model, "float64")
+        to_c(model, name="m", dtype="float64")
+    model.fit(numbers(200, 0))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        to_onnx(model)
+        to_c(model, name="m")
+
+
+def test_rows_that_float32_holds_are_not_warned_of():
+    rows = (1e6 + np.random.default_rng(0).standard_normal((100, 2))).astype(np.float32)
+    model = kernelsieve.KernelPCA(2, kernel="rbf", gamma=1.0).fit(rows)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        to_onnx(model)
+    model.fit(rows + 1e-3 * np.random.default_rng(1).standard_normal(rows.shape))
+    with pytest.warns(UserWarning, match="too coarse for 'x0', 'x1'"):
+        to_onnx(model)

@@ -312,3 +312,26 @@ def test_estimators_name_the_text_column_that_they_cannot_use(estimator, kind):
     model = clone(estimator).fit(people()[["money", "flag"]])
     with pytest.raises(ValueError, match="column 'flag' holds text"):
         model.transform(people()[["money", "flag"]].assign(flag="yes"))
+
+
+@pytest.mark.parametrize("names", [[0, 1, 2], [0, "a", 2.5], [("a", 1), ("a", 2), ("b", 1)]])
+def test_columns_may_be_named_by_anything_and_are_known_by_its_text(names):
+    rows = np.random.default_rng(0).normal(size=(60, 3))
+    frame = pd.DataFrame(rows, columns=pd.Index(names, tupleize_cols=False))
+    encoder = TableEncoder().fit(frame)
+    assert encoder.get_feature_names_out().tolist() == [str(name) for name in names]
+    assert_allclose(encoder.transform(frame), StandardScaler().fit_transform(rows))
+    assert_allclose(encoder.inverse_transform(encoder.transform(frame)), rows)
+    assert frame.columns.tolist() == names  # the caller's own stays as it is
+    blocks = TableEncoder().fit_blocks([frame[:20], frame[20:]])
+    assert_allclose(blocks.transform(frame), encoder.transform(frame))
+    counted = TableEncoder(keep=[3]).fit(frame.assign(**{"3": np.arange(60)}).rename(columns={"3": 3}))
+    assert counted.kinds_[3] == "number"
+
+
+def test_names_that_occur_twice_are_told():
+    columns = [np.zeros(4)] * 5
+    table = pa.Table.from_arrays([pa.array(column) for column in columns], names=["a", "a", "1", "1", "b"])
+    for frame in (pd.DataFrame(np.stack(columns, axis=1), columns=["a", "a", 1, "1", "b"]), table):
+        with pytest.raises(ValueError, match=r"2 column name\(s\) occur more than once: '1', 'a'; .* rename or drop"):
+            TableEncoder().fit(frame)

@@ -14,7 +14,7 @@ from .options import Force, ModelFile
 from .writing import check_output
 
 FORMATS = {".onnx": "onnx", ".h": "c", ".pt": "torch", ".pt2": "torch"}
-DTYPES = {"onnx": ("float32", "float64"), "c": ("float32", "float64", "int8"), "torch": ("float32",)}
+DTYPES = {"onnx": ("float32", "float64"), "c": ("float32", "float64", "int8"), "torch": ("float32", "float64")}
 INPUTS = ("columns", "matrix")
 
 
@@ -22,7 +22,8 @@ INPUTS = ("columns", "matrix")
 def export(
     model: ModelFile,
     output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="FILE", help="Where to write: .onnx, .h (C99) or .pt (torch).")
+        Path,
+        typer.Option("--output", "-o", metavar="FILE", help="Where to write: .onnx, .h (C99), .pt or .pt2 (torch)."),
     ],
     dtype: Annotated[
         str, typer.Option(metavar="TYPE", help="float32 or float64; for .h also int8, points of one byte a value.")
@@ -42,9 +43,10 @@ def export(
     """Write a model for use without Python: ONNX, C or torch, by the suffix of the output.
 
     The file takes rows as the table has them, of the columns that are used.
-    Gaps are NaN, dates are days since 1970-01-01. In an .onnx file a text
-    column is an input of texts, empty for a gap; C and torch take the number
-    of a label, as the comment of the .h file lists them.
+    Gaps are NaN, dates are days since 1970-01-01, durations are days. In an
+    .onnx file a text column is an input of texts, empty for a gap; C, torch
+    and --inputs matrix take the number of a label, as the comment of the .h
+    file lists them.
 
     \b
     Examples
@@ -102,5 +104,5 @@ def _write(model: Any, output: Path, kind: str, dtype: str, name: str | None) ->
         return f"C99 header, {name or name_from(output)}_scores and {name or name_from(output)}_error in {dtype}"
     from ..export.torch_module import save_torch
 
-    save_torch(model, output)
-    return "torch program, read it with torch.export.load"
+    save_torch(model, output, dtype)
+    return f"torch program in {dtype}, read it with torch.export.load"

@@ -16,6 +16,7 @@ from .c_rows import prepare_rows
 from .cores import KernelCore, LinearCore
 from .forms import STATIONARY, Form, form_of
 from .precision import ByteColumns, in_bytes, n_usual_rows, probe_rows, relative_error, single_is_enough
+from .rounding import warn_of_rounding
 from .steps import Affine, Fill, Spread
 
 DTYPES = ("float32", "float64", "int8")
@@ -75,7 +76,10 @@ def to_c(
     if dtype not in DTYPES:
         raise ValueError(f"dtype={dtype!r} is none of {', '.join(map(repr, DTYPES))}")
     name = checked_name(name if name is not None else name_from(path))
-    text = _header(form_of(model), name, dtype)
+    form = form_of(model)
+    text = _header(form, name, dtype)
+    if dtype != "float64":
+        warn_of_rounding(form)
     if path is not None:
         with replacing(path) as temporary:
             temporary.write_text(text, encoding="utf-8", newline="\n")

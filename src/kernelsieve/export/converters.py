@@ -17,9 +17,10 @@ from sklearn.pipeline import Pipeline
 from ..tables import TableEncoder
 from .forms import Form, form_of
 from .graph import OPSET, Graph, write
-from .inputs import ROWS, TEXT, Input, given_inputs, input_names, rows_of
+from .inputs import ROWS, TEXT, Input, given_inputs, input_names, places_in_double, rows_of
 from .precision import single_is_enough
 from .protos import free_name, node_attributes
+from .rounding import warn_of_rounding
 from .steps import ExportError, can_fold
 
 MIN_OPSET = 13  # the oldest in which all operators used here have the form used here
@@ -217,7 +218,10 @@ def _inputs_of(pipeline: Pipeline, kind: Any, inputs: str | None) -> tuple[list[
     first = pipeline.steps[0][1]
     if isinstance(first, ScaledModel):
         form = first.form
-        return given_inputs(form, kind, inputs), None if form.input_names is None else list(form.input_names)
+        given = given_inputs(form, kind, inputs)
+        if kind == np.float32:
+            warn_of_rounding(form, places_in_double(given))
+        return given, None if form.input_names is None else list(form.input_names)
     try:
         n_features = int(pipeline.n_features_in_)
     except AttributeError:

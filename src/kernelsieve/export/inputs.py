@@ -2,9 +2,10 @@
 
     numbers, truths   (n, 1) in the file's dtype; NaN where nothing is there
     dates             (n, 1) in double, days since 1970-01-01: float32 holds these to a minute or two only
-    labels            (n, 1) texts
+    labels            (n, 1) texts; the empty one where nothing is there, unless it is a label of the column
 
-In a matrix all are numbers, labels by their codes.
+In a matrix all are numbers, labels by their codes.  A column that was fitted to both empty texts and gaps can only be
+given so: as texts, nothing would be left to stand for a gap.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import numpy as np
 
 from .forms import Form
 from .graph import Graph
-from .steps import Column, ExportError
+from .steps import GAP, NO_TEXT, Column, ExportError, Spread
 
 ROWS = "X"  # the name of the input where the model knows no column names
 TEXT = np.dtype(object)
@@ -49,11 +50,31 @@ def given_inputs(form: Form, kind: Any, inputs: str | None) -> list[Input]:
     if names is None:
         return [Input(ROWS, kind, form.n_features)]
     columns = form.columns or tuple(Column(name, "number") for name in names)
+    _check_gaps_can_be_told(form)
     own = {"date": np.dtype(np.float64), "category": TEXT}
     return [
         Input(name, own.get(column.kind, kind), 1, column.words(texts=True))
         for name, column in zip(names, columns, strict=True)
     ]
+
+
+def places_in_double(given: Sequence[Input]) -> list[int]:
+    """Which columns come in double whatever the file's dtype is."""
+    return [place for place, one in enumerate(given) if one.dtype == np.float64]
+
+
+def _check_gaps_can_be_told(form: Form) -> None:
+    """Raise where the empty text is a label of a column that also has gaps: the two would be told by one text."""
+    for step in form.front:
+        if isinstance(step, Spread):
+            gaps = {int(j) for j in step.source[step.test == GAP]}
+            both = [column.name for j, column in enumerate(step.columns) if j in gaps and NO_TEXT in column.labels]
+            if both:
+                raise ExportError(
+                    f"{', '.join(map(repr, both))}: the model was fitted to both empty texts and gaps there, which an "
+                    "input of texts cannot tell apart: give inputs='matrix', where labels are "
+                    "numbers and NaN is a gap"
+                )
 
 
 def rows_of(graph: Graph, given: Sequence[tuple[str, Any]]) -> tuple[str, dict[int, str]]:

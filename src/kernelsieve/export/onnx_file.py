@@ -13,9 +13,10 @@ from sklearn.pipeline import Pipeline
 from ..io.atomic import replacing
 from .forms import Form, form_of
 from .graph import OPSET, OUTPUTS, Graph, write
-from .inputs import Input, given_inputs, rows_of
+from .inputs import TEXT, Input, given_inputs, places_in_double, rows_of
 from .precision import single_is_enough
 from .protos import free_name, initializers, node_proto, tensor_type
+from .rounding import warn_of_rounding
 from .steps import ExportError, can_fold
 
 IR_VERSION = 8  # of opset 18: runtimes refuse files newer than themselves
@@ -50,6 +51,7 @@ def to_onnx(
         One input ``X`` of shape (n, d), or one of shape (n, 1) for each column, under its name.  By default "columns"
         for a model that was fitted to named columns.  After a TableEncoder these are the raw columns that it uses:
         labels as texts, empty for a gap, dates as doubles, days since 1970-01-01; in a matrix, labels by their codes.
+        A column fitted to both empty texts and gaps needs "matrix".
     path : str or path-like, optional
         Also write the file, whole or not at all.
 
@@ -130,6 +132,8 @@ def _from_form(form: Form, kind: Any, wanted: tuple[str, ...], inputs: str | Non
         )
     form = form.centered(kind)
     given = given_inputs(form, kind, inputs)
+    if kind == np.float32:
+        warn_of_rounding(form, places_in_double(given))
     single = kind == np.float32 and all(one.dtype != np.float64 for one in given) and single_is_enough(form)
     arithmetic = np.dtype(np.float32 if single else np.float64)
     taken = {one.name for one in given}
@@ -153,7 +157,7 @@ def _from_form(form: Form, kind: Any, wanted: tuple[str, ...], inputs: str | Non
     }
     if form.limit is not None:
         facts["limit"] = repr(form.limit)
-    told = {column.name: column.words(texts=len(given) > 1) for column in form.columns}
+    told = {column.name: column.words(texts=any(one.dtype == TEXT for one in given)) for column in form.columns}
     if any(told.values()):
         facts["columns"] = json.dumps({name: words for name, words in told.items() if words}, ensure_ascii=False)
     return _model_proto(graph, kind, given, {names[n]: shapes[n] for n in wanted}, facts)

@@ -73,6 +73,9 @@ class Mix:
         return rows @ self.matrix
 
 
+NO_TEXT = ""  # what stands for a gap where a column is given as texts
+
+
 @dataclass(frozen=True)
 class Column:
     """A column of the table that rows come from."""
@@ -81,16 +84,18 @@ class Column:
     kind: str  # "number", "boolean", "date" or "category"
     labels: tuple[str, ...] = ()  # of a category; a row of numbers has a label's place here, its code
     other: bool = False  # whether all other labels share an indicator; their code is len(labels)
+    unit: str = ""  # of numbers that a duration or a time of day was made of
 
     def words(self, *, texts: bool) -> str:
         """What to give for this column, where that is not simply a number; labels as texts or by their codes."""
         if self.kind == "category" and texts:
             known = ", ".join(f'"{label}"' for label in self.labels)
-            return f"text: {known}{', or any other' if self.other else ''}; empty for a gap"
+            gap = "empty for a gap" if NO_TEXT not in self.labels else "empty is a label, a gap cannot be given"
+            return f"text: {known}{', or any other' if self.other else ''}; {gap}"
         if self.kind == "category":
             known = ", ".join(f"{code}={label}" for code, label in enumerate(self.labels))
             return f"{known}, {len(self.labels)}=any other; NaN for a gap"
-        return {"date": "days since 1970-01-01", "boolean": "0 or 1"}.get(self.kind, "")
+        return {"date": "days since 1970-01-01", "boolean": "0 or 1"}.get(self.kind, self.unit)
 
 
 VALUE, GAP = -1, -2  # tests of a Spread that are no codes
@@ -239,6 +244,7 @@ def _pca(pca: Any) -> tuple[Step, ...]:
 def _table(encoder: TableEncoder) -> tuple[Step, ...]:
     """The columns that are used, where they have names or hold text; all of an array of numbers."""
     named = hasattr(encoder, "feature_names_in_") or CATEGORY in encoder.kinds_
+    units = getattr(encoder, "units_", [""] * len(encoder.kinds_))  # files of older versions have none
     categories = iter(zip(encoder.categories_, encoder.has_other_, strict=True))
     columns: list[Column] = []
     parts: list[tuple[int, int, float, float, float]] = []  # source, test, shift, factor, fill
@@ -249,7 +255,7 @@ def _table(encoder: TableEncoder) -> tuple[Step, ...]:
             continue
         labels, other = next(categories) if kind == CATEGORY else ((), False)
         place, unit = len(columns), 1 / encoder.scale_[j]
-        columns.append(Column(name, str(kind), tuple(map(str, labels)), bool(other)))
+        columns.append(Column(name, str(kind), tuple(map(str, labels)), bool(other), str(units[j])))
         before = len(parts)
         if kind == CATEGORY:
             parts += [(place, code, 0.0, unit, 0.0) for code in range(len(labels) + bool(other))]

@@ -5,7 +5,8 @@
     is it this label? of texts: TfIdfVectorizer over single words, which is the operator of opset 18 that tells texts
                       apart (Equal takes none before opset 19); of codes: Equal
 
-A text that is none of a column's labels is found by what is left, 1 - sum of the others.  The empty text is a gap.
+A text that is none of a column's labels is found by what is left, 1 - sum of the others.  The empty text is a gap,
+unless it is a label.
 """
 
 from __future__ import annotations
@@ -15,12 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .steps import GAP, VALUE, Column, Spread
+from .steps import GAP, NO_TEXT, VALUE, Column, Spread
 
 if TYPE_CHECKING:
     from .graph import Graph
-
-NO_TEXT = ""  # what stands for a gap in an input of texts
 
 
 def write_spread(graph: Graph, step: Spread, x: str, texts: Mapping[int, str]) -> str:

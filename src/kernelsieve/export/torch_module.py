@@ -19,6 +19,7 @@ from ..kernels import RBF, Cosine, Laplacian, Polynomial, Sigmoid
 from .cores import KernelCore
 from .forms import Form, form_of
 from .precision import single_is_enough
+from .rounding import warn_of_rounding
 from .steps import GAP, SQUASH_FROM, VALUE, Affine, Clip, ExportError, Fill, Spread, Squash, split
 
 try:
@@ -73,21 +74,30 @@ def to_torch(model: Any, trainable: bool = False, dtype: Any = None) -> Expansio
     dtype = torch.float32 if dtype is None else dtype
     if dtype not in (torch.float32, torch.float64):
         raise ValueError(f"dtype={dtype!r} is neither torch.float32 nor torch.float64")
-    held = np.float32 if dtype == torch.float32 else np.float64
-    return ExpansionModule(form_of(model).centered(held), trainable, dtype)
+    form = form_of(model)
+    if dtype == torch.float32:
+        warn_of_rounding(form)
+    return _module(form, trainable, dtype)
 
 
-def save_torch(model: Any, path: str | os.PathLike[str]) -> None:
+def _module(form: Form, trainable: bool, dtype: Any) -> ExpansionModule:
+    return ExpansionModule(form.centered(np.float32 if dtype == torch.float32 else np.float64), trainable, dtype)
+
+
+def save_torch(model: Any, path: str | os.PathLike[str], dtype: str = "float32") -> None:
     """Write a model as a torch.export program, which `torch.export.load` reads without this package.
 
-    ``torch.export.load(path).module()(x)`` are the scores of float32 rows x, any number of them.  Where float32
-    arithmetic would cost more than 2e-6 of the scores, the program computes in double inside.
+    ``torch.export.load(path).module()(x)`` are the scores of rows x in `dtype`, any number of them.  Where float32
+    arithmetic would cost more than 2e-6 of the scores, a program for float32 rows computes in double inside.
     """
-    single = single_is_enough(form_of(model).centered())
-    module = to_torch(model, dtype=torch.float32 if single else torch.float64)
-    example = torch.zeros((2, module.n_features), dtype=torch.float32)
+    form, rows = form_of(model), torch.float32 if dtype == "float32" else torch.float64
+    if rows == torch.float32:
+        warn_of_rounding(form)
+    inside = torch.float32 if rows == torch.float32 and single_is_enough(form.centered()) else torch.float64
+    module = _module(form, False, inside)
+    example = torch.zeros((2, module.n_features), dtype=rows)
     program = torch.export.export(
-        module if single else _InDouble(module), (example,), dynamic_shapes=({0: torch.export.Dim("n")},)
+        module if inside == rows else _InDouble(module), (example,), dynamic_shapes=({0: torch.export.Dim("n")},)
     )
     buffer = io.BytesIO()
     torch.export.save(program, buffer, extra_files={"kernelsieve.txt": module.facts})

@@ -12,8 +12,9 @@ nothing.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any
 
@@ -23,6 +24,7 @@ from sklearn.utils.validation import check_array
 
 DAY = 86_400 * 10**6  # microseconds
 HOUR = 3_600 * 10**9  # nanoseconds
+MAX_NAMES = 5  # spelled out in a message
 NUMBER, BOOLEAN, DATE, TEXT, OTHER = "number", "boolean", "date", "text", "other"
 
 
@@ -45,6 +47,7 @@ class Block:
     texts: dict[int, Texts]  # by column number
     library: str  # that the table came from: "pandas", "polars", "pyarrow" or "numpy"
     others: dict[int, str]  # columns of another kind: what they hold
+    units: dict[int, str] = field(default_factory=dict)  # of durations and times of day, by column number
 
     @property
     def n_rows(self) -> int:
@@ -72,6 +75,28 @@ def collected(X: Any) -> Any:
     import pyarrow as pa
 
     return pa.Table.from_batches([X])
+
+
+def with_text_names(X: Any) -> Any:
+    """A frame whose columns are named by texts, each by its own; anything else as it is.
+
+    pandas takes anything for a name, numbers as well, and it and arrow take one name twice.
+    """
+    if not is_frame(X):
+        return X
+    given = X.column_names if type(X).__name__ == "Table" else X.columns
+    names = [str(name) for name in given]
+    twice = sorted({name for name, count in Counter(names).items() if count > 1})
+    if twice:
+        raise ValueError(
+            f"{len(twice)} column name(s) occur more than once: {', '.join(map(repr, twice[:MAX_NAMES]))}"
+            f"{', ...' * (len(twice) > MAX_NAMES)}; each column needs a name of its own: rename or drop these"
+        )
+    if all(isinstance(name, str) for name in given):
+        return X
+    renamed = X.copy(deep=False)  # only pandas has other names
+    renamed.columns = names
+    return renamed
 
 
 def block_of(X: Any) -> Block:
@@ -103,10 +128,11 @@ def _from_frame(X: Any) -> Block:
         raise ImportError("tables of pandas, polars and arrow need narwhals: pip install 'kernelsieve[tables]'") from (
             error
         )
-    frame = nw.from_native(collected(X), eager_only=True)
-    names = tuple(str(name) for name in frame.columns)
+    frame = nw.from_native(with_text_names(collected(X)), eager_only=True)
+    names = tuple(frame.columns)
     columns = [_series(nw, frame[name]) for name in frame.columns]
-    return _assembled(names, columns, frame.shape[0], str(frame.implementation.value))
+    units = {j: unit for j, name in enumerate(names) if (unit := _unit(nw, frame[name].dtype))}
+    return replace(_assembled(names, columns, frame.shape[0], str(frame.implementation.value)), units=units)
 
 
 # A column on its way: its kind, whether of whole numbers, and floats, texts, or the name of what it holds.
@@ -146,6 +172,13 @@ def _series(nw: Any, series: Any) -> _Column:
     if dtype in (nw.Object, nw.Unknown):
         return _objects(series.to_list())
     return OTHER, False, str(dtype).lower()
+
+
+def _unit(nw: Any, dtype: Any) -> str:
+    """What the numbers of a column count where `_series` chose that and it is no date; else nothing."""
+    if isinstance(dtype, nw.Duration):
+        return "days"
+    return "hours since midnight" if dtype == nw.Time else ""
 
 
 def _floats(series: Any, dtype: Any = np.float64) -> np.ndarray:

@@ -8,9 +8,7 @@ from typing import Any
 
 from sklearn.utils.validation import validate_data
 
-from .frames import OTHER, TEXT, block_of, collected, is_frame
-
-MAX_NAMES = 5  # spelled out in a message
+from .frames import MAX_NAMES, OTHER, TEXT, block_of, collected, is_frame
 
 
 def validate_rows(estimator: Any, X: Any, **checks: Any) -> Any:

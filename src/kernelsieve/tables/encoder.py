@@ -17,7 +17,7 @@ from sklearn.base import BaseEstimator, TransformerMixin, _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_feature_names, check_is_fitted
 
-from ..rows.frames import block_of, collected
+from ..rows.frames import block_of, collected, with_text_names
 from .decoding import decoded
 from .encoding import encoded_rows, missing_message
 from .plan import CATEGORY, LEFT_OUT, MAX_CATEGORIES, planned
@@ -53,6 +53,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         "number", "boolean", "date", "category" or "left out".
     reasons_ : ndarray of str, shape (n_features_in_,)
         Why a column is left out; empty where it is not.
+    units_ : ndarray of str, shape (n_features_in_,)
+        What the numbers of durations ("days") and times of day ("hours since midnight") count; empty for all else.
     center_, scale_, fill_ : ndarrays of shape (n_features_in_,)
         An encoded number is (x - center_) / scale_; a gap is taken as fill_.
     n_missing_ : ndarray of int, shape (n_features_in_,)
@@ -98,6 +100,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         "n_samples_seen_": "int",
         "kinds_": "strings[d]",
         "reasons_": "strings[d]",
+        "units_": "strings[d] optional",
         "center_": "float[d]",
         "scale_": "float[d]",
         "fill_": "float[d]",
@@ -135,7 +138,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         -------
         self
         """
-        X = collected(X)
+        X = with_text_names(collected(X))
         return self._settle(TableSummary(block_of(X)), X)
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -152,7 +155,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             As `fit` on all rows at once would leave it, to rounding.
         """
         summary, first = None, None
-        for block in map(collected, blocks):
+        for block in (with_text_names(collected(block)) for block in blocks):
             if summary is None:
                 summary, first = TableSummary(block_of(block)), block
             else:
@@ -171,7 +174,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         if self.missing == "error" and summary.n_missing().any():
             column = int(np.flatnonzero(summary.n_missing())[0])
             raise ValueError(missing_message(summary.names[column], summary.first_gap(column)))
-        plan = planned(summary, self.scale, frozenset(self.keep or ()), self.max_categories)
+        plan = planned(summary, self.scale, frozenset(map(str, self.keep or ())), self.max_categories)
         if all(kind == LEFT_OUT for kind in plan.kinds):
             told = "; ".join(
                 f"{name!r} is {reason}" for name, reason in zip(summary.names[:5], plan.reasons, strict=False)
@@ -182,6 +185,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         self.n_samples_seen_ = summary.n_rows
         self.kinds_ = np.array(plan.kinds, dtype=object)
         self.reasons_ = np.array(plan.reasons, dtype=object)
+        self.units_ = np.array([summary.units.get(j, "") for j in range(self.n_features_in_)], dtype=object)
         self.center_, self.scale_, self.fill_ = plan.center, plan.scale, plan.fill
         self.n_missing_ = summary.n_missing()
         self.categories_, self.has_other_ = plan.categories, plan.has_other
@@ -207,7 +211,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     def _transform(self, X: Any, first: int) -> np.ndarray:
         """As `transform`, for rows whose first has the number `first`: errors name rows of the whole table."""
         check_is_fitted(self)
-        X = collected(X)
+        X = with_text_names(collected(X))
         _check_feature_names(self, X, reset=False)
         block = block_of(X)
         if len(block.names) != self.n_features_in_:

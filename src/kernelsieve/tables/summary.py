@@ -46,6 +46,7 @@ class TableSummary:
     def __init__(self, first: Block) -> None:
         self.names, self.kinds, self.integers = first.names, first.kinds, first.integers
         self.library, self.others, self.measured = first.library, first.others, first.measured
+        self.units = first.units
         self.single = first.numbers.dtype == np.float32
         self.texts = {j: TextCounts() for j, kind in enumerate(first.kinds) if kind == TEXT}
         width = len(self.measured)
