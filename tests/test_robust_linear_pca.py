@@ -396,3 +396,8 @@ def test_wrong_input_is_named_and_leaves_nothing():
 )
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
+
+
+def test_constant_rows_are_refused_in_words():
+    with pytest.raises(ValueError, match="all columns are constant"):
+        RobustElasticNetPCA(2, n_directions=50, random_state=0).fit(np.ones((46, 200)))

@@ -120,7 +120,7 @@ def outlyingness(rows: np.ndarray, n_directions: int, rng: np.random.Generator) 
     n_samples = len(rows)
     first = rng.integers(n_samples, size=n_directions)
     second = (first + 1 + rng.integers(n_samples - 1, size=n_directions)) % n_samples
-    rows = rows / (float(np.abs(rows).max()) or 1.0)  # in a unit in which float32 can hold their squares
+    rows = rows / (float(np.abs(rows).max(initial=0.0)) or 1.0)  # in a unit in which float32 can hold their squares
     directions = rows[first] - rows[second]
     # neither side needs unit length, and ranks need no more digits than float32 has
     projections = directions.astype(np.float32) @ rows.T.astype(np.float32)
