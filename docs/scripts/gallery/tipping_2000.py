@@ -47,7 +47,7 @@ plt.show()
 # What the paper claims, and what we found
 # ----------------------------------------
 #
-# The figure comes out: six to nine vectors at the optimum. The published updates reach it slowly: the one that is
+# The picture comes out, the number not quite: six to nine vectors at the optimum, nine for one of ten seeds. The published updates reach it slowly: the one that is
 # derived by EM prunes nothing in ten thousand steps. Exact steps in one coordinate at a time, the default here, need a
 # few hundred.
 
