@@ -47,9 +47,9 @@ plt.show()
 # What the paper claims, and what we found
 # ----------------------------------------
 #
-# The picture comes out, the number not quite: six to nine vectors at the optimum, nine for one of ten seeds. The published updates reach it slowly: the one that is
-# derived by EM prunes nothing in ten thousand steps. Exact steps in one coordinate at a time, the default here, need a
-# few hundred.
+# The picture comes out, the number not quite: six to nine vectors at the optimum, nine for one of ten seeds. The
+# published updates reach it slowly: the one that is derived by EM prunes nothing in ten thousand steps. Exact steps in
+# one coordinate at a time, the default here, need a few hundred.
 
 for update, steps in (("coordinate", 10_000), ("fast", shown.amount(2000, 200))):
     fit = LikelihoodKernelPCA(4, noise_variance=0.0625, update=update, max_iter=steps, **settings)
