@@ -41,7 +41,7 @@ NO_VARIANCE = 1e-12
 SMALL_KERNEL_VALUE = 1e-12
 ROUNDING = 100.0  # units of rounding in a row's squared length that SPE, a difference, may be off by
 # Blocks of that many kernel values and columns a row are worked on at once: smaller ones stay in the cache.
-TEMPORARIES = 4
+TEMPORARIES = 8
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class Detector:
             _, _, t2, spe = measure(prepare(finite(windows[rows, :])))
             return np.stack([to_numpy(t2), to_numpy(spe)]).astype(np.float64)
 
-        blocks = list(map_row_blocks(of_block, windows, self.expansion.n_support, n_threads))
+        blocks = list(map_row_blocks(of_block, windows, self._width(windows), n_threads))
         t2, spe = np.concatenate(blocks, axis=1) if blocks else np.zeros((2, 0))
         return t2, spe
 
@@ -83,9 +83,13 @@ class Detector:
             # in the cache, where the slopes are, and on the thread that made them
             np.multiply(shares(slope, metric), spe[rows, None], out=parts[rows])
 
-        for _ in map_row_blocks(fill, windows, TEMPORARIES * (self.expansion.n_support + windows.shape[1]), n_threads):
+        for _ in map_row_blocks(fill, windows, self._width(windows), n_threads):
             pass
         return t2, spe, parts
+
+    def _width(self, windows: Array) -> int:
+        """Numbers that are worked on for a row."""
+        return int(TEMPORARIES * (self.expansion.n_support + windows.shape[1]))
 
     def _measure(self, example: Array) -> Callable[[Array], tuple[Array, Array, Array, Array]]:
         """The map from prepared windows to k(u, S), c + A z, T2 and SPE."""
