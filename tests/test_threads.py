@@ -353,3 +353,4 @@ def test_a_progress_bar_runs(cloud, capsys):
     callback = pytest.importorskip("sklearn.callback", reason="this scikit-learn has no callbacks")
     pytest.importorskip("rich")
     SparseKernelPCA(2, n_support=8, random_state=0).set_callbacks(callback.ProgressBar()).fit(cloud)
+    assert "SparseKernelPCA" in capsys.readouterr().out

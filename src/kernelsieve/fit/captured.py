@@ -88,21 +88,21 @@ def ratio_of_points(sample: Sample, chosen: Points, n_samples: int) -> CapturedR
             agreement(variances, sample), "all rows", sample.n_reference, int(np.sum(variances > 0))
         )
         return known if sample.reference_is_all else replace(known, kind="sample", interval=(known.value, 1.0))
+    if everything is not None and _chosen_by_reference(chosen):
+        return _ratio(everything, _best_features(everything, chosen, RANK_TOLERANCE), n_samples)
     features = _best_features(sample, chosen, RANK_TOLERANCE)
     ratio = _ratio(sample, features, n_samples, as_it_is=chosen.by_reference, seeds=chosen.seeds)
-    if everything is not None and _doubtful(ratio, chosen):
+    if everything is not None and ratio.interval[1] - ratio.interval[0] > 2 * CONFIDENCE_ERRORS * KNOWN_WELL:
         return _ratio(everything, _best_features(everything, chosen, RANK_TOLERANCE), n_samples)
     return ratio
 
 
-def _doubtful(ratio: CapturedRatio, chosen: Points) -> bool:
-    """Whether a ratio of some rows should be measured on all of them, where they are at hand.
+def _chosen_by_reference(chosen: Points) -> bool:
+    """Whether points were chosen, or started, from reference rows, which are then explained better than rows like them.
 
-    Rows that points were chosen from, or started from, are explained better than rows like them, and no error says by
-    how much.
+    No error says by how much: where all rows are at hand they are measured on all.
     """
-    by_these_rows = chosen.by_reference or (chosen.seeds is not None and len(chosen.seeds) > 0)
-    return by_these_rows or ratio.interval[1] - ratio.interval[0] > 2 * CONFIDENCE_ERRORS * KNOWN_WELL
+    return chosen.by_reference or (chosen.seeds is not None and len(chosen.seeds) > 0)
 
 
 def ratio_of_model(sample: Sample, expansion: KernelExpansion, n_samples: int) -> CapturedRatio:

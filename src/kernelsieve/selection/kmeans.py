@@ -26,16 +26,16 @@ def kmeans_centers(
     start = rng.choice(rows.shape[0], n_centers, replace=False, p=probability)
     centers = take_rows(rows, start)
     xp = namespace(rows)
-    gather = HostRows.of(rows, weights, n_threads).gathered if is_numpy(rows) else DeviceRows(rows, weights).gathered
+    found = NearestOnHost.of(rows, weights, n_threads) if is_numpy(rows) else NearestOnDevice(rows, weights)
     for _ in range(n_steps):
-        sums, mass = gather(centers)
+        sums, mass = found.gathered(centers)
         occupied = mass > 0
         centers = xp.where(occupied[:, None], sums / xp.where(occupied, mass, xp.ones_like(mass))[:, None], centers)
     return centers
 
 
 @dataclass(frozen=True)
-class HostRows:
+class NearestOnHost:
     """Rows that look for their nearest centre in float32, about their mean and in units of the largest value."""
 
     rows: np.ndarray
@@ -46,7 +46,7 @@ class HostRows:
     n_threads: int
 
     @classmethod
-    def of(cls, rows: np.ndarray, weights: np.ndarray | None, n_threads: int) -> HostRows:
+    def of(cls, rows: np.ndarray, weights: np.ndarray | None, n_threads: int) -> NearestOnHost:
         shift = rows.mean(axis=0)
         light = rows - shift
         scale = float(np.abs(light).max(initial=0.0)) or 1.0
@@ -72,7 +72,7 @@ class HostRows:
 
 
 @dataclass(frozen=True)
-class DeviceRows:
+class NearestOnDevice:
     """The same on a device, where a product with ones and zeros is quick."""
 
     rows: Array

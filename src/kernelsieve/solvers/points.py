@@ -115,9 +115,10 @@ class CapturedVariance:
         if not bool(namespace(values).isfinite(values[0])):  # the kernel overflows there: no place to go
             return Evaluation(-np.inf, namespace(points).zeros_like(points))
         light_points, light_coef = like(points, self.rows), like(coef, self.rows)
+        offset = like(pass_.mean @ coef, self.rows)
 
         def block_slopes(block: Block) -> tuple[Array, Array | None]:
-            scores = self._weighted_scores(block, light_coef, like(pass_.mean @ coef, self.rows))
+            scores = self._weighted_scores(block, light_coef, offset)
             scores *= 2.0
             if self.row_scale is not None:
                 scores *= self.row_scale[block.rows, None]
