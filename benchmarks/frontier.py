@@ -1,12 +1,14 @@
 """The frontier: on every table, at every width, is the default as good as the best other rule, and is it honest?
 
     python -m benchmarks.frontier [--slice 8] [--jobs 2] [--cache FOLDER] [--again default] [--only TEXT ...]
+    python -m benchmarks.frontier --auto [--seeds 10]
 
 A cell is a table, a kernel with its width, M components and m points.  In each the default and every other rule fit
 the training rows; captured variance is measured by a generalised eigenproblem of its own (never by what the model
 says), on training and on held-out rows, against exact kernel PCA in float64.  Cells that are done are kept in the
 cache folder, so a run that was stopped goes on where it was; `--again` does some rules again, `--slice k` takes every
-k-th cell.
+k-th cell.  With `--auto` the number of points is left to the fit: what it keeps, over `--seeds` seeds, and what
+finding the number costs beside a fit that is given it.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ import warnings
 import zlib
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -31,6 +33,7 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse.linalg
 from scipy.spatial.distance import pdist
+from sklearn.base import clone
 from sklearn.metrics import pairwise
 
 from experiments.datasets import MissingData, Split, median_gamma
@@ -71,8 +74,8 @@ class Cell:
         return "|".join(str(value) for value in asdict(self).values())
 
 
-def cells(every: int, automatic: bool) -> list[Cell]:
-    """All cells, or every so many of them, the same ones in every run."""
+def cells(every: int, automatic: bool, n_seeds: int = 1) -> list[Cell]:
+    """All cells, or every so many of them, the same ones in every run, each with so many seeds."""
     found = []
     for data in DATA:
         for kernel in KERNELS:
@@ -82,7 +85,8 @@ def cells(every: int, automatic: bool) -> list[Cell]:
                     cell = Cell(data, kernel, n_components, n_support)
                     cell = Cell(*list(asdict(cell).values())[:4], single=zlib.crc32(cell.key.encode()) % 4 == 0)
                     found.append(cell)
-    return [cell for cell in found if zlib.crc32(("slice" + cell.key).encode()) % every == 0]
+    chosen = [cell for cell in found if zlib.crc32(("slice" + cell.key).encode()) % every == 0]
+    return [replace(cell, seed=seed) for cell in chosen for seed in range(n_seeds)]
 
 
 @cache
@@ -185,6 +189,11 @@ def fit_cell(cell: Cell, rule: str, folder: str) -> dict[str, Any] | None:
     except ValueError as error:
         return {**result, "error": str(error)}
     result["seconds"] = time.perf_counter() - start
+    if m == "auto":
+        given = clone(model).set_params(n_support=model.n_support_)
+        start = time.perf_counter()
+        given.fit(train)
+        result["seconds_given"] = time.perf_counter() - start
     total, test_scores = truth.variances[: cell.n_components].sum(), truth.test_scores[:, : cell.n_components]
     result["train"] = captured_variance(model, function, split.train) / total
     result["test"] = captured_variance(model, function, split.test) / test_scores.var(axis=0).sum()
@@ -230,6 +239,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--slice", type=int, default=1, help="take every so many cells")
     parser.add_argument("--auto", action="store_true", help="cells of n_support='auto' instead of given numbers")
+    parser.add_argument("--seeds", type=int, default=1, help="fits of every cell, each with a seed of its own")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--cache", default="build/frontier")
     parser.add_argument("--again", nargs="*", default=[], help="rules to do again")
@@ -240,7 +250,7 @@ def main() -> None:
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "results.jsonl"
     rules = tuple(arguments.rules or (("default",) if arguments.auto else ("default", *RULES)))
-    every = cells(arguments.slice, arguments.auto)
+    every = cells(arguments.slice, arguments.auto, arguments.seeds)
     chosen = [c for c in every if not arguments.only or any(t in c.key for t in arguments.only)]
     keys = {cell.key for cell in chosen}
     kept = {f"{r['cell']}|{r['rule']}": r for r in read(path)}

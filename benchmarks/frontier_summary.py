@@ -9,6 +9,10 @@ import numpy as np
 
 CLOSE, FAR = 0.001, 0.01  # of training ratio below the best other rule: rarely, never
 N_WORST = 25
+MOST_SPREAD, MOST_COST = (
+    1.5,
+    2.5,
+)  # of the numbers of points over seeds; of "auto" beside a fit that is given its number
 
 
 def summarise(results: list[dict[str, Any]]) -> None:
@@ -86,14 +90,37 @@ def held_out(results: list[dict[str, Any]]) -> None:
     if enough:
         low = [r for r in enough if r["correlation"] < 0.99]
         print(f"correlation of a component with exact scores < .99: {len(low)} of {len(enough)}")
-    automatic = [r for r in results if r["n_support"] == "auto"]
-    if automatic:
-        kept = np.array([r["test"] for r in automatic])
-        print(f"auto: held out >= .985 in {np.mean(kept >= 0.985):.1%}, least {kept.min():.4f}; "
-              f"training >= .985 in {np.mean([r['train'] >= 0.985 for r in automatic]):.1%}")  # fmt: skip
-        for r in sorted(automatic, key=lambda r: r["test"])[:N_WORST]:
-            if r["test"] < 0.985 or r["train"] < 0.985:
-                print(f"  {r['cell']}: m = {r['n_support_']}, held out {r['test']:.4f}, training {r['train']:.4f}, "
-                      f"says {r['ratio']:.4f}")  # fmt: skip
-        print("  points:", sorted((r["n_support_"] for r in automatic), reverse=True)[:30])
+    automatic([r for r in results if r["n_support"] == "auto"])
     print(f"seconds: {sum(r['seconds'] for r in results):.1f} for {len(results)} fits of the default")
+
+
+def automatic(results: list[dict[str, Any]]) -> None:
+    """What "auto" keeps, how far its number of points depends on the seed, and what finding it costs."""
+    if not results:
+        return
+    kept = np.array([r["test"] for r in results])
+    trained = np.mean([r["train"] >= 0.985 for r in results])
+    print(f"auto: held out >= .985 in {np.mean(kept >= 0.985):.1%}, < .98 in {np.sum(kept < 0.98)} of {len(kept)}, "
+          f"least {kept.min():.4f}; training >= .985 in {trained:.1%}")  # fmt: skip
+    for r in sorted(results, key=lambda r: r["test"])[:N_WORST]:
+        if r["test"] < 0.985 or r["train"] < 0.985:
+            print(f"  {r['cell']}: m = {r['n_support_']}, held out {r['test']:.4f}, training {r['train']:.4f}, "
+                  f"says {r['ratio']:.4f}")  # fmt: skip
+    print("  points:", sorted((r["n_support_"] for r in results), reverse=True)[:30])
+    seeds: dict[tuple[Any, ...], list[int]] = defaultdict(list)
+    for r in results:
+        seeds[r["data"], r["kernel"], r["n_components"]].append(r["n_support_"])
+    spreads = {key: max(found) / min(found) for key, found in seeds.items() if len(found) > 1}
+    if spreads:
+        wide = [key for key in spreads if spreads[key] > MOST_SPREAD]
+        print(f"points over seeds differ by more than a factor of {MOST_SPREAD} in {len(wide)} of {len(spreads)} cells")
+        for key in sorted(wide, key=lambda key: -spreads[key])[:N_WORST]:
+            print(f"  {spreads[key]:.2f} {key}: {sorted(seeds[key])}")
+    costs = {r["cell"]: r["seconds"] / r["seconds_given"] for r in results if "seconds_given" in r}
+    if costs:
+        dear = sorted((cell for cell in costs if costs[cell] > MOST_COST), key=lambda cell: -costs[cell])
+        print(f"cost beside a fit with the number given: median {np.median(list(costs.values())):.2f}, "
+              f"more than {MOST_COST} in {len(dear)} of {len(costs)}")  # fmt: skip
+        for r in sorted(results, key=lambda r: -costs.get(r["cell"], 0.0))[:N_WORST]:
+            if costs.get(r["cell"], 0.0) > MOST_COST:
+                print(f"  {costs[r['cell']]:.2f} {r['cell']}: m = {r['n_support_']}, {r['seconds']:.2f} s")
