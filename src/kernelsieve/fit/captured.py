@@ -121,6 +121,16 @@ def components_for(share: float, sample: Sample) -> int:
     return int(np.searchsorted(explained, share)) + 1
 
 
+def carriers(sample: Sample) -> float:
+    """How many rows carry the components' variance: so many, each alike, would scatter what they carry as these do."""
+    squares = _exact_squares(sample)
+    omega = _normalised(sample.reference_weights, len(squares))
+    carried = omega * squares
+    alike = float(carried.sum()) ** 2 / max(float(carried @ carried), 1e-300)
+    n_rows = sample.size if sample.rows.whole else sample.n_population  # a row that is there twice is one row of weight 2
+    return alike * n_rows / sample.n_reference
+
+
 def mean_outside(sample: Sample, span: Span) -> float:
     """Squared length of the mean feature outside a span: the total variance is less by that than the span can tell.
 

@@ -61,7 +61,8 @@ class SparseKernelPCA(Incremental, BlockParameters, KernelTransformer):
         (by residual), "leverage" (by ridge leverage score), "uniform".  Or an integer array (m,): these rows; an
         array (m, d): these points; a callable ``f(X, n_support, *, kernel, rng)`` that returns either.
     variance : float, default=0.99
-        Share of exact kernel PCA's captured variance that "auto" keeps.
+        Share of exact kernel PCA's captured variance that "auto" keeps of rows like the training rows.  Points fit the
+        rows they were chosen for a little better than others, so where few rows carry the variance it takes more.
     kernel : str or callable, default="rbf"
         "rbf", "poly", "linear", "sigmoid", "cosine", "laplacian", "precomputed", or a callable: vectorised,
         ``k(X, Y) -> (n, m)``, or on two rows, ``k(x, y) -> float``.

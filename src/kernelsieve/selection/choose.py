@@ -14,8 +14,9 @@ import numpy as np
 import scipy.sparse
 
 from ..arrays import as_float64, namespace, to_numpy
-from ..fit.captured import ratio_of_points, variances_on_reference
+from ..fit.captured import carriers, ratio_of_points, variances_on_reference
 from ..fit.problem import Problem
+from ..fit.sample import Sample
 from ..kernels import Kernel
 from ..warn import warn
 from .base import Choice, Selection, Selector
@@ -26,6 +27,7 @@ from .size import fewest
 
 FIRST_EXTRA_POINTS = 8  # the search for a number starts at n_components + this
 MAX_AUTO_SUPPORT = 1000  # more points are not looked for, they must be asked for
+SEEN_ROWS = 100.0  # with so many rows points lose twice as much of new ones as of those they were chosen for
 MAX_AUTO_EXACT = 2000  # so few rows are all taken instead
 ROW_RULES = ("targeted", "rpcholesky")  # of which the better is taken where points cannot be moved
 # Where a kernel may be indefinite no rule is to be trusted: if what the first few keep is less than GOOD_ENOUGH all are
@@ -126,7 +128,8 @@ class Chooser:
         if self.effort.n_samples and not whole:
             largest = min(largest, self.effort.n_samples // ROWS_TO_CHOOSE_FROM)
         at = self._free_sizes(problem) if self.rule_name == "optimized" else self._rule_sizes(problem)
-        curve, best = fewest(at, first, n_components + int(center), largest, variance)
+        target = _target_on_rows_seen(problem.sample, variance)
+        curve, best = fewest(at, first, n_components + int(center), largest, target)
         if best is None:
             best = Choice(everything(problem), problem) if whole and n_rows <= MAX_AUTO_EXACT else at(largest)
         if best.ratio is not None and best.ratio.value < variance:
@@ -220,6 +223,15 @@ def _as_rows_hold_it(problem: Problem, selection: Selection) -> Selection:
         return selection
     xp = namespace(selection.points)
     return replace(selection, points=as_float64(xp.astype(selection.points, xp.float32)))
+
+
+def _target_on_rows_seen(sample: Sample, variance: float) -> float:
+    """The ratio to reach on these rows, so that about `variance` is kept of rows like them.
+
+    Points fit the rows that they were chosen for better than others, the more so the fewer rows carry the variance.
+    """
+    n_rows = carriers(sample)
+    return 1 - (1 - variance) * n_rows / (n_rows + SEEN_ROWS)
 
 
 def _has_positive_part(chosen: Selection) -> bool:
