@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse
 
-from ..arrays import Array, to_numpy
+from ..arrays import Array, is_numpy, like, take_columns, take_rows, to_numpy
 from ..warn import KernelWarning, warn
 from .sample import Sample
 
@@ -100,7 +100,8 @@ def split_captured(sample: Sample) -> tuple[float, float]:
     found = sample.exact_halves[0]
     positive = found.variances > 1e-12 * found.variances[0]
     directions = to_numpy(found.directions)[:, positive] / np.sqrt(found.variances[positive])
-    scores = to_numpy(sample.gram)[np.ix_(second, first)] @ directions
+    gram = take_columns(take_rows(sample.gram, second), first)
+    scores = to_numpy(gram @ (directions if is_numpy(gram) else like(directions, gram)))
     omega = sample.halves[1].weights
     mean = np.average(scores, axis=0, weights=omega) if sample.center else 0.0
     variance = np.average((scores - mean) ** 2, axis=0, weights=omega)

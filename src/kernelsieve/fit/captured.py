@@ -27,7 +27,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..arrays import Array, as_float64, float64_like, to_numpy, top_eigh
+from ..arrays import Array, as_float64, float64_like, is_numpy, like, namespace, row_dot, take_rows, to_numpy, top_eigh
 from ..kernels import Kernel
 from ..solvers.exact import OVERSAMPLING, ExactComponents, block_krylov, exact_components
 from ..solvers.whitening import RANK_TOLERANCE
@@ -127,7 +127,9 @@ def carriers(sample: Sample) -> float:
     omega = _normalised(sample.reference_weights, len(squares))
     carried = omega * squares
     alike = float(carried.sum()) ** 2 / max(float(carried @ carried), 1e-300)
-    n_rows = sample.size if sample.rows.whole else sample.n_population  # a row that is there twice is one row of weight 2
+    n_rows = (
+        sample.size if sample.rows.whole else sample.n_population
+    )  # a row that is there twice is one row of weight 2
     return alike * n_rows / sample.n_reference
 
 
@@ -139,17 +141,18 @@ def mean_outside(sample: Sample, span: Span) -> float:
     """
     if not span.center or sample.indefiniteness or not isinstance(span, PointSpan):
         return 0.0
-    gram = to_numpy(sample.gram)
-    omega = _normalised(sample.reference_weights, len(gram))
+    gram, n = sample.gram, sample.n_reference
+    omega = _normalised(sample.reference_weights, n)
     features = _features(sample, span.kernel, span.points, span.moments.whitening)
-    inside = omega @ features
+    inside = to_numpy(like(omega, features) @ features)
+    there = omega if is_numpy(gram) else like(omega, gram)
     # a few rows at a time: a float32 gram times float64 weights would be copied whole
-    products = [gram[rows] @ omega for rows in row_ranges(len(gram), GRAM_BLOCK_ROWS)]
+    products = [to_numpy(gram[rows, :] @ there) for rows in row_ranges(n, GRAM_BLOCK_ROWS if is_numpy(gram) else n)]
     whole, part = float(omega @ np.concatenate(products)), float(inside @ inside)
     if not sample.reference_is_all:
         squares = omega**2
-        whole -= float(squares @ np.diagonal(gram))
-        part -= float(squares @ (features**2).sum(axis=1))
+        whole -= float(squares @ to_numpy(namespace(gram).linalg.diagonal(gram)))
+        part -= float(squares @ to_numpy(row_dot(features, features)))
         if not float(squares.sum()) < 1:
             raise ValueError(
                 f"the {sample.n_reference} rows that the result is measured on are too few: give more rows, or more of "
@@ -167,7 +170,7 @@ def variances_on_reference(sample: Sample, chosen: Points, tolerance: float) -> 
 
 def _ratio(
     sample: Sample,
-    features: np.ndarray,
+    features: Array,
     n_samples: int,
     *,
     as_it_is: bool = False,
@@ -239,39 +242,39 @@ def _exact_halves(sample: Sample) -> list[tuple[Half, ExactComponents]]:
     return list(zip(sample.halves, sample.exact_halves, strict=True))
 
 
-def _part_ratio(features: np.ndarray, half: Half, exact: float, sample: Sample) -> float:
+def _part_ratio(features: Array, half: Half, exact: float, sample: Sample) -> float:
     _check_apart(exact, sample)
-    values, _ = _components(features[half.places], half.weights, sample)
+    values, _ = _components(take_rows(features, half.places), half.weights, sample)
     return float(values.sum()) / exact
 
 
-def _components(features: np.ndarray, weights: np.ndarray | None, sample: Sample) -> tuple[np.ndarray, np.ndarray]:
+def _components(features: Array, weights: np.ndarray | None, sample: Sample) -> tuple[np.ndarray, np.ndarray]:
     """Variances along the best components in the span of whitened features, and the rows' scores on them."""
-    omega = _normalised(weights, len(features))
+    omega = like(_normalised(weights, features.shape[0]), features)
     rows = features - omega @ features if sample.center else features
     n_components, n_threads = sample.n_components, sample.n_threads
     if features.shape[1] < max(MANY_FEATURES, MANY_FEATURES_PER_COMPONENT * n_components):
-        values, vectors = top_eigh(rows.T @ (omega[:, None] * rows), n_components)
+        values, vectors = top_eigh(to_numpy(rows.T @ (omega[:, None] * rows)), n_components)
     else:
         values, vectors = block_krylov(
             lambda y: rows.T @ (omega[:, None] * matmul(rows, y, n_threads)),
-            rows[: n_components + OVERSAMPLING].T,
+            rows[: n_components + OVERSAMPLING, :].T,
             n_components,
         )
-    return np.maximum(values, 0.0), rows @ vectors
+    return np.maximum(values, 0.0), to_numpy(rows @ like(vectors, rows))
 
 
 def _normalised(weights: np.ndarray | None, n_rows: int) -> np.ndarray:
     return np.full(n_rows, 1.0 / n_rows) if weights is None else weights / weights.sum()
 
 
-def _best_features(sample: Sample, chosen: Points, tolerance: float) -> np.ndarray:
+def _best_features(sample: Sample, chosen: Points, tolerance: float) -> Array:
     whitening = chosen.spectrum.whitening(max(tolerance, sample.indefiniteness)).matrix
     return _features(sample, chosen.kernel, chosen.points, whitening)
 
 
-def _features(sample: Sample, kernel: Kernel, points: Array, whitening: Array) -> np.ndarray:
+def _features(sample: Sample, kernel: Kernel, points: Array, whitening: Array) -> Array:
     """(n_reference, q), the reference rows in the span of the points; `whitening` gives orthonormal vectors."""
     rows = as_float64(sample.reference)
     cross_gram = kernel(rows, points_like(points, rows))
-    return to_numpy(cross_gram @ float64_like(whitening, cross_gram)).astype(np.float64, copy=False)
+    return as_float64(cross_gram @ float64_like(whitening, cross_gram))

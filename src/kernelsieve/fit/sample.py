@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import scipy.sparse
 
-from ..arrays import Array, as_float64, is_numpy, namespace, take_columns, take_rows, to_numpy
+from ..arrays import Array, as_float64, is_numpy, itemsize, namespace, take_columns, take_rows, to_numpy
 from ..kernels import Kernel
 from ..rows.sampled import SampledRows
 from ..rows.scale import LARGEST, SMALLEST
@@ -213,18 +213,24 @@ class Sample:
         return gram
 
     @cached_property
+    def gram_on_host(self) -> np.ndarray:
+        """The same as a numpy array: from a device it is copied once."""
+        return to_numpy(self.gram)
+
+    @cached_property
     def rounding(self) -> float:
         """How far rounding has moved the gram, as a share of its largest diagonal value.
 
         k(x, x) is known without rounding, and on the gram's diagonal it has come out like every other value: from
         products that cancel, the more so the further a row is from the origin.
         """
-        gram = to_numpy(self.gram)
-        if gram.dtype == np.float64 or self.kernel.precomputed:
+        gram = self.gram
+        if itemsize(gram) == 8 or self.kernel.precomputed:
             return 0.0
         truth = to_numpy(self.kernel.diagonal(as_float64(self.light_rows[: self.n_reference, :])))
         largest = float(np.abs(truth).max())
-        return 4 * float(np.finfo(gram.dtype).eps) + 2 * float(np.abs(np.diagonal(gram) - truth).max()) / largest
+        diagonal = to_numpy(namespace(gram).linalg.diagonal(gram))
+        return 4 * float(np.finfo(np.float32).eps) + 2 * float(np.abs(diagonal - truth).max()) / largest
 
     @cached_property
     def exactly(self) -> Sample:
@@ -302,7 +308,7 @@ class Sample:
     def diagonal(self) -> np.ndarray:
         """k(x, x) of all sampled rows."""
         if self.n_reference == self.size:
-            return np.diagonal(to_numpy(self.gram)).astype(np.float64)
+            return np.diagonal(self.gram_on_host).astype(np.float64)
         if self.kernel.precomputed:
             indices = self.rows.indices
             return np.asarray(self.rows.X[indices, indices], dtype=np.float64).ravel()

@@ -164,13 +164,12 @@ class Span(ABC):
         # an indefinite kernel's total can be less than what its positive part holds
         return total if self.kernel.definite else max(total, float(np.trace(self.covariance)))
 
-    def surely_captured(self, n_components: int) -> float:
-        """A share of exact kernel PCA's variance that the best components on the span do not fall short of.
+    def surely_captured(self, captured: float) -> float:
+        """A share of exact kernel PCA's variance that the best components, which capture so much, do not fall short of.
 
         Exact kernel PCA captures at most what they do and all that lies outside the span (Ky Fan; the cross terms of
         a positive semi-definite operator are no more than that), and both are known from all rows.
         """
-        captured = float(top_eigh(self.covariance, n_components)[0].sum())
         outside = max(self.total_variance - float(np.trace(self.covariance)), 0.0)
         return captured / (captured + outside) if self.kernel.definite and captured > 0 else 0.0
 

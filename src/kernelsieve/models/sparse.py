@@ -293,4 +293,4 @@ class SparseKernelPCA(Incremental, BlockParameters, KernelTransformer):
         return ratio_of_points(sample, choice.selection, choice.problem.rows.n_samples)
 
     def _surely_captured(self, span: Span) -> float:
-        return span.surely_captured(self.expansion_.n_components)
+        return span.surely_captured(float(self.explained_variance_.sum()))

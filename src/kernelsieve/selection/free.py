@@ -291,7 +291,7 @@ def targeted_rows(sample: Sample, n_rows: int, features: np.ndarray | None = Non
     `features` are the rows' whitened features over points that are already there.  Where rounding of a float32 gram
     leaves too few rows to choose from, the gram is made again in float64.
     """
-    gram, targets = to_numpy(sample.gram), to_numpy(sample.targets)
+    gram, targets = sample.gram_on_host, to_numpy(sample.targets)
     count = min(n_rows, sample.n_reference)
     if features is None:
         state = targeted_choice(StoredGram(gram, sample.n_threads), targets, count, sample.rounding)

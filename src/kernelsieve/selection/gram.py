@@ -119,7 +119,7 @@ class KernelGram:
 def gram_of_sample(sample: Sample) -> Gram:
     """The gram of the sampled rows: what the sample has of it, else its kernel's columns."""
     if sample.n_reference == sample.size:
-        return StoredGram(to_numpy(sample.gram))
+        return StoredGram(sample.gram_on_host)
     if sample.kernel.precomputed:
         return StoredGram(to_numpy(sample.kernel.at(sample.rows.X, sample.rows.indices)[1]))
     return KernelGram(sample.kernel, sample.light_rows, sample.n_threads)

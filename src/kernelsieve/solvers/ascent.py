@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 
-from ..arrays import Array, inner, namespace, row_dot, solve_lower
+from ..arrays import Array, inner, like, namespace, row_dot, solve_lower, to_numpy
 
 
 @dataclass(frozen=True)
@@ -32,12 +33,61 @@ class Objective(Protocol):
         """The same without shortcuts in precision."""
 
 
+class Memory:
+    """The last steps s_i and the changes y_i of the gradient along them, with all products of the two.
+
+    By these products the two-loop recursion (Nocedal 1980) runs on a few numbers, and what is large, on a device
+    perhaps, is asked for products of all steps at once, not one by one.
+    """
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.products = np.empty((0, 0))  # <s_i, y_j>
+        self._moves: Array = None  # (k, m r)
+        self._changes: Array = None  # (k, m r)
+
+    def __len__(self) -> int:
+        return len(self.products)
+
+    def add(self, move: Array, change: Array) -> None:
+        """Remember a step; the oldest goes where there are too many."""
+        xp = namespace(move)
+        move, change = xp.reshape(move, (1, -1)), xp.reshape(change, (1, -1))
+        if len(self):
+            kept = slice(max(0, len(self) + 1 - self.size), None)
+            move = xp.concat([self._moves[kept, :], move], axis=0)
+            change = xp.concat([self._changes[kept, :], change], axis=0)
+        self._moves, self._changes = move, change
+        self.products = to_numpy(move @ change.T)
+
+    def direction(self, gradient: Array, metric: Callable[[Array], Array]) -> Array:
+        """The gradient times the inverse of minus the second derivative, which far from the steps is `metric`."""
+        curvatures, last = np.diagonal(self.products), len(self) - 1
+        shares, beside = np.zeros(len(self)), self._along(self._moves, gradient)
+        for i in range(last, -1, -1):
+            shares[i] = (beside[i] - self.products[i] @ shares) / curvatures[i]
+        rest = metric(gradient - self._sum(shares, self._changes, gradient))
+        latest = namespace(gradient).reshape(self._changes[last, :], gradient.shape)
+        rest = rest * float(curvatures[last] / inner(latest, metric(latest)))
+        steps, beside = np.zeros(len(self)), self._along(self._changes, rest)
+        for i in range(last + 1):
+            steps[i] = shares[i] - (beside[i] + steps @ self.products[:, i]) / curvatures[i]
+        return rest + self._sum(steps, self._moves, gradient)
+
+    @staticmethod
+    def _along(vectors: Array, x: Array) -> np.ndarray:
+        return to_numpy(vectors @ namespace(x).reshape(x, (-1,)))
+
+    @staticmethod
+    def _sum(shares: np.ndarray, vectors: Array, example: Array) -> Array:
+        return namespace(example).reshape(like(shares, vectors) @ vectors, example.shape)
+
+
 class Ascent:
     """L-BFGS on an objective to be maximised, which can be paused, compared with others, and resumed.
 
-    Two-loop recursion (Nocedal 1980) over the last `MEMORY` steps, from the objective's own metric where it has one;
-    steps are accepted on sufficient increase, shortened by the parabola through the values, and pairs without
-    curvature are skipped.
+    Over the last `MEMORY` steps, from the objective's own metric where it has one; steps are accepted on sufficient
+    increase, shortened by the parabola through the values, and pairs without curvature are skipped.
     """
 
     MEMORY = 10
@@ -55,7 +105,7 @@ class Ascent:
         self.n_steps = 0
         self.n_evaluations = 1
         self.converged = False
-        self._pairs: list[tuple[Array, Array, float]] = []
+        self._memory = Memory(self.MEMORY)
 
     @property
     def value(self) -> float:
@@ -121,28 +171,19 @@ class Ascent:
 
     def _longest_move(self) -> float:
         """How far a point may go in one step."""
-        if not self._pairs and self.at.metric is not None:
+        if not len(self._memory) and self.at.metric is not None:
             return self.FIRST_MOVE_AT_MOST
         return self.MAX_MOVE * (1 + (inner(self.points, self.points) / self.points.shape[0]) ** 0.5)
 
     def _direction(self) -> Array:
         """The gradient times the inverse of minus the second derivative, as far as that is known."""
         direction = self.gradient
-        if not self._pairs:
-            if self.at.metric is not None:
-                return self._by_metric(direction)
-            norm = inner(direction, direction) ** 0.5
-            return direction * (self.FIRST_MOVE * direction.shape[0] ** 0.5 / norm if norm > 0 else 0.0)
-        shares = []
-        for move, change, inverse in reversed(self._pairs):
-            share = inverse * inner(move, direction)
-            direction = direction - share * change
-            shares.append(share)
-        move, change, inverse = self._pairs[-1]
-        direction = self._by_metric(direction) * (1.0 / (inverse * inner(change, self._by_metric(change))))
-        for (move, change, inverse), share in zip(self._pairs, reversed(shares), strict=True):
-            direction = direction + (share - inverse * inner(change, direction)) * move
-        return direction
+        if len(self._memory):
+            return self._memory.direction(direction, self._by_metric)
+        if self.at.metric is not None:
+            return self._by_metric(direction)
+        norm = inner(direction, direction) ** 0.5
+        return direction * (self.FIRST_MOVE * direction.shape[0] ** 0.5 / norm if norm > 0 else 0.0)
 
     def _off_kinks(self, direction: Array) -> Array:
         """The direction without the coordinates that lose either way."""
@@ -159,4 +200,4 @@ class Ascent:
     def _remember(self, move: Array, change: Array) -> None:
         curvature = inner(move, change)
         if curvature > 1e-12 * inner(change, change):
-            self._pairs = [*self._pairs[1 - self.MEMORY :], (move, change, 1.0 / curvature)]
+            self._memory.add(move, change)

@@ -26,6 +26,8 @@ SUM_TOLERANCE = 1e-3
 # What is still to come of the sum, were the changes to shrink on as they did: more where the spectrum is flat.
 SUM_TO_COME = 2e-4
 MAX_KRYLOV_BLOCKS = 16
+# Remainders so many times longer than rounding are orthogonal to what is there, to one over that, as they come.
+FULL_RANK = 100.0
 
 
 @dataclass(frozen=True)
@@ -89,8 +91,8 @@ def _normalised(gram: Array, weights: Array | None) -> Array:
     return weights / xp.sum(weights)
 
 
-def block_krylov(apply: Callable[[Array], Array], start: Array, n_top: int) -> tuple[Array, Array]:
-    """The top pairs of a symmetric operator, from the space that `start` and its images span."""
+def block_krylov(apply: Callable[[Array], Array], start: Array, n_top: int) -> tuple[np.ndarray, Array]:
+    """The top pairs of a symmetric operator, from the space that `start` and its images span; values on the host."""
     xp = namespace(start)
     block, _ = xp.linalg.qr(start)
     basis, images, totals = [], [], [0.0]
@@ -99,14 +101,14 @@ def block_krylov(apply: Callable[[Array], Array], start: Array, n_top: int) -> t
         images.append(apply(block))
         q, bq = xp.concat(basis, axis=1), xp.concat(images, axis=1)
         ritz = q.T @ bq
-        values, small = top_eigh((ritz + ritz.T) / 2, n_top)
-        totals.append(float(xp.sum(values)))
+        values, small = top_eigh(to_numpy(ritz + ritz.T) / 2, n_top)  # so small a matrix is quicker on the host
+        totals.append(float(values.sum()))
         if _settled(totals):
             break
         block = _new_directions(images[-1], q)
         if block.shape[1] == 0:  # the space is exhausted: what it holds is exact
             break
-    return values, q @ small
+    return values, q @ like(small, q)
 
 
 def _settled(totals: list[float]) -> bool:
@@ -131,8 +133,11 @@ def _new_directions(image: Array, basis: Array) -> Array:
     block = image
     for _ in range(2):  # twice is enough
         block = block - basis @ (basis.T @ block)
-    directions, lengths, _ = xp.linalg.svd(block, full_matrices=False)
     n_more = max(0, basis.shape[0] - basis.shape[1])
+    directions, triangle = xp.linalg.qr(block)
+    if block.shape[1] <= n_more and float(xp.min(xp.abs(xp.linalg.diagonal(triangle)))) > FULL_RANK * rounding:
+        return directions
+    directions, lengths, _ = xp.linalg.svd(block, full_matrices=False)
     rank = min(int(xp.sum(xp.astype(lengths > rounding, xp.int64))), n_more)
     block = directions[:, :rank]
     block, _ = xp.linalg.qr(block - basis @ (basis.T @ block))  # short remainders were orthogonal to a few digits only

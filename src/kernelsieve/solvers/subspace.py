@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..arrays import Array, like, namespace, solve_lower, to_numpy, top_eigh
+from ..arrays import Array, cholesky, like, namespace, solve_lower, to_numpy, top_eigh
 from .whitening import whiten
 
 # What a step adds that is smaller than this, relative to the value, is rounding (of float32 products) and no direction.
@@ -27,7 +27,7 @@ def refined(
     apply: Callable[[Array], Array], gram: Array, factor: Array, guess: Array, n_top: int
 ) -> tuple[Array, Array]:
     """(values, vectors) of the top `n_top` pairs, or as many as the guess has room for."""
-    guess = guess @ _orthonormalising(guess.T @ (gram @ guess))
+    guess = _orthonormal(guess, gram)
     image = apply(guess)
     step = solve_lower(factor, solve_lower(factor, image), transpose=True) - guess @ (guess.T @ image)
     xp = namespace(step)
@@ -36,13 +36,18 @@ def refined(
     step = xp.where(lengths > least, step / xp.maximum(lengths, least), xp.zeros_like(step))
     basis = xp.concat([guess, step], axis=1)
     images = xp.concat([image, apply(step)], axis=1)
-    mixing = _orthonormalising(basis.T @ (gram @ basis))
-    inner = to_numpy(mixing.T @ (basis.T @ images) @ mixing)
+    # so small a problem is solved on the host: a device takes milliseconds for it
+    metric, inner = np.split(to_numpy(basis.T @ xp.concat([gram @ basis, images], axis=1)), 2, axis=1)
+    mixing = whiten(metric, DEPENDENT).matrix
+    inner = mixing.T @ inner @ mixing
     values, vectors = top_eigh((inner + inner.T) / 2, n_top)
-    values, vectors = np.ascontiguousarray(values), np.ascontiguousarray(vectors)
-    return like(values, basis), basis @ (mixing @ like(vectors, mixing))
+    return like(values, basis), basis @ like(mixing @ vectors, basis)
 
 
-def _orthonormalising(metric: Array) -> Array:
-    """W with W' metric W = I, by way of the host: a device takes a millisecond for so small a matrix."""
-    return like(whiten(to_numpy(metric), DEPENDENT).matrix, metric)
+def _orthonormal(guess: Array, gram: Array) -> Array:
+    """A basis of the same span with guess' gram guess = I, nearly: what Rayleigh and Ritz do after it is exact."""
+    metric = guess.T @ (gram @ guess)
+    factor = cholesky((metric + metric.T) / 2)
+    if factor is None:
+        return guess @ like(whiten(to_numpy(metric), DEPENDENT).matrix, metric)
+    return solve_lower(factor, guess.T).T
