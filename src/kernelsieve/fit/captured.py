@@ -84,9 +84,8 @@ def ratio_of_points(sample: Sample, chosen: Points, n_samples: int) -> CapturedR
     if sample.indefiniteness:
         sample = everything or sample
         _, variances = best_cut(sample, chosen)
-        known = CapturedRatio.known(
-            agreement(variances, sample), "all rows", sample.n_reference, int(np.sum(variances > 0))
-        )
+        n_directions = int(np.sum(variances > NO_VARIANCE * variances.max(initial=0.0)))
+        known = CapturedRatio.known(agreement(variances, sample), "all rows", sample.n_reference, n_directions)
         return known if sample.reference_is_all else replace(known, kind="sample", interval=(known.value, 1.0))
     if everything is not None and _chosen_by_reference(chosen):
         return _ratio(everything, _best_features(everything, chosen, RANK_TOLERANCE), n_samples)

@@ -32,9 +32,10 @@ MAX_AUTO_EXACT = 2000  # so few rows are all taken instead
 ROW_RULES = ("targeted", "rpcholesky")  # of which the better is taken where points cannot be moved
 # Where a kernel may be indefinite no rule is to be trusted: if what the first few keep is less than GOOD_ENOUGH all are
 # tried, and what is measured decides.
-GOOD_ENOUGH = 0.97
+GOOD_ENOUGH = 0.998
 OTHER_RULES = ("residual", "leverage", "farthest", "dissimilar", "uniform")
-KMEANS_TRIES = 4  # where few centres end depends on chance
+CHANCE_RULES, TRIES = ("leverage", "uniform", "gain", "rpcholesky"), 3  # tried again: what they find depends on chance
+KMEANS_TRIES = 8
 DEFAULT_SWAPS = 5
 GAIN_WORK = 3e7  # residuals that "gain" may update to be one of them
 ROWS_TO_CHOOSE_FROM = 2  # for each point, at the least
@@ -98,7 +99,8 @@ class Chooser:
             names = (*names, "gain")
         found = self._best_of(names, problem, n_support)
         if not sample.kernel.definite and merit(found) < (sample.n_components, GOOD_ENOUGH):
-            others = OTHER_RULES if sample.kernel.precomputed else (*OTHER_RULES, *["kmeans"] * KMEANS_TRIES)
+            chance = [name for name in CHANCE_RULES if name in (*names, *OTHER_RULES)]
+            others = (*OTHER_RULES, *chance * TRIES, *["kmeans"] * (0 if sample.kernel.precomputed else KMEANS_TRIES))
             found = max(found, self._best_of(others, problem, n_support), key=merit)
         return replace(found.selection, nested=False)
 
