@@ -24,7 +24,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .cholesky import DEPENDENT, NOBODY, ActiveCholesky
+from .cholesky import DEPENDENT, ActiveCholesky
 from .quadratic import HessianQuadratic, Quadratic, certify, checked_weights
 
 TOLERANCE = 1e-6  # of the duality gap, relative to the objective
@@ -39,6 +39,7 @@ ROUNDING = 1e-10
 ONE_BY_ONE = 10
 # ... but none of which less than this share is outside the span of those before it.
 NEAR_COPY = 1e-4
+NOBODY = np.zeros(0, dtype=np.intp)
 
 
 @dataclass(frozen=True)
@@ -162,6 +163,15 @@ class _Support:
         self.signs = np.concatenate([self.signs, signs[order]])
         return len(order)
 
+    def enter_one(self, row: int, sign: float, cross: np.ndarray, own: float) -> bool:
+        """`enter` for a single row, which is most of them; whether it did."""
+        if not self.factor.enter_one(cross, own):
+            return False
+        self.members = _appended(self.members, row)
+        self.values = _appended(self.values, 0.0)
+        self.signs = _appended(self.signs, sign)
+        return True
+
     def leave(self, keep: np.ndarray) -> None:
         self.members, self.values, self.signs = self.members[keep], self.values[keep], self.signs[keep]
         self.factor.leave(keep)
@@ -173,41 +183,55 @@ class _Support:
             n_steps += 1
             move = self.factor.solve(pull)
             target = self.values + move
-            crossing = target * self.signs <= 0
-            if not crossing.any():
+            crossing = (target * self.signs <= 0).nonzero()[0]
+            if not crossing.size:
                 self.values = target
                 break
-            at_zero = crossing & (self.values == 0)
-            if at_zero.any():  # of a batch that entered, those that would go the wrong way
-                keep = ~at_zero
+            values = self.values[crossing]
+            if np.count_nonzero(values) < len(values):  # of a batch that entered, those that would go the wrong way
+                leaving = crossing[values == 0]
             else:
-                reach = np.full(len(move), np.inf)
-                reach[crossing] = -self.values[crossing] / move[crossing]
+                reach = -values / move[crossing]
                 step = reach.min()
                 self.values = self.values + step * move
                 pull = (1 - step) * pull  # the quadratic is exact: what is left to go is left of the pull
-                keep = reach > step
+                leaving = crossing[reach <= step]
+            keep = _all_but(leaving, len(move))
             pull = pull[keep]
             self.leave(keep)
         return n_steps
 
-    def exchange(self, row: int, sign: float, cross: np.ndarray, block: np.ndarray) -> bool:
+    def exchange(self, row: int, sign: float, cross: np.ndarray, own: float) -> bool:
         """Let `row`, in the span of the support, take a member's place: x_row = X_A z, so moving along (1, -z) leaves
         the quadratic alone and lowers the penalty until a member is at zero.  False where none gets there."""
-        move = sign * self.factor.solve(cross[:, 0])
-        towards_zero = self.values * move > 0
-        if not towards_zero.any():
+        move = sign * self.factor.solve(cross)
+        towards_zero = (self.values * move > 0).nonzero()[0]
+        if not towards_zero.size:
             return False
-        reach = np.full(len(move), np.inf)
-        reach[towards_zero] = self.values[towards_zero] / move[towards_zero]
+        reach = self.values[towards_zero] / move[towards_zero]
         step = reach.min()
         self.values = self.values - step * move
-        keep = reach > step
+        keep = _all_but(towards_zero[reach <= step], len(move))
         self.leave(keep)
-        if not self.enter(np.array([row]), np.array([sign]), cross[keep], block):
+        if not self.enter_one(row, sign, cross[keep], own):
             return False
         self.values[-1] = sign * step
         return True
+
+
+def _appended(array: np.ndarray, value: float) -> np.ndarray:
+    """The array and one number more: a third of the time that numpy's own way takes for a dozen numbers."""
+    longer = np.empty(len(array) + 1, dtype=array.dtype)
+    longer[:-1] = array
+    longer[-1] = value
+    return longer
+
+
+def _all_but(places: np.ndarray, count: int) -> np.ndarray:
+    """All of `count` places but these, ascending."""
+    keep = np.ones(count, dtype=bool)
+    keep[places] = False
+    return keep
 
 
 class _DenseProblem:
@@ -244,7 +268,7 @@ class _DenseProblem:
             entering = self._steepest(pulls if may_enter.all() else pulls * may_enter, size)
             if not len(entering):
                 break
-            self._enter(support, entering, np.sign(gradient[entering]))
+            self._enter(support, entering, gradient)
             n_iter += support.settle(self._pull(support, gradient))  # who enters does so at zero: same gradient
         support.members = self.working[support.members]
         return n_iter
@@ -264,11 +288,14 @@ class _DenseProblem:
         steepest = pulls.argmax()
         return np.array([steepest]) if pulls[steepest] > threshold else NOBODY
 
-    def _enter(self, support: _Support, rows: np.ndarray, signs: np.ndarray) -> None:
-        cross = self.quadratic.block(support.members, rows)
-        block = self.quadratic.block(rows, rows)
-        if len(rows) > 1 and support.enter(rows, signs, cross, block, NEAR_COPY):
-            return
-        steepest, sign, cross, block = rows[:1], signs[:1], cross[:, :1], block[:1, :1]
-        if not support.enter(steepest, sign, cross, block):
-            support.exchange(int(steepest[0]), float(sign[0]), cross, block)
+    def _enter(self, support: _Support, rows: np.ndarray, gradient: np.ndarray) -> None:
+        """Those of `rows` enter that can; where none of them can, the first takes a member's place."""
+        if len(rows) > 1:
+            cross, block = self.quadratic.block(support.members, rows), self.quadratic.block(rows, rows)
+            if support.enter(rows, np.sign(gradient[rows]), cross, block, NEAR_COPY):
+                return
+        steepest = int(rows[0])
+        column = self.quadratic.hessian[steepest]
+        cross, own, sign = column[support.members], float(column[steepest]), float(np.sign(gradient[steepest]))
+        if not support.enter_one(steepest, sign, cross, own):
+            support.exchange(steepest, sign, cross, own)
