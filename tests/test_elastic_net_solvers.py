@@ -17,12 +17,13 @@ from oracles import gram_of
 from scipy.linalg.lapack import dpstrf
 from sklearn.linear_model import lars_path_gram
 
+from kernelsieve.solvers.active_set import Support
 from kernelsieve.solvers.admm import admm
 from kernelsieve.solvers.alternation import alternate, kernel_pca_directions
 from kernelsieve.solvers.cholesky import ActiveCholesky
 from kernelsieve.solvers.greedy import pivoted_cholesky
 from kernelsieve.solvers.group import group_lasso
-from kernelsieve.solvers.lasso import LassoResult, _Support, lasso
+from kernelsieve.solvers.lasso import LassoResult, lasso
 from kernelsieve.solvers.path import _Search, alpha_for_nonzeros, lasso_path
 from kernelsieve.solvers.quadratic import FactorQuadratic, HessianQuadratic, elastic_net_quadratic, largest_alpha
 from kernelsieve.solvers.simultaneous import alternate_jointly, alternate_simultaneously
@@ -399,7 +400,7 @@ def test_exchange_leaves_the_quadratic_alone(sign):
     design[:, 3] = design[:, :3] @ [1, 2, -1]
     problem = HessianQuadratic(design.T @ design, np.zeros(4), 0.0)
     before = np.array([0.5, -0.3, 0.7, 0.0])
-    support = _Support.of(problem, before, np.ones(4))
+    support = Support.of(problem, before, np.ones(4))
     assert support.exchange(3, sign, problem.hessian[3, support.members], problem.hessian[3, 3])
     after = np.zeros(4)
     after[support.members] = support.values
