@@ -1,6 +1,6 @@
 """Dask rows on the workers' devices, against the same rows in one array.
 
-python -m benchmarks.dask_devices [device]        needs torch and dask; with distributed, worker processes too
+python -m benchmarks.dask_devices [device [rows]]      needs torch and dask; with distributed, a worker process too
 
 One GPU shows that the chunks' sums come out the same and what handing them over costs; workers with a GPU each
 (dask_cuda.LocalCUDACluster) run the same lines.
@@ -24,7 +24,7 @@ from kernelsieve import SparseKernelPCA
 from .report import Report
 from .timing import race
 
-N_ROWS, FEATURES, CHUNKS = 2_000_000, 64, 8
+FEATURES, CHUNKS = 64, 8
 OPTIONS = {"n_components": 20, "n_support": 200, "gamma": 0.005, "random_state": 0}
 
 
@@ -49,15 +49,15 @@ def on_device(X: np.ndarray, device: str) -> da.Array:
     return da.concatenate([da.from_delayed(k, p.shape, p.dtype) for k, p in zip(kept, parts, strict=True)])
 
 
-def main(device: str) -> None:
+def main(device: str, n_rows: int) -> None:
     report = Report()
     report.section(
-        f"Dask on {device}", f"{N_ROWS:,} x {FEATURES} float32, {CHUNKS} chunks, m = 200; best of 3, in turns."
+        f"Dask on {device}", f"{n_rows:,} x {FEATURES} float32, {CHUNKS} chunks, m = 200; best of 3, in turns."
     )
     rng = np.random.default_rng(0)
-    X = (rng.standard_normal((N_ROWS, 8)) @ rng.standard_normal((8, FEATURES))).astype(np.float32)
+    X = (rng.standard_normal((n_rows, 8)) @ rng.standard_normal((8, FEATURES))).astype(np.float32)
     expected = SparseKernelPCA(**OPTIONS, device=device).fit(X)
-    chunked = da.from_array(X, chunks=(N_ROWS // CHUNKS, FEATURES))
+    chunked = da.from_array(X, chunks=(n_rows // CHUNKS, FEATURES))
     names = ["synchronous", "threads"] + ["cluster"] * (find_spec("distributed") is not None)
     for name in names:
         with scheduler(name):
@@ -67,14 +67,15 @@ def main(device: str) -> None:
                 contestants["in place"] = partial(model.fit, on_device(X, device))
             times = race(contestants, 3)
             found = SparseKernelPCA(**OPTIONS, device=device).fit(chunked)
-            scores = found.transform(chunked[: N_ROWS // CHUNKS]).compute()
+            scores = found.transform(chunked[: n_rows // CHUNKS]).compute()
         off = np.abs(found.eigenvalues_ / expected.eigenvalues_ - 1).max()
         note = " (" + "; ".join(f"{key} {seconds:.2f} s" for key, seconds in times.items()) + ")"
         report.at_most(f"{name}: time / one array", times["dask"] / times["array"], 3.0, "{:.2f}x", note)
         report.at_most(f"{name}: eigenvalues off by", float(off), 1e-4, "{:.1e}")
-        theirs = expected.transform(X[: N_ROWS // CHUNKS])
+        theirs = expected.transform(X[: n_rows // CHUNKS])
         report.at_most(f"{name}: scores off by", float(np.abs(scores - theirs).max()), 1e-3, "{:.1e}")
 
 
 if __name__ == "__main__":
-    main(sys.argv[1] if len(sys.argv) > 1 else "cuda")
+    given = dict(enumerate(sys.argv))
+    main(given.get(1, "cuda"), int(given.get(2, 2_000_000)))
