@@ -370,9 +370,3 @@ def test_a_cluster_that_goes_away(cluster, rows, expected):
         fitted.fit(slow(rows))
     closing.join()
     assert vars(fitted) == before
-
-
-def test_a_device_is_not_silently_ignored():
-    X = da.from_array(np.random.default_rng(0).standard_normal((200, 3)), chunks=(50, 3))
-    with pytest.raises(ValueError, match="where their chunks are"):
-        SparseKernelPCA(2, n_support=10, device="cpu").fit(X)

@@ -17,12 +17,13 @@ from oracles import gram_of
 from scipy.linalg.lapack import dpstrf
 from sklearn.linear_model import lars_path_gram
 
+from kernelsieve.solvers.active_set import Support
 from kernelsieve.solvers.admm import admm
 from kernelsieve.solvers.alternation import alternate, kernel_pca_directions
 from kernelsieve.solvers.cholesky import ActiveCholesky
 from kernelsieve.solvers.greedy import pivoted_cholesky
 from kernelsieve.solvers.group import group_lasso
-from kernelsieve.solvers.lasso import LassoResult, _Support, lasso
+from kernelsieve.solvers.lasso import LassoResult, lasso
 from kernelsieve.solvers.path import _Search, alpha_for_nonzeros, lasso_path
 from kernelsieve.solvers.quadratic import FactorQuadratic, HessianQuadratic, elastic_net_quadratic, largest_alpha
 from kernelsieve.solvers.simultaneous import alternate_jointly, alternate_simultaneously
@@ -181,8 +182,11 @@ def test_factor_follows_entering_and_leaving(seed):
             members = members[keep]
         elif len(outside):
             new = rng.permutation(outside)[: rng.integers(1, 4)]
-            order = factor.enter(hessian[np.ix_(members, new)], hessian[np.ix_(new, new)])
-            members = np.concatenate([members, new[order]])
+            if len(new) == 1:
+                entered = new[: factor.enter_one(hessian[members, new[0]], hessian[new[0], new[0]])]
+            else:
+                entered = new[factor.enter(hessian[np.ix_(members, new)], hessian[np.ix_(new, new)])]
+            members = np.concatenate([members, entered])
         assert len(members) <= 12
         block = hessian[np.ix_(members, members)]
         np.testing.assert_allclose(factor.lower @ factor.lower.T, block, atol=1e-9)
@@ -199,7 +203,8 @@ def test_rounding_is_not_taken_for_a_direction():
         hessian = design.T @ design
         factor = ActiveCholesky()
         for j in range(12):
-            assert len(factor.enter(hessian[:j, j : j + 1], hessian[j : j + 1, j : j + 1])) == 1
+            assert factor.enter_one(hessian[:j, j], hessian[j, j])
+        assert not factor.enter_one(hessian[:12, 12], hessian[12, 12])
         assert len(factor.enter(hessian[:12, 12:], hessian[12:, 12:])) == 0
 
 
@@ -208,6 +213,7 @@ def test_a_column_in_the_span_does_not_enter():
     factor = ActiveCholesky()
     assert len(factor.enter(np.zeros((0, 2)), hessian)) == 1
     assert len(factor.enter(hessian[:1, :1], hessian[:1, :1])) == 0
+    assert not factor.enter_one(hessian[:1, 0], hessian[0, 0])
     assert len(factor) == 1
 
 
@@ -394,9 +400,8 @@ def test_exchange_leaves_the_quadratic_alone(sign):
     design[:, 3] = design[:, :3] @ [1, 2, -1]
     problem = HessianQuadratic(design.T @ design, np.zeros(4), 0.0)
     before = np.array([0.5, -0.3, 0.7, 0.0])
-    support = _Support.of(problem, before, np.ones(4))
-    members, last = support.members, np.array([3])
-    assert support.exchange(3, sign, problem.block(members, last), problem.block(last, last))
+    support = Support.of(problem, before, np.ones(4))
+    assert support.exchange(3, sign, problem.hessian[3, support.members], problem.hessian[3, 3])
     after = np.zeros(4)
     after[support.members] = support.values
     np.testing.assert_allclose(design @ after, design @ before, atol=1e-12)

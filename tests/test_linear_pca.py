@@ -21,7 +21,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import kernelsieve
 from kernelsieve import ElasticNetPCA, sparse_pca_path
-from kernelsieve.linear import elastic_net
+from kernelsieve.linear import alternation, elastic_net
 from kernelsieve.linear.alternation import Stop, _nearest_axes, adjusted_variance, polar, sparse_pca, unit_rows
 from kernelsieve.linear.elastic_net import Penalty, solve_loadings
 from kernelsieve.linear.scatter import GramScatter, RowScatter, leading_eigenpairs, row_mean, scatter_of
@@ -767,3 +767,19 @@ def test_a_fit_cut_short_says_so(tall):
 )
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
+
+
+@pytest.mark.parametrize("penalty", [{"n_nonzero": 5}, {"n_nonzero": 60}, {"alpha": 0.3}, {"alpha": [0.2, 0.3, 1.0]}])
+@pytest.mark.parametrize("refit", [False, True])
+@pytest.mark.filterwarnings("ignore:component")
+def test_few_rows_by_their_scores_are_the_alternation_itself(penalty, refit, monkeypatch):
+    """With an empty component, too, where the scores hand over to the axes."""
+    X, _ = sparse_signals(30, 120, 5, seed=3)
+    by_scores = ElasticNetPCA(3, refit=refit, **penalty).fit(X)
+    monkeypatch.setattr(alternation, "_few_rows", lambda scatter: False)
+    by_axes = ElasticNetPCA(3, refit=refit, **penalty).fit(X)
+    np.testing.assert_array_equal(by_scores.components_ != 0, by_axes.components_ != 0)
+    np.testing.assert_allclose(by_scores.components_, by_axes.components_, atol=1e-10)
+    np.testing.assert_allclose(by_scores.objective_, by_axes.objective_, rtol=1e-10)
+    np.testing.assert_allclose(by_scores.alpha_, by_axes.alpha_, rtol=1e-10)
+    assert by_scores.n_iter_ == by_axes.n_iter_

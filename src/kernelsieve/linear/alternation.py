@@ -11,6 +11,10 @@ the last step: inside the loop that would undo the shrinkage which the next step
     simultaneous    all components at once, as published
     sequential      one after another, a_k orthogonal to a_1 .. a_k-1 (Sjoestrand et al.'s SpaSM): the first
                     components do not depend on how many follow
+
+Few rows R (n of them, S = R'R) and infinite l2 need no axes on the way.  With the scores Z = B R' of the loadings the
+images are Z R, their polar factor T Z R has T = (Z R R' Z')^-1/2, k x k, and the next step's targets are (T Z R R') R:
+of size p there is one product a step instead of three, and none where the support is given.
 """
 
 from __future__ import annotations
@@ -18,11 +22,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeGuard
 
 import numpy as np
 
-from .elastic_net import Loadings, Penalty, solve_loadings
-from .scatter import Scatter
+from .elastic_net import Loadings, Penalty, solve_loadings, thresholded
+from .scatter import DENSE_LIMIT, RowScatter, Scatter, used_columns
 
 # Weight of the last axes in the next ones: decides where components are empty or alike, and nowhere else.
 INERTIA = 1e-10
@@ -93,14 +98,54 @@ def _alternate(
 ) -> SparseSolution:
     loadings = Loadings(warm, warm, np.zeros(len(axes)))
     converged, n_iter = False, 0
+    if math.isinf(penalty.l2) and not len(earlier) and _few_rows(scatter):
+        axes, loadings, n_iter, converged = _in_rows(scatter, penalty, axes, loadings, stop)
     while not converged and n_iter < stop.max_iter:
         n_iter += 1
         before = loadings.values
         loadings = solve_loadings(scatter, penalty, axes, before)
         axes = _nearest_axes(loadings.images, axes, earlier)
-        change = float(np.linalg.norm(loadings.values - before))
-        converged = change <= stop.tol * float(np.linalg.norm(loadings.values))
+        converged = _settled(before, loadings.values, stop)
     return SparseSolution(axes, loadings.values, loadings.images, loadings.alpha, n_iter, converged)
+
+
+def _settled(before: np.ndarray, values: np.ndarray, stop: Stop) -> bool:
+    return float(np.linalg.norm(values - before)) <= stop.tol * float(np.linalg.norm(values))
+
+
+def _few_rows(scatter: Scatter) -> TypeGuard[RowScatter]:
+    return isinstance(scatter, RowScatter) and scatter.mean is None and scatter.n_rows <= DENSE_LIMIT
+
+
+def _in_rows(
+    scatter: RowScatter, penalty: Penalty, axes: np.ndarray, loadings: Loadings, stop: Stop
+) -> tuple[np.ndarray, Loadings, int, bool]:
+    """The steps above by scores of the rows: axes, loadings, number of steps and whether they settled.
+
+    They end early where components are empty or alike: what is to become of those axes, scores do not say.
+    """
+    used = slice(None) if penalty.support is None else np.flatnonzero(penalty.support.any(axis=0))
+    support = None if penalty.support is None else penalty.support[:, used]
+    columns = scatter.rows[:, used]  # (n, c): no loadings elsewhere
+    values, alpha = loadings.values[:, used], loadings.alpha
+    last: np.ndarray | None = None  # (k, n): the axes are its product with the rows
+    converged, n_iter, seen = False, 0, axes @ scatter.rows.T
+    while not converged and n_iter < stop.max_iter:
+        found, prices = thresholded(penalty, seen @ columns, support)
+        chosen = used_columns(found)
+        scores = found @ columns.T if chosen is None else found[:, chosen] @ columns[:, chosen].T
+        products = scores @ scatter.row_gram
+        root = _inverse_root(products @ scores.T)
+        if root is None:
+            break
+        n_iter += 1
+        converged = _settled(values, found, stop)
+        values, alpha, last, seen = found, prices, scores, root @ products
+    if last is None:
+        return axes, loadings, 0, False
+    images, whole = last @ scatter.rows, np.zeros_like(axes)
+    whole[:, used] = values
+    return polar(images), Loadings(whole, images, alpha), n_iter, converged
 
 
 def _nearest_axes(images: np.ndarray, axes: np.ndarray, earlier: np.ndarray) -> np.ndarray:
@@ -115,11 +160,19 @@ def _nearest_axes(images: np.ndarray, axes: np.ndarray, earlier: np.ndarray) -> 
 
 def polar(rows: np.ndarray) -> np.ndarray:
     """The orthonormal rows nearest to given ones, (Y Y')^-1/2 Y."""
-    values, vectors = np.linalg.eigh(rows @ rows.T)
-    if values[0] > WELL_CONDITIONED * values[-1]:  # many times faster than a singular value decomposition
-        return (vectors / np.sqrt(values)) @ (vectors.T @ rows)
+    root = _inverse_root(rows @ rows.T)  # many times faster than a singular value decomposition
+    if root is not None:
+        return root @ rows
     left, _, right = np.linalg.svd(rows, full_matrices=False)
     return left @ right
+
+
+def _inverse_root(gram: np.ndarray) -> np.ndarray | None:
+    """gram^-1/2, symmetric; None where that costs too many digits."""
+    values, vectors = np.linalg.eigh(gram)
+    if not values[0] > WELL_CONDITIONED * values[-1]:
+        return None
+    return (vectors / np.sqrt(values)) @ vectors.T
 
 
 def _together(parts: Sequence[SparseSolution]) -> SparseSolution:

@@ -94,12 +94,21 @@ def solve_loadings(scatter: Scatter, penalty: Penalty, axes: np.ndarray, warm: n
         return Loadings(values, scatter.multiply(values), np.zeros(len(axes)))
     targets = scatter.multiply(axes)
     if math.isinf(penalty.l2):
-        alpha = penalty.alpha_for(targets)
-        values = soft_threshold(targets, alpha / 2)
+        values, alpha = thresholded(penalty, targets)
         return Loadings(values, scatter.multiply(values), alpha)
     if penalty.n_nonzero is not None:
         return _counted(scatter, penalty.l2, penalty.n_nonzero, targets, warm)
     return _penalised(scatter, penalty.l2, penalty.alpha_for(targets), axes, targets, warm)
+
+
+def thresholded(
+    penalty: Penalty, targets: np.ndarray, support: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """For infinite l2 the loadings, free where a support is given, and the alphas that they are optimal for."""
+    if support is not None:
+        return np.where(support, targets, 0.0), np.zeros(len(targets))
+    alpha = penalty.alpha_for(targets)
+    return soft_threshold(targets, alpha / 2), alpha
 
 
 def soft_threshold(values: np.ndarray, thresholds: np.ndarray) -> np.ndarray:

@@ -122,7 +122,8 @@ class RowScatter:
         return int(self.rows.shape[0])
 
     @cached_property
-    def _row_gram(self) -> np.ndarray:
+    def row_gram(self) -> np.ndarray:
+        """R R', (n, n)."""
         if self.mean is None:
             return self.rows @ self.rows.T
         gram = (self.rows @ self.rows.T).toarray()
@@ -131,7 +132,7 @@ class RowScatter:
 
     @cached_property
     def trace(self) -> float:
-        return float(np.vdot(self.rows, self.rows) if self.mean is None else np.trace(self._row_gram))
+        return float(np.vdot(self.rows, self.rows) if self.mean is None else np.trace(self.row_gram))
 
     def multiply(self, loadings: np.ndarray) -> np.ndarray:
         used = used_columns(loadings)
@@ -171,7 +172,7 @@ class RowScatter:
         if self.mean is None and n_rows > DENSE_LIMIT and self.rows.size <= IN_CACHE:
             gram = scipy.sparse.linalg.LinearOperator((n_rows, n_rows), lambda v: self.rows @ (v @ self.rows))
         else:
-            gram = self._row_gram
+            gram = self.row_gram
         values, vectors = leading_eigenpairs(gram, n_components)
         lengths = np.sqrt(np.maximum(values, np.finfo(np.float64).tiny))
         return values, self._back(vectors.T / lengths[:, None])

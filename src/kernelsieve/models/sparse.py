@@ -103,8 +103,8 @@ class SparseKernelPCA(Incremental, BlockParameters, KernelTransformer):
     batch_size : int or None, default=None
         Rows read at once from files and arrays on disk; None for 32 MB of them.
     device : str or None, default=None
-        Where rows on the host are worked on: a torch device such as "cuda".  Arrays that are on a device already stay
-        there whatever this says.
+        Where rows on the host are worked on: a torch device such as "cuda"; for dask rows, each worker's.  Arrays that
+        are on a device already stay there whatever this says.
 
     Attributes
     ----------

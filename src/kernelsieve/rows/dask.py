@@ -5,6 +5,9 @@ one sum however many chunks there are.  What the sum needs (points, whitening) g
 Whatever scheduler is active runs the tasks: threads by default, a cluster where there is a client, which also
 repeats the tasks of a worker that is lost.  A chunk may be computed anew on every pass; each time its fingerprint is
 taken, so that one that does not come out the same is an error, not an answer.
+
+With a device every worker copies its chunks to its own (`dask_worker`).  The client chooses points: on its device of
+that name if it has one, else on its cores.
 """
 
 from __future__ import annotations
@@ -13,17 +16,17 @@ import copy
 import operator
 from collections.abc import Callable
 from concurrent.futures import CancelledError
-from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
 import numpy as np
 
-from ..arrays import Array, take_rows
+from ..arrays import Array, take_rows, to_numpy
 from .base import Rows, Summand
-from .blocks import finite
+from .dask_worker import Chunk, chunk_rows, chunk_sum, chunk_values, moved
+from .device import DeviceRows, checked_device, named_device
 from .reservoir import stacked
-from .streams import Fingerprint, fingerprint, same_columns
+from .streams import Fingerprint, same_columns
 
 FAN_IN = 8  # results added up in one task
 
@@ -31,8 +34,11 @@ FAN_IN = 8  # results added up in one task
 class DaskRows(Rows):
     """Training rows in a dask array or dataframe."""
 
-    def __init__(self, X: Any, weights: np.ndarray | None, *, merge_copies: bool = True) -> None:
+    def __init__(
+        self, X: Any, weights: np.ndarray | None, *, merge_copies: bool = True, device: str | None = None
+    ) -> None:
         self.names, self.array = _as_array(X)
+        self.device = device  # of the workers'
         self.merge_copies = merge_copies
         self.weights = weights
         self.n_features = int(self.array.shape[1])
@@ -53,7 +59,7 @@ class DaskRows(Rows):
 
     def _chunk(self, number: int) -> Chunk:
         start, stop = int(self._starts[number]), int(self._starts[number + 1])
-        return Chunk(start, stop, self.n_features, self._fingerprints.get(number))
+        return Chunk(start, stop, self.n_features, self._fingerprints.get(number), self.device)
 
     def take(self, numbers: np.ndarray) -> Array:
         import dask
@@ -65,16 +71,20 @@ class DaskRows(Rows):
         tasks = []
         for number in visited.tolist():
             chosen = ordered[bounds[number] : bounds[number + 1]] - self._starts[number]
-            tasks.append(dask.delayed(_chunk_rows)(self._chunk(number), self._blocks[number], chosen))
+            tasks.append(dask.delayed(chunk_rows)(self._chunk(number), self._blocks[number], chosen))
         parts, fingerprints = zip(*_computed(tasks), strict=True)
         self._fingerprints.update(zip(visited.tolist(), fingerprints, strict=True))
         return take_rows(stacked(list(parts)), np.argsort(order, kind="stable"))
 
     def each(self, function: Callable[[Array], Array], n_columns: int, n_threads: int) -> np.ndarray:
+        return self.each_on(function, None)
+
+    def each_on(self, function: Callable[[Array], Array], device: str | None) -> np.ndarray:
+        """`each`, of rows on the workers' devices of that name."""
         import dask
 
-        work = dask.delayed(function, pure=False)
-        return np.concatenate(dask.compute(*[work(block) for block in self._blocks]))
+        work, shared = dask.delayed(chunk_values, pure=False), dask.delayed(function, pure=False, traverse=False)
+        return np.concatenate(_computed([work(block, shared, device) for block in self._blocks]))
 
     def weighted(self, weights: np.ndarray) -> Rows:
         other = copy.copy(self)
@@ -91,8 +101,34 @@ class DaskRows(Rows):
             if chunk.start == chunk.stop:
                 continue
             weights = None if self.weights is None else self.weights[chunk.start : chunk.stop]
-            parts.append(dask.delayed(_chunk_sum)(shared, chunk, block, weights))
+            parts.append(dask.delayed(chunk_sum)(shared, chunk, block, weights))
         return _computed([added_up(parts)])[0]
+
+
+class DaskDeviceRows(DeviceRows):
+    """The same on devices: a sample on the client's own, sums and values on the workers'."""
+
+    rows: DaskRows
+
+    def weighted(self, weights: np.ndarray) -> Rows:
+        return DaskDeviceRows(self.rows.weighted(weights), self.device)
+
+    def add_up(self, summand: Summand, n_threads: int) -> Any:
+        found = self.rows.add_up(moved(summand, to_numpy), n_threads)
+        return moved(found, self._to_device)
+
+    def each(self, function: Callable[[Array], Array], n_columns: int, n_threads: int) -> np.ndarray:
+        return self.rows.each_on(function, self.rows.device)
+
+
+def on_devices(X: Any, weights: np.ndarray | None, name: str, *, merge_copies: bool) -> Rows:
+    """Training rows in dask, to be summed up on the workers' devices of that name; none is read before it is known."""
+    named_device(name)
+    rows = DaskRows(X, weights, merge_copies=merge_copies, device=name)
+    try:
+        return DaskDeviceRows(rows, checked_device(name))
+    except ValueError:  # a client without a GPU, of a cluster that has some
+        return rows
 
 
 def added_up(parts: list[Any]) -> Any:
@@ -103,33 +139,6 @@ def added_up(parts: list[Any]) -> Any:
         groups = [parts[i : i + FAN_IN] for i in range(0, len(parts), FAN_IN)]
         parts = [dask.delayed(_added)(group) if len(group) > 1 else group[0] for group in groups]
     return parts[0]
-
-
-@dataclass(frozen=True)
-class Chunk:
-    """What a chunk must be: these rows of all, as wide as the others, and those that it had before."""
-
-    start: int
-    stop: int
-    n_features: int
-    fingerprint: Fingerprint | None  # None where no pass has come by yet
-
-    def check(self, block: Any) -> tuple[np.ndarray, Fingerprint]:
-        """Its rows, if they are that, and their fingerprint."""
-        rows, where = np.asarray(block), f"rows {self.start} to {self.stop - 1}"
-        if rows.shape != (self.stop - self.start, self.n_features):
-            raise ValueError(
-                f"the dask chunk of {where} has shape {rows.shape}, ({self.stop - self.start}, {self.n_features}) was "
-                "expected: each pass must give the same rows"
-            )
-        try:
-            finite(rows)
-        except ValueError as error:
-            raise ValueError(f"{where}: {error}") from error
-        found = fingerprint(rows, self.start)
-        if self.fingerprint is not None and not found.matches(self.fingerprint):
-            raise ValueError(f"{where} changed between two passes: each pass must give the same rows")
-        return rows, found
 
 
 def _computed(tasks: list[Any]) -> tuple[Any, ...]:
@@ -147,21 +156,25 @@ def _computed(tasks: list[Any]) -> tuple[Any, ...]:
         raise
 
 
-def lazily(function: Callable[[np.ndarray], np.ndarray], X: Any, width: int, expected: tuple[int, Any]) -> Any:
-    """function(rows), `width` numbers a row, as a lazy dask array chunked as X is; its columns are checked now."""
+def lazily(
+    function: Callable[[Array], Array], X: Any, width: int, expected: tuple[int, Any], device: str | None = None
+) -> Any:
+    """function(rows), `width` numbers a row, as a lazy dask array chunked as X is; its columns are checked now.
+
+    With a device every worker computes on its own; the chunks that come out are numpy's.
+    """
+    if device is not None:
+        named_device(device)
     names, array = _as_array(X)
     same_columns(array.shape[1], names, *expected)
     return array.map_blocks(
-        _of_contiguous,
+        chunk_values,
         function,
+        device,
         dtype=array.dtype,
         chunks=(array.chunks[0], (width,)),
         meta=np.empty((0, 0), dtype=array.dtype),
     )
-
-
-def _of_contiguous(block: np.ndarray, function: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
-    return function(np.ascontiguousarray(block))
 
 
 def _as_array(X: Any) -> tuple[tuple[str, ...] | None, Any]:
@@ -187,15 +200,6 @@ def _numeric_frame(frame: Any) -> Any:
     if text:
         raise ValueError(f"columns {', '.join(map(repr, text[:5]))} of the dask dataframe are not numeric: drop them")
     return frame.astype(np.float32 if (frame.dtypes == np.float32).all() else np.float64)
-
-
-def _chunk_rows(chunk: Chunk, block: Any, chosen: np.ndarray) -> tuple[np.ndarray, Fingerprint]:
-    rows, found = chunk.check(block)
-    return rows[chosen], found
-
-
-def _chunk_sum(summand: Summand, chunk: Chunk, block: Any, weights: np.ndarray | None) -> Any:
-    return summand.over(chunk.check(block)[0], weights, 1)
 
 
 def _added(parts: list[Any]) -> Any:

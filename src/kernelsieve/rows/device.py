@@ -62,14 +62,24 @@ def copied_blocks(X: np.ndarray, ranges: list[slice], device: Any) -> Iterator[t
             following = copy(number + 1)
 
 
-def checked_device(name: str) -> Any:
-    """The torch device of that name, where it is there."""
+def named_device(name: str) -> Any:
+    """The torch device of that name, be it here or on other machines."""
     try:
         import torch
     except ImportError as error:
         raise ImportError(f"device={name!r} needs torch: pip install 'kernelsieve[torch]'") from error
     try:
-        device = torch.device(name)
+        return torch.device(name)
+    except RuntimeError as error:
+        raise ValueError(f"device={name!r} cannot be used here: {error}") from error
+
+
+def checked_device(name: str) -> Any:
+    """The torch device of that name, where it is there."""
+    device = named_device(name)
+    import torch
+
+    try:
         torch.empty(1, device=device)
     except (RuntimeError, AssertionError) as error:
         raise ValueError(f"device={name!r} cannot be used here: {error}") from error

@@ -5,6 +5,7 @@ torch, cupy                             one array, where it is
 lists, functions, datasets, zarr        blocks, read again on every pass
 dask                                    chunks, where they are
 any of the first and third + device=    copied to the device block by block
+dask + device=                          each chunk copied to the device of its worker
 """
 
 from __future__ import annotations
@@ -58,12 +59,13 @@ def rows_of(X: Any, rules: RowRules, sample_weight: Any = None) -> Rows:
     """Training rows, checked, with the estimator's number of columns and their names settled where they are known."""
     merge = rules.merge_copies and not rules.kernel.precomputed
     if is_dask(X):
-        from .dask import DaskRows
+        from .dask import DaskRows, on_devices
 
         _refuse_precomputed(rules)
+        weights = _weights_before_a_pass(sample_weight)
         if rules.device is not None:
-            raise ValueError("dask rows are worked on where their chunks are: give device=None")
-        return DaskRows(X, _weights_before_a_pass(sample_weight), merge_copies=merge)
+            return on_devices(X, weights, rules.device, merge_copies=merge)
+        return DaskRows(X, weights, merge_copies=merge)
     stream = stream_of(X, rules.batch_size)
     rows: Rows
     if stream is not None:
@@ -131,7 +133,7 @@ def mapped(X: Any, rules: RowRules, function: Callable[[Array], Array], width: i
     if is_dask(X):
         from .dask import lazily
 
-        return lazily(function, X, width, rules.columns)
+        return lazily(function, X, width, rules.columns, rules.device)
     stream = stream_of(X, rules.batch_size)
     if stream is not None:
         return _mapped_blocks(stream, rules, function, width)

@@ -111,9 +111,14 @@ def _merge_copies(X: Array, candidates: np.ndarray, weights: np.ndarray | None) 
     return distinct[order], masses[order]
 
 
+def projection_of_columns(n_features: int) -> np.ndarray:
+    """The random direction that rows are told apart by, the same for all."""
+    return np.random.default_rng(0).standard_normal(n_features)
+
+
 def row_projections(rows: Array) -> np.ndarray:
     """A number for each row that orders rows alike, be they dense or sparse, in float32 or in float64."""
-    direction = np.random.default_rng(0).standard_normal(rows.shape[1])
+    direction = projection_of_columns(rows.shape[1])
     if scipy.sparse.issparse(rows):
         return np.asarray(rows.astype(np.float64) @ direction)
     return np.einsum("ij,j->i", to_numpy(rows), direction, dtype=np.float64)

@@ -194,7 +194,11 @@ class Fingerprint:
 
 def fingerprint(rows: Array, start: int) -> Fingerprint:
     """sum_i (1 + frac(i golden)) x_i' u for rows number `start` and on, u a fixed random direction."""
-    projections = row_projections(rows)
+    return fingerprint_of(row_projections(rows), start)
+
+
+def fingerprint_of(projections: np.ndarray, start: int) -> Fingerprint:
+    """The same from x_i' u."""
     places = 1.0 + np.modf(np.arange(start, start + len(projections)) * GOLDEN)[0]
     return Fingerprint(float(places @ projections), float(np.abs(projections).sum()))
 

@@ -19,8 +19,6 @@ from scipy.linalg.lapack import dpotrf, dpotrs, dpstrf, dtrtrs
 DEPENDENT = 1e-14
 # Pivots so many times above what is rounding need no pivoting to be trusted: without it rounding grows.
 CLEARLY_ABOVE = 1e4
-# Who of a single candidate entered.
-NOBODY, FIRST = np.zeros(0, dtype=np.intp), np.zeros(1, dtype=np.intp)
 
 
 class ActiveCholesky:
@@ -38,8 +36,6 @@ class ActiveCholesky:
         One stays out of which no more than the share `tolerance` is outside the span of the others.
         """
         m = len(self.lower)
-        if len(block) == 1 and m:
-            return self._enter_one(cross[:, 0], float(block[0, 0]), tolerance)
         reduced, scale = cross, np.diagonal(block)
         if m:
             reduced = dtrtrs(self.lower, cross, lower=1)[0]
@@ -54,24 +50,27 @@ class ActiveCholesky:
         self.lower = lower
         return order
 
-    def _enter_one(self, cross: np.ndarray, own: float, tolerance: float) -> np.ndarray:
-        """`enter` for a single candidate, which is most of them: a row, and no matrix to look through."""
+    def enter_one(self, cross: np.ndarray, own: float, tolerance: float = DEPENDENT) -> bool:
+        """`enter` for a single candidate e, of H_Ae = `cross` and H_ee = `own`: no matrix to look through."""
         m = len(self.lower)
-        row = dtrtrs(self.lower, cross, lower=1)[0]
-        share = dtrtrs(self.lower, row, lower=1, trans=1)[0]
-        left = own - row @ row
-        if not left > tolerance * (own + np.einsum("ij,ij,i", self.lower, self.lower, share**2)):
-            return NOBODY
+        row, left, scale = cross, own, own
+        if m:
+            row = dtrtrs(self.lower, cross, lower=1)[0]
+            share = dtrtrs(self.lower, row, lower=1, trans=1)[0]
+            left = own - row @ row
+            scale = own + np.einsum("ij,ij,i", self.lower, self.lower, share**2)
+        if not left > tolerance * scale:
+            return False
         lower = np.zeros((m + 1, m + 1), order="F")
         lower[:m, :m] = self.lower
         lower[m, :m] = row
         lower[m, m] = np.sqrt(left)
         self.lower = lower
-        return FIRST
+        return True
 
     def leave(self, keep: np.ndarray) -> None:
         """Drop the members that the mask `keep` leaves out."""
-        first = int(np.argmin(keep))
+        first = int(keep.argmin())
         kept = self.lower[keep]
         lower = np.zeros((len(kept), len(kept)), order="F")
         lower[:, :first] = kept[:, :first]

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .cholesky import DEPENDENT, NOBODY, ActiveCholesky
+from .active_set import Support
 from .quadratic import HessianQuadratic, Quadratic, certify, checked_weights
 
 TOLERANCE = 1e-6  # of the duality gap, relative to the objective
@@ -39,6 +39,7 @@ ROUNDING = 1e-10
 ONE_BY_ONE = 10
 # ... but none of which less than this share is outside the span of those before it.
 NEAR_COPY = 1e-4
+NOBODY = np.zeros(0, dtype=np.intp)
 
 
 @dataclass(frozen=True)
@@ -98,7 +99,7 @@ def lasso(
     if not (alpha > 0 and np.isfinite(alpha)):
         raise ValueError(f"alpha={alpha} must be a positive number")
     weights = checked_weights(weights, n)
-    support = _Support.of(quadratic, start, weights)
+    support = Support.of(quadratic, start, weights)
     n_iter, lowest = 0, np.inf
     while True:
         gradient = quadratic.linear - quadratic.dot(support.members, support.values)
@@ -130,86 +131,6 @@ def _working_set(gradient: np.ndarray, thresholds: np.ndarray, active: np.ndarra
     return np.flatnonzero(chosen)
 
 
-class _Support:
-    """Members, their coefficients and signs, and the Cholesky factor of H over them."""
-
-    def __init__(self) -> None:
-        self.members = np.zeros(0, dtype=np.intp)
-        self.values = np.zeros(0)
-        self.signs = np.zeros(0)
-        self.factor = ActiveCholesky()
-
-    @classmethod
-    def of(cls, quadratic: Quadratic, start: np.ndarray | None, weights: np.ndarray) -> _Support:
-        """The support of `start`, less what is barred or in the span of the rest of it."""
-        support = cls()
-        if start is None:
-            return support
-        rows = np.flatnonzero((start != 0) & np.isfinite(weights))
-        if len(rows):
-            values = start[rows]
-            support.enter(rows, np.sign(values), np.zeros((0, len(rows))), quadratic.block(rows, rows))
-            support.values = start[support.members]
-        return support
-
-    def enter(
-        self, rows: np.ndarray, signs: np.ndarray, cross: np.ndarray, block: np.ndarray, tolerance: float = DEPENDENT
-    ) -> int:
-        """Take in those of `rows` that are outside the span of the support, with coefficient 0; how many they are."""
-        order = self.factor.enter(cross, block, tolerance)
-        self.members = np.concatenate([self.members, rows[order]])
-        self.values = np.concatenate([self.values, np.zeros(len(order))])
-        self.signs = np.concatenate([self.signs, signs[order]])
-        return len(order)
-
-    def leave(self, keep: np.ndarray) -> None:
-        self.members, self.values, self.signs = self.members[keep], self.values[keep], self.signs[keep]
-        self.factor.leave(keep)
-
-    def settle(self, pull: np.ndarray) -> int:
-        """Move to the minimiser on the support, given `pull` = c_A - alpha w_A s_A; who reaches zero leaves."""
-        n_steps = 0
-        while len(pull):
-            n_steps += 1
-            move = self.factor.solve(pull)
-            target = self.values + move
-            crossing = target * self.signs <= 0
-            if not crossing.any():
-                self.values = target
-                break
-            at_zero = crossing & (self.values == 0)
-            if at_zero.any():  # of a batch that entered, those that would go the wrong way
-                keep = ~at_zero
-            else:
-                reach = np.full(len(move), np.inf)
-                reach[crossing] = -self.values[crossing] / move[crossing]
-                step = reach.min()
-                self.values = self.values + step * move
-                pull = (1 - step) * pull  # the quadratic is exact: what is left to go is left of the pull
-                keep = reach > step
-            pull = pull[keep]
-            self.leave(keep)
-        return n_steps
-
-    def exchange(self, row: int, sign: float, cross: np.ndarray, block: np.ndarray) -> bool:
-        """Let `row`, in the span of the support, take a member's place: x_row = X_A z, so moving along (1, -z) leaves
-        the quadratic alone and lowers the penalty until a member is at zero.  False where none gets there."""
-        move = sign * self.factor.solve(cross[:, 0])
-        towards_zero = self.values * move > 0
-        if not towards_zero.any():
-            return False
-        reach = np.full(len(move), np.inf)
-        reach[towards_zero] = self.values[towards_zero] / move[towards_zero]
-        step = reach.min()
-        self.values = self.values - step * move
-        keep = reach > step
-        self.leave(keep)
-        if not self.enter(np.array([row]), np.array([sign]), cross[keep], block):
-            return False
-        self.values[-1] = sign * step
-        return True
-
-
 class _DenseProblem:
     """The lasso over a working set of candidates, whose Hessian is small enough to have whole."""
 
@@ -221,7 +142,7 @@ class _DenseProblem:
         hessian = quadratic.block(working, working)
         self.quadratic = HessianQuadratic(hessian, quadratic.linear[working], quadratic.target_square)
 
-    def solve(self, support: _Support, gap: float, max_iter: int) -> int:
+    def solve(self, support: Support, gap: float, max_iter: int) -> int:
         """Bring `support` to the minimum over the working set, to a duality gap; the number of steps."""
         support.members = np.searchsorted(self.working, support.members)
         n_iter = support.settle(self._pull(support, self._gradient(support)))
@@ -244,15 +165,15 @@ class _DenseProblem:
             entering = self._steepest(pulls if may_enter.all() else pulls * may_enter, size)
             if not len(entering):
                 break
-            self._enter(support, entering, np.sign(gradient[entering]))
+            self._enter(support, entering, gradient)
             n_iter += support.settle(self._pull(support, gradient))  # who enters does so at zero: same gradient
         support.members = self.working[support.members]
         return n_iter
 
-    def _gradient(self, support: _Support) -> np.ndarray:
+    def _gradient(self, support: Support) -> np.ndarray:
         return self.quadratic.linear - self.quadratic.dot(support.members, support.values)
 
-    def _pull(self, support: _Support, gradient: np.ndarray) -> np.ndarray:
+    def _pull(self, support: Support, gradient: np.ndarray) -> np.ndarray:
         return gradient[support.members] - self.thresholds[support.members] * support.signs
 
     def _steepest(self, pulls: np.ndarray, size: int) -> np.ndarray:
@@ -264,11 +185,14 @@ class _DenseProblem:
         steepest = pulls.argmax()
         return np.array([steepest]) if pulls[steepest] > threshold else NOBODY
 
-    def _enter(self, support: _Support, rows: np.ndarray, signs: np.ndarray) -> None:
-        cross = self.quadratic.block(support.members, rows)
-        block = self.quadratic.block(rows, rows)
-        if len(rows) > 1 and support.enter(rows, signs, cross, block, NEAR_COPY):
-            return
-        steepest, sign, cross, block = rows[:1], signs[:1], cross[:, :1], block[:1, :1]
-        if not support.enter(steepest, sign, cross, block):
-            support.exchange(int(steepest[0]), float(sign[0]), cross, block)
+    def _enter(self, support: Support, rows: np.ndarray, gradient: np.ndarray) -> None:
+        """Those of `rows` enter that can; where none of them can, the first takes a member's place."""
+        if len(rows) > 1:
+            cross, block = self.quadratic.block(support.members, rows), self.quadratic.block(rows, rows)
+            if support.enter(rows, np.sign(gradient[rows]), cross, block, NEAR_COPY):
+                return
+        steepest = int(rows[0])
+        column = self.quadratic.hessian[steepest]
+        cross, own, sign = column[support.members], float(column[steepest]), float(np.sign(gradient[steepest]))
+        if not support.enter_one(steepest, sign, cross, own):
+            support.exchange(steepest, sign, cross, own)
