@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from ..arrays import as_float64, namespace, to_numpy
+from ..arrays import as_float64, namespace
 from ..fit.captured import carriers, ratio_of_points, variances_on_reference
 from ..fit.problem import Problem
 from ..fit.sample import Sample
@@ -23,21 +23,13 @@ from .base import Choice, Selection, Selector
 from .coordinates import MAX_LOST_EXPONENT, coordinates_of, movable
 from .free import Candidate, FreePoints
 from .rules import ALIASES, SELECTORS, check_options, selector
+from .several import best_of_rules
 from .size import fewest
 
 FIRST_EXTRA_POINTS = 8  # the search for a number starts at n_components + this
 MAX_AUTO_SUPPORT = 1000  # more points are not looked for, they must be asked for
 SEEN_ROWS = 100.0  # with so many rows points lose twice as much of new ones as of those they were chosen for
 MAX_AUTO_EXACT = 2000  # so few rows are all taken instead
-ROW_RULES = ("targeted", "rpcholesky")  # of which the better is taken where points cannot be moved
-# Where a kernel may be indefinite no rule is to be trusted: if what the first few keep is less than GOOD_ENOUGH all are
-# tried, and what is measured decides.
-GOOD_ENOUGH = 0.998
-OTHER_RULES = ("residual", "leverage", "farthest", "dissimilar", "uniform")
-CHANCE_RULES, TRIES = ("leverage", "uniform", "gain", "rpcholesky"), 3  # tried again: what they find depends on chance
-KMEANS_TRIES = 8
-DEFAULT_SWAPS = 5
-GAIN_WORK = 3e7  # residuals that "gain" may update to be one of them
 ROWS_TO_CHOOSE_FROM = 2  # for each point, at the least
 
 
@@ -91,29 +83,9 @@ class Chooser:
 
     def _select(self, problem: Problem, n_support: int) -> Selection:
         """So many points by the rule; where free points cannot be moved, by the best of a few rules."""
-        sample, rng = problem.sample, problem.rng
         if self.rule != "optimized":
-            return self._selector(sample, n_support, rng)
-        names = ROW_RULES if sample.kernel.precomputed or not sample.indefiniteness else (*ROW_RULES, "kmeans")
-        if sample.size * sample.n_reference * n_support <= GAIN_WORK:
-            names = (*names, "gain")
-        found = self._best_of(names, problem, n_support)
-        if not sample.kernel.definite and merit(found) < (sample.n_components, GOOD_ENOUGH):
-            chance = [name for name in CHANCE_RULES if name in (*names, *OTHER_RULES)]
-            others = (*OTHER_RULES, *chance * TRIES, *["kmeans"] * (0 if sample.kernel.precomputed else KMEANS_TRIES))
-            found = max(found, self._best_of(others, problem, n_support), key=merit)
-        return replace(found.selection, nested=False)
-
-    def _best_of(self, names: tuple[str, ...], problem: Problem, n_support: int) -> Choice:
-        """The best of what these rules choose; what has no positive part only where nothing has one."""
-        tried = []
-        for name in names:
-            options = {"n_swaps": self.effort.n_swaps or DEFAULT_SWAPS} if name == "targeted" else {}
-            chosen = selector(name, **options)(problem.sample, n_support, problem.rng)
-            tried.append(replace(chosen, history={**chosen.history, "winner": name}))
-        tried = [one for one in tried if _has_positive_part(one)] or tried
-        n_rows = problem.rows.n_samples
-        return max((Choice(one, problem, ratio_of_points(problem.sample, one, n_rows)) for one in tried), key=merit)
+            return self._selector(problem.sample, n_support, problem.rng)
+        return best_of_rules(problem, n_support, self.effort.n_swaps)
 
     def automatic(self, variance: float) -> Choice:
         """The fewest points that keep `variance` of what exact kernel PCA keeps, or that leave a small residual."""
@@ -234,19 +206,6 @@ def _target_on_rows_seen(sample: Sample, variance: float) -> float:
     """
     n_rows = carriers(sample)
     return 1 - (1 - variance) * n_rows / (n_rows + SEEN_ROWS)
-
-
-def _has_positive_part(chosen: Selection) -> bool:
-    """Whether k(s, s) > 0 for some point: of an indefinite kernel, a rule may choose none such."""
-    if chosen.kernel.definite or chosen.kernel.precomputed:
-        return True
-    return bool(to_numpy(chosen.kernel.diagonal(as_float64(chosen.points))).max(initial=0.0) > 0)
-
-
-def merit(choice: Choice) -> tuple[int, float]:
-    """By which choices are compared: all components first, then what they capture."""
-    assert choice.ratio is not None
-    return choice.ratio.n_directions, choice.ratio.value
 
 
 def _advice(kernel: Kernel) -> str:

@@ -1,0 +1,61 @@
+"""The best of several rules, where points cannot be moved: each chooses, and what is measured decides.
+
+A kernel that is positive semi-definite needs few rules.  Where it may be indefinite none is to be trusted: if what the
+first few keep is not nearly all, every rule is tried, and those that depend on chance more than once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ..arrays import as_float64, to_numpy
+from ..fit.captured import ratio_of_points
+from ..fit.problem import Problem
+from .base import Choice, Selection
+from .rules import selector
+
+ROW_RULES = ("targeted", "rpcholesky")
+GOOD_ENOUGH = 0.998  # kept by the first few rules: no others are tried
+OTHER_RULES = ("residual", "leverage", "farthest", "dissimilar", "uniform")
+CHANCE_RULES, TRIES, KMEANS_TRIES = ("leverage", "uniform", "gain", "rpcholesky"), 3, 8
+DEFAULT_SWAPS = 5
+GAIN_WORK = 3e7  # residuals that "gain" may update to be one of them
+
+
+def best_of_rules(problem: Problem, n_support: int, n_swaps: int = 0) -> Selection:
+    """So many points by the best of a few rules."""
+    sample = problem.sample
+    names = ROW_RULES if sample.kernel.precomputed or not sample.indefiniteness else (*ROW_RULES, "kmeans")
+    if sample.size * sample.n_reference * n_support <= GAIN_WORK:
+        names = (*names, "gain")
+    found = _best_of(names, problem, n_support, n_swaps)
+    if not sample.kernel.definite and merit(found) < (sample.n_components, GOOD_ENOUGH):
+        chance = [name for name in CHANCE_RULES if name in (*names, *OTHER_RULES)]
+        others = (*OTHER_RULES, *chance * TRIES, *["kmeans"] * (0 if sample.kernel.precomputed else KMEANS_TRIES))
+        found = max(found, _best_of(others, problem, n_support, n_swaps), key=merit)
+    return replace(found.selection, nested=False)
+
+
+def _best_of(names: tuple[str, ...], problem: Problem, n_support: int, n_swaps: int) -> Choice:
+    """The best of what these rules choose; what has no positive part only where nothing has one."""
+    tried = []
+    for name in names:
+        options = {"n_swaps": n_swaps or DEFAULT_SWAPS} if name == "targeted" else {}
+        chosen = selector(name, **options)(problem.sample, n_support, problem.rng)
+        tried.append(replace(chosen, history={**chosen.history, "winner": name}))
+    tried = [one for one in tried if _has_positive_part(one)] or tried
+    n_rows = problem.rows.n_samples
+    return max((Choice(one, problem, ratio_of_points(problem.sample, one, n_rows)) for one in tried), key=merit)
+
+
+def _has_positive_part(chosen: Selection) -> bool:
+    """Whether k(s, s) > 0 for some point: of an indefinite kernel, a rule may choose none such."""
+    if chosen.kernel.definite or chosen.kernel.precomputed:
+        return True
+    return bool(to_numpy(chosen.kernel.diagonal(as_float64(chosen.points))).max(initial=0.0) > 0)
+
+
+def merit(choice: Choice) -> tuple[int, float]:
+    """By which choices are compared: all components first, then what they capture."""
+    assert choice.ratio is not None
+    return choice.ratio.n_directions, choice.ratio.value
