@@ -33,7 +33,7 @@ from ..solvers.exact import OVERSAMPLING, ExactComponents, block_krylov, exact_c
 from ..solvers.whitening import RANK_TOLERANCE
 from ..threads import matmul, row_ranges
 from .expansion import KernelExpansion
-from .indefinite import agreement, best_cut
+from .indefinite import agreement, best_cut, variances_at
 from .moments import points_like
 from .sample import GRAM_BLOCK_ROWS, Half, Sample
 from .span import Points, PointSpan, Span
@@ -83,7 +83,10 @@ def ratio_of_points(sample: Sample, chosen: Points, n_samples: int) -> CapturedR
     everything = sample.on_all_rows
     if sample.indefiniteness:
         sample = everything or sample
-        _, variances = best_cut(sample, chosen)
+        cut, variances = best_cut(sample, chosen)
+        if not sample.reference_is_all:  # by these rows points and cut were settled: others say what came of it
+            sample = sample.afresh
+            variances = variances_at((cut,), sample, chosen)[0]
         n_directions = int(np.sum(variances > NO_VARIANCE * variances.max(initial=0.0)))
         known = CapturedRatio.known(agreement(variances, sample), "all rows", sample.n_reference, n_directions)
         return known if sample.reference_is_all else replace(known, kind="sample", interval=(known.value, 1.0))

@@ -23,6 +23,15 @@ CUTS = (RANK_TOLERANCE, 1e-8, 1e-6, 1e-5, 1e-4, 1e-3, 3e-3, 1e-2, 3e-2)
 
 def best_cut(sample: Sample, chosen: Points) -> tuple[float, np.ndarray]:
     """The cut of K_SS that agrees best with exact kernel PCA of the reference rows, and the variances there."""
+    best, kept = RANK_TOLERANCE, np.zeros(sample.n_components)
+    for cut, variances in zip(CUTS, variances_at(CUTS, sample, chosen), strict=True):
+        if agreement(variances, sample) > agreement(kept, sample):
+            best, kept = cut, variances
+    return best, kept
+
+
+def variances_at(cuts: tuple[float, ...], sample: Sample, chosen: Points) -> list[np.ndarray]:
+    """Variances of the reference rows along the best components on the points, for each cut of K_SS."""
     kernel: Kernel = chosen.kernel
     gram = to_numpy(chosen.gram)
     rows = as_float64(sample.reference)
@@ -32,14 +41,12 @@ def best_cut(sample: Sample, chosen: Points) -> tuple[float, np.ndarray]:
     if sample.center:
         cross_gram = cross_gram - omega @ cross_gram
     second = cross_gram.T @ (omega[:, None] * cross_gram)
-    best, kept = RANK_TOLERANCE, np.zeros(sample.n_components)
-    for cut in CUTS:
+    found = []
+    for cut in cuts:
         whitening = to_numpy(chosen.spectrum.whitening(cut, signed=True).matrix)
         covariance = whitening.T @ second @ whitening
-        variances, _ = signed_components(covariance, signs_of(whitening, gram), sample.n_components)
-        if agreement(variances, sample) > agreement(kept, sample):
-            best, kept = cut, variances
-    return best, kept
+        found.append(signed_components(covariance, signs_of(whitening, gram), sample.n_components)[0])
+    return found
 
 
 def agreement(variances: np.ndarray, sample: Sample) -> float:

@@ -153,6 +153,13 @@ class Sample:
         return again
 
     @cached_property
+    def afresh(self) -> Sample:
+        """The same sample measured by its last rows, which have neither steered nor been chosen from."""
+        again = replace(self, rows=self.rows.at(np.arange(self.size)[::-1]), drawn=None)
+        vars(again)["indefiniteness"] = self.indefiniteness
+        return again
+
+    @cached_property
     def reference(self) -> Array:
         """The reference rows as given."""
         return self.rows.first(self.n_reference)

@@ -81,11 +81,11 @@ class Chooser:
             return self._measured(problem, _moved(problem, search.search(n_support)))
         return self._measured(problem, self._select(problem, n_support))
 
-    def _select(self, problem: Problem, n_support: int) -> Selection:
+    def _select(self, problem: Problem, n_support: int, *, thorough: bool = True) -> Selection:
         """So many points by the rule; where free points cannot be moved, by the best of a few rules."""
         if self.rule != "optimized":
             return self._selector(problem.sample, n_support, problem.rng)
-        return best_of_rules(problem, n_support, self.effort.n_swaps)
+        return best_of_rules(problem, n_support, self.effort.n_swaps, thorough=thorough)
 
     def automatic(self, variance: float) -> Choice:
         """The fewest points that keep `variance` of what exact kernel PCA keeps, or that leave a small residual."""
@@ -185,7 +185,7 @@ class Chooser:
             if problem.sample.rows.whole and n_support >= problem.sample.size:
                 return self._measured(problem, everything(problem))
             if longest is None or longest.n_support < n_support or not longest.nested:
-                longest = self._select(problem, n_support)
+                longest = self._select(problem, n_support, thorough=False)
             return self._measured(problem, longest.prefix(n_support) if longest.nested else longest)
 
         return at

@@ -22,14 +22,14 @@ DEFAULT_SWAPS = 5
 GAIN_WORK = 3e7  # residuals that "gain" may update to be one of them
 
 
-def best_of_rules(problem: Problem, n_support: int, n_swaps: int = 0) -> Selection:
-    """So many points by the best of a few rules."""
+def best_of_rules(problem: Problem, n_support: int, n_swaps: int = 0, *, thorough: bool = True) -> Selection:
+    """So many points by the best of a few rules; `thorough` tries them all where the kernel may be indefinite."""
     sample = problem.sample
     names = ROW_RULES if sample.kernel.precomputed or not sample.indefiniteness else (*ROW_RULES, "kmeans")
     if sample.size * sample.n_reference * n_support <= GAIN_WORK:
         names = (*names, "gain")
     found = _best_of(names, problem, n_support, n_swaps)
-    if not sample.kernel.definite and merit(found) < (sample.n_components, GOOD_ENOUGH):
+    if thorough and not sample.kernel.definite and merit(found) < (sample.n_components, GOOD_ENOUGH):
         chance = [name for name in CHANCE_RULES if name in (*names, *OTHER_RULES)]
         others = (*OTHER_RULES, *chance * TRIES, *["kmeans"] * (0 if sample.kernel.precomputed else KMEANS_TRIES))
         found = max(found, _best_of(others, problem, n_support, n_swaps), key=merit)
