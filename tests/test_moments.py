@@ -14,7 +14,7 @@ from oracles import KERNELS, captured_by, exact_kernel_pca, gram_of
 
 from kernelsieve.fit.moments import MomentSum
 from kernelsieve.fit.moments import gram_of as gram_of_points
-from kernelsieve.fit.span import PointSpan
+from kernelsieve.fit.point_span import PointSpan
 from kernelsieve.kernels import named_kernel
 from kernelsieve.rows import blocks
 from kernelsieve.solvers.whitening import whiten

@@ -14,7 +14,7 @@ from scipy.linalg import subspace_angles
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from kernelsieve import ElasticNetKernelPCA, RobustSparseKernelPCA, load
-from kernelsieve.fit.span import AllRowsSpan
+from kernelsieve.fit.all_rows import AllRowsSpan
 from kernelsieve.kernels import named_kernel
 
 POLY = {"kernel": "poly", "degree": 2, "gamma": 1.0, "coef0": 1.0}

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from ..arrays import cholesky, solve_lower, to_numpy
+from ..fit.point_span import PointSpan
 from ..fit.problem import Problem
 from ..fit.sample import default_sample_size
-from ..fit.span import PointSpan, Span
+from ..fit.span import Span
 from ..rows import Rows
 from ..selection.base import Choice
 from ..selection.rules import gain

@@ -11,9 +11,10 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from ..arrays import Array, namespace, row_dot, to_numpy
+from ..fit.all_rows import AllRowsSpan
 from ..fit.moments import gram_of
 from ..fit.problem import Problem
-from ..fit.span import AllRowsSpan, Span
+from ..fit.span import Span
 from ..kernels import Kernel
 from ..linear.robust import LogisticLoss, RobustWeights, cutoff, fit_plane, two_stage_weights
 from ..linear.robust_estimator import MANY_OUTLIERS
