@@ -19,10 +19,11 @@ from typing import Any, Self
 import numpy as np
 import scipy.sparse
 from sklearn.metrics.pairwise import pairwise_kernels
-from sklearn.utils._param_validation import Interval, StrOptions
 
 from ..arrays import FLOATS, Array, canonical
 from ..fit.expansion import KernelExpansion
+from ..fit.parameters import at_least, one_of
+from ..fit.saving import SavesItself
 from ..fit.unchanged import unchanged_on_failure
 from ..kernels import (
     NAMED_KERNELS,
@@ -37,7 +38,7 @@ from .fitted import FittedExpansion
 from .guarded import GuardedKernelPCA, floating
 
 
-class KernelPCA(FittedExpansion, GuardedKernelPCA):
+class KernelPCA(FittedExpansion, SavesItself, GuardedKernelPCA):
     """Exact kernel PCA: a drop-in for scikit-learn's, and the reference for every sparse model here.
 
     Finds the M components v_k = sum_i A_ik phi(x_i), v_k' v_l = delta_kl, over all N training rows that maximise
@@ -149,8 +150,8 @@ class KernelPCA(FittedExpansion, GuardedKernelPCA):
 
     _parameter_constraints: dict[str, Any] = {
         **GuardedKernelPCA._parameter_constraints,
-        "kernel": [StrOptions(set(NAMED_KERNELS)), callable],
-        "gamma": [Interval(Real, 0, None, closed="left"), StrOptions({"median", "scale"}), None],
+        "kernel": [one_of(*NAMED_KERNELS), callable],
+        "gamma": [at_least(0, Real), one_of("median", "scale"), None],
         "center": ["boolean"],
     }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..arrays import cholesky, solve_lower, to_numpy
+from ..fit.parameters import BlockParameters, at_least, estimator, parameter
 from ..fit.point_span import PointSpan
 from ..fit.problem import Problem
 from ..fit.sample import default_sample_size
@@ -14,7 +15,6 @@ from ..selection.base import Choice
 from ..selection.rules import gain
 from .base import Found, KernelTransformer
 from .over_nodes import check_nodes, checked_values, enough_for, found_on_nodes
-from .parameters import BlockParameters, at_least, estimator, parameter
 
 
 @estimator

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_is_fitted
 
 from ..arrays import Array, take_rows, to_numpy, top_eigh
 from ..fit.expansion import KernelExpansion, component_signs
+from ..fit.judging import JudgesKernelRows
+from ..fit.parameters import INNER_SHARE, at_least, estimator, more_than, one_of, parameter
 from ..fit.sample import Sample
 from ..fit.span import Span
 from ..rows.blocks import finite
@@ -21,9 +22,7 @@ from ..solvers.coordinate_ascent import coordinate_ascent
 from ..solvers.likelihood import Likelihood, LikelihoodFit, largest_within, sweeps
 from ..warn import warn
 from .base import Found, KernelTransformer
-from .fitted import checked_diagonal
 from .on_dictionary import NOTHING_TO_EXPLAIN, OnDictionary
-from .parameters import INNER_SHARE, at_least, estimator, more_than, one_of, parameter
 
 # Model eigenvalues below this share of the largest are rounding: they are no axes.
 NO_AXIS = 1e-10
@@ -36,7 +35,7 @@ ROUNDING = 1e-9  # of log densities, which depends on how rows are cut into bloc
 
 
 @estimator
-class LikelihoodKernelPCA(OnDictionary, KernelTransformer):
+class LikelihoodKernelPCA(JudgesKernelRows, OnDictionary, KernelTransformer):
     """Sparse kernel PCA by maximum likelihood (Tipping 2000).
 
     Features are modelled as a Gaussian whose covariance is built on a few of the rows,
@@ -195,52 +194,24 @@ class LikelihoodKernelPCA(OnDictionary, KernelTransformer):
 
         Parameters
         ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            Rows; for a precomputed kernel their kernel values.
-        diagonal : array-like of shape (n_samples,), optional
-            k(x, x) of each row.  Needed only for a precomputed kernel.
+        X, diagonal
+            As in `reconstruction_error`.
 
         Returns
         -------
         ndarray of shape (n_samples,)
         """
-        check_is_fitted(self)
-        rows = self._rows(X)
-        return self._log_densities(rows, checked_diagonal(diagonal, rows))
+        return self._log_densities(*self._rows_and_lengths(X, diagonal))
 
     def _log_densities(self, rows: Array, diagonal: Array | None) -> Array:
         length, modelled = self._density.variance_parts(rows, diagonal, self._n_threads())
         return -0.5 * (self._logdet + (length - modelled) / float(self.noise_variance_))
 
-    def decision_function(self, X: Any, *, diagonal: Any = None) -> Array:
-        """`score_samples` above `threshold_`: negative for rows unlike the training rows.
-
-        Parameters
-        ----------
-        X, diagonal
-            As in `score_samples`.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-        """
-        if "threshold_" not in vars(self) and "expansion_" in vars(self):
+    @property
+    def _least_score(self) -> float:
+        if "threshold_" not in vars(self):
             raise ValueError("this model was saved by a version that had no threshold_: fit it again to judge rows")
-        return self.score_samples(X, diagonal=diagonal) - self.threshold_
-
-    def predict(self, X: Any, *, diagonal: Any = None) -> np.ndarray:
-        """+1 for rows like the training rows, -1 for others.
-
-        Parameters
-        ----------
-        X, diagonal
-            As in `score_samples`.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-        """
-        return np.where(to_numpy(self.decision_function(X, diagonal=diagonal)) < 0, -1, 1)
+        return self.threshold_
 
     def _measure(self, choice: Choice, span: Span) -> None:
         super()._measure(choice, span)

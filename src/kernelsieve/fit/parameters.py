@@ -17,10 +17,12 @@ from typing import Any, TypeVar, dataclass_transform
 
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from ..fit.checks import check_meant
 from ..kernels import NAMED_KERNELS
 
 Class = TypeVar("Class", bound=type)
+
+# Integers up to this are sizes and counts; beyond, numpy refuses them in words of its own.
+LARGEST_COUNT = 2**31
 
 
 def parameter(default: Any, *constraints: Any, positional: bool = False) -> Any:
@@ -57,6 +59,27 @@ SHARE = Interval(Real, 0, 1, closed="right")
 INNER_SHARE = Interval(Real, 0, 1, closed="neither")
 
 
+class MeantParameters:
+    """Refuses what scikit-learn's constraints let by, though no user means it."""
+
+    def _validate_params(self: Any) -> None:
+        """Refuse True and False where a number is asked for, and numbers that nothing can be counted by.
+
+        Python's booleans are integers: `n_components=True` would be one component, somewhere, and an error elsewhere.
+        """
+        super()._validate_params()  # type: ignore[misc]  # scikit-learn's, of the estimator that this is a part of
+        constraints = self._parameter_constraints
+        for name, value in self.get_params(deep=False).items():
+            allowed = [c for c in constraints.get(name, ()) if isinstance(c, str)]
+            if isinstance(value, bool) and not {"boolean", "verbose"} & set(allowed):
+                raise ValueError(f"The {name!r} parameter of {type(self).__name__} must not be a bool. Got {value!r}")
+            counts = isinstance(value, Integral) and name != "random_state"
+            if counts and not isinstance(value, bool) and abs(int(value)) > LARGEST_COUNT:
+                raise ValueError(
+                    f"The {name!r} parameter of {type(self).__name__} must be at most {LARGEST_COUNT}. Got {value!r}"
+                )
+
+
 @estimator
 class KernelParameters:
     """What every kernel estimator takes."""
@@ -72,8 +95,7 @@ class KernelParameters:
     n_jobs: int | None = parameter(None, Integral, None)
 
     def _validate_params(self) -> None:
-        super()._validate_params()  # type: ignore[misc]  # scikit-learn's, of the estimator that this is a part of
-        check_meant(self)
+        super()._validate_params()  # type: ignore[misc]  # that of the estimator that this is a part of
         if self.kernel_params and not callable(self.kernel):
             raise ValueError(
                 f"kernel_params={self.kernel_params} are for a callable kernel: for kernel={self.kernel!r} give gamma, "
