@@ -3,16 +3,12 @@ everywhere else."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
-import textwrap
-
 import numpy as np
 import pytest
 import scipy.sparse
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from oracles import KERNELS, assert_same_up_to_sign, exact_kernel_pca, gram_of
+from oracles import KERNELS, assert_same_up_to_sign, exact_kernel_pca, gram_of, run_python
 from sklearn.base import clone
 from sklearn.decomposition import PCA, KernelPCA
 from sklearn.model_selection import GridSearchCV
@@ -557,12 +553,6 @@ def test_in_a_pipeline_and_a_grid_search(digits):
 
 
 # Cost
-
-
-def run_python(code):
-    run = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=120)
-    assert run.returncode == 0, run.stderr
-    return run.stdout
 
 
 def test_peak_memory_of_a_large_fit():

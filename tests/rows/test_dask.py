@@ -12,7 +12,7 @@ import time
 
 import numpy as np
 import pytest
-from oracles import captured_by, gram_of
+from oracles import captured_by, gram_of, six_clusters, whole_weights
 
 from kernelsieve import LikelihoodKernelPCA, SparseKernelPCA
 
@@ -26,14 +26,12 @@ NAMES = ["a", "b", "c", "d"]
 
 @pytest.fixture(scope="module")
 def rows():
-    rng = np.random.default_rng(9)
-    centers = 2 * rng.standard_normal((6, 4))
-    return centers[rng.integers(6, size=N)] + 0.6 * rng.standard_normal((N, 4))
+    return six_clusters(N, 9)
 
 
 @pytest.fixture(scope="module")
 def weights():
-    return np.random.default_rng(4).integers(0, 4, N).astype(float)
+    return whole_weights(N)
 
 
 @pytest.fixture(scope="module")
