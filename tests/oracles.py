@@ -135,3 +135,23 @@ def six_clusters(n_rows, seed):
 def whole_weights(n_rows):
     """Weights that are 0, 1, 2 or 3: numbers of copies."""
     return np.random.default_rng(4).integers(0, 4, n_rows).astype(float)
+
+
+class CountingKernel:
+    """A vectorised Gaussian that counts its evaluations and remembers the points it saw."""
+
+    def __init__(self):
+        self.evaluations = 0
+        self.points = []
+
+    def __call__(self, X, Y):
+        self.evaluations += len(X) * len(Y)
+        self.points.append(np.array(Y))
+        return gram_of("rbf", X, Y, gamma=0.3)
+
+
+def state_of(model):
+    """All that a fit has left, arrays and records by their parts."""
+    if hasattr(model, "__dict__"):
+        return {name: state_of(value) for name, value in vars(model).items() if "callback" not in name}
+    return model

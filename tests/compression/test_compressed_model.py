@@ -12,7 +12,6 @@ from sklearn.decomposition import KernelPCA as SklearnKernelPCA
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from kernelsieve import CompressedKernelPCA, KernelPCA, SparseKernelPCA, compress, load
 
@@ -133,11 +132,6 @@ def test_a_compressed_model_can_be_fitted_again(cloud, new_rows):
     refitted = clone(compress(model, 20, random_state=0)).fit(cloud[::-1][:60])
     again = model.fit(cloud[::-1][:60])
     assert score_errors(again, refitted, new_rows)[1] < 1e-3
-
-
-@parametrize_with_checks([CompressedKernelPCA()])
-def test_scikit_learns_checks(estimator, check):
-    check(estimator)
 
 
 def test_large_models_are_sampled(monkeypatch, digits_model, digits):

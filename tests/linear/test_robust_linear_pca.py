@@ -14,7 +14,6 @@ from scipy.special import expit
 from sklearn.decomposition import PCA
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.linear_model import enet_path
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import kernelsieve
 from kernelsieve import ElasticNetPCA, RobustElasticNetPCA
@@ -388,14 +387,6 @@ def test_wrong_input_is_named_and_leaves_nothing():
         fit(rows, n_nonzero=None, alpha=[0.1, 2.0])
     with pytest.warns(ConvergenceWarning, match="not converged after 1 steps"):
         assert not fit(rows, max_iter=1).converged_
-
-
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@parametrize_with_checks(
-    [RobustElasticNetPCA(random_state=0), RobustElasticNetPCA(1, weights="residual", mode="sequential")]
-)
-def test_scikit_learn_checks(estimator, check):
-    check(estimator)
 
 
 def test_constant_rows_are_refused_in_words():

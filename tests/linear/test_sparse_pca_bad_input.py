@@ -7,7 +7,6 @@ import pytest
 import scipy.sparse
 from linear_cases import INF
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from kernelsieve import ElasticNetPCA
 
@@ -148,14 +147,3 @@ def test_a_fit_cut_short_says_so(tall):
         model = ElasticNetPCA(2, alpha=0.2, max_iter=1).fit(tall)
     assert not model.converged_
     assert model.n_iter_ == 1
-
-
-@parametrize_with_checks(
-    [
-        ElasticNetPCA(),
-        ElasticNetPCA(l2=10.0, alpha=0.1),
-        ElasticNetPCA(1, mode="sequential", n_nonzero=1, l2=0.0, transform_method="projection", refit=True),
-    ]
-)
-def test_scikit_learn_checks(estimator, check):
-    check(estimator)

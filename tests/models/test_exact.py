@@ -12,8 +12,6 @@ from sklearn.decomposition import KernelPCA as SklearnKernelPCA
 from sklearn.gaussian_process.kernels import RBF as GaussianProcessRBF
 from sklearn.metrics.pairwise import chi2_kernel, pairwise_kernels, rbf_kernel
 from sklearn.model_selection import GridSearchCV
-from sklearn.utils._test_common import instance_generator
-from sklearn.utils.estimator_checks import parametrize_with_checks
 from sklearn.utils.fixes import CSR_CONTAINERS
 
 from kernelsieve import KernelPCA, KernelWarning, SparseKernelPCA
@@ -43,20 +41,6 @@ globals().update({name.replace("test_", "test_sklearn_", 1): test for name, test
 def test_the_whole_upstream_module_runs_on_ours():
     assert len(UPSTREAM_TESTS) >= 22
     assert all(test.__globals__["KernelPCA"] is KernelPCA for test in UPSTREAM_TESTS.values())
-
-
-def sklearn_xfails(estimator):
-    return instance_generator.PER_ESTIMATOR_XFAIL_CHECKS.get(SklearnKernelPCA, {})
-
-
-@parametrize_with_checks(
-    [KernelPCA(), KernelPCA(kernel="rbf", gamma="median"), KernelPCA(center=False), KernelPCA(kernel="laplacian")],
-    expected_failed_checks=sklearn_xfails,
-)
-def test_check_estimator(estimator, check):
-    name = getattr(check, "func", check).__name__
-    for params in [instance_generator.PER_ESTIMATOR_CHECK_PARAMS[SklearnKernelPCA].get(name, {})]:
-        check(clone(estimator).set_params(**params))
 
 
 # --- the same numbers as scikit-learn's ------------------------------------------------------------------------

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 import scipy.sparse
 from scipy.linalg import subspace_angles
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from kernelsieve import ElasticNetKernelPCA, RobustSparseKernelPCA, load
 from kernelsieve.fit.all_rows import AllRowsSpan
@@ -188,9 +187,3 @@ def test_bad_input_leaves_no_half_fit():
     assert not hasattr(model, "weights_")
     with pytest.raises(ValueError, match="all the same to this kernel"):
         RobustSparseKernelPCA(2, **POLY).fit(np.ones((20, 2)))
-
-
-@parametrize_with_checks([RobustSparseKernelPCA(), RobustSparseKernelPCA(1, kernel="rbf", n_nonzero=3)])
-@pytest.mark.filterwarnings("ignore")
-def test_scikit_learn_checks(estimator, check):
-    check(estimator)

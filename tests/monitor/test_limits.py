@@ -7,15 +7,9 @@ import warnings
 import numpy as np
 import pytest
 from scipy.stats import binom
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from kernelsieve import ElasticNetPCA, KernelMonitor, SparseKernelPCA
 from kernelsieve.monitor.limits import fold_of, k_of_n, limit_of, run_bounds, runs_of, smoothed
-
-
-@parametrize_with_checks([KernelMonitor()])
-def test_scikit_learn_checks(estimator, check):
-    check(estimator)
 
 
 def ring(n_rows, seed):
