@@ -82,7 +82,7 @@ class KernelMonitor(JudgesRows, SavesItself, MonitorSteps, LiveMixin, OutlierMix
         Contiguous folds for the held-out limit.  "prefit": `estimator` is fitted, stays as it is, and the rows given to
         `fit`, which it should not have seen, set the limits.
     alarm_rule : tuple (k, n), default=(1, 1)
-        For `update`: alarm when k of the last n rows lie above the limit.
+        For `update`: alarm when k of the last n rows, the newest among them, lie above the limit.
     half_life : float or None, default=None
         For `update`: follow slow drift with a memory of so many rows.  Rows above the limit do not enter.
     estimator : kernel estimator of this package, optional
