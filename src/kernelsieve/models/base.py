@@ -58,9 +58,8 @@ class Found:
     support: np.ndarray | None  # row numbers of its points, None where they are no rows
     variances: np.ndarray  # (M,) of the scores on the training rows
     eigenvalues: np.ndarray  # (M,) as the method has them
-    captured: np.ndarray | None = (
-        None  # (M,) what each component adds to those before it, where that is not its variance
-    )
+    # (M,) what each component adds to those before it, where that is not its variance
+    captured: np.ndarray | None = None
     attributes: dict[str, Any] = field(default_factory=dict)  # fitted attributes that the method alone has
 
 
