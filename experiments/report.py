@@ -107,6 +107,13 @@ class Report:
         outcome = NO if not all(each) else CHANGED if change else YES
         self.verdicts.append(Verdict(item, statement, printed, found, tried or "one computation", outcome, change))
 
+    def agreement(
+        self, item: str, statement: str, what: str, gaps: Sequence[float], below: float, *, change: str = ""
+    ) -> None:
+        """The verdict on two computations of the same, from how far they are apart for each seed."""
+        found, tried = f"{what} to {max(gaps):.0e}", f"{len(gaps)} seeds"
+        self.verdict(item, statement, found=found, holds=[gap < below for gap in gaps], tried=tried, change=change)
+
     def some(self, values: Sequence[Item], few: int = 1) -> Sequence[Item]:
         """All of them, or the first few in the shortened form."""
         return values[:few] if self.quick else values

@@ -6,6 +6,10 @@ the whole gram in float64, or from brute force.
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import textwrap
+
 import numpy as np
 import scipy.linalg
 from sklearn.metrics import pairwise
@@ -112,3 +116,42 @@ def dictionary_span(rows, sample, n_dictionary, rng):
     """The span of the dictionary that estimators would take on these rows."""
     problem = Problem(rows, sample, 1.0, rng)
     return problem.span(dictionary(problem, n_dictionary))
+
+
+def run_python(code):
+    """What a program prints, in a process of its own: for what it imports and the memory that it takes."""
+    run = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=120)
+    assert run.returncode == 0, run.stderr
+    return run.stdout
+
+
+def six_clusters(n_rows, seed):
+    """Rows of four columns about six centres."""
+    rng = np.random.default_rng(seed)
+    centers = 2 * rng.standard_normal((6, 4))
+    return centers[rng.integers(6, size=n_rows)] + 0.6 * rng.standard_normal((n_rows, 4))
+
+
+def whole_weights(n_rows):
+    """Weights that are 0, 1, 2 or 3: numbers of copies."""
+    return np.random.default_rng(4).integers(0, 4, n_rows).astype(float)
+
+
+class CountingKernel:
+    """A vectorised Gaussian that counts its evaluations and remembers the points it saw."""
+
+    def __init__(self):
+        self.evaluations = 0
+        self.points = []
+
+    def __call__(self, X, Y):
+        self.evaluations += len(X) * len(Y)
+        self.points.append(np.array(Y))
+        return gram_of("rbf", X, Y, gamma=0.3)
+
+
+def state_of(model):
+    """All that a fit has left, arrays and records by their parts."""
+    if hasattr(model, "__dict__"):
+        return {name: state_of(value) for name, value in vars(model).items() if "callback" not in name}
+    return model

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import ast
+import re
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn.datasets import load_iris
 
 import kernelsieve
 
 ROOT = Path(kernelsieve.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
 MAX_BODY, MAX_PARAMETERS, MAX_LINES = 45, 8, 300
+MAX_DEPTH = 12  # modules between a call of `fit` and the arithmetic
+MAX_MODULES = 48  # modules of which any code runs in a default fit
 
 # From the ground up; a layer may import those before it.  What is done with a fitted model stands side by side on top.
 LAYERS = [
@@ -125,3 +130,45 @@ def test_inheritance_is_shallow():
     public = [getattr(kernelsieve, name) for name in kernelsieve.__all__]
     deep = {cls.__name__: depth(cls) for cls in public if isinstance(cls, type) and depth(cls) > 3}
     assert not deep
+
+
+@pytest.fixture(scope="module")
+def followed():
+    """The modules that run in a default fit of a numpy array, and the longest way down: those on the stack at once."""
+    ran, stack, deepest = set(), [], []
+
+    def follow(frame, event, _):
+        nonlocal deepest
+        if not frame.f_code.co_filename.startswith(str(ROOT)):
+            return
+        if event == "call":
+            module = module_of(Path(frame.f_code.co_filename))
+            ran.add(module)
+            stack.append(module)
+            deepest = max(deepest, list(dict.fromkeys(stack)), key=len)
+        elif event == "return" and stack:
+            stack.pop()
+
+    model, before = kernelsieve.SparseKernelPCA(n_components=2, n_jobs=1), sys.getprofile()
+    sys.setprofile(follow)
+    try:
+        model.fit(load_iris().data)
+    finally:
+        sys.setprofile(before)
+    return ran, deepest
+
+
+def test_the_way_of_a_fit_is_short(followed):
+    ran, deepest = followed
+    assert len(deepest) <= MAX_DEPTH, " -> ".join(deepest)
+    assert len(ran) <= MAX_MODULES, sorted(ran)
+
+
+def test_the_map_names_the_way_of_a_fit(followed):
+    """CONTRIBUTING's reading order is of modules that such a fit runs, and says how many those are."""
+    text = Path(__file__).parents[1].joinpath("CONTRIBUTING.md").read_text()
+    told = text[text.index("To follow `SparseKernelPCA.fit`") : text.index("What a class keeps")]
+    named = {name.removesuffix(".py").replace("/", ".") for name in re.findall(r"`(\w+/\w+\.py)`", told)}
+    assert len(named) == 15
+    assert named <= followed[0]
+    assert f"{len(followed[0])} modules" in told

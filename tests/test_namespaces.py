@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 from oracles import KERNELS, gram_of
 
+from kernelsieve.fit.all_rows import AllRowsSpan
 from kernelsieve.fit.moments import MomentSum
 from kernelsieve.fit.moments import gram_of as gram_of_points
-from kernelsieve.fit.span import AllRowsSpan, PointSpan
+from kernelsieve.fit.point_span import PointSpan
 from kernelsieve.kernels import named_kernel
 from kernelsieve.selection.kmeans import kmeans_centers
 from kernelsieve.solvers.ascent import Ascent

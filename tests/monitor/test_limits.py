@@ -7,15 +7,9 @@ import warnings
 import numpy as np
 import pytest
 from scipy.stats import binom
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from kernelsieve import ElasticNetPCA, KernelMonitor, SparseKernelPCA
-from kernelsieve.monitor.limits import fold_of, k_of_n, limit_of, run_bounds, runs_of, smoothed
-
-
-@parametrize_with_checks([KernelMonitor()])
-def test_scikit_learn_checks(estimator, check):
-    check(estimator)
+from kernelsieve.monitor.limits import fold_of, limit_of, run_bounds, runs_of, smoothed
 
 
 def ring(n_rows, seed):
@@ -112,13 +106,6 @@ def test_folds_and_runs_are_contiguous():
     runs = runs_of(np.array([0, 1, 2, 5, 6, 7]), np.array([0, 0, 1, 1, 1, 1]))
     assert runs.tolist() == [0, 0, 1, 2, 2, 2]
     assert run_bounds(runs).tolist() == [0, 2, 3, 6]
-
-
-def test_k_of_n_by_brute_force():
-    exceeded = np.random.default_rng(0).uniform(size=200) < 0.4
-    for k, n in ((1, 1), (2, 3), (5, 5), (3, 8)):
-        truth = [sum(exceeded[max(0, t - n + 1) : t + 1]) >= k for t in range(200)]
-        assert k_of_n(exceeded, (k, n)).tolist() == truth
 
 
 def test_few_directions_give_fewer_components_than_asked():

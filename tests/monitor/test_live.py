@@ -58,6 +58,14 @@ def test_alarms_follow_the_rule_of_k_of_n():
     assert [found.update(row).alarm for row in rows] == [False, False, False, True, False, False, False, False]
 
 
+@pytest.mark.parametrize(("k", "n"), [(1, 1), (2, 3), (5, 5), (3, 8)])
+def test_k_of_n_by_brute_force(k, n):
+    exceeded = np.random.default_rng(0).uniform(size=60) < 0.4
+    rows = np.where(exceeded[:, None], [0, 0, 0, 20.0, 0], np.zeros(5))
+    alarms = [record.alarm for record in monitor(alarm_rule=(k, n)).fit(plant(400)).update(rows)]
+    assert alarms == [exceeded[t] and sum(exceeded[max(0, t - n + 1) : t + 1]) >= k for t in range(60)]
+
+
 def test_a_missing_value_is_recorded_gives_no_alarm_and_breaks_nothing():
     rows, new = plant(400), plant(30, seed=1)
     found = monitor(lags=2).fit(rows)

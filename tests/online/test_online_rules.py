@@ -8,7 +8,6 @@ import scipy.sparse
 from oracles import assert_same_up_to_sign, exact_kernel_pca, gram_of
 from sklearn.decomposition import KernelPCA
 from sklearn.exceptions import NotFittedError
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import kernelsieve
 from kernelsieve import OnlineKernelPCA
@@ -222,25 +221,3 @@ def test_what_cannot_be_asked(options, message, rows):
     fitted = model(options.pop("rule", "subset"), **options)
     with pytest.raises(ValueError, match=message):
         fitted.partial_fit(rows[:5])
-
-
-GRADIENT = "a gradient's step for a row of weight two is not two steps, and depends on the order of the rows"
-
-
-def expected_failures(estimator):
-    names = ("check_sample_weight_equivalence_on_dense_data", "check_sample_weight_equivalence_on_sparse_data")
-    return dict.fromkeys(names, GRADIENT) if estimator.rule in ("hebbian", "coherence") else {}
-
-
-@pytest.mark.filterwarnings("ignore")
-@parametrize_with_checks(
-    [
-        OnlineKernelPCA(),
-        OnlineKernelPCA(1, rule="incremental", rank=30),
-        OnlineKernelPCA(1, rule="hebbian"),
-        OnlineKernelPCA(1, rule="coherence", center=False),
-    ],
-    expected_failed_checks=expected_failures,
-)
-def test_scikit_learn_checks(estimator, check):
-    check(estimator)

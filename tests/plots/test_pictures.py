@@ -21,12 +21,6 @@ from kernelsieve import (
 )
 
 
-@pytest.fixture(autouse=True)
-def _close_figures():
-    yield
-    plt.close("all")
-
-
 @pytest.fixture(scope="module")
 def plane():
     rng = np.random.default_rng(0)

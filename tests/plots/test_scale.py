@@ -17,12 +17,6 @@ from kernelsieve import SparseKernelPCA, plots, sparse_pca_path
 from kernelsieve.plots import rows as row_drawing
 
 
-@pytest.fixture(autouse=True)
-def _close_figures():
-    yield
-    plt.close("all")
-
-
 @pytest.fixture(scope="module")
 def many():
     rng = np.random.default_rng(0)

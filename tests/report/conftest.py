@@ -6,6 +6,8 @@ from report_tables import encoder, sales
 from sklearn.pipeline import make_pipeline
 
 from kernelsieve import SparseKernelPCA
+from kernelsieve.report.reading import reader_of
+from kernelsieve.report.subject import Subject
 
 
 @pytest.fixture(scope="session")
@@ -31,3 +33,13 @@ def clusters():
 @pytest.fixture(scope="session")
 def model(clusters):
     return SparseKernelPCA(2, n_support=10, random_state=0).fit(clusters[0])
+
+
+@pytest.fixture(scope="session")
+def subject(pipeline, table):
+    return Subject.of(pipeline, table, 0)
+
+
+@pytest.fixture(scope="session")
+def reader(subject):
+    return reader_of(subject)

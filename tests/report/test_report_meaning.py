@@ -11,16 +11,6 @@ from kernelsieve.report.reading import reader_of
 from kernelsieve.report.subject import Subject
 
 
-@pytest.fixture(scope="module")
-def subject(pipeline, table):
-    return Subject.of(pipeline, table, 0)
-
-
-@pytest.fixture(scope="module")
-def reader(subject):
-    return reader_of(subject)
-
-
 @needs_interpretation
 def test_a_component_listens_to_the_columns_that_make_it(clusters, model):
     subject = Subject.of(model, clusters[0], 0)

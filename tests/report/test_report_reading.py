@@ -12,16 +12,6 @@ from kernelsieve.report.reading import reader_of
 from kernelsieve.report.subject import Subject
 
 
-@pytest.fixture(scope="module")
-def subject(pipeline, table):
-    return Subject.of(pipeline, table, 0)
-
-
-@pytest.fixture(scope="module")
-def reader(subject):
-    return reader_of(subject)
-
-
 def test_groups_are_what_the_encoder_says(subject, reader):
     names = subject.encoded_names
     found = {name: [names[place] for place in group] for name, group in zip(reader.names, reader.groups, strict=True)}

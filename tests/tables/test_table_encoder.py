@@ -18,7 +18,6 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import RobustScaler, StandardScaler
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from kernelsieve import ElasticNetPCA, KernelPCA, SparseKernelPCA, TableEncoder
 from kernelsieve.tables import summary as summaries
@@ -60,11 +59,6 @@ FRAMES = {
 }
 NAMES = ["size", "size_missing", "cut=fair", "cut=good", "cut=ideal", "cut_missing"]
 NAMES += ["flag", "when", "when_missing", "money"]
-
-
-@parametrize_with_checks([TableEncoder(), TableEncoder("robust"), TableEncoder("none", missing="error")])
-def test_scikit_learns_checks(estimator, check):
-    check(estimator)
 
 
 @pytest.mark.parametrize("kind", sorted(FRAMES))

@@ -29,7 +29,7 @@ LEFT_OUT = {False: 1e-8, True: 1e-3}
 # And of a kernel that need not be definite, negative eigenvalues below 1e-6 of the largest (fit/sample.py), in silence.
 LEFT_OUT_INDEFINITE = 1e-5
 LARGEST_EXPONENT = 1.0  # e exp(-e) is less: the error of exp(-e) where e itself has a relative error
-# In float64 and float32: distances of rows further out, in squared widths, are taken by differences (kernels/named.py).
+# Squared widths from which on distances are taken by differences (kernels/distances.py), in float64 and float32.
 BY_DIFFERENCES = {False: 1e8, True: 1e3}
 # Squared widths that the centre of the rows may be off the origin before they are shifted to it, in our kernel and in
 # KernelPCA, which leaves distances to scikit-learn as long as it can.

@@ -100,11 +100,11 @@ class Applied:
             task = progress.add_task(doing, total=self.table.n_rows)
             for block in self.table.blocks(wanted, BLOCK_ROWS):
                 part = block[:, : len(self.columns)] if isinstance(block, np.ndarray) else block.select(self.columns)
-                yield first, self.rows(part, first), self._kept(block, wanted)
+                yield first, self.rows(part, first), self._copied_columns(block, wanted)
                 first += len(block)
                 progress.advance(task, len(block))
 
-    def _kept(self, block: Any, wanted: Sequence[str]) -> Any:
+    def _copied_columns(self, block: Any, wanted: Sequence[str]) -> Any:
         import polars as pl
 
         if isinstance(block, np.ndarray):
@@ -146,12 +146,6 @@ def row_progress() -> Any:
 def all_rows(applied: Applied) -> np.ndarray:
     """All rows as the estimator takes them, in memory."""
     return np.concatenate([np.asarray(rows) for _, rows, _ in applied.blocks("reading")])
-
-
-def check_has(model: Any, method: str, doing: str) -> None:
-    """Raise, in the user's terms, where a model cannot do what is asked."""
-    if not hasattr(model, method):
-        raise TableError(f"this model, a {type(core_of(model)).__name__}, cannot {doing}")
 
 
 __all__ = ["Applied", "all_rows", "columns_named", "core_of", "encoder_of", "load_model", "scored_frames"]

@@ -9,56 +9,33 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from . import plain_errors
-from .options import (
-    AsJson,
-    BatchSize,
-    Coef0,
-    Columns,
-    Components,
-    Data,
-    Degree,
-    Exclude,
-    Force,
-    Gamma,
-    Kernel,
-    Key,
-    Method,
-    Missing,
-    ModelOutput,
-    NoHeader,
-    Scale,
-    Seed,
-    Selection,
-    Support,
-    Variance,
-    names_of,
-)
+from . import options, plain_errors
+from .options import names_of
 
 
 @plain_errors
 def fit(
     context: typer.Context,
-    data: Data,
-    output: ModelOutput,
-    components: Components = 2,
-    support: Support = "auto",
-    variance: Variance = 0.99,
-    method: Method = "sparse",
-    scale: Scale = "standard",
-    missing: Missing = "impute",
-    kernel: Kernel = "rbf",
-    gamma: Gamma = "median",
-    degree: Degree = 3,
-    coef0: Coef0 = 1,
-    selection: Selection = "optimized",
+    data: options.Data,
+    output: options.ModelOutput,
+    components: options.Components = 2,
+    support: options.Support = "auto",
+    variance: options.Variance = 0.99,
+    method: options.Method = "sparse",
+    scale: options.Scale = "standard",
+    missing: options.Missing = "impute",
+    kernel: options.Kernel = "rbf",
+    gamma: options.Gamma = "median",
+    degree: options.Degree = 3,
+    coef0: options.Coef0 = 1,
+    selection: options.Selection = "optimized",
     alpha: Annotated[float | None, typer.Option(metavar="X", help="Penalty of the elastic-net methods.")] = None,
-    seed: Seed = 0,
-    columns: Columns = None,
-    exclude: Exclude = None,
-    key: Key = None,
-    no_header: NoHeader = False,
-    batch_size: BatchSize = None,
+    seed: options.Seed = 0,
+    columns: options.Columns = None,
+    exclude: options.Exclude = None,
+    key: options.Key = None,
+    no_header: options.NoHeader = False,
+    batch_size: options.BatchSize = None,
     follow: Annotated[bool, typer.Option(help="Follow a CSV that grows, or stdin; write as rows come.")] = False,
     every: Annotated[int, typer.Option(min=1, help="With --follow: write the model after so many rows.")] = 1000,
     half_life: Annotated[
@@ -67,8 +44,8 @@ def fit(
     idle: Annotated[
         float | None, typer.Option(metavar="SECONDS", help="With --follow: end where none comes for so long.")
     ] = None,
-    force: Force = False,
-    as_json: AsJson = False,
+    force: options.Force = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Fit kernel PCA to a table and write the model.
 

@@ -8,35 +8,15 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from . import plain_errors
-from .options import (
-    AsJson,
-    Coef0,
-    Columns,
-    Components,
-    Data,
-    Degree,
-    Exclude,
-    Gamma,
-    Kernel,
-    Key,
-    Missing,
-    ModelFile,
-    NoHeader,
-    Scale,
-    Seed,
-    Selection,
-    Support,
-    Variance,
-    names_of,
-)
+from . import options, plain_errors
+from .options import names_of
 from .wording import clean
 
 HELD_OUT = 1 / 3  # of the rows, in `compare`
 
 
 @plain_errors
-def info(model: ModelFile, as_json: AsJson = False) -> None:
+def info(model: options.ModelFile, as_json: options.AsJson = False) -> None:
     """Say what a model file holds.
 
     \b
@@ -56,24 +36,24 @@ def info(model: ModelFile, as_json: AsJson = False) -> None:
 
 @plain_errors
 def compare(
-    data: Data,
-    components: Components = 10,
-    support: Support = "auto",
-    variance: Variance = 0.99,
-    scale: Scale = "standard",
-    missing: Missing = "impute",
-    kernel: Kernel = "rbf",
-    gamma: Gamma = "median",
-    degree: Degree = 3,
-    coef0: Coef0 = 1,
-    selection: Selection = "optimized",
-    seed: Seed = 0,
-    columns: Columns = None,
-    exclude: Exclude = None,
-    key: Key = None,
-    no_header: NoHeader = False,
+    data: options.Data,
+    components: options.Components = 10,
+    support: options.Support = "auto",
+    variance: options.Variance = 0.99,
+    scale: options.Scale = "standard",
+    missing: options.Missing = "impute",
+    kernel: options.Kernel = "rbf",
+    gamma: options.Gamma = "median",
+    degree: options.Degree = 3,
+    coef0: options.Coef0 = 1,
+    selection: options.Selection = "optimized",
+    seed: options.Seed = 0,
+    columns: options.Columns = None,
+    exclude: options.Exclude = None,
+    key: options.Key = None,
+    no_header: options.NoHeader = False,
     max_gram: Annotated[float, typer.Option(metavar="GB", help="Largest gram that exact kernel PCA may build.")] = 2.0,
-    as_json: AsJson = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Compare with scikit-learn's KernelPCA and Nystroem + PCA on your own rows.
 

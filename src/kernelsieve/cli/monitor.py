@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import typer
 
 from . import plain_errors
-from .options import AsJson, Columns, Exclude, Force, Key, NoHeader, Seed, names_of, one_of, parse_gamma
+from .options import AsJson, Columns, Exclude, Force, Key, NoHeader, Seed, check_share, names_of, parse_gamma, word
 
 ALARM, NOT_JUDGED = 3, 4  # exit codes
 LINEAR = ("linear", "cosine")  # kernels with no more directions than the rows have columns
@@ -43,23 +43,11 @@ def parse_rule(text: str) -> tuple[int, int]:
     return int(needed), int(of)
 
 
-def check_kernel(name: str) -> str:
-    """The name of a kernel that has distances, between rows."""
-    return one_of(KERNELS, name)
-
-
 def check_gamma(text: str) -> float | str | None:
     """A width that is known before any model is tried."""
     if text.lower() == "auto":
         raise typer.BadParameter("auto tries models on held-out rows, which a monitor needs for its limit: give median")
     return parse_gamma(text)
-
-
-def check_share(value: float | None) -> float | None:
-    """A share above zero, and at most one."""
-    if value is not None and not 0 < value <= 1:
-        raise typer.BadParameter(f"{value:g} is no share: give a number between 0 and 1")
-    return value
 
 
 @plain_errors
@@ -86,17 +74,7 @@ def monitor(
         ),
     ] = 30,
     support: Annotated[int, typer.Option("--support", "-s", min=2, metavar="N", help="Support points.")] = 60,
-    kernel: Annotated[
-        str,
-        typer.Option(
-            "--kernel",
-            "-k",
-            callback=check_kernel,
-            autocompletion=lambda: list(KERNELS),
-            metavar="NAME",
-            help=f"{', '.join(KERNELS)}.",
-        ),
-    ] = "rbf",
+    kernel: Annotated[str, word(KERNELS, "--kernel", "-k")] = "rbf",
     gamma: Annotated[
         str,
         typer.Option(

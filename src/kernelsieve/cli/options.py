@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import csv
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -55,9 +56,22 @@ def one_of(choices: tuple[str, ...], text: str) -> str:
     return text
 
 
-def check_kernel(name: str) -> str:
-    """The name of a kernel."""
-    return one_of(KERNELS, name)
+def word(
+    choices: Iterable[str],
+    *flags: str,
+    check: Callable[[str], Any] | None = None,
+    metavar: str = "NAME",
+    help: str | None = None,
+) -> Any:
+    """An option that is one of a few words, which the shell completes; `check` where it may be more than that."""
+    words = tuple(choices)
+    return typer.Option(
+        *flags,
+        callback=check or (lambda text: one_of(words, text)),
+        autocompletion=lambda: list(words),
+        metavar=metavar,
+        help=help or f"{', '.join(words)}.",
+    )
 
 
 def selections() -> tuple[str, ...]:
@@ -72,9 +86,9 @@ def check_selection(name: str) -> str:
     return one_of(selections(), name)
 
 
-def check_share(value: float) -> float:
-    """A share between 0 and 1."""
-    if not 0 < value <= 1:
+def check_share(value: float | None) -> float | None:
+    """A share between 0 and 1, where one is given."""
+    if value is not None and not 0 < value <= 1:
         raise typer.BadParameter(f"{value:g} is not a share: give a number above 0, at most 1")
     return value
 
@@ -96,34 +110,13 @@ TableOutput = Annotated[
 Force = Annotated[bool, typer.Option("--force", help="Replace a file that kernelsieve did not write.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
 Keep = Annotated[str | None, typer.Option(metavar="A,B,...", help="Columns of DATA to copy beside the result.")]
-Method = Annotated[
-    str,
-    typer.Option(
-        "--method",
-        "-m",
-        callback=check_method,
-        autocompletion=lambda: list(METHODS),
-        metavar="NAME",
-        help=f"{', '.join(METHODS)}.",
-    ),
-]
+Method = Annotated[str, word(METHODS, "--method", "-m", check=check_method)]
 Scale = Annotated[
     str,
-    typer.Option(
-        callback=lambda text: one_of(SCALES, text),
-        autocompletion=lambda: list(SCALES),
-        metavar="HOW",
-        help="Numbers: standard (mean 0, variance 1), robust (for heavy tails) or none.",
-    ),
+    word(SCALES, metavar="HOW", help="Numbers: standard (mean 0, variance 1), robust (for heavy tails) or none."),
 ]
 Missing = Annotated[
-    str,
-    typer.Option(
-        callback=lambda text: one_of(("impute", "error"), text),
-        autocompletion=lambda: ["impute", "error"],
-        metavar="HOW",
-        help="Gaps: impute (filled in, with an indicator) or error.",
-    ),
+    str, word(("impute", "error"), metavar="HOW", help="Gaps: impute (filled in, with an indicator) or error.")
 ]
 Components = Annotated[int, typer.Option("--components", "-c", min=1, metavar="N", help="Number of components.")]
 Support = Annotated[
@@ -144,24 +137,14 @@ Variance = Annotated[
         help="Share of exact kernel PCA's captured variance that --support auto keeps.",
     ),
 ]
-Kernel = Annotated[
-    str,
-    typer.Option(
-        "--kernel",
-        "-k",
-        callback=check_kernel,
-        autocompletion=lambda: list(KERNELS),
-        metavar="NAME",
-        help=f"{', '.join(KERNELS)}.",
-    ),
-]
+Kernel = Annotated[str, word(KERNELS, "--kernel", "-k")]
 Gamma = Annotated[
     str,
-    typer.Option(
+    word(
+        ("auto", "median", "scale", "none"),
         "--gamma",
         "-g",
-        callback=parse_gamma,
-        autocompletion=lambda: ["auto", "median", "scale", "none"],
+        check=parse_gamma,
         metavar="G",
         help="Kernel coefficient: a number, median, scale, none (1/columns), or auto, tried on held-out rows.",
     ),

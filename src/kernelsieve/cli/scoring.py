@@ -11,9 +11,8 @@ import numpy as np
 import typer
 from rich.console import Console
 
-from . import plain_errors
+from . import options, plain_errors
 from .applying import core_of
-from .options import AsJson, BatchSize, Data, Force, Keep, Key, ModelFile, NoHeader
 from .tables import TableError
 from .using import applied_to, loaded
 from .wording import clean, percent
@@ -27,8 +26,8 @@ FEW_NORMAL = 60  # below which a limit may alarm twice as often as it says
 
 @plain_errors
 def score(
-    model: ModelFile,
-    data: Data,
+    model: options.ModelFile,
+    data: options.Data,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="OUT", help="Where to write the numbers; - to print them.")
     ] = None,
@@ -42,12 +41,12 @@ def score(
             "--alarm-above", min=0.0, max=1.0, metavar="SHARE", help="Exit with 3 where more of the rows are odd."
         ),
     ] = None,
-    keep: Keep = None,
-    key: Key = None,
-    no_header: NoHeader = False,
-    batch_size: BatchSize = None,
-    force: Force = False,
-    as_json: AsJson = False,
+    keep: options.Keep = None,
+    key: options.Key = None,
+    no_header: options.NoHeader = False,
+    batch_size: options.BatchSize = None,
+    force: options.Force = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Say how well the rows of a table fit the model.
 

@@ -11,27 +11,9 @@ import numpy as np
 import typer
 from rich.console import Console
 
-from . import plain_errors
+from . import options, plain_errors
 from .applying import Applied, core_of, encoder_of, load_model
-from .options import (
-    AsJson,
-    Columns,
-    Components,
-    Data,
-    Exclude,
-    Force,
-    Gamma,
-    Kernel,
-    Key,
-    Method,
-    Missing,
-    ModelFile,
-    NoHeader,
-    Scale,
-    Seed,
-    Support,
-    one_of,
-)
+from .options import one_of
 from .tables import TableError, read_table
 from .wording import clean
 from .writing import MARK, Refused, check_output
@@ -44,27 +26,27 @@ MAX_POINTS = 50_000  # rows drawn
 @plain_errors
 def report(
     context: typer.Context,
-    data: Data,
+    data: options.Data,
     output: Annotated[Path, typer.Option("--output", "-o", metavar="PAGE", help="The page to write.")] = Path(
         "report.html"
     ),
     model: Annotated[
         Path | None, typer.Option(metavar="MODEL", help="A model to show the rows in, instead of fitting one.")
     ] = None,
-    components: Components = 5,
-    support: Support = "auto",
-    method: Method = "sparse",
-    scale: Scale = "standard",
-    missing: Missing = "impute",
-    kernel: Kernel = "rbf",
-    gamma: Gamma = "median",
-    seed: Seed = 0,
-    columns: Columns = None,
-    exclude: Exclude = None,
-    key: Key = None,
-    no_header: NoHeader = False,
-    force: Force = False,
-    as_json: AsJson = False,
+    components: options.Components = 5,
+    support: options.Support = "auto",
+    method: options.Method = "sparse",
+    scale: options.Scale = "standard",
+    missing: options.Missing = "impute",
+    kernel: options.Kernel = "rbf",
+    gamma: options.Gamma = "median",
+    seed: options.Seed = 0,
+    columns: options.Columns = None,
+    exclude: options.Exclude = None,
+    key: options.Key = None,
+    no_header: options.NoHeader = False,
+    force: options.Force = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Write one page that shows what is in a table.
 
@@ -114,7 +96,7 @@ def _fitted(context: typer.Context, table: Any) -> tuple[Any, float | None, list
 
 @plain_errors
 def plot(
-    model: ModelFile,
+    model: options.ModelFile,
     data: Annotated[Path | None, typer.Argument(metavar="[DATA]", help="Rows to draw; - for standard input.")] = None,
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="PICTURE", help="The picture: .png, .svg or .pdf.")
@@ -130,9 +112,9 @@ def plot(
     ] = "scores",
     components: Annotated[str, typer.Option("--components", "-c", metavar="I,J", help="Which two.")] = "0,1",
     color: Annotated[str | None, typer.Option(metavar="COLUMN", help="A column of DATA to colour the rows by.")] = None,
-    key: Key = None,
-    no_header: NoHeader = False,
-    force: Force = False,
+    key: options.Key = None,
+    no_header: options.NoHeader = False,
+    force: options.Force = False,
 ) -> None:
     """Draw a model, or the rows of a table in its components.
 
@@ -239,7 +221,7 @@ def demo(
     out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="The page to write.")] = Path(
         "kernelsieve-demo.html"
     ),
-    force: Force = False,
+    force: options.Force = False,
 ) -> None:
     """Fit handwritten digits, print a comparison and write a page with pictures.
 

@@ -11,9 +11,9 @@ import numpy as np
 import typer
 from rich.console import Console
 
-from . import plain_errors
+from . import options, plain_errors
 from .applying import Applied, core_of, encoder_of, load_model, row_progress, scored_frames
-from .options import AsJson, BatchSize, Data, Force, Keep, Key, ModelFile, ModelOutput, NoHeader, TableOutput, names_of
+from .options import names_of
 from .tables import STDIN, TableError, read_table
 from .wording import clean
 from .writing import STDOUT, Refused, check_output, check_written, write_frames
@@ -21,15 +21,15 @@ from .writing import STDOUT, Refused, check_output, check_written, write_frames
 
 @plain_errors
 def transform(
-    model: ModelFile,
-    data: Data,
-    output: TableOutput,
-    keep: Keep = None,
-    key: Key = None,
-    no_header: NoHeader = False,
-    batch_size: BatchSize = None,
-    force: Force = False,
-    as_json: AsJson = False,
+    model: options.ModelFile,
+    data: options.Data,
+    output: options.TableOutput,
+    keep: options.Keep = None,
+    key: options.Key = None,
+    no_header: options.NoHeader = False,
+    batch_size: options.BatchSize = None,
+    force: options.Force = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Write the scores of the rows of a table.
 
@@ -56,13 +56,13 @@ def transform(
 
 @plain_errors
 def inverse(
-    model: ModelFile,
+    model: options.ModelFile,
     scores: Annotated[Path, typer.Argument(metavar="SCORES", help="Scores that `transform` wrote; - for input.")],
-    output: TableOutput,
-    key: Key = None,
-    no_header: NoHeader = False,
-    force: Force = False,
-    as_json: AsJson = False,
+    output: options.TableOutput,
+    key: options.Key = None,
+    no_header: options.NoHeader = False,
+    force: options.Force = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Turn scores back into rows of a table.
 
@@ -115,16 +115,16 @@ def _rows_back(model: Any, values: np.ndarray, advance: Any) -> Iterator[Any]:
 
 @plain_errors
 def compress(
-    model: ModelFile,
-    output: ModelOutput,
+    model: options.ModelFile,
+    output: options.ModelOutput,
     support: Annotated[
         int | None, typer.Option("--support", "-s", min=1, metavar="N", help="Points to keep; else --error decides.")
     ] = None,
     error: Annotated[
         float | None, typer.Option(metavar="SHARE", help="Largest error of the scores, as a share of their spread.")
     ] = None,
-    force: Force = False,
-    as_json: AsJson = False,
+    force: options.Force = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Squeeze a model to fewer support points, keeping its scores.
 

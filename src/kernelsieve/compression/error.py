@@ -13,8 +13,10 @@ from ..fit.expansion import KernelExpansion
 from ..fit.moments import gram_of
 from ..kernels import Kernel, Precomputed
 from ..rows.blocks import finite, map_row_blocks
+from ..selection.coordinates import Coordinates
 from ..solvers.whitening import RANK_TOLERANCE, RANK_TOLERANCE_FLOAT32, whiten
 from ..threads import cached_property
+from .objective import FeatureObjective, ScoreObjective
 
 # Singular values of the least-squares problem below this share of the largest are rounding.
 CUTOFF, CUTOFF_FLOAT32 = 1e-12, 1e-6
@@ -154,6 +156,10 @@ class ScoreError:
         offset = mean @ coef - self.scores.mean(axis=0) if self.center else np.zeros(coef.shape[1])
         return Refit(coef, offset, _relative(squares, self.variation), _total(squares, self.variation))
 
+    def objective(self, c: Coordinates) -> ScoreObjective:
+        """The squared relative error and its gradient, as a function of points in these coordinates."""
+        return ScoreObjective(c.kernel, c.rows, _row_scales(c), self.target, self.center, self.scale)
+
     def captured_share(self, support: Support, coef: np.ndarray) -> float:
         """Variance along the compressed components, made orthonormal, over that of the original's scores."""
         features, _ = self._features(support)
@@ -223,6 +229,13 @@ class FeatureError:
             offset += (mean @ self._cross(support)) @ coef - mean @ self.values
         return Refit(coef, offset, _relative(squares, self.variation), _total(squares, self.variation))
 
+    def objective(self, c: Coordinates) -> FeatureObjective:
+        """The squared relative error and its gradient, as a function of points in these coordinates."""
+        # k is c.kernel up to a factor
+        lengths = np.sum(self.source.kernel.diagonal(self.source.points)), np.sum(c.kernel.diagonal(c.rows))
+        factor = float(lengths[0] / lengths[1]) if c.row_scale is None else 1.0
+        return FeatureObjective(c.kernel, c.rows, self.source.coef * _row_scales(c)[:, None], self.scale / factor)
+
     def captured_share(self, support: Support, coef: np.ndarray) -> None:
         """Not known without rows."""
 
@@ -244,6 +257,11 @@ def projected_mean(source: KernelExpansion, support: Support, n_threads: int) ->
     mean = source.mean_coef @ cross_gram(support.kernel, source.points, support.points, n_threads)
     whitening = to_numpy(whiten(gram_of(support.kernel, support.points)).matrix)
     return whitening @ (whitening.T @ mean)
+
+
+def _row_scales(c: Coordinates) -> np.ndarray:
+    """(n,) what kernel values of the rows in these coordinates are multiplied by."""
+    return np.ones(len(c.rows)) if c.row_scale is None else c.row_scale
 
 
 def _relative(squares: np.ndarray, variation: np.ndarray) -> np.ndarray:

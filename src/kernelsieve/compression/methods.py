@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from ..threads import cached_property
 from .candidates import Candidates, Found
 from .error import Support
 from .l1 import l1_path
-from .moved import in_coordinates, move, objective_of
+from .moved import in_coordinates, move
 from .removal import prefix_errors, removal_order
 
 KMEANS_STEPS = 3
@@ -25,6 +25,7 @@ class Method(Protocol):
     """A way to compress."""
 
     candidates: Candidates
+    enough_is_fewest: ClassVar[bool]  # no size below that of `enough` reaches its target
 
     def at(self, n_support: int) -> Found:
         """A support of that size; smaller where fewer points already say everything."""
@@ -39,6 +40,7 @@ class Nested:
 
     candidates: Candidates
     order: np.ndarray
+    enough_is_fewest: ClassVar[bool] = True
 
     @cached_property
     def curve(self) -> np.ndarray:
@@ -59,6 +61,7 @@ class Lasso:
     """The heaviest candidates where the group lasso's path first has so many."""
 
     candidates: Candidates
+    enough_is_fewest: ClassVar[bool] = False
 
     @cached_property
     def path(self) -> list[np.ndarray]:
@@ -81,6 +84,7 @@ class Moving:
     max_iter: int
     rng: np.random.Generator
     known: dict[int, np.ndarray] = field(default_factory=dict)  # points found so far, by their number
+    enough_is_fewest: ClassVar[bool] = False
 
     @cached_property
     def rows(self) -> Nested:
@@ -89,7 +93,7 @@ class Moving:
     def at(self, n_support: int) -> Found:
         n_support = min(n_support, self.candidates.size)
         rows, error, c = self.rows.at(n_support), self.candidates.error, self.coordinates
-        found = move(objective_of(error, c), self._starts(rows, n_support), self.max_iter)
+        found = move(error.objective(c), self._starts(rows, n_support), self.max_iter)
         support = Support(error.source.kernel, c.points(found.points), None)
         refit = error.refit(support)
         if not refit.total < rows.refit.total:
@@ -125,7 +129,7 @@ def fewest(method: Method, target: float) -> Found:
             f"target_error={target:.3g} is not reached: {reached.support.size} points leave an error of "
             f"{reached.refit.total:.3g}, and more are not tried. Give a larger target_error, or n_support"
         )
-    if isinstance(method, Nested):
+    if method.enough_is_fewest:
         return found
     failing, enough = 0, found.support.size
     while enough - failing > 1:

@@ -1,35 +1,21 @@
-"""Moving the points: the error as a function of where they are, and L-BFGS on it.
-
-With B at its minimum for every position of the points, the error's derivative is the partial one (variable
-projection).  On rows, with R = Y - F B the residuals of the scores,
-
-    d |R|^2 = -2 sum_nj (R B')_nj dk(x_n, s_j)
-
-and in feature space, with A the original's coefficients on its points x_n,
-
-    d sum |v - v'|^2 = -2 sum_nj (A B')_nj dk(x_n, s_j) + sum_ij (B B')_ij dk(s_i, s_j)
-
-so every differentiable kernel needs only its own pull-back.
-"""
+"""Moving the points: L-BFGS on the error, a few steps from every start and then the best to the end."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import TypeAlias
+from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse
 
-from ..arrays import Array, add_to_diagonal, as_float64
+from ..arrays import Array, as_float64
 from ..fit.sample import Sample
-from ..kernels import Kernel
 from ..rows.sampled import SampledRows
 from ..selection.coordinates import Coordinates, coordinates_of, movable
 from ..solvers.ascent import Ascent, Evaluation
-from .error import ExpansionError, ScoreError
+from .error import ExpansionError
+from .objective import Objective
 
-RIDGE = 1e-11  # added to the normal equations, relative to their mean diagonal: points may coincide
 RACE_SHARE, RACE_ROWS = 0.2, 2000  # of the steps are run from every start, on so many rows
 NO_GAIN = 1e-9  # a step that gains less, of the squared error of the best start, is the last
 CONVERGED_GAIN = 5e-3  # the last quarter of the steps lowered the relative error by no more than this
@@ -71,80 +57,6 @@ def in_coordinates(points: Array, coordinates: Coordinates) -> np.ndarray:
     if coordinates.basis is not None:
         values = values @ coordinates.basis
     return np.asarray(values.toarray() if scipy.sparse.issparse(values) else values)
-
-
-def objective_of(error: ExpansionError, coordinates: Coordinates) -> Objective:
-    """The squared relative error and its gradient, as a function of points in these coordinates."""
-    c = coordinates
-    row_scale = np.ones(len(c.rows)) if c.row_scale is None else c.row_scale
-    if isinstance(error, ScoreError):
-        return ScoreObjective(c.kernel, c.rows, row_scale, error.target, error.center, error.scale)
-    # k is c.kernel up to a factor
-    factor = float(np.sum(error.source.kernel.diagonal(error.source.points)) / np.sum(c.kernel.diagonal(c.rows)))
-    factor = 1.0 if c.row_scale is not None else factor
-    return FeatureObjective(c.kernel, c.rows, error.source.coef * row_scale[:, None], error.scale / factor)
-
-
-@dataclass(frozen=True)
-class ScoreObjective:
-    """|Y - F B|^2 on rows, B at its minimum, relative to the scores' variation."""
-
-    kernel: Kernel
-    rows: np.ndarray  # (n, r)
-    row_scale: np.ndarray  # (n,)
-    target: np.ndarray  # (n, M)
-    center: bool
-    scale: float
-
-    def __call__(self, points: np.ndarray) -> tuple[float, np.ndarray]:
-        plain = self.kernel(self.rows, points)
-        features = plain * self.row_scale[:, None]
-        if self.center:
-            features -= features.mean(axis=0)
-        coef = _solve(features.T @ features, features.T @ self.target)
-        residual = self.target - features @ coef
-        pull = (residual * (-2.0 * self.row_scale)[:, None]) @ coef.T
-        gradient = self.kernel.pullback(self.rows, points, plain, pull)
-        return float(np.sum(residual**2)) / self.scale, gradient / self.scale
-
-    def part(self, n_rows: int) -> ScoreObjective:
-        """The same on about so many of the rows."""
-        rows = slice(None, None, max(1, round(len(self.rows) / n_rows)))
-        target = self.target[rows]
-        target = target - target.mean(axis=0) if self.center else target
-        scale = self.scale * len(target) / len(self.target)
-        return replace(self, rows=self.rows[rows], row_scale=self.row_scale[rows], target=target, scale=scale)
-
-
-@dataclass(frozen=True)
-class FeatureObjective:
-    """sum |v - v'|^2, B at its minimum, relative to sum |v|^2."""
-
-    kernel: Kernel
-    rows: np.ndarray  # (m, r), the original's points
-    source_coef: np.ndarray  # (m, M)
-    scale: float
-
-    def __call__(self, points: np.ndarray) -> tuple[float, np.ndarray]:
-        plain, gram = self.kernel(self.rows, points), self.kernel(points, points)
-        inner = plain.T @ self.source_coef
-        coef = _solve(gram, inner)
-        gradient = self.kernel.pullback(self.rows, points, plain, -2.0 * (self.source_coef @ coef.T))
-        gradient += 2.0 * self.kernel.pullback(points, points, gram, coef @ coef.T)
-        value = self.scale - 2.0 * float(np.sum(inner * coef)) + float(np.sum(coef * (gram @ coef)))
-        return value / self.scale, gradient / self.scale
-
-    def part(self, n_rows: int) -> FeatureObjective:
-        """Itself: the original's points are few."""
-        return self
-
-
-Objective: TypeAlias = ScoreObjective | FeatureObjective
-
-
-def _solve(normal: np.ndarray, right: np.ndarray) -> np.ndarray:
-    ridge = RIDGE * max(float(np.mean(np.diagonal(normal))), np.finfo(np.float64).tiny)
-    return np.linalg.solve(add_to_diagonal(normal, ridge), right)
 
 
 def move(objective: Objective, starts: Sequence[np.ndarray], max_iter: int) -> Moved:

@@ -10,7 +10,6 @@ from ..arrays import Array, as_float64
 from ..fit.expansion import KernelExpansion
 from ..fit.indefinite import is_indefinite
 from ..fit.moments import gram_of
-from ..kernels import Precomputed
 from ..selection.coordinates import Coordinates
 from .candidates import Candidates, Found, find_candidates
 from .error import ExpansionError, FeatureError, ScoreError, local_source, projected_mean
@@ -60,7 +59,7 @@ def error_on(expansion: KernelExpansion, rows: Array | None, kind: str, n_thread
     source = local_source(expansion)
     float32 = expansion.points.dtype == np.float32
     if rows is not None:
-        if isinstance(expansion.kernel, Precomputed):
+        if expansion.kernel.precomputed:
             rows = expansion.kernel.bind(expansion.points)(rows)
         return ScoreError(source, as_float64(rows), kind, float32, n_threads)
     if not source.kernel.definite and is_indefinite(source.kernel, gram_of(source.kernel, source.points)):
@@ -118,11 +117,7 @@ def _compression(
 ) -> Compression:
     support, refit, kernel, points = found.support, found.refit, found.support.kernel, found.support.points
     if support.indices is not None:
-        points = points.astype(expansion.points.dtype, copy=False)
-    if isinstance(expansion.kernel, Precomputed):
-        assert support.indices is not None
-        columns = np.asarray(expansion.kernel.columns)[support.indices]
-        kernel = Precomputed(tuple(int(column) for column in columns), expansion.kernel.n_columns)
+        kernel, points = expansion.kernel.part(expansion.points, support.indices)
     compressed = replace(
         expansion,
         kernel=kernel,

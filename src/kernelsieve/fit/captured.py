@@ -35,8 +35,9 @@ from ..threads import matmul, row_ranges
 from .expansion import KernelExpansion
 from .indefinite import agreement, best_cut, variances_at
 from .moments import points_like
+from .point_span import Points, PointSpan
 from .sample import GRAM_BLOCK_ROWS, Half, Sample
-from .span import Points, PointSpan, Span
+from .span import Span
 
 # Variances below this share of the largest are rounding: the rows have no such component.
 NO_VARIANCE = 1e-10

@@ -14,9 +14,9 @@ from ..arrays import Array, as_float64, to_numpy
 from ..kernels import Kernel
 from ..solvers.whitening import RANK_TOLERANCE, negative_share
 from .moments import points_like
+from .point_span import Points
 from .sample import INDEFINITE, Sample
 from .signed import signed_components, signs_of
-from .span import Points
 
 CUTS = (RANK_TOLERANCE, 1e-8, 1e-6, 1e-5, 1e-4, 1e-3, 3e-3, 1e-2, 3e-2)
 

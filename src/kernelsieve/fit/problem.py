@@ -8,11 +8,15 @@ import numpy as np
 
 from ..kernels import Kernel
 from ..rows.base import Rows
+from ..rows.blocks import finite
 from ..solvers.whitening import RANK_TOLERANCE, RANK_TOLERANCE_FLOAT32
+from .all_rows import AllRowsSpan
 from .captured import variances_on_reference
 from .indefinite import best_cut
+from .moments import MomentSum
+from .point_span import Points, PointSpan
 from .sample import Sample, default_reference_rows, default_sample_size
-from .span import Points, Span, rank_tolerance, span_of
+from .span import Span
 
 FLOAT32_LOSS = 1e-3  # of any component's variance, which is worth a pass in float64
 
@@ -80,3 +84,25 @@ class Problem:
         if sample.rows is rows and sample.n_reference >= min(reference, len(rows.indices)):
             return self
         return replace(self, sample=replace(sample, rows=rows, reference_rows=reference, drawn=None).representative)
+
+
+def rank_tolerance(rows: Rows) -> float:
+    """Share of the largest eigenvalue of K_SS below which others are rounding, by the precision of the rows."""
+    return RANK_TOLERANCE_FLOAT32 if rows.single_precision else RANK_TOLERANCE
+
+
+def span_of(
+    rows: Rows, chosen: Points, *, center: bool, tolerance: float = 0.0, signed: bool = False, n_threads: int = 1
+) -> Span:
+    """The span of the chosen points with the moments of all rows over it: one pass, unless they are all rows.
+
+    Eigenvalues of K_SS below the share `tolerance` of the largest, or below rounding, are dropped; `signed` keeps those
+    of an indefinite kernel that are negative.
+    """
+    if chosen.exhaustive:
+        return AllRowsSpan(chosen.kernel, finite(chosen.points), chosen.indices, center, chosen.counts)
+    whitening = chosen.spectrum.whitening(tolerance or rank_tolerance(rows), signed=signed)
+    moments = rows.add_up(MomentSum(chosen.kernel, chosen.points, whitening.matrix), n_threads)
+    span = PointSpan(chosen.kernel, chosen.points, chosen.indices, center, moments, whitening.negative_share)
+    vars(span)["point_gram"] = chosen.gram  # made already
+    return span

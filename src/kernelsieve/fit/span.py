@@ -8,8 +8,8 @@ row x, projected on that span, has coordinates f(x) with
 and the mean and covariance of f over all training rows are all that a method may ask of the data again: the best
 components, the variance along given ones, their offset, the captured variance, the elastic-net and likelihood problems.
 
-    a few points    G = K_SS W by whitening, f(x) = W'k(S, x); mean and covariance from one pass over all rows
-    all rows        G by pivoted Cholesky, f the rows of G themselves; nothing N x N unless it is asked for
+    a few points    PointSpan: G = K_SS W by whitening, f(x) = W'k(S, x); mean and covariance from a pass over all rows
+    all rows        AllRowsSpan: G by pivoted Cholesky, f the rows of G themselves; nothing N x N unless it is asked for
 
 With centring the covariance is centred and K_SS is not: expansions are over uncentred features.  Where a method keeps
 only some of the points, `places` says which.
@@ -18,65 +18,19 @@ only some of the points, `places` says which.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
-from ..arrays import Array, as_float64, is_foreign, like, namespace, to_numpy, top_eigh
-from ..kernels import CrossGram, Kernel
-from ..rows.base import Rows
-from ..rows.blocks import finite
-from ..solvers.exact import exact_components
-from ..solvers.greedy import pivoted_cholesky
-from ..solvers.whitening import (
-    RANK_TOLERANCE,
-    RANK_TOLERANCE_FLOAT32,
-    Spectrum,
-    check_finite_kernel,
-    check_kernel_diagonal,
-    check_kernel_values,
-    negative_share,
-    whiten,
-)
+from ..arrays import Array, to_numpy, top_eigh
+from ..kernels import Kernel
+from ..solvers.whitening import whiten
 from ..threads import cached_property
 from .expansion import KernelExpansion, component_signs
-from .moments import Moments, MomentSum, gram_of
-from .signed import signed_components, signs_of
+from .moments import gram_of
 
 # A component with less than this share of its length outside those before it is a combination of them.
 DEPENDENT = 1e-8
-
-
-@dataclass(frozen=True)
-class Points:
-    """Chosen points: all that a span is made of."""
-
-    kernel: Kernel  # the kernel in which `points` are meant
-    points: Array  # (m, d)
-    indices: np.ndarray | None  # (m,) numbers of training rows, or None for points that are no rows
-    exhaustive: bool = field(default=False, kw_only=True)  # the points are all the (different) rows there are
-    counts: np.ndarray | None = field(default=None, kw_only=True)  # (m,) how often each of all rows counts; None: once
-    by_reference: bool = field(default=False, kw_only=True)  # chosen by the reference rows' own components
-    optimal: bool = field(default=False, kw_only=True)  # no points are better, for the rows of the sample
-    seeds: np.ndarray | None = field(default=None, kw_only=True)  # reference rows, by place, that points started from
-
-    @property
-    def n_support(self) -> int:
-        return int(self.points.shape[0])
-
-    @cached_property
-    def gram(self) -> Array:
-        """K_SS in float64."""
-        return gram_of(self.kernel, self.points)
-
-    @cached_property
-    def spectrum(self) -> Spectrum:
-        """Of K_SS: what is measured on the points and the span itself whiten by it, each to its own precision."""
-        return Spectrum.of(self.gram)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name not in ("gram", "spectrum")}
 
 
 @dataclass(frozen=True)
@@ -241,202 +195,6 @@ class Span(ABC):
         return KernelExpansion.of(kernel, points, coef, offset, mean_coef, orthogonal=orthogonal)
 
 
-@dataclass(frozen=True)
-class PointSpan(Span):
-    """The span of a few points, over which one pass has summed up all rows."""
-
-    moments: Moments
-    dropped: float = 0.0  # share of the gram's spectrum that is negative
-
-    @cached_property
-    def point_gram(self) -> Array:
-        """(m, m), K_SS, where the points are."""
-        return gram_of(self.kernel, self.points)
-
-    @cached_property
-    def coordinates(self) -> np.ndarray:
-        return to_numpy(self.point_gram @ self.moments.whitening)
-
-    @cached_property
-    def mean(self) -> np.ndarray:
-        return to_numpy(self.moments.mean)
-
-    @cached_property
-    def covariance(self) -> np.ndarray:
-        return to_numpy(self.moments.covariance(self.center))
-
-    @property
-    def whitening(self) -> np.ndarray:
-        """(m, q), W."""
-        return to_numpy(self.moments.whitening)
-
-    @property
-    def weight(self) -> float:
-        return self.moments.weight
-
-    @property
-    def mean_length(self) -> float:
-        return self.moments.trace / self.moments.weight
-
-    @property
-    def negative_share(self) -> float:
-        return self.dropped
-
-    @cached_property
-    def signs(self) -> np.ndarray | None:
-        """J with W'K_SS W = J, where some are negative: an indefinite kernel's, with its negative part kept."""
-        if getattr(self.kernel, "definite", True):
-            return None
-        signs = signs_of(self.whitening, to_numpy(self.point_gram))
-        return None if np.all(signs > 0) else signs
-
-    @property
-    def mean_square(self) -> float:
-        return float(self.mean @ (self.mean if self.signs is None else self.signs * self.mean))
-
-    @property
-    def total_variance(self) -> float:
-        if self.signs is None:
-            return super().total_variance
-        total = self.mean_length - (self.mean_square if self.center else 0.0)
-        positive, _ = signed_components(self.covariance, self.signs, len(self.signs))
-        return max(total, float(positive.sum()))
-
-    def best(self, n_components: int) -> Components:
-        """With C the covariance of whitened features, C V = V diag(variance): coefficients W V."""
-        if self.signs is not None:
-            variances, directions = signed_components(self.covariance, self.signs, n_components)
-            coef = self.whitening @ directions
-            signs = component_signs(coef)
-            return Components(coef * signs, variances, directions * signs)
-        values, vectors = top_eigh(self.moments.covariance(self.center), n_components)
-        coef = self.moments.whitening @ vectors
-        signs = component_signs(coef)
-        return Components(coef * signs, np.maximum(to_numpy(values), 0.0), vectors * signs)
-
-    def expansion(self, found: Components, *, orthogonal: bool = True) -> KernelExpansion:
-        moments, coef = self.moments, like(found.coef, self.moments.whitening)
-        offset, mean_coef = namespace(coef).zeros_like(coef[0, :]), None
-        if self.center:
-            directions = like(self.directions(found.coef) if found.directions is None else found.directions, coef)
-            mean = moments.mean if self.signs is None else moments.mean * like(self.signs, moments.mean)
-            offset, mean_coef = moments.mean @ directions, moments.whitening @ mean
-        return KernelExpansion(self.kernel, self.points, coef, offset, mean_coef, orthogonal=orthogonal)
-
-
-@dataclass(frozen=True)
-class AllRowsSpan(Span):
-    """The span of all rows, which are few; their gram, or its factor, is made when first asked for."""
-
-    counts: np.ndarray | None  # (m,) how often each row counts, None where each does once
-
-    @cached_property
-    def _weights(self) -> np.ndarray:
-        return np.ones(self.n_support) if self.counts is None else self.counts
-
-    @cached_property
-    def _diagonal(self) -> np.ndarray:
-        rows = self._host_rows
-        diagonal = to_numpy(self.kernel.diagonal_of(rows))
-        check_kernel_diagonal(diagonal)
-        return diagonal
-
-    @cached_property
-    def _host_rows(self) -> Array:
-        """The rows on the host, where they are factorised."""
-        rows = as_float64(self.points)
-        return to_numpy(rows) if is_foreign(rows) else rows
-
-    @property
-    def weight(self) -> float:
-        return float(self._weights.sum())
-
-    @cached_property
-    def mean_length(self) -> float:
-        return float(self._weights @ self._diagonal) / self.weight
-
-    @cached_property
-    def negative_share(self) -> float:
-        return 0.0 if self.kernel.definite else negative_share(self.gram)
-
-    @cached_property
-    def gram(self) -> np.ndarray:
-        gram = to_numpy(gram_of(self.kernel, self.points))
-        check_kernel_values(gram)
-        return gram
-
-    @cached_property
-    def features(self) -> np.ndarray:
-        features = self.gram - self.mean_cross_gram[:, None] if self.center else self.gram
-        return features if self.counts is None else features * np.sqrt(self.counts)
-
-    @cached_property
-    def coordinates(self) -> np.ndarray:
-        factor = np.ascontiguousarray(pivoted_cholesky(self._column, self._diagonal).filled)
-        check_finite_kernel(factor)
-        return factor
-
-    def _column(self, j: int) -> np.ndarray:
-        if "gram" in vars(self):
-            return self.gram[:, j]
-        return self._cross_gram(self._host_rows[j : j + 1, :])[0]
-
-    @cached_property
-    def _cross_gram(self) -> CrossGram:
-        return self.kernel.bind(self._host_rows)
-
-    @cached_property
-    def mean(self) -> np.ndarray:
-        return self._weights @ self.coordinates / self.weight
-
-    @cached_property
-    def covariance(self) -> np.ndarray:
-        rows = self.coordinates - self.mean if self.center else self.coordinates
-        return rows.T @ (rows if self.counts is None else rows * self.counts[:, None]) / self.weight
-
-    @cached_property
-    def mean_cross_gram(self) -> np.ndarray:
-        if "gram" in vars(self):
-            return self.gram @ (self._weights / self.weight)
-        return super().mean_cross_gram
-
-    @property
-    def mean_square(self) -> float:
-        return float(self._weights @ self.mean_cross_gram) / self.weight
-
-    @property
-    def total_variance(self) -> float:
-        return self.mean_length - (self.mean_square if self.center else 0.0)
-
-    def reweighted(self, counts: np.ndarray) -> AllRowsSpan:
-        """The same rows with other weights; coordinates are not made again."""
-        other = replace(self, counts=counts)
-        if "coordinates" in vars(self):
-            vars(other)["coordinates"] = self.coordinates
-        return other
-
-    def best(self, n_components: int) -> Components:
-        """Exact kernel PCA: the eigenproblem is that of the rows' (weighted) gram.
-
-        As in scikit-learn's KernelPCA, an indefinite kernel loses its negative part after centring, not before.
-        """
-        gram = vars(self).get("gram")
-        if gram is None:
-            gram = gram_of(self.kernel, self.points)
-            vars(self)["gram"] = to_numpy(gram)
-        check_kernel_values(gram)
-        found = exact_components(gram, n_components, center=self.center, weights=self.counts, dense=True)
-        real = found.variances > np.finfo(np.float64).eps * found.variances[0]
-        scale = np.where(real, 1.0 / np.sqrt(np.where(real, found.variances, 1.0)), 0.0)
-        coef = found.directions * like(scale, found.directions)
-        return Components(coef * component_signs(coef), found.variances)
-
-    def expansion(self, found: Components, *, orthogonal: bool = True) -> KernelExpansion:
-        coef, mean_coef = to_numpy(found.coef), self._weights / self.weight if self.center else None
-        offset = self.mean_cross_gram @ coef if self.center else np.zeros(coef.shape[1])
-        return KernelExpansion.of(self.kernel, self.points, coef, offset, mean_coef, orthogonal=orthogonal)
-
-
 def quadratic_forms(matrix: np.ndarray, vectors: np.ndarray) -> np.ndarray:
     """v'Mv for every column v, M positive semi-definite: what rounding leaves below zero is zero."""
     return np.maximum(np.sum(vectors * (matrix @ vectors), axis=0), 0.0)
@@ -451,25 +209,3 @@ def orthonormal_in_order(inside: np.ndarray) -> np.ndarray:
     dependent = np.abs(np.diagonal(mixing)) <= DEPENDENT * np.linalg.norm(inside, axis=0)
     basis[:, dependent] = 0.0
     return basis
-
-
-def rank_tolerance(rows: Rows) -> float:
-    """Share of the largest eigenvalue of K_SS below which others are rounding, by the precision of the rows."""
-    return RANK_TOLERANCE_FLOAT32 if rows.single_precision else RANK_TOLERANCE
-
-
-def span_of(
-    rows: Rows, chosen: Points, *, center: bool, tolerance: float = 0.0, signed: bool = False, n_threads: int = 1
-) -> Span:
-    """The span of the chosen points with the moments of all rows over it: one pass, unless they are all rows.
-
-    Eigenvalues of K_SS below the share `tolerance` of the largest, or below rounding, are dropped; `signed` keeps those
-    of an indefinite kernel that are negative.
-    """
-    if chosen.exhaustive:
-        return AllRowsSpan(chosen.kernel, finite(chosen.points), chosen.indices, center, chosen.counts)
-    whitening = chosen.spectrum.whitening(tolerance or rank_tolerance(rows), signed=signed)
-    moments = rows.add_up(MomentSum(chosen.kernel, chosen.points, whitening.matrix), n_threads)
-    span = PointSpan(chosen.kernel, chosen.points, chosen.indices, center, moments, whitening.negative_share)
-    vars(span)["point_gram"] = chosen.gram  # made already
-    return span

@@ -21,8 +21,9 @@ from dataclasses import fields
 from typing import Any
 
 from .base import CrossGram, Kernel, constant_diagonal, inner_products, overwritten_blocks, overwritten_product
+from .distances import RBF, Laplacian, manhattan
 from .given import CallableKernel, Precomputed, bind_callable
-from .named import RBF, Cosine, Laplacian, Linear, Polynomial, Sigmoid, manhattan
+from .products import Cosine, Linear, Polynomial, Sigmoid
 
 __all__ = [
     "KERNEL_TYPES",

@@ -1,27 +1,53 @@
-"""What every fitted sparse PCA shares: scores, rows from scores, errors, saving."""
+"""What every sparse PCA shares: its parameters, scores, rows from scores, errors."""
 
 from __future__ import annotations
 
-from os import PathLike
+import math
+from numbers import Real
 from typing import Any
 
 import numpy as np
 import scipy.linalg
 import scipy.sparse
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from ..arrays import Array, on_host, row_dot
-from ..fit.checks import check_meant
+from ..fit.parameters import MeantParameters, at_least, estimator, one_of, parameter
+from ..fit.saving import SavesItself
 from ..rows.scale import finite
 from ..rows.text_columns import validate_rows
 from .scatter import cancels
 
 FLOATS = [np.float64, np.float32]
-TRANSFORM_METHODS = ("least-squares", "projection")
+POSITIVE_OR_INFINITE = Interval(Real, 0, None, closed="both")
 
 
-class LinearComponents(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+@estimator
+class SparsityParameters:
+    """What every sparse PCA takes."""
+
+    n_components: int = parameter(2, at_least(1), positional=True)
+    mode: str = parameter("simultaneous", one_of("simultaneous", "sequential"))
+    alpha: Any = parameter(None, at_least(0, Real), "array-like", None)
+    n_nonzero: Any = parameter(None, at_least(1), "array-like", None)
+    alpha_scale: str = parameter("relative", one_of("relative", "absolute"))
+    l2: float = parameter(math.inf, POSITIVE_OR_INFINITE)
+    refit: bool = parameter(False, "boolean")
+    transform_method: str = parameter("least-squares", one_of("least-squares", "projection"))
+    max_iter: int = parameter(1000, at_least(1))
+    tol: float = parameter(1e-6, at_least(0, Real))
+
+
+class LinearComponents(
+    SavesItself,
+    SparsityParameters,
+    MeantParameters,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    BaseEstimator,
+):
     """Use of fitted components: unit rows V (M, p) about a mean, not orthogonal to each other."""
 
     _file_layout = {
@@ -38,7 +64,6 @@ class LinearComponents(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
 
     components_: np.ndarray
     mean_: np.ndarray
-    transform_method: str
 
     def transform(self, X: Any) -> np.ndarray:
         """Scores of the rows of X.
@@ -112,21 +137,6 @@ class LinearComponents(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         to_mean, to_plane = self._squared_distances(self._rows(X))
         total = float(to_mean.sum(dtype=np.float64))
         return 1.0 - float(to_plane.sum(dtype=np.float64)) / total if total > 0 else 1.0
-
-    def save(self, path: str | PathLike[str]) -> None:
-        """Write the fitted model to one file, atomically: arrays and JSON, no pickle.
-
-        Parameters
-        ----------
-        path : path of the file; `kernelsieve.load` reads it back
-        """
-        from ..io import save
-
-        save(self, path)
-
-    def _validate_params(self) -> None:
-        super()._validate_params()
-        check_meant(self)
 
     def _rows(self, X: Any) -> Array:
         accept_sparse = "csr" if self.__sklearn_tags__().input_tags.sparse else False

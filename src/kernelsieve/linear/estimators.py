@@ -3,39 +3,27 @@
 from __future__ import annotations
 
 import math
-from numbers import Integral, Real
 from typing import Any, Self
 
 import numpy as np
 from sklearn.base import _fit_context
-from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_sample_weight
 
 from ..arrays import as_float64, on_host
+from ..fit.parameters import estimator
 from ..fit.unchanged import unchanged_on_failure
 from ..rows.scale import check_spread, checked_weights, finite, unit_of
 from ..rows.text_columns import validate_rows
 from ..threads import one_blas_thread
-from .components import FLOATS, TRANSFORM_METHODS, LinearComponents
+from .components import FLOATS, LinearComponents
 from .fitting import Request, SparseComponents, fit_components, warn_about
 from .scatter import GramScatter, row_mean, scatter_of
 
 # A covariance may miss symmetry, or have negative eigenvalues, by this share of its largest: rounding, as in float32.
 ROUNDING = 1e-6
 
-SPARSITY_CONSTRAINTS: dict[str, Any] = {
-    "n_components": [Interval(Integral, 1, None, closed="left")],
-    "alpha": [Interval(Real, 0, None, closed="left"), "array-like", None],
-    "n_nonzero": [Interval(Integral, 1, None, closed="left"), "array-like", None],
-    "alpha_scale": [StrOptions({"relative", "absolute"})],
-    "l2": [Interval(Real, 0, None, closed="both")],
-    "refit": ["boolean"],
-    "transform_method": [StrOptions(set(TRANSFORM_METHODS))],
-    "max_iter": [Interval(Integral, 1, None, closed="left")],
-    "tol": [Interval(Real, 0, None, closed="left")],
-}
 
-
+@estimator
 class ElasticNetPCA(LinearComponents):
     """Sparse PCA: principal components with few nonzero loadings, by elastic nets.
 
@@ -126,35 +114,6 @@ class ElasticNetPCA(LinearComponents):
         "alpha_": "float | float[M]",
         "objective_": "float~",
     }
-    _parameter_constraints: dict[str, Any] = {
-        **SPARSITY_CONSTRAINTS,
-        "mode": [StrOptions({"simultaneous", "sequential"})],
-    }
-
-    def __init__(
-        self,
-        n_components: int = 2,
-        *,
-        mode: str = "simultaneous",
-        alpha: Any = None,
-        n_nonzero: Any = None,
-        alpha_scale: str = "relative",
-        l2: float = math.inf,
-        refit: bool = False,
-        transform_method: str = "least-squares",
-        max_iter: int = 1000,
-        tol: float = 1e-6,
-    ) -> None:
-        self.n_components = n_components
-        self.mode = mode
-        self.alpha = alpha
-        self.n_nonzero = n_nonzero
-        self.alpha_scale = alpha_scale
-        self.l2 = l2
-        self.refit = refit
-        self.transform_method = transform_method
-        self.max_iter = max_iter
-        self.tol = tol
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from ..warn import warn
 from .alternation import NO_VARIANCE, SparseSolution, Stop, adjusted_variance, refit, sparse_pca, unit_rows
 from .elastic_net import Penalty
 from .scatter import Scatter
@@ -154,19 +154,16 @@ def one_each(value: Any, n_components: int, name: str) -> np.ndarray:
 
 
 def warn_about(found: SparseComponents, request: Request) -> None:
-    """Empty components by number, and an alternation that was cut short; to be called by `fit` itself."""
+    """Empty components by number, and an alternation that was cut short."""
     empty = np.flatnonzero(found.n_nonzero == 0)
     if empty.size:
-        warnings.warn(
+        warn(
             f"component(s) {', '.join(map(str, empty))} are empty: all their loadings are zero. Give a smaller alpha, "
-            "or n_nonzero",
-            UserWarning,
-            stacklevel=4,
+            "or n_nonzero"
         )
     if not found.converged:
-        warnings.warn(
+        warn(
             f"sparse PCA had not converged after {found.n_iter} steps: loadings still change by more than "
             f"tol={request.stop.tol}. Give a larger max_iter (now {request.stop.max_iter}) or tol",
             ConvergenceWarning,
-            stacklevel=4,
         )

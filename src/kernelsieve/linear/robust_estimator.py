@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 import math
-import warnings
 from dataclasses import dataclass, replace
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, Self
 
 import numpy as np
 from sklearn.base import _fit_context
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from ..arrays import on_host
+from ..fit.judging import JudgesRows
+from ..fit.parameters import SHARE, at_least, estimator, more_than, one_of, parameter
 from ..fit.unchanged import unchanged_on_failure
 from ..rows.scale import check_spread, finite, unit_of
 from ..rows.text_columns import validate_rows
 from ..threads import one_blas_thread
+from ..warn import warn
 from .alternation import adjusted_variance
-from .components import FLOATS, LinearComponents
-from .estimators import SPARSITY_CONSTRAINTS
+from .components import FLOATS, POSITIVE_OR_INFINITE, LinearComponents
 from .fitting import Request, SparseComponents, fit_components, warn_about
 from .residual import ResidualForm, residual_components
 from .robust import cutoff, two_stage_weights, without_rounding
@@ -32,7 +32,8 @@ from .scatter import row_mean, scatter_of
 MANY_OUTLIERS = 1 / 3
 
 
-class RobustElasticNetPCA(LinearComponents):
+@estimator
+class RobustElasticNetPCA(JudgesRows, LinearComponents):
     """Sparse PCA that outliers do not turn: weights first, then `ElasticNetPCA` of the weighted rows.
 
     Each row gets the weight w = 1 / (1 + exp(mu (r^2 - delta))), r its distance to the plane of the first M
@@ -121,56 +122,15 @@ class RobustElasticNetPCA(LinearComponents):
         "offset_": "float",
         "alpha_": "float | float[M]",
     }
-    _parameter_constraints: dict[str, Any] = {
-        **SPARSITY_CONSTRAINTS,
-        "weights": [StrOptions({"two-stage", "residual"})],
-        "mode": [StrOptions({"simultaneous", "sequential"})],
-        "n_directions": [Interval(Integral, 1, None, closed="left")],
-        "tau": [Interval(Real, 0, 1, closed="right")],
-        "c": [Interval(Real, 0, None, closed="neither")],
-        "gamma2": [Interval(Real, 0, None, closed="left")],
-        "l2_alpha": [Interval(Real, 0, None, closed="both")],
-        "random_state": ["random_state"],
-    }
 
-    def __init__(
-        self,
-        n_components: int = 2,
-        *,
-        weights: str = "two-stage",
-        mode: str = "simultaneous",
-        alpha: Any = None,
-        n_nonzero: Any = None,
-        alpha_scale: str = "relative",
-        l2: float = math.inf,
-        refit: bool = True,
-        n_directions: int = 500,
-        tau: float = 0.5,
-        c: float = 8.0,
-        gamma2: float = 0.0,
-        l2_alpha: float = math.inf,
-        transform_method: str = "least-squares",
-        max_iter: int = 1000,
-        tol: float = 1e-6,
-        random_state: Any = None,
-    ) -> None:
-        self.n_components = n_components
-        self.weights = weights
-        self.mode = mode
-        self.alpha = alpha
-        self.n_nonzero = n_nonzero
-        self.alpha_scale = alpha_scale
-        self.l2 = l2
-        self.refit = refit
-        self.n_directions = n_directions
-        self.tau = tau
-        self.c = c
-        self.gamma2 = gamma2
-        self.l2_alpha = l2_alpha
-        self.transform_method = transform_method
-        self.max_iter = max_iter
-        self.tol = tol
-        self.random_state = random_state
+    weights: str = parameter("two-stage", one_of("two-stage", "residual"))
+    refit: bool = parameter(True, "boolean")
+    n_directions: int = parameter(500, at_least(1))
+    tau: float = parameter(0.5, SHARE)
+    c: float = parameter(8.0, more_than(0))
+    gamma2: float = parameter(0.0, at_least(0, Real))
+    l2_alpha: float = parameter(math.inf, POSITIVE_OR_INFINITE)
+    random_state: Any = parameter(None, "random_state")
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None) -> Self:
@@ -215,9 +175,7 @@ class RobustElasticNetPCA(LinearComponents):
             )
         found = two_stage_weights(rows, self.n_components, self.n_directions, rng)
         if not found.converged:
-            warnings.warn(
-                f"weights had not settled after {len(found.losses)} reweightings", ConvergenceWarning, stacklevel=4
-            )
+            warn(f"weights had not settled after {len(found.losses)} reweightings", ConvergenceWarning)
         location = row_mean(rows, found.values)
         scatter = scatter_of(rows, found.values, location, products_only=math.isinf(request.l2))
         components = fit_components(scatter, request)
@@ -242,11 +200,9 @@ class RobustElasticNetPCA(LinearComponents):
         self.outliers_ = self.orthogonal_distance_ > self.cutoff_
         share = float(np.mean(self.weights_ < 0.5))
         if self.weights == "two-stage" and share > MANY_OUTLIERS:
-            warnings.warn(
+            warn(
                 f"the weights rule out {share:.0%} of the rows: with that many, rows and outliers may have changed "
-                "places. Look at weights_, or at the rows themselves",
-                UserWarning,
-                stacklevel=4,
+                "places. Look at weights_, or at the rows themselves"
             )
 
     def _distances(self, rows: np.ndarray) -> np.ndarray:
@@ -267,31 +223,9 @@ class RobustElasticNetPCA(LinearComponents):
         check_is_fitted(self)
         return -self._distances(self._rows(X).astype(np.float64, copy=False))
 
-    def decision_function(self, X: Any) -> np.ndarray:
-        """Cutoff less distance: negative for outliers.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-        """
-        return self.score_samples(X) - self.offset_
-
-    def predict(self, X: Any) -> np.ndarray:
-        """+1 for rows within the cutoff, -1 for outliers.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of int of shape (n_samples,)
-        """
-        return np.where(self.decision_function(X) < 0, -1, 1)
+    @property
+    def _least_score(self) -> float:
+        return self.offset_
 
     def fit_predict(self, X: Any, y: Any = None) -> np.ndarray:
         """Fit, and +1 or -1 for each row of X.

@@ -27,9 +27,11 @@ from ..fit.advice import (
 )
 from ..fit.captured import CapturedRatio, mean_outside, ratio_of_model
 from ..fit.expansion import KernelExpansion
+from ..fit.parameters import KernelParameters, MeantParameters, estimator
 from ..fit.preimage import learned_preimage
 from ..fit.problem import Problem
 from ..fit.sample import INDEFINITE, Sample
+from ..fit.saving import SavesItself
 from ..fit.span import Span
 from ..fit.unchanged import unchanged_on_failure
 from ..kernels import Kernel, bind_callable, kernel_type, named_kernel
@@ -43,7 +45,6 @@ from ..selection.base import Choice
 from ..threads import one_blas_thread
 from ..warn import warn
 from .fitted import ExpansionTransform, FittedExpansion
-from .parameters import KernelParameters, estimator
 from .progress import CallbackSupportMixin, Stages
 
 FEW_ROWS = 1000  # enough for the scales of columns and the width of the kernel
@@ -57,9 +58,8 @@ class Found:
     support: np.ndarray | None  # row numbers of its points, None where they are no rows
     variances: np.ndarray  # (M,) of the scores on the training rows
     eigenvalues: np.ndarray  # (M,) as the method has them
-    captured: np.ndarray | None = (
-        None  # (M,) what each component adds to those before it, where that is not its variance
-    )
+    # (M,) what each component adds to those before it, where that is not its variance
+    captured: np.ndarray | None = None
     attributes: dict[str, Any] = field(default_factory=dict)  # fitted attributes that the method alone has
 
 
@@ -67,7 +67,9 @@ class Found:
 class KernelTransformer(
     ExpansionTransform,
     FittedExpansion,
+    SavesItself,
     KernelParameters,
+    MeantParameters,
     CallbackSupportMixin,
     ClassNamePrefixFeaturesOutMixin,
     BaseEstimator,

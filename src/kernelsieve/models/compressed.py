@@ -14,6 +14,7 @@ from ..arrays import Array, take_rows
 from ..compression.error import ExpansionError
 from ..compression.search import METHODS, Compression, Request, compress_expansion, error_on, unchanged
 from ..fit.expansion import KernelExpansion
+from ..fit.parameters import INNER_SHARE, at_least, estimator, one_of, parameter
 from ..fit.preimage import RidgeMap, learned_preimage
 from ..fit.unchanged import unchanged_on_failure
 from ..rows import rows_of
@@ -22,7 +23,6 @@ from ..threads import one_blas_thread
 from ..warn import warn
 from .base import FEW_ROWS, KernelTransformer
 from .exact import KernelPCA
-from .parameters import INNER_SHARE, at_least, estimator, one_of, parameter
 
 # Rows on which scores are compared: a random part of more.
 MAX_ROWS, ROWS_PER_POINT = 5000, 50

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from ..fit.parameters import at_least, estimator, more_than, one_of, parameter
 from ..fit.span import Span
 from ..selection.base import Choice
 from ..warn import warn
 from .base import Found, KernelTransformer
 from .net import ElasticNet, PublishedRule, Solution, Start, in_row_order, unit_components
 from .on_dictionary import NOTHING_TO_EXPLAIN, OnDictionary
-from .parameters import at_least, estimator, more_than, one_of, parameter
 
 
 @estimator

@@ -7,59 +7,38 @@ the new kernel rows.  With a_k = H u_k / sqrt(l_k), H = I - 11'/N, the same scor
 
 to rounding for any eigenvectors, because H moves from the kernel rows onto the coefficients: the form that every
 model of this package has, with all N rows as support.  What is here is that rewriting, `center=False`, and a few
-more ways to name a kernel; the fit is scikit-learn's.
+more ways to name a kernel; the fit is scikit-learn's, guarded where its numbers fail (`guarded.py`).
 """
 
 from __future__ import annotations
 
-import warnings
-from dataclasses import dataclass
 from functools import partial
 from numbers import Real
 from typing import Any, Self
 
 import numpy as np
 import scipy.sparse
-from scipy.linalg import LinAlgWarning
-from scipy.sparse.linalg import ArpackError
-from sklearn.decomposition import KernelPCA as _KernelPCA
 from sklearn.metrics.pairwise import pairwise_kernels
-from sklearn.preprocessing import KernelCenterer
-from sklearn.utils import check_array, check_random_state
-from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.extmath import svd_flip
-from sklearn.utils.validation import _check_psd_eigenvalues
 
-from ..arrays import FLOATS, Array, as_float64, canonical, row_dot, top_eigh
-from ..fit.advice import SHOWS_ROUNDING, warn_of_rounding
+from ..arrays import FLOATS, Array, canonical
 from ..fit.expansion import KernelExpansion
-from ..fit.sample import default_sample_size
+from ..fit.parameters import at_least, one_of
+from ..fit.saving import SavesItself
 from ..fit.unchanged import unchanged_on_failure
 from ..kernels import (
     NAMED_KERNELS,
-    RBF,
     CallableKernel,
-    Cosine,
     Kernel,
     Precomputed,
-    bind_callable,
     kernel_type,
     named_kernel,
 )
-from ..kernels.width import resolve_gamma
-from ..rows.memory import ArrayRows
-from ..rows.scale import check_spread, finite
 from ..rows.text_columns import text_columns_named, validate_rows
-from ..solvers.whitening import check_finite_kernel
-from ..warn import KernelWarning, warn
 from .fitted import FittedExpansion
-
-# gamma |x|^2 from which on distances are taken about the rows' centre, or by differences.
-FAR_OUT = 1e6
-SHORT_ROW = 1e-5  # scikit-learn's cosine takes rows for zero that are shorter than ten roundings of float32
+from .guarded import GuardedKernelPCA, floating
 
 
-class KernelPCA(FittedExpansion, _KernelPCA):
+class KernelPCA(FittedExpansion, SavesItself, GuardedKernelPCA):
     """Exact kernel PCA: a drop-in for scikit-learn's, and the reference for every sparse model here.
 
     Finds the M components v_k = sum_i A_ik phi(x_i), v_k' v_l = delta_kl, over all N training rows that maximise
@@ -170,13 +149,11 @@ class KernelPCA(FittedExpansion, _KernelPCA):
     }
 
     _parameter_constraints: dict[str, Any] = {
-        **_KernelPCA._parameter_constraints,
-        "kernel": [StrOptions(set(NAMED_KERNELS)), callable],
-        "gamma": [Interval(Real, 0, None, closed="left"), StrOptions({"median", "scale"}), None],
+        **GuardedKernelPCA._parameter_constraints,
+        "kernel": [one_of(*NAMED_KERNELS), callable],
+        "gamma": [at_least(0, Real), one_of("median", "scale"), None],
         "center": ["boolean"],
     }
-    _centerer: Any  # scikit-learn's KernelCenterer, or Uncentered
-    _vectorized: CallableKernel | None = None  # a callable kernel that takes blocks of rows
 
     def __init__(
         self,
@@ -254,110 +231,6 @@ class KernelPCA(FittedExpansion, _KernelPCA):
         with text_columns_named(self, X):
             return super().transform(X)
 
-    def _get_kernel(self, X: Any, Y: Any = None) -> np.ndarray:
-        X = finite(canonical(X))
-        if self.__dict__.pop("_kernel_open", False):
-            if self.kernel != "precomputed":
-                check_spread(X)
-            self._vectorized = _bind_vectorized(self.kernel, self.kernel_params, X)
-            if isinstance(self.gamma, str):
-                self.gamma_ = self._gamma(X)
-        if self.kernel == "rbf" and self._loses_distances(X if Y is None else Y):
-            return RBF(float(self.gamma_))(_floating(X), _floating(X if Y is None else Y))
-        if self.kernel == "cosine" and (_has_short_rows(X) or (Y is not None and _has_short_rows(Y))):
-            return Cosine()(_floating(X), _floating(X if Y is None else Y))
-        if self._vectorized is None and kernel_type(self.kernel).metric != "manhattan":
-            return super()._get_kernel(X, Y)
-        rows = _floating(X)
-        points = rows if Y is None else _floating(Y)
-        if self._vectorized is not None:
-            return np.array(self._vectorized(rows, points))  # a copy: it is centred in place later
-        block = super()._get_kernel(_narrow_indices(rows), _narrow_indices(points))
-        return block.astype(np.result_type(rows.dtype, points.dtype), copy=False)  # float64 for any rows
-
-    def _loses_distances(self, points: Array) -> bool:
-        """Whether scikit-learn's distances, |x|^2 + |s|^2 - 2 x's, lose 1e-9 of a width or more to rounding."""
-        rows = as_float64(_floating(points))
-        return float(self.gamma_) * float(row_dot(rows, rows).max()) > FAR_OUT
-
-    def _gamma(self, X: Array) -> float:
-        if not kernel_type(self.kernel).uses_gamma:
-            return 1.0
-        rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
-        rows = ArrayRows(_floating(X)).sample(default_sample_size(0), rng)
-        return resolve_gamma(self.gamma, kernel_type(self.kernel), rows.values, rows.weights)
-
-    def _fit_transform_in_place(self, K: np.ndarray) -> np.ndarray:
-        if not self.center:
-            self._centerer = Uncentered()
-        restore = kernel_type(self.kernel).precomputed and self.center
-        row_means = np.reshape(K.mean(axis=1), (-1, 1)) if restore else 0.0
-        length = 0.0
-        if self.kernel != "precomputed":  # a gram that was given is checked by whoever centres it
-            check_finite_kernel(K)
-            length = float(np.abs(np.diagonal(K)).max())
-        K = self._decomposed(K)
-        self.explained_variance_ = self.eigenvalues_ / K.shape[0]
-        # An indefinite kernel's trace is less than what its positive part holds.
-        total = max(float(np.trace(K, dtype=np.float64)) / K.shape[0], float(self.explained_variance_.sum()))
-        self.explained_variance_ratio_ = self.explained_variance_ / (total if total > 0 else 1.0)
-        if total <= SHOWS_ROUNDING[K.dtype.itemsize] * length:
-            warn_of_rounding(total / length if length > 0 else 0.0)
-        if restore:
-            # K may be X itself, about to become X_fit_ and the expansion's points: the gram that was given
-            K += self._centerer.K_fit_rows_
-            K += row_means
-            K -= self._centerer.K_fit_all_
-        return K
-
-    def _decomposed(self, K: np.ndarray) -> np.ndarray:
-        """scikit-learn's fit to the gram, whose errors and warnings speak of the solver that was asked for."""
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message="k >= N", category=RuntimeWarning)  # a dense solver steps in
-            try:
-                K = super()._fit_transform_in_place(K)
-            except ArpackError as error:
-                raise ValueError(
-                    f"eigen_solver='arpack' cannot decompose the gram of these rows ({error}): give "
-                    "eigen_solver='dense'"
-                ) from error
-            except ValueError as error:  # LAPACK's subsets lose members of a cluster of equal eigenvalues, here all
-                if "zero-size" not in str(error):
-                    raise
-                self._decompose_whole(K)
-        if len(self.eigenvalues_) < self._n_wanted(K) and not (self.remove_zero_eig or self.n_components is None):
-            self._decompose_whole(K)
-        return K
-
-    def _n_wanted(self, K: np.ndarray) -> int:
-        return K.shape[0] if self.n_components is None else min(K.shape[0], self.n_components)
-
-    def _decompose_whole(self, K: np.ndarray) -> None:
-        """All eigenvectors of the centred gram, of which the leading ones are kept."""
-        values, vectors = top_eigh(K, self._n_wanted(K))
-        self.eigenvalues_ = _check_psd_eigenvalues(values, enable_warnings=False)
-        self.eigenvectors_ = svd_flip(u=vectors, v=None)[0]
-
-    def _fit_inverse_transform(self, X_transformed: np.ndarray, X: Any) -> None:
-        try:
-            with warnings.catch_warnings(record=True) as caught:
-                warnings.simplefilter("always", LinAlgWarning)
-                super()._fit_inverse_transform(X_transformed, X)
-        except (np.linalg.LinAlgError, ValueError) as error:  # singular, or kernel values of the scores that overflow
-            raise ValueError(
-                f"the inverse map cannot be found with alpha={self.alpha}, the ridge on the gram of the scores: give a "
-                "larger one, or fit_inverse_transform=False"
-            ) from error
-        for one in caught:
-            if not issubclass(one.category, LinAlgWarning):
-                warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
-                continue
-            warn(
-                f"the inverse map is badly determined: with alpha={self.alpha}, the ridge on it, the gram of the "
-                "scores has hardly an inverse. Give a larger alpha",
-                KernelWarning,
-            )
-
     def _store(self) -> None:
         n_samples = self.X_fit_.shape[0]
         nonzero = self.eigenvalues_ > 0
@@ -369,7 +242,7 @@ class KernelPCA(FittedExpansion, _KernelPCA):
             coef -= coef.mean(axis=0)
             offset = self._centerer.K_fit_rows_.astype(np.float64) @ coef
             mean_coef = np.full(n_samples, 1.0 / n_samples)
-        self.expansion_ = KernelExpansion(self._expansion_kernel(), _floating(self.X_fit_), coef, offset, mean_coef)
+        self.expansion_ = KernelExpansion(self._expansion_kernel(), floating(self.X_fit_), coef, offset, mean_coef)
         if not self.fit_inverse_transform:
             self.dual_coef_ = coef
         self.support_ = np.arange(n_samples)
@@ -400,46 +273,3 @@ class KernelPCA(FittedExpansion, _KernelPCA):
 
     def _rows(self, X: Any) -> Array:
         return validate_rows(self, X, reset=False, accept_sparse="csr", dtype=FLOATS)
-
-
-@dataclass(frozen=True)
-class Uncentered:
-    """Stands where scikit-learn has a KernelCenterer, and leaves kernel values as they are."""
-
-    def fit(self, K: np.ndarray) -> Self:
-        KernelCenterer().fit(K)  # for its checks: square, dense, finite
-        return self
-
-    def transform(self, K: np.ndarray, copy: bool = True) -> np.ndarray:
-        return check_array(K, dtype=FLOATS)
-
-
-def _floating(X: Array) -> Array:
-    """X itself where it is float32 or float64, else a float64 copy: products of small integers overflow."""
-    X = X if scipy.sparse.issparse(X) else np.asarray(X)
-    return X if X.dtype in FLOATS else as_float64(X)
-
-
-def _has_short_rows(X: Array) -> bool:
-    """Whether scikit-learn's cosine would take a row for zero that is not."""
-    rows = as_float64(_floating(X))
-    squares = row_dot(rows, rows)
-    return bool(np.any((squares > 0) & (squares < SHORT_ROW**2)))
-
-
-def _narrow_indices(X: Any) -> Any:
-    """Sparse rows with 32-bit indices where they fit: scikit-learn's Manhattan distance knows no others."""
-    if not scipy.sparse.issparse(X) or max(X.nnz, *X.shape) > np.iinfo(np.int32).max:
-        return X
-    return type(X)((X.data, X.indices.astype(np.int32), X.indptr.astype(np.int32)), shape=X.shape)
-
-
-def _bind_vectorized(kernel: Any, keywords: dict[str, Any] | None, X: Array) -> CallableKernel | None:
-    """The kernel as a function of two blocks of rows, or None where it is not one."""
-    if not callable(kernel):
-        return None
-    try:
-        bound = bind_callable(kernel, keywords, _floating(X))
-    except ValueError:
-        return None  # scikit-learn calls it row by row, and shows the user's own error
-    return bound if bound.vectorized else None

@@ -5,15 +5,16 @@ from __future__ import annotations
 import numpy as np
 
 from ..arrays import cholesky, solve_lower, to_numpy
+from ..fit.parameters import BlockParameters, at_least, estimator, parameter
+from ..fit.point_span import PointSpan
 from ..fit.problem import Problem
 from ..fit.sample import default_sample_size
-from ..fit.span import PointSpan, Span
+from ..fit.span import Span
 from ..rows import Rows
 from ..selection.base import Choice
 from ..selection.rules import gain
 from .base import Found, KernelTransformer
 from .over_nodes import check_nodes, checked_values, enough_for, found_on_nodes
-from .parameters import BlockParameters, at_least, estimator, parameter
 
 
 @estimator

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from os import PathLike
 from typing import Any, ClassVar
 
 import numpy as np
@@ -80,6 +79,17 @@ class FittedExpansion:
         """Validated rows for the expansion."""
         return new_rows(X, self._row_rules())
 
+    def _rows_and_lengths(self, X: Any, diagonal: Any) -> tuple[Array, Array | None]:
+        """Validated rows of a fitted model, and k(x, x) of each where the user gives it."""
+        check_is_fitted(self)
+        rows = self._rows(X)
+        if diagonal is None:
+            return rows, None
+        lengths = np.asarray(diagonal, dtype=np.float64)
+        if lengths.shape != (rows.shape[0],):
+            raise ValueError(f"diagonal has shape {lengths.shape}, expected ({rows.shape[0]},)")
+        return rows, lengths
+
     def _n_threads(self) -> int:
         return effective_n_threads(getattr(self, "n_jobs", None))
 
@@ -97,9 +107,8 @@ class FittedExpansion:
         -------
         ndarray of shape (n_samples,)
         """
-        check_is_fitted(self)
-        rows = self._rows(X)
-        return self.expansion_.reconstruction_error(rows, checked_diagonal(diagonal, rows), self._n_threads())
+        rows, lengths = self._rows_and_lengths(X, diagonal)
+        return self.expansion_.reconstruction_error(rows, lengths, self._n_threads())
 
     def score(self, X: Any, y: Any = None, *, diagonal: Any = None) -> float:
         """The share of the variance of X about the training mean that the components capture.
@@ -119,12 +128,11 @@ class FittedExpansion:
         -------
         float
         """
-        check_is_fitted(self)
-        rows = self._rows(X)
+        rows, lengths = self._rows_and_lengths(X, diagonal)
         expansion = self.expansion_.orthonormal
         if not expansion.kernel.bounded:
             rows = as_float64(rows)  # float32 need not hold squares of what it holds
-        distance, captured = expansion.variance_parts(rows, checked_diagonal(diagonal, rows), self._n_threads())
+        distance, captured = expansion.variance_parts(rows, lengths, self._n_threads())
         xp = namespace(distance)
         captured_variance = float(xp.sum(captured))
         # of an indefinite kernel, or of rows that all lie at the mean, the distances can be less than what is captured
@@ -196,27 +204,6 @@ class FittedExpansion:
         check_is_fitted(self)
         at = None if row is None else check_array(row, ensure_2d=False, dtype=FLOATS).reshape(1, -1)
         return traversal(self, component, n_steps, span, at)
-
-    def save(self, path: str | PathLike[str]) -> None:
-        """Write the fitted model to one file, atomically: arrays and JSON, no pickle.
-
-        Parameters
-        ----------
-        path : path of the file; `kernelsieve.load` reads it back
-        """
-        from ..io import save
-
-        save(self, path)
-
-
-def checked_diagonal(diagonal: Any, rows: Array) -> Array | None:
-    """k(x, x) as the user gives it, one number a row."""
-    if diagonal is None:
-        return None
-    values = np.asarray(diagonal, dtype=np.float64)
-    if values.shape != (rows.shape[0],):
-        raise ValueError(f"diagonal has shape {values.shape}, expected ({rows.shape[0]},)")
-    return values
 
 
 class ExpansionTransform(TransformerMixin):

@@ -18,8 +18,8 @@ import numpy as np
 from sklearn.base import _fit_context
 
 from ..arrays import take_rows
+from ..fit.point_span import PointSpan
 from ..fit.sample import default_sample_size
-from ..fit.span import PointSpan
 from ..fit.transfer import faded, rows_until_choice
 from ..fit.unchanged import unchanged_on_failure
 from ..kernels import Kernel, kernel_type

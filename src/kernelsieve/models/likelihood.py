@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from numbers import Real
 from typing import Any
 
 import numpy as np
-import scipy.linalg
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_is_fitted
 
-from ..arrays import Array, take_rows, to_numpy, top_eigh
-from ..fit.expansion import KernelExpansion, component_signs
+from ..arrays import Array, take_rows, to_numpy
+from ..fit.expansion import KernelExpansion
+from ..fit.judging import JudgesKernelRows
+from ..fit.parameters import INNER_SHARE, at_least, estimator, more_than, one_of, parameter
 from ..fit.sample import Sample
 from ..fit.span import Span
 from ..rows.blocks import finite
@@ -21,22 +20,14 @@ from ..solvers.coordinate_ascent import coordinate_ascent
 from ..solvers.likelihood import Likelihood, LikelihoodFit, largest_within, sweeps
 from ..warn import warn
 from .base import Found, KernelTransformer
-from .fitted import checked_diagonal
+from .likelihood_axes import Axes, axes_of, likelihood_on, sufficient
 from .on_dictionary import NOTHING_TO_EXPLAIN, OnDictionary
-from .parameters import INNER_SHARE, at_least, estimator, more_than, one_of, parameter
 
-# Model eigenvalues below this share of the largest are rounding: they are no axes.
-NO_AXIS = 1e-10
-ORTHONORMAL = 1e-9  # largest inner product of two axes, or error of a length
-# Where nothing is said about sparsity: vectors that explain this share of the variance about the mean, but no more than
-# so many, found by lowering the noise variance in steps of this factor.
-ENOUGH, MOST_VECTORS = 0.95, 60
-NOISE_STEP_DOWN, MAX_STEPS_DOWN = 0.3, 20
 ROUNDING = 1e-9  # of log densities, which depends on how rows are cut into blocks
 
 
 @estimator
-class LikelihoodKernelPCA(OnDictionary, KernelTransformer):
+class LikelihoodKernelPCA(JudgesKernelRows, OnDictionary, KernelTransformer):
     """Sparse kernel PCA by maximum likelihood (Tipping 2000).
 
     Features are modelled as a Gaussian whose covariance is built on a few of the rows,
@@ -195,52 +186,24 @@ class LikelihoodKernelPCA(OnDictionary, KernelTransformer):
 
         Parameters
         ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            Rows; for a precomputed kernel their kernel values.
-        diagonal : array-like of shape (n_samples,), optional
-            k(x, x) of each row.  Needed only for a precomputed kernel.
+        X, diagonal
+            As in `reconstruction_error`.
 
         Returns
         -------
         ndarray of shape (n_samples,)
         """
-        check_is_fitted(self)
-        rows = self._rows(X)
-        return self._log_densities(rows, checked_diagonal(diagonal, rows))
+        return self._log_densities(*self._rows_and_lengths(X, diagonal))
 
     def _log_densities(self, rows: Array, diagonal: Array | None) -> Array:
         length, modelled = self._density.variance_parts(rows, diagonal, self._n_threads())
         return -0.5 * (self._logdet + (length - modelled) / float(self.noise_variance_))
 
-    def decision_function(self, X: Any, *, diagonal: Any = None) -> Array:
-        """`score_samples` above `threshold_`: negative for rows unlike the training rows.
-
-        Parameters
-        ----------
-        X, diagonal
-            As in `score_samples`.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-        """
-        if "threshold_" not in vars(self) and "expansion_" in vars(self):
+    @property
+    def _least_score(self) -> float:
+        if "threshold_" not in vars(self):
             raise ValueError("this model was saved by a version that had no threshold_: fit it again to judge rows")
-        return self.score_samples(X, diagonal=diagonal) - self.threshold_
-
-    def predict(self, X: Any, *, diagonal: Any = None) -> np.ndarray:
-        """+1 for rows like the training rows, -1 for others.
-
-        Parameters
-        ----------
-        X, diagonal
-            As in `score_samples`.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-        """
-        return np.where(to_numpy(self.decision_function(X, diagonal=diagonal)) < 0, -1, 1)
+        return self.threshold_
 
     def _measure(self, choice: Choice, span: Span) -> None:
         super()._measure(choice, span)
@@ -305,68 +268,3 @@ class LikelihoodKernelPCA(OnDictionary, KernelTransformer):
                 f"the likelihood was still rising after max_iter={self.max_iter} steps of update={self.update!r}",
                 ConvergenceWarning,
             )
-
-
-@dataclass(frozen=True)
-class Axes:
-    """The principal axes of a model."""
-
-    places: np.ndarray  # (m,) of the vectors among the candidates, in the order of the rows
-    coef: np.ndarray  # (m, M), orthonormal in feature space
-    eigenvalues: np.ndarray  # (M,) of sum_i w_i phi_i phi_i'
-    variances: np.ndarray  # (M,) of the training rows' scores
-
-
-def sufficient(likelihood: Likelihood, span: Span, *, max_iter: int = 10_000, tol: float = 1e-8) -> LikelihoodFit:
-    """The first model on the way down from the largest noise variance that explains enough, of not too many vectors.
-
-    What is explained is measured against the variance about the mean, also where features are not centred: else the
-    mean alone, which one vector of a wide kernel explains, would do.
-    """
-    spread = max(span.mean_length - span.mean_square, NO_AXIS * span.mean_length)
-    best: LikelihoodFit | None = None
-    for step in range(1, MAX_STEPS_DOWN + 1):
-        noise_variance = likelihood.largest_noise_variance * NOISE_STEP_DOWN**step
-        start = None if best is None else best.weights
-        found = coordinate_ascent(likelihood, noise_variance, start, max_iter=max_iter, tol=tol)
-        if best is not None and len(found.active) > MOST_VECTORS:
-            return best
-        best = found
-        explained = float(axes_of(span, found, None).variances.sum())
-        if span.total_variance - explained <= (1 - ENOUGH) * spread or len(found.active) >= MOST_VECTORS:
-            return best
-    assert best is not None
-    return best
-
-
-def likelihood_on(span: Span) -> Likelihood:
-    """The likelihood of all rows, as a function of the candidate rows' weights."""
-    return Likelihood(span.gram, span.features, span.weight, span.weight * span.total_variance)
-
-
-def _orthonormalised(coef: np.ndarray, gram: np.ndarray) -> np.ndarray:
-    """Coefficients made orthonormal once more, in order; of a wide kernel's, those that rounding leaves so."""
-    factor = np.linalg.cholesky(coef.T @ gram @ coef)
-    coef = scipy.linalg.solve_triangular(factor, coef.T, lower=True).T
-    off = np.abs(coef.T @ gram @ coef - np.eye(coef.shape[1]))
-    within = np.maximum.accumulate(np.maximum(np.tril(off).max(axis=1), np.triu(off).max(axis=0))) <= ORTHONORMAL
-    return coef[:, : max(1, int(within.sum()))]
-
-
-def axes_of(span: Span, found: LikelihoodFit, n_components: int | None) -> Axes:
-    """W^1/2 K W^1/2 = U Lam U' over the vectors: coefficients W^1/2 U Lam^-1/2, orthonormalised once more."""
-    assert span.indices is not None
-    places = found.active[np.argsort(span.indices[found.active])]
-    gram, root = span.gram_at(places), np.sqrt(found.weights[places])
-    if not len(places):
-        raise ValueError(
-            "the likelihood leaves no vector on these rows: give a larger noise_variance, or a noise_fraction"
-        )
-    values, vectors = top_eigh(root[:, None] * gram * root)
-    n_axes = int(np.sum(values > NO_AXIS * values[0]))
-    n_axes = n_axes if n_components is None else min(n_components, n_axes)
-    coef = root[:, None] * vectors[:, :n_axes] / np.sqrt(values[:n_axes])
-    coef = _orthonormalised(coef, gram)
-    coef = coef * component_signs(coef)
-    scores = coef.T @ span.features[places]
-    return Axes(places, coef, values[: coef.shape[1]], np.einsum("ij,ij->i", scores, scores) / span.weight)

@@ -11,7 +11,8 @@ from sklearn.base import clone
 
 from ..solvers.likelihood import LikelihoodFit
 from ..threads import one_blas_thread
-from .likelihood import LikelihoodKernelPCA, axes_of, likelihood_on
+from .likelihood import LikelihoodKernelPCA
+from .likelihood_axes import axes_of, likelihood_on
 
 # The default noise variances, as shares of the upper end.
 FIRST_SHARE, LAST_SHARE = 0.95, 0.01

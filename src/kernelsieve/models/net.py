@@ -15,8 +15,9 @@ from typing import Any
 
 import numpy as np
 
+from ..fit.all_rows import AllRowsSpan
 from ..fit.expansion import component_signs
-from ..fit.span import AllRowsSpan, Span
+from ..fit.span import Span
 from ..solvers.admm import admm
 from ..solvers.alternation import alternate, kernel_pca_directions
 from ..solvers.path import alpha_for_nonzeros

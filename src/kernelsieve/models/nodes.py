@@ -19,9 +19,11 @@ import numpy as np
 import scipy.linalg
 
 from ..arrays import to_numpy, top_eigh
+from ..fit.parameters import SHARE, BlockParameters, at_least, estimator, more_than, one_of, parameter
+from ..fit.point_span import PointSpan
 from ..fit.problem import Problem
 from ..fit.sample import default_sample_size
-from ..fit.span import PointSpan, Span, quadratic_forms
+from ..fit.span import Span, quadratic_forms
 from ..rows import Rows
 from ..rows.memory import ArrayRows
 from ..selection.base import Choice, Selection
@@ -30,7 +32,6 @@ from ..selection.gram import KernelGram
 from ..selection.rules import IMPROVED_RIDGE, gain
 from .base import Found, KernelTransformer
 from .over_nodes import check_nodes, checked_values, enough_for, found_on_nodes
-from .parameters import SHARE, BlockParameters, at_least, estimator, more_than, one_of, parameter
 
 # Eigenvalues below this share of the largest are rounding: the nodes have no such component.
 NO_EIGENVALUE = 1e-14

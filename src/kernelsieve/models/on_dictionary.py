@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..fit.parameters import BlockParameters, at_least, estimator, parameter
 from ..fit.problem import Problem
 from ..fit.span import Span
 from ..rows import Rows
 from ..selection.base import Choice
 from ..selection.dictionary import dictionary, rows_to_choose_from
-from .parameters import BlockParameters, at_least, estimator, parameter
 
 # Variance below this share of the mean k(x, x) is rounding.
 NO_VARIANCE = 1e-10

@@ -12,6 +12,7 @@ from ..arrays import to_numpy
 from ..compression.error import LeastSquares
 from ..compression.removal import removal_order
 from ..fit.moments import MomentSum, gram_of
+from ..fit.parameters import BlockParameters, at_least, estimator, more_than, one_of, parameter
 from ..fit.problem import Problem
 from ..fit.sample import REFERENCE_ROWS, default_sample_size
 from ..fit.span import Span, quadratic_forms
@@ -27,7 +28,6 @@ from ..warn import warn
 from .base import Found, KernelTransformer
 from .following import Following, in_order
 from .over_nodes import checked_values
-from .parameters import BlockParameters, at_least, estimator, more_than, one_of, parameter
 from .stream import KeptRows
 
 # Rows that a first call needs for a width that is a rule: of fewer, distances say nothing.

@@ -9,8 +9,9 @@ from __future__ import annotations
 import numpy as np
 
 from ..fit.expansion import component_signs
+from ..fit.point_span import PointSpan
 from ..fit.problem import Problem
-from ..fit.span import Components, PointSpan
+from ..fit.span import Components
 from ..rows.blocks import finite
 from ..rows.memory import ArrayRows
 from ..selection.base import Choice

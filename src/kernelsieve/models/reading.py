@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from ..arrays import to_numpy
+from ..fit.point_span import PointSpan
 from ..fit.preimage import RidgeMap, learned_preimage
 from ..fit.sample import REFERENCE_ROWS
-from ..fit.span import PointSpan
 from ..fit.transfer import turned
 from ..threads import one_blas_thread
 from .stream import StreamState

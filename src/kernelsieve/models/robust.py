@@ -8,12 +8,14 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_is_fitted
 
 from ..arrays import Array, namespace, row_dot, to_numpy
+from ..fit.all_rows import AllRowsSpan
+from ..fit.judging import JudgesKernelRows
 from ..fit.moments import gram_of
+from ..fit.parameters import at_least, estimator, parameter
 from ..fit.problem import Problem
-from ..fit.span import AllRowsSpan, Span
+from ..fit.span import Span
 from ..kernels import Kernel
 from ..linear.robust import LogisticLoss, RobustWeights, cutoff, fit_plane, two_stage_weights
 from ..linear.robust_estimator import MANY_OUTLIERS
@@ -24,9 +26,7 @@ from ..solvers.whitening import whiten
 from ..warn import warn
 from .base import KernelTransformer
 from .elastic_net import NetParameters
-from .fitted import checked_diagonal
 from .on_dictionary import OnDictionary
-from .parameters import at_least, estimator, parameter
 
 OUTLIER = 0.5  # rows of a smaller weight
 # Where most rows lie in the plane exactly, those are in it whose squared distance to it is below this share of the
@@ -35,7 +35,7 @@ IN_PLANE_AGAIN = 1e-8
 
 
 @estimator
-class RobustSparseKernelPCA(NetParameters, OnDictionary, KernelTransformer):
+class RobustSparseKernelPCA(JudgesKernelRows, NetParameters, OnDictionary, KernelTransformer):
     """Sparse kernel PCA on rows weighted by how close they are to the bulk of the others.
 
     In feature space, a row at distance r from the plane of the first M components gets the weight
@@ -189,49 +189,19 @@ class RobustSparseKernelPCA(NetParameters, OnDictionary, KernelTransformer):
 
         Parameters
         ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            Rows; for a precomputed kernel their kernel values.
-        diagonal : array-like of shape (n_samples,), optional
-            k(x, x) of each row.  Needed only for a precomputed kernel.
+        X, diagonal
+            As in `reconstruction_error`.
 
         Returns
         -------
         ndarray of shape (n_samples,)
         """
-        check_is_fitted(self)
-        rows = self._rows(X)
-        squared = self.expansion_.reconstruction_error(rows, checked_diagonal(diagonal, rows), self._n_threads())
+        squared = self.reconstruction_error(X, diagonal=diagonal)
         return -namespace(squared).sqrt(squared)
 
-    def decision_function(self, X: Any, *, diagonal: Any = None) -> Array:
-        """Cutoff less distance: negative for outliers.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-        diagonal : array-like of shape (n_samples,), optional
-            As for `score_samples`.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-        """
-        return self.score_samples(X, diagonal=diagonal) + self.cutoff_
-
-    def predict(self, X: Any, *, diagonal: Any = None) -> np.ndarray:
-        """+1 for rows within the cutoff, -1 for outliers.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-        diagonal : array-like of shape (n_samples,), optional
-            As for `score_samples`.
-
-        Returns
-        -------
-        ndarray of int of shape (n_samples,)
-        """
-        return np.where(to_numpy(self.decision_function(X, diagonal=diagonal)) < 0, -1, 1)
+    @property
+    def _least_score(self) -> float:
+        return -self.cutoff_
 
 
 class Features:

@@ -12,6 +12,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from ..fit.captured import NO_VARIANCE, CapturedRatio, components_for, ratio_of_points
+from ..fit.parameters import INNER_SHARE, SHARE, BlockParameters, at_least, estimator, more_than, one_of, parameter
 from ..fit.problem import Problem
 from ..fit.sample import Sample, default_sample_size
 from ..fit.span import Components, Span
@@ -27,7 +28,6 @@ from ..threads import one_blas_thread
 from ..warn import warn
 from .base import Found, KernelTransformer
 from .incremental import Incremental
-from .parameters import INNER_SHARE, SHARE, BlockParameters, at_least, estimator, more_than, one_of, parameter
 
 
 @estimator

@@ -11,7 +11,7 @@ import scipy.sparse
 from ..arrays import Array, take_rows
 from ..fit.expansion import FEW_ROWS, KernelExpansion
 from ..fit.moments import Moments, MomentSum, moments_of
-from ..fit.span import PointSpan
+from ..fit.point_span import PointSpan
 from ..fit.sums import FeatureSums
 from ..fit.transfer import ages, forgotten, overlap, transferred, weighing
 from ..rows.base import Summand

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from numbers import Integral, Real
-from os import PathLike
+from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, OutlierMixin, _fit_context
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from ..fit.judging import JudgesRows
+from ..fit.parameters import INNER_SHARE, SHARE, at_least, estimator, more_than, one_of, parameter
+from ..fit.saving import SavesItself
 from ..fit.unchanged import unchanged_on_failure
 from ..kernels import NAMED_KERNELS
 from ..threads import one_blas_thread
@@ -37,7 +38,8 @@ class MonitorStatistics:
         return np.asarray(self.spe > self.spe_limit)
 
 
-class KernelMonitor(MonitorSteps, LiveMixin, OutlierMixin, BaseEstimator):
+@estimator
+class KernelMonitor(JudgesRows, SavesItself, MonitorSteps, LiveMixin, OutlierMixin, BaseEstimator):
     """Novelty detection and process monitoring by sparse kernel PCA, with limits that hold and causes that are named.
 
     A kernel PCA of normal rows is fitted on a few support points.  A new row is judged by how far it lies off the
@@ -80,7 +82,7 @@ class KernelMonitor(MonitorSteps, LiveMixin, OutlierMixin, BaseEstimator):
         Contiguous folds for the held-out limit.  "prefit": `estimator` is fitted, stays as it is, and the rows given to
         `fit`, which it should not have seen, set the limits.
     alarm_rule : tuple (k, n), default=(1, 1)
-        For `update`: alarm when k of the last n rows lie above the limit.
+        For `update`: alarm when k of the last n rows, the newest among them, lie above the limit.
     half_life : float or None, default=None
         For `update`: follow slow drift with a memory of so many rows.  Rows above the limit do not enter.
     estimator : kernel estimator of this package, optional
@@ -135,61 +137,22 @@ class KernelMonitor(MonitorSteps, LiveMixin, OutlierMixin, BaseEstimator):
     array([3, 3, 3])
     """
 
-    _parameter_constraints: dict[str, Any] = {
-        "n_components": [Interval(Integral, 1, None, closed="left")],
-        "n_support": [Interval(Integral, 2, None, closed="left")],
-        "kernel": [StrOptions(set(NAMED_KERNELS) - {"precomputed"}), callable],
-        "gamma": [Interval(Real, 0, None, closed="neither"), StrOptions({"median", "scale"}), None],
-        "standardize": ["boolean"],
-        "whiten": ["boolean"],
-        "lags": [Interval(Integral, 0, None, closed="left")],
-        "smoothing": [Interval(Real, 0, 1, closed="right"), None],
-        "false_alarm_rate": [Interval(Real, 0, 1, closed="neither")],
-        "cv": [Interval(Integral, 2, None, closed="left"), StrOptions({"prefit"})],
-        "alarm_rule": [tuple, list],
-        "half_life": [Interval(Real, 0, None, closed="neither"), None],
-        "estimator": [object, None],
-        "random_state": ["random_state"],
-        "n_jobs": [Integral, None],
-        "batch_size": [Interval(Integral, 1, None, closed="left"), None],
-    }
-
-    def __init__(
-        self,
-        n_components: int = 30,
-        n_support: int = 60,
-        *,
-        kernel: Any = "rbf",
-        gamma: float | str | None = "median",
-        standardize: bool = True,
-        whiten: bool = False,
-        lags: int = 0,
-        smoothing: float | None = None,
-        false_alarm_rate: float = 0.05,
-        cv: int | str = 5,
-        alarm_rule: tuple[int, int] = (1, 1),
-        half_life: float | None = None,
-        estimator: Any = None,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        batch_size: int | None = None,
-    ) -> None:
-        self.n_components = n_components
-        self.n_support = n_support
-        self.kernel = kernel
-        self.gamma = gamma
-        self.standardize = standardize
-        self.whiten = whiten
-        self.lags = lags
-        self.smoothing = smoothing
-        self.false_alarm_rate = false_alarm_rate
-        self.cv = cv
-        self.alarm_rule = alarm_rule
-        self.half_life = half_life
-        self.estimator = estimator
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.batch_size = batch_size
+    n_components: int = parameter(30, at_least(1), positional=True)
+    n_support: int = parameter(60, at_least(2), positional=True)
+    kernel: Any = parameter("rbf", one_of(*set(NAMED_KERNELS) - {"precomputed"}), callable)
+    gamma: float | str | None = parameter("median", more_than(0), one_of("median", "scale"), None)
+    standardize: bool = parameter(True, "boolean")
+    whiten: bool = parameter(False, "boolean")
+    lags: int = parameter(0, at_least(0))
+    smoothing: float | None = parameter(None, SHARE, None)
+    false_alarm_rate: float = parameter(0.05, INNER_SHARE)
+    cv: int | str = parameter(5, at_least(2), one_of("prefit"))
+    alarm_rule: tuple[int, int] = parameter((1, 1), tuple, list)
+    half_life: float | None = parameter(None, more_than(0), None)
+    estimator: Any = parameter(None, object, None)
+    random_state: Any = parameter(None, "random_state")
+    n_jobs: int | None = parameter(None, Integral, None)
+    batch_size: int | None = parameter(None, at_least(1), None)
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None, *, series: Any = None) -> Self:
@@ -259,31 +222,9 @@ class KernelMonitor(MonitorSteps, LiveMixin, OutlierMixin, BaseEstimator):
         """
         return -self.statistics(X).spe
 
-    def decision_function(self, X: Any) -> np.ndarray:
-        """`score_samples` above the limit: negative for rows that are not normal.
-
-        Parameters
-        ----------
-        X : rows, as in `fit`
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-        """
-        return self.score_samples(X) - self.offset_
-
-    def predict(self, X: Any) -> np.ndarray:
-        """+1 for normal rows, -1 for others; +1 where a row has no whole window.
-
-        Parameters
-        ----------
-        X : rows, as in `fit`
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-        """
-        return np.where(self.decision_function(X) < 0, -1, 1)
+    @property
+    def _least_score(self) -> float:
+        return self.offset_
 
     def contributions(self, X: Any, *, series: Any = None) -> Any:
         """How much of each row's SPE comes from each input.
@@ -310,17 +251,6 @@ class KernelMonitor(MonitorSteps, LiveMixin, OutlierMixin, BaseEstimator):
         if found.shape != (len(found), n_features):
             found = np.full((len(found), n_features), np.nan)
         return self._framed_like(X, found)
-
-    def save(self, path: str | PathLike[str]) -> None:
-        """Write the fitted monitor to one file, atomically: arrays and JSON, no pickle.
-
-        Parameters
-        ----------
-        path : path of the file; `kernelsieve.load` reads it back
-        """
-        from ..io import save
-
-        save(self, path)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

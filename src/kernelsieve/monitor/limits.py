@@ -104,10 +104,3 @@ def smoothed_runs(values: np.ndarray, bounds: np.ndarray, weight: float | None, 
         return values
     parts = [smoothed(values[low:high], weight, start) for low, high in pairwise(bounds.tolist())]
     return np.concatenate(parts)
-
-
-def k_of_n(exceeded: np.ndarray, rule: tuple[int, int]) -> np.ndarray:
-    """Whether at least k of the last n rows, this one among them, exceeded their limit."""
-    k, n = rule
-    counts = np.cumsum(np.concatenate([np.zeros(n, dtype=np.intp), exceeded.astype(np.intp)]))
-    return np.asarray(counts[n:] - counts[:-n] >= k)

@@ -2,7 +2,7 @@
 
     windows      the last `lags` rows are kept, so that a window reaches back over calls
     smoothing    the exponentially weighted mean of SPE goes on where it stopped
-    alarm rule   k of the last n rows above the limit
+    alarm rule   k of the last n rows, the newest among them, above the limit
     drift        rows below the limit enter the moments with forgetting, lam = 2^(-1/half_life): old weight and scatter
                  are multiplied by lam^n when n rows come; the centre of the inputs follows with the same memory.  Rows
                  above the limit do not enter, so that a monitor follows slow drift and not a fault.

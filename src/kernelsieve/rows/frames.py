@@ -23,7 +23,6 @@ import scipy.sparse
 from sklearn.utils.validation import check_array
 
 DAY = 86_400 * 10**6  # microseconds
-HOUR = 3_600 * 10**9  # nanoseconds
 MAX_NAMES = 5  # spelled out in a message
 NUMBER, BOOLEAN, DATE, TEXT, OTHER = "number", "boolean", "date", "text", "other"
 

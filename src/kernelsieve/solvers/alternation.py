@@ -108,7 +108,7 @@ def alternate(
     directions = np.array(directions, dtype=np.float64)
     problem = Problem(coordinates, moment, l2, Limits(**limits))
     components = [problem.component(directions, k, float(alpha)) for k, alpha in enumerate(alphas)]
-    last = [component.last for component in components]
+    last = [component.results[-1] for component in components]
     return Alternation(
         np.stack([result.coef for result in last], axis=1),
         directions,
@@ -124,7 +124,7 @@ def alternate(
 class Passes:
     """What the passes so far have reached."""
 
-    last: LassoResult
+    results: Sequence[LassoResult]  # of the a-steps of the last pass
 
     def __init__(self, trace: float, limits: Limits) -> None:
         self.trace = trace
@@ -134,15 +134,25 @@ class Passes:
         self.exact = True
         self.settled = True
 
-    def add(self, result: LassoResult, target_square: float) -> None:
-        self.last = result
-        self.add_all([result], target_square)
-
-    def add_all(self, results: Sequence[LassoResult], target_square: float) -> None:
-        """A pass of several a-steps; `target_square` is u'M u summed over them."""
+    def add(self, results: Sequence[LassoResult], target_square: float) -> None:
+        """A pass of one or several a-steps; `target_square` is u'M u summed over them."""
+        self.results = results
         self.objective.append(sum(result.objective for result in results))
         self.criterion.append(self.objective[-1] + (self.trace - target_square) / 2)
         self.exact &= all(result.converged for result in results)
+
+    def reached(self, coef: np.ndarray, directions: np.ndarray) -> Alternation:
+        """These components, as all passes together have made them."""
+        return Alternation(
+            coef,
+            directions,
+            np.array(self.objective),
+            np.array(self.criterion),
+            np.array([result.gap / result.objective for result in self.results]),
+            len(self.objective),
+            self.exact,
+            self.settled,
+        )
 
     def more(self) -> bool:
         """Whether another pass is due; notes whether the passes settled."""
@@ -178,7 +188,7 @@ class Problem:
         while passes.more():
             quadratic, options = self.a_step(directions[:, k])
             result = lasso(quadratic, alpha, start=start, **options)
-            passes.add(result, quadratic.target_square)
+            passes.add([result], quadratic.target_square)
             start = result.coef
             in_coordinates = self.coordinates[result.active].T @ result.coef[result.active]
             directions[:, k] = _b_step(self.moment @ in_coordinates, directions, k)

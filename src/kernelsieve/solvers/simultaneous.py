@@ -39,19 +39,10 @@ def alternate_jointly(
     while passes.more():
         quadratic, options = problem.a_step(directions)
         result = group_lasso(quadratic, alpha, start=start, **options)
-        passes.add(result, quadratic.target_square)
+        passes.add([result], quadratic.target_square)
         start = result.coef
         directions = _polar(moment @ (coordinates.T @ result.coef), directions)
-    return Alternation(
-        result.coef,
-        directions,
-        np.array(passes.objective),
-        np.array(passes.criterion),
-        np.array([result.gap / result.objective]),
-        len(passes.objective),
-        passes.exact,
-        passes.settled,
-    )
+    return passes.reached(result.coef, directions)
 
 
 def alternate_simultaneously(
@@ -88,19 +79,10 @@ def alternate_simultaneously(
             lasso(quadratic, float(alpha), start=start, **options)
             for (quadratic, options), alpha, start in zip(steps, alphas, starts, strict=True)
         ]
-        passes.add_all(results, sum(quadratic.target_square for quadratic, _ in steps))
+        passes.add(results, sum(quadratic.target_square for quadratic, _ in steps))
         coef = np.stack([result.coef for result in results], axis=1)
         directions = _polar(moment @ (coordinates.T @ coef), directions)
-    return Alternation(
-        coef,
-        directions,
-        np.array(passes.objective),
-        np.array(passes.criterion),
-        np.array([result.gap / result.objective for result in results]),
-        len(passes.objective),
-        passes.exact,
-        passes.settled,
-    )
+    return passes.reached(coef, directions)
 
 
 def _polar(images: np.ndarray, directions: np.ndarray) -> np.ndarray:

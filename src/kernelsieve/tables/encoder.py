@@ -9,14 +9,13 @@ in blocks is encoded as it would be whole.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin, _fit_context
-from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_feature_names, check_is_fitted
 
+from ..fit.parameters import at_least, estimator, one_of, parameter
 from ..rows.frames import block_of, collected, with_text_names
 from .decoding import decoded
 from .encoding import encoded_rows, missing_message
@@ -27,6 +26,7 @@ OTHER_LABEL = "other values"
 MISSING_SUFFIX = "_missing"
 
 
+@estimator
 class TableEncoder(TransformerMixin, BaseEstimator):
     """Numbers scaled, categories one-hot, dates as numbers, gaps filled, what says nothing left out.
 
@@ -88,12 +88,6 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     (6, 2)
     """
 
-    _parameter_constraints = {
-        "scale": [StrOptions({"standard", "robust", "none"})],
-        "missing": [StrOptions({"impute", "error"})],
-        "keep": [list, tuple, None],
-        "max_categories": [Interval(Integral, 2, None, closed="left")],
-    }
     _file_layout = {
         "n_features_in_": "int=d",
         "feature_names_in_": "strings[d] optional",
@@ -112,18 +106,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         "library_": "str",
     }
 
-    def __init__(
-        self,
-        scale: str = "standard",
-        *,
-        missing: str = "impute",
-        keep: Iterable[str] | None = None,
-        max_categories: int = MAX_CATEGORIES,
-    ) -> None:
-        self.scale = scale
-        self.missing = missing
-        self.keep = keep
-        self.max_categories = max_categories
+    scale: str = parameter("standard", one_of("standard", "robust", "none"), positional=True)
+    missing: str = parameter("impute", one_of("impute", "error"))
+    keep: Iterable[str] | None = parameter(None, list, tuple, None)
+    max_categories: int = parameter(MAX_CATEGORIES, at_least(2))
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None) -> Self:

@@ -1,0 +1,135 @@
+"""The span of all rows, where they are few: exact kernel PCA, and candidates for methods that choose among all rows.
+
+A row's coordinates are its row of the pivoted Cholesky factor G, K = G G', and their mean and covariance need no pass
+over the data.  Neither the gram nor its factor is made before it is asked for, and where one of the two is there
+already, what can be read off it is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ..arrays import Array, as_float64, is_foreign, like, to_numpy
+from ..kernels import CrossGram
+from ..solvers.exact import exact_components
+from ..solvers.greedy import pivoted_cholesky
+from ..solvers.whitening import check_finite_kernel, check_kernel_diagonal, check_kernel_values, negative_share
+from ..threads import cached_property
+from .expansion import KernelExpansion, component_signs
+from .moments import gram_of
+from .span import Components, Span
+
+
+@dataclass(frozen=True)
+class AllRowsSpan(Span):
+    """The span of all rows, which are few; their gram, or its factor, is made when first asked for."""
+
+    counts: np.ndarray | None  # (m,) how often each row counts, None where each does once
+
+    @cached_property
+    def _weights(self) -> np.ndarray:
+        return np.ones(self.n_support) if self.counts is None else self.counts
+
+    @cached_property
+    def _diagonal(self) -> np.ndarray:
+        rows = self._host_rows
+        diagonal = to_numpy(self.kernel.diagonal_of(rows))
+        check_kernel_diagonal(diagonal)
+        return diagonal
+
+    @cached_property
+    def _host_rows(self) -> Array:
+        """The rows on the host, where they are factorised."""
+        rows = as_float64(self.points)
+        return to_numpy(rows) if is_foreign(rows) else rows
+
+    @property
+    def weight(self) -> float:
+        return float(self._weights.sum())
+
+    @cached_property
+    def mean_length(self) -> float:
+        return float(self._weights @ self._diagonal) / self.weight
+
+    @cached_property
+    def negative_share(self) -> float:
+        return 0.0 if self.kernel.definite else negative_share(self.gram)
+
+    @cached_property
+    def gram(self) -> np.ndarray:
+        gram = to_numpy(gram_of(self.kernel, self.points))
+        check_kernel_values(gram)
+        return gram
+
+    @cached_property
+    def features(self) -> np.ndarray:
+        features = self.gram - self.mean_cross_gram[:, None] if self.center else self.gram
+        return features if self.counts is None else features * np.sqrt(self.counts)
+
+    @cached_property
+    def coordinates(self) -> np.ndarray:
+        factor = np.ascontiguousarray(pivoted_cholesky(self._column, self._diagonal).filled)
+        check_finite_kernel(factor)
+        return factor
+
+    def _column(self, j: int) -> np.ndarray:
+        if "gram" in vars(self):
+            return self.gram[:, j]
+        return self._cross_gram(self._host_rows[j : j + 1, :])[0]
+
+    @cached_property
+    def _cross_gram(self) -> CrossGram:
+        return self.kernel.bind(self._host_rows)
+
+    @cached_property
+    def mean(self) -> np.ndarray:
+        return self._weights @ self.coordinates / self.weight
+
+    @cached_property
+    def covariance(self) -> np.ndarray:
+        rows = self.coordinates - self.mean if self.center else self.coordinates
+        return rows.T @ (rows if self.counts is None else rows * self.counts[:, None]) / self.weight
+
+    @cached_property
+    def mean_cross_gram(self) -> np.ndarray:
+        if "gram" in vars(self):
+            return self.gram @ (self._weights / self.weight)
+        return super().mean_cross_gram
+
+    @property
+    def mean_square(self) -> float:
+        return float(self._weights @ self.mean_cross_gram) / self.weight
+
+    @property
+    def total_variance(self) -> float:
+        return self.mean_length - (self.mean_square if self.center else 0.0)
+
+    def reweighted(self, counts: np.ndarray) -> AllRowsSpan:
+        """The same rows with other weights; coordinates are not made again."""
+        other = replace(self, counts=counts)
+        if "coordinates" in vars(self):
+            vars(other)["coordinates"] = self.coordinates
+        return other
+
+    def best(self, n_components: int) -> Components:
+        """Exact kernel PCA: the eigenproblem is that of the rows' (weighted) gram.
+
+        As in scikit-learn's KernelPCA, an indefinite kernel loses its negative part after centring, not before.
+        """
+        gram = vars(self).get("gram")
+        if gram is None:
+            gram = gram_of(self.kernel, self.points)
+            vars(self)["gram"] = to_numpy(gram)
+        check_kernel_values(gram)
+        found = exact_components(gram, n_components, center=self.center, weights=self.counts, dense=True)
+        real = found.variances > np.finfo(np.float64).eps * found.variances[0]
+        scale = np.where(real, 1.0 / np.sqrt(np.where(real, found.variances, 1.0)), 0.0)
+        coef = found.directions * like(scale, found.directions)
+        return Components(coef * component_signs(coef), found.variances)
+
+    def expansion(self, found: Components, *, orthogonal: bool = True) -> KernelExpansion:
+        coef, mean_coef = to_numpy(found.coef), self._weights / self.weight if self.center else None
+        offset = self.mean_cross_gram @ coef if self.center else np.zeros(coef.shape[1])
+        return KernelExpansion.of(self.kernel, self.points, coef, offset, mean_coef, orthogonal=orthogonal)

@@ -1,0 +1,90 @@
+"""Rows judged by a score: normal where it is not below a limit that `fit` has set."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any
+
+import numpy as np
+
+from ..arrays import Array, to_numpy
+
+
+class JudgesRows:
+    """decision_function and predict of estimators that have `score_samples`, low for rows unlike the training rows."""
+
+    @property
+    @abstractmethod
+    def _least_score(self) -> float:
+        """The score below which a row is called novel."""
+
+    @abstractmethod
+    def score_samples(self, X: Any) -> Array:
+        """How much each row is like the training rows."""
+
+    def decision_function(self, X: Any) -> Array:
+        """`score_samples` less its limit: negative for rows unlike the training rows.
+
+        Parameters
+        ----------
+        X : rows, as in `fit`
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        return self.score_samples(X) - self._least_score
+
+    def predict(self, X: Any) -> np.ndarray:
+        """+1 for rows like the training rows, -1 for others.
+
+        Parameters
+        ----------
+        X : rows, as in `fit`
+
+        Returns
+        -------
+        ndarray of int of shape (n_samples,)
+        """
+        return as_verdicts(self.decision_function(X))
+
+
+class JudgesKernelRows(JudgesRows):
+    """The same of rows under a kernel, which may be precomputed: then their k(x, x) must be told."""
+
+    @abstractmethod
+    def score_samples(self, X: Any, *, diagonal: Any = None) -> Array:
+        """How much each row is like the training rows."""
+
+    def decision_function(self, X: Any, *, diagonal: Any = None) -> Array:
+        """`score_samples` less its limit: negative for rows unlike the training rows.
+
+        Parameters
+        ----------
+        X, diagonal
+            As in `score_samples`.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        return self.score_samples(X, diagonal=diagonal) - self._least_score
+
+    def predict(self, X: Any, *, diagonal: Any = None) -> np.ndarray:
+        """+1 for rows like the training rows, -1 for others.
+
+        Parameters
+        ----------
+        X, diagonal
+            As in `score_samples`.
+
+        Returns
+        -------
+        ndarray of int of shape (n_samples,)
+        """
+        return as_verdicts(self.decision_function(X, diagonal=diagonal))
+
+
+def as_verdicts(decisions: Array) -> np.ndarray:
+    """+1 where a decision is not negative (or is none, NaN), else -1."""
+    return np.where(to_numpy(decisions) < 0, -1, 1)

@@ -1,0 +1,111 @@
+"""Parameters of estimators, each declared once: its default and what it may be.
+
+    @estimator
+    class Example(KernelTransformer):
+        n_components: int = parameter(2, at_least(1), positional=True)
+        alpha: float = parameter(0.1, more_than(0))
+
+makes the constructor that scikit-learn reads, keyword-only but for what is positional, and the constraints that it
+checks in `fit`.  What a class inherits it need not say again; it may give a parameter another default.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from numbers import Integral, Real
+from typing import Any, TypeVar, dataclass_transform
+
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from ..kernels import NAMED_KERNELS
+
+Class = TypeVar("Class", bound=type)
+
+# Integers up to this are sizes and counts; beyond, numpy refuses them in words of its own.
+LARGEST_COUNT = 2**31
+
+
+def parameter(default: Any, *constraints: Any, positional: bool = False) -> Any:
+    """A parameter with its default and scikit-learn's constraints on it, one of which must hold."""
+    return dataclasses.field(default=default, metadata={"constraints": list(constraints)}, kw_only=not positional)
+
+
+@dataclass_transform(field_specifiers=(parameter,), eq_default=False)
+def estimator(cls: Class) -> Class:
+    """Make the constructor and the constraints of a class from the parameters that it and its bases declare."""
+    dataclasses.dataclass(eq=False, repr=False)(cls)
+    cls._parameter_constraints = {  # type: ignore[attr-defined]
+        f.name: f.metadata["constraints"] for f in dataclasses.fields(cls)
+    }
+    return cls
+
+
+def at_least(least: float, kind: type = Integral) -> Interval:
+    """Numbers from `least` on."""
+    return Interval(kind, least, None, closed="left")
+
+
+def more_than(bound: float) -> Interval:
+    """Real numbers above `bound`."""
+    return Interval(Real, bound, None, closed="neither")
+
+
+def one_of(*names: str) -> StrOptions:
+    """One of these words."""
+    return StrOptions(set(names))
+
+
+SHARE = Interval(Real, 0, 1, closed="right")
+INNER_SHARE = Interval(Real, 0, 1, closed="neither")
+
+
+class MeantParameters:
+    """Refuses what scikit-learn's constraints let by, though no user means it."""
+
+    def _validate_params(self: Any) -> None:
+        """Refuse True and False where a number is asked for, and numbers that nothing can be counted by.
+
+        Python's booleans are integers: `n_components=True` would be one component, somewhere, and an error elsewhere.
+        """
+        super()._validate_params()  # type: ignore[misc]  # scikit-learn's, of the estimator that this is a part of
+        constraints = self._parameter_constraints
+        for name, value in self.get_params(deep=False).items():
+            allowed = [c for c in constraints.get(name, ()) if isinstance(c, str)]
+            if isinstance(value, bool) and not {"boolean", "verbose"} & set(allowed):
+                raise ValueError(f"The {name!r} parameter of {type(self).__name__} must not be a bool. Got {value!r}")
+            counts = isinstance(value, Integral) and name != "random_state"
+            if counts and not isinstance(value, bool) and abs(int(value)) > LARGEST_COUNT:
+                raise ValueError(
+                    f"The {name!r} parameter of {type(self).__name__} must be at most {LARGEST_COUNT}. Got {value!r}"
+                )
+
+
+@estimator
+class KernelParameters:
+    """What every kernel estimator takes."""
+
+    n_components: Any = parameter(2, at_least(1), positional=True)
+    kernel: Any = parameter("rbf", one_of(*NAMED_KERNELS), callable)
+    gamma: float | str | None = parameter("median", more_than(0), one_of("median", "scale"), None)
+    degree: float = parameter(3, more_than(0))
+    coef0: float = parameter(1, Interval(Real, None, None, closed="neither"))
+    kernel_params: dict[str, Any] | None = parameter(None, dict, None)
+    center: bool = parameter(True, "boolean")
+    random_state: Any = parameter(None, "random_state")
+    n_jobs: int | None = parameter(None, Integral, None)
+
+    def _validate_params(self) -> None:
+        super()._validate_params()  # type: ignore[misc]  # that of the estimator that this is a part of
+        if self.kernel_params and not callable(self.kernel):
+            raise ValueError(
+                f"kernel_params={self.kernel_params} are for a callable kernel: for kernel={self.kernel!r} give gamma, "
+                "degree and coef0"
+            )
+
+
+@estimator
+class BlockParameters:
+    """What estimators take that read rows in blocks and work on devices."""
+
+    batch_size: int | None = parameter(None, at_least(1), None)
+    device: str | None = parameter(None, str, None)

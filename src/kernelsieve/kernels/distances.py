@@ -1,0 +1,195 @@
+"""Kernels of distances, with what keeps them true far from the origin: k(x, y) from |x - y|."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse
+from scipy.spatial.distance import cdist
+
+from ..arrays import Array, at_most_zero, exp_in_place, inner, is_foreign, is_numpy, like, namespace, row_dot
+from .base import CrossGram, Kernel, constant_diagonal, dense, inner_products, transposed, weighted_rows
+
+# Rows are shifted to the points' centre when rounding of |x|^2 + |s|^2 - 2 x's would exceed this
+# multiple of the dtype's own rounding.
+MAX_CANCELLATION = 64.0
+# gamma |x|^2, by the bytes of a number, from which on the rounding of |x|^2 + |s|^2 - 2 x's is more than 1e-4 of a
+# squared width in float32, 1e-7 in float64: such rows' distances are taken by differences, one by one.
+FAR = {4: 1e3, 8: 1e8}
+FARTHEST = 1e30  # exp(-1e30) is zero, and float32 holds it
+# gamma |s|^2 of points, by the bytes of a number, from which on products with them overflow.
+OVERFLOWING = {4: 1e30, 8: 1e250}
+
+
+@dataclass(frozen=True)
+class RBF(Kernel):
+    """exp(-gamma |x - y|^2)."""
+
+    gamma: float
+    name = "rbf"
+    differentiable = True
+    stationary = True
+    bounded = True
+    uses_gamma = True
+    preimage = "fixed-point"
+
+    def bind(self, points: Array) -> CrossGram:
+        shift = self._shift(points)
+        if shift is not None:
+            points = dense(points) - shift
+        if is_foreign(points):
+            return self._bind_on_device(points, shift)
+        with np.errstate(over="ignore"):
+            right_norms = self.gamma * row_dot(points, points)
+        if not right_norms.max(initial=0.0) <= OVERFLOWING[right_norms.dtype.itemsize]:
+            return lambda rows: self._by_differences(rows if shift is None else dense(rows) - shift, points)
+        right = transposed(points, 2 * self.gamma)
+
+        def cross_gram(rows: Array) -> Array:
+            if shift is not None:
+                rows = dense(rows) - shift
+            with np.errstate(over="ignore", invalid="ignore"):  # only of far rows, whose values are made again
+                norms = self.gamma * row_dot(rows, rows)
+                block = inner_products(rows, right)
+                block -= norms[:, None]
+                block -= right_norms
+            far = norms > FAR[norms.dtype.itemsize]
+            if far.any():
+                block[far] = self._exponents(rows[far], points)
+            return exp_in_place(at_most_zero(block))  # rounding must not make a far point a near one
+
+        return cross_gram
+
+    def _exponents(self, rows: Array, points: Array) -> np.ndarray:
+        """-gamma |x - s|^2 from the differences themselves, and no less than what float32 holds."""
+        with np.errstate(over="ignore"):
+            return -np.minimum(self.gamma * cdist(dense(rows), dense(points), "sqeuclidean"), FARTHEST)
+
+    def _by_differences(self, rows: Array, points: Array) -> np.ndarray:
+        return np.exp(self._exponents(rows, points)).astype(rows.dtype, copy=False)
+
+    def _bind_on_device(self, points: Array, shift: Array | None) -> CrossGram:
+        """On a device a product of two columns more is cheaper than two sweeps over the block."""
+        xp = namespace(points)
+        ones = xp.ones_like(points[:, :1])
+        norms = row_dot(points, points)[:, None]
+        right = xp.concat([2 * self.gamma * points, -self.gamma * norms, -self.gamma * ones], axis=1).T
+        # a row is near a far point only where it is far out itself: the points are all that need be looked at
+        limit = FAR[xp.finfo(points.dtype).bits // 8] / self.gamma if self.gamma else np.inf
+        far = [j for j in range(points.shape[0]) if float(norms[j, 0]) > limit] if float(xp.max(norms)) > limit else []
+
+        def cross_gram(rows: Array) -> Array:
+            if shift is not None:
+                rows = rows - shift
+            extended = xp.concat([rows, xp.ones_like(rows[:, :1]), row_dot(rows, rows)[:, None]], axis=1)
+            block = extended @ right
+            for j in far:
+                apart = rows - points[j, :]
+                block[:, j] = xp.clip(-self.gamma * row_dot(apart, apart), -FARTHEST, 0.0)
+            return exp_in_place(at_most_zero(block))
+
+        return cross_gram
+
+    def _shift(self, points: Array) -> Array | None:
+        """The points' centre where the distances would otherwise cancel, else None.
+
+        Sparse rows that are all far from the origin have few zeros: they are shifted as dense blocks.
+        """
+        if scipy.sparse.issparse(points):
+            center = np.asarray(points.mean(axis=0), dtype=points.dtype).ravel()
+        else:
+            center = namespace(points).mean(points, axis=0)
+        rounding = self.gamma * inner(center, center)
+        return center if rounding > MAX_CANCELLATION else None
+
+    def diagonal(self, rows: Array) -> Array:
+        return constant_diagonal(rows, 1.0)
+
+    def pullback(self, rows: Array, points: Array, cross_gram: Array, weights: Array) -> Array:
+        # dk/ds = 2 gamma (x - s) k
+        pull = weights * cross_gram
+        mass = namespace(pull).sum(pull, axis=0)
+        return 2 * self.gamma * (weighted_rows(pull, rows) - mass[:, None] * points)
+
+    def tangents(self, points: Array, gram: Array) -> Array | None:
+        return 2 * self.gamma * gram
+
+    def unit(self, rows: Array) -> tuple[float, Kernel]:
+        return self.gamma**0.5, RBF(1.0)
+
+
+@dataclass(frozen=True)
+class Laplacian(Kernel):
+    """exp(-gamma |x - y|_1)."""
+
+    gamma: float
+    name = "laplacian"
+    differentiable = True
+    stationary = True
+    bounded = True
+    uses_gamma = True
+    metric = "manhattan"
+
+    def bind(self, points: Array) -> CrossGram:
+        def cross_gram(rows: Array) -> Array:
+            block = manhattan(rows, points)
+            with np.errstate(over="ignore"):  # exp(-inf) is the zero that it should be
+                block *= -self.gamma
+            return exp_in_place(block)
+
+        return cross_gram
+
+    def diagonal(self, rows: Array) -> Array:
+        return constant_diagonal(rows, 1.0)
+
+    def pullback(self, rows: Array, points: Array, cross_gram: Array, weights: Array) -> Array:
+        return self.slopes(rows, points, cross_gram, weights)[0]
+
+    def slopes(self, rows: Array, points: Array, cross_gram: Array, weights: Array) -> tuple[Array, Array | None]:
+        # dk/ds = gamma sign(x - s) k; where x = s the kernel has its top, and a move to either side costs gamma k
+        pull = weights * cross_gram
+        if rows is points:  # a point is always level with itself, wherever it goes
+            pull = pull - namespace(pull).linalg.diagonal(pull) * _identity(pull)
+        above, below = _sides(dense(rows), points, pull)
+        mass = namespace(pull).sum(pull, axis=0)[:, None]
+        return self.gamma * (above - below), self.gamma * (mass - above - below)
+
+    def tangents(self, points: Array, gram: Array) -> Array | None:
+        return 2 * self.gamma**2 * gram
+
+    def unit(self, rows: Array) -> tuple[float, Kernel]:
+        return self.gamma, Laplacian(1.0)
+
+
+def _sides(rows: Array, points: Array, pull: Array) -> tuple[Array, Array]:
+    """sum_n pull_nj over the rows above point j, feature by feature, and over those below it; (m, d) both."""
+    xp = namespace(points)
+    above, below = xp.empty_like(points), xp.empty_like(points)
+    if is_numpy(points):
+        side = np.empty(rows.shape, dtype=pull.dtype)
+        for j in range(points.shape[0]):  # two comparisons a point, into memory that stays in the cache
+            column = np.ascontiguousarray(pull[:, j])
+            above[j] = column @ np.greater(rows, points[j], out=side)
+            below[j] = column @ np.less(rows, points[j], out=side)
+        return above, below
+    for j in range(points.shape[0]):
+        above[j, :] = pull[:, j] @ xp.astype(rows > points[j, :], pull.dtype)
+        below[j, :] = pull[:, j] @ xp.astype(rows < points[j, :], pull.dtype)
+    return above, below
+
+
+def _identity(square: Array) -> Array:
+    return like(namespace(square).eye(square.shape[0], dtype=square.dtype), square)
+
+
+def manhattan(rows: Array, points: Array) -> Array:
+    """sum_j |x_j - y_j| for all pairs of rows and points."""
+    if scipy.sparse.issparse(rows) or scipy.sparse.issparse(points) or is_numpy(rows):
+        from sklearn.metrics.pairwise import manhattan_distances
+
+        if scipy.sparse.issparse(points) and not scipy.sparse.issparse(rows):
+            points = points.toarray()
+        return manhattan_distances(rows, points).astype(rows.dtype, copy=False)
+    xp = namespace(rows)
+    return xp.stack([xp.sum(xp.abs(rows - points[j, :]), axis=1) for j in range(points.shape[0])], axis=1)

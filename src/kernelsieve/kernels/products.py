@@ -1,0 +1,180 @@
+"""Kernels of inner products: k(x, y) from x'y."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..arrays import Array, namespace, row_dot
+from .base import CrossGram, Kernel, inner_products, transposed, weighted_rows
+
+
+@dataclass(frozen=True)
+class Polynomial(Kernel):
+    """(gamma x'y + coef0)^degree."""
+
+    gamma: float
+    degree: float
+    coef0: float
+    name = "poly"
+    differentiable = True
+    uses_gamma = True
+
+    @property
+    def definite(self) -> bool:  # type: ignore[override]
+        """Products and sums of positive semi-definite kernels are so: whole degrees, and coef0 >= 0."""
+        return self.coef0 >= 0 and float(self.degree).is_integer()
+
+    def bind(self, points: Array) -> CrossGram:
+        right = transposed(points, self.gamma)
+
+        def cross_gram(rows: Array) -> Array:
+            block = inner_products(rows, right)
+            block += self.coef0
+            return _power(block, self.degree)
+
+        return cross_gram
+
+    def diagonal(self, rows: Array) -> Array:
+        return _power(self.gamma * row_dot(rows, rows) + self.coef0, self.degree)
+
+    def pullback(self, rows: Array, points: Array, cross_gram: Array, weights: Array) -> Array:
+        # dk/ds = degree gamma (gamma x's + coef0)^(degree - 1) x
+        base = inner_products(rows, transposed(points, self.gamma)) + self.coef0
+        slope = weights * _power(base, self.degree - 1)
+        return self.degree * self.gamma * weighted_rows(slope, rows)
+
+    def tangents(self, points: Array, gram: Array) -> Array | None:
+        base = inner_products(points, transposed(points, self.gamma)) + self.coef0
+        return self.degree * self.gamma * _power(base, self.degree - 1)
+
+    def unit(self, rows: Array) -> tuple[float, Kernel]:
+        return self.gamma**0.5, Polynomial(1.0, self.degree, self.coef0)
+
+
+def _power(base: Array, exponent: float) -> Array:
+    """base^exponent; by products for the small whole exponents that pow() is slow at."""
+    if exponent != int(exponent) or not 0 <= exponent <= 8:
+        return base**exponent
+    if exponent == 0:
+        return namespace(base).ones_like(base)
+    result, remaining = base, int(exponent) - 1
+    while remaining:
+        result = result * base
+        remaining -= 1
+    return result
+
+
+@dataclass(frozen=True)
+class Linear(Kernel):
+    """x'y."""
+
+    name = "linear"
+    linear_in_rows = True
+    differentiable = True
+    preimage = "linear"
+
+    def bind(self, points: Array) -> CrossGram:
+        right = transposed(points)
+        return lambda rows: inner_products(rows, right)
+
+    def diagonal(self, rows: Array) -> Array:
+        return row_dot(rows, rows)
+
+    def pullback(self, rows: Array, points: Array, cross_gram: Array, weights: Array) -> Array:
+        return weighted_rows(weights, rows)
+
+    def linear_features(self, rows: Array) -> Array:
+        return rows
+
+    def tangents(self, points: Array, gram: Array) -> Array | None:
+        return namespace(gram).ones_like(gram)
+
+    def unit(self, rows: Array) -> tuple[float, Kernel]:
+        return _unit_length(rows), self
+
+
+@dataclass(frozen=True)
+class Sigmoid(Kernel):
+    """tanh(gamma x'y + coef0); not positive semi-definite in general."""
+
+    gamma: float
+    coef0: float
+    name = "sigmoid"
+    differentiable = True
+    definite = False
+    uses_gamma = True
+
+    def bind(self, points: Array) -> CrossGram:
+        right = transposed(points, self.gamma)
+
+        def cross_gram(rows: Array) -> Array:
+            block = inner_products(rows, right)
+            block += self.coef0
+            return namespace(block).tanh(block)
+
+        return cross_gram
+
+    def diagonal(self, rows: Array) -> Array:
+        return namespace(rows).tanh(self.gamma * row_dot(rows, rows) + self.coef0)
+
+    def pullback(self, rows: Array, points: Array, cross_gram: Array, weights: Array) -> Array:
+        return self.gamma * weighted_rows(weights * (1 - cross_gram**2), rows)
+
+    def unit(self, rows: Array) -> tuple[float, Kernel]:
+        return self.gamma**0.5, Sigmoid(1.0, self.coef0)
+
+
+@dataclass(frozen=True)
+class Cosine(Kernel):
+    """x'y / (|x| |y|), zero where a row is zero."""
+
+    name = "cosine"
+    linear_in_rows = True
+    differentiable = True
+    bounded = True
+
+    def bind(self, points: Array) -> CrossGram:
+        right = transposed(points)
+        right_inverse = _inverse_norms(points)
+
+        def cross_gram(rows: Array) -> Array:
+            block = inner_products(rows, right)
+            block *= _inverse_norms(rows)[:, None]
+            block *= right_inverse
+            return block
+
+        return cross_gram
+
+    def diagonal(self, rows: Array) -> Array:
+        xp = namespace(rows)
+        squares = row_dot(rows, rows)
+        return xp.astype(squares > 0, squares.dtype)
+
+    def pullback(self, rows: Array, points: Array, cross_gram: Array, weights: Array) -> Array:
+        # dk/ds = x/(|x||s|) - k s/|s|^2
+        inverse = _inverse_norms(points)
+        mass = namespace(weights).sum(weights * cross_gram, axis=0)
+        along = weighted_rows(weights * _inverse_norms(rows)[:, None], rows)
+        return along * inverse[:, None] - (mass * inverse**2)[:, None] * points
+
+    def linear_features(self, rows: Array) -> Array:
+        return rows * _inverse_norms(rows)[:, None]
+
+    def tangents(self, points: Array, gram: Array) -> Array | None:
+        inverse = _inverse_norms(points)
+        return inverse[:, None] * inverse
+
+    def unit(self, rows: Array) -> tuple[float, Kernel]:
+        return _unit_length(rows), self
+
+
+def _unit_length(rows: Array) -> float:
+    """What makes the rows of length one on average."""
+    mean_square = float(namespace(rows).mean(row_dot(rows, rows)))
+    return mean_square**-0.5 if mean_square > 0 else 1.0
+
+
+def _inverse_norms(rows: Array) -> Array:
+    xp = namespace(rows)
+    norms = xp.sqrt(row_dot(rows, rows))
+    return xp.where(norms > 0, 1 / xp.where(norms > 0, norms, xp.ones_like(norms)), xp.zeros_like(norms))

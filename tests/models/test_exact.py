@@ -1,0 +1,410 @@
+"""KernelPCA: scikit-learn's in everything scikit-learn tests, and an exact kernel expansion besides."""
+
+import inspect
+import pickle
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+from sklearn.decomposition import KernelPCA as SklearnKernelPCA
+from sklearn.gaussian_process.kernels import RBF as GaussianProcessRBF
+from sklearn.metrics.pairwise import chi2_kernel, pairwise_kernels, rbf_kernel
+from sklearn.model_selection import GridSearchCV
+from sklearn.utils.fixes import CSR_CONTAINERS
+
+from kernelsieve import KernelPCA, KernelWarning, SparseKernelPCA
+
+upstream = pytest.importorskip("sklearn.decomposition.tests.test_kernel_pca")
+
+NAMED = ["linear", "poly", "rbf", "sigmoid", "cosine", "laplacian"]
+
+
+# --- scikit-learn's own tests, run on ours ---------------------------------------------------------------------
+
+
+@pytest.fixture(params=[0, 42])
+def global_random_seed(request):
+    return request.param
+
+
+@pytest.fixture(autouse=True)
+def _ours_in_upstream(monkeypatch):
+    monkeypatch.setattr(upstream, "KernelPCA", KernelPCA)
+
+
+UPSTREAM_TESTS = {name: test for name, test in vars(upstream).items() if name.startswith("test_")}
+globals().update({name.replace("test_", "test_sklearn_", 1): test for name, test in UPSTREAM_TESTS.items()})
+
+
+def test_the_whole_upstream_module_runs_on_ours():
+    assert len(UPSTREAM_TESTS) >= 22
+    assert all(test.__globals__["KernelPCA"] is KernelPCA for test in UPSTREAM_TESTS.values())
+
+
+# --- the same numbers as scikit-learn's ------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def rows():
+    rng = np.random.default_rng(0)
+    return rng.normal(size=(60, 5)), rng.normal(size=(23, 5))
+
+
+def histogram(x, y):
+    return np.minimum(x, y).sum()
+
+
+def shifted_linear(x, y, shift=0.0):
+    return float(x @ y) + shift
+
+
+def as_kernel_values(kernel, X, Y):
+    """(fit argument, transform argument, kernel) for a kernel that may be precomputed."""
+    if kernel == "precomputed":
+        return rbf_kernel(X, X, gamma=0.1), rbf_kernel(Y, X, gamma=0.1)
+    return X, Y
+
+
+def test_signature_is_theirs_and_center():
+    ours, theirs = (inspect.signature(c).parameters for c in (KernelPCA, SklearnKernelPCA))
+    assert {k: v.default for k, v in ours.items() if k != "center"} == {k: v.default for k, v in theirs.items()}
+    assert [k for k in ours if k != "center"] == list(theirs)
+    assert ours["center"].default is True
+    assert ours["center"].kind is inspect.Parameter.KEYWORD_ONLY
+
+
+@pytest.mark.parametrize("solver", ["auto", "dense", "arpack", "randomized"])
+@pytest.mark.parametrize("kernel", ["linear", "poly", "rbf", "cosine", "precomputed", histogram])
+def test_every_attribute_is_theirs_to_the_last_bit(rows, kernel, solver):
+    fit, new = as_kernel_values(kernel, *rows)
+    params = {"n_components": 4, "kernel": kernel, "eigen_solver": solver, "random_state": 0}
+    params["fit_inverse_transform"] = kernel in ("rbf", "linear")
+    ours, theirs = KernelPCA(**params), SklearnKernelPCA(**params)
+    assert_array_equal(ours.fit_transform(fit), theirs.fit_transform(fit))
+    assert_array_equal(ours.transform(new), theirs.transform(new))
+    for name, value in vars(theirs).items():
+        if name.endswith("_") and not name.startswith("_"):
+            if name == "X_fit_" and kernel == "precomputed":  # theirs is left centred
+                assert_allclose(ours.X_fit_, fit, rtol=0, atol=1e-14)
+            else:
+                assert_array_equal(getattr(ours, name), value)
+    if ours.fit_inverse_transform:
+        scores = theirs.transform(new)
+        assert_array_equal(ours.inverse_transform(scores), theirs.inverse_transform(scores))
+
+
+@pytest.mark.parametrize("center", [True, False])
+@pytest.mark.parametrize("n_components", [4, None])
+@pytest.mark.parametrize("kernel", [*NAMED, "precomputed", histogram, chi2_kernel])
+def test_expansion_is_the_transform(rows, kernel, n_components, center):
+    X, Y = rows
+    if callable(kernel):
+        X, Y = abs(X), abs(Y)
+    fit, new = as_kernel_values(kernel, X, Y)
+    if kernel == "sigmoid":
+        n_components = 2  # further ones have negative eigenvalues
+    model = KernelPCA(n_components, kernel=kernel, center=center).fit(fit)
+    assert_allclose(model.expansion_.transform(new), model.transform(new), rtol=0, atol=1e-10)
+    assert_allclose(model.expansion_.transform(fit), model.fit_transform(fit), rtol=0, atol=1e-6)
+    assert model.n_support_ == 60
+    assert_array_equal(model.support_, np.arange(60))
+    assert_array_equal(model.dual_coef_, model.expansion_.coef)
+
+
+@pytest.mark.parametrize("center", [True, False])
+@pytest.mark.parametrize("container", CSR_CONTAINERS)
+@pytest.mark.parametrize("kernel", [*NAMED, lambda x, y: (x @ y.T).toarray()[0, 0]])
+def test_expansion_is_the_transform_on_sparse_rows(rows, kernel, container, center):
+    X, Y = (np.where(abs(v) < 0.7, 0, v) for v in rows)
+    model = KernelPCA(2, kernel=kernel, center=center).fit(container(X))
+    assert_allclose(model.expansion_.transform(container(Y)), model.transform(container(Y)), rtol=0, atol=1e-10)
+    if not callable(kernel):
+        assert_allclose(model.transform(Y), model.transform(container(Y)), rtol=0, atol=1e-10)
+        assert_allclose(model.score(Y), model.score(container(Y)))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int64, np.uint8, np.float16])
+@pytest.mark.parametrize("kernel", ["linear", "rbf", "cosine"])
+def test_dtypes(kernel, dtype):
+    X = np.random.default_rng(1).integers(0, 200, size=(50, 6)).astype(dtype)
+    model = KernelPCA(3, kernel=kernel, gamma=1e-4).fit(X)
+    exact = KernelPCA(3, kernel=kernel, gamma=1e-4).fit(X.astype(np.float64))
+    rows = X.astype(np.float32 if dtype == np.float32 else np.float64)
+    scale = np.abs(exact.transform(X)).max()
+    assert_allclose(model.expansion_.transform(rows), exact.transform(X), rtol=0, atol=1e-4 * scale)
+    assert_allclose(model.reconstruction_error(X), exact.reconstruction_error(X), rtol=0, atol=1e-3 * scale**2)
+    assert model.transform(rows).dtype == model.expansion_.transform(rows).dtype == rows.dtype
+
+
+def test_points_are_the_training_rows_not_a_copy(rows):
+    X, _ = rows
+    for fit, kernel in [(X, "rbf"), (X.astype(np.float32), "rbf"), (rbf_kernel(X), "precomputed")]:
+        model = KernelPCA(2, kernel=kernel).fit(fit)
+        assert np.shares_memory(model.expansion_.points, model.X_fit_)
+        assert not np.shares_memory(model.X_fit_, fit)
+    assert KernelPCA(2, copy_X=False).fit(X).expansion_.points is X
+
+
+@pytest.mark.parametrize("copy_X", [True, False])
+def test_precomputed_gram_stays_the_gram(rows, copy_X):
+    gram = rbf_kernel(rows[0])
+    given = gram.copy()
+    model = KernelPCA(3, kernel="precomputed", copy_X=copy_X).fit(given)
+    assert_allclose(given, gram, rtol=0, atol=1e-14)
+    assert_allclose(model.support_vectors_, gram, rtol=0, atol=1e-14)
+    whole = KernelPCA(3, kernel="rbf").fit(rows[0])
+    cross = rbf_kernel(rows[1], rows[0])
+    assert_allclose(model.reconstruction_error(cross, diagonal=np.ones(23)), whole.reconstruction_error(rows[1]))
+    integers = np.rint(10 * gram).astype(int)
+    assert_array_equal(KernelPCA(3, kernel="precomputed").fit(integers).support_vectors_, integers)
+
+
+# --- what is added ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("solver", ["dense", "arpack", "randomized"])
+@pytest.mark.parametrize("kernel", ["linear", "poly", "rbf", "cosine", "laplacian", "precomputed"])
+def test_uncentred_is_the_spectrum_of_the_raw_gram(rows, kernel, solver):
+    fit, new = as_kernel_values(kernel, *rows)
+    model = KernelPCA(3, kernel=kernel, center=False, eigen_solver=solver, random_state=0).fit(fit)
+    gram = fit if kernel == "precomputed" else pairwise_kernels(fit, metric=kernel)
+    cross = new if kernel == "precomputed" else pairwise_kernels(new, fit, metric=kernel)
+    values, vectors = (a[..., ::-1][..., :3] for a in np.linalg.eigh(gram))
+    assert_allclose(model.eigenvalues_, values)
+    assert_allclose(abs(model.transform(new)), abs(cross @ vectors / np.sqrt(values)), atol=1e-7)
+    assert_array_equal(model.offset_, 0)
+    assert model.expansion_.mean_coef is None
+    assert_allclose(model.explained_variance_ratio_, values / np.trace(gram))
+
+
+def explicit_features(kernel, X):
+    """phi(x) with phi(x)'phi(y) = k(x, y), for gamma = 1 and coef0 = 1."""
+    if kernel == "linear":
+        return X
+    one = np.ones((len(X), 1))
+    extended = np.hstack([one, X])  # (x'y + 1)^2 = (extended'extended)^2
+    return np.einsum("ni,nj->nij", extended, extended).reshape(len(X), -1)
+
+
+@pytest.mark.parametrize("center", [True, False])
+@pytest.mark.parametrize("kernel", ["linear", "poly"])
+def test_error_and_score_against_an_explicit_feature_map(rows, kernel, center):
+    X, Y = rows
+    model = KernelPCA(2, kernel=kernel, gamma=1.0, degree=2, center=center).fit(X)
+    features, new = explicit_features(kernel, X), explicit_features(kernel, Y)
+    mean = features.mean(axis=0) if center else np.zeros(features.shape[1])
+    _, _, components = np.linalg.svd(features - mean, full_matrices=False)
+    captured = (new - mean) @ components[:2].T
+    errors = np.sum((new - mean - captured @ components[:2]) ** 2, axis=1)
+    assert_allclose(model.reconstruction_error(Y), errors)
+    assert_allclose(model.score(Y), np.sum(captured**2) / np.sum((new - mean) ** 2))
+    total = np.sum((features - mean) ** 2) / len(X)
+    assert_allclose(model.explained_variance_ratio_, model.explained_variance_ / total)
+    assert_allclose(model.explained_variance_ratio_.sum(), model.score(X))
+
+
+def test_common_attributes(rows):
+    X, _ = rows
+    model = KernelPCA(3, kernel="rbf").fit(X)
+    assert_allclose(model.explained_variance_, np.var(model.transform(X), axis=0))
+    assert_allclose(model.eigenvalues_, 60 * model.explained_variance_)
+    assert (model.captured_ratio_, model.captured_ratio_kind_, model.captured_ratio_n_samples_) == (1.0, "exact", 60)
+    assert model.n_samples_seen_ == 60
+    assert model.support_vectors_.shape == (60, 5)
+    assert model.offset_.shape == (3,)
+
+
+def test_dual_coef_is_theirs_with_an_inverse_map_and_ours_without(rows):
+    X, _ = rows
+    model = KernelPCA(3, kernel="rbf", fit_inverse_transform=True).fit(X)
+    assert model.dual_coef_.shape == X.shape
+    model.set_params(fit_inverse_transform=False).fit(X)
+    assert model.dual_coef_ is model.expansion_.coef
+
+
+@pytest.mark.filterwarnings("ignore:the kernel is not positive")
+@pytest.mark.parametrize("gamma", ["median", "scale"])
+@pytest.mark.parametrize("kernel", ["rbf", "laplacian", "poly", "sigmoid"])
+def test_gamma_rules_are_those_of_the_sparse_estimator(rows, kernel, gamma):
+    X, _ = rows
+    exact = KernelPCA(2, kernel=kernel, gamma=gamma, random_state=3).fit(X)
+    sparse = SparseKernelPCA(2, n_support=10, selection="uniform", kernel=kernel, gamma=gamma, random_state=3).fit(X)
+    assert exact.gamma_ == sparse.gamma_
+    assert exact.gamma == gamma
+    assert_array_equal(exact.transform(X), KernelPCA(2, kernel=kernel, gamma=exact.gamma_).fit(X).transform(X))
+
+
+def test_a_refit_forgets_the_last_one(rows):
+    X, Y = rows
+    model = KernelPCA(2, kernel=GaussianProcessRBF(), gamma="median", random_state=0).fit(X)
+    model.set_params(kernel="rbf").fit(10 * X)
+    fresh = KernelPCA(2, kernel="rbf", gamma="median", random_state=0).fit(10 * X)
+    assert_array_equal(model.transform(Y), fresh.transform(Y))
+    assert model.gamma_ == fresh.gamma_
+
+
+def test_a_failed_refit_leaves_the_model_as_it_was(rows):
+    X, Y = rows
+    model = KernelPCA(2, kernel="rbf", gamma="median").fit(X)
+    before = model.transform(Y)
+    with pytest.raises(ValueError, match="NaN"):
+        model.fit(np.full((5, 5), np.nan))
+    assert_array_equal(model.transform(Y), before)
+
+
+def test_vectorised_callables_are_called_on_blocks(rows):
+    X, Y = rows
+    shapes = []
+
+    def kernel(A, B, gamma):
+        shapes.append((np.ndim(A), np.ndim(B)))
+        return rbf_kernel(A, B, gamma=gamma)
+
+    model = KernelPCA(3, kernel=kernel, kernel_params={"gamma": 0.2}).fit(X)
+    assert_allclose(model.transform(Y), KernelPCA(3, kernel="rbf", gamma=0.2).fit(X).transform(Y), atol=1e-12)
+    assert set(shapes) == {(2, 2)}
+    assert_allclose(model.reconstruction_error(Y), KernelPCA(3, kernel="rbf", gamma=0.2).fit(X).reconstruction_error(Y))
+
+
+def test_memory_that_a_callable_keeps_is_not_written_to(rows):
+    X, _ = rows
+    gram = rbf_kernel(X)
+    kept = gram.copy()
+    KernelPCA(2, kernel=lambda A, B: kept[: len(A), : len(B)]).fit(X)
+    assert_array_equal(kept, gram)
+
+
+def test_row_pair_callables_get_their_parameters(rows):
+    X, Y = rows
+    model = KernelPCA(3, kernel=shifted_linear, kernel_params={"shift": 2.0}, center=False).fit(X)
+    expected = KernelPCA(3, kernel="poly", degree=1, gamma=1, coef0=2.0, center=False).fit(X)
+    assert_allclose(model.transform(Y), expected.transform(Y), atol=1e-10)
+    assert_allclose(model.reconstruction_error(Y), expected.reconstruction_error(Y))
+
+
+def test_a_failing_callable_shows_its_own_error(rows):
+    def kernel(x, y):
+        raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        KernelPCA(2, kernel=kernel).fit(rows[0])
+
+
+# --- as an estimator -------------------------------------------------------------------------------------------
+
+
+def test_clone_and_params():
+    model = KernelPCA(3, kernel="rbf", gamma="scale", center=False)
+    assert clone(model).get_params() == model.get_params()
+    assert set(model.get_params()) == set(SklearnKernelPCA().get_params()) | {"center"}
+    for bad in ({"gamma": "wide"}, {"gamma": -1}, {"center": "yes"}, {"kernel": "gauss"}):
+        with pytest.raises(ValueError, match="must be"):
+            KernelPCA(**bad).fit(np.eye(3))
+
+
+@pytest.mark.parametrize("kernel", ["rbf", histogram, GaussianProcessRBF()])
+@pytest.mark.parametrize("center", [True, False])
+def test_pickle(rows, kernel, center):
+    X, Y = rows
+    model = KernelPCA(3, kernel=kernel, center=center).fit(X)
+    loaded = pickle.loads(pickle.dumps(model))
+    assert_array_equal(loaded.transform(Y), model.transform(Y))
+    assert_array_equal(loaded.reconstruction_error(Y), model.reconstruction_error(Y))
+
+
+@pytest.mark.parametrize("center", [True, False])
+def test_set_output_pandas(rows, center):
+    pandas = pytest.importorskip("pandas")
+    X = pandas.DataFrame(rows[0], columns=list("abcde"))
+    model = KernelPCA(2, center=center).set_output(transform="pandas")
+    scores = model.fit_transform(X)
+    assert list(scores.columns) == ["kernelpca0", "kernelpca1"]
+    assert_allclose(model.transform(X), scores, atol=1e-10)
+    assert model.reconstruction_error(X).shape == (60,)
+    with pytest.raises(ValueError, match="feature names"):
+        model.score(X[list("edcba")])
+
+
+def test_score_makes_a_grid_search(rows):
+    search = GridSearchCV(KernelPCA(2, kernel="rbf"), {"gamma": [0.01, 10.0]}, cv=3).fit(rows[0])
+    assert search.best_params_ == {"gamma": 0.01}
+
+
+@pytest.mark.parametrize("center", [True, False])
+def test_bad_grams(center):
+    model = KernelPCA(2, kernel="precomputed", center=center)
+    with pytest.raises(ValueError, match="shape"):
+        model.fit(np.ones((4, 3)))
+    with pytest.raises(TypeError, match=r"[Ss]parse"):
+        model.fit(sp.csr_matrix(np.eye(4)))
+    model.fit(np.eye(4))
+    with pytest.raises(TypeError, match=r"[Ss]parse"):
+        model.transform(sp.csr_matrix(np.eye(4)))
+    with pytest.raises(ValueError, match="features"):
+        model.transform(np.ones((2, 3)))
+
+
+def test_no_variance():
+    with pytest.warns(KernelWarning, match="nearly constant"):
+        model = KernelPCA(1, kernel="rbf").fit(np.ones((5, 2)))
+    assert_array_equal(model.transform(np.eye(2)), 0)
+    assert_array_equal(model.expansion_.transform(np.eye(2)), 0)
+    assert_array_equal(model.explained_variance_ratio_, 0)
+
+
+# Nothing of the user's is changed, nothing is lost
+
+
+def unsorted_rows():
+    """Sparse rows whose entries come in any order, some of them in two parts."""
+    rng = np.random.default_rng(0)
+    dense = rng.standard_normal((40, 6)) * (rng.random((40, 6)) < 0.6)
+    rows, columns = np.nonzero(dense)
+    order = rng.permutation(2 * len(rows))
+    rows, columns = np.tile(rows, 2)[order], np.tile(columns, 2)[order]
+    by_row = np.argsort(rows, kind="stable")
+    indptr = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=40))])
+    data = dense[rows, columns][by_row] / 2
+    return sp.csr_matrix((data, columns[by_row], indptr), shape=dense.shape), dense
+
+
+@pytest.mark.parametrize("n_jobs", [None, 2])
+@pytest.mark.parametrize("kernel", ["laplacian", "rbf", "linear"])
+@pytest.mark.parametrize("estimator", [KernelPCA(2), SparseKernelPCA(2, selection=np.arange(40))])
+def test_sparse_rows_in_any_order_are_left_alone_and_understood(estimator, kernel, n_jobs):
+    sparse, dense = unsorted_rows()
+    estimator = clone(estimator).set_params(kernel=kernel, gamma=0.3, n_jobs=n_jobs)
+    width = {} if kernel == "linear" else {"gamma": 0.3}
+    before = [part.copy() for part in (sparse.data, sparse.indices, sparse.indptr)]
+    scores = clone(estimator).fit(sparse).transform(sparse)
+    for part, old in zip((sparse.data, sparse.indices, sparse.indptr), before, strict=True):
+        np.testing.assert_array_equal(part, old)
+    truth = SklearnKernelPCA(2, kernel="precomputed").fit_transform(pairwise_kernels(dense, metric=kernel, **width))
+    assert_allclose(np.abs(scores), np.abs(truth), atol=1e-8)
+    np.testing.assert_array_equal(clone(estimator).fit(sparse).transform(sparse), scores)
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
+@pytest.mark.parametrize("options", [{}, {"fit_inverse_transform": True}, {"gamma": "median"}, {"center": False}])
+def test_a_failed_or_interrupted_refit_leaves_the_model_as_it_was(options, error, monkeypatch):
+    rows = np.random.default_rng(0).standard_normal((50, 4))
+    model = KernelPCA(2, kernel="rbf", **options).fit(rows)
+    before, state = model.transform(rows), dict(vars(model))
+
+    def fail(*_):
+        raise error("no more")
+
+    monkeypatch.setattr(KernelPCA, "_store", fail)
+    with pytest.raises(error, match="no more"):
+        model.fit(rows[:30, :3] + 1)
+    assert vars(model) == state
+    np.testing.assert_array_equal(model.transform(rows), before)
+    with pytest.raises(ValueError, match="NaN"):
+        model.fit(np.full((9, 3), np.nan))
+    assert vars(model) == state
+    fresh = KernelPCA(2, kernel="rbf", **options)
+    with pytest.raises(error, match="no more"):
+        fresh.fit(rows)
+    assert vars(fresh) == vars(KernelPCA(2, kernel="rbf", **options))

@@ -1,0 +1,133 @@
+"""Blocks of any form, support by row number, and scores that come in blocks."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from stream_cases import NAMES, SAMPLE, N, Passes, assert_same_fit, model, readers
+
+
+def test_blocks_may_be_one_buffer(rows):
+    """A reader may fill the same array again and again: blocks are read ahead, and must not change meanwhile."""
+
+    def one_buffer():
+        buffer = np.empty((100, 4))
+        for start in range(0, N, 100):
+            buffer[:] = rows[start : start + 100]
+            yield buffer
+
+    assert_same_fit(model(**SAMPLE).fit(one_buffer), model(**SAMPLE).fit(Passes(rows)), 1e-10)
+
+
+def test_blocks_may_be_empty(rows):
+    none = rows[:0]
+    assert_same_fit(model(**SAMPLE).fit([none, rows[:10], none, none, rows[10:], none]), model(**SAMPLE).fit(rows))
+    assert_same_fit(
+        model(**SAMPLE).fit(lambda: iter([none, rows[:10], none, rows[10:]])), model(**SAMPLE).fit(Passes(rows))
+    )
+
+
+def test_blocks_may_be_data_frames(rows):
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame(rows, columns=NAMES)
+    fitted = model(**SAMPLE).fit([frame[:300], frame[300:]])
+    assert fitted.feature_names_in_.tolist() == NAMES
+    assert_same_fit(fitted, model(**SAMPLE).fit(frame))
+    with pytest.raises(ValueError, match=r"a block has columns 'd', 'c'.*the first has 'a', 'b'"):
+        model().fit([frame[:300], frame[300:][NAMES[::-1]]])
+
+
+# --- points ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("selection", ["targeted", "rpcholesky", "uniform"])
+@pytest.mark.parametrize("sampled", [True, False], ids=["sampled", "all rows looked at"])
+def test_support_numbers_are_those_of_the_whole_stream(selection, sampled, rows, stored):
+    options = {"selection": selection, **(SAMPLE if sampled else {})}
+    for X in (stored("list"), Passes(rows), stored("parquet")):
+        fitted = model(**options).fit(X)
+        np.testing.assert_allclose(rows[fitted.support_], fitted.support_vectors_, atol=1e-14)
+        assert len(np.unique(fitted.support_)) == 10
+
+
+@pytest.mark.parametrize("sampled", [True, False], ids=["sampled", "all rows looked at"])
+def test_own_points_and_rows(sampled, rows):
+    options = {"gamma": 0.2, **(SAMPLE if sampled else {})}
+    chosen = np.array([1499, 3, 700, 0, -2, 40])
+    for selection in (rows[chosen] + 0.01, chosen, chosen.tolist(), np.isin(np.arange(N), chosen)):
+        expected = model(selection=selection, **options).fit(rows)
+        assert_same_fit(model(selection=selection, **options).fit(np.split(rows, [500])), expected)
+        unknown = model(selection=selection, **options).fit(Passes(rows))
+        np.testing.assert_allclose(unknown.eigenvalues_, expected.eigenvalues_, rtol=1e-9)
+        if np.ndim(selection) == 1:
+            np.testing.assert_array_equal(unknown.support_vectors_, rows[unknown.support_])
+
+
+def test_own_functions_choose_among_the_rows_they_are_shown(rows):
+    shown = []
+
+    def first_rows(X, n_support, *, kernel, rng):
+        shown.append(np.array(X))
+        return np.arange(n_support)
+
+    fitted = model(selection=first_rows, gamma=0.2, **SAMPLE).fit(Passes(rows))
+    assert shown[-1].shape == (400, 4)
+    np.testing.assert_array_equal(fitted.support_vectors_, shown[-1][:10])
+    np.testing.assert_array_equal(rows[fitted.support_], fitted.support_vectors_)
+    points = model(selection=lambda X, n, **_: X[:n] + 1.0, gamma=0.2, **SAMPLE).fit(Passes(rows))
+    assert points.support_ is None
+    np.testing.assert_array_equal(points.support_vectors_, shown[-1][:10] + 1.0)
+
+
+# --- transform ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["list", "zarr", "function"])
+def test_transform_gives_blocks(kind, rows, stored):
+    fitted = model().fit(rows)
+    X = Passes(rows) if kind == "function" else stored(kind)
+    blocks = list(fitted.transform(X))
+    assert len(blocks) > 2
+    np.testing.assert_allclose(np.concatenate(blocks), fitted.transform(rows), atol=1e-12)
+
+
+def test_transform_of_files(rows, stored):
+    fitted = model().fit(stored("parquet"))
+    expected = model().fit(rows).transform(rows)
+    np.testing.assert_allclose(np.concatenate(list(fitted.transform(stored("parquet")))), expected, atol=1e-8)
+
+
+def test_transform_reads_little_further_than_it_is_asked(rows):
+    read = []
+
+    def blocks():
+        for number in range(100):
+            read.append(number)
+            yield rows[:50]
+
+    scores = model().fit(rows).transform(blocks)
+    assert not read
+    next(scores)
+    scores.close()
+    assert len(read) < 5
+    assert not readers()
+
+
+def test_transform_skips_empty_blocks_and_places_missing_values(rows):
+    fitted = model().fit(rows)
+    blocks = [rows[:0], rows[:7], rows[:0], rows[7:20]]
+    np.testing.assert_allclose(np.concatenate(list(fitted.transform(blocks))), fitted.transform(rows[:20]), atol=1e-12)
+    with pytest.raises(ValueError, match="rows 7 to 19: Input X contains NaN"):
+        list(fitted.transform([rows[:7], rows[7:20] * np.nan]))
+    with pytest.raises(ValueError, match="X has 3 features, but the model is expecting 4"):
+        list(fitted.transform([rows[:7, :3]]))
+
+
+@pytest.mark.filterwarnings("error")
+def test_transform_wants_the_columns_in_order(rows, stored):
+    pa, ds = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.dataset")
+    fitted = model(**SAMPLE, tol=1.0).fit(stored("parquet"))
+    list(fitted.transform(stored("parquet")))
+    schema = pa.schema([(name, pa.float64()) for name in NAMES[::-1]])
+    with pytest.raises(ValueError, match=r"feature names should match.*'d', 'c', 'b', 'a'.*'a', 'b', 'c', 'd'"):
+        list(fitted.transform(ds.dataset(stored("parquet").files, schema=schema)))

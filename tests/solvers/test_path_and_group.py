@@ -1,0 +1,152 @@
+"""Paths of the lasso, and one support for all components."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from oracles import gram_of
+from solver_cases import (
+    assert_optimal,
+    clusters,
+    coordinate_descent,
+    dual_gap,
+    factor_of,
+    hessian_problem,
+    kernel_pca,
+    parabola,
+    printed_objective,
+    random_problem,
+)
+
+from kernelsieve.solvers.alternation import kernel_pca_directions
+from kernelsieve.solvers.group import group_lasso
+from kernelsieve.solvers.lasso import LassoResult, lasso
+from kernelsieve.solvers.path import _Search, alpha_for_nonzeros, lasso_path
+from kernelsieve.solvers.quadratic import HessianQuadratic, elastic_net_quadratic, largest_alpha
+
+# Path
+
+
+def test_path_is_each_solution_alone():
+    gram = gram_of("rbf", parabola(150), gamma=2.0)
+    b, _ = kernel_pca(gram, 1)
+    problem = hessian_problem(gram, b[:, 0], 0.05)
+    path = lasso_path(problem, tol=1e-9)
+    assert path.converged
+    assert path.alphas[0] == pytest.approx(largest_alpha(problem))
+    assert path.alphas[-1] == pytest.approx(0.01 * path.alphas[0])
+    assert path.n_nonzero[0] == 0
+    for i in (5, 20, 39):
+        alone = lasso(problem, path.alphas[i], tol=1e-9)
+        np.testing.assert_allclose(path.coefs[:, [i]].toarray()[:, 0], alone.coef, atol=1e-6)
+        assert path.objectives[i] == pytest.approx(alone.objective, rel=1e-8)
+        assert path.n_nonzero[i] == len(alone.active)
+    assert np.all(np.diff(path.objectives) < 0)
+    assert np.all(path.gaps <= 1e-9 * path.objectives)
+
+
+def test_alpha_for_nonzeros_gives_at_most_what_was_asked_for():
+    gram = gram_of("rbf", clusters(), gamma=10.0)
+    b, _ = kernel_pca(gram, 1)
+    problem = hessian_problem(gram, b[:, 0], 0.1)
+    reached = []
+    for asked in (1, 3, 7, 12, 20):
+        found = alpha_for_nonzeros(problem, asked)
+        assert found.n_nonzero == len(lasso(problem, found.alpha).active) <= asked
+        reached.append(found.n_nonzero)
+    assert reached[1:] == [3, 7, 12, 20]
+    with pytest.raises(ValueError, match="n_nonzero=0"):
+        alpha_for_nonzeros(problem, 0)
+
+
+def test_alpha_for_nonzeros_says_when_a_number_does_not_occur():
+    """Two equal pulls enter together: one nonzero never occurs, and more than the rank cannot."""
+    linear = np.array([2.0, 2.0, 1.0])
+    problem = HessianQuadratic(np.eye(3), linear, linear @ linear)
+    assert alpha_for_nonzeros(problem, 1).n_nonzero == 0
+    assert alpha_for_nonzeros(problem, 10).n_nonzero == 3
+
+
+def test_alpha_for_nonzeros_looks_between_the_alphas_of_the_grid():
+    linear = np.array([2.0, 1.99, 1.0])
+    found = alpha_for_nonzeros(HessianQuadratic(np.eye(3), linear, linear @ linear), 1)
+    assert found.n_nonzero == 1
+    assert 1.99 <= found.alpha < 2.0
+
+
+def test_the_search_keeps_the_largest_support_that_is_not_too_large():
+    """Counts are not monotone: 3 was better than the 2 that came after it."""
+    search = _Search(4)
+    results = [LassoResult(np.zeros(9), np.arange(count), 1, 1.0, 0.0, True) for count in (1, 3, 2, 6)]
+    enough = [search.record(alpha, result) for alpha, result in zip((8.0, 4.0, 2.0, 1.0), results, strict=True)]
+    assert enough == [False, False, False, True]
+    assert (search.alpha, len(search.best.active)) == (4.0, 3)
+    assert (search.too_few, search.too_many) == (2.0, 1.0)
+
+
+# One support for all
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 10_000))
+def test_group_is_optimal_and_its_gap_is_true(seed):
+    problem, weights, alpha = random_problem(seed, n_components=1 + seed % 4)
+    rows = np.arange(len(weights))
+    hessian = problem.block(rows, rows)
+    result = group_lasso(problem, alpha, weights=weights)
+    assert result.converged
+    gap, objective = dual_gap(hessian, problem.linear, problem.target_square, result.coef, alpha, weights)
+    assert gap <= 2e-6 * objective
+    assert result.objective == pytest.approx(objective, rel=1e-7)
+    tight = group_lasso(problem, alpha, weights=weights, tol=1e-10, start=result.coef)
+    assert_optimal(hessian, problem.linear, tight, alpha, weights, atol=1e-3)
+
+
+@pytest.mark.parametrize("alpha", [0.05, 0.1, 1.0])
+def test_group_where_points_are_near_copies(alpha):
+    """500 points on a curve, four components: whole Newton steps, or sweeps alone, do not get there."""
+    gram = gram_of("rbf", parabola(), gamma=2.0)
+    b, _ = kernel_pca(gram, 4)
+    problem = hessian_problem(gram, b, 0.05)
+    result = group_lasso(problem, alpha, max_iter=600)
+    assert result.converged
+    gap, objective = dual_gap(
+        problem.hessian, problem.linear, problem.target_square, result.coef, alpha, np.ones(len(gram))
+    )
+    assert gap <= 2e-6 * objective
+
+
+def test_group_where_many_rows_are_nearly_zero():
+    """Five components, narrow in alpha: rows on their way to zero must not hold up the others."""
+    rng = np.random.default_rng(20)
+    n = int(rng.integers(5, 120))
+    rows = rng.standard_normal((n, int(rng.integers(1, 4))))
+    gram = gram_of("rbf", rows, gamma=0.5 / 10 ** rng.uniform(-1, 1))
+    factor = factor_of(gram)
+    moment = factor.T @ factor
+    directions = kernel_pca_directions(moment, int(rng.integers(1, 7)))
+    problem = elastic_net_quadratic(factor, moment, directions, 10 ** rng.uniform(-3, 1))
+    assert group_lasso(problem, 1e-3 * largest_alpha(problem)).converged
+
+
+def test_group_agrees_with_block_coordinate_descent():
+    gram = gram_of("rbf", clusters()[::3], gamma=100.0)
+    b, _ = kernel_pca(gram, 3)
+    problem = hessian_problem(gram, b, 0.1)
+    truth = coordinate_descent(problem.hessian, problem.linear, 0.1, np.ones(30))
+    result = group_lasso(problem, 0.1, tol=1e-10)
+    np.testing.assert_array_equal(result.active, np.flatnonzero(np.linalg.norm(truth, axis=1)))
+    np.testing.assert_allclose(result.coef, truth, atol=1e-6)
+    assert printed_objective(gram, b, result.coef, 0.1, 0.1) == pytest.approx(result.objective, rel=1e-8)
+
+
+def test_group_with_one_column_is_the_lasso_where_points_are_near_copies():
+    gram = gram_of("rbf", parabola(), gamma=2.0)
+    b, _ = kernel_pca(gram, 1)
+    joint = group_lasso(hessian_problem(gram, b, 0.05), 0.05)
+    alone = lasso(hessian_problem(gram, b[:, 0], 0.05), 0.05)
+    assert joint.converged
+    assert joint.objective == pytest.approx(alone.objective, rel=1e-6)
+    np.testing.assert_array_equal(joint.active, alone.active)
