@@ -147,6 +147,19 @@ def test_a_block_of_weight_zero_adds_nothing(cloud):
     assert (nothing + nothing).weight == 0
 
 
+@pytest.mark.parametrize("first", [1, 40])
+def test_rows_that_do_not_count_cost_no_digits_wherever_they_lie(first, cloud):
+    kernel, points = named_kernel("linear"), cloud[:3]
+    counting = moments_over(kernel, points, cloud, np.ones(len(cloud)))
+    rows = np.vstack([np.full((first, cloud.shape[1]), 1e9), cloud])
+    weights = np.repeat([0.0, 1.0], [first, len(cloud)])
+    assert_equal_moments(moments_over(kernel, points, rows, weights), counting, rtol=1e-13)
+    whitening = whiten(gram_of_points(kernel, points)).matrix
+    blocks = ((start, rows[start : start + 40]) for start in range(0, len(rows), 40))
+    in_blocks = MomentSum(kernel, points, whitening).over_blocks(blocks, weights)
+    assert_equal_moments(in_blocks, counting, rtol=1e-13)
+
+
 def test_a_mean_far_away_costs_no_digits(cloud):
     """The scatter is kept about the mean: a linear kernel 10,000 away loses nothing that float64 rows still have."""
     far, points = cloud + 1e4, np.eye(5) * 1e4

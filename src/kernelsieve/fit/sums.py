@@ -1,6 +1,6 @@
 """What a pass over rows adds up, on the host or on an accelerator.
 
-With a shift c near the mean, the same for all blocks, the sums
+With a shift c near the mean (the first block's own), the same for all blocks, the sums
 
     sum w,    sum w (f - c),    sum w (f - c)(f - c)',    sum w k(x, x)
 
@@ -27,22 +27,25 @@ class FeatureSums:
         self.total = xp.zeros_like(whitening[0, :])
         self.products: Array | None = None
         self.trace = xp.sum(xp.zeros_like(whitening[0, :]))
-        self.shift: Array | None = None  # the first block's mean
+        self.shift: Array | None = None  # the mean of the first block that counts
         self.checks: list[tuple[int, int, Array]] = []  # first and last row of each block, and the sum of its values
 
     def add(self, features: Array, diagonal: Array, weights: Array | None) -> None:
         """One block's whitened features, which are overwritten, and k(x, x) of its rows."""
         xp = namespace(features)
+        weights = None if weights is None else like(weights, features)
+        weight = float(features.shape[0] if weights is None else xp.sum(weights))
+        if weight == 0:
+            return
+        self.weight += weight
         if self.shift is None:
-            self.shift = xp.mean(features, axis=0)
+            # weighted, for a row that does not count may lie anywhere: a shift far out would cost all others digits
+            self.shift = xp.mean(features, axis=0) if weights is None else (weights / weight) @ features
         features -= self.shift
         if weights is None:
-            self.weight += float(features.shape[0])
             self.trace = self.trace + xp.sum(diagonal, dtype=self.whitening.dtype)
             self.total += xp.sum(features, axis=0, dtype=self.whitening.dtype)
         else:
-            weights = like(weights, features)
-            self.weight += float(xp.sum(weights))
             self.trace = self.trace + xp.sum(weights * diagonal, dtype=self.whitening.dtype)
             self.total += like(weights @ features, self.whitening)
             features *= xp.sqrt(weights)[:, None]
@@ -73,7 +76,8 @@ class FeatureSums:
     def mean_and_scatter(self) -> tuple[Array, Array]:
         """The mean of all features, and their products about it, when the pass is over."""
         self._raise_if_not_finite()
-        assert self.shift is not None
-        off = self.total / (self.weight or 1.0)  # the mean, seen from the shift
+        if self.shift is None or self.products is None:  # no row counted
+            return self.total, self.total[:, None] * self.total
+        off = self.total / self.weight  # the mean, seen from the shift
         scatter = self.products - self.weight * (off[:, None] * off)
         return off + like(self.shift, off), scatter
