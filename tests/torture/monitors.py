@@ -9,9 +9,7 @@ import numpy as np
 
 from .invariants import not_finite
 from .models import answer_of
-
-BATCH = 1e-6  # of the largest statistic: rows are standardised, so that nothing is far from the origin
-BATCH_FLOAT32 = 1e-3
+from .rounding import SAFETY, gaussian_rounding
 
 
 def complaints_of_monitor(model: Any, X: Any, *, single: bool) -> Iterator[str]:
@@ -36,5 +34,24 @@ def complaints_of_monitor(model: Any, X: Any, *, single: bool) -> Iterator[str]:
     half = X.shape[0] // 2
     if half and model.lags == 0 and model.smoothing is None:
         gap = float(np.abs(np.asarray(model.score_samples(X[half:])) - scores[half:]).max())
-        if gap > (BATCH_FLOAT32 if single else BATCH) * float(np.abs(scores).max()):
+        if gap > 2 * spe_rounding(model, X, single=single):
             yield f"score_samples depends on the batch: {gap:.3g} of {np.abs(scores).max():.3g}"
+
+
+def spe_rounding(model: Any, X: Any, *, single: bool) -> float:
+    """What rounding can do to SPE = k(x, x) - 2 k(x, S) c + c' K_SS c - |z|^2, z = k(x, S) A - b.
+
+    It is a difference of squared lengths: its rounding is theirs, however small it is itself.  With every kernel value
+    at most 1, and wrong by kappa u,
+
+        (kappa + sqrt(m)) u (1 + 2 |c|_1 + |c|_1^2 + 2 sum_k max |z_k| |A_k|_1)
+    """
+    detector = model._detector
+    expansion, rows = detector.expansion.orthonormal, np.asarray(detector.inputs(np.asarray(X, dtype=np.float64)))
+    points, coef = np.asarray(expansion.points, dtype=np.float64), np.asarray(expansion.coef)
+    kappa = gaussian_rounding(float(expansion.kernel.gamma), rows, points, single=single)
+    mean = 0.0 if expansion.mean_coef is None else float(np.abs(expansion.mean_coef).sum())
+    scores = np.abs(np.asarray(expansion.transform(rows))).max(axis=0)
+    size = (1 + mean) ** 2 + 2 * float(scores @ np.abs(coef).sum(axis=0))
+    unit = float(np.finfo(np.float32 if single else np.float64).eps)
+    return SAFETY * unit * (kappa + float(np.sqrt(len(points)))) * size

@@ -1,4 +1,4 @@
-"""How far rounding alone can move a result: the only slack that the oracle gives.
+"""How far rounding alone can move a result, and what is left out as rounding: the only slack that the oracle gives.
 
 A score is z_k = sum_i k(x, s_i) A_ik - b_k.  With u the rounding of one operation in the rows' precision, and kernel
 values that are wrong by at most kappa u |k|, it is wrong by no more than
@@ -9,6 +9,23 @@ where |k| is the kernel with every product and sum in it taken absolutely: |x| |
 (gamma |x||s| + |coef0|)^degree for a polynomial.  Sums of n roundings of either sign are sqrt(n) in place of n, and
 `SAFETY` times that; what is seen is a tenth of it at the most.  Where A is large and of mixed signs, as with nearly
 dependent points, the bound is large beside the scores: so are the errors.
+
+A variance v'C v in the coordinates of the span is wrong by what C is, sqrt(m) u |C|, and |C| is the largest variance.
+
+Beside rounding, a fit leaves out on purpose what it takes for rounding.  The variance that it reports is that of
+z - g, where g_k(x) = <phi(x), Q v_k> and Q projects on what was left out of the span of its points D, with the gram
+K_DD = G G' + R.  Components that are the best in a span are in it, and g = 0.  Of others:
+
+    published rules, on all of D    g = k(x, D) P A_k, P the projection on eigenvectors of K_DD below the floor, and for
+                                    those above it the eigenvectors' own error, u |K_DD| for a unit one: together less
+                                    than  |k(x, D) P A_k| + sqrt(m) u |K_DD| |A_k| sqrt(max k(x, x) / smallest above)
+    nets on some of D, all rows     g = R A_k; by pivoted Cholesky |R_xy| <= FACTORISED max k(x, x), and so
+                                    |g_k(x)| <= FACTORISED max k(x, x) sum_i |A_ik|; by whitening |R| is the floor, and
+                                    |g_k(x)| <= floor |A_k|
+    nets on some of D, some rows    |g_k(x)|^2 <= k(x, x) A_k'R A_k <= max k(x, x) floor |A_k|^2
+
+The floor is the whitening's: RANK_TOLERANCE of the largest eigenvalue, that for float32 rows, or the size of the most
+negative eigenvalue where that is larger.  The largest of K_DD is at most that of all rows, and so is the negative one.
 """
 
 from __future__ import annotations
@@ -20,15 +37,20 @@ import numpy as np
 import scipy.sparse
 
 import kernelsieve
+from kernelsieve.selection.dictionary import MAX_ALL_ROWS
+from kernelsieve.solvers.greedy import FACTORISED
+from kernelsieve.solvers.whitening import RANK_TOLERANCE, RANK_TOLERANCE_FLOAT32
 
 SAFETY = 2.0
-# What a fit leaves out on purpose, as a share of a variance: residuals of a factorised kernel below 1e-10 k(x, x)
-# (solvers/greedy.py), a hundred times that beside variances much smaller than k(x, x), as weights of 1e-12 to 1e12 make
-# them, and for float32 rows directions that carry less than 1e-3 of any component (fit/problem.py).
-LEFT_OUT = {False: 1e-8, True: 1e-3}
-# And of a kernel that need not be definite, negative eigenvalues below 1e-6 of the largest (fit/sample.py), in silence.
-LEFT_OUT_INDEFINITE = 1e-5
 LARGEST_EXPONENT = 1.0  # e exp(-e) is less: the error of exp(-e) where e itself has a relative error
+# Whose components are a rule's, not the best in a span.
+PUBLISHED_RULES = (
+    kernelsieve.DissimilarityKernelPCA,
+    kernelsieve.ImprovedKernelPCA,
+    kernelsieve.KernelFeatureAnalysis,
+    kernelsieve.OnlineKernelPCA,
+)
+ABOUT = 1.01  # an eigenvalue so close to the floor may be above it here and below it there
 # Squared widths from which on distances are taken by differences (kernels/distances.py), in float64 and float32.
 BY_DIFFERENCES = {False: 1e8, True: 1e3}
 # Squared widths that the centre of the rows may be off the origin before they are shifted to it, in our kernel and in
@@ -42,16 +64,18 @@ class Rounding:
 
     scores: np.ndarray  # (M,), of one score
     kernel: float  # of one kernel value
-    left_out: float
+    left_out: np.ndarray  # (M,), of one score, that the fit leaves out
+    relative: float  # of a variance, as a share of the largest
 
     def variance(self, variances: np.ndarray) -> np.ndarray:
         """(M,), of the variance of scores whose variances these are: once in the fit, once in transform."""
-        moved = 2 * (2 * np.sqrt(np.maximum(variances, 0.0)) * self.scores + self.scores**2)
-        return moved + self.left_out * variances.max(initial=0.0)
+        deviations = np.sqrt(np.maximum(variances, 0.0))
+        once, twice = (2 * deviations * moved + moved**2 for moved in (self.left_out, self.scores))
+        return once + 2 * twice + self.relative * variances.max(initial=0.0)
 
     def share(self, total: float) -> float:
         """Of a variance as a share of the total: mean lengths and their differences are kernel values."""
-        return 4 * self.kernel / total + LEFT_OUT[False] if total > 0 else np.inf
+        return 4 * self.kernel / total if total > 0 else np.inf
 
 
 def rounding_of(model: Any, rows: np.ndarray, *, single: bool) -> Rounding:
@@ -64,15 +88,54 @@ def rounding_of(model: Any, rows: np.ndarray, *, single: bool) -> Rounding:
             loadings = np.linalg.pinv(loadings @ loadings.T, hermitian=True) @ loadings
         loadings = np.abs(loadings)
         size = (np.abs(rows).max(axis=0) + np.abs(_host(model.mean_))) @ loadings.T
-        return Rounding(SAFETY * unit * np.sqrt(rows.shape[1]) * size, 0.0, LEFT_OUT[single])
+        relative = SAFETY * unit * np.sqrt(rows.shape[1])
+        return Rounding(relative * size, 0.0, np.zeros(len(loadings)), relative)
     points, coef = _host(expansion.points).astype(np.float64), np.abs(_coefficients(model))
     absolute, kappa = _absolute_kernel(model, rows, points, single)
     if isinstance(model, kernelsieve.KernelPCA) and model.center:  # scikit-learn centres the kernel values themselves
         absolute = absolute + absolute.mean(axis=0) + absolute.mean(axis=1, keepdims=True) + absolute.mean()
     terms = kappa + np.sqrt(len(points))
     scores = SAFETY * unit * terms * (absolute @ coef).max(axis=0, initial=0.0)
-    left_out = max(LEFT_OUT[single], 0.0 if expansion.kernel.definite else LEFT_OUT_INDEFINITE)
-    return Rounding(scores, SAFETY * unit * kappa * float(absolute.max(initial=0.0)), left_out)
+    largest = float(absolute.max(initial=0.0))
+    left_out, relative = _left_out(model, rows, points, largest, single), SAFETY * unit * float(np.sqrt(len(points)))
+    return Rounding(scores, SAFETY * unit * kappa * largest, left_out, relative)
+
+
+def _left_out(model: Any, rows: np.ndarray, points: np.ndarray, largest: float, single: bool) -> np.ndarray:
+    """(M,) a bound of |g_k(x)|, where k(x, x) is `largest` at the most."""
+    coef = _coefficients(model)
+    if isinstance(model, PUBLISHED_RULES):
+        return _left_out_of_points(model.expansion_.kernel, rows, points, coef, single)
+    if not isinstance(model, kernelsieve.ElasticNetKernelPCA):
+        return np.zeros(coef.shape[1])
+    all_rows = len(rows) <= (model.n_dictionary or MAX_ALL_ROWS)
+    if all_rows and model.expansion_.kernel.definite:
+        return FACTORISED * largest * np.abs(coef).sum(axis=0)
+    floor = _floor(np.linalg.eigvalsh(_gram(model.expansion_.kernel, rows)), single)
+    return (floor if all_rows else np.sqrt(floor * largest)) * np.linalg.norm(coef, axis=0)
+
+
+def _left_out_of_points(
+    kernel: Any, rows: np.ndarray, points: np.ndarray, coef: np.ndarray, single: bool
+) -> np.ndarray:
+    values, vectors = np.linalg.eigh(_gram(kernel, points))
+    floor = _floor(values, single)
+    below, above = vectors[:, values <= ABOUT * floor], values[values > floor]
+    cross_gram = _host(kernel(rows, points))
+    known = np.abs(cross_gram @ (below @ (below.T @ coef))).max(axis=0, initial=0.0)
+    unit, length = float(np.finfo(np.float64).eps), float(np.sqrt(np.abs(_host(kernel.diagonal(rows))).max()))
+    turned = SAFETY * unit * np.sqrt(len(points)) * values[-1] * length / np.sqrt(above.min(initial=values[-1]))
+    return known + turned * np.linalg.norm(coef, axis=0)
+
+
+def _gram(kernel: Any, rows: np.ndarray) -> np.ndarray:
+    gram = _host(kernel(rows, rows))
+    return (gram + gram.T) / 2
+
+
+def _floor(values: np.ndarray, single: bool) -> float:
+    """Eigenvalues no larger are left out; `values` ascend."""
+    return max((RANK_TOLERANCE_FLOAT32 if single else RANK_TOLERANCE) * float(values[-1]), -float(values[0]))
 
 
 def _coefficients(model: Any) -> np.ndarray:
@@ -83,15 +146,21 @@ def _coefficients(model: Any) -> np.ndarray:
     return np.where(real, model.eigenvectors_ / np.sqrt(np.where(real, model.eigenvalues_, 1.0)), 0.0)
 
 
+def gaussian_rounding(
+    gamma: float, rows: np.ndarray, points: np.ndarray, near: float = NEAR_ORIGIN, *, single: bool
+) -> float:
+    """kappa of a Gaussian kernel: products of rows seen from the points' centre cancel to squared distances."""
+    away = rows - points.mean(axis=0)
+    squares = 4 * gamma * float(np.einsum("ij,ij->i", away, away).max())
+    return (float(np.sqrt(rows.shape[1])) + 1) * (LARGEST_EXPONENT + min(squares + near, BY_DIFFERENCES[single]))
+
+
 def _absolute_kernel(model: Any, rows: np.ndarray, points: np.ndarray, single: bool) -> tuple[np.ndarray, float]:
     """|k|(x, s) for all pairs, or a bound of it, and kappa."""
     kernel, root = model.kernel, float(np.sqrt(rows.shape[1])) + 1
     if kernel == "rbf":
-        away = rows - points.mean(axis=0)
-        squares = 4 * float(model.gamma_) * float(np.einsum("ij,ij->i", away, away).max())
         near = SCIKIT_LEARNS_OWN if isinstance(model, kernelsieve.KernelPCA) else NEAR_ORIGIN
-        exponent = min(squares + near, BY_DIFFERENCES[single])
-        return np.ones((1, len(points))), root * (LARGEST_EXPONENT + exponent)
+        return np.ones((1, len(points))), gaussian_rounding(float(model.gamma_), rows, points, near, single=single)
     if kernel == "laplacian" or callable(kernel):  # by differences, the campaign's own callables too
         return np.ones((1, len(points))), root * LARGEST_EXPONENT
     if kernel == "cosine":
