@@ -16,6 +16,7 @@ from scipy.spatial.distance import cdist
 import kernelsieve as ks
 from kernelsieve.compression.error import LeastSquares
 from kernelsieve.compression.l1 import l1_path
+from kernelsieve.kernels import inner_products
 
 pytestmark = pytest.mark.filterwarnings("ignore::kernelsieve.KernelWarning")
 
@@ -171,7 +172,7 @@ def test_published_methods_say_that_their_scores_are_rounding(rows):
 
 
 def test_an_inverse_map_that_is_hardly_determined_says_so():
-    rows = 0.083 * np.random.default_rng(0).poisson(1.0, (37, 3))
+    rows = 0.083 * np.random.default_rng(5).poisson(1.0, (37, 3))
     model = ks.KernelPCA(kernel="poly", degree=5, gamma="median", fit_inverse_transform=True, random_state=0)
     with warnings.catch_warnings():
         warnings.simplefilter("error", LinAlgWarning)
@@ -217,3 +218,23 @@ def test_variances_of_an_online_rule_are_those_of_its_scores():
     options = {"kernel": "poly", "gamma": None, "half_life": 3.6, "budget": 29, "random_state": 0}
     model = ks.OnlineKernelPCA(3, rule="incremental", **options).fit(X)
     np.testing.assert_allclose(model.explained_variance_, model.transform(X).var(axis=0), rtol=1e-6)
+
+
+def test_products_of_blas_are_quiet_whatever_flags_it_leaves():
+    left, right = np.array([[np.inf, -np.inf]]), np.ones((2, 1))
+    assert np.isnan(quietly(lambda: inner_products(left, right))).all()
+    with pytest.warns(RuntimeWarning, match="overflow"):
+        inner_products(np.full((1, 2), 1e200), np.full((2, 1), 1e200))
+
+
+def test_points_tried_where_a_kernel_has_no_value_are_quiet():
+    rows = np.random.default_rng(5).poisson(1.0, (102, 4)).astype(float)
+    model = ks.CompressedKernelPCA(
+        2, kernel="poly", degree=2.5, coef0=0.0, gamma=0.0016, max_iter=10, n_support=6, method="optimized"
+    )
+    assert np.isfinite(quietly(lambda: model.fit(rows).transform(rows))).all()
+
+
+def test_more_folds_than_can_be_counted_are_too_many(rows):
+    with pytest.raises(ValueError, match="n_samples=60 is too few for cv=1000000000000"):
+        ks.KernelMonitor(2, 5, cv=10**12).fit(rows)

@@ -94,6 +94,7 @@ class ErrorGone:
     objective: Objective
     first: float
 
+    @np.errstate(over="ignore", invalid="ignore")  # of points where the kernel has no value: a trial is no answer yet
     def evaluate(self, points: np.ndarray, basis: Array | None = None) -> Evaluation:
         """What is gone at these points, and its gradient."""
         value, gradient = self.objective(points)

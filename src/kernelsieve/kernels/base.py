@@ -133,8 +133,17 @@ def overwritten_product(block: Array, matrix: Array, name: str = "product") -> A
     """block @ matrix, in memory that this thread's next product of that `name` overwrites: use it up, keep nothing."""
     if not (is_numpy(block) and is_numpy(matrix) and block.dtype == matrix.dtype):
         return block @ matrix
-    out = _scratch.array(name, (block.shape[0], matrix.shape[1]), block.dtype)
-    return np.matmul(block, matrix, out=out)
+    return product(block, matrix, _scratch.array(name, (block.shape[0], matrix.shape[1]), block.dtype))
+
+
+def product(left: np.ndarray, right: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
+    """left @ right without a word of invalid values.
+
+    BLAS leaves that flag behind where registers hold what is no part of the matrices, though all numbers are finite.
+    Whether they are is asked of the rows, and of what comes out; overflow is still told.
+    """
+    with np.errstate(invalid="ignore"):
+        return np.matmul(left, right, out=out)
 
 
 def inner_products(rows: Array, points_transposed: Array) -> Array:
@@ -146,10 +155,10 @@ def inner_products(rows: Array, points_transposed: Array) -> Array:
             left, right = points_transposed.T, rows.T
         shape = (left.shape[0], right.shape[1])
         out = _scratch.array("block", shape, rows.dtype) if _scratch.in_use else None
-        product = np.matmul(left, right, out=out)
-        return product.T if wide else product
-    product = rows @ points_transposed
-    return product.toarray() if scipy.sparse.issparse(product) else product
+        block = product(left, right, out)
+        return block.T if wide else block
+    block = rows @ points_transposed
+    return block.toarray() if scipy.sparse.issparse(block) else block
 
 
 def dense(points: Array) -> Array:

@@ -229,11 +229,12 @@ def rank_tolerance(rows: Array) -> float:
 
 def checked_folds(sample: WindowSample, lags: int, n_folds: int) -> np.ndarray:
     """The fold of each window, -1 where it crosses from one into the next."""
-    first = fold_of(sample.ends - lags, sample.n_rows, n_folds)
-    folds = fold_of(sample.ends, sample.n_rows, n_folds)
-    folds = np.where(first == folds, folds, -1)
-    sizes = np.bincount(folds[folds >= 0], minlength=n_folds)
-    if sizes.min() < 1 or sizes.sum() - sizes.max() < 2:
+    if n_folds <= sample.n_rows:  # more folds than rows need not be counted, however many
+        first = fold_of(sample.ends - lags, sample.n_rows, n_folds)
+        folds = fold_of(sample.ends, sample.n_rows, n_folds)
+        folds = np.where(first == folds, folds, -1)
+        sizes = np.bincount(folds[folds >= 0], minlength=n_folds)
+    if n_folds > sample.n_rows or sizes.min() < 1 or sizes.sum() - sizes.max() < 2:
         n_windows = len(sample.ends)
         left = f"only {n_windows} such window{' is' if n_windows == 1 else 's are'} left"
         window = f" of {lags + 1} consecutive rows (lags={lags}), and {left}" if lags else ""
