@@ -140,6 +140,22 @@ def row_dot(x: Array, y: Array) -> Array:
     return namespace(x, y).vecdot(x, y)
 
 
+def origin_of(rows: Array) -> Array:
+    """Where to see rows from, (d,) and dense, when only their differences count: their mean, or the innermost of them.
+
+    Of these the one closer to the origin.  It is no longer than any row x, so that |x - y| <= 2 |x| and no row loses
+    digits; one row far out can move the mean alone anywhere, and then all others would.
+    """
+    sparse = scipy.sparse.issparse(rows)
+    xp = np if sparse else namespace(rows)
+    with np.errstate(over="ignore"):
+        place = int(xp.argmin(row_dot(rows, rows)))
+    row = rows[place : place + 1, :]
+    row = row.toarray().ravel() if sparse else row[0, :]
+    mean = np.asarray(rows.mean(axis=0), dtype=row.dtype).ravel() if sparse else xp.mean(rows, axis=0)
+    return mean if inner(mean, mean) < inner(row, row) else row
+
+
 def inner(x: Array, y: Array) -> float:
     """sum_ij x_ij y_ij."""
     if isinstance(x, np.ndarray):

@@ -12,8 +12,8 @@ from .models import answer_of
 from .rounding import SAFETY, gaussian_rounding
 
 
-def complaints_of_monitor(model: Any, X: Any, *, single: bool) -> Iterator[str]:
-    """All that can be held against a monitor fitted to X."""
+def complaints_of_monitor(model: Any, X: Any, dense: np.ndarray, *, single: bool) -> Iterator[str]:
+    """All that can be held against a monitor fitted to X, whose plain numbers are `dense`."""
     yield from not_finite(model)
     if not all(np.isfinite(limit) and limit >= 0 for limit in model.limits_.values()):
         yield f"limits are {model.limits_}"
@@ -34,11 +34,11 @@ def complaints_of_monitor(model: Any, X: Any, *, single: bool) -> Iterator[str]:
     half = X.shape[0] // 2
     if half and model.lags == 0 and model.smoothing is None:
         gap = float(np.abs(np.asarray(model.score_samples(X[half:])) - scores[half:]).max())
-        if gap > 2 * spe_rounding(model, X, single=single):
+        if gap > 2 * spe_rounding(model, dense, single=single):
             yield f"score_samples depends on the batch: {gap:.3g} of {np.abs(scores).max():.3g}"
 
 
-def spe_rounding(model: Any, X: Any, *, single: bool) -> float:
+def spe_rounding(model: Any, dense: np.ndarray, *, single: bool) -> float:
     """What rounding can do to SPE = k(x, x) - 2 k(x, S) c + c' K_SS c - |z|^2, z = k(x, S) A - b.
 
     It is a difference of squared lengths: its rounding is theirs, however small it is itself.  With every kernel value
@@ -47,7 +47,7 @@ def spe_rounding(model: Any, X: Any, *, single: bool) -> float:
         (kappa + sqrt(m)) u (1 + 2 |c|_1 + |c|_1^2 + 2 sum_k max |z_k| |A_k|_1)
     """
     detector = model._detector
-    expansion, rows = detector.expansion.orthonormal, np.asarray(detector.inputs(np.asarray(X, dtype=np.float64)))
+    expansion, rows = detector.expansion.orthonormal, detector.inputs(dense)
     points, coef = np.asarray(expansion.points, dtype=np.float64), np.asarray(expansion.coef)
     kappa = gaussian_rounding(float(expansion.kernel.gamma), rows, points, single=single)
     mean = 0.0 if expansion.mean_coef is None else float(np.abs(expansion.mean_coef).sum())

@@ -10,7 +10,10 @@ where |k| is the kernel with every product and sum in it taken absolutely: |x| |
 `SAFETY` times that; what is seen is a tenth of it at the most.  Where A is large and of mixed signs, as with nearly
 dependent points, the bound is large beside the scores: so are the errors.
 
-A variance v'C v in the coordinates of the span is wrong by what C is, sqrt(m) u |C|, and |C| is the largest variance.
+The squared length of a component, A_k'K_SS A_k, which is one, is wrong by (kappa + sqrt(m)) u |A_k|'|k|(S, S)|A_k|,
+and so is the variance along it, relatively; that of the mean's projection sum_i c_i phi(s_i) likewise, which is taken
+off k(x, x) where a share is formed.  A variance v'C v in the coordinates of the span is wrong by what C is, a sum over
+n rows in m coordinates: sqrt(max(n, m)) u |C|, and |C| is the largest variance.
 
 Beside rounding, a fit leaves out on purpose what it takes for rounding.  The variance that it reports is that of
 z - g, where g_k(x) = <phi(x), Q v_k> and Q projects on what was left out of the span of its points D, with the gram
@@ -66,6 +69,8 @@ class Rounding:
     kernel: float  # of one kernel value
     left_out: np.ndarray  # (M,), of one score, that the fit leaves out
     relative: float  # of a variance, as a share of the largest
+    length: float = 0.0  # of a component's squared length
+    mean: float = 0.0  # of the mean's squared length
 
     def variance(self, variances: np.ndarray) -> np.ndarray:
         """(M,), of the variance of scores whose variances these are: once in the fit, once in transform."""
@@ -75,7 +80,7 @@ class Rounding:
 
     def share(self, total: float) -> float:
         """Of a variance as a share of the total: mean lengths and their differences are kernel values."""
-        return 4 * self.kernel / total if total > 0 else np.inf
+        return (4 * self.kernel + self.mean) / total + self.length + self.relative if total > 0 else np.inf
 
 
 def rounding_of(model: Any, rows: np.ndarray, *, single: bool) -> Rounding:
@@ -97,8 +102,19 @@ def rounding_of(model: Any, rows: np.ndarray, *, single: bool) -> Rounding:
     terms = kappa + np.sqrt(len(points))
     scores = SAFETY * unit * terms * (absolute @ coef).max(axis=0, initial=0.0)
     largest = float(absolute.max(initial=0.0))
-    left_out, relative = _left_out(model, rows, points, largest, single), SAFETY * unit * float(np.sqrt(len(points)))
-    return Rounding(scores, SAFETY * unit * kappa * largest, left_out, relative)
+    among_points = _absolute_kernel(model, points, points, single)[0]
+    lengths = [
+        SAFETY * unit * terms * float(np.max(np.sum(a * (np.broadcast_to(among_points, (len(a), len(a))) @ a), axis=0)))
+        for a in (coef, _mean_coefficients(model))
+        if a.size
+    ]
+    return Rounding(
+        scores,
+        SAFETY * unit * kappa * largest,
+        _left_out(model, rows, points, largest, single),
+        SAFETY * unit * float(np.sqrt(max(len(points), len(rows)))),
+        *lengths,
+    )
 
 
 def _left_out(model: Any, rows: np.ndarray, points: np.ndarray, largest: float, single: bool) -> np.ndarray:
@@ -153,6 +169,14 @@ def gaussian_rounding(
     away = rows - points.mean(axis=0)
     squares = 4 * gamma * float(np.einsum("ij,ij->i", away, away).max())
     return (float(np.sqrt(rows.shape[1])) + 1) * (LARGEST_EXPONENT + min(squares + near, BY_DIFFERENCES[single]))
+
+
+def _mean_coefficients(model: Any) -> np.ndarray:
+    """(m, 1), |c|; zeros where nothing is centred."""
+    mean = model.expansion_.mean_coef
+    return (
+        np.zeros((model.expansion_.n_support, 1)) if mean is None else np.abs(_host(mean).astype(np.float64))[:, None]
+    )
 
 
 def _absolute_kernel(model: Any, rows: np.ndarray, points: np.ndarray, single: bool) -> tuple[np.ndarray, float]:

@@ -163,7 +163,9 @@ def mean_outside(sample: Sample, span: Span) -> float:
             )
         whole, part = (value / (1 - float(squares.sum())) for value in (whole, part))
     spare = span.total_variance - float(np.trace(span.covariance))  # the variance outside the span cannot be negative
-    return min(max(whole - part, 0.0), max(spare, 0.0))
+    if whole - part <= sample.rounding * whole:  # a difference of a gram in float32 that is less than its rounding
+        return 0.0
+    return min(whole - part, max(spare, 0.0))
 
 
 def variances_on_reference(sample: Sample, chosen: Points, tolerance: float) -> np.ndarray:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import scipy.sparse
 
-from ..arrays import Array, as_float64, is_numpy, itemsize, namespace, take_columns, take_rows, to_numpy
+from ..arrays import Array, as_float64, is_numpy, itemsize, namespace, origin_of, take_columns, take_rows, to_numpy
 from ..kernels import Kernel
 from ..rows.sampled import SampledRows
 from ..rows.scale import LARGEST, SMALLEST
@@ -166,10 +166,10 @@ class Sample:
 
     @cached_property
     def origin(self) -> Array | None:
-        """The centre of the rows, where only their differences count."""
+        """Where the rows are seen from, when only their differences count."""
         if not self.kernel.stationary or scipy.sparse.issparse(self.rows.X):
             return None
-        return namespace(self.reference).mean(as_float64(self.reference), axis=0)
+        return origin_of(as_float64(self.reference))
 
     @cached_property
     def light_rows(self) -> Array:

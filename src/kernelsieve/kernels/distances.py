@@ -8,10 +8,10 @@ import numpy as np
 import scipy.sparse
 from scipy.spatial.distance import cdist
 
-from ..arrays import Array, at_most_zero, exp_in_place, inner, is_foreign, is_numpy, like, namespace, row_dot
+from ..arrays import Array, at_most_zero, exp_in_place, inner, is_foreign, is_numpy, like, namespace, origin_of, row_dot
 from .base import CrossGram, Kernel, constant_diagonal, dense, inner_products, transposed, weighted_rows
 
-# Rows are shifted to the points' centre when rounding of |x|^2 + |s|^2 - 2 x's would exceed this
+# Rows are shifted to the points' own origin when rounding of |x|^2 + |s|^2 - 2 x's would exceed this
 # multiple of the dtype's own rounding.
 MAX_CANCELLATION = 64.0
 # gamma |x|^2, by the bytes of a number, from which on the rounding of |x|^2 + |s|^2 - 2 x's is more than 1e-4 of a
@@ -92,16 +92,12 @@ class RBF(Kernel):
         return cross_gram
 
     def _shift(self, points: Array) -> Array | None:
-        """The points' centre where the distances would otherwise cancel, else None.
+        """The points' own origin where the distances would otherwise cancel, else None.
 
         Sparse rows that are all far from the origin have few zeros: they are shifted as dense blocks.
         """
-        if scipy.sparse.issparse(points):
-            center = np.asarray(points.mean(axis=0), dtype=points.dtype).ravel()
-        else:
-            center = namespace(points).mean(points, axis=0)
-        rounding = self.gamma * inner(center, center)
-        return center if rounding > MAX_CANCELLATION else None
+        origin = origin_of(points)
+        return origin if self.gamma * inner(origin, origin) > MAX_CANCELLATION else None
 
     def diagonal(self, rows: Array) -> Array:
         return constant_diagonal(rows, 1.0)

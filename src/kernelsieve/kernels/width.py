@@ -12,11 +12,12 @@ import numpy as np
 import scipy.sparse
 from sklearn.utils.sparsefuncs import mean_variance_axis
 
-from ..arrays import Array, as_float64, namespace, row_dot, to_numpy
+from ..arrays import Array, as_float64, namespace, origin_of, row_dot, to_numpy
 from . import Kernel, inner_products, kernel_type, manhattan
 
-# Distances are taken in float32: below this share of the largest they are rounding, of a row and its copies.
+# Distances are taken in float32: below this share of |x|^2 + |y|^2 they are rounding, of a row and its copies.
 SAME_ROW = 1e-6
+FARTHEST = 1e15  # the largest number in the rows' own unit: float32 holds its square, and sums of them
 MAX_DENSE = 2**25  # elements of sparse rows that are made dense where it must be
 # By the bytes of a number: the largest that distances of any rows that are taken (rows/scale.py) can be multiplied by.
 LARGEST_GAMMA = {4: 1e30, 8: 1e130}
@@ -56,10 +57,11 @@ def _scale_rule(rows: Array) -> float:
 def _median_rule(rows: Array, weights: np.ndarray | None, metric: str) -> float:
     left, right, pair_weights = _pairs(rows, weights)
     if metric == "manhattan":
-        median = _median_apart(to_numpy(manhattan(left, right)), pair_weights)
+        distances = to_numpy(manhattan(left, right))
+        median = _median_of(distances, distances > 0, pair_weights)
         return 1.0 / median if median > 0 else 1.0
-    distances, unit = squared_distances(left, right)
-    squared = _median_apart(to_numpy(distances), pair_weights) * unit**2
+    distances, apart, unit = squared_distances(left, right)
+    squared = _median_of(to_numpy(distances), to_numpy(apart), pair_weights) * unit**2
     return 1.0 / (2.0 * squared) if squared > 0 else 1.0
 
 
@@ -74,40 +76,50 @@ def _pairs(rows: Array, weights: np.ndarray | None) -> tuple[Array, Array, np.nd
     return first, second, weights[left, None] * weights[right]
 
 
-def squared_distances(left: Array, right: Array) -> tuple[Array, float]:
-    """|x_i - y_j|^2 for all pairs, and the unit that x and y are counted in.
+def squared_distances(left: Array, right: Array) -> tuple[Array, Array, float]:
+    """|x_i - y_j|^2 for all pairs, whether each is more than rounding, and the unit that x and y are counted in.
 
-    In float32, but about a common centre and in a unit in which the numbers are of order one: both are taken in
-    float64, where rows far from the origin, of 1e19 or of 1e-23 lose nothing.  Sparse rows stay where they are, and
-    are made dense where their distances would be lost beside their lengths.
+    In float32, but seen from among them and in a unit in which most are of order one: both are taken in float64, where
+    rows far from the origin, of 1e19 or of 1e-23 lose nothing, and neither do most rows beside one that is far out.
+    Sparse rows stay where they are, and are made dense where their distances would be lost beside their lengths.
     """
     if scipy.sparse.issparse(left):
         left, right = as_float64(left), as_float64(right)
-        block = _from_products(left, right)
+        block, lengths = _from_products(left, right)
         if left.shape[0] * left.shape[1] > MAX_DENSE or not _lost(block, row_dot(left, left)):
-            return block, 1.0
+            return block, block > SAME_ROW * lengths, 1.0
         left, right = left.toarray(), right.toarray()
-    xp, alike = namespace(left), right is left
+    alike = right is left
     left, right = as_float64(left), as_float64(right)
-    center = xp.mean(left, axis=0)
-    unit = max(_furthest(left, center), _furthest(right, center)) or 1.0
-    light = xp.astype((left - center) / unit, xp.float32)
-    return _from_products(light, light if alike else xp.astype((right - center) / unit, xp.float32)), unit
+    origin = origin_of(left)
+    left = left - origin
+    unit = _usual_size(left)
+    light = _light(left, unit)
+    block, lengths = _from_products(light, light if alike else _light(right - origin, unit))
+    return block, block > SAME_ROW * lengths, unit
 
 
-def _furthest(rows: Array, center: Array) -> float:
-    """The largest |x_j - c_j|, without a copy of the rows."""
+def _usual_size(rows: Array) -> float:
+    """The median over rows of the largest |x_j|; the largest of all where most rows are zero."""
     xp = namespace(rows)
-    return float(xp.max(xp.maximum(xp.max(rows, axis=0) - center, center - xp.min(rows, axis=0))))
+    sizes = to_numpy(xp.maximum(xp.max(rows, axis=1), -xp.min(rows, axis=1)))
+    return float(np.median(sizes)) or float(sizes.max()) or 1.0
 
 
-def _from_products(left: Array, right: Array) -> Array:
+def _light(rows: Array, unit: float) -> Array:
+    """The rows in this unit, in float32; those too far out for it are far out still."""
+    xp = namespace(rows)
+    return xp.astype(xp.clip(rows / unit, -FARTHEST, FARTHEST), xp.float32)
+
+
+def _from_products(left: Array, right: Array) -> tuple[Array, Array]:
+    """|x - y|^2 = |x|^2 + |y|^2 - 2 x'y, and |x|^2 + |y|^2, by whose rounding it is wrong."""
     block = inner_products(left, right.T)
     block *= -2.0
-    lengths = row_dot(left, left)
-    block += lengths[:, None]
-    block += lengths if right is left else row_dot(right, right)
-    return block
+    own = row_dot(left, left)
+    lengths = own[:, None] + (own if right is left else row_dot(right, right))
+    block += lengths
+    return block, lengths
 
 
 def _lost(distances: np.ndarray, lengths: np.ndarray) -> bool:
@@ -115,14 +127,10 @@ def _lost(distances: np.ndarray, lengths: np.ndarray) -> bool:
     return bool(np.median(distances) < SAME_ROW * np.median(lengths))
 
 
-def _median_apart(distances: np.ndarray, pair_weights: np.ndarray | None) -> float:
-    """The (weighted) median over pairs of different rows: a row and its copies are not a distance."""
-    distances = distances.ravel()
-    weights = None if pair_weights is None else pair_weights.ravel()
-    apart = distances > SAME_ROW * distances.max(initial=0.0)
-    if not apart.all():
-        distances = distances[apart]
-        weights = None if weights is None else weights[apart]
+def _median_of(distances: np.ndarray, apart: np.ndarray, pair_weights: np.ndarray | None) -> float:
+    """The (weighted) median over pairs of rows that are apart: a row and its copies are not a distance."""
+    weights = None if pair_weights is None else pair_weights[apart]
+    distances = distances[apart]
     if not distances.size:
         return 0.0
     if weights is None:

@@ -2,7 +2,12 @@
 
     K = U L U',    W = U L^-1/2,    W' K W = I
 
-over the eigenvalues that are more than rounding.
+over the eigenvalues that are more than rounding.  An eigenvector is known to the rounding of the largest eigenvalue, so
+that W' K W is off by u l_1 / l_q, more than the rounding of the kernel values themselves asks for where l_q is small:
+components would be longer than one, and the variance along them too large.  There W is corrected by the Cholesky
+factor of what W' K W is:
+
+    W' K W = C C',    W <- W C^-T
 """
 
 from __future__ import annotations
@@ -11,11 +16,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..arrays import Array, namespace, take_columns, take_rows, to_numpy, top_eigh
+from ..arrays import Array, cholesky, namespace, solve_lower, take_columns, take_rows, to_numpy, top_eigh
 
 # Eigenvalues of K_DD below this share of the largest are rounding, in float64 and in float32 blocks.
 RANK_TOLERANCE = 1e-11
 RANK_TOLERANCE_FLOAT32 = 1e-6
+# Eigenvalues above this share of the largest come with eigenvectors that are good to ten digits.
+WELL_KNOWN = 1e-6
 
 
 @dataclass(frozen=True)
@@ -30,6 +37,7 @@ class Whitening:
 class Spectrum:
     """Eigenvalues of a gram, descending, and its eigenvectors."""
 
+    gram: Array  # (r, r)
     values: Array  # (r,)
     vectors: Array  # (r, r)
 
@@ -37,7 +45,8 @@ class Spectrum:
     def of(cls, gram: Array) -> Spectrum:
         """The spectrum of kernel values that can be worked with."""
         check_kernel_values(gram)
-        return cls(*top_eigh((gram + gram.T) / 2))
+        gram = (gram + gram.T) / 2
+        return cls(gram, *top_eigh(gram))
 
     def whitening(self, tolerance: float = RANK_TOLERANCE, *, signed: bool = False) -> Whitening:
         """W = U L^-1/2 over the eigenvalues above `tolerance` of the largest.
@@ -57,7 +66,16 @@ class Spectrum:
         rank = int(xp.sum(xp.astype(values > floor, xp.int64)))
         if rank == 0:
             raise ValueError("the kernel matrix of the support points has no positive part: nothing to model")
-        return Whitening(vectors[:, :rank] / xp.sqrt(values[:rank]), _negative_share(values))
+        matrix = vectors[:, :rank] / xp.sqrt(values[:rank])
+        if float(values[rank - 1]) < WELL_KNOWN * float(values[0]):
+            matrix = self._orthonormal(matrix)
+        return Whitening(matrix, _negative_share(values))
+
+    def _orthonormal(self, whitening: Array) -> Array:
+        """W C^-T, which has the span of W."""
+        metric = whitening.T @ (self.gram @ whitening)
+        factor = cholesky((metric + metric.T) / 2)
+        return whitening if factor is None else solve_lower(factor, whitening.T).T
 
 
 def whiten(gram: Array, tolerance: float = RANK_TOLERANCE, *, signed: bool = False) -> Whitening:
