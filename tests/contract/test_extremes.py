@@ -300,3 +300,21 @@ def test_components_on_nearly_dependent_points_are_of_unit_length():
         )
         rounding = np.finfo(float).eps * np.sum(np.abs(coef) * (np.abs(gram) @ np.abs(coef)), axis=0)
         assert np.all(np.abs(np.sum(coef * (gram @ coef), axis=0) - 1) < 20 * rounding)
+
+
+def test_a_likelihood_of_kernel_values_that_float32_divides_beyond_itself(rows):
+    X = (rows[np.arange(60) % 5] + 5e5).astype(np.float32)
+    model = ks.LikelihoodKernelPCA(1, kernel="poly", gamma="scale", noise_variance=2e-9, random_state=0)
+    quietly(lambda: model.fit(X))
+    assert np.isfinite(model.threshold_)
+    assert np.isfinite(quietly(lambda: model.score_samples(X))).all()
+
+
+def test_a_monitor_of_tensors_is_the_same_after_it_was_saved(rows, tmp_path):
+    torch = pytest.importorskip("torch")
+    X = torch.as_tensor(rows + 1e5)
+    for seed in range(5):
+        monitor = ks.KernelMonitor(2, 25, standardize=False, random_state=seed).fit(X)
+        monitor.save(tmp_path / "monitor.ks")
+        loaded = ks.load(tmp_path / "monitor.ks")
+        np.testing.assert_array_equal(loaded.score_samples(X), monitor.score_samples(X))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from ..arrays import Array, take_rows, to_numpy
+from ..arrays import Array, as_float64, take_rows, to_numpy
 from ..fit.expansion import KernelExpansion
 from ..fit.judging import JudgesKernelRows
 from ..fit.parameters import INNER_SHARE, at_least, estimator, more_than, one_of, parameter
@@ -196,6 +196,7 @@ class LikelihoodKernelPCA(JudgesKernelRows, OnDictionary, KernelTransformer):
         return self._log_densities(*self._rows_and_lengths(X, diagonal))
 
     def _log_densities(self, rows: Array, diagonal: Array | None) -> Array:
+        rows = rows if self._density.kernel.bounded else as_float64(rows)  # float32 need not hold what it divides to
         length, modelled = self._density.variance_parts(rows, diagonal, self._n_threads())
         return -0.5 * (self._logdet + (length - modelled) / float(self.noise_variance_))
 

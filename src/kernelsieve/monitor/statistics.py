@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 from scipy.spatial.distance import cdist
 
-from ..arrays import Array, like, namespace, to_numpy
+from ..arrays import Array, is_foreign, like, namespace, to_numpy
 from ..fit.expansion import KernelExpansion
 from ..fit.interpret import weighted_gradient
 from ..fit.moments import gram_of
@@ -133,8 +133,8 @@ class Detector:
 
     @cached_property
     def mean_square(self) -> float:
-        """c' K_SS c."""
-        model = self.expansion
+        """c' K_SS c; on the host, so that a model that was saved and loaded has it to the last digit."""
+        model = self.expansion.on_host() if is_foreign(self.expansion.points) else self.expansion
         if model.mean_coef is None:
             return 0.0
         return float(model.mean_coef @ (gram_of(model.kernel, model.points) @ model.mean_coef))
