@@ -175,7 +175,12 @@ def test_tensors_are_checked_as_arrays_are(rows):
 
 @pytest.mark.parametrize(
     "estimator",
-    [*KERNEL_ESTIMATORS, *LINEAR_ESTIMATORS, RobustSparseKernelPCA(2, random_state=0)],
+    [
+        *KERNEL_ESTIMATORS,
+        *LINEAR_ESTIMATORS,
+        RobustSparseKernelPCA(2, random_state=0),
+        RobustSparseKernelPCA(2, n_dictionary=40, random_state=0),
+    ],
     ids=lambda e: type(e).__name__,
 )
 def test_tensors_of_float32_give_what_arrays_give(estimator, rows):

@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from ..arrays import Array, namespace, row_dot, to_numpy
+from ..arrays import Array, as_float64, namespace, row_dot, to_numpy
 from ..fit.all_rows import AllRowsSpan
 from ..fit.judging import JudgesKernelRows
 from ..fit.moments import gram_of
@@ -212,7 +212,7 @@ class Features:
         self._whitening = whiten(gram_of(kernel, points), tolerance).matrix
 
     def __call__(self, rows: Array) -> np.ndarray:
-        inside = to_numpy(self._kernel(rows, self._points) @ self._whitening).astype(np.float64)
+        inside = to_numpy(as_float64(self._kernel(rows, self._points)) @ self._whitening)
         if self._kernel.precomputed:
             return inside  # all rows are in the dictionary
         lengths = to_numpy(self._kernel.diagonal(rows)).astype(np.float64)
