@@ -8,6 +8,7 @@ import numpy as np
 import scipy.sparse
 
 from ..arrays import Array, is_numpy, like, take_columns, take_rows, to_numpy
+from ..threads import row_ranges
 from ..warn import KernelWarning, warn
 from .sample import Sample
 
@@ -17,7 +18,7 @@ MIN_HALF, MIN_HALF_PER_COMPONENT = 50, 10  # rows in each half to compare them a
 NEARLY_CONSTANT = 1e-3  # total variance / mean k(x, x)
 # With a variance below this share of k(x, x), by the bytes of a number, rounding shows in the scores.
 SHOWS_ROUNDING = {2: 1e-3, 4: 1e-3, 8: 1e-7}
-SCALE_ROWS = 500
+SCALE_ROWS, SCALE_COLUMNS = 500, 256
 WILD_SCALES = 100.0  # largest standard deviation of a column / that of the lower quartile
 
 
@@ -25,7 +26,9 @@ def warn_about_scales(rows: Array) -> None:
     """Columns in very different units: distances see only the largest."""
     if scipy.sparse.issparse(rows) or rows.shape[1] < 2:
         return
-    deviations = np.std(to_numpy(rows[:SCALE_ROWS, :]), axis=0)
+    some = to_numpy(rows[:SCALE_ROWS, :])
+    # a few columns at a time: what np.std writes down on its way stays in the cache
+    deviations = np.concatenate([np.std(some[:, part], axis=0) for part in row_ranges(some.shape[1], SCALE_COLUMNS)])
     varying = np.sort(deviations[deviations > 1e-12 * max(float(deviations.max()), 1e-300)])
     if varying.size < 2:
         return

@@ -107,9 +107,12 @@ def _usual_size(rows: Array) -> float:
 
 
 def _light(rows: Array, unit: float) -> Array:
-    """The rows in this unit, in float32; those too far out for it are far out still."""
+    """The rows, which are overwritten, in this unit and in float32; those too far out for it are far out still."""
     xp = namespace(rows)
-    return xp.astype(xp.clip(rows / unit, -FARTHEST, FARTHEST), xp.float32)
+    rows /= unit
+    if max(float(xp.max(rows)), -float(xp.min(rows))) > FARTHEST:
+        rows = xp.clip(rows, -FARTHEST, FARTHEST)
+    return xp.astype(rows, xp.float32)
 
 
 def _from_products(left: Array, right: Array) -> tuple[Array, Array]:

@@ -51,7 +51,7 @@ class SampledRows:
 
     def first(self, n_rows: int) -> Array:
         """The first so many rows."""
-        return take_rows(self.X, self.indices[:n_rows])
+        return self.values if n_rows >= len(self.indices) else take_rows(self.X, self.indices[:n_rows])
 
     @cached_property
     def values(self) -> Array:
