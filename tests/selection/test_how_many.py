@@ -6,8 +6,11 @@ import numpy as np
 import pytest
 from oracles import exact_kernel_pca, gram_of, held_out_ratio
 from selection_cases import ROW_RULES
+from sklearn.datasets import load_breast_cancer
 from sklearn.decomposition import KernelPCA
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import train_test_split
+from sklearn.preprocessing import StandardScaler
 
 from experiments.datasets import IDA_NAMES, MissingData, ida
 from kernelsieve import SparseKernelPCA
@@ -196,3 +199,13 @@ def test_targeted_captures_most_of_all_rules_for_rows():
         assert np.mean(ratios["targeted"]) > np.mean(ratios[rule]), rule
     assert np.all(np.array(ratios["targeted"]) > best - 0.03)
     assert np.all(np.array(ratios["swaps"]) > best - 0.01)
+
+
+@pytest.mark.parametrize("n_components", [2, 10])
+def test_auto_keeps_its_share_of_rows_it_has_not_seen(n_components):
+    X = StandardScaler().fit_transform(load_breast_cancer().data)
+    train, new = train_test_split(X, test_size=1 / 3, random_state=0)
+    options = {"kernel": "poly", "gamma": 0.02, "degree": 3, "coef0": 1.0}
+    model = SparseKernelPCA(n_components, **options, random_state=0).fit(train)
+    exact = KernelPCA(n_components, **options, eigen_solver="dense").fit(train)
+    assert model.transform(new).var(axis=0).sum() >= 0.985 * exact.transform(new).var(axis=0).sum()
