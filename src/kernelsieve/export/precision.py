@@ -28,6 +28,7 @@ MAX_PROBES, N_LINEAR_PROBES = 256, 64
 FAR = 30.0  # times the points themselves: sigmoid kernels are saturated there, others vanish or grow
 FEW_SPREADS = 3.0  # standard deviations of a score that its largest on ordinary rows is
 LEVELS = 127  # of a signed byte, either side of zero
+ROUNDINGS, WIDEST_STEP = 24, 1.15  # that are tried: with steps up to so much wider than the largest value needs
 # Directions of the rounded points' gram below this share of the largest are left out of the projection: their
 # coefficients are large, and float32 would lose in them what they gain.
 PROJECTION_RANK = 1e-6
@@ -105,14 +106,17 @@ class ByteColumns:
     base: np.ndarray  # (d,) float32
 
     @classmethod
-    def of(cls, points: np.ndarray, *, centered: bool) -> ByteColumns:
-        """The nearest that bytes can hold; with `centered` about zero, else about the middle of each column."""
+    def of(cls, points: np.ndarray, *, centered: bool, wider: np.ndarray | float = 1.0) -> ByteColumns:
+        """The nearest that bytes can hold; with `centered` about zero, else about the middle of each column.
+
+        Steps that are `wider` than they need be round other values well.
+        """
         low, high = points.min(axis=0), points.max(axis=0)
         base = np.zeros(points.shape[1], dtype=np.float32) if centered else ((low + high) / 2).astype(np.float32)
         largest = np.abs(points - base).max(axis=0)
         if not largest.max() < np.finfo(np.float32).max:
             raise ExportError("the points do not fit into float32, in which int8 keeps their scale: use float64")
-        step = np.where(largest > 0, largest / LEVELS, 1.0).astype(np.float32)
+        step = np.where(largest > 0, largest * wider / LEVELS, 1.0).astype(np.float32)
         step = np.where(step > 0, step, np.float32(1.0))
         return cls(np.clip(np.rint((points - base) / step), -LEVELS, LEVELS).astype(np.int8), step, base)
 
@@ -126,14 +130,27 @@ def in_bytes(form: Form) -> tuple[Form, ByteColumns]:
     """The form on points, or linear weights, of one byte a value, and these."""
     core = form.core
     if isinstance(core, KernelCore):
-        codes = ByteColumns.of(core.points, centered=core.kernel.name in STATIONARY)
-        return replace(form, core=on_points(core, codes.points)), codes
+        return _best_bytes(form, core)
     codes = ByteColumns.of(core.weights, centered=True)
     # the plane is the rounded weights': its own orthonormal basis measures the distance to it
     values, vectors = np.linalg.eigh(codes.points.T @ codes.points)
     real = values > PROJECTION_RANK * values[-1]
     mixing = vectors[:, real] / np.sqrt(values[real])
     return replace(form, core=replace(core, weights=codes.points, mixing=mixing)), codes
+
+
+def _best_bytes(form: Form, core: KernelCore) -> tuple[Form, ByteColumns]:
+    """Of several roundings of the points the one that keeps the scores of rows of the model's own kind best."""
+    rows, rng = probe_rows(form)[: n_usual_rows(form)], np.random.default_rng(0)
+    truth = core.expansion.transform(rows)
+    tried = []
+    for k in range(ROUNDINGS):
+        wider = 1.0 if k == 0 else rng.uniform(1.0, WIDEST_STEP, core.points.shape[1])
+        codes = ByteColumns.of(core.points, centered=core.kernel.name in STATIONARY, wider=wider)
+        rounded = on_points(core, codes.points)
+        tried.append((float(np.abs(rounded.expansion.transform(rows) - truth).max()), k, rounded, codes))
+    _, _, rounded, codes = min(tried, key=lambda one: one[:2])
+    return replace(form, core=rounded), codes
 
 
 def on_points(core: KernelCore, points: np.ndarray) -> KernelCore:
