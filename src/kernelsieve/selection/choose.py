@@ -20,7 +20,7 @@ from ..fit.sample import Sample
 from ..kernels import Kernel
 from ..warn import warn
 from .base import Choice, Selection, Selector
-from .coordinates import MAX_LOST_EXPONENT, coordinates_of, movable
+from .coordinates import MANY_POINTS, MAX_LOST_EXPONENT, coordinates_of, movable
 from .free import Candidate, FreePoints
 from .rules import ALIASES, SELECTORS, check_options, selector
 from .several import best_of_rules
@@ -28,6 +28,7 @@ from .size import fewest
 
 FIRST_EXTRA_POINTS = 8  # the search for a number starts at n_components + this
 MAX_AUTO_SUPPORT = 1000  # more points are not looked for, they must be asked for
+FEW_MISSING = 0.007  # of the variance: points that are to miss less may need directions that MANY_POINTS would
 SEEN_ROWS = 100.0  # with so many rows points lose twice as much of new ones as of those they were chosen for
 MAX_AUTO_EXACT = 2000  # so few rows are all taken instead
 ROWS_TO_CHOOSE_FROM = 2  # for each point, at the least
@@ -103,6 +104,8 @@ class Chooser:
             largest = min(largest, self.effort.n_samples // ROWS_TO_CHOOSE_FROM)
         at = self._free_sizes(problem) if self.rule_name == "optimized" else self._rule_sizes(problem)
         target = _target_on_rows_seen(problem.sample, variance)
+        if self.rule_name == "optimized" and 1 - variance < FEW_MISSING:
+            coordinates_of(problem.sample, MANY_POINTS)
         curve, best = fewest(at, first, n_components + int(center), largest, target)
         if best is None:
             best = Choice(everything(problem), problem) if whole and n_rows <= MAX_AUTO_EXACT else at(largest)

@@ -25,8 +25,9 @@ from ..kernels import Cosine, Kernel, Laplacian
 from ..kernels.base import dense
 from ..threads import matmul
 
-# Mean exponent gamma |e(x)|^2 that may be left outside the subspace.
-MAX_LOST_EXPONENT = 0.05
+# Mean exponent gamma |e(x)|^2 that may be left outside the subspace: what it hides from the points is more than they
+# would lose themselves where there are more than FEW_POINTS, and less of it, down to half, is left then.
+MAX_LOST_EXPONENT, FEW_POINTS, MANY_POINTS = 0.05, 50, 100
 SHORT_SIDE = 1000  # rows whose gram costs less than anything in as many columns
 # A wide kernel has a small exponent to lose: its components are nearly those of the rows themselves, and as many
 # directions as this are kept for M of them, DIRECTIONS_PER_COMPONENT * M + EXTRA_DIRECTIONS.
@@ -80,15 +81,16 @@ def movable(sample: Sample) -> bool:
     return coordinates_of(sample).lost_exponent <= MAX_SPARSE_LOST_EXPONENT
 
 
-def coordinates_of(sample: Sample) -> Coordinates:
-    """The sample's rows in the coordinates in which points are moved, made once for a sample."""
+def coordinates_of(sample: Sample, n_points: int = FEW_POINTS) -> Coordinates:
+    """The sample's rows in the coordinates in which about so many points are moved, made once for a sample."""
     if "_coordinates" not in vars(sample):
-        vars(sample)["_coordinates"] = coordinates(sample)
+        share = FEW_POINTS / min(max(n_points, FEW_POINTS), MANY_POINTS)
+        vars(sample)["_coordinates"] = coordinates(sample, MAX_LOST_EXPONENT * share)
     found: Coordinates = vars(sample)["_coordinates"]
     return found
 
 
-def coordinates(sample: Sample) -> Coordinates:
+def coordinates(sample: Sample, max_lost: float = MAX_LOST_EXPONENT) -> Coordinates:
     """The sample's rows in the coordinates in which points are moved."""
     scale, unit = sample.kernel.unit(sample.reference)
     if scipy.sparse.issparse(sample.rows.X) and isinstance(unit, Laplacian):
@@ -104,7 +106,7 @@ def coordinates(sample: Sample) -> Coordinates:
     rows, origin = sample.light_rows, sample.origin
     least = DIRECTIONS_PER_COMPONENT * sample.n_components + EXTRA_DIRECTIONS
     steering = rows[sample.steering, :]
-    basis = _principal_directions(steering, least, scale, sample.n_threads) if is_numpy(rows) else None
+    basis = _principal_directions(steering, least, max_lost, scale, sample.n_threads) if is_numpy(rows) else None
     if basis is None:
         return Coordinates(unit, as_float64(rows) * scale, None, scale, origin, None)
     projected = matmul(rows, basis, sample.n_threads)
@@ -113,8 +115,10 @@ def coordinates(sample: Sample) -> Coordinates:
     return Coordinates(unit, as_float64(projected) * scale, row_scale, scale, origin, as_float64(basis))
 
 
-def _principal_directions(rows: np.ndarray, least: int, scale: float, n_threads: int) -> np.ndarray | None:
-    """The fewest principal directions, `least` of them or more, that leave at most MAX_LOST_EXPONENT outside.
+def _principal_directions(
+    rows: np.ndarray, least: int, max_lost: float, scale: float, n_threads: int
+) -> np.ndarray | None:
+    """The fewest principal directions, `least` of them or more, that leave an exponent of at most `max_lost` outside.
 
     None where that is no gain on taking all.
     """
@@ -124,14 +128,14 @@ def _principal_directions(rows: np.ndarray, least: int, scale: float, n_threads:
     total = scale**2 * float(np.vdot(rows, rows)) / n
     if _is_short(rows):
         basis, variances = _row_space(as_float64(rows))
-        enough = int(np.sum(total - scale**2 * np.cumsum(variances) > MAX_LOST_EXPONENT)) + 1
+        enough = int(np.sum(total - scale**2 * np.cumsum(variances) > max_lost)) + 1
         return basis[:, : max(enough, least)].astype(rows.dtype)
     n_directions = max(MIN_FEATURES // 2, least)
     while n_directions <= min(n, d) // 2:
         basis, variances = _subspace(rows, n_directions, n_threads)
         lost = total - scale**2 * np.cumsum(variances)
-        if lost[-1] <= MAX_LOST_EXPONENT:
-            enough = int(np.argmax(lost <= MAX_LOST_EXPONENT)) + 1
+        if lost[-1] <= max_lost:
+            enough = int(np.argmax(lost <= max_lost)) + 1
             return basis[:, : max(enough, least)]
         n_directions *= 2
     return None
