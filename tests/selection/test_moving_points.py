@@ -181,3 +181,10 @@ def test_a_flat_spectrum_is_followed_to_its_end():
 def test_rows_of_few_columns_are_kept_whole_by_a_linear_kernel():
     A = np.random.default_rng(0).standard_normal((1000, 12))
     assert SparseKernelPCA(2, kernel="linear", n_support=20, random_state=0).fit(A).captured_ratio_ > 0.999
+
+
+def test_many_points_see_the_directions_that_few_can_do_without():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((1200, 200)) * np.arange(1, 201) ** -0.6
+    model = SparseKernelPCA(3, n_support=150, random_state=0).fit(X)
+    assert training_ratio(model, X, gamma=model.gamma_) > 0.9993
