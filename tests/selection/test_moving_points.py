@@ -175,7 +175,19 @@ def test_a_flat_spectrum_is_followed_to_its_end():
     X = np.random.default_rng(82).standard_normal((773, 4)) * 10
     gram = gram_of("rbf", X, gamma=0.125)
     truth = exact_kernel_pca(gram, 5)[0].sum() / len(X)
-    assert exact_components(gram, 5, center=True).captured == pytest.approx(truth, rel=5e-4)
+    assert exact_components(gram, 5, center=True).captured == pytest.approx(truth, rel=1e-4)
+
+
+@pytest.mark.parametrize("center", [False, True])
+@pytest.mark.parametrize("n_components", [1, 2, 10])
+def test_variance_that_the_first_rows_know_nothing_of_is_found(n_components, center):
+    """Rows that are like no other come first, a crowd last: columns of the first would never reach the crowd."""
+    rng = np.random.default_rng(7)
+    X = np.vstack([1e3 * rng.standard_normal((560, 3)), 5e4 + 0.5 * rng.standard_normal((60, 3))])
+    gram = gram_of("rbf", X, gamma=0.05)
+    rest = np.eye(len(X)) - (1 / len(X) if center else 0.0)
+    truth = np.linalg.eigvalsh(rest @ gram @ rest)[::-1][:n_components].sum() / len(X)
+    assert exact_components(gram, n_components, center=center).captured == pytest.approx(truth, rel=1e-4)
 
 
 def test_rows_of_few_columns_are_kept_whole_by_a_linear_kernel():

@@ -29,7 +29,7 @@ import numpy as np
 
 from ..arrays import Array, as_float64, float64_like, is_numpy, like, namespace, row_dot, take_rows, to_numpy, top_eigh
 from ..kernels import Kernel
-from ..solvers.exact import OVERSAMPLING, ExactComponents, block_krylov, exact_components
+from ..solvers.exact import ExactComponents, block_krylov, exact_components
 from ..solvers.whitening import RANK_TOLERANCE
 from ..threads import matmul, row_ranges
 from .expansion import KernelExpansion
@@ -262,9 +262,7 @@ def _components(features: Array, weights: np.ndarray | None, sample: Sample) -> 
         values, vectors = top_eigh(to_numpy(rows.T @ (omega[:, None] * rows)), n_components)
     else:
         values, vectors = block_krylov(
-            lambda y: rows.T @ (omega[:, None] * matmul(rows, y, n_threads)),
-            rows[: n_components + OVERSAMPLING, :].T,
-            n_components,
+            lambda y: rows.T @ (omega[:, None] * matmul(rows, y, n_threads)), rows[0, :], n_components
         )
     return np.maximum(values, 0.0), to_numpy(rows @ like(vectors, rows))
 
