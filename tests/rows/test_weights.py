@@ -11,7 +11,7 @@ from oracles import KERNELS, assert_same_up_to_sign, exact_kernel_pca, gram_of
 from sklearn.base import clone
 from sklearn.decomposition import KernelPCA
 
-from kernelsieve import SparseKernelPCA
+from kernelsieve import ElasticNetKernelPCA, OnlineKernelPCA, SparseKernelPCA
 
 
 def both_ways(X, counts, new_rows, **options):
@@ -103,6 +103,28 @@ def test_only_the_ratio_of_weights_counts(factor, cloud, new_rows):
         np.testing.assert_allclose(scaled.explained_variance_, plain.explained_variance_, rtol=rtol)
         if selection == "targeted":
             np.testing.assert_allclose(scaled.transform(new_rows), plain.transform(new_rows), atol=1e-7)
+
+
+@pytest.mark.parametrize("in_blocks", [False, True])
+@pytest.mark.parametrize("exponent", [-190, 190])
+@pytest.mark.parametrize(
+    "model",
+    [
+        OnlineKernelPCA(2, budget=12, rule="incremental", random_state=0),
+        SparseKernelPCA(2, n_support=6, random_state=0),
+        ElasticNetKernelPCA(2, kernel="sigmoid", gamma=0.01, center=False, refit=True, max_iter=20, random_state=0),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+@pytest.mark.filterwarnings("ignore::kernelsieve.KernelWarning", "ignore:the kernel is not positive")
+def test_weights_that_float32_cannot_hold_count_by_their_ratios(model, exponent, in_blocks, cloud):
+    """Weights are numbers of their own: float32 rows take all that float64 rows do."""
+    rows = cloud.astype(np.float32)
+    X = [rows[:50], rows[50:]] if in_blocks else rows
+    weights = np.random.default_rng(4).uniform(0.5, 2, len(rows))
+    here, there = (clone(model).fit(X, sample_weight=unit * weights) for unit in (1.0, 2.0**exponent))
+    np.testing.assert_allclose(there.explained_variance_, here.explained_variance_, rtol=1e-6)
+    np.testing.assert_allclose(there.transform(rows), here.transform(rows), atol=1e-6)
 
 
 def test_equal_weights_are_no_weights(cloud, new_rows):

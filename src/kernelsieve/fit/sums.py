@@ -5,16 +5,24 @@ With a shift c near the mean (the first block's own), the same for all blocks, t
     sum w,    sum w (f - c),    sum w (f - c)(f - c)',    sum w k(x, x)
 
 give mean and scatter at the end, and the mean's distance from the origin costs no digits.  A block costs one product
-and one addition of (q, q).  On a device the sums stay there until the pass is over, and only then is it asked whether
-all rows were finite: every look at a value on the way would make the device wait.
+and one addition of (q, q).  Weights are taken in a unit of their block, a power of two, which costs no digits: they may
+be smaller and larger than float32 holds.  On a device the sums stay there until the pass is over, and only then is it
+asked whether all rows were finite: every look at a value on the way would make the device wait.
 """
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 
 from ..arrays import Array, is_numpy, like, namespace, to_numpy
 from ..kernels import overwritten_product
+
+
+def _power_of_two(largest: float) -> float:
+    """The power of two next above a number; one where that is zero."""
+    return math.ldexp(1.0, math.frexp(largest)[1]) if largest > 0 else 1.0
 
 
 class FeatureSums:
@@ -33,31 +41,38 @@ class FeatureSums:
     def add(self, features: Array, diagonal: Array, weights: Array | None) -> None:
         """One block's whitened features, which are overwritten, and k(x, x) of its rows."""
         xp = namespace(features)
-        weights = None if weights is None else like(weights, features)
-        weight = float(features.shape[0] if weights is None else xp.sum(weights))
-        if weight == 0:
+        unit, mass = 1.0, float(features.shape[0])
+        if weights is not None:
+            unit = _power_of_two(float(namespace(weights).max(weights)))
+            weights = like(weights / unit, features)
+            mass = float(xp.sum(weights))
+        if mass == 0:
             return
-        self.weight += weight
+        self.weight += unit * mass
         if self.shift is None:
             # weighted, for a row that does not count may lie anywhere: a shift far out would cost all others digits
-            self.shift = xp.mean(features, axis=0) if weights is None else (weights / weight) @ features
+            self.shift = xp.mean(features, axis=0) if weights is None else (weights / mass) @ features
         features -= self.shift
         if weights is None:
             self.trace = self.trace + xp.sum(diagonal, dtype=self.whitening.dtype)
             self.total += xp.sum(features, axis=0, dtype=self.whitening.dtype)
         else:
-            self.trace = self.trace + xp.sum(weights * diagonal, dtype=self.whitening.dtype)
-            self.total += like(weights @ features, self.whitening)
+            self.trace = self.trace + unit * xp.sum(weights * diagonal, dtype=self.whitening.dtype)
+            self.total += unit * like(weights @ features, self.whitening)
             features *= xp.sqrt(weights)[:, None]
-        self._add_products(features)
+        self._add_products(features, unit)
 
-    def _add_products(self, features: Array) -> None:
-        if self.products is None:
-            self.products = like(features.T @ features, self.whitening)
-        elif is_numpy(features):
-            self.products += overwritten_product(features.T, features, "scatter")
+    def _add_products(self, features: Array, unit: float) -> None:
+        if self.products is not None and is_numpy(features):
+            products = overwritten_product(features.T, features, "scatter")
         else:
-            self.products += like(features.T @ features, self.whitening)
+            products = like(features.T @ features, self.whitening)
+        if unit != 1:
+            products = unit * like(products, self.whitening)
+        if self.products is None:
+            self.products = products
+        else:
+            self.products += products
 
     def check(self, start: int, block: Array) -> None:
         """Note a block's sum, to be looked at when the pass is over."""

@@ -43,8 +43,7 @@ def carried_variance(
     if weights is None:
         center = xp.mean(rows, axis=0)
     else:
-        omega = like(weights, rows)
-        center = omega @ rows / xp.sum(omega)
+        center = like(weights / weights.sum(), rows) @ rows
     center = center[None, :]
     cross = kernel(rows, center)[:, 0]
     if row_scale is not None:

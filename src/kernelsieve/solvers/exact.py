@@ -82,8 +82,7 @@ def _normalised(gram: Array, weights: Array | None) -> Array:
     xp = namespace(gram)
     if weights is None:
         return xp.full_like(gram[:, 0], 1.0 / gram.shape[0])
-    weights = like(weights, gram)
-    return weights / xp.sum(weights)
+    return like(weights / namespace(weights).sum(weights), gram)  # their ratios fit float32, they need not
 
 
 def block_krylov(apply: Callable[[Array], Array], example: Array, n_top: int) -> tuple[np.ndarray, Array]:
