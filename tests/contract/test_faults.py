@@ -27,6 +27,7 @@ from kernelsieve import (
     RobustElasticNetPCA,
     RobustSparseKernelPCA,
     SparseKernelPCA,
+    load,
 )
 
 pytestmark = pytest.mark.filterwarnings("ignore::kernelsieve.KernelWarning")
@@ -262,3 +263,24 @@ def test_a_fit_is_right_or_says_what_is_wrong(seed, scale, offset, single, which
         return
     told = " ".join(str(warning.message) for warning in caught)
     assert not list(complaints_of_fit(model, rows, rows.astype(float), None, single=single, told=told))
+
+
+# Found by thirty thousand fits more
+
+
+@pytest.mark.parametrize("model", [ElasticNetPCA(2, alpha=0.05), RobustElasticNetPCA(2, alpha=0.05, random_state=0)])
+@pytest.mark.parametrize("mode", ["sequential", "simultaneous"])
+def test_penalties_of_large_rows_can_be_saved(model, mode, rows, tmp_path):
+    """alpha_ is of the size of the rows' squares, which the largest rows that are taken make 1e120."""
+    fitted = clone(model).set_params(mode=mode).fit(1e52 * rows)
+    fitted.save(tmp_path / "model.ks")
+    np.testing.assert_array_equal(load(tmp_path / "model.ks").alpha_, fitted.alpha_)
+
+
+def test_an_indefinite_kernel_whose_rows_have_negative_lengths_leaves_no_leverage_of_zero_by_zero():
+    X = 2e-7 * np.sort(np.random.default_rng(436).standard_normal((99, 2)), axis=0)
+    model = SparseKernelPCA(1, kernel="poly", coef0=-1.0, n_support=2, random_state=436)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        warnings.filterwarnings("ignore", "the kernel is not positive")
+        assert np.isfinite(model.fit(X).transform(X)).all()

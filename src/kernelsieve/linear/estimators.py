@@ -111,7 +111,7 @@ class ElasticNetPCA(LinearComponents):
     """
 
     _file_layout = {
-        "alpha_": "float | float[M]",
+        "alpha_": "float | float[M]~",  # of the size of the rows' squares
         "objective_": "float~",
     }
 

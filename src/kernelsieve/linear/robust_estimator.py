@@ -120,7 +120,7 @@ class RobustElasticNetPCA(JudgesRows, LinearComponents):
         "orthogonal_distance_": "float[n]",
         "cutoff_": "float",
         "offset_": "float",
-        "alpha_": "float | float[M]",
+        "alpha_": "float | float[M]~",  # of the size of the rows' squares
     }
 
     weights: str = parameter("two-stage", one_of("two-stage", "residual"))
