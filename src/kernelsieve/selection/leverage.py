@@ -15,7 +15,7 @@ from ..arrays import add_to_diagonal, as_float64, cholesky, solve_lower, to_nump
 from ..fit.sample import Sample
 from .gram import gram_of_sample
 
-MIN_RIDGE = 1e-10  # of the mean k(x, x): kernel PCA that leaves nothing over
+MIN_RIDGE = 1e-10  # of the mean |k(x, x)|: kernel PCA that leaves nothing over
 
 
 def ridge_leverage(sample: Sample) -> np.ndarray:
@@ -28,7 +28,7 @@ def ridge_leverage(sample: Sample) -> np.ndarray:
     if sample.drawn is not None:
         counted_mass = sample.drawn.weights * (n_counted / sample.drawn.weights.sum())
     left = max(float(mass @ diagonal) / sample.size - _explained(sample, gram, counted_mass), 0.0)
-    ridge = sample.size * max(left / sample.n_components, MIN_RIDGE * float(diagonal.mean()))
+    ridge = sample.size * max(left / sample.n_components, MIN_RIDGE * float(np.abs(diagonal).mean()))
     counted = gram + np.diag(ridge * n_counted / sample.size / counted_mass)
     factor = cholesky(counted)
     if factor is None:  # an indefinite kernel: beyond its most negative eigenvalue
