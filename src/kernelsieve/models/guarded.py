@@ -46,6 +46,8 @@ class GuardedKernelPCA(KernelPCA):
     def _get_kernel(self, X: Any, Y: Any = None) -> np.ndarray:
         X = finite(canonical(X))
         if self.__dict__.pop("_kernel_open", False):
+            if self.fit_inverse_transform and scipy.sparse.issparse(X):  # scikit-learn's words, before the work is done
+                raise NotImplementedError("Inverse transform not implemented for sparse matrices!")
             if self.kernel != "precomputed":
                 check_spread(X)
             self._vectorized = _bind_vectorized(self.kernel, self.kernel_params, X)
