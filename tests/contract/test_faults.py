@@ -17,6 +17,7 @@ from sklearn.base import clone
 from torture.invariants import changed, complaints_of_fit, state_of, unclear
 
 from kernelsieve import (
+    CompressedKernelPCA,
     DissimilarityKernelPCA,
     ElasticNetKernelPCA,
     ElasticNetPCA,
@@ -275,6 +276,40 @@ def test_penalties_of_large_rows_can_be_saved(model, mode, rows, tmp_path):
     fitted = clone(model).set_params(mode=mode).fit(1e52 * rows)
     fitted.save(tmp_path / "model.ks")
     np.testing.assert_array_equal(load(tmp_path / "model.ks").alpha_, fitted.alpha_)
+
+
+@pytest.mark.parametrize(
+    "estimator", [*KERNEL_ESTIMATORS, CompressedKernelPCA(2, n_support=8)], ids=lambda e: type(e).__name__
+)
+def test_a_median_width_that_float32_cannot_hold_is_refused(estimator):
+    X = np.zeros((6, 2), dtype=np.float32)
+    X[:, 1] = [3e-35, 0, 1e-35, 2e-35, 3e-35, 2e-35]
+    X[4, 0] = 2
+    with pytest.raises(ValueError, match=r"gamma='median', which is .*e\+\d+ here, is too large .* float64 rows"):
+        clone(estimator).set_params(gamma="median").fit(X)
+
+
+@pytest.mark.parametrize("kernel", ["sigmoid", "poly"])
+@pytest.mark.parametrize("estimator", [SparseKernelPCA(), LikelihoodKernelPCA(), CompressedKernelPCA()])
+def test_a_coef0_that_float32_cannot_hold_is_refused(estimator, kernel, rows):
+    with pytest.raises(ValueError, match=r"coef0=1e\+308 is too large .* float64 rows"):
+        clone(estimator).set_params(kernel=kernel, coef0=1e308).fit(scipy.sparse.csr_array(rows.astype(np.float32)))
+
+
+def test_compression_refuses_what_other_estimators_refuse_in_their_words(rows):
+    model = CompressedKernelPCA(2, n_support=8, random_state=0)
+    with pytest.raises(ValueError, match=r"gamma=1e\+308 is too large to compute with"):
+        clone(model).set_params(gamma=1e308).fit(scipy.sparse.csr_array(rows))
+    with pytest.raises(ValueError, match=r"neither vectorised.*unexpected keyword argument 'a'"):
+        clone(model).set_params(kernel=lambda X, Y: X @ Y.T, kernel_params={"a": 1}).fit(rows)
+
+
+def test_sparse_rows_have_no_inverse_map_and_no_kernel_value_is_computed_to_say_so(rows):
+    def never(x, y):
+        raise AssertionError("the kernel was called")
+
+    with pytest.raises(NotImplementedError, match="for sparse matrices"):
+        KernelPCA(2, kernel=never, fit_inverse_transform=True).fit(scipy.sparse.csr_array(rows))
 
 
 def test_an_indefinite_kernel_whose_rows_have_negative_lengths_leaves_no_leverage_of_zero_by_zero():

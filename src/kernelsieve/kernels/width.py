@@ -20,7 +20,9 @@ SAME_ROW = 1e-6
 FARTHEST = 1e15  # the largest number in the rows' own unit: float32 holds its square, and sums of them
 MAX_DENSE = 2**25  # elements of sparse rows that are made dense where it must be
 # By the bytes of a number: the largest that distances of any rows that are taken (rows/scale.py) can be multiplied by.
-LARGEST_GAMMA = {4: 1e30, 8: 1e130}
+LARGEST_PARAMETER = {4: 1e30, 8: 1e130}
+# The same of a width that is read off the rows, whose distances it brings to order one: that it is held is enough.
+LARGEST_FOUND = {4: 1e37, 8: 1e300}
 MEDIAN_ROWS = 800  # 160,000 pairs: the median is known to about a percent
 
 
@@ -30,18 +32,32 @@ def resolve_gamma(
     """The number that `gamma` stands for on these (already sampled) rows."""
     if gamma is None:
         return 1.0 / int(rows.shape[1])
-    if isinstance(gamma, str):
-        kind = kernel_type(kernel) if isinstance(kernel, str) else kernel
-        if not kind.uses_gamma:
-            return 1.0
-        return _median_rule(rows, weights, kind.metric) if gamma == "median" else _scale_rule(rows)
-    largest = LARGEST_GAMMA[4 if "32" in str(rows.dtype) else 8]
-    if gamma > largest:
+    if not isinstance(gamma, str):
+        _check_size(float(gamma), LARGEST_PARAMETER, f"gamma={gamma:.3g}", rows, ", or 'median'")
+        return float(gamma)
+    kind = kernel_type(kernel) if isinstance(kernel, str) else kernel
+    if not kind.uses_gamma:
+        return 1.0
+    found = _median_rule(rows, weights, kind.metric) if gamma == "median" else _scale_rule(rows)
+    _check_size(found, LARGEST_FOUND, f"gamma={gamma!r}, which is {found:.3g} here,", rows)
+    return found
+
+
+def check_coef0(coef0: float, kernel: type[Kernel], rows: Array) -> None:
+    """Refuse a coef0 that cannot be added to products of these rows."""
+    if "coef0" in getattr(kernel, "__dataclass_fields__", {}):
+        _check_size(abs(coef0), LARGEST_PARAMETER, f"coef0={coef0:.3g}", rows)
+
+
+def _check_size(value: float, limits: dict[int, float], words: str, rows: Array, otherwise: str = "") -> None:
+    """Refuse a parameter of a kernel that is too large for the numbers that rows are in."""
+    single = "32" in str(rows.dtype)
+    largest = limits[4 if single else 8]
+    if value > largest:
+        wider = ", or float64 rows" if single else ""
         raise ValueError(
-            f"gamma={gamma:.3g} is too large to compute with for {rows.dtype} rows: give at most {largest:g}, or "
-            "'median'"
+            f"{words} is too large to compute with for {rows.dtype} rows: give at most {largest:g}{otherwise}{wider}"
         )
-    return float(gamma)
 
 
 def _scale_rule(rows: Array) -> float:

@@ -17,6 +17,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, _fit_context
 from sklearn.utils import check_random_state
 
+from ..arrays import Array
 from ..fit.advice import (
     SHOWS_ROUNDING,
     GammaAdvice,
@@ -35,7 +36,7 @@ from ..fit.saving import SavesItself
 from ..fit.span import Span
 from ..fit.unchanged import unchanged_on_failure
 from ..kernels import Kernel, bind_callable, kernel_type, named_kernel
-from ..kernels.width import resolve_gamma
+from ..kernels.width import check_coef0, resolve_gamma
 from ..rows import Rows, rows_of
 from ..rows.blocks import finite
 from ..rows.memory import ArrayRows
@@ -203,7 +204,13 @@ class KernelTransformer(
             check_spread(few)
         if kind.uses_gamma:
             warn_about_scales(few)
-        gamma = resolve_gamma(self.gamma, kind, few, rows.weights)
+        return self._kernel_for(few, rows.weights)
+
+    def _kernel_for(self, few: Array, weights: np.ndarray | None) -> tuple[Kernel, float]:
+        """The kernel and its gamma, where these rows can be given to it."""
+        kind = kernel_type(self.kernel)
+        gamma = resolve_gamma(self.gamma, kind, few, weights)
+        check_coef0(self.coef0, kind, few)
         if callable(self.kernel):
             return bind_callable(self.kernel, self.kernel_params, few), gamma
         return named_kernel(self.kernel, gamma=gamma, degree=self.degree, coef0=self.coef0), gamma

@@ -17,8 +17,10 @@ from ..fit.expansion import KernelExpansion
 from ..fit.parameters import INNER_SHARE, at_least, estimator, one_of, parameter
 from ..fit.preimage import RidgeMap, learned_preimage
 from ..fit.unchanged import unchanged_on_failure
+from ..kernels import kernel_type
 from ..rows import rows_of
 from ..rows.memory import ArrayRows
+from ..rows.scale import finite
 from ..threads import one_blas_thread
 from ..warn import warn
 from .base import FEW_ROWS, KernelTransformer
@@ -141,6 +143,8 @@ class CompressedKernelPCA(KernelTransformer):
             rows = rows_of(X, self._row_rules())
             if not isinstance(rows, ArrayRows):
                 raise TypeError("CompressedKernelPCA fits exact kernel PCA first, of rows in memory: give one array")
+            if not kernel_type(self.kernel).precomputed:
+                self._kernel_for(finite(rows.X[:FEW_ROWS]), None)  # which says in words what exact kernel PCA would not
             shared = {name: getattr(self, name) for name in ("n_components", *SHARED, "random_state", "n_jobs")}
             self._compress(KernelPCA(**shared).fit(rows.X), None)
         self._warn_unless_converged()
