@@ -14,6 +14,7 @@ from scipy.linalg import LinAlgWarning
 from scipy.spatial.distance import cdist
 from sklearn.metrics.pairwise import pairwise_kernels
 from torture.invariants import exact_variances
+from torture.rounding import rounding_of
 
 import kernelsieve as ks
 from kernelsieve.compression.error import LeastSquares
@@ -318,3 +319,15 @@ def test_a_monitor_of_tensors_is_the_same_after_it_was_saved(rows, tmp_path):
         monitor.save(tmp_path / "monitor.ks")
         loaded = ks.load(tmp_path / "monitor.ks")
         np.testing.assert_array_equal(loaded.score_samples(X), monitor.score_samples(X))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_oracle_holds_shares_of_compressed_models_to_the_distances_that_they_come_from(seed):
+    """Exact kernel PCA leaves distances to scikit-learn up to a million squared widths off the origin."""
+    X = np.random.default_rng(seed).standard_t(2, (12, 7)) + 7e3
+    model = ks.CompressedKernelPCA(1, gamma=0.002, center=False, max_iter=10, random_state=0).fit(X)
+    values = np.linalg.eigvalsh(pairwise_kernels(X, metric="rbf", gamma=0.002))
+    np.testing.assert_allclose(model.explained_variance_ratio_, values[-1] / values.sum(), rtol=1e-12)
+    truth, rounding = exact_variances(model, X, None), rounding_of(model, X, single=False)
+    gap = abs(float(model.explained_variance_ratio_[0]) - truth[0] / truth.sum())
+    assert gap <= rounding.share(truth.sum()) < 1e-7

@@ -108,6 +108,9 @@ def rounding_of(model: Any, rows: np.ndarray, *, single: bool) -> Rounding:
         for a in (coef, _mean_coefficients(model))
         if a.size
     ]
+    if isinstance(model, kernelsieve.CompressedKernelPCA) and model.kernel == "rbf":
+        # its scores are its own, its shares those of exact kernel PCA, which leaves distances to scikit-learn
+        kappa = gaussian_rounding(float(model.gamma_), rows, points, SCIKIT_LEARNS_OWN, single=single)
     return Rounding(
         scores,
         SAFETY * unit * kappa * largest,
