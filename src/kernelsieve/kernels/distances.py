@@ -96,6 +96,10 @@ class RBF(Kernel):
 
         Sparse rows that are all far from the origin have few zeros: they are shifted as dense blocks.
         """
+        if not scipy.sparse.issparse(points):  # the origin is no further out than the mean, which is quicker to find
+            mean = namespace(points).mean(points, axis=0)
+            if self.gamma * inner(mean, mean) <= MAX_CANCELLATION:
+                return None
         origin = origin_of(points)
         return origin if self.gamma * inner(origin, origin) > MAX_CANCELLATION else None
 
