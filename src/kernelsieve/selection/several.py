@@ -16,6 +16,7 @@ from .rules import selector
 
 ROW_RULES = ("targeted", "rpcholesky")
 GOOD_ENOUGH = 0.998  # kept by the first few rules: no others are tried
+NOT_SEEN_INDEFINITE = 0.97  # the same for a callable that may be indefinite and is not on these rows
 OTHER_RULES = ("residual", "leverage", "farthest", "dissimilar", "uniform")
 CHANCE_RULES, TRIES, KMEANS_TRIES = ("leverage", "uniform", "gain", "rpcholesky"), 3, 8
 DEFAULT_SWAPS = 5
@@ -29,10 +30,11 @@ def best_of_rules(problem: Problem, n_support: int, n_swaps: int = 0, *, thoroug
     if sample.size * sample.n_reference * n_support <= GAIN_WORK:
         names = (*names, "gain")
     found = _best_of(names, problem, n_support, n_swaps)
-    if thorough and not sample.kernel.definite and merit(found) < (sample.n_components, GOOD_ENOUGH):
-        chance = [name for name in CHANCE_RULES if name in (*names, *OTHER_RULES)]
-        others = (*OTHER_RULES, *chance * TRIES, *["kmeans"] * (0 if sample.kernel.precomputed else KMEANS_TRIES))
-        found = max(found, _best_of(others, problem, n_support, n_swaps), key=merit)
+    enough = GOOD_ENOUGH if sample.indefiniteness else NOT_SEEN_INDEFINITE
+    if thorough and not sample.kernel.definite and merit(found) < (sample.n_components, enough):
+        chance = [name for name in CHANCE_RULES if name in (*names, *OTHER_RULES)] if sample.indefiniteness else []
+        centres = ["kmeans"] * (0 if sample.kernel.precomputed or not sample.indefiniteness else KMEANS_TRIES)
+        found = max(found, _best_of((*OTHER_RULES, *chance * TRIES, *centres), problem, n_support, n_swaps), key=merit)
     return replace(found.selection, nested=False)
 
 
