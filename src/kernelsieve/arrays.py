@@ -131,6 +131,11 @@ def at_most_zero(x: Array) -> Array:
     return xp.minimum(x, xp.zeros_like(x))
 
 
+def product(a: Array, b: Array) -> Array:
+    """a @ b of arrays in two precisions: numpy keeps the digits of both, other libraries multiply in that of a."""
+    return a @ (b if is_numpy(a) else like(b, a))
+
+
 def row_dot(x: Array, y: Array) -> Array:
     """sum_j x_ij y_ij for every row i; sparse rows allowed for both."""
     if scipy.sparse.issparse(x):

@@ -175,4 +175,6 @@ def test_read_only_chunks_are_no_matter(rows):
     frozen.flags.writeable = False
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        SparseKernelPCA(3, device="cpu", **OPTIONS).fit(chunked(frozen))
+        model = SparseKernelPCA(3, device="cpu", **OPTIONS).fit(chunked(frozen))
+    writable = SparseKernelPCA(3, device="cpu", **OPTIONS).fit(chunked(rows))
+    np.testing.assert_allclose(model.eigenvalues_, writable.eigenvalues_, rtol=1e-12)

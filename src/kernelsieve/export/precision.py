@@ -28,7 +28,9 @@ MAX_PROBES, N_LINEAR_PROBES = 256, 64
 FAR = 30.0  # times the points themselves: sigmoid kernels are saturated there, others vanish or grow
 FEW_SPREADS = 3.0  # standard deviations of a score that its largest on ordinary rows is
 LEVELS = 127  # of a signed byte, either side of zero
-ROUNDINGS, WIDEST_STEP = 24, 1.15  # that are tried: with steps up to so much wider than the largest value needs
+# Roundings that are tried, fewer of many points (each solves a system of their size), and how much wider than the
+# largest value needs their steps are at most.
+ROUNDINGS, ROUNDING_WORK, WIDEST_STEP = 24, 1e6, 1.15
 # Directions of the rounded points' gram below this share of the largest are left out of the projection: their
 # coefficients are large, and float32 would lose in them what they gain.
 PROJECTION_RANK = 1e-6
@@ -144,7 +146,7 @@ def _best_bytes(form: Form, core: KernelCore) -> tuple[Form, ByteColumns]:
     rows, rng = probe_rows(form)[: n_usual_rows(form)], np.random.default_rng(0)
     truth = core.expansion.transform(rows)
     tried = []
-    for k in range(ROUNDINGS):
+    for k in range(min(ROUNDINGS, 1 + int(ROUNDING_WORK) // len(core.points) ** 2)):
         wider = 1.0 if k == 0 else rng.uniform(1.0, WIDEST_STEP, core.points.shape[1])
         codes = ByteColumns.of(core.points, centered=core.kernel.name in STATIONARY, wider=wider)
         rounded = on_points(core, codes.points)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse
 
-from ..arrays import Array, is_numpy, like, take_columns, take_rows, to_numpy
+from ..arrays import Array, product, take_columns, take_rows, to_numpy
 from ..threads import row_ranges
 from ..warn import KernelWarning, warn
 from .sample import Sample
@@ -104,7 +104,7 @@ def split_captured(sample: Sample) -> tuple[float, float]:
     positive = found.variances > 1e-12 * found.variances[0]
     directions = to_numpy(found.directions)[:, positive] / np.sqrt(found.variances[positive])
     gram = take_columns(take_rows(sample.gram, second), first)
-    scores = to_numpy(gram @ (directions if is_numpy(gram) else like(directions, gram)))
+    scores = to_numpy(product(gram, directions))
     omega = sample.halves[1].weights
     mean = np.average(scores, axis=0, weights=omega) if sample.center else 0.0
     variance = np.average((scores - mean) ** 2, axis=0, weights=omega)

@@ -27,7 +27,19 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..arrays import Array, as_float64, float64_like, is_numpy, like, namespace, row_dot, take_rows, to_numpy, top_eigh
+from ..arrays import (
+    Array,
+    as_float64,
+    float64_like,
+    is_numpy,
+    like,
+    namespace,
+    product,
+    row_dot,
+    take_rows,
+    to_numpy,
+    top_eigh,
+)
 from ..kernels import Kernel
 from ..solvers.exact import ExactComponents, block_krylov, exact_components
 from ..solvers.whitening import RANK_TOLERANCE
@@ -85,19 +97,18 @@ def ratio_of_points(sample: Sample, chosen: Points, n_samples: int) -> CapturedR
     if sample.indefiniteness:
         sample = everything or sample
         cut, variances = best_cut(sample, chosen)
-        if not sample.reference_is_all:  # by these rows points and cut were settled: others say what came of it
+        if not sample.reference_is_all:  # by these rows the cut was settled: others say what came of it
             sample = sample.afresh
             variances = variances_at((cut,), sample, chosen)[0]
         n_directions = int(np.sum(variances > NO_VARIANCE * variances.max(initial=0.0)))
         known = CapturedRatio.known(agreement(variances, sample), "all rows", sample.n_reference, n_directions)
         return known if sample.reference_is_all else replace(known, kind="sample", interval=(known.value, 1.0))
-    if everything is not None and _chosen_by_reference(chosen):
-        return _ratio(everything, _best_features(everything, chosen, RANK_TOLERANCE), n_samples)
-    features = _best_features(sample, chosen, RANK_TOLERANCE)
-    ratio = _ratio(sample, features, n_samples, as_it_is=chosen.by_reference, seeds=chosen.seeds)
-    if everything is not None and ratio.interval[1] - ratio.interval[0] > 2 * CONFIDENCE_ERRORS * KNOWN_WELL:
-        return _ratio(everything, _best_features(everything, chosen, RANK_TOLERANCE), n_samples)
-    return ratio
+    if everything is None or not _chosen_by_reference(chosen):
+        features = _best_features(sample, chosen, RANK_TOLERANCE)
+        ratio = _ratio(sample, features, n_samples, as_it_is=chosen.by_reference, seeds=chosen.seeds)
+        if everything is None or ratio.interval[1] - ratio.interval[0] <= 2 * CONFIDENCE_ERRORS * KNOWN_WELL:
+            return ratio
+    return _ratio(everything, _best_features(everything, chosen, RANK_TOLERANCE), n_samples)
 
 
 def _chosen_by_reference(chosen: Points) -> bool:
@@ -130,9 +141,7 @@ def carriers(sample: Sample) -> float:
     omega = _normalised(sample.reference_weights, len(squares))
     carried = omega * squares
     alike = float(carried.sum()) ** 2 / max(float(carried @ carried), 1e-300)
-    n_rows = (
-        sample.size if sample.rows.whole else sample.n_population
-    )  # a row that is there twice is one row of weight 2
+    n_rows = sample.size if sample.rows.whole else sample.n_population  # copies are one row of more weight
     return alike * n_rows / sample.n_reference
 
 
@@ -148,9 +157,10 @@ def mean_outside(sample: Sample, span: Span) -> float:
     omega = _normalised(sample.reference_weights, n)
     features = _features(sample, span.kernel, span.points, span.moments.whitening)
     inside = to_numpy(like(omega, features) @ features)
-    there = omega if is_numpy(gram) else like(omega, gram)
     # a few rows at a time: a float32 gram times float64 weights would be copied whole
-    products = [to_numpy(gram[rows, :] @ there) for rows in row_ranges(n, GRAM_BLOCK_ROWS if is_numpy(gram) else n)]
+    products = [
+        to_numpy(product(gram[rows, :], omega)) for rows in row_ranges(n, GRAM_BLOCK_ROWS if is_numpy(gram) else n)
+    ]
     whole, part = float(omega @ np.concatenate(products)), float(inside @ inside)
     if not sample.reference_is_all:
         squares = omega**2

@@ -154,7 +154,7 @@ class Sample:
 
     @cached_property
     def afresh(self) -> Sample:
-        """The same sample measured by its last rows, which have neither steered nor been chosen from."""
+        """The same sample with its last rows as the reference, in place of the first."""
         again = replace(self, rows=self.rows.at(np.arange(self.size)[::-1]), drawn=None)
         vars(again)["indefiniteness"] = self.indefiniteness
         return again

@@ -105,7 +105,7 @@ class FreePoints:
 
     def search(self, n_support: int) -> Candidate:
         """The race of the starts, then the better one to the end; the plain rows where they are better still."""
-        coordinates_of(self.sample, n_support)
+        coordinates_of(self.sample, n_support)  # made here, for so many points: later sizes go on in the same
         if self.sample.kernel.linear_in_rows:
             return self._principal(n_support)
         race = self._race(n_support, None if n_support <= MANY_POINTS else self._race(n_support // FEWER).leader)

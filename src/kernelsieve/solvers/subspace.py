@@ -14,8 +14,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..arrays import Array, cholesky, like, namespace, solve_lower, to_numpy, top_eigh
-from .whitening import whiten
+from ..arrays import Array, like, namespace, solve_lower, to_numpy, top_eigh
+from .whitening import orthonormal, whiten
 
 # What a step adds that is smaller than this, relative to the value, is rounding (of float32 products) and no direction.
 NO_DIRECTION = 1e-5
@@ -27,7 +27,10 @@ def refined(
     apply: Callable[[Array], Array], gram: Array, factor: Array, guess: Array, n_top: int
 ) -> tuple[Array, Array]:
     """(values, vectors) of the top `n_top` pairs, or as many as the guess has room for."""
-    guess = _orthonormal(guess, gram)
+    found = orthonormal(guess, gram)  # nearly: what Rayleigh and Ritz do below is exact
+    if found is None:
+        found = guess @ like(whiten(to_numpy(guess.T @ (gram @ guess)), DEPENDENT).matrix, guess)
+    guess = found
     image = apply(guess)
     step = solve_lower(factor, solve_lower(factor, image), transpose=True) - guess @ (guess.T @ image)
     xp = namespace(step)
@@ -42,12 +45,3 @@ def refined(
     inner = mixing.T @ inner @ mixing
     values, vectors = top_eigh((inner + inner.T) / 2, n_top)
     return like(values, basis), basis @ like(mixing @ vectors, basis)
-
-
-def _orthonormal(guess: Array, gram: Array) -> Array:
-    """A basis of the same span with guess' gram guess = I, nearly: what Rayleigh and Ritz do after it is exact."""
-    metric = guess.T @ (gram @ guess)
-    factor = cholesky((metric + metric.T) / 2)
-    if factor is None:
-        return guess @ like(whiten(to_numpy(metric), DEPENDENT).matrix, metric)
-    return solve_lower(factor, guess.T).T

@@ -68,14 +68,16 @@ class Spectrum:
             raise ValueError("the kernel matrix of the support points has no positive part: nothing to model")
         matrix = vectors[:, :rank] / xp.sqrt(values[:rank])
         if float(values[rank - 1]) < WELL_KNOWN * float(values[0]):
-            matrix = self._orthonormal(matrix)
+            corrected = orthonormal(matrix, self.gram)
+            matrix = matrix if corrected is None else corrected
         return Whitening(matrix, _negative_share(values))
 
-    def _orthonormal(self, whitening: Array) -> Array:
-        """W C^-T, which has the span of W."""
-        metric = whitening.T @ (self.gram @ whitening)
-        factor = cholesky((metric + metric.T) / 2)
-        return whitening if factor is None else solve_lower(factor, whitening.T).T
+
+def orthonormal(basis: Array, gram: Array) -> Array | None:
+    """B C^-T with B' K B = C C', which has the span of B and is orthonormal; None where B is dependent."""
+    metric = basis.T @ (gram @ basis)
+    factor = cholesky((metric + metric.T) / 2)
+    return None if factor is None else solve_lower(factor, basis.T).T
 
 
 def whiten(gram: Array, tolerance: float = RANK_TOLERANCE, *, signed: bool = False) -> Whitening:
