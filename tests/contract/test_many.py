@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 import scipy.linalg
-import torch
 from oracles import captured_by, exact_kernel_pca, gram_of
 from sklearn.cluster import KMeans
 from sklearn.metrics.pairwise import rbf_kernel
@@ -125,6 +124,7 @@ def test_many_points_climb_as_few_do(cloud, center, monkeypatch):
 
 def test_many_points_on_another_array_library(cloud):
     """There the iteration starts from fewer points."""
+    torch = pytest.importorskip("torch", reason="torch is not installed")
     there = SparseKernelPCA(4, n_support=120, random_state=0).fit(torch.from_numpy(cloud))
     here = SparseKernelPCA(4, n_support=120, random_state=0).fit(cloud)
     assert there.explained_variance_.sum() == pytest.approx(here.explained_variance_.sum(), rel=1e-4)

@@ -251,6 +251,7 @@ def test_monitors_that_the_command_line_saves(options, tmp_path):
         truth = monitor.statistics(numbers(20, 1)).spe[lags:]
         np.testing.assert_allclose(error, truth, rtol=1e-9, atol=1e-12)
     run("export", tmp_path / "m.ks", "-o", tmp_path / "m.h")
+    pytest.importorskip("torch", reason="torch is not installed")
     run("export", tmp_path / "m.ks", "-o", tmp_path / "m.pt")
 
 

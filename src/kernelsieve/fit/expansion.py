@@ -106,7 +106,11 @@ class KernelExpansion:
     def in_float64(self) -> bool:
         """Whether float32 kernel values, times coefficients so large, would leave too few digits of the scores."""
         xp = namespace(self.coef)
-        length = float(xp.mean(xp.abs(xp.linalg.diagonal(gram_of(self.kernel, self.points))))) ** 0.5
+        if self.kernel.precomputed:
+            squares = xp.linalg.diagonal(gram_of(self.kernel, self.points))
+        else:
+            squares = self.kernel.diagonal(as_float64(self.points))
+        length = float(xp.mean(xp.abs(squares))) ** 0.5
         return FLOAT32_ROUNDING * length * float(xp.max(xp.sum(self.coef**2, axis=0))) ** 0.5 > MAX_SCORE_ROUNDING
 
     def _block(self, rows: Array) -> Array:

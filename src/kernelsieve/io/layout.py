@@ -15,7 +15,7 @@ from ..kernels import Kernel, Precomputed
 from .container import ModelFileError
 
 SPEC = re.compile(r"(?P<kind>\w+)(\[(?P<shape>[^\]]*)\])?(=(?P<size>\w+))?(?P<any>~)?(?P<none>\?)?")
-HUGE = 1e100  # no coefficient is larger: its square, summed, would overflow
+HUGE = 1e154  # squares of larger numbers overflow: no fit lets them by
 MAX_NAMES = 1_000  # attributes of one estimator: ours have some twenty
 OUTPUTS = [{"transform": kind} for kind in (None, "default", "pandas", "polars")] + [{}]  # that set_output can ask for
 ARRAYS = {"float": "fiu", "positive": "fiu", "int": "iu", "bool": "b"}  # kinds of numpy's types

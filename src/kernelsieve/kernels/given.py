@@ -80,12 +80,21 @@ class CallableKernel(Kernel):
             if self.vectorized:
                 block = self.function(rows, points, **self.keywords)
             else:
-                columns = each_row(points)
-                block = [[float(self.function(x, y, **self.keywords)) for y in columns] for x in each_row(rows)]
-                block = np.reshape(np.asarray(block), shape)
+                block = self.pairs(rows, points)
             return _checked_block(block, shape, rows)
 
         return cross_gram
+
+    def pairs(self, rows: Array, points: Array) -> np.ndarray:
+        """Value by value, in float64; of rows with themselves one half, which the other half mirrors."""
+        block = np.empty((rows.shape[0], points.shape[0]))
+        columns, mirrored = each_row(points), rows is points
+        for i, x in enumerate(columns if mirrored else each_row(rows)):
+            from_here = i if mirrored else 0
+            block[i, from_here:] = [float(self.function(x, y, **self.keywords)) for y in columns[from_here:]]
+            if mirrored:
+                block[i:, i] = block[i, i:]
+        return block
 
     def diagonal(self, rows: Array) -> Array:
         if not self.vectorized:

@@ -12,13 +12,11 @@ more ways to name a kernel; the fit is scikit-learn's, guarded where its numbers
 
 from __future__ import annotations
 
-from functools import partial
 from numbers import Real
 from typing import Any, Self
 
 import numpy as np
 import scipy.sparse
-from sklearn.metrics.pairwise import pairwise_kernels
 
 from ..arrays import FLOATS, Array, canonical
 from ..fit.expansion import KernelExpansion
@@ -27,7 +25,6 @@ from ..fit.saving import SavesItself
 from ..fit.unchanged import unchanged_on_failure
 from ..kernels import (
     NAMED_KERNELS,
-    CallableKernel,
     Kernel,
     Precomputed,
     kernel_type,
@@ -145,7 +142,8 @@ class KernelPCA(FittedExpansion, SavesItself, GuardedKernelPCA):
         "dual_coef_": "rows[m, *] optional",
         "X_transformed_fit_": "float[m, M] optional",
         "_centerer": "KernelCenterer[m] | Uncentered",
-        "_vectorized": "none optional",
+        "_callable": "none optional",
+        "_vectorized": "none optional",  # its name in files of 0.1.0
     }
 
     _parameter_constraints: dict[str, Any] = {
@@ -234,7 +232,7 @@ class KernelPCA(FittedExpansion, SavesItself, GuardedKernelPCA):
     def _store(self) -> None:
         n_samples = self.X_fit_.shape[0]
         nonzero = self.eigenvalues_ > 0
-        coef = np.zeros(self.eigenvectors_.shape)
+        coef = np.zeros_like(self.eigenvectors_, dtype=np.float64)
         coef[:, nonzero] = self.eigenvectors_[:, nonzero] / np.sqrt(self.eigenvalues_[nonzero])
         offset, mean_coef = np.zeros(coef.shape[1]), None
         if self.center:
@@ -262,10 +260,8 @@ class KernelPCA(FittedExpansion, SavesItself, GuardedKernelPCA):
             raise error(f"the KernelPCA in the file has no inverse map of its rows: its parts have shapes {found}")
 
     def _expansion_kernel(self) -> Kernel:
-        if self._vectorized is not None:
-            return self._vectorized
-        if callable(self.kernel):  # scikit-learn's row-pair form, its conventions for sparse rows included
-            return CallableKernel(partial(pairwise_kernels, metric=self.kernel), dict(self.kernel_params or {}))
+        if self._callable is not None:
+            return self._callable
         if kernel_type(self.kernel).precomputed:
             n_samples = self.X_fit_.shape[0]
             return Precomputed(tuple(range(n_samples)), n_samples)

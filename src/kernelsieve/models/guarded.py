@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
+from inspect import signature
 from typing import Any, Self
 
 import numpy as np
 import scipy.sparse
 from scipy.linalg import LinAlgWarning
-from scipy.sparse.linalg import ArpackError
+from scipy.sparse.linalg import ArpackError, eigsh
 from sklearn.decomposition import KernelPCA
 from sklearn.preprocessing import KernelCenterer
 from sklearn.utils import check_array, check_random_state
@@ -23,6 +24,7 @@ from sklearn.utils.validation import _check_psd_eigenvalues
 
 from ..arrays import FLOATS, Array, as_float64, canonical, row_dot, top_eigh
 from ..fit.advice import SHOWS_ROUNDING, warn_of_rounding
+from ..fit.parameters import MeantParameters
 from ..fit.sample import default_sample_size
 from ..kernels import RBF, CallableKernel, Cosine, bind_callable, kernel_type
 from ..kernels.width import resolve_gamma
@@ -36,12 +38,14 @@ FAR_OUT = 1e6
 SHORT_ROW = 1e-5  # scikit-learn's cosine takes rows for zero that are shorter than ten roundings of float32
 
 
-class GuardedKernelPCA(KernelPCA):
+class GuardedKernelPCA(MeantParameters, KernelPCA):
     """scikit-learn's, whose kernel values, eigenvectors and inverse map are sound on any finite rows."""
 
     center: bool
     _centerer: Any  # scikit-learn's KernelCenterer, or Uncentered
-    _vectorized: CallableKernel | None = None  # a callable kernel that takes blocks of rows
+    eigenvalues_: np.ndarray
+    eigenvectors_: np.ndarray
+    _callable: CallableKernel | None = None  # the user's kernel, of two rows or two blocks of them
 
     def _get_kernel(self, X: Any, Y: Any = None) -> np.ndarray:
         X = finite(canonical(X))
@@ -50,19 +54,21 @@ class GuardedKernelPCA(KernelPCA):
                 raise NotImplementedError("Inverse transform not implemented for sparse matrices!")
             if self.kernel != "precomputed":
                 check_spread(X)
-            self._vectorized = _bind_vectorized(self.kernel, self.kernel_params, X)
+            self._callable = _bound_callable(self.kernel, self.kernel_params, X)
             if isinstance(self.gamma, str):
                 self.gamma_ = self._gamma(X)
         if self.kernel == "rbf" and self._loses_distances(X if Y is None else Y):
             return RBF(float(self.gamma_))(floating(X), floating(X if Y is None else Y))
         if self.kernel == "cosine" and (_has_short_rows(X) or (Y is not None and _has_short_rows(Y))):
             return Cosine()(floating(X), floating(X if Y is None else Y))
-        if self._vectorized is None and kernel_type(self.kernel).metric != "manhattan":
+        if self._callable is None and kernel_type(self.kernel).metric != "manhattan":
             return super()._get_kernel(X, Y)
         rows = floating(X)
         points = rows if Y is None else floating(Y)
-        if self._vectorized is not None:
-            return np.array(self._vectorized(rows, points))  # a copy: it is centred in place later
+        if self._callable is not None and self._callable.vectorized:
+            return np.array(self._callable(rows, points))  # a copy: it is centred in place later
+        if self._callable is not None:
+            return self._callable.pairs(rows, points)
         block = super()._get_kernel(_narrow_indices(rows), _narrow_indices(points))
         return block.astype(np.result_type(rows.dtype, points.dtype), copy=False)  # float64 for any rows
 
@@ -102,32 +108,54 @@ class GuardedKernelPCA(KernelPCA):
         return K
 
     def _decomposed(self, K: np.ndarray) -> np.ndarray:
-        """scikit-learn's fit to the gram, whose errors and warnings speak of the solver that was asked for."""
+        """The centred gram, whose leading eigenpairs are kept: by scikit-learn's fit, by ARPACK, or all of them."""
+        if self._by_arpack(K):
+            K = self._centerer.fit(K).transform(K, copy=False)
+            self._keep(*self._arpack(K))
+        else:
+            try:
+                K = super()._fit_transform_in_place(K)
+            except ValueError as error:  # LAPACK's subsets lose members of a cluster of equal eigenvalues, here all
+                if "zero-size" not in str(error):
+                    raise
+                self._keep(*top_eigh(K, self._n_wanted(K)))
+        if len(self.eigenvalues_) < self._n_wanted(K) and not (self.remove_zero_eig or self.n_components is None):
+            self._keep(*top_eigh(K, self._n_wanted(K)))
+        return K
+
+    def _by_arpack(self, K: np.ndarray) -> bool:
+        if self.eigen_solver == "auto":  # scikit-learn's choice
+            return K.shape[0] > 200 and self._n_wanted(K) < 10
+        return bool(self.eigen_solver == "arpack")
+
+    def _n_wanted(self, K: np.ndarray) -> int:
+        return K.shape[0] if self.n_components is None else min(K.shape[0], self.n_components)
+
+    def _arpack(self, K: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """As scikit-learn calls it, but that it goes on from the same numbers each time where its space is exhausted.
+
+        That happens where fewer eigenvalues differ than it has vectors: rows of few kinds, or of few columns.  Left to
+        chance there, eigenvectors of equal eigenvalues would be turned from call to call, and others' last digits too.
+        """
+        start = check_random_state(self.random_state).uniform(-1, 1, K.shape[0])
+        settled = {"rng": np.random.default_rng(0)} if "rng" in signature(eigsh).parameters else {}
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="k >= N", category=RuntimeWarning)  # a dense solver steps in
             try:
-                K = super()._fit_transform_in_place(K)
+                return eigsh(K, self._n_wanted(K), which="LA", tol=self.tol, maxiter=self.max_iter, v0=start, **settled)
             except ArpackError as error:
                 raise ValueError(
                     f"eigen_solver='arpack' cannot decompose the gram of these rows ({error}): give "
                     "eigen_solver='dense'"
                 ) from error
-            except ValueError as error:  # LAPACK's subsets lose members of a cluster of equal eigenvalues, here all
-                if "zero-size" not in str(error):
-                    raise
-                self._decompose_whole(K)
-        if len(self.eigenvalues_) < self._n_wanted(K) and not (self.remove_zero_eig or self.n_components is None):
-            self._decompose_whole(K)
-        return K
 
-    def _n_wanted(self, K: np.ndarray) -> int:
-        return K.shape[0] if self.n_components is None else min(K.shape[0], self.n_components)
-
-    def _decompose_whole(self, K: np.ndarray) -> None:
-        """All eigenvectors of the centred gram, of which the leading ones are kept."""
-        values, vectors = top_eigh(K, self._n_wanted(K))
-        self.eigenvalues_ = _check_psd_eigenvalues(values, enable_warnings=False)
-        self.eigenvectors_ = svd_flip(u=vectors, v=None)[0]
+    def _keep(self, values: np.ndarray, vectors: np.ndarray) -> None:
+        """Eigenpairs as scikit-learn keeps them: descending, none below zero, each vector's largest entry positive."""
+        order = values.argsort()[::-1]
+        values = _check_psd_eigenvalues(values[order], enable_warnings=False)
+        vectors = svd_flip(u=vectors[:, order], v=None)[0]
+        wanted = values > 0 if self.remove_zero_eig or self.n_components is None else slice(None)
+        self.eigenvalues_, self.eigenvectors_ = values[wanted], vectors[:, wanted]
 
     def _fit_inverse_transform(self, X_transformed: np.ndarray, X: Any) -> None:
         try:
@@ -182,12 +210,11 @@ def _narrow_indices(X: Any) -> Any:
     return type(X)((X.data, X.indices.astype(np.int32), X.indptr.astype(np.int32)), shape=X.shape)
 
 
-def _bind_vectorized(kernel: Any, keywords: dict[str, Any] | None, X: Array) -> CallableKernel | None:
-    """The kernel as a function of two blocks of rows, or None where it is not one."""
+def _bound_callable(kernel: Any, keywords: dict[str, Any] | None, X: Array) -> CallableKernel | None:
+    """The user's kernel, told apart by its form, or None where there is none, or none that works."""
     if not callable(kernel):
         return None
     try:
-        bound = bind_callable(kernel, keywords, floating(X))
+        return bind_callable(kernel, keywords, floating(X))
     except ValueError:
         return None  # scikit-learn calls it row by row, and shows the user's own error
-    return bound if bound.vectorized else None

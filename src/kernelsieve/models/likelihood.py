@@ -232,7 +232,7 @@ class LikelihoodKernelPCA(JudgesKernelRows, OnDictionary, KernelTransformer):
         noise_variance = None if self.noise_variance is None else float(self.noise_variance)
         if self.n_support is not None:
             return largest_within(
-                self.n_support, limit, lambda noise_variance, start: self._solve(likelihood, noise_variance, start)
+                self.n_support, limit, lambda noise, start: self._solve(likelihood, noise, start, self.n_support)
             )
         if noise_variance is None and self.noise_fraction is None:
             if self.update == "coordinate":
@@ -248,9 +248,13 @@ class LikelihoodKernelPCA(JudgesKernelRows, OnDictionary, KernelTransformer):
             )
         return self._solve(likelihood, noise_variance, None)
 
-    def _solve(self, likelihood: Likelihood, noise_variance: float, start: np.ndarray | None) -> LikelihoodFit:
+    def _solve(
+        self, likelihood: Likelihood, noise_variance: float, start: np.ndarray | None, max_support: int | None = None
+    ) -> LikelihoodFit:
         if self.update == "coordinate":
-            return coordinate_ascent(likelihood, noise_variance, start, max_iter=self.max_iter, tol=self.tol)
+            return coordinate_ascent(
+                likelihood, noise_variance, start, max_iter=self.max_iter, tol=self.tol, max_support=max_support
+            )
         # these rules cannot bring a vector back, so they never start from a sparser model
         fast = self.update == "fast"
         return sweeps(
