@@ -164,3 +164,17 @@ def test_a_sample_is_not_taken_for_all_rows():
     model = SparseKernelPCA(5, gamma=1.0, n_optimization_samples=200, random_state=0).fit(X)
     assert model.captured_ratio_kind_ != "exact"
     assert model.captured_ratio_ <= exact_ratio(model, X, "rbf", gamma=1.0) + 0.01
+
+
+def test_a_ratio_of_all_rows_is_that_of_the_scores_whatever_float32_left_out():
+    """Few points under a smooth polynomial: directions that float32 drops are none of the model's."""
+    rows = np.random.default_rng(3).standard_normal((114, 3)).astype(np.float32)
+    rows[::3] += 6
+    for seed in range(8):
+        model = SparseKernelPCA(1, kernel="poly", gamma=0.0057, n_support=17, selection="uniform", random_state=seed)
+        model.fit(rows)
+        assert model.captured_ratio_kind_ == "all rows"
+        truth = exact_kernel_pca(polynomial_kernel(rows.astype(float), gamma=0.0057), 1)[0]
+        assert model.captured_ratio_ == pytest.approx(
+            model.transform(rows).var(axis=0).sum() * 114 / truth.sum(), abs=2e-5
+        )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import warnings
 from dataclasses import fields
 
@@ -250,3 +251,12 @@ def test_sparse_rows_are_rows(kernel, cloud, new_rows):
     assert scipy.sparse.issparse(sparse.support_vectors_)
     scores = sparse.score_samples(scipy.sparse.csr_matrix(new))
     np.testing.assert_allclose(scores, dense.score_samples(new), rtol=1e-7)
+
+
+def test_few_vectors_of_rows_that_are_like_no_other_are_refused_soon():
+    """All rows gain the same, so any model takes nearly all of them: to see that, it need not be finished."""
+    rows = 1e3 * np.random.default_rng(0).standard_normal((600, 4))
+    started = time.process_time()
+    with pytest.raises(ValueError, match="no noise variance was found that leaves as few as n_support=7"):
+        LikelihoodKernelPCA(gamma=0.25, n_support=7).fit(rows)
+    assert time.process_time() - started < 5  # 30 s where each was finished

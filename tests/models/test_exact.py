@@ -14,7 +14,9 @@ from sklearn.metrics.pairwise import chi2_kernel, pairwise_kernels, rbf_kernel
 from sklearn.model_selection import GridSearchCV
 from sklearn.utils.fixes import CSR_CONTAINERS
 
+import kernelsieve
 from kernelsieve import KernelPCA, KernelWarning, SparseKernelPCA
+from kernelsieve.kernels import CallableKernel
 
 upstream = pytest.importorskip("sklearn.decomposition.tests.test_kernel_pca")
 
@@ -408,3 +410,42 @@ def test_a_failed_or_interrupted_refit_leaves_the_model_as_it_was(options, error
     with pytest.raises(error, match="no more"):
         fresh.fit(rows)
     assert vars(fresh) == vars(KernelPCA(2, kernel="rbf", **options))
+
+
+def test_rows_of_few_kinds_have_the_same_eigenvectors_each_time():
+    """There ARPACK's space is exhausted, and it goes on from random numbers: the same ones, not any."""
+    kinds = np.repeat(np.random.default_rng(0).standard_normal((4, 3)), 60, axis=0)
+    first, *others = [
+        KernelPCA(6, kernel="rbf", eigen_solver="arpack", random_state=0).fit(kinds).eigenvectors_ for _ in range(4)
+    ]
+    for other in others:
+        np.testing.assert_array_equal(first, other)
+
+
+def test_a_function_of_two_rows_is_asked_once_for_a_pair():
+    rows, asked = np.random.default_rng(0).standard_normal((40, 3)), []
+
+    def kernel(x, y):
+        asked.append(1)
+        return float(np.exp(-np.sum((x - y) ** 2)))
+
+    model = KernelPCA(2, kernel=kernel).fit(rows)
+    assert len(asked) <= 40 * 41 / 2 + 10  # and a few to see what kind of function it is
+    truth = SklearnKernelPCA(2, kernel="rbf", gamma=1.0).fit_transform(rows)
+    assert_allclose(np.abs(model.transform(rows)), np.abs(truth), atol=1e-9)
+    for values in (rows, sp.csr_array(rows).astype(np.float32)):
+        pair = CallableKernel(lambda x, y: float((x * y).sum()), vectorized=False)
+        assert_allclose(pair(values, values), rows @ rows.T, atol=1e-5)
+
+
+def test_a_bool_is_no_number():
+    with pytest.raises(ValueError, match="'gamma' parameter of KernelPCA must not be a bool"):
+        KernelPCA(1, kernel="rbf", gamma=True).fit(np.eye(4))
+
+
+def test_large_variances_can_be_saved(tmp_path):
+    rows = 1e55 * np.random.default_rng(0).standard_normal((30, 3))
+    model = KernelPCA(2).fit(rows)
+    assert model.eigenvalues_[0] > 1e110
+    model.save(tmp_path / "m.ks")
+    np.testing.assert_array_equal(kernelsieve.load(tmp_path / "m.ks").transform(rows), model.transform(rows))

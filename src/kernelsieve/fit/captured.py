@@ -86,6 +86,15 @@ class CapturedRatio:
         return replace(self, value=min(max(self.value, bound), 1.0), interval=(low, high))
 
 
+def ratio_of_known(ratio: CapturedRatio, sample: Sample, variance: float) -> CapturedRatio:
+    """A ratio of all rows, with the variance of the model's own scores, which float32 may have made a little less."""
+    everything = sample if sample.reference_is_all else sample.on_all_rows
+    if ratio.kind != "all rows" or everything is None or sample.indefiniteness:
+        return ratio
+    own = min(ratio.value, variance / everything.exact.captured)
+    return CapturedRatio.known(own, ratio.kind, ratio.n_samples, ratio.n_directions)
+
+
 def ratio_of_points(sample: Sample, chosen: Points, n_samples: int) -> CapturedRatio:
     """The ratio of the best components on chosen points."""
     if chosen.exhaustive:

@@ -164,9 +164,9 @@ class KernelTransformer(
         """The sample for the number of components that is wanted, where the sample settles that."""
         return sample
 
-    def _surely_captured(self, span: Span) -> float:
-        """A share of exact kernel PCA's variance that the model does not fall short of, whatever the sample says."""
-        return float(np.sum(self.explained_variance_ratio_)) if span.kernel.definite else 0.0
+    def _bounded(self, ratio: CapturedRatio, sample: Sample, span: Span) -> CapturedRatio:
+        """The ratio within what all rows say of it: no less than the share of the total variance."""
+        return ratio.at_least(float(np.sum(self.explained_variance_ratio_)) if span.kernel.definite else 0.0)
 
     # What they share.
 
@@ -259,7 +259,7 @@ class KernelTransformer(
         ):
             warn_of_rounding(spread)
         ratio = choice.ratio or self._ratio(choice, sample)
-        ratio = ratio.at_least(self._surely_captured(span))
+        ratio = self._bounded(ratio, sample, span)
         self.captured_ratio_ = ratio.value
         self.captured_ratio_interval_ = ratio.interval
         self.captured_ratio_kind_ = ratio.kind

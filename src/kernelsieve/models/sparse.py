@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from ..fit.captured import NO_VARIANCE, CapturedRatio, components_for, ratio_of_points
+from ..fit.captured import NO_VARIANCE, CapturedRatio, components_for, ratio_of_known, ratio_of_points
 from ..fit.parameters import INNER_SHARE, SHARE, BlockParameters, at_least, estimator, more_than, one_of, parameter
 from ..fit.problem import Problem
 from ..fit.sample import Sample, default_sample_size
@@ -292,5 +292,6 @@ class SparseKernelPCA(Incremental, BlockParameters, KernelTransformer):
     def _ratio(self, choice: Choice, sample: Sample) -> CapturedRatio:
         return ratio_of_points(sample, choice.selection, choice.problem.rows.n_samples)
 
-    def _surely_captured(self, span: Span) -> float:
-        return span.surely_captured(float(self.explained_variance_.sum()))
+    def _bounded(self, ratio: CapturedRatio, sample: Sample, span: Span) -> CapturedRatio:
+        captured = float(self.explained_variance_.sum())
+        return ratio_of_known(ratio.at_least(span.surely_captured(captured)), sample, captured)
