@@ -23,6 +23,7 @@ from ..arrays import add_to_diagonal
 from ..kernels import Kernel
 
 RIDGE = 1e-11  # added to the normal equations, relative to their mean diagonal: points may coincide
+NO_LENGTH = 1e-200  # squared: kernel values so small have lost their digits, and what is divided by them overflows
 
 
 @dataclass(frozen=True)
@@ -83,5 +84,7 @@ Objective: TypeAlias = ScoreObjective | FeatureObjective
 
 
 def _solve(normal: np.ndarray, right: np.ndarray) -> np.ndarray:
-    ridge = RIDGE * max(float(np.mean(np.diagonal(normal))), np.finfo(np.float64).tiny)
-    return np.linalg.solve(add_to_diagonal(normal, ridge), right)
+    mean = float(np.mean(np.diagonal(normal)))
+    if mean < NO_LENGTH:  # points that are like none of the rows explain nothing of them
+        return np.zeros_like(right)
+    return np.linalg.solve(add_to_diagonal(normal, RIDGE * mean), right)

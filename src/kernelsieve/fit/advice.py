@@ -102,6 +102,8 @@ def split_captured(sample: Sample) -> tuple[float, float]:
         return 1.0, 1.0  # too few rows to tell
     found = sample.exact_halves[0]
     positive = found.variances > 1e-12 * found.variances[0]
+    if not positive.any():
+        return 1.0, 1.0  # nothing to compare
     directions = to_numpy(found.directions)[:, positive] / np.sqrt(found.variances[positive])
     gram = take_columns(take_rows(sample.gram, second), first)
     scores = to_numpy(product(gram, directions))

@@ -80,12 +80,12 @@ class CallableKernel(Kernel):
             if self.vectorized:
                 block = self.function(rows, points, **self.keywords)
             else:
-                block = self.pairs(rows, points)
+                block = self._pairs(rows, points)
             return _checked_block(block, shape, rows)
 
         return cross_gram
 
-    def pairs(self, rows: Array, points: Array) -> np.ndarray:
+    def _pairs(self, rows: Array, points: Array) -> np.ndarray:
         """Value by value, in float64; of rows with themselves one half, which the other half mirrors."""
         block = np.empty((rows.shape[0], points.shape[0]))
         columns, mirrored = each_row(points), rows is points

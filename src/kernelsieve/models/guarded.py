@@ -65,10 +65,8 @@ class GuardedKernelPCA(MeantParameters, KernelPCA):
             return super()._get_kernel(X, Y)
         rows = floating(X)
         points = rows if Y is None else floating(Y)
-        if self._callable is not None and self._callable.vectorized:
-            return np.array(self._callable(rows, points))  # a copy: it is centred in place later
         if self._callable is not None:
-            return self._callable.pairs(rows, points)
+            return np.array(self._callable(rows, points))  # a copy: it is centred in place later
         block = super()._get_kernel(_narrow_indices(rows), _narrow_indices(points))
         return block.astype(np.result_type(rows.dtype, points.dtype), copy=False)  # float64 for any rows
 

@@ -270,8 +270,9 @@ class FreePoints:
         """Captured variance lost without each point, its components kept: sum mu g_i^2 / (K^-1)_ii."""
         xp = namespace(points)
         values, coef = self.objective.components(points)
-        inverse = whiten(coordinates_of(self.sample).kernel(points, points)).matrix
-        return xp.sum(coef**2 * values, axis=1) / xp.sum(inverse**2, axis=1)
+        inverse = xp.sum(whiten(coordinates_of(self.sample).kernel(points, points)).matrix ** 2, axis=1)
+        lost = xp.sum(coef**2 * values, axis=1)
+        return xp.where(inverse > 0, lost / xp.where(inverse > 0, inverse, 1.0), 0.0)  # 0: nothing but rounding
 
     def _add_rows(self, points: Array, count: int) -> tuple[Array, np.ndarray]:
         """The points and `count` sample rows, chosen for what the points leave of the targets, and their places."""
