@@ -13,7 +13,8 @@ dependent points, the bound is large beside the scores: so are the errors.
 The squared length of a component, A_k'K_SS A_k, which is one, is wrong by (kappa + sqrt(m)) u |A_k|'|k|(S, S)|A_k|,
 and so is the variance along it, relatively; that of the mean's projection sum_i c_i phi(s_i) likewise, which is taken
 off k(x, x) where a share is formed.  A variance v'C v in the coordinates of the span is wrong by what C is, a sum over
-n rows in m coordinates: sqrt(max(n, m)) u |C|, and |C| is the largest variance.
+n rows in m coordinates: sqrt(max(n, m)) u |C|, and |C| is the largest variance.  Of components that are not the best
+in the span, nor of unit length, |C| is no more than max k(x, x), and the error is that times |v|^2.
 
 Beside rounding, a fit leaves out on purpose what it takes for rounding.  The variance that it reports is that of
 z - g, where g_k(x) = <phi(x), Q v_k> and Q projects on what was left out of the span of its points D, with the gram
@@ -71,12 +72,13 @@ class Rounding:
     relative: float  # of a variance, as a share of the largest
     length: float = 0.0  # of a component's squared length
     mean: float = 0.0  # of the mean's squared length
+    covariance: float = 0.0  # of the variance along a component that is not the best in the span
 
     def variance(self, variances: np.ndarray) -> np.ndarray:
         """(M,), of the variance of scores whose variances these are: once in the fit, once in transform."""
         deviations = np.sqrt(np.maximum(variances, 0.0))
         once, twice = (2 * deviations * moved + moved**2 for moved in (self.left_out, self.scores))
-        return once + 2 * twice + self.relative * variances.max(initial=0.0)
+        return once + 2 * twice + self.relative * variances.max(initial=0.0) + self.covariance
 
     def share(self, total: float) -> float:
         """Of a variance as a share of the total: mean lengths and their differences are kernel values."""
@@ -111,12 +113,15 @@ def rounding_of(model: Any, rows: np.ndarray, *, single: bool) -> Rounding:
     if isinstance(model, kernelsieve.CompressedKernelPCA) and model.kernel == "rbf":
         # its scores are its own, its shares those of exact kernel PCA, which leaves distances to scikit-learn
         kappa = gaussian_rounding(float(model.gamma_), rows, points, SCIKIT_LEARNS_OWN, single=single)
+    summed = SAFETY * unit * float(np.sqrt(max(len(points), len(rows))))
+    published, longest = isinstance(model, PUBLISHED_RULES), float(np.max(np.sum(coef * (among_points @ coef), axis=0)))
     return Rounding(
         scores,
         SAFETY * unit * kappa * largest,
         _left_out(model, rows, points, largest, single),
-        SAFETY * unit * float(np.sqrt(max(len(points), len(rows)))),
+        summed,
         *lengths,
+        covariance=summed * largest * longest if published else 0.0,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -15,7 +16,7 @@ from ..fit.moments import MomentSum, gram_of
 from ..fit.parameters import BlockParameters, at_least, estimator, more_than, one_of, parameter
 from ..fit.problem import Problem
 from ..fit.sample import REFERENCE_ROWS, default_sample_size
-from ..fit.span import Span, quadratic_forms
+from ..fit.span import Span
 from ..fit.unchanged import unchanged_on_failure
 from ..kernels import Kernel, kernel_type
 from ..rows import Rows, some_rows
@@ -47,6 +48,7 @@ REPORT = (
     "_inverse_map",
 )
 OUTSIDE = 1e-10  # share of a component's squared length that may lie outside the span's numerical rank
+OVERLAP = 1e-6  # of two components that count as orthogonal, as a share of their lengths
 
 
 @estimator
@@ -243,7 +245,10 @@ class OnlineKernelPCA(BlockParameters, KernelTransformer):
         expansion = self._following().expansion()
         coef = np.asarray(expansion.coef)
         variances, captured = span.variances(coef), span.variances_in_order(coef)
-        lengths = quadratic_forms(to_numpy(gram_of(expansion.kernel, expansion.points)), coef)
+        metric = coef.T @ to_numpy(gram_of(expansion.kernel, expansion.points)) @ coef
+        lengths = np.diagonal(metric)
+        if np.abs(metric - np.diag(lengths)).max() > OVERLAP * lengths.max():  # by rounding, where rows are far apart
+            expansion = replace(expansion, orthogonal=False)
         if np.any(np.abs(lengths - np.sum(span.directions(coef) ** 2, axis=0)) > OUTSIDE * lengths):
             variances = self._variances_of_scores(choice, coef)
             captured = variances if expansion.orthogonal else captured
