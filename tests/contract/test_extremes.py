@@ -19,7 +19,11 @@ from torture.rounding import rounding_of
 import kernelsieve as ks
 from kernelsieve.compression.error import LeastSquares
 from kernelsieve.compression.l1 import l1_path
-from kernelsieve.kernels import inner_products
+from kernelsieve.compression.objective import ScoreObjective
+from kernelsieve.fit.advice import split_captured
+from kernelsieve.fit.sample import Sample
+from kernelsieve.kernels import RBF, Linear, inner_products
+from kernelsieve.rows.sampled import sample_rows
 
 pytestmark = pytest.mark.filterwarnings("ignore::kernelsieve.KernelWarning")
 
@@ -331,3 +335,34 @@ def test_the_oracle_holds_shares_of_compressed_models_to_the_distances_that_they
     truth, rounding = exact_variances(model, X, None), rounding_of(model, X, single=False)
     gap = abs(float(model.explained_variance_ratio_[0]) - truth[0] / truth.sum())
     assert gap <= rounding.share(truth.sum()) < 1e-7
+
+
+def test_components_of_half_the_rows_that_have_no_variance_compare_with_none():
+    sample = Sample(sample_rows(np.ones((80, 1)), 80, np.random.default_rng(0), merge=False), Linear(), 2, center=True)
+    assert split_captured(sample) == (1.0, 1.0)
+
+
+def test_a_point_like_no_row_explains_nothing_quietly():
+    """Kernel values of 1e-160, whose squares are zero: no coefficient can be had from them."""
+    objective = ScoreObjective(RBF(1.0), np.zeros((5, 2)), np.ones(5), np.ones((5, 1)), False, 5.0)
+    value, gradient = quietly(lambda: objective(np.full((1, 2), 13.6)))
+    assert value == 1.0
+    assert not gradient.any()
+
+
+def test_a_point_in_no_direction_of_its_own_is_the_first_to_go():
+    rows = np.random.default_rng(0).standard_normal((124, 1))
+    rows[40] *= 1e6
+    model = quietly(lambda: ks.SparseKernelPCA(1, kernel="poly", center=False, random_state=0).fit(rows))
+    assert model.captured_ratio_ == pytest.approx(1)
+
+
+def test_online_components_that_rounding_has_turned_are_not_called_orthogonal():
+    rows = np.random.default_rng(0).standard_normal((34, 6))
+    rows[20] *= 1e6
+    model = ks.OnlineKernelPCA(3, kernel="poly", gamma=None, rule="incremental", random_state=0).fit(rows)
+    gram = pairwise_kernels(rows[model.support_], metric="poly")
+    lengths = model.dual_coef_.T @ gram @ model.dual_coef_
+    if model.expansion_.orthogonal:
+        assert np.abs(lengths - np.diag(np.diagonal(lengths))).max() <= 1e-5 * np.diagonal(lengths).max()
+    assert 0 <= model.captured_ratio_ <= 1

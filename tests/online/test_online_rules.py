@@ -8,6 +8,7 @@ import scipy.sparse
 from oracles import assert_same_up_to_sign, exact_kernel_pca, gram_of
 from sklearn.decomposition import KernelPCA
 from sklearn.exceptions import NotFittedError
+from sklearn.metrics.pairwise import rbf_kernel
 
 import kernelsieve
 from kernelsieve import OnlineKernelPCA
@@ -64,7 +65,7 @@ def test_subset_forgets_like_the_weighted_batch(rows):
     object.__setattr__(rule.rule.settings, "coherence", 0.0)  # no row enters any more
     rule.feed(rows[25:], None, 25)
     assert settings.rate == pytest.approx(np.log(2) / 60)
-    expansion = rule.expansion()
+    expansion = rule.expansion(rbf_kernel(rule.points.rows, gamma=fitted.gamma_))
     _, scores = subset_kernel_pca(rows, rows[:25], 0.5 ** (ages / 60))
     assert_same_up_to_sign(expansion.transform(rows), scores, 1e-8)
 

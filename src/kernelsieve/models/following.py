@@ -60,14 +60,14 @@ class Following:
                 self.points.keep(places)
                 self.numbers = [self.numbers[place] for place in places]
 
-    def expansion(self) -> KernelExpansion:
-        """The model as the rule now has it."""
+    def expansion(self, gram: np.ndarray) -> KernelExpansion:
+        """The model as the rule now has it, on points whose gram this is."""
         solution = self.rule.solution()
         coef = solution.coef * component_signs(solution.coef)
         points, mean = self.points.rows.copy(), solution.mean_coef
         offset = np.zeros(coef.shape[1])
         if mean is not None:
-            offset = mean @ to_numpy(self.kernel(points, points)) @ coef
+            offset = mean @ gram @ coef
         return KernelExpansion.of(self.kernel, points, coef, offset, mean, orthogonal=solution.orthogonal)
 
 

@@ -12,7 +12,7 @@ from sklearn.base import _fit_context
 from ..arrays import to_numpy
 from ..compression.error import LeastSquares
 from ..compression.removal import removal_order
-from ..fit.moments import MomentSum, gram_of
+from ..fit.moments import MomentSum
 from ..fit.parameters import BlockParameters, at_least, estimator, more_than, one_of, parameter
 from ..fit.problem import Problem
 from ..fit.sample import REFERENCE_ROWS, default_sample_size
@@ -242,10 +242,11 @@ class OnlineKernelPCA(BlockParameters, KernelTransformer):
         return self._choice(problem, following)
 
     def _components(self, choice: Choice, span: Span) -> Found:
-        expansion = self._following().expansion()
+        gram = to_numpy(choice.selection.gram)
+        expansion = self._following().expansion(gram)
         coef = np.asarray(expansion.coef)
         variances, captured = span.variances(coef), span.variances_in_order(coef)
-        metric = coef.T @ to_numpy(gram_of(expansion.kernel, expansion.points)) @ coef
+        metric = coef.T @ gram @ coef
         lengths = np.diagonal(metric)
         if np.abs(metric - np.diag(lengths)).max() > OVERLAP * lengths.max():  # by rounding, where rows are far apart
             expansion = replace(expansion, orthogonal=False)
