@@ -339,7 +339,7 @@ def test_the_oracle_holds_shares_of_compressed_models_to_the_distances_that_they
 
 def test_components_of_half_the_rows_that_have_no_variance_compare_with_none():
     sample = Sample(
-        sample_rows(np.ones((80, 1)), 80, np.random.default_rng(0), None, merge=False), Linear(), 2, center=True
+        sample_rows(np.zeros((300, 1)), 300, np.random.default_rng(0), None, merge=False), Linear(), 2, center=True
     )
     assert split_captured(sample) == (1.0, 1.0)
 
