@@ -91,8 +91,10 @@ def like(values: Array, example: Array, dtype: Any = None) -> Array:
     if array_api_compat.is_array_api_obj(values) and namespace(values) is xp:
         values = xp.astype(values, dtype, copy=False)
         return values if array_api_compat.device(values) == device else array_api_compat.to_device(values, device)
-    # torch takes no views that run backwards
-    return xp.asarray(np.asarray(to_numpy(values), order="C"), dtype=dtype, device=device)
+    values = to_numpy(values)
+    if min(values.strides, default=0) < 0:  # torch takes no views that run backwards
+        values = values.copy()
+    return xp.asarray(values, dtype=dtype, device=device)
 
 
 def float64_like(values: Array, example: Array) -> Array:

@@ -368,3 +368,23 @@ def test_online_components_that_rounding_has_turned_are_not_called_orthogonal():
     if model.expansion_.orthogonal:
         assert np.abs(lengths - np.diag(np.diagonal(lengths))).max() <= 1e-5 * np.diagonal(lengths).max()
     assert 0 <= model.captured_ratio_ <= 1
+
+
+def test_points_of_tensors_keep_their_order_in_memory_in_a_file(tmp_path):
+    """Products of the same numbers in another order differ in their last digits."""
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    rows = torch.from_numpy(np.random.default_rng(563).lognormal(size=(42, 200)))
+    model = ks.SparseKernelPCA(1, kernel="linear", random_state=563).fit(rows)
+    model.save(tmp_path / "m.ks")
+    np.testing.assert_array_equal(ks.load(tmp_path / "m.ks").transform(rows), model.transform(rows))
+
+
+def test_coefficients_whose_squares_overflow_are_used_quietly(rows):
+    small = 1e-59 * rows
+    model = ks.ImprovedKernelPCA(1, kernel="linear", n_nodes=2, random_state=0).fit(small)
+    assert np.abs(model.dual_coef_).max() > 1e154
+    scores = quietly(lambda: model.transform(small))
+    other = (
+        ks.ImprovedKernelPCA(1, kernel="linear", n_nodes=2, random_state=0).fit(1e-20 * rows).transform(1e-20 * rows)
+    )
+    np.testing.assert_allclose(scores / np.abs(scores).max(), other / np.abs(other).max(), rtol=1e-9, atol=1e-12)

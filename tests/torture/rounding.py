@@ -136,7 +136,7 @@ def _left_out(model: Any, rows: np.ndarray, points: np.ndarray, largest: float, 
     if all_rows and model.expansion_.kernel.definite:
         return FACTORISED * largest * np.abs(coef).sum(axis=0)
     floor = _floor(np.linalg.eigvalsh(_gram(model.expansion_.kernel, rows)), single)
-    return (floor if all_rows else np.sqrt(floor * largest)) * np.linalg.norm(coef, axis=0)
+    return (floor if all_rows else np.sqrt(floor * largest)) * _norms(coef)
 
 
 def _left_out_of_points(
@@ -149,7 +149,13 @@ def _left_out_of_points(
     known = np.abs(cross_gram @ (below @ (below.T @ coef))).max(axis=0, initial=0.0)
     unit, length = float(np.finfo(np.float64).eps), float(np.sqrt(np.abs(_host(kernel.diagonal(rows))).max()))
     turned = SAFETY * unit * np.sqrt(len(points)) * values[-1] * length / np.sqrt(above.min(initial=values[-1]))
-    return known + turned * np.linalg.norm(coef, axis=0)
+    return known + turned * _norms(coef)
+
+
+def _norms(coef: np.ndarray) -> np.ndarray:
+    """(M,), of columns whose squares may overflow."""
+    unit = np.abs(coef).max(initial=np.finfo(np.float64).tiny)
+    return np.asarray(unit * np.linalg.norm(coef / unit, axis=0))
 
 
 def _gram(kernel: Any, rows: np.ndarray) -> np.ndarray:

@@ -110,8 +110,11 @@ class KernelExpansion:
             squares = xp.linalg.diagonal(gram_of(self.kernel, self.points))
         else:
             squares = self.kernel.diagonal(as_float64(self.points))
-        length = float(xp.mean(xp.abs(squares))) ** 0.5
-        return FLOAT32_ROUNDING * length * float(xp.max(xp.sum(self.coef**2, axis=0))) ** 0.5 > MAX_SCORE_ROUNDING
+        length, largest = float(xp.mean(xp.abs(squares))) ** 0.5, float(xp.max(xp.abs(self.coef)))
+        if largest == 0:
+            return False
+        norm = largest * float(xp.max(xp.sum((self.coef / largest) ** 2, axis=0))) ** 0.5  # squares may overflow
+        return FLOAT32_ROUNDING * length * norm > MAX_SCORE_ROUNDING
 
     def _block(self, rows: Array) -> Array:
         return as_float64(rows) if self.in_float64 else rows
