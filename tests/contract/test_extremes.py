@@ -380,11 +380,9 @@ def test_points_of_tensors_keep_their_order_in_memory_in_a_file(tmp_path):
 
 
 def test_coefficients_whose_squares_overflow_are_used_quietly(rows):
-    small = 1e-59 * rows
+    small, larger = 1e-59 * rows, 1e-20 * rows
     model = ks.ImprovedKernelPCA(1, kernel="linear", n_nodes=2, random_state=0).fit(small)
     assert np.abs(model.dual_coef_).max() > 1e154
     scores = quietly(lambda: model.transform(small))
-    other = (
-        ks.ImprovedKernelPCA(1, kernel="linear", n_nodes=2, random_state=0).fit(1e-20 * rows).transform(1e-20 * rows)
-    )
+    other = ks.ImprovedKernelPCA(1, kernel="linear", n_nodes=2, random_state=0).fit(larger).transform(larger)
     np.testing.assert_allclose(scores / np.abs(scores).max(), other / np.abs(other).max(), rtol=1e-9, atol=1e-12)
