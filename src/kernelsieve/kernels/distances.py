@@ -23,15 +23,24 @@ OVERFLOWING = {4: 1e30, 8: 1e250}
 
 
 @dataclass(frozen=True)
-class RBF(Kernel):
-    """exp(-gamma |x - y|^2)."""
+class DistanceKernel(Kernel):
+    """exp(-gamma distance(x, y)): one at its top, k(x, x), and zero far away."""
 
     gamma: float
-    name = "rbf"
     differentiable = True
     stationary = True
     bounded = True
     uses_gamma = True
+
+    def diagonal(self, rows: Array) -> Array:
+        return constant_diagonal(rows, 1.0)
+
+
+@dataclass(frozen=True)
+class RBF(DistanceKernel):
+    """exp(-gamma |x - y|^2)."""
+
+    name = "rbf"
     preimage = "fixed-point"
 
     def bind(self, points: Array) -> CrossGram:
@@ -103,9 +112,6 @@ class RBF(Kernel):
         origin = origin_of(points)
         return origin if self.gamma * inner(origin, origin) > MAX_CANCELLATION else None
 
-    def diagonal(self, rows: Array) -> Array:
-        return constant_diagonal(rows, 1.0)
-
     def pullback(self, rows: Array, points: Array, cross_gram: Array, weights: Array) -> Array:
         # dk/ds = 2 gamma (x - s) k
         pull = weights * cross_gram
@@ -120,15 +126,10 @@ class RBF(Kernel):
 
 
 @dataclass(frozen=True)
-class Laplacian(Kernel):
+class Laplacian(DistanceKernel):
     """exp(-gamma |x - y|_1)."""
 
-    gamma: float
     name = "laplacian"
-    differentiable = True
-    stationary = True
-    bounded = True
-    uses_gamma = True
     metric = "manhattan"
 
     def bind(self, points: Array) -> CrossGram:
@@ -139,9 +140,6 @@ class Laplacian(Kernel):
             return exp_in_place(block)
 
         return cross_gram
-
-    def diagonal(self, rows: Array) -> Array:
-        return constant_diagonal(rows, 1.0)
 
     def pullback(self, rows: Array, points: Array, cross_gram: Array, weights: Array) -> Array:
         return self.slopes(rows, points, cross_gram, weights)[0]

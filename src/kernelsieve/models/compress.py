@@ -14,7 +14,6 @@ from ..kernels import kernel_type
 from ..warn import warn
 from .compressed import SHARED, CompressedKernelPCA
 from .exact import KernelPCA
-from .fitted import FittedExpansion
 
 # What scikit-learn's KernelPCA has after `fit`.
 SKLEARN_STATE = (
@@ -138,12 +137,13 @@ def _original(model: Any) -> Any:
             "compress takes the kernel PCA itself, not the pipeline it stands in: give its last step, pipeline[-1], "
             "and put the result in its place"
         )
-    if not isinstance(model, FittedExpansion | SklearnKernelPCA):
+    ours = hasattr(type(model), "support_vectors_")
+    if not ours and not isinstance(model, SklearnKernelPCA):
         raise TypeError(
             f"compress takes a fitted model of kernelsieve or scikit-learn's KernelPCA, not {type(model).__name__}"
         )
     check_is_fitted(model)
-    return model if isinstance(model, FittedExpansion) else adopt(model)
+    return model if ours else adopt(model)
 
 
 def adopt(model: SklearnKernelPCA) -> KernelPCA:

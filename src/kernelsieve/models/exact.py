@@ -20,7 +20,7 @@ import scipy.sparse
 
 from ..arrays import FLOATS, Array, canonical
 from ..fit.expansion import KernelExpansion
-from ..fit.parameters import at_least, one_of
+from ..fit.parameters import at_least, estimator, one_of, parameter
 from ..fit.saving import SavesItself
 from ..fit.unchanged import unchanged_on_failure
 from ..kernels import (
@@ -34,7 +34,10 @@ from ..rows.text_columns import text_columns_named, validate_rows
 from .fitted import FittedExpansion
 from .guarded import GuardedKernelPCA, floating
 
+SKLEARN = GuardedKernelPCA._parameter_constraints  # what scikit-learn's own parameters may be
 
+
+@estimator
 class KernelPCA(FittedExpansion, SavesItself, GuardedKernelPCA):
     """Exact kernel PCA: a drop-in for scikit-learn's, and the reference for every sparse model here.
 
@@ -146,53 +149,23 @@ class KernelPCA(FittedExpansion, SavesItself, GuardedKernelPCA):
         "_vectorized": "none optional",  # its name in files of 0.1.0
     }
 
-    _parameter_constraints: dict[str, Any] = {
-        **GuardedKernelPCA._parameter_constraints,
-        "kernel": [one_of(*NAMED_KERNELS), callable],
-        "gamma": [at_least(0, Real), one_of("median", "scale"), None],
-        "center": ["boolean"],
-    }
-
-    def __init__(
-        self,
-        n_components: int | None = None,
-        *,
-        kernel: Any = "linear",
-        gamma: float | str | None = None,
-        degree: float = 3,
-        coef0: float = 1,
-        kernel_params: dict[str, Any] | None = None,
-        alpha: float = 1.0,
-        fit_inverse_transform: bool = False,
-        eigen_solver: str = "auto",
-        tol: float = 0,
-        max_iter: int | None = None,
-        iterated_power: int | str = "auto",
-        remove_zero_eig: bool = False,
-        random_state: Any = None,
-        copy_X: bool = True,
-        n_jobs: int | None = None,
-        center: bool = True,
-    ) -> None:
-        super().__init__(
-            n_components,
-            kernel=kernel,
-            gamma=gamma,
-            degree=degree,
-            coef0=coef0,
-            kernel_params=kernel_params,
-            alpha=alpha,
-            fit_inverse_transform=fit_inverse_transform,
-            eigen_solver=eigen_solver,
-            tol=tol,
-            max_iter=max_iter,
-            iterated_power=iterated_power,
-            remove_zero_eig=remove_zero_eig,
-            random_state=random_state,
-            copy_X=copy_X,
-            n_jobs=n_jobs,
-        )
-        self.center = center
+    n_components: int | None = parameter(None, *SKLEARN["n_components"], positional=True)
+    kernel: Any = parameter("linear", one_of(*NAMED_KERNELS), callable)
+    gamma: float | str | None = parameter(None, at_least(0, Real), one_of("median", "scale"), None)
+    degree: float = parameter(3, *SKLEARN["degree"])
+    coef0: float = parameter(1, *SKLEARN["coef0"])
+    kernel_params: dict[str, Any] | None = parameter(None, *SKLEARN["kernel_params"])
+    alpha: float = parameter(1.0, *SKLEARN["alpha"])
+    fit_inverse_transform: bool = parameter(False, *SKLEARN["fit_inverse_transform"])
+    eigen_solver: str = parameter("auto", *SKLEARN["eigen_solver"])
+    tol: float = parameter(0, *SKLEARN["tol"])
+    max_iter: int | None = parameter(None, *SKLEARN["max_iter"])
+    iterated_power: int | str = parameter("auto", *SKLEARN["iterated_power"])
+    remove_zero_eig: bool = parameter(False, *SKLEARN["remove_zero_eig"])
+    random_state: Any = parameter(None, *SKLEARN["random_state"])
+    copy_X: bool = parameter(True, *SKLEARN["copy_X"])
+    n_jobs: int | None = parameter(None, *SKLEARN["n_jobs"])
+    center: bool = parameter(True, "boolean")
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Find the components of the rows of X.

@@ -172,7 +172,7 @@ class MonitorSteps:
         expected = None if reset else rules.columns
         if is_dask(X):
             return DaskSeries(X, lags, known, expected)
-        stream = stream_of(X, self.batch_size)
+        stream = stream_of(X, self.batch_size, fits=reset)
         if stream is not None:
             return StreamSeries(StreamRows(stream), lags, known, expected)
         rows: Any = rows_of(X, rules) if reset else None

@@ -136,20 +136,10 @@ def path(path: Any, ax: Axes | None = None) -> Axes:
     share = ax.twinx()
     captured = share.plot(path.alpha, path.captured_ratio, color=COLORS[3], marker="s", markersize=4, linewidth=1.8)
     refitted = share.plot(path.alpha, path.refit_ratio, color=COLORS[3], linestyle="--", linewidth=1.4)
-    ax.set_xscale("log")
-    plain_log_axis(ax, "y")
-    share.yaxis.set_major_formatter(percent)
-    share.set_ylim(0, 1.02)
     ax.set(xlabel="alpha / alpha_max", ylabel="rows with nonzero coefficients")
     share.set_ylabel("captured variance, of kernel PCA's")
-    for axes in (ax, share):
-        axes.spines["top"].set_visible(False)
-    lines, names = (
-        [each[0], *captured, *together, *refitted],
-        ["each component", "captured", "together", "after a refit"],
-    )
-    share.legend(lines, names, frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2)
-    return ax
+    lines = {"each component": each[0], "captured": captured[0], "together": together[0], "after a refit": refitted[0]}
+    return _counts_and_shares(ax, share, lines, 2)
 
 
 def likelihood_path(path: Any, ax: Axes | None = None) -> Axes:
@@ -173,16 +163,21 @@ def likelihood_path(path: Any, ax: Axes | None = None) -> Axes:
         path.noise_variance, path.explained_variance_ratio, color=COLORS[3], marker="s", markersize=4, linewidth=1.8
     )
     limit = ax.axvline(path.noise_variance_limit, color="#7F7F7F", linewidth=1.2, linestyle="--")
+    ax.set(xlabel="noise variance", ylabel="representing vectors")
+    share.set_ylabel("explained variance")
+    lines = {"vectors": vectors[0], "explained variance": explained[0], "upper end": limit}
+    return _counts_and_shares(ax, share, lines, 3)
+
+
+def _counts_and_shares(ax: Axes, share: Axes, lines: Mapping[str, Any], n_columns: int) -> Axes:
+    """The frame of a path: counts on a logarithmic scale, shares on the twin to the right, and the legend above."""
     ax.set_xscale("log")
     plain_log_axis(ax, "y")
     share.yaxis.set_major_formatter(percent)
     share.set_ylim(0, 1.02)
-    share.spines["top"].set_visible(False)
-    ax.spines["top"].set_visible(False)
-    ax.set(xlabel="noise variance", ylabel="representing vectors")
-    share.set_ylabel("explained variance")
-    lines, names = [*vectors, *explained, limit], ["vectors", "explained variance", "upper end"]
-    share.legend(lines, names, frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3)
+    for axes in (ax, share):
+        axes.spines["top"].set_visible(False)
+    share.legend(lines.values(), lines, frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=n_columns)
     return ax
 
 

@@ -66,7 +66,7 @@ def rows_of(X: Any, rules: RowRules, sample_weight: Any = None) -> Rows:
         if rules.device is not None:
             return on_devices(X, weights, rules.device, merge_copies=merge)
         return DaskRows(X, weights, merge_copies=merge)
-    stream = stream_of(X, rules.batch_size)
+    stream = stream_of(X, rules.batch_size, fits=True)
     rows: Rows
     if stream is not None:
         _refuse_precomputed(rules)
@@ -134,7 +134,7 @@ def mapped(X: Any, rules: RowRules, function: Callable[[Array], Array], width: i
         from .dask import lazily
 
         return lazily(function, X, width, rules.columns, rules.device)
-    stream = stream_of(X, rules.batch_size)
+    stream = stream_of(X, rules.batch_size, fits=False)
     if stream is not None:
         return _mapped_blocks(stream, rules, function, width)
     return _mapped_array(new_rows(X, rules), rules, function, width)

@@ -23,8 +23,11 @@ class Stream:
     overwrites_blocks: bool = False  # the next block may be written into the memory of this one
 
 
-def stream_of(X: Any, batch_size: int | None = None) -> Stream | None:
-    """X as a stream where it is one: a function, a list of blocks, a dataset, an array on disk; else None."""
+def stream_of(X: Any, batch_size: int | None = None, *, fits: bool) -> Stream | None:
+    """X as a stream where it is one: a function, a list of blocks, a dataset, an array on disk; else None.
+
+    `fits`: whether a model is to be fitted to it, for the words in which an iterator is refused.
+    """
     if isinstance(X, Stream):
         return X
     if callable(X) and not hasattr(X, "shape"):
@@ -34,9 +37,12 @@ def stream_of(X: Any, batch_size: int | None = None) -> Stream | None:
     if hasattr(X, "to_batches") and hasattr(X, "count_rows"):
         return _dataset_stream(X, batch_size)
     if isinstance(X, Iterator):
+        twice, one_by_one = (
+            (", and fit reads the rows twice", "to partial_fit") if fits else ("", "in calls of their own")
+        )
         raise TypeError(
-            "an iterator can be read only once, and fit reads the rows twice: give a function that returns a new one, "
-            "a list of blocks, or the blocks one by one to partial_fit"
+            f"an iterator can be read only once{twice}: give a function that returns a new one, a list of blocks, or "
+            f"the blocks one by one {one_by_one}"
         )
     if _on_disk(X):
         size = batch_size or _default_batch(X.shape[1], np.dtype(X.dtype).itemsize)
