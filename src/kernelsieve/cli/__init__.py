@@ -73,7 +73,7 @@ def plain_errors(command: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(command)
     def wrapped(*arguments: Any, **options: Any) -> None:
-        from .tables import forget_input
+        from .standard_input import forget_input
         from .writing import Refused
 
         with warnings.catch_warnings():

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
-from .tables import STDIN, Table, TableError, numbers_of, spooled_input
+from .standard_input import STDIN, spooled_input
+from .tables import Table, TableError, numbers_of
 from .wording import columns_named
 
 BLOCK_ROWS = 2**16  # worked on at a time

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
 from . import plain_errors
 from .applying import load_model
 from .options import Force, ModelFile
+from .wording import clean
 from .writing import check_output
 
 FORMATS = {".onnx": "onnx", ".h": "c", ".pt": "torch", ".pt2": "torch"}
@@ -67,8 +67,7 @@ def export(
         said = f"ONNX, {', '.join(wanted)} in {dtype}"
     else:
         said = _write(fitted, output, kind, dtype, name)
-    size = output.stat().st_size
-    Console().print(f"{output}: {said}, {size / 1000:,.1f} kB", highlight=False, soft_wrap=True)
+    print(f"{clean(str(output))}: {said}, {output.stat().st_size / 1000:,.1f} kB")
 
 
 def _format_of(output: Path) -> str:

@@ -106,9 +106,7 @@ def show_fit(fitted: Any, output: Path, told: list[str], as_json: bool) -> None:
         widths = {"gamma_tried": [vars(width) for width in fitted.widths]} if fitted.widths else {}
         print(json.dumps(as_data(fitted.model, output) | {"fit_seconds": fitted.seconds, "notes": told} | widths))
         return
-    console = Console()
-    console.print(describe(fitted.model, output))
+    Console().print(describe(fitted.model, output))
     for note in told:
-        console.print(f"note: {clean(note)}", highlight=False, soft_wrap=True, markup=False)
-    text = f"fitted in {duration(fitted.seconds)}, written to {clean(str(output))}"
-    console.print(text, highlight=False, soft_wrap=True, markup=False)
+        print(f"note: {clean(note)}")
+    print(f"fitted in {duration(fitted.seconds)}, written to {clean(str(output))}")

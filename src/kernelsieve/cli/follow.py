@@ -14,14 +14,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
 from .fitting import Request, save_model
 from .methods import make_estimator
+from .standard_input import STDIN
 from .tables import TableError
+from .wording import clean
 
 POLL_SECONDS = 0.2  # between looks at a file that has not grown
-STDIN = Path("-")
 
 
 @dataclass(frozen=True)
@@ -44,7 +43,7 @@ def follow_table(request: Request, data: Path, output: Path, how: Following) -> 
         raise TableError("--gamma auto looks at all rows, which --follow never has: give a number, or median")
     estimator = make_estimator(request.method, request.options, request.given).set_params(half_life=how.half_life)
     encoder: Any = None
-    n_rows, console = 0, Console(stderr=True)
+    n_rows = 0
     for frame in _frames(_lines(data, how), how, request):
         if encoder is None:
             encoder = _encoder(request, frame)
@@ -53,7 +52,7 @@ def follow_table(request: Request, data: Path, output: Path, how: Following) -> 
         if not estimator.__sklearn_is_fitted__():
             continue
         save_model(make_pipeline(encoder, estimator), output)
-        console.print(f"{n_rows:,} rows, model written to {output}", highlight=False, soft_wrap=True, markup=False)
+        print(f"{n_rows:,} rows, model written to {clean(str(output))}", file=sys.stderr)
     if encoder is None:
         raise TableError(f"{data}: no rows came")
     if not estimator.__sklearn_is_fitted__():

@@ -90,16 +90,15 @@ def _show(comparison: Any, name: str, train: Any, test: Any, components: int, ke
         results = [{key: value if value == value else None for key, value in result.items()} for result in results]
         print(json.dumps({"results": results, "gamma": comparison.gamma, "total_variance": comparison.total}))
         return
-    console = Console()
     title = f"{clean(name)}: {len(train):,} rows to fit, {len(test):,} held out, {train.shape[1]} columns"
-    console.print(comparison_table(comparison.results, comparison.total, len(test), title))
+    Console().print(comparison_table(comparison.results, comparison.total, len(test), title))
     settings = f"{components} components, {kernel} kernel"
     if "gamma" in KERNEL_KEYWORDS[kernel]:
         settings += f", gamma = {comparison.gamma:.4g} for all"
-    console.print(settings, highlight=False)
+    print(settings)
     for result in comparison.results:
         if result.note:
-            console.print(f"{result.name} {result.note}", highlight=False, soft_wrap=True)
+            print(f"{result.name} {result.note}")
 
 
 def _split(

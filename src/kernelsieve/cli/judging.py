@@ -91,7 +91,7 @@ class Judged:
 
     def show(self, path: Path, output: Path | None) -> None:
         """For people."""
-        console, name = Console(), clean(path.name)
+        name = clean(path.name)
         if self.n_alarms:
             title = f"{name}: the first {len(self.first)} of {self.n_alarms:,} alarms"
             screen = Screen(title=title if self.n_alarms > len(self.first) else f"{name}: alarms")
@@ -99,13 +99,12 @@ class Judged:
                 screen.add_column(column, justify="left" if column == "variables" else "right")
             for row, record in self.first:
                 screen.add_row(f"{row:,}", f"{record.spe:.4g}", f"{record.limit:.4g}", clean(_causes(record, ", ")))
-            console.print(screen, markup=False)
+            Console().print(screen, markup=False)
         told = f"{name}: {self.n_rows:,} rows, {self.n_alarms:,} alarms, {self.n_missing:,} without a statistic"
         told += f"; written to {clean(str(output))}" if output else ""
-        console.print(told, highlight=False, soft_wrap=True, markup=False)
+        print(told)
         low, high = self.model.false_alarm_interval_
-        rate = f"about {self.model.false_alarm_rate_:.1%} of normal rows lie above the limit ({low:.1%} to {high:.1%})"
-        console.print(rate, highlight=False, soft_wrap=True)
+        print(f"about {self.model.false_alarm_rate_:.1%} of normal rows lie above the limit ({low:.1%} to {high:.1%})")
 
 
 def _numbers(name: str, column: Any, path: Path) -> Any:

@@ -131,11 +131,7 @@ def monitor(
     model = (_fitted if _is_table(normal) else _loaded)(normal, params, given)
     found = Judged(model, everything)
     frames = found.frames(read_table(new, key=key, header=not no_header))
-    if output is not None:
-        write_frames(output, frames, WRITTEN)
-    else:
-        for _ in frames:
-            pass
+    write_frames(output, frames, WRITTEN)
     if save is not None:
         model.restart().save(save)
     if as_json and output != STDOUT:
@@ -151,7 +147,8 @@ def monitor(
 
 def _is_table(path: Path) -> bool:
     """Whether the file is one of rows; anything else is a saved monitor."""
-    from .tables import STDIN, TableError, checked_format
+    from .standard_input import STDIN
+    from .tables import TableError, checked_format
 
     try:
         return path == STDIN or bool(checked_format(path))

@@ -82,11 +82,7 @@ def score(
         scored(worst.seen(first, measured(core, rows, names, limit)), names, kept)
         for first, rows, kept in applied.blocks("score")
     )
-    if output is not None:
-        write_frames(output, frames, names)
-    else:
-        for _ in frames:
-            pass
+    write_frames(output, frames, names)
     if output != STDOUT:
         worst.show(output, as_json, limit)
     if alarm_above is not None and worst.n_odd > alarm_above * worst.n_rows:
@@ -190,6 +186,6 @@ class Worst:
         console.print(table)
         if "decision" in self.names:
             share = percent(self.n_odd / self.n_rows)
-            console.print(f"{self.n_odd:,} of {self.n_rows:,} rows are odd ({share})", highlight=False)
+            print(f"{self.n_odd:,} of {self.n_rows:,} rows are odd ({share})")
         if output is not None:
-            console.print(f"written to {clean(str(output))}", highlight=False, soft_wrap=True, markup=False)
+            print(f"written to {clean(str(output))}")

@@ -80,8 +80,7 @@ def report(
         print(json.dumps({"output": str(output), "rows": table.n_rows, "bytes": output.stat().st_size}))
         return
     size = f"{output.stat().st_size / 1e6:.1f} MB"
-    text = f"{clean(str(output))}: {table.n_rows:,} rows, {size}: open it in a browser"
-    Console().print(text, highlight=False, soft_wrap=True, markup=False)
+    print(f"{clean(str(output))}: {table.n_rows:,} rows, {size}: open it in a browser")
 
 
 def _fitted(context: typer.Context, table: Any) -> tuple[Any, float | None, list[str]]:
@@ -131,7 +130,7 @@ def plot(
     fitted = load_model(model)
     _check_kind(kind, core_of(fitted), data)
     _draw(output, fitted, data, kind, _pair(components, core_of(fitted)), color, key, no_header)
-    Console().print(f"{clean(str(output))}: {kind}", highlight=False, soft_wrap=True, markup=False)
+    print(f"{clean(str(output))}: {kind}")
 
 
 def _check_kind(kind: str, core: Any, data: Path | None) -> None:

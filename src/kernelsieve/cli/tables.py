@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import os
 import stat
-import sys
-import tempfile
 import tokenize
 import warnings
 import zipfile
@@ -25,13 +23,13 @@ import numpy as np
 from .csv_records import RecordError
 from .csv_types import CsvFile, open_csv
 from .parquet import ParquetRows, parquet_shape, read_parquet
+from .standard_input import STDIN, spooled_input
 from .wording import TableError, columns_named, listed
 
 FORMATS = (".csv", ".tsv", ".txt", ".parquet", ".npy", ".npz")
 STREAMED_BYTES = 2**27  # files larger than this are read in blocks, asked or not
 DEFAULT_KEY = "X"  # of the table in an .npz file
 CHECKED_ROWS = 65536  # a time, when looking for missing values
-STDIN = Path("-")
 # What readers of packed files, and of headers of arrays, raise where they are damaged.
 DAMAGED = (EOFError, zipfile.BadZipFile, zlib.error, tokenize.TokenError)
 
@@ -187,34 +185,6 @@ def checked_format(path: Path) -> str:
         known = ", ".join(FORMATS)
         raise TableError(f"{path}: unknown format {extension!r}: the name must end in one of {known}")
     return extension
-
-
-MAGIC = {b"PAR1": ".parquet", b"\x93NUM": ".npy", b"PK\x03\x04": ".npz"}
-_spooled: dict[str, Any] = {}  # standard input can be read once, and is kept for the length of the command
-
-
-def spooled_input() -> Path:
-    """Standard input as a file, which is removed when the command ends."""
-    if "path" not in _spooled:
-        if sys.stdin is None or sys.stdin.isatty():
-            raise TableError("nothing is sent to standard input: pipe a table into the command, or name a file")
-        folder = tempfile.TemporaryDirectory(prefix="kernelsieve-")
-        plain = Path(folder.name) / "standard-input"
-        with plain.open("wb") as file:
-            while piece := sys.stdin.buffer.read(2**20):
-                file.write(piece)
-        with plain.open("rb") as file:
-            suffix = MAGIC.get(file.read(4), ".csv")
-        _spooled.update(folder=folder, path=plain.rename(plain.with_suffix(suffix)))
-    return Path(_spooled["path"])
-
-
-def forget_input() -> None:
-    """Remove what `spooled_input` kept."""
-    folder = _spooled.pop("folder", None)
-    _spooled.clear()
-    if folder is not None:
-        folder.cleanup()
 
 
 def _csv_table(path: Path, called: Path, header: bool, batch_size: int | None, in_blocks: bool) -> Table:

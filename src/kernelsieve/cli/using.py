@@ -14,7 +14,8 @@ from rich.console import Console
 from . import options, plain_errors
 from .applying import Applied, core_of, encoder_of, load_model, row_progress, scored_frames
 from .options import names_of
-from .tables import STDIN, TableError, read_table
+from .standard_input import STDIN
+from .tables import TableError, read_table
 from .wording import clean
 from .writing import STDOUT, Refused, check_output, check_written, write_frames
 
@@ -155,11 +156,9 @@ def compress(
     if as_json:
         print(json.dumps(as_data(small, output)))
         return
-    console = Console()
-    console.print(describe(small, output))
-    before = core.expansion_.n_support
-    text = f"{before:,} points became {core_of(small).n_support_:,}, written to {clean(str(output))}"
-    console.print(text, highlight=False, soft_wrap=True, markup=False)
+    Console().print(describe(small, output))
+    before, after = core.expansion_.n_support, core_of(small).n_support_
+    print(f"{before:,} points became {after:,}, written to {clean(str(output))}")
 
 
 def loaded(model: Path, data: Path) -> Any:
@@ -184,4 +183,4 @@ def _tell(output: Path, as_json: bool, text: str, **facts: Any) -> None:
     if as_json:
         print(json.dumps({"output": str(output)} | facts))
     else:
-        Console().print(f"{clean(str(output))}: {text}", highlight=False, soft_wrap=True, markup=False)
+        print(f"{clean(str(output))}: {text}")

@@ -133,11 +133,13 @@ def scored(scores: np.ndarray, names: Sequence[str], kept: Any) -> Any:
     return _frame(scores, names, {} if kept is None else kept.to_dict())
 
 
-def write_frames(path: Path, frames: Iterator[Any], names: Sequence[str]) -> int:
+def write_frames(path: Path | None, frames: Iterator[Any], names: Sequence[str]) -> int:
     """Write polars frames one after the other as one table, all or nothing; the number of rows.
 
-    `names` are the columns that an .npz file keeps together as "X".
+    `names` are the columns that an .npz file keeps together as "X".  Without a path the frames are only gone through.
     """
+    if path is None:
+        return sum(frame.height for frame in frames)
     if path == STDOUT:
         return _write_csv(sys.stdout.buffer, frames, ",")
     extension = checked_format(path)
