@@ -12,7 +12,6 @@ from rich.console import Console
 
 from .standard_input import STDIN, spooled_input
 from .tables import Table, TableError, numbers_of
-from .wording import columns_named
 
 BLOCK_ROWS = 2**16  # worked on at a time
 ADVICE = "the model needs numbers there"
@@ -142,11 +141,3 @@ def row_progress() -> Any:
         transient=True,
         disable=not console.is_terminal,
     )
-
-
-def all_rows(applied: Applied) -> np.ndarray:
-    """All rows as the estimator takes them, in memory."""
-    return np.concatenate([np.asarray(rows) for _, rows, _ in applied.blocks("reading")])
-
-
-__all__ = ["Applied", "all_rows", "columns_named", "core_of", "encoder_of", "load_model", "scored_frames"]

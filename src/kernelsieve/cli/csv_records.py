@@ -90,22 +90,14 @@ def _last_end(data: bytes) -> int:
     """Just after the last line break that is outside quotes; 0 where there is none."""
     if b'"' not in data:
         return data.rfind(b"\n") + 1
-    ends = np.flatnonzero(_record_ends(np.frombuffer(data, np.uint8)))
+    array = np.frombuffer(data, np.uint8)
+    ends = np.flatnonzero((array == LINE_FEED) & _outside(array))
     return int(ends[-1]) + 1 if len(ends) else 0
 
 
-def _outside(data: np.ndarray) -> np.ndarray | None:
-    """Which bytes are outside quotes; None where there are no quotes."""
-    quotes = data == QUOTE
-    if not quotes.any():
-        return None
-    return ~np.logical_xor.accumulate(quotes)
-
-
-def _record_ends(data: np.ndarray) -> np.ndarray:
-    outside = _outside(data)
-    breaks = data == LINE_FEED
-    return breaks if outside is None else breaks & outside
+def _outside(data: np.ndarray) -> np.ndarray:
+    """Which bytes are outside quotes."""
+    return ~np.logical_xor.accumulate(data == QUOTE)
 
 
 def checked_block(block: bytes, separator: str, width: int, first: int) -> tuple[bytes, int]:
@@ -114,9 +106,9 @@ def checked_block(block: bytes, separator: str, width: int, first: int) -> tuple
     Blank lines are taken out where there are several columns.
     """
     data = np.frombuffer(block, np.uint8)
-    outside = _outside(data)
     breaks, separators = data == LINE_FEED, data == ord(separator)
-    if outside is not None:
+    if b'"' in block:
+        outside = _outside(data)
         breaks &= outside
         separators &= outside
     ends = np.flatnonzero(breaks)

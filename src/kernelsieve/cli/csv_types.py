@@ -41,7 +41,9 @@ class CsvFile:
 
     def frames(self) -> Iterator[Any]:
         """All rows, as polars frames of one schema."""
-        text = [name for name, kind in self.types.items() if _is_text(kind)]
+        import polars as pl
+
+        text = [name for name, kind in self.types.items() if kind == pl.String]
         for frame in _parsed_blocks(self.path, self.separator, self.names, self.header, text):
             yield _conformed(frame, self.types, self.separator)
 
@@ -129,12 +131,6 @@ def _utf8(block: bytes, path: Path) -> bytes:
         warnings.warn(f"{path.name} is not in UTF-8: it is read as Windows-1252", stacklevel=2)
         return block.decode("cp1252", errors="replace").encode()
     return block
-
-
-def _is_text(kind: Any) -> bool:
-    import polars as pl
-
-    return bool(kind == pl.String)
 
 
 def _types(frame: Any, separator: str) -> dict[str, Any]:

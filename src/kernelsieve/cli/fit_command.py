@@ -14,28 +14,13 @@ from .options import names_of
 
 
 @plain_errors
+@options.asking()
 def fit(
     context: typer.Context,
     data: options.Data,
     output: options.ModelOutput,
-    components: options.Components = 2,
-    support: options.Support = "auto",
-    variance: options.Variance = 0.99,
-    method: options.Method = "sparse",
-    scale: options.Scale = "standard",
-    missing: options.Missing = "impute",
-    kernel: options.Kernel = "rbf",
-    gamma: options.Gamma = "median",
-    degree: options.Degree = 3,
-    coef0: options.Coef0 = 1,
-    selection: options.Selection = "optimized",
-    alpha: Annotated[float | None, typer.Option(metavar="X", help="Penalty of the elastic-net methods.")] = None,
-    seed: options.Seed = 0,
-    columns: options.Columns = None,
-    exclude: options.Exclude = None,
-    key: options.Key = None,
-    no_header: options.NoHeader = False,
-    batch_size: options.BatchSize = None,
+    *,
+    asked: options.ModelOptions,
     follow: Annotated[bool, typer.Option(help="Follow a CSV that grows, or stdin; write as rows come.")] = False,
     every: Annotated[int, typer.Option(min=1, help="With --follow: write the model after so many rows.")] = 1000,
     half_life: Annotated[
@@ -63,37 +48,36 @@ def fit(
       tail -n +1 -F log.csv | kernelsieve fit - --follow --every 500 -o m.ks
     """
     from .fitting import fit_table, given_options, notes, save_model
-    from .tables import read_table
+    from .tables import read_asked
     from .writing import STDOUT, check_output
 
-    request = request_of(context.params, given_options(context))
+    request = request_of(asked, given_options(context))
     check_output(output, [data], kind="model", force=force)
     if follow:
         from .follow import Following, follow_table
 
-        follow_table(request, data, output, Following(every, idle, half_life, not no_header))
+        follow_table(request, data, output, Following(every, idle, half_life, not asked.no_header))
         return
-    whole = kernel == "precomputed"
-    table = read_table(data, key=key, header=not no_header, batch_size=batch_size, whole=whole)
+    table = read_asked(data, asked, whole=asked.kernel == "precomputed")
     fitted = fit_table(request, table)
     save_model(fitted.model, output)
     if output != STDOUT:
         show_fit(fitted, output, notes(fitted), as_json)
 
 
-def request_of(params: dict[str, Any], given: set[str]) -> Any:
+def request_of(asked: options.ModelOptions, given: set[str]) -> Any:
     """What the user asked for, from the options of a command."""
     from .fitting import Request
     from .methods import PARAMETERS
 
     return Request(
-        params["method"],
-        {name: params.get(name) for name in PARAMETERS},
+        asked.method,
+        {name: getattr(asked, name) for name in PARAMETERS},
         given & set(PARAMETERS),
-        params["scale"],
-        params["missing"],
-        names_of(params["columns"]),
-        names_of(params["exclude"]),
+        asked.scale,
+        asked.missing,
+        names_of(asked.columns),
+        names_of(asked.exclude),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -35,23 +36,11 @@ def info(model: options.ModelFile, as_json: options.AsJson = False) -> None:
 
 
 @plain_errors
+@options.asking(components=10, without=("method", "alpha", "batch_size"))
 def compare(
     data: options.Data,
-    components: options.Components = 10,
-    support: options.Support = "auto",
-    variance: options.Variance = 0.99,
-    scale: options.Scale = "standard",
-    missing: options.Missing = "impute",
-    kernel: options.Kernel = "rbf",
-    gamma: options.Gamma = "median",
-    degree: options.Degree = 3,
-    coef0: options.Coef0 = 1,
-    selection: options.Selection = "optimized",
-    seed: options.Seed = 0,
-    columns: options.Columns = None,
-    exclude: options.Exclude = None,
-    key: options.Key = None,
-    no_header: options.NoHeader = False,
+    *,
+    asked: options.ModelOptions,
     max_gram: Annotated[float, typer.Option(metavar="GB", help="Largest gram that exact kernel PCA may build.")] = 2.0,
     as_json: options.AsJson = False,
 ) -> None:
@@ -67,22 +56,22 @@ def compare(
     """
     from .comparison import KERNEL_KEYWORDS, Setting, compare_methods
 
-    if kernel not in KERNEL_KEYWORDS:
-        raise typer.BadParameter(f"compare needs rows, not a {kernel} kernel", param_hint="--kernel")
-    train, test = _split(data, key, no_header, names_of(columns), names_of(exclude), scale, missing, seed)
+    if asked.kernel not in KERNEL_KEYWORDS:
+        raise typer.BadParameter(f"compare needs rows, not a {asked.kernel} kernel", param_hint="--kernel")
+    train, test = _split(data, asked)
+    gamma: Any = asked.gamma
     if gamma == "auto":
         from .widths import best_width, tried_widths
 
-        gamma = best_width(tried_widths(train, kernel, components, seed))  # type: ignore[assignment]
-    setting = Setting(components, kernel, gamma, degree, coef0, seed)
+        gamma = best_width(tried_widths(train, asked.kernel, asked.components, asked.seed))
+    setting = Setting(asked.components, asked.kernel, gamma, asked.degree, asked.coef0, asked.seed)
+    choice = {"selection": asked.selection, "variance": asked.variance}
     with Console(stderr=True).status("fitting") as status:
-        comparison = compare_methods(
-            setting, support, train, test, max_gram, status.update, selection=selection, variance=variance
-        )
-    _show(comparison, data.name, train, test, components, kernel, as_json)
+        comparison = compare_methods(setting, asked.support, train, test, max_gram, status.update, **choice)
+    _show(comparison, data.name, train, test, asked, as_json)
 
 
-def _show(comparison: Any, name: str, train: Any, test: Any, components: int, kernel: str, as_json: bool) -> None:
+def _show(comparison: Any, name: str, train: Any, test: Any, asked: options.ModelOptions, as_json: bool) -> None:
     from .comparison import KERNEL_KEYWORDS, comparison_table
 
     if as_json:
@@ -92,8 +81,8 @@ def _show(comparison: Any, name: str, train: Any, test: Any, components: int, ke
         return
     title = f"{clean(name)}: {len(train):,} rows to fit, {len(test):,} held out, {train.shape[1]} columns"
     Console().print(comparison_table(comparison.results, comparison.total, len(test), title))
-    settings = f"{components} components, {kernel} kernel"
-    if "gamma" in KERNEL_KEYWORDS[kernel]:
+    settings = f"{asked.components} components, {asked.kernel} kernel"
+    if "gamma" in KERNEL_KEYWORDS[asked.kernel]:
         settings += f", gamma = {comparison.gamma:.4g} for all"
     print(settings)
     for result in comparison.results:
@@ -101,25 +90,22 @@ def _show(comparison: Any, name: str, train: Any, test: Any, components: int, ke
             print(f"{result.name} {result.note}")
 
 
-def _split(
-    data: Any, key: str | None, no_header: bool, columns: list[str], exclude: list[str], scale: str, missing: str,
-    seed: int,
-) -> tuple[Any, Any]:  # fmt: skip
+def _split(data: Path, asked: options.ModelOptions) -> tuple[Any, Any]:
     """A random two thirds of the rows, encoded as they say, and the rest, encoded the same way."""
     import numpy as np
 
     from ..tables import TableEncoder
     from .fitting import in_words
-    from .tables import read_table
+    from .tables import read_asked
 
-    table = read_table(data, key=key, header=not no_header, whole=True)
-    names = table.pick(columns, exclude)
+    columns, table = names_of(asked.columns), read_asked(data, asked, whole=True)
+    names = table.pick(columns, names_of(asked.exclude))
     frame = table.selected(table.whole(), names)
-    order = np.random.default_rng(seed).permutation(len(frame))
+    order = np.random.default_rng(asked.seed).permutation(len(frame))
     n_test = round(HELD_OUT * len(frame))
     if n_test < 2:
         raise ValueError(f"{len(frame)} rows are too few to hold a third of them out")
     train, test = frame[np.sort(order[n_test:])], frame[np.sort(order[:n_test])]
     with in_words(table):
-        encoder = TableEncoder(scale, missing=missing, keep=columns or None).fit(train)
+        encoder = TableEncoder(asked.scale, missing=asked.missing, keep=columns or None).fit(train)
         return encoder.transform(train), encoder.transform(test)

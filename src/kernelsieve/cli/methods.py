@@ -36,13 +36,6 @@ PARAMETERS = {
 READS_BLOCKS = ("sparse",)  # whose fit takes rows that are not in memory
 
 
-def check_method(name: str) -> str:
-    """The name of a method."""
-    if name not in METHODS:
-        raise typer.BadParameter(f"{name!r} is not one of {', '.join(METHODS)}")
-    return name
-
-
 def make_estimator(method: str, options: dict[str, Any], given: set[str]) -> Any:
     """An unfitted estimator; options in `given`, which the user wrote, must mean something to it.
 

@@ -1,18 +1,22 @@
-"""The options that commands share: what each may be, and what its text means."""
+"""The options that commands share: what each may be, what its text means, and which commands ask for together."""
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Iterable
+import functools
+import inspect
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_type_hints
 
 import typer
 
-from .methods import METHODS, check_method
+from .methods import METHODS
 
 KERNELS = ("rbf", "laplacian", "poly", "linear", "cosine", "sigmoid", "precomputed")
 SCALES = ("standard", "robust", "none")
+KEYWORD = inspect.Parameter.KEYWORD_ONLY
 
 
 def parse_support(text: str) -> int | float | str:
@@ -110,7 +114,7 @@ TableOutput = Annotated[
 Force = Annotated[bool, typer.Option("--force", help="Replace a file that kernelsieve did not write.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
 Keep = Annotated[str | None, typer.Option(metavar="A,B,...", help="Columns of DATA to copy beside the result.")]
-Method = Annotated[str, word(METHODS, "--method", "-m", check=check_method)]
+Method = Annotated[str, word(METHODS, "--method", "-m")]
 Scale = Annotated[
     str,
     word(SCALES, metavar="HOW", help="Numbers: standard (mean 0, variance 1), robust (for heavy tails) or none."),
@@ -160,6 +164,7 @@ Selection = Annotated[
         help="optimized: points move freely; targeted, uniform, rpcholesky: rows; kmeans.",
     ),
 ]
+Alpha = Annotated[float | None, typer.Option(metavar="X", help="Penalty of the elastic-net methods.")]
 Seed = Annotated[int, typer.Option(min=0, metavar="N", help="Seed of all that is random.")]
 Columns = Annotated[
     str | None, typer.Option(metavar="A,B,...", help="Use these columns only, even if they look like identifiers.")
@@ -176,3 +181,70 @@ BatchSize = Annotated[
         help="Read CSV and Parquet so many rows at a time; files over 128 MB are never read whole.",
     ),
 ]
+
+
+@dataclass(frozen=True)
+class TableOptions:
+    """Options of commands that apply a model to a table."""
+
+    keep: Keep = None
+    key: Key = None
+    no_header: NoHeader = False
+    batch_size: BatchSize = None
+
+
+@dataclass(frozen=True)
+class ModelOptions:
+    """Options of commands that fit a model to a table."""
+
+    components: Components = 2
+    support: Support = "auto"
+    variance: Variance = 0.99
+    method: Method = "sparse"
+    scale: Scale = "standard"
+    missing: Missing = "impute"
+    kernel: Kernel = "rbf"
+    gamma: Gamma = "median"
+    degree: Degree = 3
+    coef0: Coef0 = 1
+    selection: Selection = "optimized"
+    alpha: Alpha = None
+    seed: Seed = 0
+    columns: Columns = None
+    exclude: Exclude = None
+    key: Key = None
+    no_header: NoHeader = False
+    batch_size: BatchSize = None
+
+
+def asking(*, without: Collection[str] = (), **defaults: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command, in the place of its `asked`, all options of what that is; some may have another default.
+
+    Those that it goes `without` are not the user's to set, and have the default that they have for all commands.
+    """
+
+    def decorated(command: Callable[..., None]) -> Callable[..., None]:
+        own = inspect.signature(command, eval_str=True).parameters
+        group = own["asked"].annotation
+        kinds = get_type_hints(group, include_extras=True)
+        shared = [
+            inspect.Parameter(
+                one.name, KEYWORD, default=defaults.get(one.name, one.default), annotation=kinds[one.name]
+            )
+            for one in fields(group)
+            if one.name not in without
+        ]
+        parameters: list[inspect.Parameter] = []
+        for name, parameter in own.items():
+            parameters += shared if name == "asked" else [parameter.replace(kind=KEYWORD)]
+
+        @functools.wraps(command)
+        def wrapped(**values: Any) -> None:
+            asked = group(**{one.name: values.pop(one.name) for one in shared})
+            command(asked=asked, **values)
+
+        wrapped.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        wrapped.__annotations__ = {one.name: one.annotation for one in parameters}
+        return wrapped
+
+    return decorated

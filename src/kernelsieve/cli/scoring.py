@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -25,6 +26,7 @@ FEW_NORMAL = 60  # below which a limit may alarm twice as often as it says
 
 
 @plain_errors
+@options.asking()
 def score(
     model: options.ModelFile,
     data: options.Data,
@@ -41,10 +43,8 @@ def score(
             "--alarm-above", min=0.0, max=1.0, metavar="SHARE", help="Exit with 3 where more of the rows are odd."
         ),
     ] = None,
-    keep: options.Keep = None,
-    key: options.Key = None,
-    no_header: options.NoHeader = False,
-    batch_size: options.BatchSize = None,
+    *,
+    asked: options.TableOptions,
     force: options.Force = False,
     as_json: options.AsJson = False,
 ) -> None:
@@ -65,11 +65,11 @@ def score(
       kernelsieve score model.ks new.csv --normal train.csv --alarm-above 0.1
     """
     fitted = loaded(model, data)
-    applied = applied_to(fitted, data, keep, key, no_header, batch_size)
+    applied = applied_to(fitted, data, asked)
     core = core_of(fitted)
     if not hasattr(core, "transform"):
         raise TableError(f"{model} holds a {type(core).__name__}: new rows are judged by `kernelsieve monitor`")
-    limit = None if normal is None else _limit(fitted, normal, key, no_header)
+    limit = None if normal is None else _limit(fitted, normal, replace(asked, keep=None, batch_size=None))
     names = _measures(core, limit)
     if alarm_above is not None and "decision" not in names:
         raise typer.BadParameter("--alarm-above needs a limit, which this model has not: give --normal FILE")
@@ -116,11 +116,11 @@ def measured(core: Any, rows: Any, names: list[str], limit: float | None) -> np.
     return np.stack([values[name] for name in names], axis=1)
 
 
-def _limit(model: Any, path: Path, key: str | None, no_header: bool) -> float:
+def _limit(model: Any, path: Path, asked: options.TableOptions) -> float:
     core = core_of(model)
     if not hasattr(core, "expansion_"):
         raise TableError(f"--normal needs a kernel model: this is a {type(core).__name__}")
-    applied = applied_to(model, path, None, key, no_header, None)
+    applied = applied_to(model, path, asked)
     errors = [np.asarray(core.reconstruction_error(rows)) for _, rows, _ in applied.blocks("normal rows")]
     spe = np.concatenate(errors)
     if len(spe) < FEW_NORMAL:

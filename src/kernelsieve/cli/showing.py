@@ -13,8 +13,8 @@ from rich.console import Console
 
 from . import options, plain_errors
 from .applying import Applied, core_of, encoder_of, load_model
-from .options import one_of
-from .tables import TableError, read_table
+from .options import word
+from .tables import TableError, read_asked, read_table
 from .wording import clean
 from .writing import MARK, Refused, check_output
 
@@ -24,6 +24,7 @@ MAX_POINTS = 50_000  # rows drawn
 
 
 @plain_errors
+@options.asking(components=5, without=("variance", "degree", "coef0", "selection", "alpha", "batch_size"))
 def report(
     context: typer.Context,
     data: options.Data,
@@ -33,18 +34,8 @@ def report(
     model: Annotated[
         Path | None, typer.Option(metavar="MODEL", help="A model to show the rows in, instead of fitting one.")
     ] = None,
-    components: options.Components = 5,
-    support: options.Support = "auto",
-    method: options.Method = "sparse",
-    scale: options.Scale = "standard",
-    missing: options.Missing = "impute",
-    kernel: options.Kernel = "rbf",
-    gamma: options.Gamma = "median",
-    seed: options.Seed = 0,
-    columns: options.Columns = None,
-    exclude: options.Exclude = None,
-    key: options.Key = None,
-    no_header: options.NoHeader = False,
+    *,
+    asked: options.ModelOptions,
     force: options.Force = False,
     as_json: options.AsJson = False,
 ) -> None:
@@ -64,16 +55,20 @@ def report(
     import kernelsieve
 
     check_output(output, [data, *([model] if model else [])], kind="page", force=force)
-    table = read_table(data, key=key, header=not no_header, whole=True)
+    table = read_asked(data, asked, whole=True)
     if model is None:
-        fitted, seconds, names = _fitted(context, table)
+        from .fit_command import request_of
+        from .fitting import fit_table, given_options
+
+        found = fit_table(request_of(asked, given_options(context)), table)
+        fitted, seconds, names = found.model, found.seconds, found.names
     else:
         fitted, seconds = load_model(model), None
         names = Applied(fitted, table).columns
     rows = table.selected(table.whole(), names)
     beside = table.columns([name for name in table.names if name not in names])
     page = kernelsieve.report(
-        fitted, rows, beside=beside or None, source=table.path.name, fit_seconds=seconds, random_state=seed
+        fitted, rows, beside=beside or None, source=table.path.name, fit_seconds=seconds, random_state=asked.seed
     )
     page.save(output)
     if as_json:
@@ -83,16 +78,6 @@ def report(
     print(f"{clean(str(output))}: {table.n_rows:,} rows, {size}: open it in a browser")
 
 
-def _fitted(context: typer.Context, table: Any) -> tuple[Any, float | None, list[str]]:
-    from .fit_command import request_of
-    from .fitting import fit_table, given_options
-
-    defaults = {"variance": 0.99, "degree": 3.0, "coef0": 1.0, "selection": "optimized", "batch_size": None}
-    request = request_of(defaults | context.params, given_options(context))
-    fitted = fit_table(request, table)
-    return fitted.model, fitted.seconds, fitted.names
-
-
 @plain_errors
 def plot(
     model: options.ModelFile,
@@ -100,15 +85,7 @@ def plot(
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="PICTURE", help="The picture: .png, .svg or .pdf.")
     ] = Path("plot.png"),
-    kind: Annotated[
-        str,
-        typer.Option(
-            callback=lambda text: one_of(KINDS, text),
-            autocompletion=lambda: list(KINDS),
-            metavar="KIND",
-            help=f"{', '.join(KINDS)}.",
-        ),
-    ] = "scores",
+    kind: Annotated[str, word(KINDS, metavar="KIND")] = "scores",
     components: Annotated[str, typer.Option("--components", "-c", metavar="I,J", help="Which two.")] = "0,1",
     color: Annotated[str | None, typer.Option(metavar="COLUMN", help="A column of DATA to colour the rows by.")] = None,
     key: options.Key = None,

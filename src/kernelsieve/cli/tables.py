@@ -22,6 +22,7 @@ import numpy as np
 
 from .csv_records import RecordError
 from .csv_types import CsvFile, open_csv
+from .options import ModelOptions, TableOptions
 from .parquet import ParquetRows, parquet_shape, read_parquet
 from .standard_input import STDIN, spooled_input
 from .wording import TableError, columns_named, listed
@@ -162,6 +163,11 @@ def read_table(
     if extension == ".parquet":
         return _parquet_table(path, called, batch_size, in_blocks)
     return _csv_table(path, called, header, batch_size, in_blocks)
+
+
+def read_asked(path: Path, asked: ModelOptions | TableOptions, *, whole: bool = False) -> Table:
+    """The table that the options of a command ask for."""
+    return read_table(path, key=asked.key, header=not asked.no_header, batch_size=asked.batch_size, whole=whole)
 
 
 def check_regular(path: Path) -> None:

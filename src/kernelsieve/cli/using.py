@@ -15,20 +15,19 @@ from . import options, plain_errors
 from .applying import Applied, core_of, encoder_of, load_model, row_progress, scored_frames
 from .options import names_of
 from .standard_input import STDIN
-from .tables import TableError, read_table
+from .tables import TableError, read_asked, read_table
 from .wording import clean
 from .writing import STDOUT, Refused, check_output, check_written, write_frames
 
 
 @plain_errors
+@options.asking()
 def transform(
     model: options.ModelFile,
     data: options.Data,
     output: options.TableOutput,
-    keep: options.Keep = None,
-    key: options.Key = None,
-    no_header: options.NoHeader = False,
-    batch_size: options.BatchSize = None,
+    *,
+    asked: options.TableOptions,
     force: options.Force = False,
     as_json: options.AsJson = False,
 ) -> None:
@@ -47,7 +46,7 @@ def transform(
     fitted = loaded(model, data)
     if not hasattr(fitted, "transform"):
         raise TableError(f"{model} holds a {type(core_of(fitted)).__name__} at its end, which gives no scores")
-    applied = applied_to(fitted, data, keep, key, no_header, batch_size)
+    applied = applied_to(fitted, data, asked)
     names = [str(name) for name in fitted.get_feature_names_out()]
     check_written(output, names, applied.kept)
     check_output(output, [data, model], kind="table", force=force, names=[*applied.kept, *names])
@@ -168,13 +167,10 @@ def loaded(model: Path, data: Path) -> Any:
     return load_model(model)
 
 
-def applied_to(
-    model: Any, data: Path, keep: str | None, key: str | None, no_header: bool, batch_size: int | None
-) -> Applied:
+def applied_to(model: Any, data: Path, asked: options.TableOptions) -> Applied:
     """A model and the table that it is to be applied to."""
     whole = getattr(core_of(model), "kernel", None) == "precomputed"
-    table = read_table(data, key=key, header=not no_header, batch_size=batch_size, whole=whole)
-    return Applied(model, table, names_of(keep))
+    return Applied(model, read_asked(data, asked, whole=whole), names_of(asked.keep))
 
 
 def _tell(output: Path, as_json: bool, text: str, **facts: Any) -> None:

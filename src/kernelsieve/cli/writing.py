@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sys
 import zipfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -118,19 +118,11 @@ def check_written(path: Path, names: Sequence[str], kept: Sequence[str]) -> None
         raise TableError(f"{path}: {columns_named(clash)} cannot be kept: the scores go by that name")
 
 
-def write_table(path: Path, scores: np.ndarray, names: Sequence[str], kept: Mapping[str, Any]) -> None:
-    """Write scores, kept columns before them; the format is told by the extension.
-
-    A CSV or Parquet file gets one column a name.  An .npz file gets the scores as "X" and each kept column under
-    its name, an .npy file the scores alone.
-    """
-    check_written(path, names, list(kept))
-    write_frames(path, iter([_frame(scores, names, kept)]), list(names))
-
-
 def scored(scores: np.ndarray, names: Sequence[str], kept: Any) -> Any:
     """Kept columns (a polars frame) with scores beside them."""
-    return _frame(scores, names, {} if kept is None else kept.to_dict())
+    import polars as pl
+
+    return pl.DataFrame(kept.to_dict() | {name: scores[:, place] for place, name in enumerate(names)})
 
 
 def write_frames(path: Path | None, frames: Iterator[Any], names: Sequence[str]) -> int:
@@ -205,26 +197,10 @@ def _write_arrays(path: Path, extension: str, frames: Iterable[Any], names: Sequ
 
 def _plain_array(column: Any) -> np.ndarray:
     """A column as an array without Python objects."""
-    values = np.asarray(column.to_numpy() if hasattr(column, "to_numpy") else column)
+    values = np.asarray(column.to_numpy())
     return values.astype(np.str_) if values.dtype == object else values
-
-
-def _frame(scores: np.ndarray, names: Sequence[str], kept: Mapping[str, Any]) -> Any:
-    import polars as pl
-
-    return pl.DataFrame({**kept, **{name: scores[:, place] for place, name in enumerate(names)}})
 
 
 def written_separator(extension: str) -> str:
     """Between cells of a file of this extension."""
     return "\t" if extension == ".tsv" else ","
-
-
-def write_text(path: Path, text: str) -> None:
-    """A page, all or nothing."""
-    if path == STDOUT:
-        sys.stdout.buffer.write(text.encode())
-        sys.stdout.buffer.flush()
-        return
-    with replacing(path) as temporary:
-        temporary.write_text(text, encoding="utf-8")
