@@ -15,39 +15,26 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, Normalizer, StandardScaler
 
-import kernelsieve
-from kernelsieve import (
-    CompressedKernelPCA,
-    DissimilarityKernelPCA,
-    ElasticNetKernelPCA,
-    ElasticNetPCA,
-    ImprovedKernelPCA,
-    KernelFeatureAnalysis,
-    KernelPCA,
-    LikelihoodKernelPCA,
-    RobustElasticNetPCA,
-    RobustSparseKernelPCA,
-    SparseKernelPCA,
-)
+import kernelsieve as ks
 from kernelsieve.export import ExportError, to_c, to_onnx
 
 onnx = pytest.importorskip("onnx", reason="onnx is not installed")
 pytestmark = pytest.mark.filterwarnings("ignore")  # few rows, on purpose
 
 MODELS = {
-    "sparse": SparseKernelPCA(3, n_support=12, random_state=0),
-    "exact": KernelPCA(3, kernel="rbf", gamma=0.1),
-    "uncentred": SparseKernelPCA(3, n_support=12, center=False, random_state=0),
-    "elastic net": ElasticNetKernelPCA(3, alpha=0.1, refit=False, random_state=0),
-    "likelihood": LikelihoodKernelPCA(noise_variance=0.05, random_state=0),
-    "nodes": DissimilarityKernelPCA(3, n_nodes=10),
-    "improved nodes": ImprovedKernelPCA(3, n_nodes=10),
-    "feature analysis": KernelFeatureAnalysis(3),
-    "robust": RobustSparseKernelPCA(3, random_state=0),
-    "compressed": CompressedKernelPCA(3, n_support=10, random_state=0),
-    "sparse PCA": ElasticNetPCA(3, n_nonzero=3),
-    "sparse PCA by projection": ElasticNetPCA(3, n_nonzero=3, transform_method="projection"),
-    "robust sparse PCA": RobustElasticNetPCA(2, n_nonzero=3, random_state=0),
+    "sparse": ks.SparseKernelPCA(3, n_support=12, random_state=0),
+    "exact": ks.KernelPCA(3, kernel="rbf", gamma=0.1),
+    "uncentred": ks.SparseKernelPCA(3, n_support=12, center=False, random_state=0),
+    "elastic net": ks.ElasticNetKernelPCA(3, alpha=0.1, refit=False, random_state=0),
+    "likelihood": ks.LikelihoodKernelPCA(noise_variance=0.05, random_state=0),
+    "nodes": ks.DissimilarityKernelPCA(3, n_nodes=10),
+    "improved nodes": ks.ImprovedKernelPCA(3, n_nodes=10),
+    "feature analysis": ks.KernelFeatureAnalysis(3),
+    "robust": ks.RobustSparseKernelPCA(3, random_state=0),
+    "compressed": ks.CompressedKernelPCA(3, n_support=10, random_state=0),
+    "sparse PCA": ks.ElasticNetPCA(3, n_nonzero=3),
+    "sparse PCA by projection": ks.ElasticNetPCA(3, n_nonzero=3, transform_method="projection"),
+    "robust sparse PCA": ks.RobustElasticNetPCA(2, n_nonzero=3, random_state=0),
 }
 
 
@@ -61,7 +48,7 @@ def rows():
 
 @pytest.fixture(scope="module")
 def model(rows):
-    return SparseKernelPCA(3, n_support=12, random_state=0).fit(rows.astype(np.float64))
+    return ks.SparseKernelPCA(3, n_support=12, random_state=0).fit(rows.astype(np.float64))
 
 
 @pytest.mark.parametrize("name", sorted(MODELS))
@@ -83,7 +70,7 @@ def test_every_estimator_is_exported(name, rows, tmp_path):
 @pytest.mark.parametrize("kernel", ["rbf", "laplacian", "cosine", "linear"])
 def test_a_model_of_sparse_float32_rows_is_exported(kernel, rows):
     counts = scipy.sparse.csr_array(np.maximum(rows - 0.5, 0))
-    model = SparseKernelPCA(2, n_support=8, kernel=kernel, selection="uniform", random_state=0).fit(counts)
+    model = ks.SparseKernelPCA(2, n_support=8, kernel=kernel, selection="uniform", random_state=0).fit(counts)
     (found,) = run_onnx(to_onnx(model), counts.toarray())
     truth = model.transform(counts.astype(np.float64))
     assert np.abs(found - truth).max() <= 2e-6 * np.abs(truth).max()
@@ -111,7 +98,7 @@ ODD = ["a b", "scores", "x'); DROP TABLE", "Größe µ", "ks_sub_1", 'q"*/uote\\
 
 def test_columns_of_any_name_become_inputs_of_that_name(rows, tmp_path):
     frame = pd.DataFrame(rows.astype(np.float64), columns=ODD)
-    model = SparseKernelPCA(2, n_support=10, random_state=0).fit(frame)
+    model = ks.SparseKernelPCA(2, n_support=10, random_state=0).fit(frame)
     proto = to_onnx(model, outputs=("scores", "error"))
     assert [value.name for value in proto.graph.input] == ODD
     assert [value.name for value in proto.graph.output] == ["scores_1", "error"]  # a column has the other name
@@ -129,7 +116,7 @@ def test_columns_of_any_name_become_inputs_of_that_name(rows, tmp_path):
 
 def test_a_pipeline_fitted_to_a_frame_has_its_columns_as_inputs(rows):
     frame = pd.DataFrame(rows.astype(np.float64), columns=list("abcdef"))
-    pipeline = make_pipeline(StandardScaler(), SparseKernelPCA(2, n_support=10, random_state=0)).fit(frame)
+    pipeline = make_pipeline(StandardScaler(), ks.SparseKernelPCA(2, n_support=10, random_state=0)).fit(frame)
     proto = to_onnx(pipeline)
     assert [value.name for value in proto.graph.input] == list("abcdef")
     (found,) = run_onnx(proto, None, **{name: frame[[name]].to_numpy(np.float32) for name in frame})
@@ -137,7 +124,7 @@ def test_a_pipeline_fitted_to_a_frame_has_its_columns_as_inputs(rows):
 
 
 def test_principal_components_before_the_kernel_are_folded_in(rows, tmp_path):
-    pipeline = make_pipeline(PCA(4, whiten=True), SparseKernelPCA(2, n_support=10, random_state=0))
+    pipeline = make_pipeline(PCA(4, whiten=True), ks.SparseKernelPCA(2, n_support=10, random_state=0))
     truth = pipeline.fit(rows.astype(np.float64)).transform(rows.astype(np.float64))
     (found,) = run_onnx(to_onnx(pipeline), rows)
     assert np.abs(found - truth).max() <= 2e-6 * np.abs(truth).max()
@@ -148,8 +135,8 @@ def test_principal_components_before_the_kernel_are_folded_in(rows, tmp_path):
 
 def test_kernels_that_are_code_or_a_matrix_are_refused_by_name_with_what_can_be_exported(rows, tmp_path):
     gram = rows @ rows.T
-    precomputed = SparseKernelPCA(2, n_support=8, kernel="precomputed", random_state=0).fit(gram)
-    function = SparseKernelPCA(2, n_support=8, kernel=lambda X, Y: (X @ Y.T + 1) ** 2, random_state=0).fit(rows)
+    precomputed = ks.SparseKernelPCA(2, n_support=8, kernel="precomputed", random_state=0).fit(gram)
+    function = ks.SparseKernelPCA(2, n_support=8, kernel=lambda X, Y: (X @ Y.T + 1) ** 2, random_state=0).fit(rows)
     for wrong, words in ((precomputed, "precomputed kernel has no points"), (function, "callable kernel is code")):
         for export in (to_onnx, lambda model: to_c(model, tmp_path / "m.h")):
             with pytest.raises(ExportError, match=f"{words}.*rbf, laplacian, poly, linear, sigmoid and cosine"):
@@ -159,14 +146,14 @@ def test_kernels_that_are_code_or_a_matrix_are_refused_by_name_with_what_can_be_
 
 def test_what_is_no_fitted_model_is_refused_in_words(rows, model):
     with pytest.raises(NotFittedError, match="SparseKernelPCA is not fitted: call fit"):
-        to_onnx(SparseKernelPCA())
+        to_onnx(ks.SparseKernelPCA())
     with pytest.raises(ExportError, match="is a class: fit a model"):
-        to_onnx(SparseKernelPCA)
+        to_onnx(ks.SparseKernelPCA)
     with pytest.raises(ExportError, match="PCA cannot be exported: the estimators of kernelsieve can"):
         to_onnx(PCA(2).fit(rows))
     with pytest.raises(ExportError, match="int cannot be exported"):
         to_c(5, name="m")
-    pipeline = make_pipeline(FunctionTransformer(np.abs), SparseKernelPCA(2, n_support=8, random_state=0)).fit(rows)
+    pipeline = make_pipeline(FunctionTransformer(np.abs), ks.SparseKernelPCA(2, n_support=8, random_state=0)).fit(rows)
     with pytest.raises(ExportError, match=r"FunctionTransformer cannot be folded.*StandardScaler"):
         to_c(pipeline, name="m")
     classifier = Pipeline([("model", model), ("last", LogisticRegression().fit(rows[:, :3], rows[:, 0] > 0))])
@@ -213,7 +200,7 @@ def test_two_headers_live_in_one_program(model, rows, tmp_path):
 
 
 def test_numbers_too_large_for_float32_are_computed_in_double_or_refused(rows):
-    model = SparseKernelPCA(2, n_support=8, kernel="linear", random_state=0).fit(rows.astype(np.float64) * 1e40)
+    model = ks.SparseKernelPCA(2, n_support=8, kernel="linear", random_state=0).fit(rows.astype(np.float64) * 1e40)
     with pytest.raises(ExportError, match="does not fit into float32: export with dtype='float64'"):
         to_c(model, name="m")
     x = rows.astype(np.float64) * 1e40
@@ -225,7 +212,7 @@ def test_numbers_too_large_for_float32_are_computed_in_double_or_refused(rows):
 @pytest.mark.parametrize("scale", [1e-30, 1e50])
 def test_points_beyond_the_range_of_float32_are_kept_in_double(scale, rows, tmp_path):
     x = rows.astype(np.float64) * scale
-    model = SparseKernelPCA(2, n_support=8, gamma=0.1 / scale**2, selection="uniform", random_state=0).fit(x)
+    model = ks.SparseKernelPCA(2, n_support=8, gamma=0.1 / scale**2, selection="uniform", random_state=0).fit(x)
     truth = model.transform(x)
     (found,) = run_onnx(to_onnx(model, "float64"), x, "float64")
     assert np.abs(found - truth).max() <= 1e-13 * np.abs(truth).max()
@@ -244,13 +231,13 @@ def test_points_beyond_the_range_of_float32_are_kept_in_double(scale, rows, tmp_
 
 def test_unfitted_and_empty_pipelines_and_columns_without_a_name_are_refused(rows):
     with pytest.raises(NotFittedError, match="this pipeline is not fitted"):
-        to_onnx(make_pipeline(Normalizer(), SparseKernelPCA()))
+        to_onnx(make_pipeline(Normalizer(), ks.SparseKernelPCA()))
     with pytest.raises(NotFittedError, match="this SparseKernelPCA is not fitted"):
-        to_onnx(make_pipeline(StandardScaler(), SparseKernelPCA()))
+        to_onnx(make_pipeline(StandardScaler(), ks.SparseKernelPCA()))
     with pytest.raises(ExportError, match="an empty pipeline"):
         to_onnx(Pipeline([]))
     frame = pd.DataFrame(rows.astype(np.float64), columns=["", *"abcde"])
-    model = SparseKernelPCA(2, n_support=8, random_state=0).fit(frame)
+    model = ks.SparseKernelPCA(2, n_support=8, random_state=0).fit(frame)
     with pytest.raises(ExportError, match=r"columns without a name.*inputs='matrix'"):
         to_onnx(model)
     assert [value.name for value in to_onnx(model, inputs="matrix").graph.input] == ["X"]
@@ -259,7 +246,7 @@ def test_unfitted_and_empty_pipelines_and_columns_without_a_name_are_refused(row
 def test_a_model_fitted_to_tensors_is_exported(rows):
     torch = pytest.importorskip("torch", reason="torch is not installed")
     x = rows.astype(np.float64)
-    model = SparseKernelPCA(2, n_support=8, random_state=0).fit(torch.tensor(x))
+    model = ks.SparseKernelPCA(2, n_support=8, random_state=0).fit(torch.tensor(x))
     (found,) = run_onnx(to_onnx(model, "float64"), x, "float64")
     np.testing.assert_allclose(found, model.transform(torch.tensor(x)).numpy(), rtol=0, atol=1e-13)
 
@@ -289,4 +276,4 @@ def test_many_writers_of_one_file_leave_one_whole_file(model, tmp_path):
 
 
 def test_exports_are_found_without_importing_what_they_need():
-    assert set(dir(kernelsieve.export)) == {"ExportError", "register_onnx_converters", "to_c", "to_onnx", "to_torch"}
+    assert set(dir(ks.export)) == {"ExportError", "register_onnx_converters", "to_c", "to_onnx", "to_torch"}

@@ -8,27 +8,17 @@ import scipy.sparse
 from oracles import KERNELS
 from sklearn.datasets import load_digits
 
-from kernelsieve import (
-    DissimilarityKernelPCA,
-    ElasticNetKernelPCA,
-    ImprovedKernelPCA,
-    KernelFeatureAnalysis,
-    KernelPCA,
-    LikelihoodKernelPCA,
-    RobustSparseKernelPCA,
-    SparseKernelPCA,
-    compress,
-)
+import kernelsieve as ks
 
 ESTIMATORS = {
-    "sparse": SparseKernelPCA(2, n_support=12, random_state=0),
-    "exact": KernelPCA(2, kernel="rbf", gamma="median"),
-    "elastic net": ElasticNetKernelPCA(2, n_nonzero=8, random_state=0),
-    "likelihood": LikelihoodKernelPCA(2, n_support=8, random_state=0),
-    "dissimilarity": DissimilarityKernelPCA(2, n_nodes=10),
-    "improved": ImprovedKernelPCA(2, n_nodes=10),
-    "feature analysis": KernelFeatureAnalysis(2),
-    "robust": RobustSparseKernelPCA(2, n_nonzero=8, random_state=0),
+    "sparse": ks.SparseKernelPCA(2, n_support=12, random_state=0),
+    "exact": ks.KernelPCA(2, kernel="rbf", gamma="median"),
+    "elastic net": ks.ElasticNetKernelPCA(2, n_nonzero=8, random_state=0),
+    "likelihood": ks.LikelihoodKernelPCA(2, n_support=8, random_state=0),
+    "dissimilarity": ks.DissimilarityKernelPCA(2, n_nodes=10),
+    "improved": ks.ImprovedKernelPCA(2, n_nodes=10),
+    "feature analysis": ks.KernelFeatureAnalysis(2),
+    "robust": ks.RobustSparseKernelPCA(2, n_nonzero=8, random_state=0),
 }
 
 
@@ -45,7 +35,7 @@ def numeric_gradient(transform, rows, step=1e-5):
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.filterwarnings("ignore")
 def test_gradient_agrees_with_finite_differences_for_every_kernel(kernel, cloud, new_rows):
-    model = SparseKernelPCA(2, n_support=12, kernel=kernel, random_state=0, **KERNELS[kernel]).fit(cloud)
+    model = ks.SparseKernelPCA(2, n_support=12, kernel=kernel, random_state=0, **KERNELS[kernel]).fit(cloud)
     found = model.input_gradient(new_rows)
     assert found.shape == (30, 2, 5)
     np.testing.assert_allclose(found, numeric_gradient(model.transform, new_rows), atol=1e-6)
@@ -60,12 +50,12 @@ def test_gradient_agrees_with_finite_differences_for_every_estimator(name, cloud
 
 @pytest.mark.filterwarnings("ignore")
 def test_gradient_of_a_compressed_model(cloud, new_rows):
-    model = compress(KernelPCA(2, kernel="rbf", gamma="median").fit(cloud), 15, random_state=0)
+    model = ks.compress(ks.KernelPCA(2, kernel="rbf", gamma="median").fit(cloud), 15, random_state=0)
     np.testing.assert_allclose(model.input_gradient(new_rows), numeric_gradient(model.transform, new_rows), atol=1e-6)
 
 
 def test_gradient_of_sparse_and_float32_rows_and_of_many_blocks(cloud, new_rows):
-    model = SparseKernelPCA(2, n_support=12, random_state=0).fit(cloud)
+    model = ks.SparseKernelPCA(2, n_support=12, random_state=0).fit(cloud)
     truth = model.input_gradient(new_rows)
     np.testing.assert_allclose(model.input_gradient(scipy.sparse.csr_matrix(new_rows)), truth, atol=1e-12)
     single = model.input_gradient(new_rows.astype(np.float32))
@@ -76,7 +66,7 @@ def test_gradient_of_sparse_and_float32_rows_and_of_many_blocks(cloud, new_rows)
 
 
 def test_sensitivity_is_the_root_mean_square_gradient_times_the_spread(cloud):
-    model = SparseKernelPCA(2, n_support=12, random_state=0).fit(cloud)
+    model = ks.SparseKernelPCA(2, n_support=12, random_state=0).fit(cloud)
     gradient = numeric_gradient(model.transform, cloud)
     np.testing.assert_allclose(
         model.sensitivity(cloud), np.sqrt((gradient**2).mean(axis=0)) * cloud.std(axis=0), rtol=1e-5
@@ -87,14 +77,14 @@ def test_sensitivity_is_the_root_mean_square_gradient_times_the_spread(cloud):
 def test_an_input_that_the_scores_do_not_depend_on_has_no_sensitivity():
     rng = np.random.default_rng(0)
     rows = rng.standard_normal((300, 3)) * [3.0, 3.0, 0.0]
-    model = SparseKernelPCA(2, n_support=20, random_state=0).fit(rows)
+    model = ks.SparseKernelPCA(2, n_support=20, random_state=0).fit(rows)
     found = model.sensitivity(rows)
     assert np.all(found[:, 2] == 0)
     assert np.all(found[:, :2] > 0)
 
 
 def test_a_linear_kernel_traversal_is_a_straight_line_along_the_component(cloud):
-    model = SparseKernelPCA(2, n_support=12, kernel="linear", random_state=0).fit(cloud)
+    model = ks.SparseKernelPCA(2, n_support=12, kernel="linear", random_state=0).fit(cloud)
     walk = model.traversal(1, n_steps=5, span=1.5, row=cloud[3])
     np.testing.assert_allclose(np.diff(walk.rows, n=2, axis=0), 0, atol=1e-10)
     scores = model.transform(walk.rows)
@@ -105,7 +95,7 @@ def test_a_linear_kernel_traversal_is_a_straight_line_along_the_component(cloud)
 @pytest.mark.filterwarnings("ignore")
 def test_a_traversal_of_digits_moves_its_own_score_and_exact_kernel_pca_has_one_too():
     rows = load_digits().data
-    for model in (SparseKernelPCA(5, n_support=60, random_state=0), KernelPCA(5, kernel="rbf", gamma="median")):
+    for model in (ks.SparseKernelPCA(5, n_support=60, random_state=0), ks.KernelPCA(5, kernel="rbf", gamma="median")):
         walk = model.fit(rows).traversal(0, n_steps=7)
         along = model.transform(walk.rows)[:, 0]
         assert walk.rows.shape == (7, 64)
@@ -113,7 +103,7 @@ def test_a_traversal_of_digits_moves_its_own_score_and_exact_kernel_pca_has_one_
 
 
 def test_bad_traversals_say_what_is_wrong(cloud):
-    model = SparseKernelPCA(2, n_support=12, random_state=0).fit(cloud)
+    model = ks.SparseKernelPCA(2, n_support=12, random_state=0).fit(cloud)
     with pytest.raises(ValueError, match="component=2 does not exist: the model has 2"):
         model.traversal(2)
     with pytest.raises(ValueError, match="at least 2 steps"):
@@ -121,7 +111,7 @@ def test_bad_traversals_say_what_is_wrong(cloud):
 
 
 def test_kernels_without_a_derivative_say_so(cloud):
-    model = SparseKernelPCA(2, n_support=12, kernel=lambda x, y: np.exp(-np.abs(x - y).sum())).fit(cloud)
+    model = ks.SparseKernelPCA(2, n_support=12, kernel=lambda x, y: np.exp(-np.abs(x - y).sum())).fit(cloud)
     with pytest.raises(TypeError, match="no derivative"):
         model.input_gradient(cloud)
 
@@ -129,7 +119,7 @@ def test_kernels_without_a_derivative_say_so(cloud):
 def test_torch_rows_keep_their_gradients_on_their_side(cloud):
     torch = pytest.importorskip("torch")
     rows = torch.as_tensor(cloud)
-    model = SparseKernelPCA(2, n_support=12, random_state=0).fit(rows)
+    model = ks.SparseKernelPCA(2, n_support=12, random_state=0).fit(rows)
     found = model.input_gradient(rows)
     assert isinstance(found, torch.Tensor)
     np.testing.assert_allclose(

@@ -53,8 +53,7 @@ def assert_round_trip(model, path, *rows):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("kernel", NAMED)
 def test_sparse_kernel_pca(kernel, dtype, path):
-    X = make_rows(dtype=dtype)
-    new = make_rows(31, dtype=dtype, seed=1)
+    X, new = make_rows(dtype=dtype), make_rows(31, dtype=dtype, seed=1)
     coef0 = 0 if kernel == "sigmoid" else 1  # nearly positive semi-definite
     model = SparseKernelPCA(2, n_support=8, kernel=kernel, coef0=coef0, random_state=0).fit(X)
     loaded = assert_round_trip(model, path, X, new, new.astype(np.float64))
@@ -81,8 +80,7 @@ def test_kernel_pca_on_nodes(make, kernel, center, path):
 @pytest.mark.parametrize("center", [True, False])
 @pytest.mark.parametrize("kernel", NAMED)
 def test_likelihood_kernel_pca(kernel, center, dtype, path):
-    X = make_rows(dtype=dtype)
-    new = make_rows(31, dtype=dtype, seed=1)
+    X, new = make_rows(dtype=dtype), make_rows(31, dtype=dtype, seed=1)
     coef0 = 0 if kernel == "sigmoid" else 1
     model = LikelihoodKernelPCA(kernel=kernel, noise_fraction=0.3, center=center, coef0=coef0, random_state=0).fit(X)
     loaded = assert_round_trip(model, path, X, new, new.astype(np.float64))
@@ -104,8 +102,7 @@ def test_likelihood_kernel_pca_refitted(options, path):
 @pytest.mark.parametrize("center", [True, False])
 @pytest.mark.parametrize("kernel", NAMED)
 def test_exact_kernel_pca(kernel, center, dtype, path):
-    X = make_rows(dtype=dtype)
-    new = make_rows(31, dtype=dtype, seed=1)
+    X, new = make_rows(dtype=dtype), make_rows(31, dtype=dtype, seed=1)
     model = KernelPCA(2, kernel=kernel, gamma=np.float64(0.3), center=center).fit(X)
     loaded = assert_round_trip(model, path, X, new, new.astype(np.float64))
     assert loaded.expansion_.points is loaded.X_fit_

@@ -8,13 +8,26 @@ from stream_cases import N, store
 
 
 @pytest.fixture(scope="module")
-def rows():
-    return six_clusters(N, 3)
+def rows(request):
+    """N rows, of the module's own number and seed where it has them."""
+    return six_clusters(getattr(request.module, "N", N), getattr(request.module, "SEED", 3))
 
 
 @pytest.fixture(scope="module")
-def weights():
-    return whole_weights(N)
+def weights(rows):
+    return whole_weights(len(rows))
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    """A client of two worker processes of one thread each."""
+    distributed = pytest.importorskip("distributed")
+    with (
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        client.run(lambda: __import__("kernelsieve").SparseKernelPCA)  # the imports, once
+        yield client
 
 
 @pytest.fixture(scope="module")

@@ -12,42 +12,21 @@ import time
 
 import numpy as np
 import pytest
-from oracles import captured_by, gram_of, six_clusters, whole_weights
+from oracles import captured_by, gram_of
 
 from kernelsieve import LikelihoodKernelPCA, SparseKernelPCA
 
 dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")
 
-N = 1600
+N, SEED = 1600, 9
 SAMPLE = {"n_optimization_samples": 400}
 NAMES = ["a", "b", "c", "d"]
 
 
 @pytest.fixture(scope="module")
-def rows():
-    return six_clusters(N, 9)
-
-
-@pytest.fixture(scope="module")
-def weights():
-    return whole_weights(N)
-
-
-@pytest.fixture(scope="module")
 def expected(rows):
     return model(**SAMPLE).fit(rows)
-
-
-@pytest.fixture(scope="module")
-def cluster():
-    distributed = pytest.importorskip("distributed")
-    with (
-        distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster,
-        distributed.Client(cluster) as client,
-    ):
-        client.run(lambda: __import__("kernelsieve").SparseKernelPCA)  # the imports, once
-        yield client
 
 
 def model(**options):

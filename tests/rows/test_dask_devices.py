@@ -32,16 +32,6 @@ def device(request):
     return request.param
 
 
-@pytest.fixture(scope="module")
-def cluster():
-    distributed = pytest.importorskip("distributed")
-    with (
-        distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster,
-        distributed.Client(cluster) as client,
-    ):
-        yield client
-
-
 def chunked(rows):
     return da.from_array(rows, chunks=(400, D))
 

@@ -4,21 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import solver_cases as cases
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles import gram_of
-from solver_cases import (
-    assert_optimal,
-    clusters,
-    coordinate_descent,
-    dual_gap,
-    factor_of,
-    hessian_problem,
-    kernel_pca,
-    parabola,
-    printed_objective,
-    random_problem,
-)
 
 from kernelsieve.solvers.alternation import kernel_pca_directions
 from kernelsieve.solvers.group import group_lasso
@@ -30,9 +19,9 @@ from kernelsieve.solvers.quadratic import HessianQuadratic, elastic_net_quadrati
 
 
 def test_path_is_each_solution_alone():
-    gram = gram_of("rbf", parabola(150), gamma=2.0)
-    b, _ = kernel_pca(gram, 1)
-    problem = hessian_problem(gram, b[:, 0], 0.05)
+    gram = gram_of("rbf", cases.parabola(150), gamma=2.0)
+    b, _ = cases.kernel_pca(gram, 1)
+    problem = cases.hessian_problem(gram, b[:, 0], 0.05)
     path = lasso_path(problem, tol=1e-9)
     assert path.converged
     assert path.alphas[0] == pytest.approx(largest_alpha(problem))
@@ -48,9 +37,9 @@ def test_path_is_each_solution_alone():
 
 
 def test_alpha_for_nonzeros_gives_at_most_what_was_asked_for():
-    gram = gram_of("rbf", clusters(), gamma=10.0)
-    b, _ = kernel_pca(gram, 1)
-    problem = hessian_problem(gram, b[:, 0], 0.1)
+    gram = gram_of("rbf", cases.clusters(), gamma=10.0)
+    b, _ = cases.kernel_pca(gram, 1)
+    problem = cases.hessian_problem(gram, b[:, 0], 0.1)
     reached = []
     for asked in (1, 3, 7, 12, 20):
         found = alpha_for_nonzeros(problem, asked)
@@ -92,27 +81,27 @@ def test_the_search_keeps_the_largest_support_that_is_not_too_large():
 @settings(max_examples=40, deadline=None)
 @given(seed=st.integers(0, 10_000))
 def test_group_is_optimal_and_its_gap_is_true(seed):
-    problem, weights, alpha = random_problem(seed, n_components=1 + seed % 4)
+    problem, weights, alpha = cases.random_problem(seed, n_components=1 + seed % 4)
     rows = np.arange(len(weights))
     hessian = problem.block(rows, rows)
     result = group_lasso(problem, alpha, weights=weights)
     assert result.converged
-    gap, objective = dual_gap(hessian, problem.linear, problem.target_square, result.coef, alpha, weights)
+    gap, objective = cases.dual_gap(hessian, problem.linear, problem.target_square, result.coef, alpha, weights)
     assert gap <= 2e-6 * objective
     assert result.objective == pytest.approx(objective, rel=1e-7)
     tight = group_lasso(problem, alpha, weights=weights, tol=1e-10, start=result.coef)
-    assert_optimal(hessian, problem.linear, tight, alpha, weights, atol=1e-3)
+    cases.assert_optimal(hessian, problem.linear, tight, alpha, weights, atol=1e-3)
 
 
 @pytest.mark.parametrize("alpha", [0.05, 0.1, 1.0])
 def test_group_where_points_are_near_copies(alpha):
     """500 points on a curve, four components: whole Newton steps, or sweeps alone, do not get there."""
-    gram = gram_of("rbf", parabola(), gamma=2.0)
-    b, _ = kernel_pca(gram, 4)
-    problem = hessian_problem(gram, b, 0.05)
+    gram = gram_of("rbf", cases.parabola(), gamma=2.0)
+    b, _ = cases.kernel_pca(gram, 4)
+    problem = cases.hessian_problem(gram, b, 0.05)
     result = group_lasso(problem, alpha, max_iter=600)
     assert result.converged
-    gap, objective = dual_gap(
+    gap, objective = cases.dual_gap(
         problem.hessian, problem.linear, problem.target_square, result.coef, alpha, np.ones(len(gram))
     )
     assert gap <= 2e-6 * objective
@@ -124,7 +113,7 @@ def test_group_where_many_rows_are_nearly_zero():
     n = int(rng.integers(5, 120))
     rows = rng.standard_normal((n, int(rng.integers(1, 4))))
     gram = gram_of("rbf", rows, gamma=0.5 / 10 ** rng.uniform(-1, 1))
-    factor = factor_of(gram)
+    factor = cases.factor_of(gram)
     moment = factor.T @ factor
     directions = kernel_pca_directions(moment, int(rng.integers(1, 7)))
     problem = elastic_net_quadratic(factor, moment, directions, 10 ** rng.uniform(-3, 1))
@@ -132,21 +121,21 @@ def test_group_where_many_rows_are_nearly_zero():
 
 
 def test_group_agrees_with_block_coordinate_descent():
-    gram = gram_of("rbf", clusters()[::3], gamma=100.0)
-    b, _ = kernel_pca(gram, 3)
-    problem = hessian_problem(gram, b, 0.1)
-    truth = coordinate_descent(problem.hessian, problem.linear, 0.1, np.ones(30))
+    gram = gram_of("rbf", cases.clusters()[::3], gamma=100.0)
+    b, _ = cases.kernel_pca(gram, 3)
+    problem = cases.hessian_problem(gram, b, 0.1)
+    truth = cases.coordinate_descent(problem.hessian, problem.linear, 0.1, np.ones(30))
     result = group_lasso(problem, 0.1, tol=1e-10)
     np.testing.assert_array_equal(result.active, np.flatnonzero(np.linalg.norm(truth, axis=1)))
     np.testing.assert_allclose(result.coef, truth, atol=1e-6)
-    assert printed_objective(gram, b, result.coef, 0.1, 0.1) == pytest.approx(result.objective, rel=1e-8)
+    assert cases.printed_objective(gram, b, result.coef, 0.1, 0.1) == pytest.approx(result.objective, rel=1e-8)
 
 
 def test_group_with_one_column_is_the_lasso_where_points_are_near_copies():
-    gram = gram_of("rbf", parabola(), gamma=2.0)
-    b, _ = kernel_pca(gram, 1)
-    joint = group_lasso(hessian_problem(gram, b, 0.05), 0.05)
-    alone = lasso(hessian_problem(gram, b[:, 0], 0.05), 0.05)
+    gram = gram_of("rbf", cases.parabola(), gamma=2.0)
+    b, _ = cases.kernel_pca(gram, 1)
+    joint = group_lasso(cases.hessian_problem(gram, b, 0.05), 0.05)
+    alone = lasso(cases.hessian_problem(gram, b[:, 0], 0.05), 0.05)
     assert joint.converged
     assert joint.objective == pytest.approx(alone.objective, rel=1e-6)
     np.testing.assert_array_equal(joint.active, alone.active)

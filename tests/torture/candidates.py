@@ -66,12 +66,16 @@ def _exact(rng: np.random.Generator) -> Any:
     return ks.KernelPCA(choose(rng, [None, 1, 2, 3], [0.2, 0.3, 0.3, 0.2]), **options)
 
 
+def _sparsity(rng: np.random.Generator, most: int) -> dict[str, Any]:
+    """A number of nonzeros below `most`, an alpha, or neither."""
+    if rng.random() < 0.4:
+        return {"n_nonzero": int(rng.integers(1, most))}
+    return {"alpha": float(10.0 ** rng.uniform(-4, 0.2))} if rng.random() < 0.5 else {}
+
+
 def _elastic_net(rng: np.random.Generator) -> Any:
     options: dict[str, Any] = {"refit": bool(rng.random() < 0.4), "sparsity": choose(rng, ["component", "joint"])}
-    if rng.random() < 0.4:
-        options["n_nonzero"] = int(rng.integers(1, 20))
-    elif rng.random() < 0.5:
-        options["alpha"] = float(10.0 ** rng.uniform(-4, 0.2))
+    options |= _sparsity(rng, 20)
     if rng.random() < 0.2:
         options["max_iter"] = 20
     if rng.random() < 0.2:
@@ -125,10 +129,7 @@ def _compressed(rng: np.random.Generator) -> Any:
 
 def _linear(rng: np.random.Generator) -> Any:
     options: dict[str, Any] = {"refit": bool(rng.random() < 0.5), "mode": choose(rng, ["simultaneous", "sequential"])}
-    if rng.random() < 0.4:
-        options["n_nonzero"] = int(rng.integers(1, 9))
-    elif rng.random() < 0.5:
-        options["alpha"] = float(10.0 ** rng.uniform(-4, 0.2))
+    options |= _sparsity(rng, 9)
     if rng.random() < 0.4:
         options["l2"] = float(10.0 ** rng.uniform(-4, 4))
     if rng.random() < 0.3:
