@@ -54,7 +54,7 @@ from .span import Span
 # Variances below this share of the largest are rounding: the rows have no such component.
 NO_VARIANCE = 1e-10
 CONFIDENCE_ERRORS = 1.645  # standard errors to each side: nine times in ten
-# The line to 1/N is a guide, not a law: so much of its step counts as an error.
+# The line to 1/N is only nearly straight: so much of the step along it counts as an error.
 EXTRAPOLATION_ERROR = 0.3
 # A ratio is reported SAFE_ERRORS below the estimate, less what an error of KNOWN_WELL would take off.
 SAFE_ERRORS, KNOWN_WELL = 1.5, 0.0015
@@ -106,7 +106,7 @@ def ratio_of_points(sample: Sample, chosen: Points, n_samples: int) -> CapturedR
     if sample.indefiniteness:
         sample = everything or sample
         cut, variances = best_cut(sample, chosen)
-        if not sample.reference_is_all:  # by these rows the cut was settled: others say what came of it
+        if not sample.reference_is_all:  # the cut was chosen on these rows: what it reached is measured on others
             sample = sample.afresh
             variances = variances_at((cut,), sample, chosen)[0]
         n_directions = int(np.sum(variances > NO_VARIANCE * variances.max(initial=0.0)))

@@ -154,7 +154,7 @@ class KernelExpansion:
 
     def reconstruction_error(self, X: Array, diagonal: Array | None = None, n_threads: int = 1) -> Array:
         """Squared feature-space distance of each row to its reconstruction."""
-        rows = X if self.kernel.bounded else as_float64(X)  # float32 need not hold squares of what it holds
+        rows = X if self.kernel.bounded else as_float64(X)  # in float32 squares may overflow
         distance, captured = self.orthonormal.variance_parts(rows, diagonal, n_threads)
         xp = namespace(distance)
         return like(xp.maximum(distance - captured, xp.zeros_like(distance)), X)

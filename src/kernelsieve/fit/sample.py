@@ -22,7 +22,7 @@ from ..solvers.whitening import check_finite_kernel
 from ..threads import cached_property, matmul, one_blas_thread, ordered_map, row_ranges
 from .tails import Drawn, carried_variance, draw, heavy_tailed
 
-# Rows looked at for m points.  The first are the reference, on which the result is measured; the rest steer.
+# Rows looked at for m points.  On the first of them, the reference, the result is measured; the rest guide the search.
 STEERING_ROWS, STEERING_ROWS_PER_POINT = 4000, 50
 # Many points cost m^2 a row: beyond MANY_POINTS every further one brings fewer rows.
 MANY_POINTS, ROWS_PER_FURTHER_POINT = 200, 4
@@ -80,7 +80,7 @@ class Sample:
         """Rows in the gram and in exact kernel PCA: the first so many of the sample."""
         if self.rows.whole:
             return self.size if self.size <= SMALL_SAMPLE else min(self.size, self.reference_rows)
-        return min(self.size // 2, self.reference_rows)  # at least as many are left to steer
+        return min(self.size // 2, self.reference_rows)  # at least as many are left to guide the search
 
     @property
     def reference_is_all(self) -> bool:
@@ -89,10 +89,10 @@ class Sample:
 
     @property
     def steering(self) -> slice:
-        """Rows that steer the search.
+        """Rows that guide the search for points.
 
-        The reference rows measure what the search reached, so they do not steer it, unless the sample is all there is.
-        Of all training rows some have steered too: as large a share of the reference rows does.
+        The reference rows measure what the search reached, so they do not guide it, unless the sample is all there is.
+        But for one share of them: as large a share of all training rows guides the search, and they stand for all.
         """
         if self.rows.whole:
             return slice(0, self.size)

@@ -50,7 +50,7 @@ class FeatureSums:
             return
         self.weight += unit * mass
         if self.shift is None:
-            # weighted, for a row that does not count may lie anywhere: a shift far out would cost all others digits
+            # Weighted: a row of weight zero may lie anywhere, and a shift far out would cost all other rows digits.
             self.shift = xp.mean(features, axis=0) if weights is None else (weights / mass) @ features
         features -= self.shift
         if weights is None:

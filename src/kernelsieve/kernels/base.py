@@ -71,7 +71,7 @@ class Kernel(ABC):
         raise TypeError(f"the {self.name} kernel has no features that could be written down")
 
     def slopes(self, rows: Array, points: Array, cross_gram: Array, weights: Array) -> tuple[Array, Array | None]:
-        """`pullback`, and for kernels with kinks what of it is lost on leaving the kinks that the points are on."""
+        """`pullback`, and what a move off a kink costs, (m, d), where points are on kinks of the kernel; else None."""
         return self.pullback(rows, points, cross_gram, weights), None
 
     def tangents(self, points: Array, gram: Array) -> Array | None:

@@ -13,14 +13,14 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from ..arrays import Array, on_host, row_dot
+from ..arrays import FLOATS, Array, on_host, row_dot
 from ..fit.parameters import MeantParameters, at_least, estimator, one_of, parameter
 from ..fit.saving import SavesItself
-from ..rows.scale import finite
+from ..rows.scale import check_spread, finite
 from ..rows.text_columns import validate_rows
+from .fitting import SparseComponents
 from .scatter import cancels
 
-FLOATS = [np.float64, np.float32]
 POSITIVE_OR_INFINITE = Interval(Real, 0, None, closed="both")
 
 
@@ -58,12 +58,29 @@ class LinearComponents(
         "n_nonzero_": "int[M]",
         "explained_variance_": "float[M]~",
         "explained_variance_ratio_": "float[M]~",
+        "alpha_": "float | float[M]~",  # of the size of the rows' squares
         "n_iter_": "int",
         "converged_": "bool",
     }
 
     components_: np.ndarray
     mean_: np.ndarray
+
+    def _training_rows(self, X: Any) -> Array:
+        """Rows to be fitted to, checked, with the number of columns and their names settled by them."""
+        rows = validate_rows(self, on_host(X), accept_sparse=self._takes_sparse, dtype=FLOATS, ensure_min_samples=2)
+        check_spread(finite(rows))
+        return rows
+
+    def _store(self, found: SparseComponents, mean: np.ndarray, weight: float) -> None:
+        self.components_ = found.components
+        self.mean_ = mean
+        self.n_nonzero_ = found.n_nonzero
+        self.explained_variance_ = found.variance / weight
+        self.explained_variance_ratio_ = found.variance / found.total_variance
+        self.alpha_ = found.alpha
+        self.n_iter_ = found.n_iter
+        self.converged_ = found.converged
 
     def transform(self, X: Any) -> np.ndarray:
         """Scores of the rows of X.
@@ -139,8 +156,11 @@ class LinearComponents(
         return 1.0 - float(to_plane.sum(dtype=np.float64)) / total if total > 0 else 1.0
 
     def _rows(self, X: Any) -> Array:
-        accept_sparse = "csr" if self.__sklearn_tags__().input_tags.sparse else False
-        return finite(validate_rows(self, on_host(X), reset=False, accept_sparse=accept_sparse, dtype=FLOATS))
+        return finite(validate_rows(self, on_host(X), reset=False, accept_sparse=self._takes_sparse, dtype=FLOATS))
+
+    @property
+    def _takes_sparse(self) -> str | bool:
+        return "csr" if self.__sklearn_tags__().input_tags.sparse else False
 
     def _inverse_overlap(self) -> np.ndarray:
         """(V V')^+: empty components get none of the score."""

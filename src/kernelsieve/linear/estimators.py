@@ -7,15 +7,15 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import _fit_context
-from sklearn.utils.validation import _check_sample_weight
 
-from ..arrays import as_float64, on_host
+from ..arrays import as_float64
 from ..fit.parameters import estimator
 from ..fit.unchanged import unchanged_on_failure
-from ..rows.scale import check_spread, checked_weights, finite, unit_of
+from ..rows import weights_of
+from ..rows.scale import unit_of
 from ..rows.text_columns import validate_rows
 from ..threads import one_blas_thread
-from .components import FLOATS, LinearComponents
+from .components import LinearComponents
 from .fitting import Request, SparseComponents, fit_components, warn_about
 from .scatter import GramScatter, row_mean, scatter_of
 
@@ -110,10 +110,7 @@ class ElasticNetPCA(LinearComponents):
     (178, 2)
     """
 
-    _file_layout = {
-        "alpha_": "float | float[M]~",  # of the size of the rows' squares
-        "objective_": "float~",
-    }
+    _file_layout = {"objective_": "float~"}
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
@@ -131,14 +128,8 @@ class ElasticNetPCA(LinearComponents):
         self
         """
         with unchanged_on_failure(self), one_blas_thread():
-            X = validate_rows(self, on_host(X), accept_sparse="csr", dtype=FLOATS, ensure_min_samples=2)
-            check_spread(finite(X))
-            weights = None
-            if sample_weight is not None:
-                weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-                if np.count_nonzero(weights) < 2:
-                    raise ValueError("at least two rows must have a positive sample_weight")
-                checked_weights(weights)
+            X = self._training_rows(X)
+            weights = weights_of(X, sample_weight)
             unit = unit_of(X)  # of numbers of order one, nothing that is squared again and again overflows
             rows, request = X if unit == 1 else as_float64(X) / unit, Request.of(self).over(unit)
             mean = row_mean(rows, weights)
@@ -169,15 +160,8 @@ class ElasticNetPCA(LinearComponents):
         return self
 
     def _store(self, found: SparseComponents, mean: np.ndarray, weight: float) -> None:
-        self.components_ = found.components
-        self.mean_ = mean
-        self.n_nonzero_ = found.n_nonzero
-        self.explained_variance_ = found.variance / weight
-        self.explained_variance_ratio_ = found.variance / found.total_variance
-        self.alpha_ = found.alpha
+        super()._store(found, mean, weight)
         self.objective_ = found.objective
-        self.n_iter_ = found.n_iter
-        self.converged_ = found.converged
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

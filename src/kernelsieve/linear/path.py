@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 from sklearn.utils import check_array
-from sklearn.utils.validation import _check_sample_weight, _get_feature_names
+from sklearn.utils.validation import _get_feature_names
 
+from ..arrays import FLOATS
+from ..rows import weights_of
 from ..threads import one_blas_thread
 from .alternation import sparse_pca
-from .components import FLOATS
 from .estimators import ElasticNetPCA, checked_covariance
 from .fitting import Request, describe, make_penalty, starting_axes
 from .scatter import GramScatter, Scatter, row_mean, scatter_of
@@ -129,9 +130,7 @@ def _scatter(X: Any, covariance: bool, sample_weight: Any) -> Scatter:
             raise ValueError("sample_weight belongs to rows: a covariance has its weights in it already")
         return GramScatter(checked_covariance(check_array(X, dtype=np.float64)))
     X = check_array(X, accept_sparse="csr", dtype=FLOATS, ensure_min_samples=2)
-    weights = None
-    if sample_weight is not None:
-        weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+    weights = weights_of(X, sample_weight)
     return scatter_of(X, weights, row_mean(X, weights))
 
 

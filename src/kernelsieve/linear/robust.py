@@ -24,8 +24,10 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import expit
+from sklearn.exceptions import ConvergenceWarning
 
 from ..arrays import top_eigh
+from ..warn import warn
 
 STEEPNESS = 8.0  # mu delta: the paper's c
 # r^(2/3) of normal noise is nearly normal (Wilson & Hilferty): its upper 1.25 % lie this many deviations up.
@@ -36,6 +38,8 @@ CONCENTRATION_STEPS = 5
 WEIGHT_TOLERANCE, MAX_REWEIGHTINGS = 1e-4, 200
 # Directions along which the middle half of the rows coincides, to this share of their length, measure nothing.
 NO_SPREAD = 1e-6
+# More rows ruled out than this, and a majority of outliers looks just the same.
+MANY_OUTLIERS = 1 / 3
 # Squared distances to the plane below this share of those to the centre are rounding.
 IN_PLANE = 1e-14
 
@@ -87,6 +91,20 @@ class RobustWeights:
     losses: list[float]  # sum rho before each reweighting: falls
     converged: bool
     delta: float  # of the loss; 0 where most rows lie in the plane exactly
+
+    def warn_unless_settled(self) -> None:
+        """Say where reweighting was cut short."""
+        if not self.converged:
+            warn(f"weights had not settled after {len(self.losses)} reweightings", ConvergenceWarning)
+
+
+def warn_if_many(share: float) -> None:
+    """Say what weights that rule out so large a share of the rows are worth."""
+    if share > MANY_OUTLIERS:
+        warn(
+            f"the weights rule out {share:.0%} of the rows: with that many, rows and outliers may have changed places. "
+            "Look at weights_, or at the rows themselves"
+        )
 
 
 def two_stage_weights(

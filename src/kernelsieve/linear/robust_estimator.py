@@ -9,27 +9,20 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import _fit_context
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from ..arrays import on_host
 from ..fit.judging import JudgesRows
 from ..fit.parameters import SHARE, at_least, estimator, more_than, one_of, parameter
 from ..fit.unchanged import unchanged_on_failure
-from ..rows.scale import check_spread, finite, unit_of
-from ..rows.text_columns import validate_rows
+from ..rows.scale import unit_of
 from ..threads import one_blas_thread
-from ..warn import warn
 from .alternation import adjusted_variance
-from .components import FLOATS, POSITIVE_OR_INFINITE, LinearComponents
+from .components import POSITIVE_OR_INFINITE, LinearComponents
 from .fitting import Request, SparseComponents, fit_components, warn_about
 from .residual import ResidualForm, residual_components
-from .robust import cutoff, two_stage_weights, without_rounding
+from .robust import cutoff, two_stage_weights, warn_if_many, without_rounding
 from .scatter import row_mean, scatter_of
-
-# More rows ruled out than this, and a majority of outliers looks just the same.
-MANY_OUTLIERS = 1 / 3
 
 
 @estimator
@@ -120,7 +113,6 @@ class RobustElasticNetPCA(JudgesRows, LinearComponents):
         "orthogonal_distance_": "float[n]",
         "cutoff_": "float",
         "offset_": "float",
-        "alpha_": "float | float[M]~",  # of the size of the rows' squares
     }
 
     weights: str = parameter("two-stage", one_of("two-stage", "residual"))
@@ -146,14 +138,15 @@ class RobustElasticNetPCA(JudgesRows, LinearComponents):
         self
         """
         with unchanged_on_failure(self), one_blas_thread():
-            X = validate_rows(self, on_host(X), dtype=FLOATS, ensure_min_samples=2)
-            check_spread(finite(X))
+            X = self._training_rows(X)
             unit = unit_of(X)
             rows, request = X.astype(np.float64, copy=False) / unit, Request.of(self).over(unit)
             form = self._residual_form().over(unit, self.alpha_scale)
             fitted = self._two_stage(rows, request) if self.weights == "two-stage" else _residual(rows, request, form)
             warn_about(fitted.components, request)
-            self._store(replace(fitted, components=fitted.components.times(unit), location=unit * fitted.location))
+            found = replace(fitted.components.times(unit), converged=fitted.components.converged and fitted.converged)
+            self._store(found, unit * fitted.location, fitted.weights.sum())
+            self.location_, self.weights_ = self.mean_, fitted.weights
             self._find_outliers(X.astype(np.float64, copy=False))
         return self
 
@@ -174,36 +167,19 @@ class RobustElasticNetPCA(JudgesRows, LinearComponents):
                 f"n_features={rows.shape[1]}"
             )
         found = two_stage_weights(rows, self.n_components, self.n_directions, rng)
-        if not found.converged:
-            warn(f"weights had not settled after {len(found.losses)} reweightings", ConvergenceWarning)
+        found.warn_unless_settled()
         location = row_mean(rows, found.values)
         scatter = scatter_of(rows, found.values, location, products_only=math.isinf(request.l2))
         components = fit_components(scatter, request)
         return WeightedFit(components, found.values, location, found.converged)
-
-    def _store(self, fitted: WeightedFit) -> None:
-        found = fitted.components
-        self.components_ = found.components
-        self.mean_ = self.location_ = fitted.location
-        self.weights_ = fitted.weights
-        self.n_nonzero_ = found.n_nonzero
-        self.explained_variance_ = found.variance / fitted.weights.sum()
-        self.explained_variance_ratio_ = found.variance / found.total_variance
-        self.alpha_ = found.alpha
-        self.n_iter_ = found.n_iter
-        self.converged_ = found.converged and fitted.converged
 
     def _find_outliers(self, rows: np.ndarray) -> None:
         self.orthogonal_distance_ = self._distances(rows)
         self.cutoff_ = math.sqrt(cutoff(self.orthogonal_distance_**2))
         self.offset_ = -self.cutoff_
         self.outliers_ = self.orthogonal_distance_ > self.cutoff_
-        share = float(np.mean(self.weights_ < 0.5))
-        if self.weights == "two-stage" and share > MANY_OUTLIERS:
-            warn(
-                f"the weights rule out {share:.0%} of the rows: with that many, rows and outliers may have changed "
-                "places. Look at weights_, or at the rows themselves"
-            )
+        if self.weights == "two-stage":
+            warn_if_many(float(np.mean(self.weights_ < 0.5)))
 
     def _distances(self, rows: np.ndarray) -> np.ndarray:
         to_mean, to_plane = self._squared_distances(rows)

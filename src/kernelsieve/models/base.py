@@ -179,7 +179,9 @@ class KernelTransformer(
         sampled = rows.sample(self._sample_size(rows), rng)
         if rows.n_samples < 2:
             raise ValueError(f"X has {rows.n_samples} row: at least 2 are needed")
-        if not isinstance(rows, ArrayRows):  # now that a pass has told what they look like
+        if not isinstance(
+            rows, ArrayRows
+        ):  # the pass for the sample has told how many columns there are, and their names
             self.n_features_in_ = rows.n_features
             self.__dict__.pop("feature_names_in_", None)
             if rows.names is not None:
@@ -229,12 +231,12 @@ class KernelTransformer(
     def _store(self, choice: Choice, span: Span, found: Found) -> None:
         expansion = found.expansion
         if getattr(self, "device", None) is not None and not isinstance(expansion.points, np.ndarray):
-            expansion = expansion.on_host()  # where the rows were: a device only did the work
+            expansion = expansion.on_host()  # the user's rows are there: the device was only lent for the work
         self.expansion_ = expansion
         self.support_ = found.support
         self.explained_variance_ = found.variances
         captured = found.variances if found.captured is None else found.captured
-        # An indefinite kernel's total is less than what its positive part, which is all that is modelled, holds.
+        # Of an indefinite kernel only the positive part is modelled: its total, the negative part counted, can be less.
         most = float(captured.sum()) if expansion.orthogonal or found.captured is not None else float(captured.max())
         outside = mean_outside(choice.problem.sample, span)
         self.explained_variance_ratio_ = captured / max(span.total_variance - outside, most)
@@ -259,11 +261,7 @@ class KernelTransformer(
         ):
             warn_of_rounding(spread)
         ratio = choice.ratio or self._ratio(choice, sample)
-        ratio = self._bounded(ratio, sample, span)
-        self.captured_ratio_ = ratio.value
-        self.captured_ratio_interval_ = ratio.interval
-        self.captured_ratio_kind_ = ratio.kind
-        self.captured_ratio_n_samples_ = ratio.n_samples
+        self._store_ratio(self._bounded(ratio, sample, span))
         weights = sample.reference_weights
         self._inverse_map = learned_preimage(self.expansion_, sample.reference, weights)
 

@@ -13,6 +13,7 @@ from sklearn.utils import assert_all_finite
 from ..arrays import Array, take_rows
 from ..compression.error import ExpansionError
 from ..compression.search import METHODS, Compression, Request, compress_expansion, error_on, unchanged
+from ..fit.captured import CapturedRatio
 from ..fit.expansion import KernelExpansion
 from ..fit.parameters import INNER_SHARE, at_least, estimator, one_of, parameter
 from ..fit.preimage import RidgeMap, learned_preimage
@@ -144,7 +145,9 @@ class CompressedKernelPCA(KernelTransformer):
             if not isinstance(rows, ArrayRows):
                 raise TypeError("CompressedKernelPCA fits exact kernel PCA first, of rows in memory: give one array")
             if not kernel_type(self.kernel).precomputed:
-                self._kernel_for(finite(rows.X[:FEW_ROWS]), None)  # which says in words what exact kernel PCA would not
+                self._kernel_for(
+                    finite(rows.X[:FEW_ROWS]), None
+                )  # for its errors, which are clearer than scikit-learn's
             shared = {name: getattr(self, name) for name in ("n_components", *SHARED, "random_state", "n_jobs")}
             self._compress(KernelPCA(**shared).fit(rows.X), None)
         self._warn_unless_converged()
@@ -196,12 +199,10 @@ class CompressedKernelPCA(KernelTransformer):
         if found.curve is not None:
             self.compression_["curve"] = found.curve
         if found.captured_share is not None and hasattr(model, "captured_ratio_"):
-            self.captured_ratio_ = min(model.captured_ratio_ * found.captured_share, 1.0)
-            low, high = getattr(model, "captured_ratio_interval_", (0.0, 1.0))
-            share = found.captured_share
-            self.captured_ratio_interval_ = (min(low * share, 1.0), min(high * share, 1.0))
-            self.captured_ratio_kind_ = "all rows" if error.n_rows == model.n_samples_seen_ else error.kind
-            self.captured_ratio_n_samples_ = error.n_rows
+            before = (model.captured_ratio_, *getattr(model, "captured_ratio_interval_", (0.0, 1.0)))
+            value, low, high = (min(ratio * found.captured_share, 1.0) for ratio in before)
+            kind = "all rows" if error.n_rows == model.n_samples_seen_ else error.kind
+            self._store_ratio(CapturedRatio(value, kind, error.n_rows, (low, high), len(found.error)))
         self._inverse_map = getattr(model, "_inverse_map", None) or _inverse_map(found.expansion, error)
 
 

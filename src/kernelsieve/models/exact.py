@@ -19,6 +19,7 @@ import numpy as np
 import scipy.sparse
 
 from ..arrays import FLOATS, Array, canonical
+from ..fit.captured import CapturedRatio
 from ..fit.expansion import KernelExpansion
 from ..fit.parameters import at_least, estimator, one_of, parameter
 from ..fit.saving import SavesItself
@@ -181,7 +182,9 @@ class KernelPCA(FittedExpansion, SavesItself, GuardedKernelPCA):
         self
         """
         with unchanged_on_failure(self):
-            self._kernel_open = True  # to be settled at the first kernel values, which are those of the rows
+            self._kernel_open = (
+                True  # until the first kernel values are asked for, of the training rows, which settle gamma
+            )
             with text_columns_named(self, X):
                 super().fit(canonical(X) if scipy.sparse.issparse(X) and X.format == "csr" else X, y)
             self.__dict__.pop("_kernel_open", None)
@@ -209,7 +212,7 @@ class KernelPCA(FittedExpansion, SavesItself, GuardedKernelPCA):
         coef[:, nonzero] = self.eigenvectors_[:, nonzero] / np.sqrt(self.eigenvalues_[nonzero])
         offset, mean_coef = np.zeros(coef.shape[1]), None
         if self.center:
-            # H u = u for a true eigenvector; for one of nearly zero eigenvalue only this makes z(x) theirs
+            # H u = u where the eigenvalue is not zero; elsewhere centring u is what makes the scores scikit-learn's
             coef -= coef.mean(axis=0)
             offset = self._centerer.K_fit_rows_.astype(np.float64) @ coef
             mean_coef = np.full(n_samples, 1.0 / n_samples)
@@ -217,10 +220,7 @@ class KernelPCA(FittedExpansion, SavesItself, GuardedKernelPCA):
         if not self.fit_inverse_transform:
             self.dual_coef_ = coef
         self.support_ = np.arange(n_samples)
-        self.captured_ratio_ = 1.0
-        self.captured_ratio_interval_ = (1.0, 1.0)
-        self.captured_ratio_kind_ = "exact"
-        self.captured_ratio_n_samples_ = n_samples
+        self._store_ratio(CapturedRatio.known(1.0, "exact", n_samples, coef.shape[1]))
         self.n_samples_seen_ = n_samples
 
     def check_loaded(self, error: type[ValueError]) -> None:

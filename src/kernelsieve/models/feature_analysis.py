@@ -12,13 +12,12 @@ from ..fit.sample import default_sample_size
 from ..fit.span import Span
 from ..rows import Rows
 from ..selection.base import Choice
-from ..selection.rules import gain
 from .base import Found, KernelTransformer
-from .over_nodes import check_nodes, checked_values, enough_for, found_on_nodes
+from .over_nodes import AsPublished, check_nodes, found_on_nodes, gained
 
 
 @estimator
-class KernelFeatureAnalysis(BlockParameters, KernelTransformer):
+class KernelFeatureAnalysis(AsPublished, BlockParameters, KernelTransformer):
     """Sparse kernel feature analysis: features from one row after another (Smola et al. 1999, Jiang et al. 2006).
 
     Each step takes a row and makes a component of what the rows before it do not explain of it.  With R the kernel of
@@ -79,7 +78,6 @@ class KernelFeatureAnalysis(BlockParameters, KernelTransformer):
     ((150, 5), 5)
     """
 
-    _judges_kernel = False
     accelerated: bool = parameter(True, "boolean")
     n_candidates: int | None = parameter(None, at_least(1), None)
     center: bool = parameter(False, "boolean")
@@ -88,15 +86,15 @@ class KernelFeatureAnalysis(BlockParameters, KernelTransformer):
     def _sample_size(self, rows: Rows) -> int:
         return self.n_optimization_samples or default_sample_size(self.n_components)
 
-    def _check_problem(self, problem: Problem) -> None:
-        checked_values(problem)
-
     def _points(self, problem: Problem) -> Choice:
-        n_rows = self.n_components
-        problem = problem.for_points(n_rows, enough_for(problem, n_rows, self.n_optimization_samples))
-        selection = gain(problem.sample, n_rows, problem.rng, n_candidates=self.n_candidates, divided=self.accelerated)
-        selection.history["rule"] = "gain" if self.accelerated else "skfa"
-        return Choice(selection, problem)
+        return gained(
+            problem,
+            self.n_components,
+            self.n_optimization_samples,
+            rule="gain" if self.accelerated else "skfa",
+            n_candidates=self.n_candidates,
+            divided=self.accelerated,
+        )
 
     def _components(self, choice: Choice, span: Span) -> Found:
         assert isinstance(span, PointSpan)

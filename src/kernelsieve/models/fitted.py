@@ -10,6 +10,7 @@ from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from ..arrays import FLOATS, Array, as_float64, namespace
+from ..fit.captured import CapturedRatio
 from ..fit.expansion import KernelExpansion
 from ..fit.interpret import Traversal, input_gradient, sensitivity, traversal
 from ..fit.preimage import RidgeMap, preimage
@@ -68,6 +69,13 @@ class FittedExpansion:
     def offset_(self) -> Array:
         """What is subtracted from k(x, S) A, (M,)."""
         return self.expansion_.offset
+
+    def _store_ratio(self, ratio: CapturedRatio) -> None:
+        """How much of exact kernel PCA's variance the model keeps, and how that is known."""
+        self.captured_ratio_ = ratio.value
+        self.captured_ratio_interval_ = ratio.interval
+        self.captured_ratio_kind_ = ratio.kind
+        self.captured_ratio_n_samples_ = ratio.n_samples
 
     def _row_rules(self) -> RowRules:
         """What this estimator wants of its rows."""
@@ -131,7 +139,7 @@ class FittedExpansion:
         rows, lengths = self._rows_and_lengths(X, diagonal)
         expansion = self.expansion_.orthonormal
         if not expansion.kernel.bounded:
-            rows = as_float64(rows)  # float32 need not hold squares of what it holds
+            rows = as_float64(rows)  # in float32 squares may overflow
         distance, captured = expansion.variance_parts(rows, lengths, self._n_threads())
         xp = namespace(distance)
         captured_variance = float(xp.sum(captured))

@@ -9,6 +9,8 @@ import numpy as np
 import scipy.sparse
 
 from ..arrays import Array, as_float64, take_rows, to_numpy
+from ..compression.error import LeastSquares
+from ..compression.removal import removal_order
 from ..fit.expansion import KernelExpansion, component_signs
 from ..kernels import Kernel
 from ..rows.base import Rows
@@ -116,3 +118,8 @@ def _blocks(rows: Rows) -> Iterator[tuple[int, Array]]:
             yield part.start, rows.X[part, :]
         else:
             yield part.start, rows.take(np.arange(part.start, part.stop))
+
+
+def least_lost_last(columns: np.ndarray, target: np.ndarray) -> np.ndarray:
+    """Candidates, those without which the target loses most first: every beginning of them is a reduced set."""
+    return removal_order(LeastSquares(columns, target, 0.0, float(np.sum(target**2))))

@@ -88,7 +88,7 @@ class GuardedKernelPCA(MeantParameters, KernelPCA):
         restore = kernel_type(self.kernel).precomputed and self.center
         row_means = np.reshape(K.mean(axis=1), (-1, 1)) if restore else 0.0
         length = 0.0
-        if self.kernel != "precomputed":  # a gram that was given is checked by whoever centres it
+        if self.kernel != "precomputed":  # a given gram is checked when it is centred
             check_finite_kernel(K)
             length = float(np.abs(np.diagonal(K)).max())
         K = self._decomposed(K)
@@ -99,7 +99,7 @@ class GuardedKernelPCA(MeantParameters, KernelPCA):
         if total <= SHOWS_ROUNDING[K.dtype.itemsize] * length:
             warn_of_rounding(total / length if length > 0 else 0.0)
         if restore:
-            # K may be X itself, about to become X_fit_ and the expansion's points: the gram that was given
+            # K may be the given gram, centred in its place: X_fit_ and the expansion's points are to be as it was given
             K += self._centerer.K_fit_rows_
             K += row_means
             K -= self._centerer.K_fit_all_

@@ -33,7 +33,7 @@ from ..selection.choose import FIRST_EXTRA_POINTS, ROWS_TO_CHOOSE_FROM, Effort
 from ..threads import one_blas_thread
 from ..warn import warn
 from .reading import StreamReading
-from .stream import KeptRows, StreamState
+from .stream import KeptRows, StreamState, start_anew
 
 __all__ = ["Incremental", "StreamState"]
 
@@ -77,7 +77,7 @@ class Incremental(StreamReading):
             raise ValueError("partial_fit needs rows: a precomputed kernel has no values for points of earlier calls")
         with unchanged_on_failure(self):
             if "_stream" not in vars(self) and "expansion_" in vars(self):
-                self._start_anew()
+                start_anew(self, "keeps no moments to add to: partial_fit starts anew, without those rows")
             rows = some_rows(X, self._row_rules(), sample_weight, first="n_samples_seen_" not in vars(self))
             self._stream = self._state()
             self._follow(rows)
@@ -114,9 +114,9 @@ class Incremental(StreamReading):
         """Take rows in, up to each choice of points and beyond."""
         start = 0
         while start < rows.n_samples:
-            rest = _from(rows, start)
+            rest = _part(rows, slice(start, None)) if start else rows
             count = self._rows_until_choice(rest)
-            self._take_in(rest if count is None else _first(rest, count))
+            self._take_in(rest if count is None else _part(rest, slice(count)))
             if count is None:
                 return
             start += count
@@ -139,7 +139,8 @@ class Incremental(StreamReading):
             count = rows_until_choice(state.since, state.reservoir.weight, weights, state.rate)
         if not state.reservoir.whole:
             return count
-        # all rows that are kept are chosen from anew: choices before the last one in a call would leave no trace
+        # While all rows are kept, each choice starts afresh from all of them and leaves nothing of those before it: of
+        # the choices that are due among these rows only the last need be made.
         while count is not None:
             so_far = faded(state.reservoir.weight, weights[:count], state.rate)
             more = rows_until_choice(0.0, so_far, weights[count:], state.rate)
@@ -156,7 +157,9 @@ class Incremental(StreamReading):
         if self._stream.moments is None:
             self._choose()
             return
-        if not self._enough(self._stream.reservoir):  # the stream stands still: its few rows would be all the points
+        if not self._enough(
+            self._stream.reservoir
+        ):  # hardly any different rows of late: every one would become a point
             self._stream = replace(self._stream, since=0.0)
             return
         before = dict(vars(self))
@@ -233,7 +236,7 @@ class Incremental(StreamReading):
 
     def _span_over(self: Any, choice: Choice, state: StreamState) -> PointSpan:
         """The span of chosen points with the moments of all rows that have come."""
-        # all rows so far are no longer all rows when more come: their points are some, like any others
+        # Points that are all rows so far get the span of any few points: when more rows come they are not all any more.
         selection = replace(choice.selection, exhaustive=False)
         span = self._span(replace(choice, selection=selection, span=None))
         return replace(span, moments=state.moments_over(span, self._n_threads()))
@@ -250,15 +253,6 @@ class Incremental(StreamReading):
             return kernel, gamma
         return settled
 
-    def _start_anew(self: Any) -> None:
-        """Forget what `fit` left."""
-        warn(
-            f"{type(self).__name__} was fitted by fit, which keeps no moments to add to: partial_fit starts anew, "
-            "without those rows"
-        )
-        for name in [name for name in vars(self) if name.endswith("_")]:
-            delattr(self, name)
-
     def _forget(self: Any) -> None:
         self.__dict__.pop("_stream", None)
 
@@ -269,11 +263,5 @@ def _different(reservoir: Reservoir) -> set[bytes]:
     return set() if rows is None else set(row_bytes(rows))
 
 
-def _first(rows: ArrayRows, count: int) -> ArrayRows:
-    return ArrayRows(rows.X[:count, :], None if rows.weights is None else rows.weights[:count])
-
-
-def _from(rows: ArrayRows, start: int) -> ArrayRows:
-    if start == 0:
-        return rows
-    return ArrayRows(rows.X[start:, :], None if rows.weights is None else rows.weights[start:])
+def _part(rows: ArrayRows, part: slice) -> ArrayRows:
+    return ArrayRows(rows.X[part, :], None if rows.weights is None else rows.weights[part])

@@ -196,7 +196,7 @@ class LikelihoodKernelPCA(JudgesKernelRows, OnDictionary, KernelTransformer):
         return self._log_densities(*self._rows_and_lengths(X, diagonal))
 
     def _log_densities(self, rows: Array, diagonal: Array | None) -> Array:
-        rows = rows if self._density.kernel.bounded else as_float64(rows)  # float32 need not hold what it divides to
+        rows = rows if self._density.kernel.bounded else as_float64(rows)  # in float32 a quotient may overflow
         length, modelled = self._density.variance_parts(rows, diagonal, self._n_threads())
         return -0.5 * (self._logdet + (length - modelled) / float(self.noise_variance_))
 
@@ -211,7 +211,7 @@ class LikelihoodKernelPCA(JudgesKernelRows, OnDictionary, KernelTransformer):
         self._store_threshold(choice.problem.sample)
 
     def _store_threshold(self, sample: Sample) -> None:
-        """The quantile over rows that no vector was made of: a vector's own score says nothing about new rows."""
+        """The quantile over rows that are no vectors: vectors fit a model made of them better than new rows."""
         chosen = sample.rows.indices[: sample.n_reference]
         assert self.support_ is not None
         others = ~np.isin(sample.rows.numbers_of(chosen), self.support_)

@@ -26,22 +26,21 @@ from ..fit.sample import default_sample_size
 from ..fit.span import Span, quadratic_forms
 from ..rows import Rows
 from ..rows.memory import ArrayRows
-from ..selection.base import Choice, Selection
+from ..selection.base import Choice
 from ..selection.distances import dissimilar_nodes
 from ..selection.gram import KernelGram
-from ..selection.rules import IMPROVED_RIDGE, gain
+from ..selection.rules import IMPROVED_RIDGE
 from .base import Found, KernelTransformer
-from .over_nodes import check_nodes, checked_values, enough_for, found_on_nodes
+from .over_nodes import AsPublished, check_nodes, found_on_nodes, gained
 
 # Eigenvalues below this share of the largest are rounding: the nodes have no such component.
 NO_EIGENVALUE = 1e-14
 
 
 @estimator
-class NodeParameters:
+class NodeParameters(AsPublished):
     """Parameters and the eigenproblem that both of Xu's methods have; every `self` here is a KernelTransformer."""
 
-    _judges_kernel = False
     n_nodes: int | float = parameter(50, at_least(1), SHARE)
     whiten: bool = parameter(True, "boolean")
     center: bool = parameter(False, "boolean")
@@ -161,9 +160,6 @@ class DissimilarityKernelPCA(NodeParameters, KernelTransformer):
             )
         return default_sample_size(min(self._n_nodes(rows.n_samples), rows.n_samples))
 
-    def _check_problem(self, problem: Problem) -> None:
-        checked_values(problem)
-
     def _points(self, problem: Problem) -> Choice:
         rows = problem.rows
         assert isinstance(rows, ArrayRows)
@@ -254,15 +250,9 @@ class ImprovedKernelPCA(NodeParameters, BlockParameters, KernelTransformer):
         n_nodes = self._n_nodes(rows.n_samples)
         return self.n_optimization_samples or default_sample_size(min(n_nodes, rows.n_samples))
 
-    def _check_problem(self, problem: Problem) -> None:
-        checked_values(problem)
-
     def _points(self, problem: Problem) -> Choice:
         n_nodes = self._n_nodes(problem.rows.n_samples)
-        problem = problem.for_points(n_nodes, enough_for(problem, n_nodes, self.n_optimization_samples))
-        selection: Selection = gain(problem.sample, n_nodes, problem.rng, ridge=self.ridge)
-        selection.history["rule"] = "improved"
-        return Choice(selection, problem)
+        return gained(problem, n_nodes, self.n_optimization_samples, "improved", ridge=self.ridge)
 
     def _eigenproblem(self, span: PointSpan) -> tuple[np.ndarray, np.ndarray]:
         # for g = W a the two sides are weight C and I + ridge W'W, small and well scaled, whatever the nodes' rank

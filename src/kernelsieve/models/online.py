@@ -10,8 +10,6 @@ import numpy as np
 from sklearn.base import _fit_context
 
 from ..arrays import to_numpy
-from ..compression.error import LeastSquares
-from ..compression.removal import removal_order
 from ..fit.moments import MomentSum
 from ..fit.parameters import BlockParameters, at_least, estimator, more_than, one_of, parameter
 from ..fit.problem import Problem
@@ -25,11 +23,10 @@ from ..rows.sampled import SampledRows, sample_rows
 from ..selection.base import Choice, Selection
 from ..solvers.online import RULES, Settings
 from ..threads import one_blas_thread
-from ..warn import warn
 from .base import Found, KernelTransformer
-from .following import Following, in_order
-from .over_nodes import checked_values
-from .stream import KeptRows
+from .following import Following, in_order, least_lost_last
+from .over_nodes import AsPublished
+from .stream import KeptRows, start_anew
 
 # Rows that a first call needs for a width that is a rule: of fewer, distances say nothing.
 LEAST_ROWS_FOR_WIDTH = 10
@@ -52,7 +49,7 @@ OVERLAP = 1e-6  # of two components that count as orthogonal, as a share of thei
 
 
 @estimator
-class OnlineKernelPCA(BlockParameters, KernelTransformer):
+class OnlineKernelPCA(AsPublished, BlockParameters, KernelTransformer):
     """Kernel PCA one row at a time, by the published rules, as published.
 
     For comparison and citation: for results, `SparseKernelPCA.partial_fit` ends within half a percent of a batch fit.
@@ -131,7 +128,6 @@ class OnlineKernelPCA(BlockParameters, KernelTransformer):
         "_ready": "bool",
         "n_evaluations_": "int",
     }
-    _judges_kernel = False
     rule: str = parameter("subset", one_of(*RULES))
     budget: int | None = parameter(100, at_least(1), None)
     coherence: float = parameter(0.8, more_than(0))
@@ -162,7 +158,7 @@ class OnlineKernelPCA(BlockParameters, KernelTransformer):
         self._check_parameters(sample_weight)
         with unchanged_on_failure(self), one_blas_thread():
             if "_online" not in vars(self) and "n_samples_seen_" in vars(self):
-                self._start_anew()
+                start_anew(self, "ends the stream: partial_fit starts anew")
             first = "_online" not in vars(self)
             rows = some_rows(X, self._row_rules(), sample_weight, first=first)
             reservoir = vars(self).get("_kept")
@@ -188,7 +184,7 @@ class OnlineKernelPCA(BlockParameters, KernelTransformer):
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def _before_saving(self) -> None:
-        if "_kept" in vars(self):  # have all that belongs to the model
+        if "_kept" in vars(self):  # after partial_fit what is reported is only found when it is read: read it now
             self._kept = self._kept.in_order()
             _ = self.expansion_
 
@@ -218,9 +214,6 @@ class OnlineKernelPCA(BlockParameters, KernelTransformer):
 
     def _sample_size(self, rows: Rows) -> int:
         return default_sample_size(self.n_components)
-
-    def _check_problem(self, problem: Problem) -> None:
-        checked_values(problem)
 
     def _kernel_on(self, rows: SampledRows) -> tuple[Kernel, float]:
         if "_kept" in vars(self):
@@ -263,7 +256,7 @@ class OnlineKernelPCA(BlockParameters, KernelTransformer):
         )
 
     def _variances_of_scores(self, choice: Choice, coef: np.ndarray) -> np.ndarray:
-        """(M,), from one more pass: a rule knows no rank, and its components may leave the span that has one."""
+        """(M,), from one more pass over the rows, where components leave the numerical range of the points' gram."""
         selection, n_threads = choice.selection, choice.problem.sample.n_threads
         found = choice.problem.rows.add_up(MomentSum(selection.kernel, selection.points, coef), n_threads)
         return np.diagonal(to_numpy(found.covariance(self.center))).copy()
@@ -275,8 +268,7 @@ class OnlineKernelPCA(BlockParameters, KernelTransformer):
     # The rule, made from what is kept of it and back.
 
     def _following(self) -> Following:
-        state = vars(self).get("_online")
-        return Following(self._kernel, self.rule, self._settings(), state)
+        return Following(self._kernel, self.rule, self._settings(), vars(self).get("_online"))
 
     def _settings(self) -> Settings:
         return Settings(
@@ -288,7 +280,7 @@ class OnlineKernelPCA(BlockParameters, KernelTransformer):
             self.learning_decay,
             2 * self.n_components if self.rank is None else self.rank,
             0.0 if self.half_life is None else math.log(2.0) / self.half_life,
-            _least_lost_last,
+            least_lost_last,
         )
 
     def _keep(self, following: Following) -> None:
@@ -305,17 +297,6 @@ class OnlineKernelPCA(BlockParameters, KernelTransformer):
             )
         _, self.gamma_ = self._kernel_on(sample_rows(X, REFERENCE_ROWS, self._rng(), weights, merge=False))
 
-    def _start_anew(self) -> None:
-        warn(f"{type(self).__name__} was fitted by fit, which ends the stream: partial_fit starts anew")
-        self._forget()
-        for name in [name for name in vars(self) if name.endswith("_")]:
-            delattr(self, name)
-
     def _forget(self) -> None:
         for name in ("_online", "_kept", "_kernel", "_ready"):
             self.__dict__.pop(name, None)
-
-
-def _least_lost_last(columns: np.ndarray, target: np.ndarray) -> np.ndarray:
-    """Candidates, those without which the target loses most first: section by section a reduced set."""
-    return removal_order(LeastSquares(columns, target, 0.0, float(np.sum(target**2))))

@@ -6,6 +6,8 @@ is what it adds to those before it.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from ..fit.expansion import component_signs
@@ -14,27 +16,35 @@ from ..fit.problem import Problem
 from ..fit.span import Components
 from ..rows.blocks import finite
 from ..rows.memory import ArrayRows
-from ..selection.base import Choice
+from ..selection.base import Choice, Selection
+from ..selection.rules import gain
 from ..solvers.whitening import check_kernel_values
 from .base import Found
 
-FLOAT64 = 1e-10  # what is known to better than this share is known in float64, by a definite kernel
+FLOAT64 = 1e-10  # a larger rank tolerance means float32 rows, or a kernel that is not positive semi-definite
 
 
-def checked_values(problem: Problem) -> None:
-    """Refuse rows that are not finite, and kernels that say nothing of them."""
-    if isinstance(problem.rows, ArrayRows):
-        finite(problem.rows.X)
-    check_kernel_values(problem.sample.gram)
+class AsPublished:
+    """An estimator that follows a publication: no advice on its kernel, whose values on the sample are checked."""
+
+    _judges_kernel = False
+
+    def _check_problem(self, problem: Problem) -> None:
+        if isinstance(problem.rows, ArrayRows):
+            finite(problem.rows.X)
+        check_kernel_values(problem.sample.gram)
 
 
-def enough_for(problem: Problem, n_nodes: int, n_samples: int | None) -> int | None:
-    """`n_samples`, the rows that the user wants looked at, where that is at least as many as nodes."""
+def gained(problem: Problem, n_nodes: int, n_samples: int | None, rule: str, **options: Any) -> Choice:
+    """Nodes by `gain`, among `n_samples` rows where the user says so many."""
     if n_samples is not None and not problem.sample.rows.whole and n_samples < n_nodes:
         raise ValueError(
             f"n_optimization_samples={n_samples} rows are too few to choose {n_nodes} nodes from: give at least as many"
         )
-    return n_samples
+    problem = problem.for_points(n_nodes, n_samples)
+    selection: Selection = gain(problem.sample, n_nodes, problem.rng, **options)
+    selection.history["rule"] = rule
+    return Choice(selection, problem)
 
 
 def check_nodes(span: PointSpan, n_components: int) -> None:
@@ -48,7 +58,7 @@ def check_nodes(span: PointSpan, n_components: int) -> None:
 
 def found_on_nodes(choice: Choice, span: PointSpan, coef: np.ndarray, eigenvalues: np.ndarray) -> Found:
     """Components with these coefficients over the nodes."""
-    rounding = choice.problem.rank_tolerance  # in float64 the published methods go as far down as they were published
+    rounding = choice.problem.rank_tolerance  # of float64 rows no component is refused: the publications refuse none
     n_real = int(np.sum(eigenvalues > rounding * eigenvalues.max())) if rounding > FLOAT64 else len(eigenvalues)
     if n_real < len(eigenvalues):
         raise ValueError(

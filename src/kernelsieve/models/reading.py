@@ -58,7 +58,7 @@ class StreamReading:
     def _before_saving(self: Any) -> None:
         """Compute what is computed only when it is read, so that a file holds all of the model."""
         state = vars(self).get("_stream")
-        if state is not None and state.moments is not None:  # have all that belongs to the model
+        if state is not None and state.moments is not None:  # before that there is no model, only rows
             self._stream = replace(self._state(), reservoir=state.reservoir.in_order())
             self._solve()
             _ = self._inverse_map

@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 
 from ..arrays import Array, as_float64, namespace, row_dot, to_numpy
 from ..fit.all_rows import AllRowsSpan
@@ -17,13 +16,11 @@ from ..fit.parameters import at_least, estimator, parameter
 from ..fit.problem import Problem
 from ..fit.span import Span
 from ..kernels import Kernel
-from ..linear.robust import LogisticLoss, RobustWeights, cutoff, fit_plane, two_stage_weights
-from ..linear.robust_estimator import MANY_OUTLIERS
+from ..linear.robust import LogisticLoss, cutoff, fit_plane, two_stage_weights, warn_if_many
 from ..rows import RowRules
 from ..selection.base import Choice, Selection
 from ..selection.dictionary import dictionary
 from ..solvers.whitening import whiten
-from ..warn import warn
 from .base import KernelTransformer
 from .elastic_net import NetParameters
 from .on_dictionary import OnDictionary
@@ -130,13 +127,13 @@ class RobustSparseKernelPCA(JudgesKernelRows, NetParameters, OnDictionary, Kerne
         return super().fit(X, y)
 
     def _row_rules(self) -> RowRules:
-        return replace(super()._row_rules(), merge_copies=False)  # every row gets a weight of its own
+        return replace(super()._row_rules(), merge_copies=False)  # weights_ has one for every row, copies too
 
     def _points(self, problem: Problem) -> Choice:
         selection = dictionary(problem, self.n_dictionary)
         span, weights = self._weighed(problem, selection)
         self.weights_, self.outliers_ = weights, weights < OUTLIER
-        self._warn_if_many(float(self.outliers_.mean()))
+        warn_if_many(float(self.outliers_.mean()))
         rows = problem.sample.rows
         sample = replace(problem.sample, rows=replace(rows, weights=weights[rows.numbers_of(rows.indices)]))
         weighted = replace(problem, rows=problem.rows.weighted(weights), sample=sample)
@@ -148,29 +145,19 @@ class RobustSparseKernelPCA(JudgesKernelRows, NetParameters, OnDictionary, Kerne
         if selection.exhaustive:
             plain = problem.span(selection)
             assert isinstance(plain, AllRowsSpan)
-            found = self._settled(two_stage_weights(plain.coordinates, self.n_components, self.n_directions, rng))
+            found = two_stage_weights(plain.coordinates, self.n_components, self.n_directions, rng)
+            found.warn_unless_settled()
             return plain.reweighted(found.values), found.values
         features = Features(selection.kernel, selection.points, problem.rank_tolerance)
         seen = features(problem.sample.rows.values)
-        found = self._settled(two_stage_weights(seen, self.n_components, self.n_directions, rng))
+        found = two_stage_weights(seen, self.n_components, self.n_directions, rng)
+        found.warn_unless_settled()
         plane = fit_plane(seen, found.values, self.n_components)
         loss = LogisticLoss(found.delta or IN_PLANE_AGAIN * float(np.square(seen - plane.location).sum(axis=1).max()))
         weights = problem.rows.each(
             lambda rows: loss.weights(plane.squared_distances(features(rows))), selection.n_support, n_threads
         )
         return None, weights
-
-    def _settled(self, found: RobustWeights) -> RobustWeights:
-        if not found.converged:
-            warn(f"weights had not settled after {len(found.losses)} reweightings", ConvergenceWarning)
-        return found
-
-    def _warn_if_many(self, share: float) -> None:
-        if share > MANY_OUTLIERS:
-            warn(
-                f"the weights rule out {share:.0%} of the rows: with that many, rows and outliers may have changed "
-                "places. Look at weights_, or at the rows themselves"
-            )
 
     def _penalty(self, span: Span) -> np.ndarray:
         lengths = np.sqrt(np.einsum("ij,ij->i", span.coordinates, span.coordinates))
@@ -214,7 +201,7 @@ class Features:
     def __call__(self, rows: Array) -> np.ndarray:
         inside = to_numpy(as_float64(self._kernel(rows, self._points)) @ self._whitening)
         if self._kernel.precomputed:
-            return inside  # all rows are in the dictionary
+            return inside  # here the dictionary is all rows, and nothing lies outside its span
         lengths = to_numpy(self._kernel.diagonal(rows)).astype(np.float64)
         outside = np.sqrt(np.maximum(lengths - row_dot(inside, inside), 0.0))
         return np.column_stack([inside, outside])

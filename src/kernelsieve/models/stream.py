@@ -18,6 +18,7 @@ from ..rows.base import Summand
 from ..rows.memory import ArrayRows
 from ..rows.reservoir import Reservoir
 from ..threads import cached_property
+from ..warn import warn
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ class StreamState:
         share = 1.0 if by_age is None else float(np.exp(-self.rate * n))
         grown = replace(state, moments=forgotten(self.moments, share) + self._moments_of(rows, n_threads))
         if "_basis" in vars(self):
-            vars(grown)["_basis"] = self._basis  # the points are the same
+            vars(grown)["_basis"] = self._basis  # need not be made again: the points are the same
         return grown
 
     @cached_property
@@ -118,6 +119,14 @@ class KeptRows(ArrayRows):
     def add_up(self, summand: Summand, n_threads: int) -> Any:
         kept = super().add_up(summand, n_threads)
         return kept if self._weight_seen is None else weighing(kept, self._weight_seen)
+
+
+def start_anew(model: Any, why: str) -> None:
+    """Forget what `fit` left, which nothing can be added to."""
+    warn(f"{type(model).__name__} was fitted by fit, which {why}")
+    model._forget()
+    for name in [name for name in vars(model) if name.endswith("_")]:
+        delattr(model, name)
 
 
 def same_points(some: Array, others: Array) -> bool:

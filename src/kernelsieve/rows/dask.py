@@ -137,7 +137,7 @@ def added_up(parts: list[Any]) -> Any:
 
     while len(parts) > 1:
         groups = [parts[i : i + FAN_IN] for i in range(0, len(parts), FAN_IN)]
-        parts = [dask.delayed(_added)(group) if len(group) > 1 else group[0] for group in groups]
+        parts = [dask.delayed(reduce)(operator.add, group) if len(group) > 1 else group[0] for group in groups]
     return parts[0]
 
 
@@ -200,7 +200,3 @@ def _numeric_frame(frame: Any) -> Any:
     if text:
         raise ValueError(f"columns {', '.join(map(repr, text[:5]))} of the dask dataframe are not numeric: drop them")
     return frame.astype(np.float32 if (frame.dtypes == np.float32).all() else np.float64)
-
-
-def _added(parts: list[Any]) -> Any:
-    return reduce(operator.add, parts)

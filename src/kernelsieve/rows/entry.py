@@ -73,10 +73,10 @@ def rows_of(X: Any, rules: RowRules, sample_weight: Any = None) -> Rows:
         rows = StreamRows(stream, _weights_before_a_pass(sample_weight), merge_copies=merge)
     elif is_foreign(X):
         array = _foreign(X, rules)
-        return ArrayRows(array, _weights_of(array, sample_weight), merge_copies=merge)
+        return ArrayRows(array, weights_of(array, sample_weight), merge_copies=merge)
     else:
         array = _array(X, rules)
-        rows = ArrayRows(array, _weights_of(array, sample_weight), merge_copies=merge)
+        rows = ArrayRows(array, weights_of(array, sample_weight), merge_copies=merge)
     if rules.device is None:
         return rows
     from .device import DeviceRows, checked_device
@@ -194,7 +194,7 @@ def _refuse_precomputed(rules: RowRules) -> None:
         raise ValueError("a precomputed kernel needs the whole gram in memory: give it as one array")
 
 
-def _weights_of(X: Array, sample_weight: Any) -> np.ndarray | None:
+def weights_of(X: Array, sample_weight: Any) -> np.ndarray | None:
     """Weights of rows in one array, one a row."""
     if sample_weight is None:
         return None

@@ -195,20 +195,21 @@ def _hours(values: Sequence[Any]) -> np.ndarray:
 
 def _objects(values: list[Any]) -> _Column:
     """A column of Python objects: numbers or truths where all are, else texts."""
-    present = [value for value in values if not _is_missing(value)]
+    present = [value for value in values if not is_missing(value)]
     if not present:
         return NUMBER, False, np.full(len(values), np.nan)
     if all(isinstance(value, bool | np.bool_) for value in present):
-        return BOOLEAN, False, np.array([np.nan if _is_missing(value) else float(value) for value in values])
+        return BOOLEAN, False, np.array([np.nan if is_missing(value) else float(value) for value in values])
     if all(isinstance(value, int | float | Decimal | np.number) for value in present):
         whole = all(isinstance(value, int | np.integer) for value in present)
-        return NUMBER, whole, np.array([np.nan if _is_missing(value) else float(value) for value in values])
+        return NUMBER, whole, np.array([np.nan if is_missing(value) else float(value) for value in values])
     if all(isinstance(value, list | tuple | dict | set | np.ndarray) for value in present):
         return OTHER, False, type(present[0]).__name__
-    return TEXT, False, texts_of(None if _is_missing(value) else value for value in values)
+    return TEXT, False, texts_of(None if is_missing(value) else value for value in values)
 
 
-def _is_missing(value: Any) -> bool:
+def is_missing(value: Any) -> bool:
+    """Whether nothing is there: pandas' NA and NaT are known by name, for pandas itself may not be installed."""
     return (
         value is None or (isinstance(value, float) and value != value) or type(value).__name__ in ("NAType", "NaTType")
     )
@@ -219,5 +220,5 @@ def texts_of(values: Iterable[Any]) -> Texts:
     numbers: dict[Any, int] = {}
     raw = np.fromiter((numbers.setdefault(value, len(numbers)) for value in values), dtype=np.int64)
     labels: dict[str, int] = {}  # different values may read alike, as 1 and "1" do
-    codes = [-1 if _is_missing(value) else labels.setdefault(str(value), len(labels)) for value in numbers]
+    codes = [-1 if is_missing(value) else labels.setdefault(str(value), len(labels)) for value in numbers]
     return Texts(np.array(codes, dtype=np.int64)[raw], list(labels))

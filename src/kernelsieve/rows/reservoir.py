@@ -101,7 +101,7 @@ class Reservoir:
 
     @property
     def now(self) -> float:
-        """What is to be subtracted from log weights to give those of today: those of the newest row's scale."""
+        """c t of the newest row: log weights less this are those of today, when the newest row weighs just its own."""
         return self.rate * (self.clock - 1)
 
     @property

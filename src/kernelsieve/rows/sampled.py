@@ -97,7 +97,7 @@ def weighed(
 
 
 def _merge_copies(X: Array, candidates: np.ndarray, weights: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
-    """A row number and the summed weight for each distinct row, in an order that the values alone decide."""
+    """A row number and the summed weight for each distinct row, in an order that the order of X does not change."""
     first: dict[bytes, tuple[int, float]] = {}
     mass: dict[bytes, float] = {}
     for part in row_ranges(len(candidates), max(1, VALUES_AT_ONCE // X.shape[1])):

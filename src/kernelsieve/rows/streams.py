@@ -140,7 +140,7 @@ class StreamRows(Rows):
 
     def _keyed_sample(self, size: int, rng: np.random.Generator) -> SampledRows:
         """The rows that a random number each favours: a uniform sample of a stream of unknown length."""
-        kept = Reservoir.empty(size, int(rng.spawn(1)[0].integers(2**63)))  # rng stays where rows in memory find it
+        kept = Reservoir.empty(size, int(rng.spawn(1)[0].integers(2**63)))  # rng itself goes on as for rows in memory
         for _, block in self.blocks():
             kept = kept.add(block)
         kept = kept.in_order()
