@@ -5,18 +5,15 @@ from __future__ import annotations
 import numpy as np
 
 from .c_code import Source, indented
-from .cores import KernelCore
 from .forms import Form
-from .steps import GAP, SQUASH_FROM, VALUE, Affine, Clip, Fill, Mix, Spread, Squash, Step, split
+from .steps import GAP, SHIFT_ROUNDING, SQUASH_FROM, VALUE, Affine, Clip, Fill, Mix, Spread, Squash, Step, split
 
-SHIFT_ROUNDING = 1e-9  # a shift's low part is left out below this share of the points' spread
 MOST_SHORT = 2**15  # columns that a short can number
 
 
 def prepare_rows(source: Source, form: Form) -> tuple[list[str], str]:
     """(the statements that make u of x, the expression for u_j)."""
-    core, lines = form.core, []
-    spread = float(np.abs(core.points).max()) if isinstance(core, KernelCore) else 1.0
+    lines: list[str] = []
     u = "x[j]" if source.rows == source.real else f"({source.real})x[j]"
     width, buffer = form.n_features, ""
     for number, step in enumerate(form.front):
@@ -32,7 +29,7 @@ def prepare_rows(source: Source, form: Form) -> tuple[list[str], str]:
             if not buffer:
                 buffer = f"u{number}"
                 lines.append(f"{source.real} {buffer}[{width}];")
-            value = _affine(source, step, number, u, spread) if isinstance(step, Affine) else u
+            value = _affine(source, step, number, u, form.core.largest) if isinstance(step, Affine) else u
             rest = _afterwards(source, step, number, f"{buffer}[j]")
             lines += [f"for (j = 0; j < {width}; j++) {{", f"    {buffer}[j] = {value};", *indented(rest), "}"]
         u = f"{buffer}[j]"
@@ -85,12 +82,12 @@ def _clipped(source: Source, u: str, lower: float, upper: float) -> list[str]:
     return [f"if ({u} < {low}) {u} = {low};", f"if ({u} > {high}) {u} = {high};"]
 
 
-def _affine(source: Source, step: Affine, number: int, u: str, spread: float) -> str:
+def _affine(source: Source, step: Affine, number: int, u: str, largest: float) -> str:
     if np.any(step.shift):
         low = np.zeros(len(step.shift))
         if source.single:
             low = split(step.shift)[1]
-            low = np.where(np.abs(low * step.factor) > SHIFT_ROUNDING * spread, low, 0)
+            low = np.where(np.abs(low * step.factor) > SHIFT_ROUNDING * largest, low, 0)
         u = f"{u} - {source.array(f'shift_{number}', step.shift)}[j]"
         if np.any(low):
             u = f"({u}) - {source.array(f'shift_low_{number}', low)}[j]"

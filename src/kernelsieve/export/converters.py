@@ -14,9 +14,11 @@ from sklearn.base import BaseEstimator, OutlierMixin, TransformerMixin, is_class
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import Pipeline
 
+from ..io.container import package_version
+from ..io.registry import own_estimators
 from ..tables import TableEncoder
 from .forms import Form, form_of
-from .graph import OPSET, Graph, write
+from .graph import OPSET, Graph, write, write_as
 from .inputs import ROWS, TEXT, Input, given_inputs, input_names, places_in_double, rows_of
 from .precision import single_is_enough
 from .protos import free_name, node_attributes
@@ -50,7 +52,7 @@ def register_onnx_converters() -> None:
         from skl2onnx import update_registered_converter
     except ImportError as error:
         raise ImportError("pipelines need the skl2onnx package: pip install 'kernelsieve[onnx]'") from error
-    for name, estimator in _estimators().items():
+    for name, estimator in own_estimators().items():
         detects = issubclass(estimator, OutlierMixin)
         shapes, convert = (_monitor_shapes, _convert_monitor) if detects else (_score_shapes, _convert_scores)
         update_registered_converter(estimator, f"Kernelsieve{name}", shapes, convert)
@@ -88,14 +90,6 @@ def _form(step: Any) -> Form:
     return step.form if isinstance(step, ScaledModel) else form_of(step)
 
 
-def _estimators() -> dict[str, type]:
-    """The public estimators by name."""
-    import kernelsieve
-
-    public = {name: getattr(kernelsieve, name) for name in kernelsieve.__all__}
-    return {name: c for name, c in public.items() if isinstance(c, type) and issubclass(c, BaseEstimator)}
-
-
 def _tensor_type(operator: Any) -> Any:
     from skl2onnx.common.data_types import DoubleTensorType, FloatTensorType
 
@@ -121,11 +115,7 @@ def _monitor_shapes(operator: Any) -> None:
 def _convert_scores(scope: Any, operator: Any, container: Any) -> None:
     graph, x, texts, kind = _started(scope, operator, container)
     form = _form(operator.raw_operator).centered(kind)
-    if graph.dtype == kind:
-        write(graph, form, x, {"scores": operator.outputs[0].full_name}, texts)
-    else:
-        write(graph, form, x, {"scores": f"{graph.prefix}scores"}, texts)
-        graph.add("Cast", f"{graph.prefix}scores", output=operator.outputs[0].full_name, to=kind)
+    write_as(kind, graph, form, x, {"scores": operator.outputs[0].full_name}, texts)
     _into(container, graph)
 
 
@@ -204,7 +194,7 @@ def pipeline_to_onnx(pipeline: Any, kind: Any, wanted: tuple[str, ...], inputs: 
     if hasattr(last, "transform") and len(proto.graph.output) == 1:
         _rename(proto, proto.graph.output[0], free_name("scores", [one.name for one in given]))
     facts = {
-        "producer": _version(),
+        "producer": f"kernelsieve {package_version()}",
         "pipeline": " -> ".join(type(step).__name__ for _, step in pipeline.steps),
         "input_names": json.dumps(known),
         "dtype": kind.name,
@@ -234,7 +224,7 @@ def _inputs_of(pipeline: Pipeline, kind: Any, inputs: str | None) -> tuple[list[
 
 def _with_scaled_model(pipeline: Pipeline, kind: Any) -> Pipeline:
     """The same pipeline with leading scalers and a model of ours right after them as one step."""
-    ours = tuple(_estimators().values())
+    ours = tuple(own_estimators().values())
     for place, (_, step) in enumerate(pipeline.steps):
         if isinstance(step, ours) and not isinstance(step, OutlierMixin | TableEncoder):
             head, rest = pipeline.steps[: place + 1], pipeline.steps[place + 1 :]
@@ -242,12 +232,6 @@ def _with_scaled_model(pipeline: Pipeline, kind: Any) -> Pipeline:
         if not can_fold(step):
             break
     return pipeline
-
-
-def _version() -> str:
-    from .. import __version__
-
-    return f"kernelsieve {__version__}"
 
 
 def _rename(proto: Any, value: Any, name: str) -> None:

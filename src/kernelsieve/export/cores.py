@@ -34,6 +34,15 @@ class KernelCore:
     units: np.ndarray | None = None  # (d,), by which differences of columns are multiplied; None for 1
 
     @property
+    def n_components(self) -> int:
+        return self.coef.shape[1]
+
+    @property
+    def largest(self) -> float:
+        """The largest number of the points, which roundings of rows are measured by."""
+        return float(np.abs(self.points).max())
+
+    @property
     def expansion(self) -> KernelExpansion:
         return KernelExpansion(self.kernel, self.points, self.coef, self.offset, self.mean_coef, self.mixing is None)
 
@@ -46,6 +55,11 @@ class LinearCore:
     weights: np.ndarray  # (d, M)
     constant: np.ndarray  # (M,)
     mixing: np.ndarray | None
+    largest = 1.0
+
+    @property
+    def n_components(self) -> int:
+        return self.weights.shape[1]
 
 
 Core: TypeAlias = KernelCore | LinearCore

@@ -45,8 +45,7 @@ class Form:
 
     @property
     def n_components(self) -> int:
-        core = self.core
-        return (core.coef if isinstance(core, KernelCore) else core.weights).shape[1]
+        return self.core.n_components
 
     def centered(self, dtype: Any = np.float32) -> Form:
         """The same function with the points of a stationary kernel about the origin, and their centre in the front.
@@ -115,7 +114,7 @@ def form_of(model: Any) -> Form:
         core,
         int(model.n_features_in_) * (1 + _lags(model)),
         _window_names(model),
-        tuple(_output_names(model, (core.coef if isinstance(core, KernelCore) else core.weights).shape[1])),
+        tuple(_output_names(model, core.n_components)),
         _limit_of(model),
         _facts(model, core),
         spread=_spread_of(model),

@@ -22,13 +22,11 @@ import numpy as np
 from ..kernels import RBF, Cosine, Laplacian, Polynomial, Sigmoid
 from .cores import KernelCore, LinearCore
 from .forms import Form
-from .steps import SQUASH_FROM, Affine, Clip, Fill, Mix, Spread, Squash, split
+from .steps import SHIFT_ROUNDING, SQUASH_FROM, Affine, Clip, Fill, Mix, Spread, Squash, split
 from .table_graph import write_spread
 
 OPSET = 18
 OUTPUTS = ("scores", "error", "decision")
-# The low part of a shift is left out where it moves no column by more than this share of the points' spread.
-SHIFT_ROUNDING = 1e-9
 
 
 @dataclass
@@ -116,12 +114,21 @@ def write(graph: Graph, form: Form, x: str, outputs: dict[str, str], texts: Mapp
         graph.add("Sub", graph.const(form.limit), error, output=outputs["decision"])
 
 
+def write_as(kind: Any, graph: Graph, form: Form, x: str, outputs: dict[str, str], texts: Mapping[int, str]) -> None:
+    """`write`, with outputs of dtype `kind`, whatever that of the arithmetic is."""
+    if graph.dtype == kind:
+        write(graph, form, x, outputs, texts)
+        return
+    inside = {what: f"{graph.prefix}{what}" for what in outputs}
+    write(graph, form, x, inside, texts)
+    for what, name in outputs.items():
+        graph.add("Cast", inside[what], output=name, to=kind)
+
+
 def _write_front(graph: Graph, form: Form, x: str, texts: Mapping[int, str]) -> str:
-    core = form.core
-    spread = np.abs(core.points).max() if isinstance(core, KernelCore) else 1.0
     for step in form.front:
         if isinstance(step, Affine):
-            resolution = SHIFT_ROUNDING * spread / np.maximum(np.abs(step.factor), np.finfo(np.float64).tiny)
+            resolution = SHIFT_ROUNDING * form.core.largest / np.maximum(np.abs(step.factor), np.finfo(np.float64).tiny)
             x = graph.subtract(x, step.shift, resolution)
             if np.any(step.factor != 1):
                 x = graph.add("Mul", x, graph.const(step.factor))

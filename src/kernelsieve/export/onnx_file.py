@@ -12,7 +12,7 @@ from sklearn.pipeline import Pipeline
 
 from ..io.atomic import replacing
 from .forms import Form, form_of
-from .graph import OPSET, OUTPUTS, Graph, write
+from .graph import OPSET, OUTPUTS, Graph, write_as
 from .inputs import TEXT, Input, given_inputs, places_in_double, rows_of
 from .precision import single_is_enough
 from .protos import free_name, initializers, node_proto, tensor_type
@@ -169,13 +169,7 @@ def _graph_of(form: Form, kind: Any, arithmetic: Any, given: Sequence[Input], na
         prefix = f"{prefix}_"
     graph = Graph(arithmetic, prefix)
     x, texts = rows_of(graph, [(one.name, one.dtype) for one in given])
-    if arithmetic == kind:
-        write(graph, form, x, names, texts)
-        return graph
-    inside = {what: f"{prefix}{what}" for what in names}
-    write(graph, form, x, inside, texts)
-    for what, name in names.items():
-        graph.add("Cast", inside[what], output=name, to=kind)
+    write_as(kind, graph, form, x, names, texts)
     return graph
 
 

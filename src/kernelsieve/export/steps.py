@@ -30,6 +30,8 @@ class ExportError(ValueError):
 
 # A shift of more spreads than this is not added to another: 1e-16 of it would be seen in the scores.
 MANY_SPREADS = 50.0
+# The low part of a shift is left out where it moves no column by more than this share of the points' largest number.
+SHIFT_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)

@@ -107,7 +107,7 @@ def _is_alive(process: int) -> bool:
     except (ProcessLookupError, OverflowError):
         return False
     except OSError:
-        return True
+        pass
     return True
 
 

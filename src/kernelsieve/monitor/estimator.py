@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator, OutlierMixin, _fit_context
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from ..arrays import Array
 from ..fit.judging import JudgesRows
 from ..fit.parameters import INNER_SHARE, SHARE, at_least, estimator, more_than, one_of, parameter
 from ..fit.saving import SavesItself
@@ -201,9 +202,7 @@ class KernelMonitor(JudgesRows, SavesItself, MonitorSteps, LiveMixin, OutlierMix
         check_is_fitted(self)
         rows = self._series(X, series, reset=False)
         detector, n_threads = self._detector, self._n_threads()
-        found = rows.each(lambda windows: np.stack(detector.statistics(windows, n_threads), axis=1))
-        if found.shape[1] == 1:  # no row has a window
-            found = np.full((len(found), 2), np.nan)
+        found = rows.each(lambda windows: np.stack(detector.statistics(windows, n_threads), axis=1), 2)
         spe = found[:, 1]
         if self.smoothing is not None:
             spe = self._smoothed_series(spe, rows.labels)
@@ -245,12 +244,12 @@ class KernelMonitor(JudgesRows, SavesItself, MonitorSteps, LiveMixin, OutlierMix
         """
         check_is_fitted(self)
         rows = self._series(X, series, reset=False)
-        n_features, n_threads = self.n_features_in_, self._n_threads()
-        detector = self._detector
-        found = rows.each(lambda windows: summed_over_lags(detector.contributions(windows, n_threads)[2], n_features))
-        if found.shape != (len(found), n_features):
-            found = np.full((len(found), n_features), np.nan)
-        return self._framed_like(X, found)
+        detector, n_features, n_threads = self._detector, self.n_features_in_, self._n_threads()
+
+        def parts(windows: Array) -> np.ndarray:
+            return summed_over_lags(detector.contributions(windows, n_threads)[2], n_features)
+
+        return self._framed_like(X, rows.each(parts, n_features))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

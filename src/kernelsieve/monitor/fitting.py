@@ -134,7 +134,7 @@ def fit_by_refits(series: Series, sample: WindowSample, recipe: Recipe, n_folds:
                 fold_rows = f"rows {sample.ends[own[0]]} to {sample.ends[own[-1]]}, fold {fold + 1} of cv={n_folds}"
                 raise ValueError(f"no model without {fold_rows}: {error}") from error
             t2[own], spe[own] = without.statistics(take_rows(sample.windows, own), n_threads)
-    moments = moments_over(detector, sample.windows, n_threads)
+    moments = moment_sum(detector.expansion, sample.windows).over(inputs(sample.windows), None, n_threads)
     return _both_ways(estimator, detector, sample, folds, t2, spe, moments, n_threads)
 
 
@@ -177,9 +177,7 @@ def fit_as_given(sample: WindowSample, recipe: Recipe, n_threads: int) -> Monito
 def fit_by_moments(series: Series, sample: WindowSample, recipe: Recipe, n_folds: int, n_threads: int) -> MonitorFit:
     """Points by the sample, then one pass: the moments of each fold, and from them every model."""
     estimator, inputs = recipe.fit(sample.windows)
-    chosen = estimator.expansion_
-    whitening = whiten(gram_of(chosen.kernel, chosen.points), rank_tolerance(sample.windows)).matrix
-    moments = MomentSum(chosen.kernel, chosen.points, whitening)
+    moments = moment_sum(estimator.expansion_, sample.windows)
     parts = series.fold_moments(moments, inputs, sample.n_rows, n_folds, n_threads)
     if len(parts) < n_folds:
         raise ValueError(f"cv={n_folds} folds, of which some have no window of rows: give a smaller cv")
@@ -197,34 +195,31 @@ def fit_by_moments(series: Series, sample: WindowSample, recipe: Recipe, n_folds
 
 def refitted(detector: Detector, moments: Moments) -> Detector:
     """The best components on the detector's points, as many as it has, for these moments."""
-    expansion = detector.expansion
-    center = expansion.mean_coef is not None
-    span = PointSpan(expansion.kernel, expansion.points, None, center, moments)
-    best = span.best(expansion.n_components)
+    span = span_over(detector.expansion, moments)
+    best = span.best(detector.expansion.n_components)
     return Detector(span.expansion(best), best.variances, detector.inputs)
 
 
 def store_components(estimator: Any, detector: Detector, moments: Moments) -> None:
     """Make the estimator, fitted to a sample, the model of all rows."""
-    expansion, variances = detector.expansion, detector.variances
-    span = PointSpan(expansion.kernel, expansion.points, None, expansion.mean_coef is not None, moments)
-    estimator.expansion_ = expansion
+    variances = detector.variances
+    estimator.expansion_ = detector.expansion
     estimator.explained_variance_ = variances
     estimator.eigenvalues_ = variances * moments.weight
-    estimator.explained_variance_ratio_ = variances / span.total_variance
+    estimator.explained_variance_ratio_ = variances / span_over(detector.expansion, moments).total_variance
     estimator.n_samples_seen_ = int(moments.weight)
 
 
-def moments_over(detector: Detector, windows: Array, n_threads: int) -> Moments:
-    """Moments of windows over the points of a fitted model."""
-    expansion = detector.expansion
-    whitening = whiten(gram_of(expansion.kernel, expansion.points), rank_tolerance(windows)).matrix
-    return MomentSum(expansion.kernel, expansion.points, whitening).over(detector.inputs(windows), None, n_threads)
+def span_over(expansion: KernelExpansion, moments: Moments) -> PointSpan:
+    """The span of a fitted model's points with these moments over it."""
+    return PointSpan(expansion.kernel, expansion.points, None, expansion.mean_coef is not None, moments)
 
 
-def rank_tolerance(rows: Array) -> float:
-    """Share of the largest eigenvalue of K_SS below which others are rounding, in the rows' dtype."""
-    return RANK_TOLERANCE_FLOAT32 if "32" in str(rows.dtype) else RANK_TOLERANCE
+def moment_sum(expansion: KernelExpansion, windows: Array) -> MomentSum:
+    """What is added up over windows, of the dtype of these, for their moments over the points of a fitted model."""
+    tolerance = RANK_TOLERANCE_FLOAT32 if "32" in str(windows.dtype) else RANK_TOLERANCE
+    whitening = whiten(gram_of(expansion.kernel, expansion.points), tolerance).matrix
+    return MomentSum(expansion.kernel, expansion.points, whitening)
 
 
 def checked_folds(sample: WindowSample, lags: int, n_folds: int) -> np.ndarray:

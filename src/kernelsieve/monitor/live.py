@@ -14,11 +14,12 @@ everything else as it was.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from ..fit.moments import Moments
+from ..fit.transfer import forgotten
 
 DRIFT_STEPS = 20  # updates of the components in one half-life
 
@@ -86,19 +87,9 @@ class Drift:
 
 def started(moments: Moments, half_life: float) -> Drift:
     """The training rows count as no more than the rows that a long stream remembers."""
-    return Drift(scaled(moments, min(1.0, remembered_rows(half_life) / moments.weight)), half_life)
+    return Drift(forgotten(moments, min(1.0, remembered_rows(half_life) / moments.weight)), half_life)
 
 
 def remembered_rows(half_life: float) -> float:
     """1 / (1 - lam)."""
     return -1.0 / math.expm1(-math.log(2.0) / half_life)
-
-
-def scaled(moments: Moments, factor: float) -> Moments:
-    """The same mean, with all weights multiplied by `factor`."""
-    return replace(
-        moments,
-        weight=moments.weight * factor,
-        scatter=moments.scatter * factor,
-        trace=moments.trace * factor,
-    )

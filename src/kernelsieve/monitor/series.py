@@ -131,12 +131,12 @@ class Series:
         """All windows through `inputs`, as rows that an estimator can be fitted to."""
         return Stream(lambda: (inputs(windows) for _, windows in self.windows()))
 
-    def each(self, function: Callable[[Array], np.ndarray]) -> np.ndarray:
-        """function(windows), (n, k), for every row of the series; NaN for rows without a window."""
+    def each(self, function: Callable[[Array], np.ndarray], width: int) -> np.ndarray:
+        """function(windows), `width` numbers each, for every row of the series; NaN for rows without a window."""
         found = [(ends, function(windows)) for ends, windows in self.windows()]
-        if sum(len(ends) for ends, _ in found) == self.n_rows:  # every row has a window, in order
-            return np.concatenate([values for _, values in found]) if len(found) > 1 else found[0][1]
-        out = np.full((self.n_rows, found[0][1].shape[1] if found else 1), np.nan)
+        if len(found) == 1 and len(found[0][0]) == self.n_rows:  # every row has a window: no copy is needed
+            return found[0][1]
+        out = np.full((self.n_rows, width), np.nan)
         for ends, values in found:
             out[ends] = values
         return out
@@ -221,26 +221,23 @@ class DaskSeries(Series):
         from ..rows.dask import _as_array
 
         super().__init__(self._blocks, lags, labels)
-        names, self.array = _as_array(X)
+        self._names, self.array = _as_array(X)
         if np.isnan(self.array.chunks[0]).any():
             self.array = self.array.compute_chunk_sizes()
-        self._names = names
         if expected is not None:
-            same_columns(int(self.array.shape[1]), names, *expected)
+            same_columns(*self.columns, *expected)
         self._check_labels(int(self.array.shape[0]))
 
     @cached_property
     def lagged(self) -> Any:
-        """The windows, as a dask array."""
-        array, lags = self.array, self.lags
-        if not lags:
-            return array
-        import dask.array as da
+        """A window for every row but the first few, as a dask array."""
+        return windows_of(self.array, self.lags).rechunk({1: -1}) if self.lags else self.array
 
-        n_windows = array.shape[0] - lags
-        return da.concatenate([array[lags - k : lags - k + n_windows] for k in range(lags + 1)], axis=1).rechunk(
-            {1: -1}
-        )
+    @cached_property
+    def ends(self) -> np.ndarray:
+        """The numbers of the rows whose window lies in one series."""
+        ends = np.arange(self.lags, self.array.shape[0])
+        return ends[self._inside(ends)]
 
     def _blocks(self) -> Iterator[tuple[int, Array]]:
         start = 0
@@ -254,13 +251,10 @@ class DaskSeries(Series):
     ) -> list[Moments]:
         from ..rows.dask import DaskRows
 
-        prepared = self._mapped(inputs)
-        ends = np.arange(self.lags, n_rows)
-        ends = ends[self._inside(ends)]
-        folds = fold_of(ends, n_rows, n_folds)
+        prepared, folds = self._mapped(inputs, inputs.factor.shape[-1]), fold_of(self.ends, n_rows, n_folds)
         parts = []
         for fold in range(n_folds):
-            rows = ends[folds == fold] - self.lags
+            rows = self.ends[folds == fold] - self.lags
             if len(rows):
                 consecutive = rows[-1] - rows[0] + 1 == len(rows)
                 part = prepared[rows[0] : rows[-1] + 1] if consecutive else prepared[rows]
@@ -268,29 +262,21 @@ class DaskSeries(Series):
         return parts
 
     @property
-    def columns(self) -> Columns | None:
+    def columns(self) -> Columns:
         return int(self.array.shape[1]), self._names
 
     def prepared(self, inputs: InputMap) -> Any:
-        ends = np.arange(self.lags, self.array.shape[0])
-        inside = self._inside(ends)
-        return self._mapped(inputs) if inside.all() else self._mapped(inputs)[np.flatnonzero(inside)]
+        mapped = self._mapped(inputs, inputs.factor.shape[-1])
+        return mapped if len(self.ends) == mapped.shape[0] else mapped[self.ends - self.lags]
 
-    def _mapped(self, inputs: InputMap) -> Any:
-        width = inputs.factor.shape[-1]
-        return self.lagged.map_blocks(inputs, dtype=self.lagged.dtype, chunks=(self.lagged.chunks[0], (width,)))
+    def _mapped(self, function: Callable[[Array], Any], width: int) -> Any:
+        """function(windows), `width` numbers each, as a dask array."""
+        return self.lagged.map_blocks(function, dtype=self.lagged.dtype, chunks=(self.lagged.chunks[0], (width,)))
 
-    def each(self, function: Callable[[Array], np.ndarray]) -> np.ndarray:
-        n_rows = int(self.array.shape[0])
-        if n_rows <= self.lags:  # no row has a window
-            return np.full((n_rows, 1), np.nan)
-        ends = np.arange(self.lags, n_rows)
-        probe = function(np.zeros((1, self.lagged.shape[1]), dtype=self.lagged.dtype))
-        chunks = (self.lagged.chunks[0], (probe.shape[1],))
-        found = self.lagged.map_blocks(function, dtype=np.float64, chunks=chunks).compute()
-        out = np.full((n_rows, probe.shape[1]), np.nan)
-        inside = self._inside(ends)
-        out[ends[inside]] = found[inside]
+    def each(self, function: Callable[[Array], np.ndarray], width: int) -> np.ndarray:
+        out = np.full((int(self.array.shape[0]), width), np.nan)
+        if len(out) > self.lags:
+            out[self.ends] = self._mapped(function, width).compute()[self.ends - self.lags]
         return out
 
 

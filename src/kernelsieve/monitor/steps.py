@@ -98,27 +98,12 @@ class MonitorSteps:
 
     def check_loaded(self: Any, error: type[ValueError]) -> None:
         """Raise `error` unless what was read from a file fits together."""
-        detector, columns = vars(self).get("_detector"), int(self.n_features_in_) * (int(self.lags) + 1)
-        if not isinstance(detector, Detector) or not isinstance(detector.expansion, KernelExpansion):
-            raise error("the monitor in the file has no detector")
-        expansion, inputs = detector.expansion, detector.inputs
-        n_components, n_support = expansion.n_components, expansion.n_support
-        width = inputs.factor.shape[-1]
-        pairs: list[tuple[str, Any, Any]] = [
-            ("center", inputs.center.shape, (columns,)),
-            ("factor", inputs.factor.shape[:1], (columns,)),
-        ]
-        pairs += [
-            ("points", expansion.points.shape, (n_support, width)),
-            ("coef", expansion.coef.shape[:1], (n_support,)),
-        ]
-        pairs += [
-            ("variances", detector.variances.shape, (n_components,)),
-            ("offset", expansion.offset.shape, (n_components,)),
-        ]
-        for name, found, wanted in pairs:
-            if tuple(found) != wanted:
-                raise error(f"arrays do not fit together: {name} has shape {tuple(found)}, expected {wanted}")
+        columns, inputs = int(self.n_features_in_) * (int(self.lags) + 1), self._detector.inputs
+        width = self.expansion_.points.shape[1]
+        widths = {"center": (len(inputs.center), columns), "points": (width, inputs.factor.shape[-1])}
+        for name, (found, wanted) in widths.items():  # all else the layouts have looked at
+            if found != wanted:
+                raise error(f"arrays do not fit together: {name} of {found} columns, where {wanted} are expected")
         waiting = [] if self._drift is None else self._drift.waiting
         if not all(isinstance(one, np.ndarray) and one.shape[1:] == (columns,) for one in waiting):
             raise error("the rows that wait to enter the monitor in the file are no rows")

@@ -11,12 +11,13 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..arrays import is_foreign, to_numpy
 from ..fit.moments import MomentSum
+from ..fit.transfer import forgotten
 from ..rows.scale import LARGEST
 from ..threads import one_blas_thread
 from .fitting import refitted
 from .inputs import summed_over_lags, windows_of
 from .limits import smoothed
-from .live import Drift, LiveState, Record, scaled
+from .live import Drift, LiveState, Record
 from .statistics import Detector
 
 N_TOP = 3  # variables named in a record
@@ -196,7 +197,7 @@ class LiveMixin:
         windows = np.concatenate(drift.waiting)
         keep, expansion = drift.forget(len(windows)), detector.expansion
         entering = MomentSum(expansion.kernel, expansion.points, drift.moments.whitening)
-        moments = scaled(drift.moments, keep) + entering.over(detector.inputs(windows), None, self._n_threads())
+        moments = forgotten(drift.moments, keep) + entering.over(detector.inputs(windows), None, self._n_threads())
         center = keep * detector.inputs.center + (1 - keep) * windows.mean(axis=0)
         self._detector = replace(refitted(detector, moments), inputs=detector.inputs.moved(center))
         self._drift = replace(drift, moments=moments, waiting=[])

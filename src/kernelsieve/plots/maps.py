@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .rows import DENSITY_ROWS, checked_labels, draw_density, draw_labelled, point_style
+from .rows import DENSITY_ROWS, check_image_shape, checked_labels, draw_density, draw_labelled, point_style
 from .style import (
     COLORS,
     ROW_COLOR,
@@ -130,11 +130,7 @@ def support(model: Any, image_shape: tuple[int, int] | None = None, ax: Axes | N
     """
     model = fitted(model, "support_vectors_")
     points = dense(model.support_vectors_)
-    if image_shape is not None and image_shape[0] * image_shape[1] != points.shape[1]:
-        raise ValueError(
-            f"image_shape={tuple(image_shape)} has {image_shape[0] * image_shape[1]} pixels, "
-            f"the support points have {points.shape[1]} features"
-        )
+    check_image_shape(image_shape, points, "support points")
     ax = axes_or_new(ax)
     if image_shape is not None:
         return draw_images(ax, points.reshape(-1, *image_shape))

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from .gaps import statistics_with_gaps
+from .rows import check_image_shape
 from .style import (
     COLORS,
     ROW_COLOR,
@@ -208,11 +209,7 @@ def traversal(
     check_component(model, component)
     n_steps = n_steps if image_shape is not None else max(n_steps, 25)
     walk = model.traversal(component, n_steps=n_steps, span=span, row=row)
-    if image_shape is not None and image_shape[0] * image_shape[1] != walk.rows.shape[1]:
-        raise ValueError(
-            f"image_shape={tuple(image_shape)} has {image_shape[0] * image_shape[1]} pixels, the rows have "
-            f"{walk.rows.shape[1]} features"
-        )
+    check_image_shape(image_shape, walk.rows, "rows")
     own_figure = ax is None
     ax = axes_or_new(ax)
     if image_shape is None:

@@ -1,4 +1,4 @@
-"""Rows as points: few with a marker for each class, many small and shuffled, very many as a density."""
+"""Rows as points: few with a marker for each class, many small and shuffled, very many as a density; or as images."""
 
 from __future__ import annotations
 
@@ -103,3 +103,11 @@ def checked_labels(labels: Any, n_rows: int) -> np.ndarray:
         return np.array(["" if number != number else f"{number:.12g}" for number in numbers])
     missing = [value is None or value != value or type(value).__name__ == "NAType" for value in values.tolist()]
     return np.array(["" if gone else str(value) for gone, value in zip(missing, values.tolist(), strict=True)])
+
+
+def check_image_shape(shape: tuple[int, int] | None, rows: np.ndarray, what: str) -> None:
+    """Refuse a shape that has not as many pixels as rows have features."""
+    if shape is not None and shape[0] * shape[1] != rows.shape[1]:
+        raise ValueError(
+            f"image_shape={tuple(shape)} has {shape[0] * shape[1]} pixels, the {what} have {rows.shape[1]} features"
+        )

@@ -19,6 +19,7 @@ import numpy as np
 import scipy.sparse
 from sklearn.utils import _safe_indexing
 
+from ..rows.frames import is_missing
 from ..threads import cached_property
 
 Places = np.ndarray  # row numbers
@@ -139,7 +140,7 @@ def as_column(name: str, values: np.ndarray) -> Column:
         return Column(name, "number", np.where(np.isnat(values), np.nan, values / np.timedelta64(1, "s")))
     if kind in "US":
         return Column(name, "class", _texts(values))
-    present = [value for value in values if not _is_missing(value)]
+    present = [value for value in values if not is_missing(value)]
     if present and all(isinstance(value, int | float | Decimal | np.number) for value in present):
         if not any(isinstance(value, bool) for value in present):
             return Column(name, "number", _each(values, float))
@@ -148,29 +149,19 @@ def as_column(name: str, values: np.ndarray) -> Column:
     return Column(name, "class", _texts(values))
 
 
-def _is_missing(value: Any) -> bool:
-    # pandas' NA and NaT are known by name: pandas itself may not be installed
-    return (
-        value is None or type(value).__name__ in ("NAType", "NaTType") or (isinstance(value, float) and value != value)
-    )
-
-
 def _each(values: np.ndarray, as_float: Any) -> np.ndarray:
-    return np.array([np.nan if _is_missing(value) else as_float(value) for value in values], dtype=np.float64)
+    return np.array([np.nan if is_missing(value) else as_float(value) for value in values], dtype=np.float64)
 
 
 def _texts(values: np.ndarray) -> np.ndarray:
-    return _objects([None if _is_missing(value) else _text(value) for value in values.tolist()])
+    read = (value.decode("utf-8", "replace") if isinstance(value, bytes) else value for value in values.tolist())
+    return _objects([None if is_missing(value) else str(value) for value in read])
 
 
 def _objects(values: list[Any]) -> np.ndarray:
     array = np.empty(len(values), dtype=object)
     array[:] = values
     return array
-
-
-def _text(value: Any) -> str:
-    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
 
 
 def _days(values: np.ndarray) -> np.ndarray:
