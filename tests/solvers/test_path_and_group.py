@@ -12,7 +12,7 @@ from oracles import gram_of
 from kernelsieve.solvers.alternation import kernel_pca_directions
 from kernelsieve.solvers.group import group_lasso
 from kernelsieve.solvers.lasso import LassoResult, lasso
-from kernelsieve.solvers.path import _Search, alpha_for_nonzeros, lasso_path
+from kernelsieve.solvers.path import _Search, alpha_for_nonzeros, descend
 from kernelsieve.solvers.quadratic import HessianQuadratic, elastic_net_quadratic, largest_alpha
 
 # Path
@@ -22,18 +22,17 @@ def test_path_is_each_solution_alone():
     gram = gram_of("rbf", cases.parabola(150), gamma=2.0)
     b, _ = cases.kernel_pca(gram, 1)
     problem = cases.hessian_problem(gram, b[:, 0], 0.05)
-    path = lasso_path(problem, tol=1e-9)
-    assert path.converged
-    assert path.alphas[0] == pytest.approx(largest_alpha(problem))
-    assert path.alphas[-1] == pytest.approx(0.01 * path.alphas[0])
-    assert path.n_nonzero[0] == 0
+    alphas = largest_alpha(problem) * np.geomspace(1.0, 0.01, 40)
+    path = list(descend(problem, alphas, tol=1e-9))
+    assert all(result.converged for result in path)
+    assert len(path[0].active) == 0
     for i in (5, 20, 39):
-        alone = lasso(problem, path.alphas[i], tol=1e-9)
-        np.testing.assert_allclose(path.coefs[:, [i]].toarray()[:, 0], alone.coef, atol=1e-6)
-        assert path.objectives[i] == pytest.approx(alone.objective, rel=1e-8)
-        assert path.n_nonzero[i] == len(alone.active)
-    assert np.all(np.diff(path.objectives) < 0)
-    assert np.all(path.gaps <= 1e-9 * path.objectives)
+        alone = lasso(problem, alphas[i], tol=1e-9)
+        np.testing.assert_allclose(path[i].coef, alone.coef, atol=1e-6)
+        assert path[i].objective == pytest.approx(alone.objective, rel=1e-8)
+        assert len(path[i].active) == len(alone.active)
+    assert np.all(np.diff([result.objective for result in path]) < 0)
+    assert all(result.gap <= 1e-9 * result.objective for result in path)
 
 
 def test_alpha_for_nonzeros_gives_at_most_what_was_asked_for():

@@ -10,11 +10,13 @@ import numpy as np
 from sklearn.base import clone
 
 from ..fit.span import Span
-from ..solvers.path import N_ALPHAS, SMALLEST_ALPHA, descend
+from ..solvers.path import descend
 from ..threads import one_blas_thread
 from .elastic_net import ElasticNetKernelPCA
 from .net import Start, in_row_order, unit_components
 from .robust import RobustSparseKernelPCA
+
+SMALLEST_ALPHA = 0.01  # relative to alpha_max, where a path ends
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,7 @@ def elastic_net_path(
     X: Any,
     *,
     alpha: Sequence[float] | None = None,
-    n_alphas: int = N_ALPHAS,
+    n_alphas: int = 40,
     sample_weight: Any = None,
 ) -> ElasticNetPath:
     """Nonzeros, captured variance and coefficients for many alphas, each solution the start of the next.

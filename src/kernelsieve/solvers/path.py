@@ -10,63 +10,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.sparse
 
 from .group import group_lasso
 from .lasso import TOLERANCE, LassoResult, lasso
 from .quadratic import Quadratic, largest_alpha
 
-N_ALPHAS = 40
-SMALLEST_ALPHA = 0.01  # of a path's alphas, relative to alpha_max
 # Where a support of given size is looked for: alphas down to this share of alpha_max, so many to a factor of ten.
 SMALLEST_SEARCHED = 1e-6
 SEARCHED_PER_DECADE = 8
 REFINEMENTS = 12  # bisections between the last alpha that gave too few nonzeros and the first that gave too many
-
-
-@dataclass(frozen=True)
-class LassoPath:
-    """Solutions for descending alphas."""
-
-    alphas: np.ndarray  # (n_alphas,)
-    coefs: scipy.sparse.csc_array  # (n, n_alphas)
-    n_nonzero: np.ndarray  # (n_alphas,)
-    objectives: np.ndarray  # (n_alphas,)
-    gaps: np.ndarray  # (n_alphas,)
-    converged: bool
-
-
-def lasso_path(
-    quadratic: Quadratic,
-    alphas: np.ndarray | None = None,
-    *,
-    weights: np.ndarray | None = None,
-    tol: float = TOLERANCE,
-) -> LassoPath:
-    """Solutions for all `alphas`, in descending order, warm-started; each as exact as `lasso` makes it.
-
-    By default 40 alphas from alpha_max down to .01 alpha_max, in equal ratios.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from kernelsieve.solvers.quadratic import HessianQuadratic
-    >>> problem = HessianQuadratic(np.eye(3), linear=np.array([3.0, -0.5, -2.0]), target_square=13.25)
-    >>> lasso_path(problem, [3.0, 2.5, 1.0, 0.1]).n_nonzero
-    array([0, 1, 2, 3])
-    """
-    if alphas is None:
-        alphas = largest_alpha(quadratic, weights) * np.geomspace(1.0, SMALLEST_ALPHA, N_ALPHAS)
-    alphas = np.sort(np.asarray(alphas, dtype=np.float64))[::-1]
-    results = list(descend(quadratic, alphas, weights, tol))
-    return LassoPath(
-        alphas,
-        scipy.sparse.csc_array(_as_columns(results)),
-        np.array([len(result.active) for result in results]),
-        np.array([result.objective for result in results]),
-        np.array([result.gap for result in results]),
-        all(result.converged for result in results),
-    )
 
 
 @dataclass(frozen=True)
@@ -160,10 +112,3 @@ def descend(
         result = solve(quadratic, float(alpha), weights=weights, start=start, tol=tol)
         start = result.coef
         yield result
-
-
-def _as_columns(results: list[LassoResult]) -> scipy.sparse.coo_array:
-    rows = np.concatenate([result.active for result in results])
-    columns = np.repeat(np.arange(len(results)), [len(result.active) for result in results])
-    values = np.concatenate([result.coef[result.active] for result in results])
-    return scipy.sparse.coo_array((values, (rows, columns)), shape=(len(results[0].coef), len(results)))
