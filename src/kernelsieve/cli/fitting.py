@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -147,7 +146,6 @@ class StageNames:
 
     def __init__(self, tell: Callable[[str], Any]) -> None:
         self._tell = tell
-        self._main = threading.get_ident()
 
     def setup(self, estimator: Any, context: Any) -> None:
         """Nothing to prepare."""

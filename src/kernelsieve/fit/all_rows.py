@@ -1,8 +1,8 @@
 """The span of all rows, where they are few: exact kernel PCA, and candidates for methods that choose among all rows.
 
 A row's coordinates are its row of the pivoted Cholesky factor G, K = G G', and their mean and covariance need no pass
-over the data.  Neither the gram nor its factor is made before it is asked for, and where one of the two is there
-already, what can be read off it is.
+over the data.  Neither the gram nor its factor is made before it is asked for; what follows from either is taken from
+the one that is there.
 """
 
 from __future__ import annotations

@@ -123,7 +123,7 @@ def ratio_of_points(sample: Sample, chosen: Points, n_samples: int) -> CapturedR
 def _chosen_by_reference(chosen: Points) -> bool:
     """Whether points were chosen, or started, from reference rows, which are then explained better than rows like them.
 
-    No error says by how much: where all rows are at hand they are measured on all.
+    The standard error does not know of that: where all rows are at hand, the ratio is measured on all of them.
     """
     return chosen.by_reference or (chosen.seeds is not None and len(chosen.seeds) > 0)
 
@@ -145,7 +145,7 @@ def components_for(share: float, sample: Sample) -> int:
 
 
 def carriers(sample: Sample) -> float:
-    """How many rows carry the components' variance: so many, each alike, would scatter what they carry as these do."""
+    """How many rows carry the components' variance: as many rows of equal shares would make its sum vary as much."""
     squares = _exact_squares(sample)
     omega = _normalised(sample.reference_weights, len(squares))
     carried = omega * squares
@@ -246,7 +246,7 @@ class _Squares:
         return float(np.sqrt(np.sum(omega**2 * (1 - sample.chances) * left**2))) / float(omega @ self.exact)
 
     def owed_to(self, seeds: np.ndarray, sample: Sample) -> float:
-        """What of the ratio is owed to counting rows that points were started from as often as others."""
+        """By how much the ratio is too high, because rows that points were started from count as often as others."""
         omega = _normalised(sample.reference_weights, len(self.model))
         less = omega.copy()
         less[seeds] *= sample.chances[seeds]

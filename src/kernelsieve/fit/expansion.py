@@ -132,9 +132,10 @@ class KernelExpansion:
         return self._concat(X, self.n_components, scores, n_threads)
 
     def _bound_like(self, X: Array) -> tuple[CrossGram, Array, Array]:
-        """The kernel bound to the points, coefficients and offset as rows X need them; for few rows kept for the next.
+        """The kernel bound to the points, coefficients and offset, in the dtype of X and where X is.
 
-        To bind takes longer than a row, and as much memory as the points, which many points and many rows need not pay.
+        Binding takes longer than a row's scores, so that it is kept for the next few rows; but it copies the points,
+        and where these are many, or X has many rows, it is not kept.
         """
         key = (type(X), X.dtype)
         if key in self._bound:

@@ -46,7 +46,7 @@ class Points:
 
     @cached_property
     def spectrum(self) -> Spectrum:
-        """Of K_SS: what is measured on the points and the span itself whiten by it, each to its own precision."""
+        """Of K_SS, found once: the span and what is measured on the points whiten by it, each to its own tolerance."""
         return Spectrum.of(self.gram)
 
     def __getstate__(self) -> dict[str, Any]:

@@ -54,12 +54,12 @@ class Problem:
         span = span_of(self.rows, chosen, center=sample.center, tolerance=tolerance, n_threads=sample.n_threads)
         gram = vars(sample).get("gram")
         if chosen.exhaustive and sample.reference_is_all and isinstance(gram, np.ndarray) and gram.dtype == np.float64:
-            order = np.argsort(sample.rows.indices)  # as the points of all rows are
+            order = np.argsort(sample.rows.indices)  # the points, being all rows, are in the order of the rows
             vars(span)["gram"] = gram[np.ix_(order, order)]
         return span
 
     def _enough(self, chosen: Points) -> bool:
-        """Whether nothing is lost by dropping what is rounding for float32 rows: else a pass in float64 keeps it."""
+        """Whether the tolerance for float32 rows drops no variance that counts: else the rows are summed in float64."""
         if not self.rows.single_precision or chosen.exhaustive:
             return True
         sample = self.sample

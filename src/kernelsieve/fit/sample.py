@@ -116,7 +116,7 @@ class Sample:
 
     @property
     def chances(self) -> np.ndarray:
-        """(n_reference,) that each row of all training rows like this one had of being a reference row."""
+        """(n_reference,) the chance that each row, as one of all training rows, had of being a reference row."""
         share = self.size / max(self.n_population, self.size)  # of the sample among all rows
         if self.drawn is not None:
             return self.drawn.chances * (share if not self.rows.whole else 1.0)

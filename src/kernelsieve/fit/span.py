@@ -128,7 +128,7 @@ class Span(ABC):
         return captured / (captured + outside) if self.kernel.definite and captured > 0 else 0.0
 
     def mean_beyond(self, expansion: KernelExpansion) -> float:
-        """Squared length of the mean's part that is in the span and not in that of the points a model keeps of it."""
+        """Squared length of the part of the mean that is in this span, but not in that of the points a model keeps."""
         if expansion.mean_coef is None or expansion.n_support == self.n_support:
             return 0.0
         coef = to_numpy(expansion.mean_coef)

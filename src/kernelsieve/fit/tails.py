@@ -32,7 +32,7 @@ class Drawn:
 
     places: np.ndarray  # (size,), ascending
     weights: np.ndarray  # (size,) how much each counts
-    chances: np.ndarray  # (size,) of being drawn; 1 for rows that no draw could have missed
+    chances: np.ndarray  # (size,) of being drawn; 1 for rows so heavy that every draw takes them
 
 
 def carried_variance(
