@@ -14,6 +14,7 @@ from ..kernels import kernel_type
 from ..warn import warn
 from .compressed import SHARED, CompressedKernelPCA
 from .exact import KernelPCA
+from .guarded import bound_callable
 
 # What scikit-learn's KernelPCA has after `fit`.
 SKLEARN_STATE = (
@@ -157,6 +158,7 @@ def adopt(model: SklearnKernelPCA) -> KernelPCA:
         # scikit-learn has centred the gram in its place
         means = model._centerer.K_fit_rows_
         adopted.X_fit_ = model.X_fit_ + means + means[:, None] - model._centerer.K_fit_all_
+    adopted._callable = bound_callable(model.kernel, model.kernel_params, model.X_fit_)
     adopted._store()
     expansion = adopted.expansion_
     diagonal = expansion.kernel.diagonal_of(expansion.points)

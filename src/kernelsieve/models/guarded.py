@@ -54,7 +54,7 @@ class GuardedKernelPCA(MeantParameters, KernelPCA):
                 raise NotImplementedError("Inverse transform not implemented for sparse matrices!")
             if self.kernel != "precomputed":
                 check_spread(X)
-            self._callable = _bound_callable(self.kernel, self.kernel_params, X)
+            self._callable = bound_callable(self.kernel, self.kernel_params, X)
             if isinstance(self.gamma, str):
                 self.gamma_ = self._gamma(X)
         if self.kernel == "rbf" and self._loses_distances(X if Y is None else Y):
@@ -208,7 +208,7 @@ def _narrow_indices(X: Any) -> Any:
     return type(X)((X.data, X.indices.astype(np.int32), X.indptr.astype(np.int32)), shape=X.shape)
 
 
-def _bound_callable(kernel: Any, keywords: dict[str, Any] | None, X: Array) -> CallableKernel | None:
+def bound_callable(kernel: Any, keywords: dict[str, Any] | None, X: Array) -> CallableKernel | None:
     """The user's kernel, told apart by its form, or None where there is none, or none that works."""
     if not callable(kernel):
         return None
