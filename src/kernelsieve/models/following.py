@@ -16,6 +16,7 @@ from ..kernels import Kernel
 from ..rows.base import Rows
 from ..rows.memory import ArrayRows
 from ..rows.reservoir import stacked
+from ..selection.base import Selection
 from ..solvers.online import RULES, Rule, Settings
 from ..threads import row_ranges
 
@@ -26,7 +27,7 @@ class Following:
     """An online rule and its points."""
 
     def __init__(self, kernel: Kernel, name: str, settings: Settings, state: dict[str, Any] | None = None) -> None:
-        self.kernel = kernel
+        self.kernel, self.name = kernel, name
         self.rule: Rule = RULES[name](settings, **({} if state is None else state["rule"]))
         self.points = _Buffer(None if state is None else state["points"])
         self.numbers: list[int] = [] if state is None else [int(n) for n in state["numbers"]]
@@ -61,6 +62,11 @@ class Following:
                 places = np.delete(np.arange(len(self.numbers)), change.leaves)
                 self.points.keep(places)
                 self.numbers = [self.numbers[place] for place in places]
+
+    def selection(self) -> Selection:
+        """The points as they now are, with their numbers in the stream."""
+        numbers = np.array(self.numbers, dtype=np.intp)
+        return Selection(self.kernel, self.points.rows.copy(), numbers, {"rule": self.name})
 
     def expansion(self, gram: np.ndarray) -> KernelExpansion:
         """The model as the rule now has it, on points whose gram this is."""

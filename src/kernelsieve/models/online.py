@@ -20,7 +20,7 @@ from ..kernels import Kernel, kernel_type
 from ..rows import Rows, some_rows
 from ..rows.reservoir import Reservoir
 from ..rows.sampled import SampledRows, sample_rows
-from ..selection.base import Choice, Selection
+from ..selection.base import Choice
 from ..solvers.online import RULES, Settings
 from ..threads import one_blas_thread
 from .base import Found, KernelTransformer
@@ -192,7 +192,7 @@ class OnlineKernelPCA(AsPublished, BlockParameters, KernelTransformer):
         """What `fit` says of all rows, of a sample of those that have come."""
         with one_blas_thread():
             problem = self._problem_on(KeptRows(self._kept), np.random.default_rng(self._kept.seed))
-            choice = self._choice(problem, self._following())
+            choice = Choice(self._following().selection(), problem)
             span = self._span(choice)
             self._store(choice, span, self._components(choice, span))
             self._measure(choice, span)
@@ -232,7 +232,7 @@ class OnlineKernelPCA(AsPublished, BlockParameters, KernelTransformer):
                 f"n_components={self.n_components} needs more rows that are different to this kernel than came: "
                 f"{len(following.numbers)} of {problem.rows.n_samples} became points"
             )
-        return self._choice(problem, following)
+        return Choice(following.selection(), problem)
 
     def _components(self, choice: Choice, span: Span) -> Found:
         gram = to_numpy(choice.selection.gram)
@@ -260,10 +260,6 @@ class OnlineKernelPCA(AsPublished, BlockParameters, KernelTransformer):
         selection, n_threads = choice.selection, choice.problem.sample.n_threads
         found = choice.problem.rows.add_up(MomentSum(selection.kernel, selection.points, coef), n_threads)
         return np.diagonal(to_numpy(found.covariance(self.center))).copy()
-
-    def _choice(self, problem: Problem, following: Following) -> Choice:
-        points, numbers = following.points.rows.copy(), np.array(following.numbers, dtype=np.intp)
-        return Choice(Selection(problem.kernel, points, numbers, {"rule": self.rule}), problem)
 
     # The rule, made from what is kept of it and back.
 
