@@ -41,7 +41,7 @@ def namespace(*arrays: Array) -> Any:
     if not dense:
         return numpy_namespace
     found = array_api_compat.array_namespace(*dense)
-    if array_api_compat.is_torch_array(dense[0]) or array_api_compat.is_cupy_array(dense[0]):
+    if is_torch(dense[0]) or array_api_compat.is_cupy_array(dense[0]):
         _NAMESPACES[type(dense[0])] = found
     return found
 
@@ -49,6 +49,11 @@ def namespace(*arrays: Array) -> Any:
 def is_numpy(x: Array) -> bool:
     """Whether `x` is a plain numpy array (memmaps included)."""
     return isinstance(x, np.ndarray)
+
+
+def is_torch(x: Any) -> bool:
+    """Whether `x` is one of torch's arrays."""
+    return bool(array_api_compat.is_torch_array(x))
 
 
 def is_foreign(x: Any) -> bool:
@@ -67,7 +72,7 @@ def to_numpy(x: Array) -> np.ndarray:
     """A numpy array with the values of `x`, copied from the device only where it must be."""
     if isinstance(x, np.ndarray):
         return x
-    if array_api_compat.is_torch_array(x):
+    if is_torch(x):
         return np.asarray(x.detach().cpu())
     if array_api_compat.is_cupy_array(x):
         return np.asarray(x.get())
@@ -116,7 +121,7 @@ def exp_in_place(x: Array) -> Array:
     """exp(x), overwriting x where the namespace can: a fresh block costs as much as the exponential."""
     if isinstance(x, np.ndarray) or array_api_compat.is_cupy_array(x):
         return namespace(x).exp(x, out=x)
-    if array_api_compat.is_torch_array(x):
+    if is_torch(x):
         return x.exp_()
     return namespace(x).exp(x)
 
@@ -125,7 +130,7 @@ def at_most_zero(x: Array) -> Array:
     """min(x, 0), overwriting x where the namespace can."""
     if isinstance(x, np.ndarray):
         return np.minimum(x, 0.0, out=x)
-    if array_api_compat.is_torch_array(x):
+    if is_torch(x):
         return x.clamp_(max=0.0)
     if array_api_compat.is_cupy_array(x):
         return namespace(x).minimum(x, 0.0, out=x)
@@ -142,7 +147,7 @@ def row_dot(x: Array, y: Array) -> Array:
     """sum_j x_ij y_ij for every row i; sparse rows allowed for both."""
     if scipy.sparse.issparse(x):
         return np.asarray(x.multiply(y).sum(axis=1)).ravel()
-    if array_api_compat.is_torch_array(x):
+    if is_torch(x):
         import torch
 
         return torch.linalg.vecdot(x, y)
@@ -170,6 +175,13 @@ def inner(x: Array, y: Array) -> float:
     if isinstance(x, np.ndarray):
         return float(np.vdot(x, y))
     return float(namespace(x, y).sum(x * y))
+
+
+def numbers(*values: Array) -> tuple[float, ...]:
+    """Numbers that have been computed, wherever they are: a device is waited for once."""
+    if is_torch(values[0]):
+        return tuple(namespace(values[0]).stack(list(values)).tolist())
+    return tuple(float(value) for value in values)
 
 
 def canonical(x: Array) -> Array:
@@ -235,9 +247,32 @@ def solve_lower(factor: Array, b: Array, *, transpose: bool = False) -> Array:
     if isinstance(factor, np.ndarray):
         b = b.astype(factor.dtype, copy=False)
         return _TRTRS[factor.dtype.char](factor, b, lower=True, trans=int(transpose))[0]
-    if array_api_compat.is_torch_array(factor):
+    if is_torch(factor):
         import torch
 
         left = factor.mT if transpose else factor
         return torch.linalg.solve_triangular(left, b, upper=transpose)
     return namespace(factor).linalg.solve(factor.mT if transpose else factor, b)
+
+
+def unlooked_cholesky(a: Array, ridge: float) -> tuple[Array, Array]:
+    """The lower Cholesky factor of a + ridge mean|diag a| I for torch's arrays, and a number that is 0 where it is one.
+
+    Nothing is asked of the device: what comes of a factor that is none is for later to see.
+    """
+    import torch
+
+    shifted = a.clone()
+    diagonal = shifted.diagonal()
+    diagonal += ridge * diagonal.abs().mean()
+    factor, failed = torch.linalg.cholesky_ex(shifted)
+    return factor, failed
+
+
+def solve_factored(factor: Array, b: Array) -> Array:
+    """(L L')^-1 b for a lower triangular L."""
+    if is_torch(factor):
+        import torch
+
+        return torch.cholesky_solve(b, factor)
+    return solve_lower(factor, solve_lower(factor, b), transpose=True)

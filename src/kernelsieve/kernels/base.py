@@ -43,6 +43,14 @@ class Kernel(ABC):
     def bind(self, points: Array) -> CrossGram:
         """The map rows -> k(rows, points), with all that depends on the points done once."""
 
+    def is_near(self, rows: Array) -> bool:
+        """Whether k(x, y) of these rows, and of any points near them, loses no digits without a look at the points."""
+        return True
+
+    def bind_near(self, points: Array) -> CrossGram:
+        """`bind` for points among rows that are near: on a device nothing is asked that it would have to answer."""
+        return self.bind(points)
+
     @abstractmethod
     def diagonal(self, rows: Array) -> Array:
         """k(x, x) for every row."""

@@ -78,7 +78,14 @@ class RBF(DistanceKernel):
     def _by_differences(self, rows: Array, points: Array) -> np.ndarray:
         return np.exp(self._exponents(rows, points)).astype(rows.dtype, copy=False)
 
-    def _bind_on_device(self, points: Array, shift: Array | None) -> CrossGram:
+    def is_near(self, rows: Array) -> bool:
+        xp = namespace(rows)
+        return float(xp.max(row_dot(rows, rows))) * self.gamma <= FAR[xp.finfo(rows.dtype).bits // 8]
+
+    def bind_near(self, points: Array) -> CrossGram:
+        return self._bind_on_device(points, None, near=True) if is_foreign(points) else self.bind(points)
+
+    def _bind_on_device(self, points: Array, shift: Array | None, *, near: bool = False) -> CrossGram:
         """On a device a product of two columns more is cheaper than two sweeps over the block."""
         xp = namespace(points)
         ones = xp.ones_like(points[:, :1])
@@ -86,7 +93,8 @@ class RBF(DistanceKernel):
         right = xp.concat([2 * self.gamma * points, -self.gamma * norms, -self.gamma * ones], axis=1).T
         # a row is near a far point only where it is far out itself: the points are all that need be looked at
         limit = FAR[xp.finfo(points.dtype).bits // 8] / self.gamma if self.gamma else np.inf
-        far = [j for j in range(points.shape[0]) if float(norms[j, 0]) > limit] if float(xp.max(norms)) > limit else []
+        any_far = not near and float(xp.max(norms)) > limit
+        far = [j for j in range(points.shape[0]) if float(norms[j, 0]) > limit] if any_far else []
 
         def cross_gram(rows: Array) -> Array:
             if shift is not None:

@@ -12,12 +12,23 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..arrays import Array, add_to_diagonal, cholesky, like, namespace, solve_lower, take_rows, to_numpy
+from ..arrays import (
+    Array,
+    add_to_diagonal,
+    cholesky,
+    is_torch,
+    like,
+    namespace,
+    solve_factored,
+    take_rows,
+    to_numpy,
+)
 from ..fit.sample import Sample
 from ..fit.tails import carried_variance, draw, heavy_tailed
 from ..solvers.ascent import Ascent
 from ..solvers.greedy import best_for_targets, eliminate
 from ..solvers.points import CapturedVariance
+from ..solvers.points_on_device import CapturedOnDevice
 from ..solvers.whitening import whiten
 from ..threads import cached_property
 from .coordinates import coordinates_of, principal_directions
@@ -98,9 +109,8 @@ class FreePoints:
     def objective(self) -> CapturedVariance:
         c, sample = coordinates_of(self.sample), self.sample
         omega = None if sample.omega is None else like(sample.omega, c.rows)
-        whole = CapturedVariance(
-            c.kernel, c.rows, c.row_scale, omega, sample.n_components, sample.center, sample.n_threads
-        )
+        kind = CapturedOnDevice if is_torch(c.rows) else CapturedVariance
+        whole = kind(c.kernel, c.rows, c.row_scale, omega, sample.n_components, sample.center, sample.n_threads)
         return whole.part(sample.steering)
 
     def search(self, n_support: int) -> Candidate:
@@ -243,7 +253,7 @@ class FreePoints:
         if factor is None:
             return None
         images = found.cross_gram(points, n).T @ like(self.sample.exact.directions, points)
-        return solve_lower(factor, solve_lower(factor, images), transpose=True)
+        return solve_factored(factor, images)
 
     def _run(self, runner: Ascent, objective: CapturedVariance, n_steps: int) -> Ascent:
         before = runner.n_steps

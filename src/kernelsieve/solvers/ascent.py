@@ -8,7 +8,9 @@ from typing import Protocol
 
 import numpy as np
 
-from ..arrays import Array, inner, like, namespace, row_dot, solve_lower, to_numpy
+from ..arrays import Array, inner, like, namespace, numbers, row_dot, solve_factored, to_numpy
+
+NO_CURVATURE = 1e-12  # <s, y> of a step, relative to <y, y>, that says nothing of how the objective bends
 
 
 @dataclass(frozen=True)
@@ -50,33 +52,41 @@ class Memory:
         return len(self.products)
 
     def add(self, move: Array, change: Array) -> None:
-        """Remember a step; the oldest goes where there are too many."""
+        """Remember a step along which the objective bends; the oldest goes where there are too many."""
         xp = namespace(move)
         move, change = xp.reshape(move, (1, -1)), xp.reshape(change, (1, -1))
+        moves, changes = move, change
         if len(self):
             kept = slice(max(0, len(self) + 1 - self.size), None)
-            move = xp.concat([self._moves[kept, :], move], axis=0)
-            change = xp.concat([self._changes[kept, :], change], axis=0)
-        self._moves, self._changes = move, change
-        self.products = to_numpy(move @ change.T)
+            moves = xp.concat([self._moves[kept, :], move], axis=0)
+            changes = xp.concat([self._changes[kept, :], change], axis=0)
+        products = to_numpy(xp.concat([moves, change], axis=0) @ changes.T)
+        if products[-2, -1] > NO_CURVATURE * products[-1, -1]:
+            self._moves, self._changes, self.products = moves, changes, products[:-1]
 
     def direction(self, gradient: Array, metric: Callable[[Array], Array]) -> Array:
         """The gradient times the inverse of minus the second derivative, which far from the steps is `metric`."""
         curvatures, last = np.diagonal(self.products), len(self) - 1
-        shares, beside = np.zeros(len(self)), self._along(self._moves, gradient)
+        shares, beside = np.zeros(len(self)), self._along(self._moves, gradient)[:, 0]
         for i in range(last, -1, -1):
             shares[i] = (beside[i] - self.products[i] @ shares) / curvatures[i]
-        rest = metric(gradient - self._sum(shares, self._changes, gradient))
-        latest = namespace(gradient).reshape(self._changes[last, :], gradient.shape)
-        rest = rest * float(curvatures[last] / inner(latest, metric(latest)))
-        steps, beside = np.zeros(len(self)), self._along(self._changes, rest)
+        xp, n_columns = namespace(gradient), gradient.shape[1]
+        rest = gradient - self._sum(shares, self._changes, gradient)
+        latest = xp.reshape(self._changes[last, :], gradient.shape)
+        both = metric(xp.concat([rest, latest], axis=1))
+        rest = both[:, :n_columns]
+        beside = self._along(self._changes, rest, both[:, n_columns:])
+        scale = float(curvatures[last] / beside[last, 1])
+        steps, beside = np.zeros(len(self)), scale * beside[:, 0]
         for i in range(last + 1):
             steps[i] = shares[i] - (beside[i] + steps @ self.products[:, i]) / curvatures[i]
-        return rest + self._sum(steps, self._moves, gradient)
+        return scale * rest + self._sum(steps, self._moves, gradient)
 
     @staticmethod
-    def _along(vectors: Array, x: Array) -> np.ndarray:
-        return to_numpy(vectors @ namespace(x).reshape(x, (-1,)))
+    def _along(vectors: Array, *others: Array) -> np.ndarray:
+        """Products of the vectors with others, a column each."""
+        xp = namespace(vectors)
+        return to_numpy(vectors @ xp.stack([xp.reshape(x, (-1,)) for x in others], axis=1))
 
     @staticmethod
     def _sum(shares: np.ndarray, vectors: Array, example: Array) -> Array:
@@ -147,11 +157,15 @@ class Ascent:
     def _step(self) -> bool:
         """One step uphill; False where none can be found."""
         direction = self._off_kinks(self._direction())
-        furthest = float(namespace(direction).max(row_dot(direction, direction))) ** 0.5
-        limit = self._longest_move()
-        if furthest > limit:
-            direction = direction * (limit / furthest)
-        slope = inner(direction, self.gradient)
+        xp = namespace(direction)
+        furthest, lengths, slope = numbers(
+            xp.max(row_dot(direction, direction)),
+            xp.sum(self.points * self.points),
+            xp.sum(direction * self.gradient),
+        )
+        shorter = self._longest_move(lengths) / furthest**0.5 if furthest > 0 else 1.0
+        if shorter < 1:
+            direction, slope = direction * shorter, slope * shorter
         if not slope > self.GRADIENT_TOLERANCE * abs(self.value):
             return False
         length = 1.0
@@ -160,7 +174,7 @@ class Ascent:
             found = self.objective.evaluate(points, self.at.basis)
             self.n_evaluations += 1
             if found.value >= self.value + self.SUFFICIENT * length * slope:
-                self._remember(length * direction, self.gradient - found.gradient)
+                self._memory.add(length * direction, self.gradient - found.gradient)
                 self.points, self.at = points, found
                 self.n_steps += 1
                 return True
@@ -169,11 +183,11 @@ class Ascent:
             length = min(0.5 * length, max(0.1 * length, shorter))
         return False
 
-    def _longest_move(self) -> float:
-        """How far a point may go in one step."""
+    def _longest_move(self, lengths: float) -> float:
+        """How far a point may go in one step, where the points' squared lengths have this sum."""
         if not len(self._memory) and self.at.metric is not None:
             return self.FIRST_MOVE_AT_MOST
-        return self.MAX_MOVE * (1 + (inner(self.points, self.points) / self.points.shape[0]) ** 0.5)
+        return self.MAX_MOVE * (1 + (lengths / self.points.shape[0]) ** 0.5)
 
     def _direction(self) -> Array:
         """The gradient times the inverse of minus the second derivative, as far as that is known."""
@@ -195,9 +209,4 @@ class Ascent:
         factor = self.at.metric
         if factor is None:
             return direction
-        return solve_lower(factor, solve_lower(factor, direction), transpose=True)
-
-    def _remember(self, move: Array, change: Array) -> None:
-        curvature = inner(move, change)
-        if curvature > 1e-12 * inner(change, change):
-            self._memory.add(move, change)
+        return solve_factored(factor, direction)

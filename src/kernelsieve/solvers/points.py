@@ -126,7 +126,7 @@ class CapturedVariance:
 
         spread = (coef * values) @ coef.T
         slopes = list(ordered_map(block_slopes, pass_.blocks, self.n_threads))
-        gradient = _uphill(slopes, self.kernel.slopes(points, points, gram, -2 * spread))
+        gradient = uphill(slopes, self.kernel.slopes(points, points, gram, -2 * spread))
         value = float(namespace(values).sum(values))
         reliable = self.heavy is None or rounding <= MAX_ROUNDING * value
         return Evaluation(value, gradient, self._metric(points, gram, spread), reliable, basis)
@@ -281,7 +281,7 @@ class CapturedVariance:
         return FLOAT32_ROUNDING * inner(probes, probes) / TRACE_PROBES
 
 
-def _uphill(slopes: list[tuple[Array, Array | None]], own: tuple[Array, Array | None]) -> Array:
+def uphill(slopes: list[tuple[Array, Array | None]], own: tuple[Array, Array | None]) -> Array:
     """The gradient from its parts: those of blocks of rows, and that of the points among themselves.
 
     On a kink of the kernel the slope to either side is what the gradient says less what leaving the kink costs; a
