@@ -66,7 +66,7 @@ def test_captured_variance_on_a_device_is_that_of_the_host(name, center, weighte
     points = new_rows[: 4 if name in ("linear", "cosine", "sigmoid") else 6]
     weights = np.random.default_rng(2).dirichlet(np.ones(50)) if weighted else None
     kernel = named_kernel(name, **KERNELS[name])
-    value, gradient = CapturedVariance(kernel, cloud[:50], None, weights, 2, center)(points)
+    _, gradient = CapturedVariance(kernel, cloud[:50], None, weights, 2, center)(points)
     there, guess = torch.asarray(points), torch.eye(len(points), dtype=torch.float64)
     tensor_weights = None if weights is None else torch.asarray(weights)
     objective = CapturedOnDevice(kernel, torch.asarray(cloud[:50]), None, tensor_weights, 2, center)

@@ -36,7 +36,7 @@ from .gram import StoredGram, gram_of_sample
 from .kmeans import kmeans_centers
 from .rpcholesky import randomly_pivoted_cholesky
 from .swaps import swap
-from .together import targeted_choice
+from .together import targeted_choice, targeted_on_device
 
 KMEANS_STEPS = 3
 # A step costs m^2 a row: beyond so many points fewer steps are taken, from centres that are settled better.
@@ -303,11 +303,22 @@ def targeted_rows(sample: Sample, n_rows: int, features: np.ndarray | None = Non
     `features` are the rows' whitened features over points that are already there.  Where rounding of a float32 gram
     leaves too few rows to choose from, the gram is made again in float64.
     """
-    gram, targets = sample.gram_on_host, to_numpy(sample.targets)
     count = min(n_rows, sample.n_reference)
+    n_swaps = min(MAX_SWAPS, SWAP_WORK // max(1, n_rows) ** 2)
+    if features is None and not n_swaps and is_torch(sample.gram):
+        found = targeted_on_device(sample.gram, sample.targets, count, sample.rounding)
+    else:
+        found = _targeted_on_host(sample, count, n_swaps, features)
+    if len(found) < count and sample.rounding:
+        return targeted_rows(sample.exactly, n_rows, features)
+    return found
+
+
+def _targeted_on_host(sample: Sample, count: int, n_swaps: int, features: np.ndarray | None) -> np.ndarray:
+    gram, targets = sample.gram_on_host, to_numpy(sample.targets)
     if features is None:
         state = targeted_choice(StoredGram(gram, sample.n_threads), targets, count, sample.rounding)
-        swap(state, lambda j: gram[:, j], min(MAX_SWAPS, SWAP_WORK // max(1, n_rows) ** 2))
+        swap(state, lambda j: gram[:, j], n_swaps)
     else:
         targets = targets - features @ (features.T @ to_numpy(sample.exact.directions))
         state = eliminate(
@@ -319,7 +330,4 @@ def targeted_rows(sample: Sample, n_rows: int, features: np.ndarray | None = Non
             explained=features,
             noise=sample.rounding,
         )
-    found = np.asarray(state.chosen, dtype=np.intp)
-    if len(found) < count and sample.rounding:
-        return targeted_rows(sample.exactly, n_rows, features)
-    return found
+    return np.asarray(state.chosen, dtype=np.intp)

@@ -13,7 +13,8 @@ from __future__ import annotations
 import numpy as np
 import scipy.linalg
 
-from ..solvers.greedy import Residual, best_for_targets, choose, start
+from ..arrays import Array, to_numpy
+from ..solvers.greedy import EXPLAINED, Residual, best_for_targets, choose, start
 from ..threads import ordered_map, row_ranges
 from .gram import Gram
 
@@ -60,6 +61,28 @@ def targeted_choice(gram: Gram, targets: np.ndarray, n_rows: int, noise: float =
         rows, factor = _leading(gram, state, eligible, min(AT_ONCE, n_rows - len(state.chosen)))
         state.unexplained.extend(eliminate_together(gram, state, rows, factor) / total)
     return state
+
+
+def targeted_on_device(gram: Array, targets: Array, n_rows: int, noise: float = 0.0) -> np.ndarray:
+    """The same choice on a torch device, which is looked at when all rows are chosen.
+
+    There the whole residual [R, T] is kept: taking a row is one product, [R, T] <- [R, T] - R_.j [R, T]_j. / R_jj.
+    """
+    import torch
+
+    n, left = gram.shape[0], torch.cat([gram, targets], dim=1).double()
+    diagonal, own = left.diagonal(), left[:, gram.shape[0] :]
+    floor = max(EXPLAINED, noise) * diagonal.max()
+    taken = []
+    for _ in range(n_rows):
+        j = torch.argmax(torch.linalg.vecdot(own, own) / diagonal.clamp_min(floor), dim=0, keepdim=True)
+        row = left.index_select(0, j)
+        pivot = row.index_select(1, j)
+        left.addmm_(row[:, :n].T, row / pivot, alpha=-1.0)
+        taken.append(torch.cat([j[:, None], pivot - floor], dim=1))
+    chosen, above = to_numpy(torch.cat(taken)).T
+    n_found = n_rows if np.all(above > 0) else int(np.argmin(above > 0))
+    return chosen[:n_found].astype(np.intp)
 
 
 def _leading(gram: Gram, state: Residual, eligible: np.ndarray, n_wanted: int) -> tuple[np.ndarray, np.ndarray]:
