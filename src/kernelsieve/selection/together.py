@@ -15,6 +15,7 @@ import scipy.linalg
 
 from ..arrays import Array, to_numpy
 from ..solvers.greedy import EXPLAINED, Residual, best_for_targets, choose, start
+from ..solvers.replay import Replayed
 from ..threads import ordered_map, row_ranges
 from .gram import Gram
 
@@ -73,15 +74,23 @@ def targeted_on_device(gram: Array, targets: Array, n_rows: int, noise: float = 
     n, left = gram.shape[0], torch.cat([gram, targets], dim=1).double()
     diagonal, own = left.diagonal(), left[:, gram.shape[0] :]
     floor = max(EXPLAINED, noise) * diagonal.max()
-    taken = []
-    for _ in range(n_rows):
+    taken, number = left.new_zeros((n_rows, 2)), torch.zeros(1, dtype=torch.int64, device=left.device)
+
+    def take() -> tuple[()]:
         j = torch.argmax(torch.linalg.vecdot(own, own) / diagonal.clamp_min(floor), dim=0, keepdim=True)
         row = left.index_select(0, j)
         pivot = row.index_select(1, j)
         left.addmm_(row[:, :n].T, row / pivot, alpha=-1.0)
-        taken.append(torch.cat([j[:, None], pivot - floor], dim=1))
-    chosen, above = to_numpy(torch.cat(taken)).T
-    n_found = n_rows if np.all(above > 0) else int(np.argmin(above > 0))
+        taken.index_copy_(0, number, torch.cat([j[:, None], pivot], dim=1))
+        number.add_(1)
+        return ()
+
+    line = Replayed(take, left)
+    for _ in range(n_rows):
+        line()
+    chosen, pivots = to_numpy(taken).T
+    above = pivots > float(floor)
+    n_found = n_rows if np.all(above) else int(np.argmin(above))
     return chosen[:n_found].astype(np.intp)
 
 

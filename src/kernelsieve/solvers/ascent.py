@@ -8,7 +8,7 @@ from typing import Protocol
 
 import numpy as np
 
-from ..arrays import Array, inner, like, namespace, numbers, row_dot, solve_factored, to_numpy
+from ..arrays import Array, inner, namespace, numbers, row_dot, solve_factored, solve_lower
 
 NO_CURVATURE = 1e-12  # <s, y> of a step, relative to <y, y>, that says nothing of how the objective bends
 
@@ -36,61 +36,52 @@ class Objective(Protocol):
 
 
 class Memory:
-    """The last steps s_i and the changes y_i of the gradient along them, with all products of the two.
+    """The last steps s_i, rows of S, and the changes y_i of the gradient along them, rows of Y.
 
-    By these products the two-loop recursion (Nocedal 1980) runs on a few numbers, and what is large, on a device
-    perhaps, is asked for products of all steps at once, not one by one.
+    The two-loop recursion (Nocedal 1980) for the inverse H of minus the second derivative, H = H_0 where no step has
+    been, is two triangular solves: with the upper triangle U of S Y' and its diagonal D,
+
+        U a = S g,      r = H_0 (g - Y'a),      U'b = D a - Y r,      H g = r + S'b
+
+    so that what is large, on a device perhaps, is asked for products of all steps at once, and nothing is waited for.
     """
 
     def __init__(self, size: int) -> None:
         self.size = size
-        self.products = np.empty((0, 0))  # <s_i, y_j>
         self._moves: Array = None  # (k, m r)
         self._changes: Array = None  # (k, m r)
+        self._products: Array = None  # (k, k), <s_i, y_j>
 
-    def __len__(self) -> int:
-        return len(self.products)
+    def __bool__(self) -> bool:
+        return self._moves is not None
 
     def add(self, move: Array, change: Array) -> None:
         """Remember a step along which the objective bends; the oldest goes where there are too many."""
         xp = namespace(move)
         move, change = xp.reshape(move, (1, -1)), xp.reshape(change, (1, -1))
         moves, changes = move, change
-        if len(self):
-            kept = slice(max(0, len(self) + 1 - self.size), None)
+        if self:
+            kept = slice(max(0, self._moves.shape[0] + 1 - self.size), None)
             moves = xp.concat([self._moves[kept, :], move], axis=0)
             changes = xp.concat([self._changes[kept, :], change], axis=0)
-        products = to_numpy(xp.concat([moves, change], axis=0) @ changes.T)
-        if products[-2, -1] > NO_CURVATURE * products[-1, -1]:
-            self._moves, self._changes, self.products = moves, changes, products[:-1]
+        products = xp.concat([moves, change], axis=0) @ changes.T
+        bend, length = numbers(products[-2, -1], products[-1, -1])
+        if bend > NO_CURVATURE * length:
+            self._moves, self._changes, self._products = moves, changes, products[:-1, :]
 
     def direction(self, gradient: Array, metric: Callable[[Array], Array]) -> Array:
-        """The gradient times the inverse of minus the second derivative, which far from the steps is `metric`."""
-        curvatures, last = np.diagonal(self.products), len(self) - 1
-        shares, beside = np.zeros(len(self)), self._along(self._moves, gradient)[:, 0]
-        for i in range(last, -1, -1):
-            shares[i] = (beside[i] - self.products[i] @ shares) / curvatures[i]
-        xp, n_columns = namespace(gradient), gradient.shape[1]
-        rest = gradient - self._sum(shares, self._changes, gradient)
-        latest = xp.reshape(self._changes[last, :], gradient.shape)
-        both = metric(xp.concat([rest, latest], axis=1))
-        rest = both[:, :n_columns]
-        beside = self._along(self._changes, rest, both[:, n_columns:])
-        scale = float(curvatures[last] / beside[last, 1])
-        steps, beside = np.zeros(len(self)), scale * beside[:, 0]
-        for i in range(last + 1):
-            steps[i] = shares[i] - (beside[i] + steps @ self.products[:, i]) / curvatures[i]
-        return scale * rest + self._sum(steps, self._moves, gradient)
-
-    @staticmethod
-    def _along(vectors: Array, *others: Array) -> np.ndarray:
-        """Products of the vectors with others, a column each."""
-        xp = namespace(vectors)
-        return to_numpy(vectors @ xp.stack([xp.reshape(x, (-1,)) for x in others], axis=1))
-
-    @staticmethod
-    def _sum(shares: np.ndarray, vectors: Array, example: Array) -> Array:
-        return namespace(example).reshape(like(shares, vectors) @ vectors, example.shape)
+        """H g, where `metric` applies H_0 up to a factor."""
+        xp, (m, r) = namespace(gradient), gradient.shape
+        lower = xp.triu(self._products).T
+        curvatures = xp.linalg.diagonal(lower)[:, None]
+        shares = solve_lower(lower, self._moves @ xp.reshape(gradient, (-1, 1)), transpose=True)
+        rest = gradient - xp.reshape(shares.T @ self._changes, (m, r))
+        latest = self._changes[-1:, :]
+        both = metric(xp.concat([rest, xp.reshape(latest, (m, r))], axis=1))
+        scale = curvatures[-1:, :] / (latest @ xp.reshape(both[:, r:], (-1, 1)))
+        rest = scale * both[:, :r]
+        steps = solve_lower(lower, curvatures * shares - self._changes @ xp.reshape(rest, (-1, 1)))
+        return rest + xp.reshape(steps.T @ self._moves, (m, r))
 
 
 class Ascent:
@@ -185,14 +176,14 @@ class Ascent:
 
     def _longest_move(self, lengths: float) -> float:
         """How far a point may go in one step, where the points' squared lengths have this sum."""
-        if not len(self._memory) and self.at.metric is not None:
+        if not self._memory and self.at.metric is not None:
             return self.FIRST_MOVE_AT_MOST
         return self.MAX_MOVE * (1 + (lengths / self.points.shape[0]) ** 0.5)
 
     def _direction(self) -> Array:
         """The gradient times the inverse of minus the second derivative, as far as that is known."""
         direction = self.gradient
-        if len(self._memory):
+        if self._memory:
             return self._memory.direction(direction, self._by_metric)
         if self.at.metric is not None:
             return self._by_metric(direction)
