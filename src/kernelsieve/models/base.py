@@ -17,7 +17,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, _fit_context
 from sklearn.utils import check_random_state
 
-from ..arrays import Array
+from ..arrays import Array, on_host
 from ..fit.advice import (
     SHOWS_ROUNDING,
     GammaAdvice,
@@ -202,16 +202,17 @@ class KernelTransformer(
     def _kernel_on(self, rows: SampledRows) -> tuple[Kernel, float]:
         """The kernel, and its gamma, as these rows settle them."""
         few, kind = finite(rows.first(FEW_ROWS)), kernel_type(self.kernel)
+        on_the_host = on_host(few)  # where so few are looked at sooner
         if not kind.precomputed:
-            check_spread(few)
+            check_spread(on_the_host)
         if kind.uses_gamma:
-            warn_about_scales(few)
+            warn_about_scales(on_the_host)
         return self._kernel_for(few, rows.weights)
 
     def _kernel_for(self, few: Array, weights: np.ndarray | None) -> tuple[Kernel, float]:
         """The kernel and its gamma, where these rows can be given to it."""
         kind = kernel_type(self.kernel)
-        gamma = resolve_gamma(self.gamma, kind, few, weights)
+        gamma = resolve_gamma(self.gamma, kind, on_host(few), weights)
         check_coef0(self.coef0, kind, few)
         if callable(self.kernel):
             return bind_callable(self.kernel, self.kernel_params, few), gamma

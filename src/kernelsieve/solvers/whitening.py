@@ -48,6 +48,12 @@ class Spectrum:
         gram = (gram + gram.T) / 2
         return cls(gram, *top_eigh(gram))
 
+    def rank(self, tolerance: float) -> int:
+        """Eigenvalues above `tolerance` of the largest, and above the most negative one."""
+        xp = namespace(self.values)
+        floor = max(tolerance * max(float(self.values[0]), 0.0), -float(self.values[-1]))
+        return int(xp.sum(xp.astype(self.values > floor, xp.int64)))
+
     def whitening(self, tolerance: float = RANK_TOLERANCE, *, signed: bool = False) -> Whitening:
         """W = U L^-1/2 over the eigenvalues above `tolerance` of the largest.
 
@@ -62,8 +68,7 @@ class Spectrum:
             places = np.flatnonzero(to_numpy(size > tolerance * xp.max(size)))
             kept = take_columns(vectors, places) / xp.sqrt(take_rows(size, places))
             return Whitening(kept, _negative_share(values))
-        floor = max(tolerance * max(float(values[0]), 0.0), -float(values[-1]))
-        rank = int(xp.sum(xp.astype(values > floor, xp.int64)))
+        rank = self.rank(tolerance)
         if rank == 0:
             raise ValueError("the kernel matrix of the support points has no positive part: nothing to model")
         matrix = vectors[:, :rank] / xp.sqrt(values[:rank])
