@@ -56,6 +56,11 @@ def is_torch(x: Any) -> bool:
     return bool(array_api_compat.is_torch_array(x))
 
 
+def is_accelerated(x: Any) -> bool:
+    """Whether `x` is one of torch's arrays on a device of its own: there more rows hardly take longer."""
+    return is_torch(x) and x.device.type != "cpu"
+
+
 def is_foreign(x: Any) -> bool:
     """Whether `x` is an array of another library than numpy, as torch's and cupy's, to be worked on where it is."""
     if isinstance(x, np.ndarray) or scipy.sparse.issparse(x) or array_api_compat.is_dask_array(x):

@@ -14,10 +14,9 @@ from kernelsieve.rows import blocks
 from kernelsieve.selection import together
 from kernelsieve.selection.gram import StoredGram
 from kernelsieve.selection.kmeans import kmeans_centers
-from kernelsieve.selection.together import targeted_choice, targeted_on_device
+from kernelsieve.selection.together import targeted_choice
 from kernelsieve.solvers import points as moving
 from kernelsieve.solvers.ascent import Ascent
-from kernelsieve.solvers.exact import exact_components
 from kernelsieve.solvers.greedy import best_for_targets, eliminate
 from kernelsieve.solvers.points import CapturedVariance
 from kernelsieve.solvers.subspace import refined
@@ -206,20 +205,3 @@ def test_a_doubtful_ratio_is_measured_on_all_rows():
 def test_a_ratio_known_well_costs_no_gram_of_all_rows(cloud):
     model = SparseKernelPCA(3, n_support=40, selection="kmeans", random_state=0).fit(cloud)
     assert model.captured_ratio_kind_.startswith("sample")
-
-
-@pytest.mark.parametrize("gamma", [0.02, 1.0])
-def test_rows_are_chosen_on_a_device_as_on_the_host(cloud, gamma):
-    gram = rbf_kernel(cloud[:800], gamma=gamma)
-    targets = gram @ exact_components(gram, 4, center=True).directions
-    here = targeted_choice(StoredGram(gram), targets, 60).chosen
-    there = targeted_on_device(torch.from_numpy(gram), torch.from_numpy(targets), 60)
-    np.testing.assert_array_equal(there, here)
-
-
-def test_rows_on_a_device_that_are_all_explained(cloud):
-    """Ten different rows, each of them often: no more than ten are found."""
-    gram = rbf_kernel(np.tile(cloud[:10], (8, 1)), gamma=0.5)
-    targets = gram @ exact_components(gram, 3, center=True).directions
-    chosen = targeted_on_device(torch.from_numpy(gram), torch.from_numpy(targets), 40)
-    assert len(chosen) == len(np.unique(chosen % 10)) == 10

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import scipy.linalg
 import scipy.sparse
-import torch
 from oracles import KERNELS, captured_by, exact_kernel_pca, finite_difference, gram_of
 
 from kernelsieve.arrays import top_eigh
@@ -17,7 +16,6 @@ from kernelsieve.selection.coordinates import coordinates
 from kernelsieve.solvers.ascent import Ascent
 from kernelsieve.solvers.exact import exact_components
 from kernelsieve.solvers.points import CapturedVariance
-from kernelsieve.solvers.points_on_device import CapturedOnDevice
 
 DIFFERENTIABLE = [name for name in KERNELS if named_kernel(name).differentiable]
 
@@ -57,47 +55,6 @@ def test_captured_variance_and_its_gradient(name, center, weighted, scaled, clou
     assert objective.captured(points) == pytest.approx(value, rel=1e-12)
     slopes = finite_difference(truth, points)
     np.testing.assert_allclose(gradient, slopes, rtol=0, atol=1e-5 * max(np.abs(slopes).max(), 1e-3))
-
-
-@pytest.mark.parametrize("weighted", [False, True], ids=["", "weights"])
-@pytest.mark.parametrize("center", [True, False], ids=["centred", "uncentred"])
-@pytest.mark.parametrize("name", DIFFERENTIABLE)
-def test_captured_variance_on_a_device_is_that_of_the_host(name, center, weighted, cloud, new_rows):
-    points = new_rows[: 4 if name in ("linear", "cosine", "sigmoid") else 6]
-    weights = np.random.default_rng(2).dirichlet(np.ones(50)) if weighted else None
-    kernel = named_kernel(name, **KERNELS[name])
-    _, gradient = CapturedVariance(kernel, cloud[:50], None, weights, 2, center)(points)
-    there = torch.asarray(points)
-    tensor_weights = None if weights is None else torch.asarray(weights)
-    objective = CapturedOnDevice(kernel, torch.asarray(cloud[:50]), None, tensor_weights, 2, center)
-    found = objective.evaluate(there, objective.evaluate(there).basis)
-    truth = brute_force_captured(name, cloud[:50], points, 2, center=center, weights=weights)
-    assert found.value == pytest.approx(truth, rel=1e-7)
-    np.testing.assert_allclose(found.gradient, gradient, atol=1e-7 * np.abs(gradient).max())
-
-
-def test_many_points_on_a_device_from_the_components_near_by(cloud, new_rows):
-    kernel, rows = named_kernel("rbf", gamma=0.5), torch.asarray(cloud)
-    points = torch.asarray(np.concatenate([cloud[:40], new_rows[:10]]))
-    objective = CapturedOnDevice(kernel, rows, None, None, 2, True)
-    start = objective.evaluate(points)  # no basis yet: eigenvectors
-    moved = points + 0.02 * torch.asarray(np.random.default_rng(0).standard_normal(points.shape))
-    found = objective.evaluate(moved, start.basis)
-    value, gradient = CapturedVariance(kernel, cloud, None, None, 2, True)(moved.numpy())
-    assert value * (1 - 1e-5) <= found.value <= value * (1 + 1e-9)  # Rayleigh-Ritz never promises too much
-    np.testing.assert_allclose(found.gradient, gradient, atol=0.02 * np.abs(gradient).max())
-    moved[1] = moved[0]  # a point that is there twice
-    first, truth = objective.evaluate(moved, start.basis), objective.captured(moved)
-    again = objective.evaluate(moved, first.basis)
-    assert truth * (1 - 5e-5) <= again.value <= truth * (1 + 1e-9)
-    assert truth - again.value < truth - first.value
-
-
-def test_points_on_a_device_do_not_go_where_the_kernel_overflows(cloud):
-    kernel = named_kernel("poly", gamma=1.0, degree=3, coef0=1.0)
-    objective = CapturedOnDevice(kernel, torch.asarray(cloud), None, None, 2, True)
-    points = torch.asarray(cloud[:6]) * 1e120
-    assert objective.evaluate(points, torch.eye(6, dtype=torch.float64)).value == -np.inf
 
 
 def test_gradient_of_an_indefinite_kernel_points_uphill(cloud, new_rows):

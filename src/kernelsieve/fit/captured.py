@@ -31,6 +31,7 @@ from ..arrays import (
     Array,
     as_float64,
     float64_like,
+    is_accelerated,
     is_numpy,
     like,
     namespace,
@@ -60,6 +61,7 @@ EXTRAPOLATION_ERROR = 0.3
 SAFE_ERRORS, KNOWN_WELL = 1.5, 0.0015
 # From so many features on their components come from a Krylov space: the covariance alone would cost more.
 MANY_FEATURES, MANY_FEATURES_PER_COMPONENT = 400, 6
+EIGENVECTORS_ON_DEVICE = 128  # from so many on a device finds them sooner than they are copied and found on the host
 
 
 @dataclass(frozen=True)
@@ -278,12 +280,15 @@ def _components(features: Array, weights: np.ndarray | None, sample: Sample) -> 
     rows = features - omega @ features if sample.center else features
     n_components, n_threads = sample.n_components, sample.n_threads
     if features.shape[1] < max(MANY_FEATURES, MANY_FEATURES_PER_COMPONENT * n_components):
-        values, vectors = top_eigh(to_numpy(rows.T @ (omega[:, None] * rows)), n_components)
+        covariance = rows.T @ (omega[:, None] * rows)
+        if not (is_accelerated(rows) and features.shape[1] >= EIGENVECTORS_ON_DEVICE):
+            covariance = to_numpy(covariance)
+        values, vectors = top_eigh(covariance, n_components)
     else:
         values, vectors = block_krylov(
             lambda y: rows.T @ (omega[:, None] * matmul(rows, y, n_threads)), rows[0, :], n_components
         )
-    return np.maximum(values, 0.0), to_numpy(rows @ like(vectors, rows))
+    return np.maximum(to_numpy(values), 0.0), to_numpy(rows @ like(vectors, rows))
 
 
 def _normalised(weights: np.ndarray | None, n_rows: int) -> np.ndarray:

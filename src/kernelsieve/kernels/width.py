@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse
 from sklearn.utils.sparsefuncs import mean_variance_axis
 
-from ..arrays import Array, as_float64, namespace, origin_of, row_dot, to_numpy
+from ..arrays import Array, as_float64, is_accelerated, namespace, origin_of, row_dot, to_numpy
 from . import Kernel, inner_products, kernel_type, manhattan
 
 # Distances are taken in float32: below this share of |x|^2 + |y|^2 they are rounding, of a row and its copies.
@@ -77,7 +77,10 @@ def _median_rule(rows: Array, weights: np.ndarray | None, metric: str) -> float:
         median = _median_of(distances, distances > 0, pair_weights)
         return 1.0 / median if median > 0 else 1.0
     distances, apart, unit = squared_distances(left, right)
-    squared = _median_of(to_numpy(distances), to_numpy(apart), pair_weights) * unit**2
+    if is_accelerated(distances) and pair_weights is None:
+        squared = _median_on_device(distances, apart) * unit**2
+    else:
+        squared = _median_of(to_numpy(distances), to_numpy(apart), pair_weights) * unit**2
     return 1.0 / (2.0 * squared) if squared > 0 else 1.0
 
 
@@ -144,6 +147,14 @@ def _from_products(left: Array, right: Array) -> tuple[Array, Array]:
 def _lost(distances: np.ndarray, lengths: np.ndarray) -> bool:
     """Whether the usual squared distance is rounding beside the squared lengths that it is the difference of."""
     return bool(np.median(distances) < SAME_ROW * np.median(lengths))
+
+
+def _median_on_device(distances: Array, apart: Array) -> float:
+    """The same where a device sorts sooner than the host looks through: what is not apart comes last."""
+    xp = namespace(distances)
+    count = int(xp.sum(xp.astype(apart, xp.int64)))
+    ordered = xp.sort(xp.reshape(xp.where(apart, distances, xp.full_like(distances, xp.inf)), (-1,)))
+    return float((ordered[(count - 1) // 2] + ordered[count // 2]) / 2) if count else 0.0
 
 
 def _median_of(distances: np.ndarray, apart: np.ndarray, pair_weights: np.ndarray | None) -> float:

@@ -16,6 +16,7 @@ from ..arrays import (
     Array,
     add_to_diagonal,
     cholesky,
+    is_accelerated,
     is_torch,
     like,
     namespace,
@@ -45,6 +46,7 @@ FEWER = 4  # of many points every fourth decides the race: which start leads har
 RACE_SHARE = 0.15  # of the steps are run from every start
 CLOSE_BEHIND = 0.97  # unmoved rows that capture less than this share of what points moved a little do are out
 COARSE_SHARE = 0.7  # of the steps are taken on COARSE_ROWS_PER_POINT rows a point, the rest on all
+ON_ALL_ROWS = 0.75  # of the steps will do on a device, where all are taken on all rows
 COARSE_ROWS, COARSE_ROWS_PER_POINT = 1000, 10
 # Swaps after the targeted choice, each O(n m^2): so many, and fewer where there are many points.
 MAX_SWAPS, SWAP_WORK = 10, 5_000
@@ -222,12 +224,13 @@ class FreePoints:
 
     def _n_steps(self, n_support: int) -> int:
         """Steps for so many points."""
-        return max(2, round(self.max_iter * min(1.0, MANY_POINTS / n_support)))
+        share = ON_ALL_ROWS if is_accelerated(self.objective.rows) else 1.0
+        return max(2, round(share * self.max_iter * min(1.0, MANY_POINTS / n_support)))
 
     def _coarse(self, n_support: int) -> tuple[CapturedVariance, int]:
         """The objective of the early steps, and their number."""
         n_rows = max(COARSE_ROWS, COARSE_ROWS_PER_POINT * n_support)
-        if self.objective.n_rows < 2 * n_rows:  # a part would save little
+        if self.objective.n_rows < 2 * n_rows or is_accelerated(self.objective.rows):  # a part would save little
             return self.objective, 0
         n_steps = round(COARSE_SHARE * self._n_steps(n_support))
         if not self._heavy_tailed:

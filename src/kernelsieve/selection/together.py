@@ -67,31 +67,33 @@ def targeted_choice(gram: Gram, targets: np.ndarray, n_rows: int, noise: float =
 def targeted_on_device(gram: Array, targets: Array, n_rows: int, noise: float = 0.0) -> np.ndarray:
     """The same choice on a torch device, which is looked at when all rows are chosen.
 
-    There the whole residual [R, T] is kept: taking a row is one product, [R, T] <- [R, T] - R_.j [R, T]_j. / R_jj.
+    There F and the targets' coefficients are the rows of one W: taking j, w = ([K, T]_j - W_.j'W) / sqrt(R_jj).
     """
     import torch
 
-    n, left = gram.shape[0], torch.cat([gram, targets], dim=1).double()
-    diagonal, own = left.diagonal(), left[:, gram.shape[0] :]
+    n, whole = gram.shape[0], torch.cat([gram, targets], dim=1).double()
+    diagonal, left = whole.diagonal().clone(), whole[:, n:].clone()
     floor = max(EXPLAINED, noise) * diagonal.max()
-    taken, number = left.new_zeros((n_rows, 2)), torch.zeros(1, dtype=torch.int64, device=left.device)
+    taken, chosen = whole.new_zeros((n_rows, whole.shape[1])), torch.zeros_like(whole[:n_rows, 0], dtype=torch.int64)
+    number = chosen[:1].clone()
 
     def take() -> tuple[()]:
-        j = torch.argmax(torch.linalg.vecdot(own, own) / diagonal.clamp_min(floor), dim=0, keepdim=True)
-        row = left.index_select(0, j)
-        pivot = row.index_select(1, j)
-        left.addmm_(row[:, :n].T, row / pivot, alpha=-1.0)
-        taken.index_copy_(0, number, torch.cat([j[:, None], pivot], dim=1))
+        j = torch.argmax(torch.linalg.vecdot(left, left) / diagonal.clamp_min(floor), dim=0, keepdim=True)
+        row = torch.addmm(whole.index_select(0, j), taken.index_select(1, j).T, taken, alpha=-1.0)
+        row /= row.index_select(1, j).sqrt()
+        own, of_targets = row[:, :n], row[:, n:]
+        diagonal.addcmul_(own[0], own[0], value=-1.0)
+        left.addmm_(own.T, of_targets, alpha=-1.0)
+        taken.index_copy_(0, number, row)
+        chosen.index_copy_(0, number, j)
         number.add_(1)
         return ()
 
-    line = Replayed(take, left)
+    line = Replayed(whole)
     for _ in range(n_rows):
-        line()
-    chosen, pivots = to_numpy(taken).T
-    above = pivots > float(floor)
-    n_found = n_rows if np.all(above) else int(np.argmin(above))
-    return chosen[:n_found].astype(np.intp)
+        line(take)
+    above = to_numpy(taken.gather(1, chosen[:, None])[:, 0] ** 2 > floor)  # no number where nothing is left
+    return to_numpy(chosen)[: n_rows if above.all() else int(np.argmin(above))]
 
 
 def _leading(gram: Gram, state: Residual, eligible: np.ndarray, n_wanted: int) -> tuple[np.ndarray, np.ndarray]:

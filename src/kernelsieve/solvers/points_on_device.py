@@ -48,8 +48,8 @@ class CapturedOnDevice(CapturedVariance):
         """Captured variance, its gradient in the points, and the Gauss-Newton matrix."""
         if basis is None or not self._near:
             return super().evaluate(points, basis)
-        line = self._lines.setdefault(int(points.shape[0]), Replayed(self._put_in_line, points))
-        result, gradient, metric, coef = line(points, basis[:, : self.n_components])
+        line = self._lines.setdefault(int(points.shape[0]), Replayed(points))
+        result, gradient, metric, coef = line(self._put_in_line, points, basis[:, : self.n_components])
         value, failed, kernel_values = to_numpy(result)
         if not np.isfinite(kernel_values):  # the kernel overflows there: no place to go
             return Evaluation(-np.inf, gradient)

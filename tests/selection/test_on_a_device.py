@@ -1,0 +1,122 @@
+"""Points chosen on a device, in a line of operations that nobody waits for; on the host, where no GPU is."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from oracles import KERNELS, captured_by, gram_of
+from sklearn.metrics.pairwise import rbf_kernel
+
+from kernelsieve import SparseKernelPCA
+from kernelsieve.fit import captured
+from kernelsieve.kernels import named_kernel, width
+from kernelsieve.selection import free
+from kernelsieve.selection.gram import StoredGram
+from kernelsieve.selection.together import targeted_choice, targeted_on_device
+from kernelsieve.solvers.exact import exact_components
+from kernelsieve.solvers.points import CapturedVariance
+from kernelsieve.solvers.points_on_device import CapturedOnDevice
+from kernelsieve.solvers.replay import Replayed
+
+torch = pytest.importorskip("torch", reason="torch is not installed")
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+DIFFERENTIABLE = [name for name in KERNELS if named_kernel(name).differentiable]
+
+
+def there(values):
+    return None if values is None else torch.asarray(values, device=DEVICE)
+
+
+@pytest.fixture
+def accelerated(monkeypatch):
+    """The host's tensors are taken for those of a device of its own."""
+    for module in (free, captured, width):
+        monkeypatch.setattr(module, "is_accelerated", lambda x: isinstance(x, torch.Tensor))
+    monkeypatch.setattr(captured, "EIGENVECTORS_ON_DEVICE", 10)
+
+
+@pytest.mark.parametrize("weighted", [False, True], ids=["", "weights"])
+@pytest.mark.parametrize("center", [True, False], ids=["centred", "uncentred"])
+@pytest.mark.parametrize("name", DIFFERENTIABLE)
+def test_captured_variance_is_that_of_the_host(name, center, weighted, cloud, new_rows):
+    points = new_rows[: 4 if name in ("linear", "cosine", "sigmoid") else 6]
+    weights = np.random.default_rng(2).dirichlet(np.ones(50)) if weighted else None
+    kernel = named_kernel(name, **KERNELS[name])
+    value, gradient = CapturedVariance(kernel, cloud[:50], None, weights, 2, center)(points)
+    objective = CapturedOnDevice(kernel, there(cloud[:50]), None, there(weights), 2, center)
+    basis = objective.evaluate(there(points)).basis  # none is known yet: eigenvectors
+    for _ in range(3):  # an ordinary call, one that is recorded, one that is played again
+        found = objective.evaluate(there(points), basis)
+        assert found.value == pytest.approx(value, rel=1e-7)
+        np.testing.assert_allclose(found.gradient.cpu(), gradient, atol=1e-7 * np.abs(gradient).max())
+    if not weighted and kernel.definite:
+        cross, gram = (gram_of(name, rows, points, **KERNELS[name]) for rows in (cloud[:50], points))
+        assert found.value == pytest.approx(captured_by(gram, cross, 2, center=center), rel=1e-7)
+
+
+def test_many_points_from_the_components_near_by(cloud, new_rows):
+    kernel = named_kernel("rbf", gamma=0.5)
+    points = np.concatenate([cloud[:40], new_rows[:10]])
+    moved = points + 0.02 * np.random.default_rng(0).standard_normal(points.shape)
+    objective = CapturedOnDevice(kernel, there(cloud), None, None, 2, True)
+    start = objective.evaluate(there(points))
+    found = objective.evaluate(there(moved), start.basis)
+    value, gradient = CapturedVariance(kernel, cloud, None, None, 2, True)(moved)
+    assert value * (1 - 1e-5) <= found.value <= value * (1 + 1e-9)  # what a span captures is never too much
+    np.testing.assert_allclose(found.gradient.cpu(), gradient, atol=0.02 * np.abs(gradient).max())
+    moved[1] = moved[0]  # a point that is there twice
+    first = objective.evaluate(there(moved), start.basis)
+    again = objective.evaluate(there(moved), first.basis)
+    truth = captured_by(rbf_kernel(moved, gamma=0.5), rbf_kernel(cloud, moved, gamma=0.5), 2)
+    assert first.value < again.value <= truth * (1 + 1e-9)
+    assert again.value >= truth * (1 - 1e-4)
+
+
+def test_points_do_not_go_where_the_kernel_overflows(cloud):
+    kernel = named_kernel("poly", gamma=1.0, degree=3, coef0=1.0)
+    objective = CapturedOnDevice(kernel, there(cloud), None, None, 2, True)
+    assert objective.evaluate(there(cloud[:6] * 1e120), there(np.eye(6))).value == -np.inf
+
+
+@pytest.mark.parametrize("gamma", [0.02, 1.0])
+def test_rows_are_chosen_as_on_the_host(cloud, gamma):
+    gram = rbf_kernel(cloud, gamma=gamma)
+    targets = gram @ exact_components(gram, 4, center=True).directions
+    here = targeted_choice(StoredGram(gram), targets, 30).chosen
+    np.testing.assert_array_equal(targeted_on_device(there(gram), there(targets), 30), here)
+
+
+def test_no_more_rows_are_chosen_than_there_are(cloud):
+    """Ten different rows, each of them often."""
+    gram = rbf_kernel(np.tile(cloud[:10], (8, 1)), gamma=0.5)
+    targets = gram @ exact_components(gram, 3, center=True).directions
+    chosen = targeted_on_device(there(gram), there(targets), 40)
+    assert len(chosen) == len(np.unique(chosen % 10)) == 10
+
+
+@pytest.mark.parametrize("n_support", [20, 90])
+def test_fits_on_a_device_capture_what_those_of_the_host_do(accelerated, n_support):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((6000, 4)) @ rng.standard_normal((4, 9)) + 0.1 * rng.standard_normal((6000, 9))
+    model = SparseKernelPCA(6, n_support=n_support, random_state=0)
+    here = model.fit(X)
+    captured_here, ratio_here, gamma_here = here.explained_variance_.sum(), here.captured_ratio_, here.gamma_
+    model.fit(there(X))
+    assert model.gamma_ == pytest.approx(gamma_here, rel=1e-5)
+    assert model.explained_variance_.sum() >= captured_here * (1 - 1e-3)
+    assert model.captured_ratio_ == pytest.approx(ratio_here, abs=3e-3)
+
+
+def test_the_median_distance_of_pairs_that_are_apart():
+    for n in (1, 7, 8):
+        distances = np.random.default_rng(n).random((n, n))
+        apart = distances > 0.2
+        expected = np.median(distances[apart]) if apart.any() else 0.0
+        assert width._median_on_device(there(distances), there(apart)) == pytest.approx(expected)
+
+
+def test_what_is_played_again_is_not_overwritten():
+    line, results = Replayed(there(np.zeros(1))), []
+    for step in range(4):
+        results.append(line(lambda x: (2 * x, None), there(np.full(3, float(step)))))
+    assert [float(doubled[0]) for doubled, _ in results] == [0.0, 2.0, 4.0, 6.0]
