@@ -128,7 +128,7 @@ class FreePoints:
         moved = Candidate(best.points, best.value, None, best.n_steps, converged, race.reached, race.leader, seeds)
         # decided at the end, on the rows of the last steps
         close = [name for name in race.rows if race.unmoved[name] > CLOSE_BEHIND * race.reached[race.leader]]
-        plain = {name: self.objective.captured(race.starts[name]) for name in close}
+        plain = {name: self._unmoved(race, name) for name in close}
         first = max(close, key=lambda name: plain[name], default="")
         if not first or plain[first] <= moved.captured:
             return moved
@@ -150,6 +150,11 @@ class FreePoints:
         for runner in runners.values():
             self._run(runner, objective, n_race)
         return Race(objective, starts, rows, runners, unmoved)
+
+    def _unmoved(self, race: Race, name: str) -> float:
+        """What a start captures of the variance of all rows."""
+        known = race.objective is self.objective and is_torch(self.objective.rows)
+        return race.unmoved[name] if known else self.objective.captured(race.starts[name])
 
     def _plain(self, moved: Candidate, points: Array, captured: float, rows: np.ndarray) -> Candidate:
         return replace(moved, points=points, captured=captured, rows=rows, seeds=rows)

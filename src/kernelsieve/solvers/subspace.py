@@ -14,15 +14,13 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..arrays import Array, cholesky, like, namespace, solve_lower, to_numpy, top_eigh
+from ..arrays import Array, like, namespace, solve_lower, to_numpy, top_eigh
 from .whitening import orthonormal, whiten
 
 # What a step adds that is smaller than this, relative to the value, is rounding (of float32 products) and no direction.
 NO_DIRECTION = 1e-5
 # Directions of a basis that are closer than this to the others' span are dropped.
 DEPENDENT = 1e-8
-# Squared Cholesky pivots of unit vectors down to which the factor whitens them as well as eigenvectors, and sooner.
-NEARLY_DEPENDENT = 1e-6
 
 
 def refined(
@@ -42,22 +40,8 @@ def refined(
     basis = xp.concat([guess, step], axis=1)
     images = xp.concat([image, apply(step)], axis=1)
     # so small a problem is solved on the host: a device takes milliseconds for it
-    values, mixing = ritz(to_numpy(basis.T @ xp.concat([gram @ basis, images], axis=1)), n_top)
-    return like(values, basis), basis @ like(mixing, basis)
-
-
-def ritz(products: np.ndarray, n_top: int) -> tuple[np.ndarray, np.ndarray]:
-    """(values, mixing) of the top pairs in the span of a basis B, from [B'K B, B'A B]: their vectors are B mixing."""
-    metric, inner = np.split(products, 2, axis=1)
-    lengths = np.sqrt(np.abs(np.diagonal(metric)))
-    scale = 1.0 / np.where(lengths > 0, lengths, 1.0)
-    metric = scale[:, None] * metric * scale
-    factor = cholesky(metric)
-    if factor is None or np.diagonal(factor).min() ** 2 < NEARLY_DEPENDENT:
-        mixing = whiten(metric, DEPENDENT).matrix
-    else:
-        mixing = solve_lower(factor, np.eye(len(factor)), transpose=True)
-    mixing = scale[:, None] * mixing
+    metric, inner = np.split(to_numpy(basis.T @ xp.concat([gram @ basis, images], axis=1)), 2, axis=1)
+    mixing = whiten(metric, DEPENDENT).matrix
     inner = mixing.T @ inner @ mixing
     values, vectors = top_eigh((inner + inner.T) / 2, n_top)
-    return values, mixing @ vectors
+    return like(values, basis), basis @ like(mixing @ vectors, basis)
