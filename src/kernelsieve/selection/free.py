@@ -27,17 +27,15 @@ from ..arrays import (
 from ..fit.sample import Sample
 from ..fit.tails import carried_variance, draw, heavy_tailed
 from ..solvers.ascent import Ascent
-from ..solvers.greedy import best_for_targets, eliminate
 from ..solvers.points import CapturedVariance
 from ..solvers.points_on_device import CapturedOnDevice
 from ..solvers.whitening import whiten
 from ..threads import cached_property
 from .coordinates import coordinates_of, principal_directions
-from .gram import StoredGram, gram_of_sample
+from .gram import gram_of_sample
 from .kmeans import kmeans_centers
 from .rpcholesky import randomly_pivoted_cholesky
-from .swaps import swap
-from .together import targeted_choice, targeted_on_device
+from .together import targeted_rows
 
 KMEANS_STEPS = 3
 # A step costs m^2 a row: beyond so many points fewer steps are taken, from centres that are settled better.
@@ -48,8 +46,6 @@ CLOSE_BEHIND = 0.97  # unmoved rows that capture less than this share of what po
 COARSE_SHARE = 0.7  # of the steps are taken on COARSE_ROWS_PER_POINT rows a point, the rest on all
 ON_ALL_ROWS = 0.75  # of the steps will do on a device, where all are taken on all rows
 COARSE_ROWS, COARSE_ROWS_PER_POINT = 1000, 10
-# Swaps after the targeted choice, each O(n m^2): so many, and fewer where there are many points.
-MAX_SWAPS, SWAP_WORK = 10, 5_000
 NO_ROWS = np.empty(0, dtype=np.intp)
 NUGGET = 1e-9  # added to the points' gram, relative to its largest diagonal value, before it is divided by
 NO_GAIN = 1e-8  # a step that gains less, relative to the value, is the last
@@ -303,39 +299,3 @@ class FreePoints:
             rows = np.concatenate([rows, self.rng.choice(self.sample.size, missing)])
         added = take_rows(coordinates_of(self.sample).rows, rows)
         return namespace(points).concat([points, added], axis=0), rows
-
-
-def targeted_rows(sample: Sample, n_rows: int, features: np.ndarray | None = None) -> np.ndarray:
-    """Numbers, within the sample, of reference rows chosen by targeted greedy selection.
-
-    `features` are the rows' whitened features over points that are already there.  Where rounding of a float32 gram
-    leaves too few rows to choose from, the gram is made again in float64.
-    """
-    count = min(n_rows, sample.n_reference)
-    n_swaps = min(MAX_SWAPS, SWAP_WORK // max(1, n_rows) ** 2)
-    if features is None and not n_swaps and is_torch(sample.gram):
-        found = targeted_on_device(sample.gram, sample.targets, count, sample.rounding)
-    else:
-        found = _targeted_on_host(sample, count, n_swaps, features)
-    if len(found) < count and sample.rounding:
-        return targeted_rows(sample.exactly, n_rows, features)
-    return found
-
-
-def _targeted_on_host(sample: Sample, count: int, n_swaps: int, features: np.ndarray | None) -> np.ndarray:
-    gram, targets = sample.gram_on_host, to_numpy(sample.targets)
-    if features is None:
-        state = targeted_choice(StoredGram(gram, sample.n_threads), targets, count, sample.rounding)
-        swap(state, lambda j: gram[:, j], n_swaps)
-    else:
-        targets = targets - features @ (features.T @ to_numpy(sample.exact.directions))
-        state = eliminate(
-            lambda j: gram[:, j],
-            np.diagonal(gram),
-            count,
-            best_for_targets,
-            targets=targets,
-            explained=features,
-            noise=sample.rounding,
-        )
-    return np.asarray(state.chosen, dtype=np.intp)

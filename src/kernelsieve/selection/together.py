@@ -13,15 +13,19 @@ from __future__ import annotations
 import numpy as np
 import scipy.linalg
 
-from ..arrays import Array, to_numpy
-from ..solvers.greedy import EXPLAINED, Residual, best_for_targets, choose, start
+from ..arrays import Array, is_torch, to_numpy
+from ..fit.sample import Sample
+from ..solvers.greedy import EXPLAINED, Residual, best_for_targets, choose, eliminate, start
 from ..solvers.replay import Replayed
 from ..threads import ordered_map, row_ranges
-from .gram import Gram
+from .gram import Gram, StoredGram
+from .swaps import swap
 
 BLOCK_ROWS = 2048  # eliminated at a time: kernel values and residuals of a block stay in the cache
 ONE_BY_ONE = 128  # rows of a targeted choice; numbers that do not depend on how many are wanted keep prefixes
 AT_ONCE, CANDIDATES = 16, 128  # rows of a block after them, and candidates for it
+# Swaps after the targeted choice, each O(n m^2): so many, and fewer where there are many points.
+MAX_SWAPS, SWAP_WORK = 10, 5_000
 
 
 def eliminate_together(gram: Gram, state: Residual, accepted: np.ndarray, factor: np.ndarray) -> np.ndarray:
@@ -121,3 +125,39 @@ def _leading(gram: Gram, state: Residual, eligible: np.ndarray, n_wanted: int) -
         factor[:, k] = c
         taken.append(i)
     return candidates[taken], np.tril(factor[taken, : len(taken)])
+
+
+def targeted_rows(sample: Sample, n_rows: int, features: np.ndarray | None = None) -> np.ndarray:
+    """Numbers, within the sample, of reference rows chosen by targeted greedy selection.
+
+    `features` are the rows' whitened features over points that are already there.  Where rounding of a float32 gram
+    leaves too few rows to choose from, the gram is made again in float64.
+    """
+    count = min(n_rows, sample.n_reference)
+    n_swaps = min(MAX_SWAPS, SWAP_WORK // max(1, n_rows) ** 2)
+    if features is None and not n_swaps and is_torch(sample.gram):
+        found = targeted_on_device(sample.gram, sample.targets, count, sample.rounding)
+    else:
+        found = _targeted_on_host(sample, count, n_swaps, features)
+    if len(found) < count and sample.rounding:
+        return targeted_rows(sample.exactly, n_rows, features)
+    return found
+
+
+def _targeted_on_host(sample: Sample, count: int, n_swaps: int, features: np.ndarray | None) -> np.ndarray:
+    gram, targets = sample.gram_on_host, to_numpy(sample.targets)
+    if features is None:
+        state = targeted_choice(StoredGram(gram, sample.n_threads), targets, count, sample.rounding)
+        swap(state, lambda j: gram[:, j], n_swaps)
+    else:
+        targets = targets - features @ (features.T @ to_numpy(sample.exact.directions))
+        state = eliminate(
+            lambda j: gram[:, j],
+            np.diagonal(gram),
+            count,
+            best_for_targets,
+            targets=targets,
+            explained=features,
+            noise=sample.rounding,
+        )
+    return np.asarray(state.chosen, dtype=np.intp)
