@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+
 import numpy as np
 import pytest
 from oracles import KERNELS, captured_by, gram_of
@@ -120,3 +123,16 @@ def test_what_is_played_again_is_not_overwritten():
     for step in range(4):
         results.append(line(lambda x: (2 * x, None), there(np.full(3, float(step)))))
     assert [float(doubled[0]) for doubled, _ in results] == [0.0, 2.0, 4.0, 6.0]
+
+
+def test_rows_are_let_go_after_a_fit():
+    """At once, not when garbage is next looked for: a device has no memory to spare."""
+    rows = there(np.random.default_rng(0).standard_normal((8000, 5)))
+    seen = weakref.ref(rows)
+    gc.disable()
+    try:
+        SparseKernelPCA(3, n_support=20, random_state=0).fit(rows)
+        del rows
+        assert seen() is None
+    finally:
+        gc.enable()

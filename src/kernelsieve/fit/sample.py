@@ -122,9 +122,12 @@ class Sample:
             return self.drawn.chances * (share if not self.rows.whole else 1.0)
         return np.full(self.n_reference, share * self.n_reference / self.size)
 
-    @cached_property
+    @property
     def representative(self) -> Sample:
-        """The same sample with reference rows that miss no heavy ones (see tails.py); itself where none are heavy."""
+        """The same sample with reference rows that miss no heavy ones (see tails.py); itself where none are heavy.
+
+        It is not remembered: a sample that holds itself would hold the rows, on a device perhaps, after the fit.
+        """
         if self.reference_is_all or not self.kernel.differentiable or scipy.sparse.issparse(self.rows.X):
             return self
         n_pool = self.size if self.rows.whole else min(POOL_PER_REFERENCE * self.n_reference, self.size // 2)
@@ -239,10 +242,14 @@ class Sample:
         diagonal = to_numpy(namespace(gram).linalg.diagonal(gram))
         return 4 * float(np.finfo(np.float32).eps) + 2 * float(np.abs(diagonal - truth).max()) / largest
 
-    @cached_property
+    @property
     def exactly(self) -> Sample:
         """The same sample without shortcuts in precision."""
-        return self if self.in_float64 else replace(self, in_float64=True)
+        return self if self.in_float64 else self._in_float64
+
+    @cached_property
+    def _in_float64(self) -> Sample:
+        return replace(self, in_float64=True)
 
     @cached_property
     def indefiniteness(self) -> float:
