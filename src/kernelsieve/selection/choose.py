@@ -79,7 +79,7 @@ class Chooser:
             return Choice(everything(problem), problem)
         if self.rule_name == "optimized":
             search = FreePoints(sample, self.effort.max_iter, self.effort.tol, problem.rng)
-            return self._measured(problem, _moved(problem, search.search(n_support)))
+            return self._measured(problem, _moved(problem, search, search.search(n_support)))
         return self._measured(problem, self._select(problem, n_support))
 
     def _select(self, problem: Problem, n_support: int, *, thorough: bool = True) -> Selection:
@@ -174,7 +174,7 @@ class Chooser:
                 last = search.search(n_support)
             else:
                 last = search.resize(last, n_support)
-            return self._measured(problem, _moved(problem, last))
+            return self._measured(problem, _moved(problem, search, last))
 
         return at
 
@@ -232,7 +232,7 @@ def everything(problem: Problem) -> Selection:
     )
 
 
-def _moved(problem: Problem, found: Candidate) -> Selection:
+def _moved(problem: Problem, search: FreePoints, found: Candidate) -> Selection:
     """The points of a search in input space, or the rows that they did not better."""
     sample = problem.sample
     history = {"winner": found.winner, "starts": found.starts}
@@ -243,7 +243,7 @@ def _moved(problem: Problem, found: Candidate) -> Selection:
         return Selection(
             kernel, points, numbers, history, n_steps=found.n_steps, converged=found.converged, by_reference=True
         )
-    points = coordinates_of(sample).points(found.points)
+    points = search.points(found.points)
     seeds = found.seeds[found.seeds < sample.n_reference]
     moved = Selection(
         sample.kernel,

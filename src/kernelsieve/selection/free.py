@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..arrays import Array, add_to_diagonal, cholesky, like, namespace, solve_lower, take_rows, to_numpy
+from ..arrays import Array, add_to_diagonal, cholesky, is_numpy, like, namespace, solve_lower, take_rows, to_numpy
 from ..fit.sample import Sample
 from ..fit.tails import carried_variance, draw, heavy_tailed
 from ..solvers.ascent import Ascent
@@ -23,6 +23,7 @@ from ..threads import cached_property
 from .coordinates import coordinates_of, principal_directions
 from .gram import StoredGram, gram_of_sample
 from .kmeans import kmeans_centers
+from .lift import lifted
 from .rpcholesky import randomly_pivoted_cholesky
 from .swaps import swap
 from .together import targeted_choice
@@ -32,8 +33,9 @@ KMEANS_STEPS = 3
 MANY_POINTS, KMEANS_STEPS_OF_MANY = 400, 10
 FEWER = 4  # of many points every fourth decides the race: which start leads hardly depends on how many there are
 RACE_SHARE = 0.15  # of the steps are run from every start
-CLOSE_BEHIND = 0.97  # unmoved rows that capture less than this share of what points moved a little do are out
+CLOSE_BEHIND = 0.985  # unmoved rows that capture less than this share of what points moved a little do are out
 COARSE_SHARE = 0.7  # of the steps are taken on COARSE_ROWS_PER_POINT rows a point, the rest on all
+COARSE_GAIN = 3e-5  # a step on them that gains less, relative to the value, is the last on them
 COARSE_ROWS, COARSE_ROWS_PER_POINT = 1000, 10
 # Swaps after the targeted choice, each O(n m^2): so many, and fewer where there are many points.
 MAX_SWAPS, SWAP_WORK = 10, 5_000
@@ -116,11 +118,18 @@ class FreePoints:
         moved = Candidate(best.points, best.value, None, best.n_steps, converged, race.reached, race.leader, seeds)
         # decided at the end, on the rows of the last steps
         close = [name for name in race.rows if race.unmoved[name] > CLOSE_BEHIND * race.reached[race.leader]]
-        plain = {name: self.objective.captured(race.starts[name]) for name in close}
+        plain = {name: self.objective.light(race.starts[name]).captured(race.starts[name]) for name in close}
         first = max(close, key=lambda name: plain[name], default="")
         if not first or plain[first] <= moved.captured:
             return moved
         return self._from_rows(self._plain(moved, race.starts[first], plain[first], race.rows[first]), first)
+
+    def points(self, moved: Array) -> Array:
+        """Points of a candidate in input space, after a last step in the directions that its coordinates leave out."""
+        found = coordinates_of(self.sample)
+        if found.basis is None or found.row_scale is None or not is_numpy(self.sample.rows.X):
+            return found.points(moved)
+        return lifted(self.sample, found, self.objective, moved)
 
     def _race(self, n_support: int, only: str | None = None) -> Race:
         """The first steps from every start, or from the `only` one that is to run."""
@@ -228,9 +237,8 @@ class FreePoints:
         return self.objective.drawn(self.objective.n_rows - 1 - drawn.places, drawn.weights), n_steps
 
     def _start(self, objective: CapturedVariance, points: Array) -> Ascent:
-        light = objective.light(points)
         basis = self._exact_on(points) if objective.has_many(points) else None
-        return Ascent(objective if light is None else light, points, basis)
+        return Ascent(objective.light(points), points, basis)
 
     def _exact_on(self, points: Array) -> Array | None:
         """Coefficients of exact kernel PCA's components, as the reference rows have them, projected on the points."""
@@ -246,6 +254,8 @@ class FreePoints:
         return solve_lower(factor, solve_lower(factor, images), transpose=True)
 
     def _run(self, runner: Ascent, objective: CapturedVariance, n_steps: int) -> Ascent:
+        if objective.n_rows < self.objective.n_rows:
+            return runner.run(n_steps, COARSE_GAIN)
         before = runner.n_steps
         runner.run(n_steps, NO_GAIN)
         assert isinstance(runner.objective, CapturedVariance)
@@ -259,8 +269,7 @@ class FreePoints:
         """The last steps, on all rows; converged when the last quarter gained less than tol."""
         assert isinstance(runner.objective, CapturedVariance)
         if runner.objective.n_rows < self.objective.n_rows:
-            light = self.objective.light(runner.points)
-            runner.continue_on(self.objective if light is None else light)
+            runner.continue_on(self.objective.light(runner.points))
         last = max(1, min(n_steps, round(self.max_iter / 4)))
         before = self._run(runner, self.objective, n_steps - last).value
         gained = self._run(runner, self.objective, last).value - before

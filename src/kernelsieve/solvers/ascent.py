@@ -21,6 +21,12 @@ class Evaluation:
     reliable: bool = True  # False where rounding would be climbed: `objective.exact` is to go on
     basis: Array | None = None  # (m, p), coefficients near those of the components here: a start for points near by
 
+    def by_metric(self, direction: Array) -> Array:
+        """B^-1 direction, or the direction itself where no metric is known."""
+        if self.metric is None:
+            return direction
+        return solve_lower(self.metric, solve_lower(self.metric, direction), transpose=True)
+
 
 class Objective(Protocol):
     """What is maximised."""
@@ -179,9 +185,9 @@ class Ascent:
         """The gradient times the inverse of minus the second derivative, as far as that is known."""
         direction = self.gradient
         if len(self._memory):
-            return self._memory.direction(direction, self._by_metric)
+            return self._memory.direction(direction, self.at.by_metric)
         if self.at.metric is not None:
-            return self._by_metric(direction)
+            return self.at.by_metric(direction)
         norm = inner(direction, direction) ** 0.5
         return direction * (self.FIRST_MOVE * direction.shape[0] ** 0.5 / norm if norm > 0 else 0.0)
 
@@ -189,13 +195,6 @@ class Ascent:
         """The direction without the coordinates that lose either way."""
         xp = namespace(direction)
         return xp.where(self.gradient == 0, xp.zeros_like(direction), direction)
-
-    def _by_metric(self, direction: Array) -> Array:
-        """B^-1 direction, or the direction itself where no metric is known."""
-        factor = self.at.metric
-        if factor is None:
-            return direction
-        return solve_lower(factor, solve_lower(factor, direction), transpose=True)
 
     def _remember(self, move: Array, change: Array) -> None:
         curvature = inner(move, change)
