@@ -299,4 +299,4 @@ def _features(sample: Sample, kernel: Kernel, points: Array, whitening: Array) -
     """(n_reference, q), the reference rows in the span of the points; `whitening` gives orthonormal vectors."""
     rows = as_float64(sample.reference)
     cross_gram = kernel(rows, points_like(points, rows))
-    return as_float64(cross_gram @ float64_like(whitening, cross_gram))
+    return as_float64(matmul(cross_gram, float64_like(whitening, cross_gram), sample.n_threads))

@@ -118,7 +118,7 @@ class FreePoints:
         moved = Candidate(best.points, best.value, None, best.n_steps, converged, race.reached, race.leader, seeds)
         # decided at the end, on the rows of the last steps
         close = [name for name in race.rows if race.unmoved[name] > CLOSE_BEHIND * race.reached[race.leader]]
-        plain = {name: self.objective.light(race.starts[name]).captured(race.starts[name]) for name in close}
+        plain = {name: self._captured(race.starts[name]) for name in close}
         first = max(close, key=lambda name: plain[name], default="")
         if not first or plain[first] <= moved.captured:
             return moved
@@ -237,11 +237,16 @@ class FreePoints:
         return self.objective.drawn(self.objective.n_rows - 1 - drawn.places, drawn.weights), n_steps
 
     def _start(self, objective: CapturedVariance, points: Array) -> Ascent:
-        basis = self._exact_on(points) if objective.has_many(points) else None
-        return Ascent(objective.light(points), points, basis)
+        return Ascent(objective.light(points), points, self._exact_on(points))
+
+    def _captured(self, points: Array) -> float:
+        """What points that were not moved capture of all rows."""
+        return self.objective.light(points).captured(points, self._exact_on(points))
 
     def _exact_on(self, points: Array) -> Array | None:
-        """Coefficients of exact kernel PCA's components, as the reference rows have them, projected on the points."""
+        """Coefficients of exact kernel PCA's components, as the reference rows have them, projected on many points."""
+        if not self.objective.has_many(points):
+            return None
         n = self.sample.n_reference
         found = coordinates_of(self.sample)
         gram = found.kernel(points, points)

@@ -207,14 +207,15 @@ class CapturedVariance:
         )
         return replace(self, rows=rows, row_scale=row_scale, weights=weights, heavy=self)
 
-    def captured(self, points: Array) -> float:
-        """The captured variance alone."""
-        values, _ = self.components(points)
+    def captured(self, points: Array, basis: Array | None = None) -> float:
+        """The captured variance alone; `basis` as in `evaluate`."""
+        values, _ = self.components(points, basis)
         return float(namespace(values).sum(values))
 
-    def components(self, points: Array) -> tuple[Array, Array]:
+    def components(self, points: Array, basis: Array | None = None) -> tuple[Array, Array]:
         """Variances and coefficients (m, M) of the best components on these points."""
-        values, coef, _, _ = self._top(self.kernel(points, points), self._first_pass(points), None)
+        first = self._first_pass(points, with_second=basis is None)
+        values, coef, _, _ = self._top(self.kernel(points, points), first, basis)
         return values, coef
 
     def _first_pass(self, points: Array, *, with_second: bool = True) -> FirstPass:
