@@ -20,7 +20,7 @@ from ..fit.sample import Sample
 from ..kernels import Kernel
 from ..warn import warn
 from .base import Choice, Selection, Selector
-from .coordinates import MANY_POINTS, MAX_LOST_EXPONENT, coordinates_of, movable
+from .coordinates import MANY_POINTS, MAX_LOST_FOR_GOOD, coordinates_of, movable
 from .free import Candidate, FreePoints
 from .rules import ALIASES, SELECTORS, check_options, selector
 from .several import best_of_rules
@@ -255,7 +255,7 @@ def _moved(problem: Problem, search: FreePoints, found: Candidate) -> Selection:
         optimal=sample.kernel.linear_in_rows,
         seeds=seeds,
     )
-    if coordinates_of(sample).lost_exponent <= MAX_LOST_EXPONENT:
+    if coordinates_of(sample).lost_exponent <= MAX_LOST_FOR_GOOD:
         return moved
     # the points were moved in too few directions to be sure that they beat the rows they could have been
     rows = SELECTORS["targeted"](sample, found.n_support, problem.rng)

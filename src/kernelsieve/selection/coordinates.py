@@ -25,16 +25,17 @@ from ..kernels import Cosine, Kernel, Laplacian
 from ..kernels.base import dense
 from ..threads import ordered_map, row_ranges
 
-# Mean exponent gamma |e(x)|^2 that may be left outside the subspace: what it hides from the points is more than they
-# would lose themselves where there are more than FEW_POINTS, and less of it, down to half, is left then.
-MAX_LOST_EXPONENT, FEW_POINTS, MANY_POINTS = 0.1, 50, 100
+# Mean exponent gamma |e(x)|^2 that may be left outside the subspace: by points that are moved on in all directions at
+# the end (lift.py), and by points that stay in it for good.  What it hides from the former is more than they would lose
+# themselves where there are more than FEW_POINTS, and less of it, down to half, is left then.
+MAX_LOST_EXPONENT, MAX_LOST_FOR_GOOD, FEW_POINTS, MANY_POINTS = 0.1, 0.05, 50, 100
 SHORT_SIDE = 1000  # rows whose gram costs less than anything in as many columns
 # A wide kernel has a small exponent to lose: its components are nearly those of the rows themselves, and as many
 # directions as this are kept for M of them, DIRECTIONS_PER_COMPONENT * M + EXTRA_DIRECTIONS.
 DIRECTIONS_PER_COMPONENT, EXTRA_DIRECTIONS = 2, 8
 # Below this many features a projection costs more than it saves.
 MIN_FEATURES = 64
-ROWS_PER_DIRECTION = 16  # tell what the directions are; all rows are looked at along them once
+ROWS_PER_DIRECTION = 16  # tell what the directions are, where points do not stay in them
 NEARLY = 1.25  # times what may be lost, by directions that are not settled yet, may be little enough when they are
 ROWS_AT_ONCE = 250
 # Sparse rows of more features than this are not moved freely (their points would be dense).
@@ -93,8 +94,8 @@ def coordinates_of(sample: Sample, n_points: int = FEW_POINTS) -> Coordinates:
     return found
 
 
-def coordinates(sample: Sample, max_lost: float = MAX_LOST_EXPONENT) -> Coordinates:
-    """The sample's rows in the coordinates in which points are moved."""
+def coordinates(sample: Sample, max_lost: float = MAX_LOST_EXPONENT, *, for_good: bool = False) -> Coordinates:
+    """The sample's rows in the coordinates in which points are moved; `for_good` where they are to stay in them."""
     scale, unit = sample.kernel.unit(sample.reference)
     if scipy.sparse.issparse(sample.rows.X) and isinstance(unit, Laplacian):
         return Coordinates(unit, as_float64(dense(sample.rows.values)) * scale, None, scale, None, None)
@@ -106,7 +107,7 @@ def coordinates(sample: Sample, max_lost: float = MAX_LOST_EXPONENT) -> Coordina
         basis = _row_space(values)[0] if short else None  # inner products are the same in the rows' own space
         values = values if basis is None else values @ basis
         return Coordinates(unit, values * scale, None, scale, None, basis)
-    found = _in_subspace(sample, max_lost / scale**2) if is_numpy(sample.rows.X) else None
+    found = _in_subspace(sample, max_lost / scale**2, for_good) if is_numpy(sample.rows.X) else None
     if found is None:
         return Coordinates(unit, as_float64(sample.light_rows) * scale, None, scale, sample.origin, None)
     projected, lengths, basis = found
@@ -115,7 +116,7 @@ def coordinates(sample: Sample, max_lost: float = MAX_LOST_EXPONENT) -> Coordina
     return Coordinates(unit, as_float64(projected) * scale, row_scale, scale, sample.origin, as_float64(basis))
 
 
-def _in_subspace(sample: Sample, max_lost: float) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+def _in_subspace(sample: Sample, max_lost: float, for_good: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
     """The rows along the fewest principal directions that leave at most `max_lost` of their mean squared length
     outside, these lengths, and the directions (d, r).  None where that is no gain on taking all.
     """
@@ -128,7 +129,8 @@ def _in_subspace(sample: Sample, max_lost: float) -> tuple[np.ndarray, np.ndarra
         return _cut(sample, *_projected(sample, basis.astype(sample.light_rows.dtype)), least, max_lost)
     n_directions = max(MIN_FEATURES // 2, least)
     while n_directions <= min(n, d) // 2:
-        basis, lost = _leading_directions(_some_rows(sample, ROWS_PER_DIRECTION * n_directions), n_directions)
+        rows = _some_rows(sample, n if for_good else ROWS_PER_DIRECTION * n_directions)
+        basis, lost = _leading_directions(rows, n_directions)
         if lost <= NEARLY * max_lost:
             found = _cut(sample, *_projected(sample, basis), least, max_lost)
             if found is not None:
