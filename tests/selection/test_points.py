@@ -12,8 +12,7 @@ from kernelsieve.arrays import top_eigh
 from kernelsieve.fit.sample import Sample
 from kernelsieve.kernels import named_kernel
 from kernelsieve.rows.sampled import sample_rows
-from kernelsieve.selection.coordinates import coordinates
-from kernelsieve.selection.lift import lifted
+from kernelsieve.selection.coordinates import coordinates, lifted
 from kernelsieve.solvers.ascent import Ascent
 from kernelsieve.solvers.exact import exact_components
 from kernelsieve.solvers.points import CapturedVariance

@@ -6,13 +6,18 @@ row in it and e(x) the rest of the row,
     Gaussian:   k(x, s) = exp(-gamma |e(x)|^2) exp(-gamma |x_r - s_r|^2)
     k of x's:   k(x, s) = f(x_r's_r)            cosine: times |x_r| / |x|
 
-exactly, so the rest of a row is one number, `row_scale`.  Moving points in 40 coordinates instead of 784
-pixels changes nothing that can be measured in the captured variance.
+exactly, so the rest of a row is one number, `row_scale`, and points are moved in 30 coordinates instead of 784 pixels.
+Where they would go beyond, one pass over the rows as they are says at the end: with V the principal directions and B
+the Gauss-Newton matrix of captured variance (solvers/points.py), which is the same for every coordinate,
+
+    S <- S + a B^-1 dS (I - V V'),        a = 1, or less where that loses
+
+which gains more than twice as many coordinates would, and costs less than a step in them.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.sparse
@@ -23,10 +28,12 @@ from ..arrays import Array, as_float64, is_numpy, like, namespace, row_dot, top_
 from ..fit.sample import Sample
 from ..kernels import Cosine, Kernel, Laplacian
 from ..kernels.base import dense
+from ..solvers.ascent import Ascent
+from ..solvers.points import CapturedVariance
 from ..threads import ordered_map, row_ranges
 
 # Mean exponent gamma |e(x)|^2 that may be left outside the subspace: by points that are moved on in all directions at
-# the end (lift.py), and by points that stay in it for good.  What it hides from the former is more than they would lose
+# the end (`lifted`), and by points that stay in it for good.  What it hides from the former is more than they lose
 # themselves where there are more than FEW_POINTS, and less of it, down to half, is left then.
 MAX_LOST_EXPONENT, MAX_LOST_FOR_GOOD, FEW_POINTS, MANY_POINTS = 0.1, 0.05, 50, 100
 SHORT_SIDE = 1000  # rows whose gram costs less than anything in as many columns
@@ -38,6 +45,9 @@ MIN_FEATURES = 64
 ROWS_PER_DIRECTION = 16  # tell what the directions are, where points do not stay in them
 NEARLY = 1.25  # times what may be lost, by directions that are not settled yet, may be little enough when they are
 ROWS_AT_ONCE = 250
+LENGTHS = (1.0, 0.25)  # of the last step, tried one after the other
+TRIAL_ROWS = 1000  # by which it is judged
+
 # Sparse rows of more features than this are not moved freely (their points would be dense).
 MAX_SPARSE_FEATURES = 20_000
 MAX_SPARSE_DIRECTIONS = 128
@@ -183,6 +193,29 @@ def _cut(
         return None
     rotation = rotation[:, : max(int(np.argmax(lost <= max_lost)) + 1, least)].astype(basis.dtype)
     return scores @ rotation, lengths, basis @ rotation
+
+
+def lifted(sample: Sample, c: Coordinates, objective: CapturedVariance, moved: np.ndarray) -> np.ndarray:
+    """Points in input space, moved on in the directions that their coordinates leave out."""
+    assert c.basis is not None
+    narrow, points = objective.light(moved), moved @ (c.basis / c.scale).T
+
+    def rows_at(rows: slice) -> np.ndarray:
+        first = sample.steering.start
+        return sample.light(slice(first + rows.start, first + rows.stop))
+
+    found = narrow.beyond(moved, rows_at)
+    step = found.by_metric(found.gradient)
+    step -= (step @ c.basis) @ c.basis.T
+    longest = c.scale * float(row_dot(step, step).max()) ** 0.5
+    step *= min(1.0, Ascent.FIRST_MOVE_AT_MOST / max(longest, 1e-300))
+    last = slice(max(0, objective.n_rows - TRIAL_ROWS), objective.n_rows)
+    before = narrow.part(last)
+    trial = replace(before, rows=rows_at(last) * narrow.rows.dtype.type(c.scale), row_scale=None)
+    least = before.captured(moved)
+    length = next((a for a in LENGTHS if trial.captured(c.scale * (points + a * step)) > least), 0.0)
+    points = points + length * step
+    return points if c.origin is None else points + c.origin
 
 
 def _is_short(n_rows: int, n_columns: int) -> bool:

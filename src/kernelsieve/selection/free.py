@@ -20,10 +20,9 @@ from ..solvers.greedy import best_for_targets, eliminate
 from ..solvers.points import CapturedVariance
 from ..solvers.whitening import whiten
 from ..threads import cached_property
-from .coordinates import coordinates_of, principal_directions
+from .coordinates import coordinates_of, lifted, principal_directions
 from .gram import StoredGram, gram_of_sample
 from .kmeans import kmeans_centers
-from .lift import lifted
 from .rpcholesky import randomly_pivoted_cholesky
 from .swaps import swap
 from .together import targeted_choice
