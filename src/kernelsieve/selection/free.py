@@ -37,7 +37,7 @@ COARSE_SHARE = 0.7  # of the steps are taken on COARSE_ROWS_PER_POINT rows a poi
 COARSE_GAIN = 3e-5  # a step on them that gains less, relative to the value, is the last on them
 COARSE_ROWS, COARSE_ROWS_PER_POINT = 1000, 10
 # Swaps after the targeted choice, each O(n m^2): so many, and fewer where there are many points.
-MAX_SWAPS, SWAP_WORK = 10, 5_000
+MAX_SWAPS, SWAP_WORK = 10, 4_900
 NO_ROWS = np.empty(0, dtype=np.intp)
 NUGGET = 1e-9  # added to the points' gram, relative to its largest diagonal value, before it is divided by
 NO_GAIN = 1e-8  # a step that gains less, relative to the value, is the last
