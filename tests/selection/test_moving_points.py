@@ -60,15 +60,28 @@ def test_the_default_is_no_worse_than_the_rows_it_could_have_taken(seed, digits)
 # float32
 
 
-def test_float32_rows_hand_over_when_rounding_would_be_climbed(digits):
-    """Points near each other: tr(K_SS^-1) times float32's rounding is no longer small beside the captured variance."""
+@pytest.mark.parametrize("size", [0.3, 0.1])
+def test_float32_rows_have_the_value_and_nearly_the_gradient_of_float64_rows(digits, size):
     train, _ = digits
-    objective = CapturedVariance(named_kernel("rbf", gamma=1.0), train * 0.1, None, None, 10, True)
-    points = (train * 0.1)[:60]
+    objective = CapturedVariance(named_kernel("rbf", gamma=1.0), train * size, None, None, 10, True)
+    points = (train * size)[:60]
+    found, truth = objective.light((train * 0.5)[:60]).evaluate(points), objective.evaluate(points)
+    assert found.reliable
+    assert found.value == pytest.approx(truth.value, rel=1e-6)
+    assert np.linalg.norm(found.gradient - truth.gradient) < 0.01 * np.linalg.norm(truth.gradient)
+
+
+def test_float32_rows_hand_over_when_rounding_would_be_climbed(digits):
+    """Points near each other: by tr(K_SS^-1) float32's rounding is no longer small in the gradient."""
+    train, _ = digits
+    objective = CapturedVariance(named_kernel("rbf", gamma=1.0), train * 0.02, None, None, 10, True)
+    points = (train * 0.02)[:60]
     light = objective.light((train * 0.5)[:60])
     assert light is not None
     assert light.rows.dtype == np.float32
-    assert not light.evaluate(points).reliable
+    found, truth = light.evaluate(points), objective.evaluate(points)
+    assert not found.reliable
+    assert np.linalg.norm(found.gradient - truth.gradient) > 0.01 * np.linalg.norm(truth.gradient)
     ascent = Ascent(light, points).run(3)
     assert ascent.objective is objective
     assert ascent.value == pytest.approx(objective.captured(ascent.points), rel=1e-9)

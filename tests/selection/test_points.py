@@ -12,7 +12,7 @@ from kernelsieve.arrays import top_eigh
 from kernelsieve.fit.sample import Sample
 from kernelsieve.kernels import named_kernel
 from kernelsieve.rows.sampled import sample_rows
-from kernelsieve.selection.coordinates import coordinates
+from kernelsieve.selection.coordinates import coordinates, lifted
 from kernelsieve.solvers.ascent import Ascent
 from kernelsieve.solvers.exact import exact_components
 from kernelsieve.solvers.points import CapturedVariance
@@ -156,6 +156,57 @@ def test_points_moved_in_a_few_coordinates_have_their_true_kernel_values(name, s
     if name == "rbf":
         assert c.rows.shape[1] < 150
         assert c.row_scale.min() < 0.99
+
+
+def wide_sample(n=1500, seed=0):
+    """Rows of 120 columns on a curved sheet, with noise in all of them."""
+    rng = np.random.default_rng(seed)
+    sheet = np.sin(rng.uniform(0, 3, (n, 4)) @ rng.standard_normal((4, 30)))
+    X = sheet @ rng.standard_normal((30, 120)) / 5 + 0.2 * rng.standard_normal((n, 120))
+    rows = sample_rows(X, 1000, rng, None, merge=True)
+    return Sample(rows, named_kernel("rbf", gamma=0.01), 3, True, n_population=n), X
+
+
+def test_rows_that_are_asked_for_in_parts_are_those_of_the_whole():
+    sample, X = wide_sample()
+    parts = [sample.light(slice(0, 130)), sample.light(slice(130, sample.size))]
+    np.testing.assert_array_equal(np.concatenate(parts), sample.light_rows)
+    away = X[sample.rows.indices] - sample.origin
+    np.testing.assert_allclose(sample.light_rows, away, atol=1e-6)
+
+
+def test_the_gradient_beyond_the_coordinates_is_that_of_input_space():
+    """By finite differences of the captured variance as brute force has it."""
+    sample, X = wide_sample()
+    c = coordinates(sample, 0.3)
+    assert c.basis.shape[1] < 60
+    moved = c.rows[:5] + 0.1
+    found = CapturedVariance(c.kernel, c.rows, c.row_scale, None, 3, True).beyond(moved, sample.light)
+    rows, points = X[sample.rows.indices], c.points(moved)
+    outside = np.random.default_rng(1).standard_normal(points.shape)
+    outside -= (outside @ c.basis) @ c.basis.T
+
+    def captured(length):
+        gone = points + length * outside
+        return captured_by(gram_of("rbf", gone, gamma=0.01), gram_of("rbf", rows, gone, gamma=0.01), 3)
+
+    assert found.value == pytest.approx(captured(0.0), rel=1e-5)
+    slope = (captured(1e-3) - captured(-1e-3)) / 2e-3
+    assert 0.01 * np.vdot(found.gradient, outside) == pytest.approx(slope, rel=1e-3)
+
+
+@pytest.mark.parametrize("max_lost", [0.1, 0.5])
+def test_points_moved_on_in_all_directions_capture_more(max_lost):
+    sample, X = wide_sample()
+    c = coordinates(sample, max_lost)
+    objective = CapturedVariance(c.kernel, c.rows, c.row_scale, None, 3, True).part(sample.steering)
+    moved = Ascent(objective, c.rows[100:110]).run(20).points
+    before, after = (
+        captured_by(gram_of("rbf", points, gamma=0.01), gram_of("rbf", X, points, gamma=0.01), 3)
+        for points in (c.points(moved), lifted(sample, c, objective, moved))
+    )
+    truth = exact_kernel_pca(gram_of("rbf", X, gamma=0.01), 3)[0].sum() / len(X)
+    assert truth - after < 0.9 * (truth - before)
 
 
 # Exact kernel PCA of a gram

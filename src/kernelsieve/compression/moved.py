@@ -11,7 +11,7 @@ import scipy.sparse
 from ..arrays import Array, as_float64
 from ..fit.sample import Sample
 from ..rows.sampled import SampledRows
-from ..selection.coordinates import Coordinates, coordinates_of, movable
+from ..selection.coordinates import MAX_LOST_FOR_GOOD, Coordinates, coordinates, movable
 from ..solvers.ascent import Ascent, Evaluation
 from .error import ExpansionError
 from .objective import Objective
@@ -45,7 +45,7 @@ def coordinates_for(error: ExpansionError) -> Coordinates | None:
     sample = Sample(SampledRows(rows, np.arange(rows.shape[0]), None, True), kernel, error.source.n_components, True)
     if not kernel.differentiable or (scipy.sparse.issparse(rows) and not movable(sample)):
         return None
-    return coordinates_of(sample)
+    return coordinates(sample, MAX_LOST_FOR_GOOD, for_good=True)
 
 
 def in_coordinates(points: Array, coordinates: Coordinates) -> np.ndarray:

@@ -302,6 +302,9 @@ def _best_features(sample: Sample, chosen: Points, tolerance: float) -> Array:
 
 def _features(sample: Sample, kernel: Kernel, points: Array, whitening: Array) -> Array:
     """(n_reference, q), the reference rows in the span of the points; `whitening` gives orthonormal vectors."""
-    rows = as_float64(sample.reference)
-    cross_gram = kernel(rows, points_like(points, rows))
-    return as_float64(cross_gram @ float64_like(whitening, cross_gram))
+    kept = vars(sample).get("_with_points")  # of the points that were asked for last, which are asked for again
+    if kept is None or kept[0] is not points:
+        rows = as_float64(sample.reference)
+        kept = vars(sample)["_with_points"] = (points, kernel(rows, points_like(points, rows)))
+    cross_gram = kept[1]
+    return as_float64(matmul(cross_gram, float64_like(whitening, cross_gram), sample.n_threads))

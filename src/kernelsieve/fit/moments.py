@@ -64,14 +64,10 @@ class Moments:
             return self
         step = other.mean - self.mean
         share = other.weight / weight
-        between = (self.weight * share) * (step[:, None] * step)
-        return Moments(
-            self.whitening,
-            weight,
-            self.mean + share * step,
-            self.scatter + other.scatter + between,
-            self.trace + other.trace,
-        )
+        scatter = step[:, None] * ((self.weight * share) * step)  # between the two, and within them
+        scatter += self.scatter
+        scatter += other.scatter
+        return Moments(self.whitening, weight, self.mean + share * step, scatter, self.trace + other.trace)
 
     def covariance(self, center: bool) -> Array:
         """Covariance of the projected features (q, q), or their second moment when not centred."""

@@ -16,7 +16,7 @@ import scipy.sparse
 from ..arrays import Array, as_float64, is_numpy, itemsize, namespace, origin_of, take_columns, take_rows, to_numpy
 from ..kernels import Kernel
 from ..rows.sampled import SampledRows
-from ..rows.scale import LARGEST, SMALLEST
+from ..rows.scale import LARGEST, SMALLEST, finite
 from ..solvers.exact import ExactComponents, exact_components
 from ..solvers.whitening import check_finite_kernel
 from ..threads import cached_property, matmul, one_blas_thread, ordered_map, row_ranges
@@ -130,9 +130,8 @@ class Sample:
         """
         if self.reference_is_all or not self.kernel.differentiable or scipy.sparse.issparse(self.rows.X):
             return self
-        n_pool = self.size if self.rows.whole else min(POOL_PER_REFERENCE * self.n_reference, self.size // 2)
-        rows, weights = self.light_rows[:n_pool, :], self.rows.weights
-        weights = None if weights is None else weights[:n_pool]
+        rows, weights = self.light_pool, self.rows.weights
+        weights = None if weights is None else weights[: rows.shape[0]]
         carried = carried_variance(self.kernel, rows, weights)
         if not heavy_tailed(carried, weights, UNEVEN):
             return self
@@ -140,7 +139,6 @@ class Sample:
         places = np.concatenate([drawn.places, np.setdiff1d(np.arange(self.size), drawn.places)])
         again = replace(self, rows=self.rows.at(places), drawn=drawn, reference_rows=len(drawn.places))
         vars(again)["origin"] = self.origin
-        vars(again)["light_rows"] = take_rows(self.light_rows, places)
         return again
 
     @cached_property
@@ -151,7 +149,7 @@ class Sample:
         if not self.rows.whole or self.reference_is_all or cost * X.shape[1] * self.size**2 > MAX_GRAM_WORK:
             return None
         again = replace(self, reference_rows=self.size, drawn=None)
-        for name in ("origin", "light_rows", "indefiniteness"):
+        for name in ("origin", "light_pool", "indefiniteness"):
             vars(again)[name] = getattr(self, name)
         return again
 
@@ -174,31 +172,48 @@ class Sample:
             return None
         return origin_of(as_float64(self.reference))
 
+    @property
+    def n_pool(self) -> int:
+        """Rows that the reference is taken from: the first so many."""
+        return self.size if self.rows.whole else min(POOL_PER_REFERENCE * self.n_reference, self.size // 2)
+
+    @cached_property
+    def light_pool(self) -> Array:
+        """`light` of the pool."""
+        return self.light(slice(0, self.n_pool))
+
     @cached_property
     def light_rows(self) -> Array:
-        """The rows about their origin, in float32 where the kernel is bounded.
+        """`light` of all rows."""
+        return self.light_pool if self.n_pool == self.size else self.light(slice(0, self.size))
+
+    def light(self, rows: slice) -> Array:
+        """Some rows about their origin, in float32 where the kernel is bounded.
 
         What is computed from them steers the fit or measures it to five digits; the fit itself is done on
-        the rows as given.
+        the rows as given.  Fresh memory costs more than arithmetic: who can do with a few rows at a time asks for them.
         """
-        X, origin = self.rows.X, self.origin
-        if self.in_float64:
-            values = as_float64(self.rows.values)
-            return values if origin is None else values - origin
-        if not is_numpy(X) or not self.kernel.bounded or self.size <= EXACT_ROWS or not self._fit_float32:
-            values = self.rows.values
-            return values if origin is None else as_float64(values) - origin
-        light = np.empty((self.size, X.shape[1]), dtype=np.float32)
-        for part in row_ranges(self.size, GRAM_BLOCK_ROWS):
-            # subtracted in float64, rounded once, a few rows at a time: fresh memory costs more than arithmetic
-            block = X[self.rows.indices[part]]
-            np.subtract(block, 0.0 if origin is None else origin, out=light[part], casting="same_kind")
+        if "light_pool" in vars(self) and rows.stop <= self.n_pool:
+            return self.light_pool[rows, :]
+        X, origin, indices = self.rows.X, self.origin, self.rows.indices[rows]
+        if not self._in_float32:
+            values = self.rows.values if len(indices) == self.size else take_rows(X, indices)
+            values = as_float64(values) if self.in_float64 or origin is not None else values
+            return finite(values if origin is None else values - origin)
+        light = np.empty((len(indices), X.shape[1]), dtype=np.float32)
+        for part in row_ranges(len(indices), GRAM_BLOCK_ROWS):
+            # subtracted in float64, rounded once
+            np.subtract(X[indices[part]], 0.0 if origin is None else origin, out=light[part], casting="same_kind")
+            finite(light[part])
         return light
 
-    @property
-    def _fit_float32(self) -> bool:
-        """Whether the reference rows, about their origin, can be squared in float32."""
-        away = np.abs(self.reference - (0.0 if self.origin is None else self.origin))
+    @cached_property
+    def _in_float32(self) -> bool:
+        """Whether float32 will do, in which the reference rows, about their origin, can be squared."""
+        if self.in_float64 or not is_numpy(self.rows.X) or not self.kernel.bounded or self.size <= EXACT_ROWS:
+            return False
+        origin = 0.0 if self.origin is None else self.origin
+        away = np.maximum(self.reference.max(axis=0) - origin, origin - self.reference.min(axis=0))
         return bool(SMALLEST[4] < away.max(initial=0.0) < LARGEST[4])
 
     @cached_property
@@ -206,7 +221,7 @@ class Sample:
         """K of the reference rows."""
         if self.kernel.precomputed:
             return self.kernel.at(self.rows.X, self.rows.indices[: self.n_reference])[1]
-        rows = self.light_rows[: self.n_reference, :]
+        rows = self.light_pool[: self.n_reference, :]
         if not is_numpy(rows):
             return self.kernel(rows, rows)
         gram = np.empty((self.n_reference, self.n_reference), dtype=rows.dtype)
@@ -237,7 +252,7 @@ class Sample:
         gram = self.gram
         if itemsize(gram) == 8 or self.kernel.precomputed:
             return 0.0
-        truth = to_numpy(self.kernel.diagonal(as_float64(self.light_rows[: self.n_reference, :])))
+        truth = to_numpy(self.kernel.diagonal(as_float64(self.light_pool[: self.n_reference, :])))
         largest = float(np.abs(truth).max())
         diagonal = to_numpy(namespace(gram).linalg.diagonal(gram))
         return 4 * float(np.finfo(np.float32).eps) + 2 * float(np.abs(diagonal - truth).max()) / largest
@@ -283,13 +298,20 @@ class Sample:
         """Exact kernel PCA of each half of the reference rows."""
         return [
             exact_components(
-                take_columns(take_rows(self.gram, half.places), half.places),
+                self._gram_of(half.places),
                 self.n_components,
                 center=self.center,
                 weights=half.weights,
+                near=take_rows(self.exact.directions, half.places),
             )
             for half in self.halves
         ]
+
+    def _gram_of(self, places: np.ndarray) -> Array:
+        if self.drawn is None:  # neighbours
+            part = slice(places[0], places[-1] + 1)
+            return self.gram[part, part]
+        return take_columns(take_rows(self.gram, places), places)
 
     @cached_property
     def halves(self) -> list[Half]:

@@ -20,7 +20,15 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
-from .base import CrossGram, Kernel, constant_diagonal, inner_products, overwritten_blocks, overwritten_product
+from .base import (
+    CrossGram,
+    FixedRows,
+    Kernel,
+    constant_diagonal,
+    inner_products,
+    overwritten_blocks,
+    overwritten_product,
+)
 from .distances import RBF, Laplacian, manhattan
 from .given import CallableKernel, Precomputed, bind_callable
 from .products import Cosine, Linear, Polynomial, Sigmoid
@@ -32,6 +40,7 @@ __all__ = [
     "CallableKernel",
     "Cosine",
     "CrossGram",
+    "FixedRows",
     "Kernel",
     "Laplacian",
     "Linear",

@@ -6,7 +6,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -89,6 +89,10 @@ class Kernel(ABC):
         """
         return None
 
+    def fixed(self, rows: Array, row_scale: Array | None) -> FixedRows:
+        """The rows, each with a factor for its kernel values, for points that are moved about among them."""
+        return FixedRows(self, rows, row_scale)
+
     def unit(self, rows: Array) -> tuple[float, Kernel]:
         """(c, kernel_1) with k(x, s) proportional to kernel_1(c x, c s), numbers of order one."""
         return 1.0, self
@@ -96,6 +100,29 @@ class Kernel(ABC):
     def params(self) -> dict[str, Any]:
         """The kernel's own parameters, as JSON can hold them."""
         return asdict(self)  # type: ignore[call-overload]
+
+
+@dataclass(frozen=True)
+class FixedRows:
+    """Rows that stay while points move: c k(x, s) for a row x with the factor c, and how it changes with s."""
+
+    kernel: Kernel
+    rows: Array  # (n, d)
+    row_scale: Array | None  # (n,), c; None where it is one
+
+    def bind(self, points: Array) -> Callable[[slice], Array]:
+        """The map from a block of rows to their values with the points."""
+        cross_gram, scale = self.kernel.bind(points), self.row_scale
+        if scale is None:
+            return lambda part: cross_gram(self.rows[part, :])
+        return lambda part: cross_gram(self.rows[part, :]) * scale[part, None]
+
+    def slopes(self, part: slice, points: Array, values: Array, weights: Array) -> tuple[Array, Array | None]:
+        """`Kernel.slopes` of a block of rows from their values; the weights may be overwritten."""
+        rows = self.rows[part, :]
+        if self.row_scale is None:
+            return self.kernel.slopes(rows, points, values, weights)
+        return self.kernel.slopes(rows, points, self.kernel(rows, points), weights * self.row_scale[part, None])
 
 
 def transposed(points: Array, scale: float = 1.0) -> Array:

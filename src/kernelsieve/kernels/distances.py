@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse
 from scipy.spatial.distance import cdist
 
-from ..arrays import Array, at_most_zero, exp_in_place, inner, is_foreign, is_numpy, like, namespace, origin_of, row_dot
-from .base import CrossGram, Kernel, constant_diagonal, dense, inner_products, transposed, weighted_rows
+from ..arrays import (
+    Array,
+    at_most_zero,
+    exp_in_place,
+    inner,
+    is_foreign,
+    is_numpy,
+    itemsize,
+    like,
+    namespace,
+    origin_of,
+    row_dot,
+)
+from .base import CrossGram, FixedRows, Kernel, constant_diagonal, dense, inner_products, transposed, weighted_rows
 
 # Rows are shifted to the points' own origin when rounding of |x|^2 + |s|^2 - 2 x's would exceed this
 # multiple of the dtype's own rounding.
@@ -129,8 +142,39 @@ class RBF(DistanceKernel):
     def tangents(self, points: Array, gram: Array) -> Array | None:
         return 2 * self.gamma * gram
 
+    def fixed(self, rows: Array, row_scale: Array | None) -> FixedRows:
+        xp = namespace(rows)
+        norms, mean = self.gamma * row_dot(rows, rows), xp.mean(rows, axis=0)
+        if not (float(xp.max(norms)) <= FAR[itemsize(rows)] and self.gamma * inner(mean, mean) <= MAX_CANCELLATION):
+            return FixedRows(self, rows, row_scale)
+        with np.errstate(divide="ignore"):  # log 0: such a row is like no point
+            exponents = -norms if row_scale is None else xp.log(row_scale) - norms
+        extended = xp.concat([rows, xp.ones_like(rows[:, :1]), exponents[:, None]], axis=1)
+        return NearRows(self, rows, row_scale, self.gamma, extended)
+
     def unit(self, rows: Array) -> tuple[float, Kernel]:
         return self.gamma**0.5, RBF(1.0)
+
+
+@dataclass(frozen=True)
+class NearRows(FixedRows):
+    """Rows near the origin under a Gaussian, with all that depends on them done once: for a row with the factor c
+
+    c k(x, s) = exp( (x, 1, log c - gamma |x|^2)' (2 gamma s, -gamma |s|^2, 1) )
+    """
+
+    gamma: float
+    extended: Array  # (n, d + 2)
+
+    def bind(self, points: Array) -> Callable[[slice], Array]:
+        xp, norms = namespace(points), row_dot(points, points)[:, None]
+        right = xp.concat([2 * self.gamma * points, -self.gamma * norms, xp.ones_like(norms)], axis=1).T
+        return lambda part: exp_in_place(at_most_zero(inner_products(self.extended[part, :], right)))
+
+    def slopes(self, part: slice, points: Array, values: Array, weights: Array) -> tuple[Array, Array | None]:
+        weights *= values
+        pulled = weights.T @ self.extended[part, :-1]
+        return 2 * self.gamma * (pulled[:, :-1] - pulled[:, -1:] * points), None
 
 
 @dataclass(frozen=True)

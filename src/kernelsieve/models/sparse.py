@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from ..arrays import namespace, to_numpy
 from ..fit.captured import NO_VARIANCE, CapturedRatio, components_for, ratio_of_known, ratio_of_points
 from ..fit.parameters import INNER_SHARE, SHARE, BlockParameters, at_least, estimator, more_than, one_of, parameter
 from ..fit.problem import Problem
@@ -226,9 +227,10 @@ class SparseKernelPCA(Incremental, BlockParameters, KernelTransformer):
 
     def _check_problem(self, problem: Problem) -> None:
         sample = problem.sample
-        finite(sample.light_rows)
+        finite(sample.light_pool)
         check_kernel_values(sample.gram)
-        if not sample.exact.captured > NO_VARIANCE * float(np.abs(sample.diagonal).mean()):
+        diagonal = to_numpy(namespace(sample.gram).linalg.diagonal(sample.gram))
+        if not sample.exact.captured > NO_VARIANCE * float(np.abs(diagonal).mean()):
             raise ValueError("the rows are all the same to this kernel: there is no variance to explain")
 
     def _points(self, problem: Problem) -> Choice:

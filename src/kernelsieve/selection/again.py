@@ -29,10 +29,10 @@ def against_current(choice: Choice, points: Array, effort: Effort) -> Choice:
     search = FreePoints(sample, effort.max_iter, effort.tol, problem.rng)
     start = moved_to(coordinates_of(sample), points)
     objective = search.objective
-    runner = Ascent(objective.light(start) or objective, start).run(effort.max_iter, NO_GAIN)
+    runner = Ascent(objective.light(start), start).run(effort.max_iter, NO_GAIN)
     current = Selection(
         fresh.kernel,
-        coordinates_of(sample).points(runner.points),
+        search.points(runner.points),
         None,
         {**fresh.history, "winner": "current"},
         n_steps=runner.n_steps,

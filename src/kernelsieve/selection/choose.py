@@ -20,7 +20,7 @@ from ..fit.sample import Sample
 from ..kernels import Kernel
 from ..warn import warn
 from .base import Choice, Selection, Selector
-from .coordinates import MANY_POINTS, MAX_LOST_EXPONENT, coordinates_of, movable
+from .coordinates import MANY_POINTS, MAX_LOST_FOR_GOOD, coordinates_of, movable
 from .free import Candidate, FreePoints
 from .rules import ALIASES, SELECTORS, check_options, selector
 from .several import best_of_rules
@@ -79,7 +79,7 @@ class Chooser:
             return Choice(everything(problem), problem)
         if self.rule_name == "optimized":
             search = FreePoints(sample, self.effort.max_iter, self.effort.tol, problem.rng)
-            return self._measured(problem, _moved(problem, search.search(n_support)))
+            return self._measured(problem, _moved(problem, search, search.search(n_support)))
         return self._measured(problem, self._select(problem, n_support))
 
     def _select(self, problem: Problem, n_support: int, *, thorough: bool = True) -> Selection:
@@ -174,7 +174,7 @@ class Chooser:
                 last = search.search(n_support)
             else:
                 last = search.resize(last, n_support)
-            return self._measured(problem, _moved(problem, last))
+            return self._measured(problem, _moved(problem, search, last))
 
         return at
 
@@ -232,7 +232,7 @@ def everything(problem: Problem) -> Selection:
     )
 
 
-def _moved(problem: Problem, found: Candidate) -> Selection:
+def _moved(problem: Problem, search: FreePoints, found: Candidate) -> Selection:
     """The points of a search in input space, or the rows that they did not better."""
     sample = problem.sample
     history = {"winner": found.winner, "starts": found.starts}
@@ -243,7 +243,7 @@ def _moved(problem: Problem, found: Candidate) -> Selection:
         return Selection(
             kernel, points, numbers, history, n_steps=found.n_steps, converged=found.converged, by_reference=True
         )
-    points = coordinates_of(sample).points(found.points)
+    points = search.points(found.points)
     seeds = found.seeds[found.seeds < sample.n_reference]
     moved = Selection(
         sample.kernel,
@@ -255,7 +255,7 @@ def _moved(problem: Problem, found: Candidate) -> Selection:
         optimal=sample.kernel.linear_in_rows,
         seeds=seeds,
     )
-    if coordinates_of(sample).lost_exponent <= MAX_LOST_EXPONENT:
+    if coordinates_of(sample).lost_exponent <= MAX_LOST_FOR_GOOD:
         return moved
     # the points were moved in too few directions to be sure that they beat the rows they could have been
     rows = SELECTORS["targeted"](sample, found.n_support, problem.rng)

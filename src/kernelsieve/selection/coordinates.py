@@ -6,13 +6,18 @@ row in it and e(x) the rest of the row,
     Gaussian:   k(x, s) = exp(-gamma |e(x)|^2) exp(-gamma |x_r - s_r|^2)
     k of x's:   k(x, s) = f(x_r's_r)            cosine: times |x_r| / |x|
 
-exactly, so the rest of a row is one number, `row_scale`.  Moving points in 40 coordinates instead of 784
-pixels changes nothing that can be measured in the captured variance.
+exactly, so the rest of a row is one number, `row_scale`, and points are moved in 30 coordinates instead of 784 pixels.
+Where they would go beyond, one pass over the rows as they are says at the end: with V the principal directions and B
+the Gauss-Newton matrix of captured variance (solvers/points.py), which is the same for every coordinate,
+
+    S <- S + a B^-1 dS (I - V V'),        a = 1, or less where that loses
+
+which gains more than twice as many coordinates would, and costs less than a step in them.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.sparse
@@ -23,17 +28,26 @@ from ..arrays import Array, as_float64, is_numpy, like, namespace, row_dot, top_
 from ..fit.sample import Sample
 from ..kernels import Cosine, Kernel, Laplacian
 from ..kernels.base import dense
-from ..threads import matmul
+from ..solvers.ascent import Ascent
+from ..solvers.points import CapturedVariance
+from ..threads import ordered_map, row_ranges
 
-# Mean exponent gamma |e(x)|^2 that may be left outside the subspace: what it hides from the points is more than they
-# would lose themselves where there are more than FEW_POINTS, and less of it, down to half, is left then.
-MAX_LOST_EXPONENT, FEW_POINTS, MANY_POINTS = 0.05, 50, 100
+# Mean exponent gamma |e(x)|^2 that may be left outside the subspace: by points that are moved on in all directions at
+# the end (`lifted`), and by points that stay in it for good.  What it hides from the former is more than they lose
+# themselves where there are more than FEW_POINTS, and less of it, down to half, is left then.
+MAX_LOST_EXPONENT, MAX_LOST_FOR_GOOD, FEW_POINTS, MANY_POINTS = 0.1, 0.05, 50, 100
 SHORT_SIDE = 1000  # rows whose gram costs less than anything in as many columns
 # A wide kernel has a small exponent to lose: its components are nearly those of the rows themselves, and as many
 # directions as this are kept for M of them, DIRECTIONS_PER_COMPONENT * M + EXTRA_DIRECTIONS.
 DIRECTIONS_PER_COMPONENT, EXTRA_DIRECTIONS = 2, 8
 # Below this many features a projection costs more than it saves.
 MIN_FEATURES = 64
+ROWS_PER_DIRECTION = 16  # tell what the directions are, where points do not stay in them
+NEARLY = 1.25  # times what may be lost, by directions that are not settled yet, may be little enough when they are
+ROWS_AT_ONCE = 250
+LENGTHS = (1.0, 0.25)  # of the last step, tried one after the other
+TRIAL_ROWS = 1000  # by which it is judged
+
 # Sparse rows of more features than this are not moved freely (their points would be dense).
 MAX_SPARSE_FEATURES = 20_000
 MAX_SPARSE_DIRECTIONS = 128
@@ -90,8 +104,8 @@ def coordinates_of(sample: Sample, n_points: int = FEW_POINTS) -> Coordinates:
     return found
 
 
-def coordinates(sample: Sample, max_lost: float = MAX_LOST_EXPONENT) -> Coordinates:
-    """The sample's rows in the coordinates in which points are moved."""
+def coordinates(sample: Sample, max_lost: float = MAX_LOST_EXPONENT, *, for_good: bool = False) -> Coordinates:
+    """The sample's rows in the coordinates in which points are moved; `for_good` where they are to stay in them."""
     scale, unit = sample.kernel.unit(sample.reference)
     if scipy.sparse.issparse(sample.rows.X) and isinstance(unit, Laplacian):
         return Coordinates(unit, as_float64(dense(sample.rows.values)) * scale, None, scale, None, None)
@@ -99,51 +113,114 @@ def coordinates(sample: Sample, max_lost: float = MAX_LOST_EXPONENT) -> Coordina
         return _sparse_coordinates(sample, scale, unit)
     if sample.kernel.name != "rbf":
         values = as_float64(sample.rows.values)
-        short = is_numpy(values) and not isinstance(unit, Laplacian) and _is_short(values)
+        short = is_numpy(values) and not isinstance(unit, Laplacian) and _is_short(*values.shape)
         basis = _row_space(values)[0] if short else None  # inner products are the same in the rows' own space
         values = values if basis is None else values @ basis
         return Coordinates(unit, values * scale, None, scale, None, basis)
-    rows, origin = sample.light_rows, sample.origin
-    least = DIRECTIONS_PER_COMPONENT * sample.n_components + EXTRA_DIRECTIONS
-    steering = rows[sample.steering, :]
-    basis = _principal_directions(steering, least, max_lost, scale, sample.n_threads) if is_numpy(rows) else None
-    if basis is None:
-        return Coordinates(unit, as_float64(rows) * scale, None, scale, origin, None)
-    projected = matmul(rows, basis, sample.n_threads)
-    lost = np.maximum(row_dot(rows, rows) - row_dot(projected, projected), 0.0)
+    found = _in_subspace(sample, max_lost / scale**2, for_good) if is_numpy(sample.rows.X) else None
+    if found is None:
+        return Coordinates(unit, as_float64(sample.light_rows) * scale, None, scale, sample.origin, None)
+    projected, lengths, basis = found
+    lost = np.maximum(lengths - row_dot(projected, projected), 0.0)
     row_scale = np.exp(as_float64(lost) * -(scale**2))
-    return Coordinates(unit, as_float64(projected) * scale, row_scale, scale, origin, as_float64(basis))
+    return Coordinates(unit, as_float64(projected) * scale, row_scale, scale, sample.origin, as_float64(basis))
 
 
-def _principal_directions(
-    rows: np.ndarray, least: int, max_lost: float, scale: float, n_threads: int
-) -> np.ndarray | None:
-    """The fewest principal directions, `least` of them or more, that leave an exponent of at most `max_lost` outside.
-
-    None where that is no gain on taking all.
+def _in_subspace(sample: Sample, max_lost: float, for_good: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+    """The rows along the fewest principal directions that leave at most `max_lost` of their mean squared length
+    outside, these lengths, and the directions (d, r).  None where that is no gain on taking all.
     """
-    n, d = rows.shape
+    n, d = sample.size, sample.rows.X.shape[1]
     if d <= MIN_FEATURES:
         return None
-    total = scale**2 * float(np.vdot(rows, rows)) / n
-    if _is_short(rows):
-        basis, variances = _row_space(as_float64(rows))
-        enough = int(np.sum(total - scale**2 * np.cumsum(variances) > max_lost)) + 1
-        return basis[:, : max(enough, least)].astype(rows.dtype)
+    least = DIRECTIONS_PER_COMPONENT * sample.n_components + EXTRA_DIRECTIONS
+    if _is_short(n, d):
+        basis, _ = _row_space(as_float64(sample.light_rows[sample.steering, :]))
+        return _cut(sample, *_projected(sample, basis.astype(sample.light_rows.dtype)), least, max_lost)
     n_directions = max(MIN_FEATURES // 2, least)
     while n_directions <= min(n, d) // 2:
-        basis, variances = _subspace(rows, n_directions, n_threads)
-        lost = total - scale**2 * np.cumsum(variances)
-        if lost[-1] <= max_lost:
-            enough = int(np.argmax(lost <= max_lost)) + 1
-            return basis[:, : max(enough, least)]
+        rows = _some_rows(sample, n if for_good else ROWS_PER_DIRECTION * n_directions)
+        basis, lost = _leading_directions(rows, n_directions)
+        if lost <= NEARLY * max_lost:
+            found = _cut(sample, *_projected(sample, basis), least, max_lost)
+            if found is not None:
+                return found
         n_directions *= 2
     return None
 
 
-def _is_short(rows: np.ndarray) -> bool:
+def _some_rows(sample: Sample, n_rows: int) -> np.ndarray:
+    """About so many of the rows that steer."""
+    if sample.rows.whole:
+        return sample.light_rows[:: max(1, sample.size // n_rows)]
+    start = sample.n_reference
+    return sample.light(slice(start, min(start + n_rows, sample.size)))
+
+
+def _leading_directions(rows: np.ndarray, n_directions: int) -> tuple[np.ndarray, float]:
+    """Leading principal directions (d, r), nearly, and what half-way there they left of the mean squared length."""
+    d = rows.shape[1]
+    basis = np.random.default_rng(0).standard_normal((d, min(d, n_directions + 8))).astype(rows.dtype)
+    few = rows[::4]  # point the way; one pass less loses .1 % of captured variance
+    basis, _ = np.linalg.qr(few.T @ (few @ basis))
+    scores = rows @ basis
+    lost = (float(np.vdot(rows, rows)) - float(np.vdot(scores, scores))) / len(rows)
+    return np.linalg.qr(rows.T @ scores)[0], lost
+
+
+def _projected(sample: Sample, basis: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """All rows along a basis, their squared lengths, and the basis."""
+    scores = np.empty((sample.size, basis.shape[1]), dtype=basis.dtype)
+    lengths = np.empty(sample.size, dtype=basis.dtype)
+
+    def project(part: slice) -> None:  # a few rows at a time: all of them are never held
+        rows = sample.light(part)
+        np.matmul(rows, basis, out=scores[part])
+        lengths[part] = row_dot(rows, rows)
+
+    list(ordered_map(project, row_ranges(sample.size, ROWS_AT_ONCE), sample.n_threads))
+    return scores, lengths, basis
+
+
+def _cut(
+    sample: Sample, scores: np.ndarray, lengths: np.ndarray, basis: np.ndarray, least: int, max_lost: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+    """`_projected` along as many principal directions within the basis as are needed; None where all are too few."""
+    steering = scores[sample.steering]
+    variances, rotation = top_eigh((steering.T @ steering).astype(np.float64) / len(steering))
+    lost = float(lengths[sample.steering].mean(dtype=np.float64)) - np.cumsum(variances)
+    if lost[-1] > max_lost:
+        return None
+    rotation = rotation[:, : max(int(np.argmax(lost <= max_lost)) + 1, least)].astype(basis.dtype)
+    return scores @ rotation, lengths, basis @ rotation
+
+
+def lifted(sample: Sample, c: Coordinates, objective: CapturedVariance, moved: np.ndarray) -> np.ndarray:
+    """Points in input space, moved on in the directions that their coordinates leave out."""
+    assert c.basis is not None
+    narrow, points = objective.light(moved), moved @ (c.basis / c.scale).T
+
+    def rows_at(rows: slice) -> np.ndarray:
+        first = sample.steering.start
+        return sample.light(slice(first + rows.start, first + rows.stop))
+
+    found = narrow.beyond(moved, rows_at)
+    step = found.by_metric(found.gradient)
+    step -= (step @ c.basis) @ c.basis.T
+    longest = c.scale * float(row_dot(step, step).max()) ** 0.5
+    step *= min(1.0, Ascent.FIRST_MOVE_AT_MOST / max(longest, 1e-300))
+    last = slice(max(0, objective.n_rows - TRIAL_ROWS), objective.n_rows)
+    before = narrow.part(last)
+    trial = replace(before, rows=rows_at(last) * narrow.rows.dtype.type(c.scale), row_scale=None)
+    least = before.captured(moved)
+    length = next((a for a in LENGTHS if trial.captured(c.scale * (points + a * step)) > least), 0.0)
+    points = points + length * step
+    return points if c.origin is None else points + c.origin
+
+
+def _is_short(n_rows: int, n_columns: int) -> bool:
     """Few rows of many columns, which are best looked at in the space that the rows span."""
-    return len(rows) <= SHORT_SIDE and 2 * len(rows) < rows.shape[1]
+    return n_rows <= SHORT_SIDE and 2 * n_rows < n_columns
 
 
 def _row_space(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -152,17 +229,6 @@ def _row_space(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     real = values > len(rows) * np.finfo(np.float64).eps * values[0]
     basis = rows.T @ (vectors[:, real] / np.sqrt(values[real]))
     return basis, values[real] / len(rows)
-
-
-def _subspace(rows: np.ndarray, n_directions: int, n_threads: int) -> tuple[np.ndarray, np.ndarray]:
-    """Leading principal directions (d, r) and the variances along them, by subspace iteration."""
-    n, d = rows.shape
-    basis = np.random.default_rng(0).standard_normal((d, min(d, n_directions + 8))).astype(rows.dtype)
-    for part in (rows[::4], rows):  # a few rows point the way; one pass less loses .1 % of captured variance
-        basis, _ = np.linalg.qr(part.T @ matmul(part, basis, n_threads))
-    scores = matmul(rows, basis, n_threads)
-    variances, rotation = top_eigh((scores.T @ scores).astype(np.float64) / n, n_directions)
-    return basis @ rotation.astype(rows.dtype), variances
 
 
 def principal_directions(rows: Array, weights: Array | None, n_directions: int, center: bool) -> Array:

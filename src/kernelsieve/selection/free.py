@@ -17,6 +17,7 @@ from ..arrays import (
     add_to_diagonal,
     cholesky,
     is_accelerated,
+    is_numpy,
     is_torch,
     like,
     namespace,
@@ -31,7 +32,7 @@ from ..solvers.points import CapturedVariance
 from ..solvers.points_on_device import CapturedOnDevice
 from ..solvers.whitening import whiten
 from ..threads import cached_property
-from .coordinates import coordinates_of, principal_directions
+from .coordinates import coordinates_of, lifted, principal_directions
 from .gram import gram_of_sample
 from .kmeans import kmeans_centers
 from .rpcholesky import randomly_pivoted_cholesky
@@ -42,9 +43,10 @@ KMEANS_STEPS = 3
 MANY_POINTS, KMEANS_STEPS_OF_MANY = 400, 10
 FEWER = 4  # of many points every fourth decides the race: which start leads hardly depends on how many there are
 RACE_SHARE = 0.15  # of the steps are run from every start
-CLOSE_BEHIND = 0.97  # unmoved rows that capture less than this share of what points moved a little do are out
+CLOSE_BEHIND = 0.985  # unmoved rows that capture less than this share of what points moved a little do are out
 COARSE_SHARE = 0.7  # of the steps are taken on COARSE_ROWS_PER_POINT rows a point, the rest on all
 ON_ALL_ROWS = 0.75  # of the steps will do on a device, where all are taken on all rows
+COARSE_GAIN = 3e-5  # a step on few rows that gains less, relative to the value, is the last on them
 COARSE_ROWS, COARSE_ROWS_PER_POINT = 1000, 10
 NO_ROWS = np.empty(0, dtype=np.intp)
 NUGGET = 1e-9  # added to the points' gram, relative to its largest diagonal value, before it is divided by
@@ -130,6 +132,13 @@ class FreePoints:
             return moved
         return self._from_rows(self._plain(moved, race.starts[first], plain[first], race.rows[first]), first)
 
+    def points(self, moved: Array) -> Array:
+        """Points of a candidate in input space, after a last step in the directions that its coordinates leave out."""
+        found = coordinates_of(self.sample)
+        if found.basis is None or found.row_scale is None or not is_numpy(self.sample.rows.X):
+            return found.points(moved)
+        return lifted(self.sample, found, self.objective, moved)
+
     def _race(self, n_support: int, only: str | None = None) -> Race:
         """The first steps from every start, or from the `only` one that is to run."""
         objective, _ = self._coarse(n_support)
@@ -150,7 +159,7 @@ class FreePoints:
     def _unmoved(self, race: Race, name: str) -> float:
         """What a start captures of the variance of all rows."""
         known = race.objective is self.objective and is_torch(self.objective.rows)
-        return race.unmoved[name] if known else self.objective.captured(race.starts[name])
+        return race.unmoved[name] if known else self._captured(race.starts[name])
 
     def _plain(self, moved: Candidate, points: Array, captured: float, rows: np.ndarray) -> Candidate:
         return replace(moved, points=points, captured=captured, rows=rows, seeds=rows)
@@ -242,12 +251,16 @@ class FreePoints:
         return self.objective.drawn(self.objective.n_rows - 1 - drawn.places, drawn.weights), n_steps
 
     def _start(self, objective: CapturedVariance, points: Array) -> Ascent:
-        light = objective.light(points)
-        basis = self._exact_on(points) if objective.has_many(points) else None
-        return Ascent(objective if light is None else light, points, basis)
+        return Ascent(objective.light(points), points, self._exact_on(points))
+
+    def _captured(self, points: Array) -> float:
+        """What points that were not moved capture of all rows."""
+        return self.objective.light(points).captured(points, self._exact_on(points))
 
     def _exact_on(self, points: Array) -> Array | None:
-        """Coefficients of exact kernel PCA's components, as the reference rows have them, projected on the points."""
+        """Coefficients of exact kernel PCA's components, as the reference rows have them, projected on many points."""
+        if not self.objective.has_many(points):
+            return None
         n = self.sample.n_reference
         found = coordinates_of(self.sample)
         gram = found.kernel(points, points)
@@ -260,6 +273,8 @@ class FreePoints:
         return solve_factored(factor, images)
 
     def _run(self, runner: Ascent, objective: CapturedVariance, n_steps: int) -> Ascent:
+        if objective.n_rows < self.objective.n_rows:
+            return runner.run(n_steps, COARSE_GAIN)
         before = runner.n_steps
         runner.run(n_steps, NO_GAIN)
         assert isinstance(runner.objective, CapturedVariance)
@@ -273,8 +288,7 @@ class FreePoints:
         """The last steps, on all rows; converged when the last quarter gained less than tol."""
         assert isinstance(runner.objective, CapturedVariance)
         if runner.objective.n_rows < self.objective.n_rows:
-            light = self.objective.light(runner.points)
-            runner.continue_on(self.objective if light is None else light)
+            runner.continue_on(self.objective.light(runner.points))
         last = max(1, min(n_steps, round(self.max_iter / 4)))
         before = self._run(runner, self.objective, n_steps - last).value
         gained = self._run(runner, self.objective, last).value - before

@@ -25,7 +25,7 @@ BLOCK_ROWS = 2048  # eliminated at a time: kernel values and residuals of a bloc
 ONE_BY_ONE = 128  # rows of a targeted choice; numbers that do not depend on how many are wanted keep prefixes
 AT_ONCE, CANDIDATES = 16, 128  # rows of a block after them, and candidates for it
 # Swaps after the targeted choice, each O(n m^2): so many, and fewer where there are many points.
-MAX_SWAPS, SWAP_WORK = 10, 5_000
+MAX_SWAPS, SWAP_WORK = 10, 4_900
 
 
 def eliminate_together(gram: Gram, state: Residual, accepted: np.ndarray, factor: np.ndarray) -> np.ndarray:

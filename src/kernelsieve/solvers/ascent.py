@@ -23,6 +23,12 @@ class Evaluation:
     reliable: bool = True  # False where rounding would be climbed: `objective.exact` is to go on
     basis: Array | None = None  # (m, p), coefficients near those of the components here: a start for points near by
 
+    def by_metric(self, direction: Array) -> Array:
+        """B^-1 direction, or the direction itself where no metric is known."""
+        if self.metric is None:
+            return direction
+        return solve_factored(self.metric, direction)
+
 
 class Objective(Protocol):
     """What is maximised."""
@@ -184,9 +190,9 @@ class Ascent:
         """The gradient times the inverse of minus the second derivative, as far as that is known."""
         direction = self.gradient
         if self._memory:
-            return self._memory.direction(direction, self._by_metric)
+            return self._memory.direction(direction, self.at.by_metric)
         if self.at.metric is not None:
-            return self._by_metric(direction)
+            return self.at.by_metric(direction)
         norm = inner(direction, direction) ** 0.5
         return direction * (self.FIRST_MOVE * direction.shape[0] ** 0.5 / norm if norm > 0 else 0.0)
 
@@ -194,10 +200,3 @@ class Ascent:
         """The direction without the coordinates that lose either way."""
         xp = namespace(direction)
         return xp.where(self.gradient == 0, xp.zeros_like(direction), direction)
-
-    def _by_metric(self, direction: Array) -> Array:
-        """B^-1 direction, or the direction itself where no metric is known."""
-        factor = self.at.metric
-        if factor is None:
-            return direction
-        return solve_factored(factor, direction)

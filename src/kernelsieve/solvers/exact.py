@@ -50,10 +50,12 @@ def exact_components(
     weights: Array | None = None,
     n_threads: int = 1,
     dense: bool = False,
+    near: Array | None = None,
 ) -> ExactComponents:
     """The top `n_components` of exact kernel PCA on `gram`; negative eigenvalues count as zero.
 
-    `dense` asks for the vectors to full precision; without it their span is good to a few digits.
+    `dense` asks for the vectors to full precision; without it their span is good to a few digits.  `near` are vectors,
+    one for each of them, that they are thought to be near.
     """
     n = gram.shape[0]
     xp = namespace(gram)
@@ -73,7 +75,9 @@ def exact_components(
         b = left(gram @ right(like(identity, gram)))
         values, vectors = top_eigh((b + b.T) / 2, n_components)
     else:
-        values, vectors = block_krylov(lambda y: left(matmul(gram, right(y), n_threads)), gram[0, :], n_components)
+        values, vectors = block_krylov(
+            lambda y: left(matmul(gram, right(y), n_threads)), gram[0, :], n_components, near
+        )
     variances = np.maximum(to_numpy(values).astype(np.float64), 0.0)
     return ExactComponents(variances, right(vectors))
 
@@ -85,16 +89,23 @@ def _normalised(gram: Array, weights: Array | None) -> Array:
     return like(weights / namespace(weights).sum(weights), gram)  # their ratios fit float32, they need not
 
 
-def block_krylov(apply: Callable[[Array], Array], example: Array, n_top: int) -> tuple[np.ndarray, Array]:
+def block_krylov(
+    apply: Callable[[Array], Array], example: Array, n_top: int, near: Array | None = None
+) -> tuple[np.ndarray, Array]:
     """The top pairs of a symmetric operator on vectors like `example`; values on the host.
 
-    The space is that of a random block's images.  Columns of the operator itself would save a product, but where every
-    row is like few others they say nothing of the rest: what they cannot reach would be taken for not there.
+    The space is that of a random block's images, with vectors `near` the top ones in it where some are known.  Columns
+    of the operator itself would save a product, but where every row is like few others they say nothing of the rest:
+    what they cannot reach would be taken for not there.
     """
     xp = namespace(example)
     draws = np.random.default_rng(0).standard_normal((example.shape[0], n_top + OVERSAMPLING))
-    block, _ = xp.linalg.qr(apply(like(draws, example)))
-    basis, images, totals = [], [], [0.0]
+    block = like(draws, example)
+    if near is not None:
+        block = xp.concat([near, block[:, near.shape[1] :]], axis=1)
+    block, _ = xp.linalg.qr(apply(block))
+    basis, images = [], []
+    totals = [0.0] if near is None else []  # from vectors that are nearly right the first step is no measure of others
     for _ in range(MAX_KRYLOV_BLOCKS):
         basis.append(block)
         images.append(apply(block))

@@ -23,9 +23,11 @@ and L-BFGS that starts from B^-1, not from a multiple of I, needs about half as 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add
+from typing import TypeVar
 
 import numpy as np
 
@@ -42,16 +44,19 @@ from ..arrays import (
     take_rows,
     top_eigh,
 )
-from ..kernels import Kernel
-from ..threads import ordered_map, row_ranges
+from ..kernels import RBF, FixedRows, Kernel
+from ..threads import cached_property, ordered_map, row_ranges
 from .ascent import Evaluation
 from .subspace import refined
 from .whitening import whiten
 
+Result = TypeVar("Result")
+
+SMALLEST_MASS = 1e-30  # of a block's weights, which are divided by
 JITTER = 1e-10  # added to K_SS, relative to its mean diagonal: coinciding points do not stop the search
 # Rows that a thread takes at once, fewer where there are many points: their kernel values stay in its cache between the
 # two passes, and there is work for many threads.
-ROWS_AT_ONCE, LEAST_ROWS_AT_ONCE, VALUES_AT_ONCE = 4000, 250, 2**18
+ROWS_AT_ONCE, LEAST_ROWS_AT_ONCE, VALUES_AT_ONCE = 4000, 250, 2**16
 # From so many points on (on a device, where eigenvectors take long, from fewer) the components are found from those at
 # the points of the step before (see subspace.py).
 MANY_POINTS, MANY_ON_DEVICE = 400, 100
@@ -59,18 +64,17 @@ EXTRA_VECTORS, POINTS_PER_VECTOR = 8, 6
 TRACE_PROBES = 16  # random signs by which the trace of an inverse is estimated there
 # Float32 rows lose nothing: squared Cholesky pivots of K_SS (unit diagonal) from, coordinates in kernel widths up to.
 FLOAT32_PIVOT, FLOAT32_WIDTHS = 1e-3, 1e12
-# Rounding of float32 kernel values times tr(K_SS^-1) bounds what they can add to the captured variance: above this
-# share of it the search would climb rounding.
-FLOAT32_ROUNDING, MAX_ROUNDING = 6e-8, 1e-4
+# FLOAT32_ROUNDING tr(K_SS^-1), relative to the captured variance, is a hundredth of the error that the gradient of
+# float32 rows was found to have: above MAX_ROUNDING the search would climb rounding.
+FLOAT32_ROUNDING, MAX_ROUNDING = 5e-10, 1e-4
 METRIC_RIDGE = 0.05  # added to the Gauss-Newton matrix, relative to its mean diagonal: idle points are not sent far off
 
 
 @dataclass(frozen=True)
 class Block:
-    """Some rows, their kernel values, and these times the rows' scale."""
+    """Some rows, and their kernel values times the rows' scale."""
 
     rows: slice
-    plain: Array
     cross: Array
 
 
@@ -114,22 +118,39 @@ class CapturedVariance:
         values, coef, rounding, basis = self._top(gram, pass_, basis)
         if not bool(namespace(values).isfinite(values[0])):  # the kernel overflows there: no place to go
             return Evaluation(-np.inf, namespace(points).zeros_like(points))
-        light_points, light_coef = like(points, self.rows), like(coef, self.rows)
-        offset = like(pass_.mean @ coef, self.rows)
-
-        def block_slopes(block: Block) -> tuple[Array, Array | None]:
-            scores = self._weighted_scores(block, light_coef, offset)
-            scores *= 2.0
-            if self.row_scale is not None:
-                scores *= self.row_scale[block.rows, None]
-            return self.kernel.slopes(self.rows[block.rows, :], light_points, block.plain, scores @ light_coef.T)
-
+        light_points = like(points, self.rows)
+        slopes = self._each_block(
+            pass_, coef, lambda block, weights: self._fixed.slopes(block.rows, light_points, block.cross, weights)
+        )
         spread = (coef * values) @ coef.T
-        slopes = list(ordered_map(block_slopes, pass_.blocks, self.n_threads))
         gradient = uphill(slopes, self.kernel.slopes(points, points, gram, -2 * spread))
         value = float(namespace(values).sum(values))
         reliable = self.heavy is None or rounding <= MAX_ROUNDING * value
         return Evaluation(value, gradient, self._metric(points, gram, spread), reliable, basis)
+
+    def _each_block(self, first: FirstPass, coef: Array, function: Callable[[Block, Array], Result]) -> list[Result]:
+        """function(block, P) of every block of rows."""
+        light_coef, offset = like(coef, self.rows), like(first.mean @ coef, self.rows)
+        twice = (2 * light_coef).T
+
+        def of_block(block: Block) -> Result:
+            return function(block, self._weighted_scores(block, light_coef, offset) @ twice)
+
+        return list(ordered_map(of_block, first.blocks, self.n_threads))
+
+    def beyond(self, points: Array, rows_at: Callable[[slice], Array]) -> Evaluation:
+        """The same, with the gradient in coordinates that the points have none of yet, and `rows_at` gives of the rows.
+
+        For a Gaussian, whose kernel values have what the other coordinates of a row are in its scale.
+        """
+        assert isinstance(self.kernel, RBF)
+        gram, first = self.kernel(points, points), self._first_pass(points)
+        values, coef, _, _ = self._top(gram, first, None)
+        pulled = self._each_block(
+            first, coef, lambda block, weights: as_float64((weights * block.cross).T @ rows_at(block.rows))
+        )
+        metric = self._metric(points, gram, (coef * values) @ coef.T)
+        return Evaluation(float(values.sum()), 2 * self.kernel.gamma * reduce(add, pulled), metric)
 
     def _weighted_scores(self, block: Block, coef: Array, offset: Array) -> Array:
         """omega (C K_NS coef) of a block's rows."""
@@ -147,6 +168,10 @@ class CapturedVariance:
         coupling = 2 * spread * tangents
         mean_diagonal = float(namespace(gram).mean(namespace(gram).linalg.diagonal(coupling)))
         return cholesky(add_to_diagonal(coupling, METRIC_RIDGE * mean_diagonal)) if mean_diagonal > 0 else None
+
+    @cached_property
+    def _fixed(self) -> FixedRows:
+        return self.kernel.fixed(self.rows, self.row_scale)
 
     @property
     def n_rows(self) -> int:
@@ -169,55 +194,62 @@ class CapturedVariance:
         heavy = None if self.heavy is None else self.heavy.drawn(places, weights)
         return replace(self, rows=take_rows(self.rows, places), row_scale=row_scale, weights=weights, heavy=heavy)
 
-    def light(self, points: Array) -> CapturedVariance | None:
-        """This objective with its rows in float32, twice as fast, where these points allow it."""
+    def light(self, points: Array) -> CapturedVariance:
+        """This objective with its rows in float32, twice as fast, where these points allow it; else itself."""
         xp = namespace(points)
         if not self.kernel.bounded or float(xp.max(xp.abs(self.rows))) > FLOAT32_WIDTHS:
-            return None
+            return self
         factor = cholesky(self.kernel(points, points))
         if factor is None or float(xp.min(xp.linalg.diagonal(factor))) ** 2 < FLOAT32_PIVOT:
-            return None
+            return self
         rows, row_scale, weights = (
             None if part is None else xp.astype(part, xp.float32) for part in (self.rows, self.row_scale, self.weights)
         )
         return replace(self, rows=rows, row_scale=row_scale, weights=weights, heavy=self)
 
-    def captured(self, points: Array) -> float:
-        """The captured variance alone."""
-        values, _ = self.components(points)
+    def captured(self, points: Array, basis: Array | None = None) -> float:
+        """The captured variance alone; `basis` as in `evaluate`."""
+        values, _ = self.components(points, basis)
         return float(namespace(values).sum(values))
 
-    def components(self, points: Array) -> tuple[Array, Array]:
+    def components(self, points: Array, basis: Array | None = None) -> tuple[Array, Array]:
         """Variances and coefficients (m, M) of the best components on these points."""
-        values, coef, _, _ = self._top(self.kernel(points, points), self._first_pass(points), None)
+        first = self._first_pass(points, with_second=basis is None)
+        values, coef, _, _ = self._top(self.kernel(points, points), first, basis)
         return values, coef
 
     def _first_pass(self, points: Array, *, with_second: bool = True) -> FirstPass:
         """Kernel values block by block, their mean, and (if wanted) their second moment, about it if centred."""
-        cross_gram = self.kernel.bind(like(points, self.rows))
+        bound = self._fixed.bind(like(points, self.rows))
         n, n_points = self.n_rows, int(points.shape[0])
 
-        def block_values(rows: slice) -> tuple[Block, Array, Array | None]:
-            plain = cross_gram(self.rows[rows, :])
-            cross = plain if self.row_scale is None else plain * self.row_scale[rows, None]
-            block = Block(rows, plain, cross)
+        def block_values(rows: slice) -> tuple[Block, float, Array, Array | None]:
+            block = Block(rows, bound(rows))
+            xp, count = namespace(block.cross), rows.stop - rows.start
+            mass, weights = count / n, xp.full_like(block.cross[:, 0], 1.0 / count)
+            if self.weights is not None:
+                weights = self.weights[rows]
+                mass = float(xp.sum(weights))
+                weights = weights / max(mass, SMALLEST_MASS)
+            mean = weights @ block.cross
+            if not with_second:
+                return block, mass, mean, None
+            about = block.cross - mean  # float32 would lose these differences in products of values that are all alike
             if self.weights is None:
-                return block, namespace(cross).sum(cross, axis=0) / n, (cross.T @ cross) / n if with_second else None
-            weights = self.weights[rows]
-            return block, weights @ cross, cross.T @ (cross * weights[:, None]) if with_second else None
+                return block, mass, mean, about.T @ about / n
+            return block, mass, mean, about.T @ (about * (mass * weights)[:, None])
 
         at_once = max(LEAST_ROWS_AT_ONCE, min(ROWS_AT_ONCE, VALUES_AT_ONCE // n_points)) if is_numpy(points) else n
-        blocks: list[Block] = []
-        mean: Array = 0.0
-        second: Array | None = None
-        for block, part_mean, part_second in ordered_map(block_values, row_ranges(n, at_once), self.n_threads):
-            blocks.append(block)
-            mean = mean + as_float64(part_mean)
-            if part_second is not None:
-                second = as_float64(part_second) if second is None else second + part_second
-        if second is not None and self.center:
-            second = second - mean[:, None] * mean
-        return FirstPass(blocks, mean, second)
+        parts = list(ordered_map(block_values, row_ranges(n, at_once), self.n_threads))
+        means = namespace(points).stack([as_float64(mean) for _, _, mean, _ in parts])
+        masses = like([mass for _, mass, _, _ in parts], means)
+        mean, second = masses @ means, None
+        if with_second:
+            second = reduce(add, (as_float64(part) for *_, part in parts))
+            about = means - mean
+            second = second + (about.T * masses) @ about
+            second = second if self.center else second + mean[:, None] * mean
+        return FirstPass([block for block, *_ in parts], mean, second)
 
     def _top(self, gram: Array, first: FirstPass, basis: Array | None) -> tuple[Array, Array, float, Array | None]:
         """Top pairs of second g = mu gram g, g' gram g = 1, what rounding of float32 rows can add to their sum, and
