@@ -386,3 +386,15 @@ def test_coefficients_whose_squares_overflow_are_used_quietly(rows):
     scores = quietly(lambda: model.transform(small))
     other = ks.ImprovedKernelPCA(1, kernel="linear", n_nodes=2, random_state=0).fit(larger).transform(larger)
     np.testing.assert_allclose(scores / np.abs(scores).max(), other / np.abs(other).max(), rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("estimator", [ks.ElasticNetKernelPCA, ks.RobustSparseKernelPCA])
+def test_a_ridge_beyond_all_numbers_is_refused_in_words(estimator, rows):
+    with pytest.raises(ValueError, match=r"l2=1e\+308 is too large"):
+        estimator(2, l2=1e308, n_nonzero=5).fit(rows)
+
+
+def test_paths_of_tiny_rows_are_those_of_larger_ones(rows):
+    rows[:, 1] = 0.0
+    tiny, large = (ks.ElasticNetPCA(3, n_nonzero=2).fit(unit * rows).components_ for unit in (1e-54, 1.0))
+    np.testing.assert_allclose(tiny, large, rtol=1e-9, atol=1e-12)

@@ -34,7 +34,7 @@ def letters():
     return np.clip(np.rint(rows), 0, 15).astype(np.float32), np.array(list("ABCDEFGHIJKLMNOPQRSTUVWXYZ"))[labels]
 
 
-def test_labels_of_a_pipeline_on_letters_are_equal_on_every_row(letters):
+def test_labels_of_a_pipeline_on_letters_are_equal_on_every_row_that_has_one_best(letters):
     X, y = letters
     rows = X.astype(np.float64)
     pipeline = make_pipeline(
@@ -43,8 +43,11 @@ def test_labels_of_a_pipeline_on_letters_are_equal_on_every_row(letters):
     labels, chances = pipeline.predict(rows), pipeline.predict_proba(rows)
     for dtype, limit in (("float32", 5e-6), ("float64", 1e-13)):
         label, probabilities = run_onnx(to_onnx(pipeline, dtype), X, dtype)
-        assert np.array_equal(label, labels)
         assert np.abs(probabilities - chances).max() <= limit
+        first, second = np.sort(chances, axis=1)[:, :-3:-1].T
+        apart = first - second > limit  # nearer chances than that are the same in this precision
+        assert np.array_equal(label[apart], labels[apart])
+        assert np.mean(apart) >= 0.999
 
 
 @pytest.mark.parametrize("kernel", ["rbf", "laplacian", "poly", "linear", "cosine", "sigmoid"])

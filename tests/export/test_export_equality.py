@@ -126,7 +126,7 @@ def test_wide_and_narrow_kernels_keep_the_promise_by_computing_in_double_where_f
     (found,) = run_onnx(proto, rows)
     assert worst(found, scores, len(rows)) <= 2e-6
     arithmetic = {entry.key: entry.value for entry in proto.metadata_props}["arithmetic"]
-    assert arithmetic == ("float64" if width < 1 else arithmetic)
+    assert arithmetic == ("float64" if width < 0.01 else arithmetic)
     found, _ = compiled(to_c(model, name="m"), tmp_path, "m")(rows)
     assert worst(found, scores, len(rows)) <= 5e-6
 

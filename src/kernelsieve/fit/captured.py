@@ -58,7 +58,7 @@ CONFIDENCE_ERRORS = 1.645  # standard errors to each side: nine times in ten
 # The line to 1/N is only nearly straight: so much of the step along it counts as an error.
 EXTRAPOLATION_ERROR = 0.3
 # A ratio is reported SAFE_ERRORS below the estimate, less what an error of KNOWN_WELL would take off.
-SAFE_ERRORS, KNOWN_WELL = 1.5, 0.0015
+SAFE_ERRORS, KNOWN_WELL = 1.25, 0.0015
 # From so many features on their components come from a Krylov space: the covariance alone would cost more.
 MANY_FEATURES, MANY_FEATURES_PER_COMPONENT = 400, 6
 EIGENVECTORS_ON_DEVICE = 128  # from so many on a device finds them sooner than they are copied and found on the host

@@ -233,6 +233,12 @@ def _counted(scatter: Scatter, l2: float, n_nonzero: np.ndarray, targets: np.nda
 def _path_point(block: np.ndarray, l2: float, target: np.ndarray, count: int) -> tuple[np.ndarray, float]:
     """First knot of the LARS path with `count` nonzeros, or its end; and the alpha there."""
     system = block + l2 * np.eye(len(block))
+    size = float(np.abs(target).max())
+    if size == 0:
+        return np.zeros(len(target)), 0.0
+    # LARS knows numbers of order one: powers of two change the unit and no digit
+    unit, length = 2.0 ** round(math.log2(size)), 2.0 ** round(math.log2(float(np.diagonal(system).max())))
+    system, target = system / length, target / unit
     target = target * (1 + TIE_BREAK * np.random.default_rng(0).uniform(size=len(target)))
     steps = count
     while True:
@@ -243,5 +249,5 @@ def _path_point(block: np.ndarray, l2: float, target: np.ndarray, count: int) ->
         reached = np.flatnonzero(counts == count)
         if reached.size or len(knots) <= steps:
             knot = int(reached[0]) if reached.size else len(knots) - 1
-            return path[:, knot], 2 * float(knots[knot])
+            return path[:, knot] * (unit / length), 2 * unit * float(knots[knot])
         steps *= 2  # variables that left the path again have used steps up

@@ -25,6 +25,8 @@ from ..solvers.quadratic import FactorQuadratic, elastic_net_quadratic, largest_
 from ..solvers.simultaneous import alternate_jointly, alternate_simultaneously
 from ..solvers.whitening import RANK_TOLERANCE
 
+LARGEST_L2 = 1e100  # times the largest scatter: products of larger numbers overflow
+
 
 @dataclass(frozen=True)
 class Start:
@@ -114,6 +116,8 @@ class ElasticNet:
                 "for fewer components"
             )
         l2 = self.l2 * float(scatter[0]) if self.alpha_scale == "relative" else self.l2
+        if l2 > LARGEST_L2 * float(scatter[0]):
+            raise ValueError(f"l2={self.l2:.3g} is too large to compute with: beside it nothing is left of the rows")
         quadratics = [elastic_net_quadratic(coordinates, moment, u, l2) for u in directions.T]
         joint_quadratic = elastic_net_quadratic(coordinates, moment, directions, l2)
         return Start(directions, l2, quadratics, joint_quadratic, penalty)

@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse
 
 from ..arrays import as_float64, namespace
-from ..fit.captured import carriers, ratio_of_points, variances_on_reference
+from ..fit.captured import NO_VARIANCE, carriers, ratio_of_points, variances_on_reference
 from ..fit.problem import Problem
 from ..fit.sample import Sample
 from ..kernels import Kernel
@@ -157,7 +157,11 @@ class Chooser:
         rows = SELECTORS["residual"](problem.sample.exactly, selection.n_support, problem.rng)
         rows = replace(rows, history={**selection.history, "winner": "rows"}, by_reference=False)
         other = ratio_of_points(problem.sample, rows, problem.rows.n_samples)
-        return choice if other.n_directions <= ratio.n_directions else Choice(rows, problem, other)
+        if other.n_directions == ratio.n_directions:  # of the reference; a row that is not among it may have them
+            return (
+                choice if _n_directions(problem, selection) >= _n_directions(problem, rows) else Choice(rows, problem)
+            )
+        return choice if other.n_directions < ratio.n_directions else Choice(rows, problem, other)
 
     def _free_sizes(self, problem: Problem) -> Callable[[int], Choice]:
         """Free points of any number, each search starting from what the last one found on the same sample."""
@@ -230,6 +234,12 @@ def everything(problem: Problem) -> Selection:
         exhaustive=True,
         counts=None if rows.counts is None else rows.counts[order],
     )
+
+
+def _n_directions(problem: Problem, selection: Selection) -> int:
+    """Components with a variance on all rows that is not rounding."""
+    variances = problem.span(selection).best(problem.sample.n_components).variances
+    return int(np.sum(variances > NO_VARIANCE * variances[0]))
 
 
 def _moved(problem: Problem, search: FreePoints, found: Candidate) -> Selection:
