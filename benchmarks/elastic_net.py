@@ -15,7 +15,7 @@ from kernelsieve.solvers.admm import admm
 from kernelsieve.solvers.alternation import Alternation, alternate, kernel_pca_directions
 from kernelsieve.solvers.greedy import pivoted_cholesky
 from kernelsieve.solvers.lasso import lasso
-from kernelsieve.solvers.path import lasso_path
+from kernelsieve.solvers.path import descend
 from kernelsieve.solvers.quadratic import HessianQuadratic, elastic_net_quadratic, largest_alpha
 from kernelsieve.threads import one_blas_thread
 
@@ -105,11 +105,12 @@ def path_speed(report: Report) -> None:
     moment = factor.T @ factor
     for k, u in enumerate(kernel_pca_directions(moment, 2).T, start=1):
         problem = elastic_net_quadratic(factor, moment, u, L2)
+        alphas = largest_alpha(problem) * np.geomspace(1.0, 0.01, 40)
         with one_blas_thread():
             times = race(
                 {
-                    "one": lambda p=problem: lasso(p, 0.01 * largest_alpha(p)),
-                    "path": lambda p=problem: lasso_path(p),
+                    "one": lambda p=problem, alphas=alphas: lasso(p, alphas[-1]),
+                    "path": lambda p=problem, alphas=alphas: list(descend(p, alphas)),
                 },
                 REPEATS,
             )

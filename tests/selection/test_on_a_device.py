@@ -19,7 +19,6 @@ from kernelsieve.selection.together import targeted_choice, targeted_on_device
 from kernelsieve.solvers.exact import exact_components
 from kernelsieve.solvers.points import CapturedVariance
 from kernelsieve.solvers.points_on_device import CapturedOnDevice
-from kernelsieve.solvers.replay import Replayed
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
@@ -48,7 +47,7 @@ def test_captured_variance_is_that_of_the_host(name, center, weighted, cloud, ne
     value, gradient = CapturedVariance(kernel, cloud[:50], None, weights, 2, center)(points)
     objective = CapturedOnDevice(kernel, there(cloud[:50]), None, there(weights), 2, center)
     basis = objective.evaluate(there(points)).basis  # none is known yet: eigenvectors
-    for _ in range(3):  # an ordinary call, one that is recorded, one that is played again
+    for _ in range(3):  # towards the components, from those that it found
         found = objective.evaluate(there(points), basis)
         assert found.value == pytest.approx(value, rel=1e-7)
         np.testing.assert_allclose(found.gradient.cpu(), gradient, atol=1e-7 * np.abs(gradient).max())
@@ -116,13 +115,6 @@ def test_the_median_distance_of_pairs_that_are_apart():
         apart = distances > 0.2
         expected = np.median(distances[apart]) if apart.any() else 0.0
         assert width._median_on_device(there(distances), there(apart)) == pytest.approx(expected)
-
-
-def test_what_is_played_again_is_not_overwritten():
-    line, results = Replayed(there(np.zeros(1))), []
-    for step in range(4):
-        results.append(line(lambda x: (2 * x, None), there(np.full(3, float(step)))))
-    assert [float(doubled[0]) for doubled, _ in results] == [0.0, 2.0, 4.0, 6.0]
 
 
 def test_rows_are_let_go_after_a_fit():

@@ -16,7 +16,6 @@ import scipy.linalg
 from ..arrays import Array, is_torch, to_numpy
 from ..fit.sample import Sample
 from ..solvers.greedy import EXPLAINED, Residual, best_for_targets, choose, eliminate, start
-from ..solvers.replay import Replayed
 from ..threads import ordered_map, row_ranges
 from .gram import Gram, StoredGram
 from .swaps import swap
@@ -81,7 +80,7 @@ def targeted_on_device(gram: Array, targets: Array, n_rows: int, noise: float = 
     taken, chosen = whole.new_zeros((n_rows, whole.shape[1])), torch.zeros_like(whole[:n_rows, 0], dtype=torch.int64)
     number = chosen[:1].clone()
 
-    def take() -> tuple[()]:
+    for _ in range(n_rows):
         j = torch.argmax(torch.linalg.vecdot(left, left) / diagonal.clamp_min(floor), dim=0, keepdim=True)
         row = torch.addmm(whole.index_select(0, j), taken.index_select(1, j).T, taken, alpha=-1.0)
         row /= row.index_select(1, j).sqrt()
@@ -91,11 +90,6 @@ def targeted_on_device(gram: Array, targets: Array, n_rows: int, noise: float = 
         taken.index_copy_(0, number, row)
         chosen.index_copy_(0, number, j)
         number.add_(1)
-        return ()
-
-    line = Replayed(whole)
-    for _ in range(n_rows):
-        line(take)
     above = to_numpy(taken.gather(1, chosen[:, None])[:, 0] ** 2 > floor)  # no number where nothing is left
     return to_numpy(chosen)[: n_rows if above.all() else int(np.argmin(above))]
 

@@ -23,7 +23,6 @@ from ..arrays import Array, to_numpy, unlooked_cholesky
 from ..threads import cached_property
 from .ascent import Evaluation
 from .points import JITTER, METRIC_RIDGE, CapturedVariance, uphill
-from .replay import Replayed
 
 # Powers of R that Y is multiplied by, one after the other, and made orthonormal.  What the last column has left of the
 # first component comes back larger by such a power of how much more that one has; by the turns before it is as much
@@ -48,19 +47,13 @@ class CapturedOnDevice(CapturedVariance):
         """Captured variance, its gradient in the points, and the Gauss-Newton matrix."""
         if basis is None or not self._near:
             return super().evaluate(points, basis)
-        line = self._lines.setdefault(int(points.shape[0]), Replayed(points))
-        result, gradient, metric, coef = line(self._put_in_line, points, basis[:, : self.n_components])
+        result, gradient, metric, coef = self._put_in_line(points, basis[:, : self.n_components])
         value, failed, kernel_values = to_numpy(result)
         if not np.isfinite(kernel_values):  # the kernel overflows there: no place to go
             return Evaluation(-np.inf, gradient)
         if failed or not np.isfinite(value):
             return super().evaluate(points)
         return Evaluation(float(value), gradient, metric, True, coef)
-
-    @cached_property
-    def _lines(self) -> dict[int, Replayed]:
-        """What is put in line for so many points."""
-        return {}
 
     @cached_property
     def _near(self) -> bool:
