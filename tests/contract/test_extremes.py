@@ -22,8 +22,10 @@ from kernelsieve.compression.l1 import l1_path
 from kernelsieve.compression.objective import ScoreObjective
 from kernelsieve.fit.advice import split_captured
 from kernelsieve.fit.sample import Sample
+from kernelsieve.fit.tails import heavy_tailed
 from kernelsieve.kernels import RBF, Linear, inner_products
 from kernelsieve.rows.sampled import sample_rows
+from kernelsieve.solvers.online.base import coherence_with
 
 pytestmark = pytest.mark.filterwarnings("ignore::kernelsieve.KernelWarning")
 
@@ -398,3 +400,22 @@ def test_paths_of_tiny_rows_are_those_of_larger_ones(rows):
     rows[:, 1] = 0.0
     tiny, large = (ks.ElasticNetPCA(3, n_nonzero=2).fit(unit * rows).components_ for unit in (1e-54, 1.0))
     np.testing.assert_allclose(tiny, large, rtol=1e-9, atol=1e-12)
+
+
+def test_tiny_rows_of_a_monitor_are_moved_quietly():
+    """Their unit is beyond float32: it multiplies the rows before they are rounded."""
+    rows = 3e-45 * np.random.default_rng(0).standard_normal((110, 28))
+    quietly(lambda: ks.KernelMonitor(n_components=1, lags=3, n_support=27, standardize=False, random_state=0).fit(rows))
+
+
+def test_variance_beyond_numbers_that_can_be_squared_has_tails_too():
+    carried = np.r_[np.full(99, 1e200), 1e203]
+    assert heavy_tailed(carried, None)
+    assert not heavy_tailed(carried[:99], None)
+
+
+def test_rows_without_length_are_like_all_that_is_there():
+    assert coherence_with(np.zeros(2), 0.0, np.eye(2)) == 1.0
+    assert coherence_with(np.array([0.0, 0.5]), 1.0, np.diag([0.0, 1.0])) == 0.5
+    rows = np.random.default_rng(0).poisson(1.0, (62, 3)).astype(float)
+    quietly(lambda: ks.OnlineKernelPCA(kernel="poly", degree=2, coef0=0.0, random_state=0).fit(rows))

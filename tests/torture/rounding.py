@@ -11,8 +11,11 @@ where |k| is the kernel with every product and sum in it taken absolutely: |x| |
 dependent points, the bound is large beside the scores: so are the errors.
 
 The squared length of a component, A_k'K_SS A_k, which is one, is wrong by (kappa + sqrt(m)) u |A_k|'|k|(S, S)|A_k|,
-and so is the variance along it, relatively; that of the mean's projection sum_i c_i phi(s_i) likewise, which is taken
-off k(x, x) where a share is formed.  A variance v'C v in the coordinates of the span is wrong by what C is, a sum over
+and where A comes from an eigendecomposition of K_SS, whose result is that of a matrix near by, also by
+sqrt(m) u |K_SS| |A_k|^2 in float64.  The variance along it is wrong by as much, relatively; that of the mean's
+projection sum_i c_i phi(s_i) likewise, which is taken off k(x, x) where a share is formed.
+
+A variance v'C v in the coordinates of the span is wrong by what C is, a sum over
 n rows in m coordinates: sqrt(max(n, m)) u |C|, and |C| is the largest variance.  Of components that are not the best
 in the span, nor of unit length, |C| is no more than max k(x, x), and the error is that times |v|^2.
 
@@ -110,6 +113,11 @@ def rounding_of(model: Any, rows: np.ndarray, *, single: bool) -> Rounding:
         for a in (coef, _mean_coefficients(model))
         if a.size
     ]
+    if lengths and not isinstance(model, kernelsieve.KernelPCA):
+        decomposed = (
+            np.finfo(np.float64).eps * np.sqrt(len(points)) * np.linalg.norm(_gram(expansion.kernel, points), 2)
+        )
+        lengths[0] += SAFETY * float(decomposed * _norms(coef).max(initial=0.0) ** 2)
     if isinstance(model, kernelsieve.CompressedKernelPCA) and model.kernel == "rbf":
         # its scores are its own, its shares those of exact kernel PCA, which leaves distances to scikit-learn
         kappa = gaussian_rounding(float(model.gamma_), rows, points, SCIKIT_LEARNS_OWN, single=single)

@@ -55,7 +55,7 @@ def heavy_tailed(carried: np.ndarray, weights: np.ndarray | None, level: float =
     """Whether few rows carry much of the variance."""
     omega = np.full(len(carried), 1.0 / len(carried)) if weights is None else weights / weights.sum()
     mean = float(omega @ carried)
-    return mean > 0 and float(omega @ carried**2) > level * mean**2
+    return mean > 0 and float(omega @ (carried / mean) ** 2) > level
 
 
 def draw(carried: np.ndarray, weights: np.ndarray | None, size: int) -> Drawn:

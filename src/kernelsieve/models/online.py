@@ -238,7 +238,7 @@ class OnlineKernelPCA(AsPublished, BlockParameters, KernelTransformer):
         gram = to_numpy(choice.selection.gram)
         expansion = self._following().expansion(gram)
         coef = np.asarray(expansion.coef)
-        variances, captured = span.variances(coef), span.variances_in_order(coef)
+        variances, captured = (np.maximum(v, 0.0) for v in (span.variances(coef), span.variances_in_order(coef)))
         metric = coef.T @ gram @ coef
         lengths = np.diagonal(metric)
         if np.abs(metric - np.diag(lengths)).max() > OVERLAP * lengths.max():  # by rounding, where rows are far apart
@@ -259,7 +259,7 @@ class OnlineKernelPCA(AsPublished, BlockParameters, KernelTransformer):
         """(M,), from one more pass over the rows, where components leave the numerical range of the points' gram."""
         selection, n_threads = choice.selection, choice.problem.sample.n_threads
         found = choice.problem.rows.add_up(MomentSum(selection.kernel, selection.points, coef), n_threads)
-        return np.diagonal(to_numpy(found.covariance(self.center))).copy()
+        return np.maximum(np.diagonal(to_numpy(found.covariance(self.center))), 0.0)
 
     # The rule, made from what is kept of it and back.
 

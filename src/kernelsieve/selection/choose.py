@@ -158,9 +158,8 @@ class Chooser:
         rows = replace(rows, history={**selection.history, "winner": "rows"}, by_reference=False)
         other = ratio_of_points(problem.sample, rows, problem.rows.n_samples)
         if other.n_directions == ratio.n_directions:  # of the reference; a row that is not among it may have them
-            return (
-                choice if _n_directions(problem, selection) >= _n_directions(problem, rows) else Choice(rows, problem)
-            )
+            ours, theirs = (_n_directions(problem, chosen) for chosen in (selection, rows))
+            return choice if ours >= theirs else Choice(rows, problem, replace(other, n_directions=theirs))
         return choice if other.n_directions < ratio.n_directions else Choice(rows, problem, other)
 
     def _free_sizes(self, problem: Problem) -> Callable[[int], Choice]:

@@ -211,7 +211,7 @@ def lifted(sample: Sample, c: Coordinates, objective: CapturedVariance, moved: n
     step *= min(1.0, Ascent.FIRST_MOVE_AT_MOST / max(longest, 1e-300))
     last = slice(max(0, objective.n_rows - TRIAL_ROWS), objective.n_rows)
     before = narrow.part(last)
-    trial = replace(before, rows=rows_at(last) * narrow.rows.dtype.type(c.scale), row_scale=None)
+    trial = replace(before, rows=(rows_at(last) * c.scale).astype(narrow.rows.dtype, copy=False), row_scale=None)
     least = before.captured(moved)
     length = next((a for a in LENGTHS if trial.captured(c.scale * (points + a * step)) > least), 0.0)
     points = points + length * step

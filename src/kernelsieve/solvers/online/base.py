@@ -104,8 +104,9 @@ def kept(lower: np.ndarray, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]
 
 
 def coherence_with(cross: np.ndarray, length: float, lower: np.ndarray) -> float:
-    """max_d |k(x, d)| / sqrt(k(x, x) k(d, d))."""
+    """max_d |k(x, d)| / sqrt(k(x, x) k(d, d)); 1 for a row of no length, which adds nothing to what is there."""
     if not len(lower):
         return 0.0
-    lengths = np.einsum("ij,ij->i", lower, lower)
-    return float(np.max(np.abs(cross) / np.sqrt(length * lengths)))
+    squares = length * np.einsum("ij,ij->i", lower, lower)
+    real = squares > 0
+    return float(np.max(np.abs(cross[real]) / np.sqrt(squares[real]), initial=0.0 if length > 0 else 1.0))
