@@ -59,7 +59,11 @@ def test_rows_give_the_same_monitor_wherever_they_are(n_rows, options, tmp_path)
         statistics = found.statistics(form)
         if name == "torch":  # whose own rounding leads the search for points along another path
             assert found.limits_["spe"] == pytest.approx(truth.limits_["spe"], rel=5e-3)
-            assert np.corrcoef(np.stack([statistics.spe, expected.spe])[:, 2:])[0, 1] > 0.999
+            captured, best = (one.estimator_.explained_variance_.sum() for one in (found, truth))
+            assert captured == pytest.approx(best, rel=1e-3)
+            # whitened rows have components of nearly equal variance, of which each path takes its own
+            alike = 0.9 if options else 0.999
+            assert np.corrcoef(np.stack([statistics.spe, expected.spe])[:, 2:])[0, 1] > alike
             continue
         assert found.limits_["spe"] == pytest.approx(truth.limits_["spe"], rel=1e-6), name
         np.testing.assert_allclose(statistics.spe, expected.spe, atol=1e-7, err_msg=name)
