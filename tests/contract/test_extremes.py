@@ -12,6 +12,7 @@ import pytest
 import scipy.sparse
 from scipy.linalg import LinAlgWarning
 from scipy.spatial.distance import cdist
+from sklearn.base import clone
 from sklearn.metrics.pairwise import pairwise_kernels
 from torture.invariants import exact_variances
 from torture.rounding import rounding_of
@@ -404,8 +405,10 @@ def test_paths_of_tiny_rows_are_those_of_larger_ones(rows):
 
 def test_tiny_rows_of_a_monitor_are_moved_quietly():
     """Their unit is beyond float32: it multiplies the rows before they are rounded."""
-    rows = 3e-45 * np.random.default_rng(0).standard_normal((110, 28))
-    quietly(lambda: ks.KernelMonitor(n_components=1, lags=3, n_support=27, standardize=False, random_state=0).fit(rows))
+    rows = np.random.default_rng(0).standard_normal((110, 28))
+    monitor = ks.KernelMonitor(n_components=1, lags=3, n_support=27, standardize=False, random_state=0)
+    tiny = quietly(lambda: clone(monitor).fit(3e-45 * rows))
+    assert tiny.limits_["spe"] == pytest.approx(clone(monitor).fit(rows).limits_["spe"], rel=1e-2)
 
 
 def test_variance_beyond_numbers_that_can_be_squared_has_tails_too():

@@ -90,7 +90,7 @@ class CapturedRatio:
 
 def ratio_of_known(ratio: CapturedRatio, sample: Sample, variance: float) -> CapturedRatio:
     """A ratio of all rows, with the variance of the model's own scores, which float32 may have made a little less."""
-    everything = sample if sample.reference_is_all else sample.on_all_rows
+    everything = sample if sample.reference_is_all else vars(sample).get("on_all_rows")  # where they were measured
     if ratio.kind != "all rows" or everything is None or sample.indefiniteness:
         return ratio
     own = min(ratio.value, variance / everything.exact.captured)
