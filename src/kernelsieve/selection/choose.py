@@ -32,6 +32,7 @@ FEW_MISSING = 0.007  # of the variance: points that are to miss less may need di
 SEEN_ROWS = 100.0  # with so many rows points lose twice as much of new ones as of those they were chosen for
 MAX_AUTO_EXACT = 2000  # so few rows are all taken instead
 ROWS_TO_CHOOSE_FROM = 2  # for each point, at the least
+GROWS_ENOUGH = 1.5  # a search goes on with the rows it has until the points are so many times more than they are for
 
 
 @dataclass(frozen=True)
@@ -102,11 +103,12 @@ class Chooser:
         largest = min(n_rows, MAX_AUTO_SUPPORT)
         if self.effort.n_samples and not whole:
             largest = min(largest, self.effort.n_samples // ROWS_TO_CHOOSE_FROM)
-        at = self._free_sizes(problem) if self.rule_name == "optimized" else self._rule_sizes(problem)
+        free = self.rule_name == "optimized"
+        at = self._free_sizes(problem) if free else self._rule_sizes(problem)
         target = _target_on_rows_seen(problem.sample, variance)
-        if self.rule_name == "optimized" and 1 - variance < FEW_MISSING:
+        if free and 1 - variance < FEW_MISSING:
             coordinates_of(problem.sample, MANY_POINTS)
-        curve, best = fewest(at, first, n_components + int(center), largest, target)
+        curve, best = fewest(at, first, n_components + int(center), largest, target, costly=free)
         if best is None:
             best = Choice(everything(problem), problem) if whole and n_rows <= MAX_AUTO_EXACT else at(largest)
         if best.ratio is not None and best.ratio.value < variance:
@@ -166,10 +168,12 @@ class Chooser:
         """Free points of any number, each search starting from what the last one found on the same sample."""
         search: FreePoints | None = None
         last: Candidate | None = None
+        rows_for = 0
 
         def at(n_support: int) -> Choice:
-            nonlocal problem, search, last
-            problem = self._problem_for(problem, n_support)
+            nonlocal problem, search, last, rows_for
+            if n_support > GROWS_ENOUGH * rows_for:
+                problem, rows_for = self._problem_for(problem, n_support), n_support
             if problem.sample.rows.whole and n_support >= problem.sample.size:  # of few kinds: no more to choose from
                 return self._measured(problem, everything(problem))
             if search is None or last is None or search.sample is not problem.sample:

@@ -1,7 +1,8 @@
 """How many points: the fewest whose captured ratio reaches a target.
 
 The share missing falls like a power of m, 1 - ratio ~ m^-exponent, so the search is a secant on log(1 - ratio) against
-log m through the two sizes nearest the target.
+log m through the two sizes nearest the target.  Where a size costs a search, one that is enough is taken as soon as the
+secant says that one smaller by CLOSE_ENOUGH would not be: to see it fail would cost another.
 """
 
 from __future__ import annotations
@@ -15,16 +16,24 @@ FIRST_EXPONENT = 1.5  # of 1 - ratio ~ m^-exponent, before two sizes are known
 MAX_EXPONENT = 5.0
 HOPELESS = 0.2  # an exponent so small means that no few points will do
 MAX_SIZES = 5
-MIN_GROWTH, MAX_GROWTH = 1.15, 4.0  # of the size while none is enough
-CLOSE_ENOUGH = 1.12  # stop when the size that fails is within this factor of the one that does
+MIN_GROWTH, MAX_GROWTH = 1.12, 3.5  # of the size while none is enough
+CLOSE_ENOUGH = math.log(1.16)  # stop when a size that fails, or would, is within this factor of the one that is enough
+# How much less than may be missing is aimed at, log: a size that just fails is a search for nothing.  Exponents grow
+# with m, so between two sizes more is missing than their secant says, the more so the further they are apart.
+SAFE_SIDE, SAFE_BEND = 0.05, 0.1
+GROWING = 0.25  # is what the exponent is larger by beyond the sizes known
+INSIDE = 0.1  # of the way, on a logarithmic scale, that a guess keeps from sizes known already
 
 Curve = list[tuple[int, float]]  # sizes tried, each with its ratio
 
 
 def fewest(
-    at: Callable[[int], Choice], first: int, least: int, largest: int, target: float
+    at: Callable[[int], Choice], first: int, least: int, largest: int, target: float, *, costly: bool
 ) -> tuple[Curve, Choice | None]:
-    """The sizes tried with their ratios, and the smallest choice that reached the target, if one did."""
+    """The sizes tried with their ratios, and the smallest choice that reached the target, if one did.
+
+    `costly` sizes are not tried only to see them fail.
+    """
     curve: Curve = []
     best: Choice | None = None
     m = first
@@ -35,7 +44,9 @@ def fewest(
         curve.append((m, found.ratio.value if all_there else 0.0))
         if curve[-1][1] >= target and (best is None or m < best.selection.n_support):
             best = found
-        following = _next_size(curve, least, largest, target)
+        if costly and best is not None and _spare(curve, target) <= CLOSE_ENOUGH:
+            break
+        following = _next_size(curve, least, largest, target, by_halves=not costly)
         if following is None:
             break
         if following >= largest:
@@ -44,21 +55,36 @@ def fewest(
     return curve, best
 
 
-def _next_size(curve: Curve, least: int, largest: int, target: float) -> int | None:
-    """Where the secant through the two nearest sizes meets the target, well inside what is still open."""
+def _next_size(curve: Curve, least: int, largest: int, target: float, *, by_halves: bool) -> int | None:
+    """Where the secant through the two nearest sizes meets the target, or the middle of what is still open."""
     failing = max((m for m, ratio in curve if ratio < target), default=least - 1)
     enough = min((m for m, ratio in curve if ratio >= target), default=largest)
     exponent = _exponent(curve, target)
-    m, ratio = _nearest(curve, target)[0]
-    guess = m * math.exp((_missing(ratio) - _missing(target)) / max(exponent, HOPELESS))
     if all(ratio < target for _, ratio in curve):
         if exponent <= HOPELESS:
             return largest
+        guess = _where(curve, target, exponent + GROWING, SAFE_SIDE)
         return min(math.ceil(min(max(guess, MIN_GROWTH * failing), MAX_GROWTH * failing)), largest)
-    if enough - failing <= 1 or enough <= CLOSE_ENOUGH * failing:
+    still_open = math.log(enough / max(failing, 1))
+    if enough - failing <= 1 or still_open <= CLOSE_ENOUGH:
         return None
-    low, high = failing**0.75 * enough**0.25, failing**0.25 * enough**0.75
+    guess = _where(curve, target, exponent, SAFE_SIDE + SAFE_BEND * still_open)
+    if by_halves or dict(curve).get(failing) == 0:  # where components were missing there is no secant
+        guess = math.sqrt(failing * enough)
+    low, high = failing ** (1 - INSIDE) * enough**INSIDE, failing**INSIDE * enough ** (1 - INSIDE)
     return min(max(round(min(max(guess, low), high)), failing + 1), enough - 1)
+
+
+def _spare(curve: Curve, target: float) -> float:
+    """How much smaller, log m, the smallest size that is enough is expected to be able to be."""
+    _, ratio = min(size for size in curve if size[1] >= target)
+    return (_missing(target) - _missing(ratio)) / _exponent(curve, target)
+
+
+def _where(curve: Curve, target: float, exponent: float, safe: float) -> float:
+    """The size at which the share missing is expected to be below the target's, by `safe` on a logarithmic scale."""
+    m, ratio = _nearest(curve, target)[0]
+    return m * math.exp((_missing(ratio) - _missing(target) + safe) / exponent)
 
 
 def _exponent(curve: Curve, target: float) -> float:
@@ -67,7 +93,8 @@ def _exponent(curve: Curve, target: float) -> float:
     if len(nearest) < 2:
         return FIRST_EXPONENT
     (m, ratio), (other, other_ratio) = nearest
-    return min((_missing(ratio) - _missing(other_ratio)) / (math.log(other) - math.log(m)), MAX_EXPONENT)
+    exponent = (_missing(ratio) - _missing(other_ratio)) / (math.log(other) - math.log(m))
+    return min(max(exponent, HOPELESS), MAX_EXPONENT)
 
 
 def _nearest(curve: Curve, target: float) -> Curve:
