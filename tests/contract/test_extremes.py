@@ -422,3 +422,15 @@ def test_rows_without_length_are_like_all_that_is_there():
     assert coherence_with(np.array([0.0, 0.5]), 1.0, np.diag([0.0, 1.0])) == 0.5
     rows = np.random.default_rng(0).poisson(1.0, (62, 3)).astype(float)
     quietly(lambda: ks.OnlineKernelPCA(kernel="poly", degree=2, coef0=0.0, random_state=0).fit(rows))
+
+
+@pytest.mark.parametrize("scale", [1e-54, 1e-20, 1e20, 1e54])
+def test_a_joint_support_is_the_same_in_every_unit(scale):
+    """Gradients go with the third power of a linear kernel's unit: their squares are no numbers long before."""
+    rows = np.random.default_rng(0).standard_normal((104, 5))
+    net = ks.ElasticNetKernelPCA(3, kernel="linear", n_dictionary=24, n_nonzero=14, sparsity="joint", random_state=0)
+    expected = net.fit(rows)
+    support, scores = expected.support_, expected.transform(rows)
+    found = net.fit(scale * rows)
+    np.testing.assert_array_equal(found.support_, support)
+    np.testing.assert_allclose(found.transform(scale * rows) / scale, scores, atol=1e-11)

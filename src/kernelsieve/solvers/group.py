@@ -108,7 +108,7 @@ class _Support:
         for i in rows:
             curvature = self.hessian[i, i]
             alone = gradient[i] + curvature * values[i]
-            share = max(0.0, 1 - self.alpha * self.weights[i] / np.sqrt(alone @ alone))
+            share = max(0.0, 1 - self.alpha * self.weights[i] / row_norms(alone[None])[0])
             move = share / curvature * alone - values[i]
             values[i] += move
             gradient -= self.hessian[:, i, None] * move

@@ -97,8 +97,12 @@ def elastic_net_quadratic(
 
 
 def row_norms(x: np.ndarray) -> np.ndarray:
-    """|x_i| of every entry of a vector, or length of every row of a matrix."""
-    return np.abs(x) if x.ndim == 1 else np.sqrt(np.einsum("ij,ij->i", x, x))
+    """|x_i| of every entry of a vector, or length of every row of a matrix, also where its square is no number."""
+    if x.ndim == 1:
+        return np.abs(x)
+    unit = np.ldexp(1.0, int(np.frexp(np.abs(x).max(initial=0.0))[1]) - 1)  # a power of two changes no digit
+    x = x / unit
+    return unit * np.sqrt(np.einsum("ij,ij->i", x, x))
 
 
 def checked_weights(weights: np.ndarray | None, n: int) -> np.ndarray:
