@@ -29,7 +29,8 @@ from .size import fewest
 FIRST_EXTRA_POINTS = 8  # the search for a number starts at n_components + this
 MAX_AUTO_SUPPORT = 1000  # more points are not looked for, they must be asked for
 FEW_MISSING = 0.007  # of the variance: points that are to miss less may need directions that MANY_POINTS would
-SEEN_ROWS = 100.0  # with so many rows points lose twice as much of new ones as of those they were chosen for
+# Of new rows points lose (1 + SEEN_ROWS/n)^FEW_CARRIERS times as much as of the n rows that they were chosen for.
+SEEN_ROWS, FEW_CARRIERS = 100.0, 1.5
 MAX_AUTO_EXACT = 2000  # so few rows are all taken instead
 ROWS_TO_CHOOSE_FROM = 2  # for each point, at the least
 GROWS_ENOUGH = 1.5  # a search goes on with the rows it has until the points are so many times more than they are for
@@ -215,7 +216,7 @@ def _target_on_rows_seen(sample: Sample, variance: float) -> float:
     Points fit the rows that they were chosen for better than others, the more so the fewer rows carry the variance.
     """
     n_rows = carriers(sample)
-    return 1 - (1 - variance) * n_rows / (n_rows + SEEN_ROWS)
+    return 1 - (1 - variance) * (n_rows / (n_rows + SEEN_ROWS)) ** FEW_CARRIERS
 
 
 def _advice(kernel: Kernel) -> str:
