@@ -88,6 +88,31 @@ def test_rows_are_chosen_as_on_the_host(cloud, gamma):
     np.testing.assert_array_equal(targeted_on_device(there(gram), there(targets), 30), here)
 
 
+@pytest.mark.parametrize("gamma", [0.003, 0.02, 0.1])
+def test_blocks_of_rows_capture_what_rows_one_by_one_do(digits, gamma):
+    """More rows than there are candidates for a block: the choice is another, what it captures is not."""
+    gram = rbf_kernel(16 * digits[0][:500], gamma=gamma / 16)
+    targets = gram @ exact_components(gram, 8, center=True).directions
+    captured = []
+    for chosen in (targeted_on_device(there(gram), there(targets), 90), np.asarray(plainly(gram, targets, 90))):
+        assert len(np.unique(chosen)) == 90
+        captured.append(captured_by(gram[np.ix_(chosen, chosen)], gram[:, chosen], 8))
+    assert captured[0] >= 0.998 * captured[1]
+
+
+def plainly(gram, targets, n_rows):
+    """argmax |T_i|^2 / R_ii, with everything computed anew for each row."""
+    chosen = []
+    for _ in range(n_rows):
+        among = gram[np.ix_(chosen, chosen)]
+        weights = np.linalg.lstsq(among, gram[chosen], rcond=None)[0] if chosen else np.zeros((0, len(gram)))
+        left, diagonal = targets - weights.T @ targets[chosen], np.diagonal(gram - gram[:, chosen] @ weights)
+        scores = np.where(diagonal > 1e-10, np.sum(left**2, axis=1) / np.maximum(diagonal, 1e-10), -1)
+        scores[chosen] = -1
+        chosen.append(int(scores.argmax()))
+    return chosen
+
+
 def test_no_more_rows_are_chosen_than_there_are(cloud):
     """Ten different rows, each of them often."""
     gram = rbf_kernel(np.tile(cloud[:10], (8, 1)), gamma=0.5)

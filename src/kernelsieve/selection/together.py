@@ -23,6 +23,7 @@ from .swaps import swap
 BLOCK_ROWS = 2048  # eliminated at a time: kernel values and residuals of a block stay in the cache
 ONE_BY_ONE = 128  # rows of a targeted choice; numbers that do not depend on how many are wanted keep prefixes
 AT_ONCE, CANDIDATES = 16, 128  # rows of a block after them, and candidates for it
+AT_ONCE_ON_DEVICE = 32  # where a block costs more than its rows
 # Swaps after the targeted choice, each O(n m^2): so many, and fewer where there are many points.
 MAX_SWAPS, SWAP_WORK = 10, 4_900
 
@@ -68,30 +69,46 @@ def targeted_choice(gram: Gram, targets: np.ndarray, n_rows: int, noise: float =
 
 
 def targeted_on_device(gram: Array, targets: Array, n_rows: int, noise: float = 0.0) -> np.ndarray:
-    """The same choice on a torch device, which is looked at when all rows are chosen.
+    """The same choice on a torch device, all of it in blocks: the host looks at the candidates, once for each block.
 
-    There F and the targets' coefficients are the rows of one W: taking j, w = ([K, T]_j - W_.j'W) / sqrt(R_jj).
+    There F and the targets' coefficients are the rows of one W: taking the rows j, W <- [W; L^-1 ([K, T]_j - W_.j'W)].
     """
     import torch
 
     n, whole = gram.shape[0], torch.cat([gram, targets], dim=1).double()
     diagonal, left = whole.diagonal().clone(), whole[:, n:].clone()
-    floor = max(EXPLAINED, noise) * diagonal.max()
-    taken, chosen = whole.new_zeros((n_rows, whole.shape[1])), torch.zeros_like(whole[:n_rows, 0], dtype=torch.int64)
-    number = chosen[:1].clone()
-
-    for _ in range(n_rows):
-        j = torch.argmax(torch.linalg.vecdot(left, left) / diagonal.clamp_min(floor), dim=0, keepdim=True)
-        row = torch.addmm(whole.index_select(0, j), taken.index_select(1, j).T, taken, alpha=-1.0)
-        row /= row.index_select(1, j).sqrt()
-        own, of_targets = row[:, :n], row[:, n:]
-        diagonal.addcmul_(own[0], own[0], value=-1.0)
-        left.addmm_(own.T, of_targets, alpha=-1.0)
-        taken.index_copy_(0, number, row)
-        chosen.index_copy_(0, number, j)
-        number.add_(1)
-    above = to_numpy(taken.gather(1, chosen[:, None])[:, 0] ** 2 > floor)  # no number where nothing is left
-    return to_numpy(chosen)[: n_rows if above.all() else int(np.argmin(above))]
+    floor = max(EXPLAINED, noise) * float(diagonal.max())
+    taken, chosen = whole.new_empty((n_rows, whole.shape[1])), np.empty(0, dtype=np.intp)
+    while len(chosen) < n_rows:
+        known = taken[: len(chosen)]
+        scores = torch.where(diagonal > floor, torch.linalg.vecdot(left, left) / diagonal, -1.0)
+        leading, candidates = torch.topk(scores, min(CANDIDATES + 1, n))
+        places, known_there = candidates[:CANDIDATES], known[:, candidates[:CANDIDATES]]
+        residual = whole[places][:, places] - known_there.T @ known_there
+        others = leading[-1].expand(len(places))
+        columns = torch.stack([diagonal[places], places.double(), others], dim=1)
+        seen = to_numpy(torch.cat([residual, left[places], columns], dim=1))  # the one look at the device
+        among, count = seen[:, :-3], len(seen)
+        best, factor = _best_among(
+            among[:, :count],
+            among[:, count:],
+            seen[:, -3],
+            floor,
+            seen[0, -1] if n > CANDIDATES else 0.0,
+            min(AT_ONCE_ON_DEVICE, n_rows - len(chosen)),
+        )
+        if not best:
+            break
+        rows = seen[best, -2].astype(np.intp)
+        there = torch.as_tensor(rows, device=whole.device)
+        new = torch.addmm(whole[there], known[:, there].T, known, alpha=-1.0)
+        new = torch.linalg.solve_triangular(torch.as_tensor(factor, device=whole.device), new, upper=False)
+        taken[len(chosen) : len(chosen) + len(rows)] = new
+        diagonal -= torch.linalg.vecdot(new[:, :n], new[:, :n], dim=0)
+        diagonal[there] = 0.0
+        left.addmm_(new[:, :n].T, new[:, n:], alpha=-1.0)
+        chosen = np.concatenate([chosen, rows])
+    return chosen
 
 
 def _leading(gram: Gram, state: Residual, eligible: np.ndarray, n_wanted: int) -> tuple[np.ndarray, np.ndarray]:
@@ -103,13 +120,22 @@ def _leading(gram: Gram, state: Residual, eligible: np.ndarray, n_wanted: int) -
     candidates = eligible[order[:CANDIDATES]]
     left, targets, diagonal = state.filled[candidates], state.targets[candidates], state.diagonal[candidates]
     residual = gram.among(candidates) - left @ left.T
-    factor = np.zeros((len(candidates), n_wanted))
+    taken, factor = _best_among(residual, targets, diagonal, state.floor, of_others, n_wanted)
+    return candidates[taken], factor
+
+
+def _best_among(
+    residual: np.ndarray, targets: np.ndarray, diagonal: np.ndarray, floor: float, of_others: float, n_wanted: int
+) -> tuple[list[int], np.ndarray]:
+    """Candidates one after the other, until a row that is none may be better, and the factor of their residual gram."""
+    targets, diagonal = targets.copy(), diagonal.copy()
+    factor = np.zeros((len(diagonal), n_wanted))
     taken: list[int] = []
     for k in range(n_wanted):
         lengths = np.einsum("ij,ij->i", targets, targets)
-        scores = np.where(diagonal > state.floor, lengths / np.maximum(diagonal, state.floor), -1.0)
+        scores = np.where(diagonal > floor, lengths / np.maximum(diagonal, floor), -1.0)
         i = int(scores.argmax())
-        if (taken and scores[i] < of_others) or diagonal[i] <= state.floor:
+        if (taken and scores[i] < of_others) or diagonal[i] <= floor:
             break
         pivot = np.sqrt(diagonal[i])
         c = (residual[:, i] - factor[:, :k] @ factor[i, :k]) / pivot
@@ -118,7 +144,7 @@ def _leading(gram: Gram, state: Residual, eligible: np.ndarray, n_wanted: int) -
         diagonal[i] = 0.0
         factor[:, k] = c
         taken.append(i)
-    return candidates[taken], np.tril(factor[taken, : len(taken)])
+    return taken, np.tril(factor[taken, : len(taken)])
 
 
 def targeted_rows(sample: Sample, n_rows: int, features: np.ndarray | None = None) -> np.ndarray:
