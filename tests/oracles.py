@@ -112,6 +112,12 @@ def finite_difference(function, points, step=1e-5):
     return gradient
 
 
+def value_and_gradient(objective, points):
+    """What an objective of points says at some, without what the climb needs beside it."""
+    found = objective.evaluate(points)
+    return found.value, found.gradient
+
+
 def dictionary_span(rows, sample, n_dictionary, rng):
     """The span of the dictionary that estimators would take on these rows."""
     problem = Problem(rows, sample, 1.0, rng)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.linalg
 import scipy.sparse
-from oracles import KERNELS, captured_by, exact_kernel_pca, finite_difference, gram_of
+from oracles import KERNELS, captured_by, exact_kernel_pca, finite_difference, gram_of, value_and_gradient
 
 from kernelsieve.arrays import top_eigh
 from kernelsieve.fit.sample import Sample
@@ -46,7 +46,7 @@ def test_captured_variance_and_its_gradient(name, center, weighted, scaled, clou
     weights = weights / weights.sum() if weighted else None
     row_scale = rng.uniform(0.5, 1, 50) if scaled else None
     objective = CapturedVariance(named_kernel(name, **KERNELS[name]), rows, row_scale, weights, 2, center)
-    value, gradient = objective(points)
+    value, gradient = value_and_gradient(objective, points)
 
     def truth(moved):
         return brute_force_captured(name, rows, moved, 2, center=center, weights=weights, row_scale=row_scale)
@@ -62,7 +62,7 @@ def test_gradient_of_an_indefinite_kernel_points_uphill(cloud, new_rows):
     objective = CapturedVariance(named_kernel("sigmoid", **KERNELS["sigmoid"]), cloud, None, None, 2, True)
     points = new_rows[:7]
     assert np.linalg.eigvalsh(gram_of("sigmoid", points, **KERNELS["sigmoid"]))[0] < -1e-6
-    value, gradient = objective(points)
+    value, gradient = value_and_gradient(objective, points)
     assert value == pytest.approx(brute_force_captured("sigmoid", cloud, points, 2, center=True), rel=1e-6)
     slopes = finite_difference(lambda s: brute_force_captured("sigmoid", cloud, s, 2, center=True), points)
     cosine = np.vdot(gradient, slopes) / np.linalg.norm(gradient) / np.linalg.norm(slopes)
@@ -72,9 +72,9 @@ def test_gradient_of_an_indefinite_kernel_points_uphill(cloud, new_rows):
 @pytest.mark.parametrize("n_threads", [1, 3])
 def test_many_blocks_of_rows_make_no_difference(n_threads, monkeypatch, cloud, new_rows):
     kernel, points = named_kernel("rbf", gamma=0.3), new_rows[:6]
-    value, gradient = CapturedVariance(kernel, cloud, None, None, 3, True)(points)
+    value, gradient = value_and_gradient(CapturedVariance(kernel, cloud, None, None, 3, True), points)
     monkeypatch.setattr("kernelsieve.solvers.points.ROWS_AT_ONCE", 7)
-    in_blocks = CapturedVariance(kernel, cloud, None, None, 3, True, n_threads)(points)
+    in_blocks = value_and_gradient(CapturedVariance(kernel, cloud, None, None, 3, True, n_threads), points)
     assert in_blocks[0] == pytest.approx(value, rel=1e-12)
     np.testing.assert_allclose(in_blocks[1], gradient, atol=1e-12)
 
@@ -82,8 +82,10 @@ def test_many_blocks_of_rows_make_no_difference(n_threads, monkeypatch, cloud, n
 def test_whole_weights_are_repetitions(cloud, new_rows):
     counts = np.random.default_rng(0).integers(0, 3, len(cloud))
     kernel, points = named_kernel("rbf", gamma=0.3), new_rows[:5]
-    weighted = CapturedVariance(kernel, cloud, None, counts / counts.sum(), 2, True)(points)
-    repeated = CapturedVariance(kernel, np.repeat(cloud, counts, axis=0), None, None, 2, True)(points)
+    weighted = value_and_gradient(CapturedVariance(kernel, cloud, None, counts / counts.sum(), 2, True), points)
+    repeated = value_and_gradient(
+        CapturedVariance(kernel, np.repeat(cloud, counts, axis=0), None, None, 2, True), points
+    )
     assert weighted[0] == pytest.approx(repeated[0], rel=1e-11)
     np.testing.assert_allclose(weighted[1], repeated[1], atol=1e-11)
 
@@ -169,10 +171,10 @@ def wide_sample(n=1500, seed=0):
 
 def test_rows_that_are_asked_for_in_parts_are_those_of_the_whole():
     sample, X = wide_sample()
-    parts = [sample.light(slice(0, 130)), sample.light(slice(130, sample.size))]
-    np.testing.assert_array_equal(np.concatenate(parts), sample.light_rows)
-    away = X[sample.rows.indices] - sample.origin
-    np.testing.assert_allclose(sample.light_rows, away, atol=1e-6)
+    parts = [sample.light.some(slice(0, 130)), sample.light.some(slice(130, sample.size))]
+    np.testing.assert_array_equal(np.concatenate(parts), sample.light.all)
+    away = X[sample.rows.indices] - sample.light.origin
+    np.testing.assert_allclose(sample.light.all, away, atol=1e-6)
 
 
 def test_the_gradient_beyond_the_coordinates_is_that_of_input_space():
@@ -181,7 +183,7 @@ def test_the_gradient_beyond_the_coordinates_is_that_of_input_space():
     c = coordinates(sample, 0.3)
     assert c.basis.shape[1] < 60
     moved = c.rows[:5] + 0.1
-    found = CapturedVariance(c.kernel, c.rows, c.row_scale, None, 3, True).beyond(moved, sample.light)
+    found = CapturedVariance(c.kernel, c.rows, c.row_scale, None, 3, True).beyond(moved, sample.light.some)
     rows, points = X[sample.rows.indices], c.points(moved)
     outside = np.random.default_rng(1).standard_normal(points.shape)
     outside -= (outside @ c.basis) @ c.basis.T

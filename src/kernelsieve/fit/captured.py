@@ -42,14 +42,15 @@ from ..arrays import (
     top_eigh,
 )
 from ..kernels import Kernel
-from ..solvers.exact import ExactComponents, block_krylov, exact_components
+from ..rows.sampled import shares_of
+from ..solvers.exact import block_krylov, exact_components
 from ..solvers.whitening import RANK_TOLERANCE
 from ..threads import matmul, row_ranges
 from .expansion import KernelExpansion
 from .indefinite import agreement, best_cut, variances_at
 from .moments import points_like
 from .point_span import Points, PointSpan
-from .sample import GRAM_BLOCK_ROWS, Half, Sample
+from .sample import GRAM_BLOCK_ROWS, Sample
 from .span import Span
 
 # Variances below this share of the largest are rounding: the rows have no such component.
@@ -102,8 +103,7 @@ def ratio_of_points(sample: Sample, chosen: Points, n_samples: int) -> CapturedR
     if chosen.exhaustive:
         return CapturedRatio.known(1.0, "exact", sample.n_reference, sample.n_components)
     if chosen.optimal and sample.rows.whole:
-        n_directions = int(np.sum(sample.exact.variances > NO_VARIANCE * sample.exact.variances[0]))
-        return CapturedRatio.known(1.0, "all rows", sample.size, n_directions)
+        return CapturedRatio.known(1.0, "all rows", sample.size, _n_real(sample.exact.variances))
     everything = sample.on_all_rows
     if sample.indefiniteness:
         sample = everything or sample
@@ -111,23 +111,18 @@ def ratio_of_points(sample: Sample, chosen: Points, n_samples: int) -> CapturedR
         if not sample.reference_is_all:  # the cut was chosen on these rows: what it reached is measured on others
             sample = sample.afresh
             variances = variances_at((cut,), sample, chosen)[0]
-        n_directions = int(np.sum(variances > NO_VARIANCE * variances.max(initial=0.0)))
-        known = CapturedRatio.known(agreement(variances, sample), "all rows", sample.n_reference, n_directions)
+        reached = agreement(variances, sample)
+        known = CapturedRatio.known(reached, "all rows", sample.n_reference, _n_real(variances))
         return known if sample.reference_is_all else replace(known, kind="sample", interval=(known.value, 1.0))
-    if everything is None or not _chosen_by_reference(chosen):
+    # Reference rows that points were chosen or started from are explained better than rows like them, and the standard
+    # error does not know of that: where all rows are at hand, the ratio is measured on all of them.
+    by_reference = chosen.by_reference or (chosen.seeds is not None and len(chosen.seeds) > 0)
+    if everything is None or not by_reference:
         features = _best_features(sample, chosen, RANK_TOLERANCE)
         ratio = _ratio(sample, features, n_samples, as_it_is=chosen.by_reference, seeds=chosen.seeds)
         if everything is None or ratio.interval[1] - ratio.interval[0] <= 2 * CONFIDENCE_ERRORS * KNOWN_WELL:
             return ratio
     return _ratio(everything, _best_features(everything, chosen, RANK_TOLERANCE), n_samples)
-
-
-def _chosen_by_reference(chosen: Points) -> bool:
-    """Whether points were chosen, or started, from reference rows, which are then explained better than rows like them.
-
-    The standard error does not know of that: where all rows are at hand, the ratio is measured on all of them.
-    """
-    return chosen.by_reference or (chosen.seeds is not None and len(chosen.seeds) > 0)
 
 
 def ratio_of_model(sample: Sample, expansion: KernelExpansion, n_samples: int) -> CapturedRatio:
@@ -149,7 +144,7 @@ def components_for(share: float, sample: Sample) -> int:
 def carriers(sample: Sample) -> float:
     """How many rows carry the components' variance: as many rows of equal shares would make its sum vary as much."""
     squares = _exact_squares(sample)
-    omega = _normalised(sample.reference_weights, len(squares))
+    omega = shares_of(sample.reference_weights, len(squares))
     carried = omega * squares
     alike = float(carried.sum()) ** 2 / max(float(carried @ carried), 1e-300)
     n_rows = sample.size if sample.rows.whole else sample.n_population  # copies are one row of more weight
@@ -165,7 +160,7 @@ def mean_outside(sample: Sample, span: Span) -> float:
     if not span.center or sample.indefiniteness or not isinstance(span, PointSpan):
         return 0.0
     gram, n = sample.gram, sample.n_reference
-    omega = _normalised(sample.reference_weights, n)
+    omega = shares_of(sample.reference_weights, n)
     features = _features(sample, span.kernel, span.points, span.moments.whitening)
     inside = to_numpy(like(omega, features) @ features)
     # a few rows at a time: a float32 gram times float64 weights would be copied whole
@@ -195,31 +190,24 @@ def variances_on_reference(sample: Sample, chosen: Points, tolerance: float) -> 
 
 
 def _ratio(
-    sample: Sample,
-    features: Array,
-    n_samples: int,
-    *,
-    as_it_is: bool = False,
-    seeds: np.ndarray | None = None,
+    sample: Sample, features: Array, n_samples: int, *, as_it_is: bool = False, seeds: np.ndarray | None = None
 ) -> CapturedRatio:
     values, scores = _components(features, sample.reference_weights, sample)
     _check_apart(sample.exact.captured, sample)
     whole = float(values.sum()) / sample.exact.captured
-    n_directions = int(np.sum(values > NO_VARIANCE * values.max(initial=0.0)))
     if sample.reference_is_all:
-        return CapturedRatio.known(whole, "all rows", sample.n_reference, n_directions)
+        return CapturedRatio.known(whole, "all rows", sample.n_reference, _n_real(values))
     squares = _Squares((scores**2).sum(axis=1), _exact_squares(sample))
     _check_apart(float(squares.exact.sum()), sample)
     step = 0.0
     if not as_it_is:
-        halves = [_part_ratio(features, half, exact.captured, sample) for half, exact in _exact_halves(sample)]
-        step = (whole - float(np.mean(halves))) * (1 - sample.n_reference / n_samples)
+        step = (whole - _ratio_of_halves(features, sample)) * (1 - sample.n_reference / n_samples)
     error = float(np.hypot(squares.error(sample), EXTRAPOLATION_ERROR * step))
     value = min(whole + step - (0.0 if seeds is None else squares.owed_to(seeds, sample)), 1.0)
     safe = value - SAFE_ERRORS * max(error - KNOWN_WELL, 0.0)
     low, high = (min(max(value + sign * CONFIDENCE_ERRORS * error, 0.0), 1.0) for sign in (-1, 1))
     kind = "sample" if as_it_is else "sample, extrapolated"
-    return CapturedRatio(min(max(safe, 0.0), 1.0), kind, sample.n_reference, (low, high), n_directions)
+    return CapturedRatio(min(max(safe, 0.0), 1.0), kind, sample.n_reference, (low, high), _n_real(values))
 
 
 def _check_apart(variance: float, sample: Sample) -> None:
@@ -243,13 +231,13 @@ class _Squares:
 
     def error(self, sample: Sample) -> float:
         """The standard error of the ratio."""
-        omega = _normalised(sample.reference_weights, len(self.model))
+        omega = shares_of(sample.reference_weights, len(self.model))
         left = self.model - self.ratio(omega) * self.exact
         return float(np.sqrt(np.sum(omega**2 * (1 - sample.chances) * left**2))) / float(omega @ self.exact)
 
     def owed_to(self, seeds: np.ndarray, sample: Sample) -> float:
         """By how much the ratio is too high, because rows that points were started from count as often as others."""
-        omega = _normalised(sample.reference_weights, len(self.model))
+        omega = shares_of(sample.reference_weights, len(self.model))
         less = omega.copy()
         less[seeds] *= sample.chances[seeds]
         return self.ratio(omega) - self.ratio(less)
@@ -260,23 +248,28 @@ def _exact_squares(sample: Sample) -> np.ndarray:
     exact, targets = sample.exact, to_numpy(sample.targets).astype(np.float64)
     real = exact.variances > 1e-12 * exact.variances[0]
     if sample.center:
-        targets = targets - _normalised(sample.reference_weights, len(targets)) @ targets
+        targets = targets - shares_of(sample.reference_weights, len(targets)) @ targets
     return (targets[:, real] ** 2 / exact.variances[real]).sum(axis=1)
 
 
-def _exact_halves(sample: Sample) -> list[tuple[Half, ExactComponents]]:
-    return list(zip(sample.halves, sample.exact_halves, strict=True))
+def _ratio_of_halves(features: Array, sample: Sample) -> float:
+    """The mean ratio of the two halves of the reference rows."""
+    ratios = []
+    for half, exact in zip(sample.halves, sample.exact_halves, strict=True):
+        _check_apart(exact.captured, sample)
+        values, _ = _components(take_rows(features, half.places), half.weights, sample)
+        ratios.append(float(values.sum()) / exact.captured)
+    return float(np.mean(ratios))
 
 
-def _part_ratio(features: Array, half: Half, exact: float, sample: Sample) -> float:
-    _check_apart(exact, sample)
-    values, _ = _components(take_rows(features, half.places), half.weights, sample)
-    return float(values.sum()) / exact
+def _n_real(variances: np.ndarray) -> int:
+    """Components with a variance that is not rounding."""
+    return int(np.sum(variances > NO_VARIANCE * variances.max(initial=0.0)))
 
 
 def _components(features: Array, weights: np.ndarray | None, sample: Sample) -> tuple[np.ndarray, np.ndarray]:
     """Variances along the best components in the span of whitened features, and the rows' scores on them."""
-    omega = like(_normalised(weights, features.shape[0]), features)
+    omega = like(shares_of(weights, features.shape[0]), features)
     rows = features - omega @ features if sample.center else features
     n_components, n_threads = sample.n_components, sample.n_threads
     if features.shape[1] < max(MANY_FEATURES, MANY_FEATURES_PER_COMPONENT * n_components):
@@ -289,10 +282,6 @@ def _components(features: Array, weights: np.ndarray | None, sample: Sample) -> 
             lambda y: rows.T @ (omega[:, None] * matmul(rows, y, n_threads)), rows[0, :], n_components
         )
     return np.maximum(to_numpy(values), 0.0), to_numpy(rows @ like(vectors, rows))
-
-
-def _normalised(weights: np.ndarray | None, n_rows: int) -> np.ndarray:
-    return np.full(n_rows, 1.0 / n_rows) if weights is None else weights / weights.sum()
 
 
 def _best_features(sample: Sample, chosen: Points, tolerance: float) -> Array:

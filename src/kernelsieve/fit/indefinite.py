@@ -12,6 +12,7 @@ import numpy as np
 
 from ..arrays import Array, as_float64, to_numpy
 from ..kernels import Kernel
+from ..rows.sampled import shares_of
 from ..solvers.whitening import RANK_TOLERANCE, negative_share
 from .moments import points_like
 from .point_span import Points
@@ -36,8 +37,7 @@ def variances_at(cuts: tuple[float, ...], sample: Sample, chosen: Points) -> lis
     gram = to_numpy(chosen.gram)
     rows = as_float64(sample.reference)
     cross_gram = to_numpy(kernel(rows, points_like(chosen.points, rows)))
-    weights = sample.reference_weights
-    omega = np.full(len(cross_gram), 1.0 / len(cross_gram)) if weights is None else weights / weights.sum()
+    omega = shares_of(sample.reference_weights, len(cross_gram))
     if sample.center:
         cross_gram = cross_gram - omega @ cross_gram
     second = cross_gram.T @ (omega[:, None] * cross_gram)

@@ -13,30 +13,33 @@ They add, so blocks, threads, workers and days combine in any order.  The scatte
 mean and merged by the pairwise rule of Chan, Golub & LeVeque (1979), so that a mean far from the origin
 costs no digits.  Whitening comes before accumulating: forming k(D, X) k(X, D) first would square the
 condition number of K_DD.
+
+A pass adds up, with a shift c near the mean (the first block's own), the same for all blocks,
+
+    sum w,    sum w (f - c),    sum w (f - c)(f - c)',    sum w k(x, x)
+
+which give mean and scatter at the end: a block costs one product and one addition of (q, q).  Weights are taken in a
+unit of their block, a power of two, which costs no digits: they may be smaller and larger than float32 holds.  On a
+device the sums stay there until the pass is over, and only then is it asked whether all rows were finite: every look at
+a value on the way would make the device wait.
 """
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial, reduce
 
+import numpy as np
 import scipy.sparse
 
-from ..arrays import (
-    Array,
-    as_float64,
-    is_foreign,
-    itemsize,
-    like,
-    namespace,
-)
+from ..arrays import Array, as_float64, is_foreign, is_numpy, itemsize, like, namespace, to_numpy
 from ..kernels import CrossGram, Kernel, constant_diagonal, overwritten_blocks, overwritten_product
 from ..rows.blocks import device_blocks, finite, map_row_groups, with_smaller_blocks
 from ..solvers.whitening import RANK_TOLERANCE_FLOAT32
 from ..threads import cached_property
-from .sums import FeatureSums
 
 
 @dataclass(frozen=True)
@@ -73,6 +76,81 @@ class Moments:
         """Covariance of the projected features (q, q), or their second moment when not centred."""
         within = self.scatter / self.weight
         return within if center else within + self.mean[:, None] * self.mean
+
+
+class FeatureSums:
+    """Weight, features, their products, k(x, x): added up where the features are, in the precision of the whitening."""
+
+    def __init__(self, whitening: Array) -> None:
+        xp = namespace(whitening)
+        self.whitening = whitening
+        self.weight = 0.0
+        self.total = xp.zeros_like(whitening[0, :])
+        self.products: Array | None = None
+        self.trace = xp.sum(xp.zeros_like(whitening[0, :]))
+        self.shift: Array | None = None  # the mean of the first block that counts
+        self.checks: list[tuple[int, int, Array]] = []  # first and last row of each block, and the sum of its values
+
+    def add(self, features: Array, diagonal: Array, weights: Array | None) -> None:
+        """One block's whitened features, which are overwritten, and k(x, x) of its rows."""
+        xp = namespace(features)
+        unit, mass = 1.0, float(features.shape[0])
+        if weights is not None:
+            largest = float(namespace(weights).max(weights))
+            unit = math.ldexp(1.0, math.frexp(largest)[1]) if largest > 0 else 1.0
+            weights = like(weights / unit, features)
+            mass = float(xp.sum(weights))
+        if mass == 0:
+            return
+        self.weight += unit * mass
+        if self.shift is None:
+            # Weighted: a row of weight zero may lie anywhere, and a shift far out would cost all other rows digits.
+            self.shift = xp.mean(features, axis=0) if weights is None else (weights / mass) @ features
+        features -= self.shift
+        if weights is None:
+            self.trace = self.trace + xp.sum(diagonal, dtype=self.whitening.dtype)
+            self.total += xp.sum(features, axis=0, dtype=self.whitening.dtype)
+        else:
+            self.trace = self.trace + unit * xp.sum(weights * diagonal, dtype=self.whitening.dtype)
+            self.total += unit * like(weights @ features, self.whitening)
+            features *= xp.sqrt(weights)[:, None]
+        self._add_products(features, unit)
+
+    def _add_products(self, features: Array, unit: float) -> None:
+        if self.products is not None and is_numpy(features):
+            products = overwritten_product(features.T, features, "scatter")
+        else:
+            products = like(features.T @ features, self.whitening)
+        if unit != 1:
+            products = unit * like(products, self.whitening)
+        if self.products is None:
+            self.products = products
+        else:
+            self.products += products
+
+    def check(self, start: int, block: Array) -> None:
+        """Note a block's sum, to be looked at when the pass is over."""
+        self.checks.append((start, start + int(block.shape[0]), namespace(block).sum(block)))
+
+    def _raise_if_not_finite(self) -> None:
+        """Name the rows of the first block that holds NaN or infinity."""
+        if not self.checks:
+            return
+        xp = namespace(self.whitening)
+        sums = to_numpy(xp.stack([total for _, _, total in self.checks]))
+        for (start, stop, _), total in zip(self.checks, sums, strict=True):
+            if not np.isfinite(total):
+                raise ValueError(f"rows {start} to {stop - 1}: Input X contains NaN, infinity or a value too large")
+
+    def moments(self) -> Moments:
+        """The moments of all that was added up, when the pass is over."""
+        self._raise_if_not_finite()
+        if self.shift is None or self.products is None:  # no row counted
+            mean, scatter = self.total, self.total[:, None] * self.total
+        else:
+            off = self.total / self.weight  # the mean, seen from the shift
+            mean, scatter = off + like(self.shift, off), self.products - self.weight * (off[:, None] * off)
+        return Moments(self.whitening, self.weight, mean, scatter, float(self.trace))
 
 
 def gram_of(kernel: Kernel, points: Array) -> Array:
@@ -133,7 +211,7 @@ class MomentSum:
                     features = overwritten_product(cross_gram(block), block_whitening)
                 block_weights = None if weights is None else weights[rows]
                 sums.add(features, self._lengths(block, rows, diagonal), block_weights)
-            return moments_of(sums)
+            return sums.moments()
 
         return reduce(operator.add, map_row_groups(group_moments, X, self.width, n_threads))
 
@@ -152,16 +230,10 @@ class MomentSum:
             sums.check(start, block)
             block_weights = None if weights is None else weights[rows]
             sums.add(cross_gram(block) @ block_whitening, self._lengths(block, rows, diagonal), block_weights)
-        return moments_of(sums)
+        return sums.moments()
 
     def _lengths(self, block: Array, rows: slice, diagonal: Array | None) -> Array:
         """k(x, x) of the rows of a block."""
         if not self.with_trace:
             return constant_diagonal(block, 0.0)
         return self.kernel.diagonal(block) if diagonal is None else like(diagonal[rows], block)
-
-
-def moments_of(sums: FeatureSums) -> Moments:
-    """The moments of all that was added up."""
-    mean, scatter = sums.mean_and_scatter()
-    return Moments(sums.whitening, sums.weight, mean, scatter, float(sums.trace))

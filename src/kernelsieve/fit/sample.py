@@ -13,14 +13,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 import scipy.sparse
 
-from ..arrays import Array, as_float64, is_numpy, itemsize, namespace, origin_of, take_columns, take_rows, to_numpy
+from ..arrays import Array, as_float64, is_numpy, itemsize, namespace, take_columns, take_rows, to_numpy
 from ..kernels import Kernel
 from ..rows.sampled import SampledRows
-from ..rows.scale import LARGEST, SMALLEST, finite
 from ..solvers.exact import ExactComponents, exact_components
 from ..solvers.whitening import check_finite_kernel
 from ..threads import cached_property, matmul, one_blas_thread, ordered_map, row_ranges
-from .tails import Drawn, carried_variance, draw, heavy_tailed
+from .light import LightRows
+from .tails import Drawn, Half, carried_variance, draw, heavy_tailed
 
 # Rows looked at for m points.  On the first of them, the reference, the result is measured; the rest guide the search.
 STEERING_ROWS, STEERING_ROWS_PER_POINT = 4000, 50
@@ -28,12 +28,10 @@ STEERING_ROWS, STEERING_ROWS_PER_POINT = 4000, 50
 MANY_POINTS, ROWS_PER_FURTHER_POINT = 200, 4
 REFERENCE_ROWS, REFERENCE_ROWS_PER_POINT = 1000, 4
 SMALL_SAMPLE = 2000  # a whole data set up to this size is its own reference
-EXACT_ROWS = 500  # samples no larger than this are kept in their own precision
 GRAM_BLOCK_ROWS = 250
 # Multiplications that the gram of a whole sample may cost, and how many of them one difference |x - y| costs.
 MAX_GRAM_WORK, DIFFERENCE_COST = 2e10, 10.0
 UNEVEN = 1.6  # tails (see tails.py) from which on the reference rows are drawn by what they carry
-POOL_PER_REFERENCE = 2  # rows that a reference row is drawn from, where the sample is not all there is
 INDEFINITE = 1e-6  # a negative eigenvalue below this share of the largest is rounding
 
 
@@ -47,14 +45,6 @@ def default_sample_size(n_support: int) -> int:
 def default_reference_rows(n_support: int) -> int:
     """Rows of the sample that go into its gram."""
     return max(REFERENCE_ROWS, REFERENCE_ROWS_PER_POINT * n_support)
-
-
-@dataclass(frozen=True)
-class Half:
-    """Half of the reference rows, and how much each counts."""
-
-    places: np.ndarray
-    weights: np.ndarray | None
 
 
 @dataclass(frozen=True)
@@ -97,7 +87,7 @@ class Sample:
         if self.rows.whole:
             return slice(0, self.size)
         if self.drawn is not None:
-            return slice(min(POOL_PER_REFERENCE * self.n_reference, self.size // 2), self.size)
+            return slice(self.light.n_pool, self.size)
         others = max(self.n_population - self.size, 0)
         return slice(round(self.n_reference * others / max(self.n_population - self.n_reference, 1)), self.size)
 
@@ -130,7 +120,7 @@ class Sample:
         """
         if self.reference_is_all or not self.kernel.differentiable or scipy.sparse.issparse(self.rows.X):
             return self
-        rows, weights = self.light_pool, self.rows.weights
+        rows, weights = self.light.pool, self.rows.weights
         weights = None if weights is None else weights[: rows.shape[0]]
         carried = carried_variance(self.kernel, rows, weights)
         if not heavy_tailed(carried, weights, UNEVEN):
@@ -138,7 +128,7 @@ class Sample:
         drawn = draw(carried, weights, self.n_reference)
         places = np.concatenate([drawn.places, np.setdiff1d(np.arange(self.size), drawn.places)])
         again = replace(self, rows=self.rows.at(places), drawn=drawn, reference_rows=len(drawn.places))
-        vars(again)["origin"] = self.origin
+        vars(again)["light"] = self.light.with_reference(again.rows, again.n_reference)
         return again
 
     @cached_property
@@ -149,8 +139,8 @@ class Sample:
         if not self.rows.whole or self.reference_is_all or cost * X.shape[1] * self.size**2 > MAX_GRAM_WORK:
             return None
         again = replace(self, reference_rows=self.size, drawn=None)
-        for name in ("origin", "light_pool", "indefiniteness"):
-            vars(again)[name] = getattr(self, name)
+        vars(again)["light"] = self.light.with_reference(self.rows, self.size)
+        vars(again)["indefiniteness"] = self.indefiniteness
         return again
 
     @cached_property
@@ -161,67 +151,21 @@ class Sample:
         return again
 
     @cached_property
-    def reference(self) -> Array:
-        """The reference rows as given."""
-        return self.rows.first(self.n_reference)
-
-    @cached_property
-    def origin(self) -> Array | None:
-        """Where the rows are seen from, when only their differences count."""
-        if not self.kernel.stationary or scipy.sparse.issparse(self.rows.X):
-            return None
-        return origin_of(as_float64(self.reference))
+    def light(self) -> LightRows:
+        """The rows about their origin, in float32 where that will do."""
+        return LightRows(self.rows, self.kernel, self.n_reference, self.in_float64)
 
     @property
-    def n_pool(self) -> int:
-        """Rows that the reference is taken from: the first so many."""
-        return self.size if self.rows.whole else min(POOL_PER_REFERENCE * self.n_reference, self.size // 2)
-
-    @cached_property
-    def light_pool(self) -> Array:
-        """`light` of the pool."""
-        return self.light(slice(0, self.n_pool))
-
-    @cached_property
-    def light_rows(self) -> Array:
-        """`light` of all rows."""
-        return self.light_pool if self.n_pool == self.size else self.light(slice(0, self.size))
-
-    def light(self, rows: slice) -> Array:
-        """Some rows about their origin, in float32 where the kernel is bounded.
-
-        What is computed from them steers the fit or measures it to five digits; the fit itself is done on
-        the rows as given.  Fresh memory costs more than arithmetic: who can do with a few rows at a time asks for them.
-        """
-        if "light_pool" in vars(self) and rows.stop <= self.n_pool:
-            return self.light_pool[rows, :]
-        X, origin, indices = self.rows.X, self.origin, self.rows.indices[rows]
-        if not self._in_float32:
-            values = self.rows.values if len(indices) == self.size else take_rows(X, indices)
-            values = as_float64(values) if self.in_float64 or origin is not None else values
-            return finite(values if origin is None else values - origin)
-        light = np.empty((len(indices), X.shape[1]), dtype=np.float32)
-        for part in row_ranges(len(indices), GRAM_BLOCK_ROWS):
-            # subtracted in float64, rounded once
-            np.subtract(X[indices[part]], 0.0 if origin is None else origin, out=light[part], casting="same_kind")
-            finite(light[part])
-        return light
-
-    @cached_property
-    def _in_float32(self) -> bool:
-        """Whether float32 will do, in which the reference rows, about their origin, can be squared."""
-        if self.in_float64 or not is_numpy(self.rows.X) or not self.kernel.bounded or self.size <= EXACT_ROWS:
-            return False
-        origin = 0.0 if self.origin is None else self.origin
-        away = np.maximum(self.reference.max(axis=0) - origin, origin - self.reference.min(axis=0))
-        return bool(SMALLEST[4] < away.max(initial=0.0) < LARGEST[4])
+    def reference(self) -> Array:
+        """The reference rows as given."""
+        return self.light.reference
 
     @cached_property
     def gram(self) -> Array:
         """K of the reference rows."""
         if self.kernel.precomputed:
             return self.kernel.at(self.rows.X, self.rows.indices[: self.n_reference])[1]
-        rows = self.light_pool[: self.n_reference, :]
+        rows = self.light.pool[: self.n_reference, :]
         if not is_numpy(rows):
             return self.kernel(rows, rows)
         gram = np.empty((self.n_reference, self.n_reference), dtype=rows.dtype)
@@ -252,7 +196,7 @@ class Sample:
         gram = self.gram
         if itemsize(gram) == 8 or self.kernel.precomputed:
             return 0.0
-        truth = to_numpy(self.kernel.diagonal(as_float64(self.light_pool[: self.n_reference, :])))
+        truth = to_numpy(self.kernel.diagonal(as_float64(self.light.pool[: self.n_reference, :])))
         largest = float(np.abs(truth).max())
         diagonal = to_numpy(namespace(gram).linalg.diagonal(gram))
         return 4 * float(np.finfo(np.float32).eps) + 2 * float(np.abs(diagonal - truth).max()) / largest
@@ -286,11 +230,7 @@ class Sample:
     def exact(self) -> ExactComponents:
         """Exact kernel PCA of the reference rows."""
         return exact_components(
-            self.gram,
-            self.n_components,
-            center=self.center,
-            weights=self.reference_weights,
-            n_threads=self.n_threads,
+            self.gram, self.n_components, center=self.center, weights=self.reference_weights, n_threads=self.n_threads
         )
 
     @cached_property
@@ -316,21 +256,11 @@ class Sample:
     @cached_property
     def halves(self) -> list[Half]:
         """The two halves of the reference rows; rows that no draw could have missed are in both."""
-        weights = self.reference_weights
-        if self.drawn is None:
-            parts = [
-                np.arange(part.start, part.stop) for part in row_ranges(self.n_reference, -(-self.n_reference // 2))
-            ]
-            return [Half(places, None if weights is None else weights[places]) for places in parts]
-        certain = np.flatnonzero(self.drawn.chances >= 1.0)
-        others = np.flatnonzero(self.drawn.chances < 1.0)
-        return [
-            Half(
-                np.concatenate([certain, part]),
-                np.concatenate([self.drawn.weights[certain], 2 * self.drawn.weights[part]]),
-            )
-            for part in (others[::2], others[1::2])
-        ]
+        if self.drawn is not None:
+            return self.drawn.halves
+        weights, places = self.reference_weights, np.arange(self.n_reference)
+        parts = [places[part] for part in row_ranges(self.n_reference, -(-self.n_reference // 2))]
+        return [Half(part, None if weights is None else weights[part]) for part in parts]
 
     @cached_property
     def targets(self) -> Array:
@@ -348,7 +278,7 @@ class Sample:
         if self.kernel.precomputed:
             indices = self.rows.indices
             return np.asarray(self.rows.X[indices, indices], dtype=np.float64).ravel()
-        return to_numpy(self.kernel.diagonal(self.light_rows)).astype(np.float64)
+        return to_numpy(self.kernel.diagonal(self.light.all)).astype(np.float64)
 
     def column(self, j: int) -> np.ndarray:
         """k(x, x_j) of all sampled rows."""
@@ -364,7 +294,7 @@ class Sample:
         return self._cross_gram(slice(0, self.n_reference)) @ to_numpy(self.exact.directions)
 
     def _cross_gram(self, columns: slice) -> np.ndarray:
-        kernel, points = self.kernel, self.light_rows[columns, :]
+        kernel, points = self.kernel, self.light.all[columns, :]
         if kernel.precomputed:
             kernel, points = kernel.at(self.rows.X, self.rows.indices[columns])
-        return to_numpy(kernel(self.light_rows, points))
+        return to_numpy(kernel(self.light.all, points))

@@ -21,9 +21,18 @@ import numpy as np
 
 from ..arrays import Array, like, namespace, to_numpy
 from ..kernels import Kernel
+from ..rows.sampled import shares_of
 
 # n sum b^2 / (sum b)^2 from which on tails are heavy: 1 for rows alike, 2 for an exponential distribution of b.
 HEAVY = 3.0
+
+
+@dataclass(frozen=True)
+class Half:
+    """Half of some rows, by their places, and how much each counts."""
+
+    places: np.ndarray
+    weights: np.ndarray | None
 
 
 @dataclass(frozen=True)
@@ -33,6 +42,15 @@ class Drawn:
     places: np.ndarray  # (size,), ascending
     weights: np.ndarray  # (size,) how much each counts
     chances: np.ndarray  # (size,) of being drawn; 1 for rows so heavy that every draw takes them
+
+    @property
+    def halves(self) -> list[Half]:
+        """Two halves; rows that no draw could have missed are in both, and the others count twice."""
+        certain, others = np.flatnonzero(self.chances >= 1.0), np.flatnonzero(self.chances < 1.0)
+        return [
+            Half(np.concatenate([certain, part]), np.concatenate([self.weights[certain], 2 * self.weights[part]]))
+            for part in (others[::2], others[1::2])
+        ]
 
 
 def carried_variance(
@@ -53,7 +71,7 @@ def carried_variance(
 
 def heavy_tailed(carried: np.ndarray, weights: np.ndarray | None, level: float = HEAVY) -> bool:
     """Whether few rows carry much of the variance."""
-    omega = np.full(len(carried), 1.0 / len(carried)) if weights is None else weights / weights.sum()
+    omega = shares_of(weights, len(carried))
     mean = float(omega @ carried)
     return mean > 0 and float(omega @ (carried / mean) ** 2) > level
 

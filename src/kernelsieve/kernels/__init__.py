@@ -28,6 +28,7 @@ from .base import (
     inner_products,
     overwritten_blocks,
     overwritten_product,
+    uphill,
 )
 from .distances import RBF, Laplacian, manhattan
 from .given import CallableKernel, Precomputed, bind_callable
@@ -56,6 +57,7 @@ __all__ = [
     "named_kernel",
     "overwritten_blocks",
     "overwritten_product",
+    "uphill",
 ]
 
 KERNEL_TYPES: dict[str, type[Kernel]] = {

@@ -7,12 +7,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from functools import reduce
+from operator import add
 from typing import Any
 
 import numpy as np
 import scipy.sparse
 
-from ..arrays import Array, is_numpy, namespace, take_rows
+from ..arrays import Array, as_float64, is_numpy, namespace, take_rows
 
 CrossGram = Callable[[Array], Array]
 
@@ -123,6 +125,21 @@ class FixedRows:
         if self.row_scale is None:
             return self.kernel.slopes(rows, points, values, weights)
         return self.kernel.slopes(rows, points, self.kernel(rows, points), weights * self.row_scale[part, None])
+
+
+def uphill(slopes: list[tuple[Array, Array | None]], own: tuple[Array, Array | None]) -> Array:
+    """The gradient from its parts: those of blocks of rows, and that of the points among themselves.
+
+    On a kink of the kernel the slope to either side is what the gradient says less what leaving the kink costs; a
+    point that would lose on both sides stays.
+    """
+    gradient = as_float64(reduce(add, (slope for slope, _ in slopes))) + own[0]
+    costs = [kink for _, kink in slopes if kink is not None]
+    if not costs or own[1] is None:
+        return gradient
+    xp = namespace(gradient)
+    left = xp.abs(gradient) - (as_float64(reduce(add, costs)) + own[1])
+    return xp.sign(gradient) * xp.where(left > 0, left, xp.zeros_like(left))
 
 
 def transposed(points: Array, scale: float = 1.0) -> Array:

@@ -12,8 +12,8 @@ from ..arrays import as_float64
 from ..fit.parameters import estimator
 from ..fit.unchanged import unchanged_on_failure
 from ..rows import weights_of
+from ..rows.entry import validate_rows
 from ..rows.scale import unit_of
-from ..rows.text_columns import validate_rows
 from ..threads import one_blas_thread
 from .components import LinearComponents
 from .fitting import Request, SparseComponents, fit_components, warn_about

@@ -31,7 +31,7 @@ from ..kernels import (
     kernel_type,
     named_kernel,
 )
-from ..rows.text_columns import text_columns_named, validate_rows
+from ..rows.entry import text_columns_named, validate_rows
 from .fitted import FittedExpansion
 from .guarded import GuardedKernelPCA, floating
 

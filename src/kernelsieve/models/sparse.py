@@ -227,7 +227,7 @@ class SparseKernelPCA(Incremental, BlockParameters, KernelTransformer):
 
     def _check_problem(self, problem: Problem) -> None:
         sample = problem.sample
-        finite(sample.light_pool)
+        finite(sample.light.pool)
         check_kernel_values(sample.gram)
         diagonal = to_numpy(namespace(sample.gram).linalg.diagonal(sample.gram))
         if not sample.exact.captured > NO_VARIANCE * float(np.abs(diagonal).mean()):

@@ -10,9 +10,8 @@ import scipy.sparse
 
 from ..arrays import Array, take_rows
 from ..fit.expansion import FEW_ROWS, KernelExpansion
-from ..fit.moments import Moments, MomentSum, moments_of
+from ..fit.moments import FeatureSums, Moments, MomentSum
 from ..fit.point_span import PointSpan
-from ..fit.sums import FeatureSums
 from ..fit.transfer import ages, forgotten, overlap, transferred, weighing
 from ..rows.base import Summand
 from ..rows.memory import ArrayRows
@@ -77,7 +76,7 @@ class StreamState:
         features, lengths = basis.transform(rows.X), basis.kernel.diagonal(rows.X)
         sums = FeatureSums(basis.coef)
         sums.add(features, lengths, rows.weights)
-        return moments_of(sums)
+        return sums.moments()
 
     def span(self, support: np.ndarray | None, center: bool) -> PointSpan:
         """The span of the points with the moments of all rows over it."""

@@ -96,6 +96,11 @@ def weighed(
     return SampledRows(X, indices, weights, whole, numbers)
 
 
+def shares_of(weights: np.ndarray | None, n_rows: int) -> np.ndarray:
+    """omega, what share each row has of the weight of all: (n_rows,), sum 1."""
+    return np.full(n_rows, 1.0 / n_rows) if weights is None else weights / weights.sum()
+
+
 def _merge_copies(X: Array, candidates: np.ndarray, weights: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
     """A row number and the summed weight for each distinct row, in an order that the order of X does not change."""
     first: dict[bytes, tuple[int, float]] = {}

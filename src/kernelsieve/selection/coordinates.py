@@ -21,16 +21,27 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.sparse
-import scipy.sparse.linalg
 from sklearn.utils.extmath import randomized_svd
 
-from ..arrays import Array, as_float64, is_numpy, like, namespace, row_dot, top_eigh
+from ..arrays import (
+    Array,
+    add_to_diagonal,
+    as_float64,
+    cholesky,
+    is_numpy,
+    like,
+    namespace,
+    row_dot,
+    solve_factored,
+    top_eigh,
+)
 from ..fit.sample import Sample
 from ..kernels import Cosine, Kernel, Laplacian
 from ..kernels.base import dense
 from ..solvers.ascent import Ascent
 from ..solvers.points import CapturedVariance
 from ..threads import ordered_map, row_ranges
+from .principal import directions_of_sparse
 
 # Mean exponent gamma |e(x)|^2 that may be left outside the subspace: by points that are moved on in all directions at
 # the end (`lifted`), and by points that stay in it for good.  What it hides from the former is more than they lose
@@ -47,6 +58,7 @@ NEARLY = 1.25  # times what may be lost, by directions that are not settled yet,
 ROWS_AT_ONCE = 250
 LENGTHS = (1.0, 0.25)  # of the last step, tried one after the other
 TRIAL_ROWS = 1000  # by which it is judged
+NUGGET = 1e-9  # added to the points' gram, relative to its largest diagonal value, before it is divided by
 
 # Sparse rows of more features than this are not moved freely (their points would be dense).
 MAX_SPARSE_FEATURES = 20_000
@@ -72,6 +84,15 @@ class Coordinates:
         """k(rows, points) of the first `n_rows` rows."""
         cross = self.kernel(self.rows[:n_rows, :], moved)
         return cross if self.row_scale is None else cross * self.row_scale[:n_rows, None]
+
+    def exact_on(self, moved: Array, sample: Sample) -> Array | None:
+        """Coefficients of exact kernel PCA's components, as the reference rows have them, projected on the points."""
+        gram, xp = self.kernel(moved, moved), namespace(moved)
+        factor = cholesky(add_to_diagonal(gram, NUGGET * float(xp.max(xp.linalg.diagonal(gram)))))
+        if factor is None:
+            return None
+        images = self.cross_gram(moved, sample.n_reference).T @ like(sample.exact.directions, moved)
+        return solve_factored(factor, images)
 
     def points(self, moved: Array) -> Array:
         """Points in input space."""
@@ -119,11 +140,11 @@ def coordinates(sample: Sample, max_lost: float = MAX_LOST_EXPONENT, *, for_good
         return Coordinates(unit, values * scale, None, scale, None, basis)
     found = _in_subspace(sample, max_lost / scale**2, for_good) if is_numpy(sample.rows.X) else None
     if found is None:
-        return Coordinates(unit, as_float64(sample.light_rows) * scale, None, scale, sample.origin, None)
+        return Coordinates(unit, as_float64(sample.light.all) * scale, None, scale, sample.light.origin, None)
     projected, lengths, basis = found
     lost = np.maximum(lengths - row_dot(projected, projected), 0.0)
     row_scale = np.exp(as_float64(lost) * -(scale**2))
-    return Coordinates(unit, as_float64(projected) * scale, row_scale, scale, sample.origin, as_float64(basis))
+    return Coordinates(unit, as_float64(projected) * scale, row_scale, scale, sample.light.origin, as_float64(basis))
 
 
 def _in_subspace(sample: Sample, max_lost: float, for_good: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
@@ -135,8 +156,8 @@ def _in_subspace(sample: Sample, max_lost: float, for_good: bool) -> tuple[np.nd
         return None
     least = DIRECTIONS_PER_COMPONENT * sample.n_components + EXTRA_DIRECTIONS
     if _is_short(n, d):
-        basis, _ = _row_space(as_float64(sample.light_rows[sample.steering, :]))
-        return _cut(sample, *_projected(sample, basis.astype(sample.light_rows.dtype)), least, max_lost)
+        basis, _ = _row_space(as_float64(sample.light.all[sample.steering, :]))
+        return _cut(sample, *_projected(sample, basis.astype(sample.light.all.dtype)), least, max_lost)
     n_directions = max(MIN_FEATURES // 2, least)
     while n_directions <= min(n, d) // 2:
         rows = _some_rows(sample, n if for_good else ROWS_PER_DIRECTION * n_directions)
@@ -152,9 +173,9 @@ def _in_subspace(sample: Sample, max_lost: float, for_good: bool) -> tuple[np.nd
 def _some_rows(sample: Sample, n_rows: int) -> np.ndarray:
     """About so many of the rows that steer."""
     if sample.rows.whole:
-        return sample.light_rows[:: max(1, sample.size // n_rows)]
+        return sample.light.all[:: max(1, sample.size // n_rows)]
     start = sample.n_reference
-    return sample.light(slice(start, min(start + n_rows, sample.size)))
+    return sample.light.some(slice(start, min(start + n_rows, sample.size)))
 
 
 def _leading_directions(rows: np.ndarray, n_directions: int) -> tuple[np.ndarray, float]:
@@ -174,7 +195,7 @@ def _projected(sample: Sample, basis: np.ndarray) -> tuple[np.ndarray, np.ndarra
     lengths = np.empty(sample.size, dtype=basis.dtype)
 
     def project(part: slice) -> None:  # a few rows at a time: all of them are never held
-        rows = sample.light(part)
+        rows = sample.light.some(part)
         np.matmul(rows, basis, out=scores[part])
         lengths[part] = row_dot(rows, rows)
 
@@ -202,7 +223,7 @@ def lifted(sample: Sample, c: Coordinates, objective: CapturedVariance, moved: n
 
     def rows_at(rows: slice) -> np.ndarray:
         first = sample.steering.start
-        return sample.light(slice(first + rows.start, first + rows.stop))
+        return sample.light.some(slice(first + rows.start, first + rows.stop))
 
     found = narrow.beyond(moved, rows_at)
     step = found.by_metric(found.gradient)
@@ -231,51 +252,12 @@ def _row_space(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return basis, values[real] / len(rows)
 
 
-def principal_directions(rows: Array, weights: Array | None, n_directions: int, center: bool) -> Array:
-    """The leading principal directions of the rows, (n_directions, r), through the smaller of their two grams."""
-    xp = namespace(rows)
-    n, r = rows.shape
-    omega = xp.full_like(rows[:, 0], 1.0 / n) if weights is None else like(weights, rows)
-    if center:
-        rows = rows - omega @ rows
-    rows = rows * xp.sqrt(omega)[:, None]
-    if r <= n:
-        return top_eigh(rows.T @ rows, n_directions)[1].T
-    values, vectors = top_eigh(rows @ rows.T, n_directions)
-    floor = 1e-30 + 1e-14 * float(values[0])
-    return (rows.T @ (vectors / xp.sqrt(xp.where(values > floor, values, xp.full_like(values, floor))))).T
-
-
-def _centred_directions(rows: Array, unit: Kernel, sample: Sample, n_directions: int) -> np.ndarray:
-    """Principal directions (r, d) of the rows as a linear or cosine kernel sees them, and of their mean."""
-    if isinstance(unit, Cosine):
-        lengths = np.sqrt(row_dot(rows, rows))
-        rows = scipy.sparse.diags_array(1.0 / np.where(lengths > 0, lengths, 1.0)) @ rows
-    n = rows.shape[0]
-    omega = np.full(n, 1.0 / n) if sample.omega is None else sample.omega
-    root = np.sqrt(omega)
-    mean = np.asarray(omega @ rows).ravel() if sample.center else np.zeros(rows.shape[1])
-    operator = scipy.sparse.linalg.LinearOperator(
-        rows.shape,
-        matvec=lambda x: root * (rows @ x.ravel() - mean @ x.ravel()),
-        rmatvec=lambda y: rows.T @ (root * y.ravel()) - mean * float(root @ y.ravel()),
-        dtype=np.float64,
-    )
-    if n_directions < min(rows.shape):
-        start = np.random.default_rng(0).standard_normal(min(rows.shape))
-        _, _, directions = scipy.sparse.linalg.svds(operator, n_directions, tol=1e-4, v0=start)
-    else:  # a single column, or a single row: ARPACK finds fewer than all there are
-        _, _, directions = np.linalg.svd(root[:, None] * (rows.toarray() - mean), full_matrices=False)
-    basis, _ = np.linalg.qr(np.vstack([directions, mean]).T)
-    return np.asarray(basis.T)
-
-
 def _sparse_coordinates(sample: Sample, scale: float, unit: Kernel) -> Coordinates:
     rows = sample.rows.values.astype(np.float64) * scale
     n_directions = min(MAX_SPARSE_DIRECTIONS, min(rows.shape) - 1)
     if unit.linear_in_rows:
         least = DIRECTIONS_PER_COMPONENT * sample.n_components + EXTRA_DIRECTIONS
-        directions = _centred_directions(rows, unit, sample, max(1, min(least, n_directions)))
+        directions = directions_of_sparse(rows, unit, sample, max(1, min(least, n_directions)))
     else:
         _, _, directions = randomized_svd(rows, max(1, n_directions), n_iter=2, random_state=0)
     projected = np.asarray(rows @ directions.T)

@@ -94,7 +94,7 @@ def central_row_of(sample: Sample) -> int:
     """The sampled row nearest to their mean; with a precomputed kernel, to their mean in feature space."""
     weights = sample.rows.weights
     if not sample.kernel.precomputed:
-        return central_row(sample.light_rows, weights)
+        return central_row(sample.light.all, weights)
     return central_of_gram(to_numpy(sample.gram), None if weights is None else weights[: sample.n_reference])
 
 

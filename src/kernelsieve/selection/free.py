@@ -12,19 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..arrays import (
-    Array,
-    add_to_diagonal,
-    cholesky,
-    is_accelerated,
-    is_numpy,
-    is_torch,
-    like,
-    namespace,
-    solve_factored,
-    take_rows,
-    to_numpy,
-)
+from ..arrays import Array, is_accelerated, is_numpy, is_torch, like, namespace, take_rows, to_numpy
 from ..fit.sample import Sample
 from ..fit.tails import carried_variance, draw, heavy_tailed
 from ..solvers.ascent import Ascent
@@ -32,9 +20,10 @@ from ..solvers.points import CapturedVariance
 from ..solvers.points_on_device import CapturedOnDevice
 from ..solvers.whitening import whiten
 from ..threads import cached_property
-from .coordinates import coordinates_of, lifted, principal_directions
+from .coordinates import coordinates_of, lifted
 from .gram import gram_of_sample
 from .kmeans import kmeans_centers
+from .principal import principal_points
 from .rpcholesky import randomly_pivoted_cholesky
 from .together import targeted_rows
 
@@ -49,7 +38,6 @@ ON_ALL_ROWS = 0.75  # of the steps will do on a device, where all are taken on a
 COARSE_GAIN = 3e-5  # a step on few rows that gains less, relative to the value, is the last on them
 COARSE_ROWS, COARSE_ROWS_PER_POINT = 1000, 10
 NO_ROWS = np.empty(0, dtype=np.intp)
-NUGGET = 1e-9  # added to the points' gram, relative to its largest diagonal value, before it is divided by
 NO_GAIN = 1e-8  # a step that gains less, relative to the value, is the last
 
 
@@ -130,7 +118,9 @@ class FreePoints:
         first = max(close, key=lambda name: plain[name], default="")
         if not first or plain[first] <= moved.captured:
             return moved
-        return self._from_rows(self._plain(moved, race.starts[first], plain[first], race.rows[first]), first)
+        rows = race.rows[first]
+        led = replace(moved, points=race.starts[first], captured=plain[first], rows=rows, seeds=rows)
+        return self._from_rows(led, first)
 
     def points(self, moved: Array) -> Array:
         """Points of a candidate in input space, after a last step in the directions that its coordinates leave out."""
@@ -158,11 +148,10 @@ class FreePoints:
 
     def _unmoved(self, race: Race, name: str) -> float:
         """What a start captures of the variance of all rows."""
-        known = race.objective is self.objective and is_torch(self.objective.rows)
-        return race.unmoved[name] if known else self._captured(race.starts[name])
-
-    def _plain(self, moved: Candidate, points: Array, captured: float, rows: np.ndarray) -> Candidate:
-        return replace(moved, points=points, captured=captured, rows=rows, seeds=rows)
+        if race.objective is self.objective and is_torch(self.objective.rows):
+            return race.unmoved[name]
+        points = race.starts[name]
+        return self.objective.light(points).captured(points, self._exact_on(points))
 
     def _from_rows(self, plain: Candidate, rule: str) -> Candidate:
         """Rows that lead all that was moved are moved themselves, on all rows; they stay where that gains nothing."""
@@ -195,24 +184,24 @@ class FreePoints:
     def _carried(self) -> np.ndarray:
         """What each steering row carries of the variance (see fit/tails.py)."""
         o = self.objective
-        return carried_variance(o.kernel, o.rows, None if o.weights is None else to_numpy(o.weights), o.row_scale)
+        return carried_variance(o.kernel, o.rows, self._weights, o.row_scale)
+
+    @property
+    def _weights(self) -> np.ndarray | None:
+        """What each steering row weighs, on the host."""
+        return None if self.objective.weights is None else to_numpy(self.objective.weights)
 
     @cached_property
     def _heavy_tailed(self) -> bool:
-        weights = self.objective.weights
-        return heavy_tailed(self._carried, None if weights is None else to_numpy(weights))
+        return heavy_tailed(self._carried, self._weights)
 
     def _principal(self, n_support: int) -> Candidate:
-        """Linear and cosine kernels: the best points there are, the principal directions of the (normalised) rows."""
-        objective = self.objective
-        rows = objective.kernel.linear_features(objective.rows)
-        if objective.row_scale is not None:
-            rows = rows * objective.row_scale[:, None]
-        directions = principal_directions(rows, objective.weights, min(n_support, *rows.shape), self.sample.center)
-        missing = n_support - directions.shape[0]
+        """The best points for linear and cosine kernels, and rows where there are no more of them."""
+        points = principal_points(self.objective, n_support)
+        missing = n_support - points.shape[0]
         filled = self.rng.choice(self.sample.size, missing, replace=missing > self.sample.size)
-        points = namespace(rows).concat([directions, self._rows_at(filled)], axis=0) if missing else directions
-        value = objective.captured(points)
+        points = namespace(points).concat([points, self._rows_at(filled)], axis=0) if missing else points
+        value = self.objective.captured(points)
         return Candidate(points, value, None, 1, True, {}, "principal directions", NO_ROWS)
 
     def resize(self, previous: Candidate, n_support: int) -> Candidate:
@@ -246,31 +235,16 @@ class FreePoints:
         if not self._heavy_tailed:
             # the last rows: the first are the reference, and what is measured on rows that steered reads too high
             return self.objective.part(slice(self.objective.n_rows - n_rows, None)), n_steps
-        weights = self.objective.weights
-        drawn = draw(self._carried[::-1], None if weights is None else to_numpy(weights)[::-1], n_rows)
+        weights = self._weights
+        drawn = draw(self._carried[::-1], None if weights is None else weights[::-1], n_rows)
         return self.objective.drawn(self.objective.n_rows - 1 - drawn.places, drawn.weights), n_steps
 
     def _start(self, objective: CapturedVariance, points: Array) -> Ascent:
         return Ascent(objective.light(points), points, self._exact_on(points))
 
-    def _captured(self, points: Array) -> float:
-        """What points that were not moved capture of all rows."""
-        return self.objective.light(points).captured(points, self._exact_on(points))
-
     def _exact_on(self, points: Array) -> Array | None:
-        """Coefficients of exact kernel PCA's components, as the reference rows have them, projected on many points."""
-        if not self.objective.has_many(points):
-            return None
-        n = self.sample.n_reference
-        found = coordinates_of(self.sample)
-        gram = found.kernel(points, points)
-        factor = cholesky(
-            add_to_diagonal(gram, NUGGET * float(namespace(gram).max(namespace(gram).linalg.diagonal(gram))))
-        )
-        if factor is None:
-            return None
-        images = found.cross_gram(points, n).T @ like(self.sample.exact.directions, points)
-        return solve_factored(factor, images)
+        """Components to start from where there are many points: exact kernel PCA's."""
+        return coordinates_of(self.sample).exact_on(points, self.sample) if self.objective.has_many(points) else None
 
     def _run(self, runner: Ascent, objective: CapturedVariance, n_steps: int) -> Ascent:
         if objective.n_rows < self.objective.n_rows:
@@ -304,12 +278,11 @@ class FreePoints:
 
     def _add_rows(self, points: Array, count: int) -> tuple[Array, np.ndarray]:
         """The points and `count` sample rows, chosen for what the points leave of the targets, and their places."""
-        n = self.sample.n_reference
-        whitening = whiten(coordinates_of(self.sample).kernel(points, points)).matrix
-        features = to_numpy(coordinates_of(self.sample).cross_gram(points, n) @ whitening)
+        found = coordinates_of(self.sample)
+        whitening = whiten(found.kernel(points, points)).matrix
+        features = to_numpy(found.cross_gram(points, self.sample.n_reference) @ whitening)
         rows = targeted_rows(self.sample, count, features)
         missing = count - len(rows)
         if missing > 0:  # all rows are explained to rounding: any will do
             rows = np.concatenate([rows, self.rng.choice(self.sample.size, missing)])
-        added = take_rows(coordinates_of(self.sample).rows, rows)
-        return namespace(points).concat([points, added], axis=0), rows
+        return namespace(points).concat([points, self._rows_at(rows)], axis=0), rows

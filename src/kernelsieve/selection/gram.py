@@ -122,4 +122,4 @@ def gram_of_sample(sample: Sample) -> Gram:
         return StoredGram(sample.gram_on_host)
     if sample.kernel.precomputed:
         return StoredGram(to_numpy(sample.kernel.at(sample.rows.X, sample.rows.indices)[1]))
-    return KernelGram(sample.kernel, sample.light_rows, sample.n_threads)
+    return KernelGram(sample.kernel, sample.light.all, sample.n_threads)

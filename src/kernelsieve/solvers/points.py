@@ -44,7 +44,7 @@ from ..arrays import (
     take_rows,
     top_eigh,
 )
-from ..kernels import RBF, FixedRows, Kernel
+from ..kernels import RBF, FixedRows, Kernel, uphill
 from ..threads import cached_property, ordered_map, row_ranges
 from .ascent import Evaluation
 from .subspace import refined
@@ -100,11 +100,6 @@ class CapturedVariance:
     n_threads: int = 1
     heavy: CapturedVariance | None = None  # in float64, where this is in float32
 
-    def __call__(self, points: Array) -> tuple[float, Array]:
-        """(captured variance, its gradient in the points)."""
-        found = self.evaluate(points)
-        return found.value, found.gradient
-
     @property
     def exact(self) -> CapturedVariance:
         """This objective with its rows in float64."""
@@ -114,13 +109,14 @@ class CapturedVariance:
     def evaluate(self, points: Array, basis: Array | None = None) -> Evaluation:
         """Captured variance, its gradient in the points, and the Gauss-Newton matrix: two passes over the rows."""
         gram = self.kernel(points, points)
-        pass_ = self._first_pass(points, with_second=basis is None)
-        values, coef, rounding, basis = self._top(gram, pass_, basis)
+        first = self._first_pass(points, with_second=basis is None)
+        values, coef, rounding, basis = self._top(gram, first, basis)
         if not bool(namespace(values).isfinite(values[0])):  # the kernel overflows there: no place to go
             return Evaluation(-np.inf, namespace(points).zeros_like(points))
         light_points = like(points, self.rows)
+        twice = 2 * like(coef, self.rows).T
         slopes = self._each_block(
-            pass_, coef, lambda block, weights: self._fixed.slopes(block.rows, light_points, block.cross, weights)
+            first, coef, lambda b, scores: self._fixed.slopes(b.rows, light_points, b.cross, scores @ twice)
         )
         spread = (coef * values) @ coef.T
         gradient = uphill(slopes, self.kernel.slopes(points, points, gram, -2 * spread))
@@ -129,12 +125,15 @@ class CapturedVariance:
         return Evaluation(value, gradient, self._metric(points, gram, spread), reliable, basis)
 
     def _each_block(self, first: FirstPass, coef: Array, function: Callable[[Block, Array], Result]) -> list[Result]:
-        """function(block, P) of every block of rows."""
-        light_coef, offset = like(coef, self.rows), like(first.mean @ coef, self.rows)
-        twice = (2 * light_coef).T
+        """function(block, omega (C K_NS coef)) of every block of rows, with the weighted scores of its rows."""
+        light, offset = like(coef, self.rows), like(first.mean @ coef, self.rows)
 
         def of_block(block: Block) -> Result:
-            return function(block, self._weighted_scores(block, light_coef, offset) @ twice)
+            scores = block.cross @ light
+            if self.center:
+                scores -= offset
+            scores *= 1.0 / self.n_rows if self.weights is None else self.weights[block.rows, None]
+            return function(block, scores)
 
         return list(ordered_map(of_block, first.blocks, self.n_threads))
 
@@ -146,19 +145,12 @@ class CapturedVariance:
         assert isinstance(self.kernel, RBF)
         gram, first = self.kernel(points, points), self._first_pass(points)
         values, coef, _, _ = self._top(gram, first, None)
+        twice = 2 * like(coef, self.rows).T
         pulled = self._each_block(
-            first, coef, lambda block, weights: as_float64((weights * block.cross).T @ rows_at(block.rows))
+            first, coef, lambda b, scores: as_float64((scores @ twice * b.cross).T @ rows_at(b.rows))
         )
         metric = self._metric(points, gram, (coef * values) @ coef.T)
         return Evaluation(float(values.sum()), 2 * self.kernel.gamma * reduce(add, pulled), metric)
-
-    def _weighted_scores(self, block: Block, coef: Array, offset: Array) -> Array:
-        """omega (C K_NS coef) of a block's rows."""
-        scores = block.cross @ coef
-        if self.center:
-            scores -= offset
-        scores *= 1.0 / self.n_rows if self.weights is None else self.weights[block.rows, None]
-        return scores
 
     def _metric(self, points: Array, gram: Array, spread: Array) -> Array | None:
         """The Cholesky factor of B."""
@@ -245,9 +237,8 @@ class CapturedVariance:
         masses = like([mass for _, mass, _, _ in parts], means)
         mean, second = masses @ means, None
         if with_second:
-            second = reduce(add, (as_float64(part) for *_, part in parts))
             about = means - mean
-            second = second + (about.T * masses) @ about
+            second = reduce(add, (as_float64(part) for *_, part in parts)) + (about.T * masses) @ about
             second = second if self.center else second + mean[:, None] * mean
         return FirstPass([block for block, *_ in parts], mean, second)
 
@@ -262,18 +253,17 @@ class CapturedVariance:
             matrix = whiten(gram).matrix
             values, vectors = top_eigh(matrix.T @ self._second(first) @ matrix, self.n_components)
             return values, matrix @ vectors, 0.0, None
+        top = slice(0, self.n_components)
         if basis is not None:
             values, basis = refined(lambda y: self._applied(first, y), gram, factor, basis, self._n_kept)
-            top = slice(0, self.n_components)
             return values[top], basis[:, top], self._rounding(factor), basis
         half = solve_lower(factor, self._second(first))
         reduced = solve_lower(factor, half.T)
         if not bool(xp.isfinite(xp.sum(reduced))):  # points so far off that their kernel values overflow
-            worst = xp.zeros_like(gram[0, : self.n_components]) - np.inf
-            return worst, xp.zeros_like(gram[:, : self.n_components]), 0.0, None
+            return xp.zeros_like(gram[0, top]) - np.inf, xp.zeros_like(gram[:, top]), 0.0, None
         many = self.has_many(gram)
         values, vectors = top_eigh((reduced + reduced.T) / 2, self._n_kept if many else self.n_components)
-        coef, top = solve_lower(factor, vectors, transpose=True), slice(0, self.n_components)
+        coef = solve_lower(factor, vectors, transpose=True)
         return values[top], coef[:, top], self._rounding(factor), coef if many else None
 
     @property
@@ -294,10 +284,7 @@ class CapturedVariance:
 
     def _applied(self, first: FirstPass, vectors: Array) -> Array:
         """K_NS' C' diag(omega) C K_NS vectors."""
-        light, offset = like(vectors, self.rows), like(first.mean @ vectors, self.rows)
-        parts = ordered_map(
-            lambda block: block.cross.T @ self._weighted_scores(block, light, offset), first.blocks, self.n_threads
-        )
+        parts = self._each_block(first, vectors, lambda block, scores: block.cross.T @ scores)
         return reduce(add, (as_float64(part) for part in parts))
 
     def _rounding(self, factor: Array) -> float:
@@ -311,18 +298,3 @@ class CapturedVariance:
         signs = np.random.default_rng(0).choice([-1.0, 1.0], (m, TRACE_PROBES))  # E |L^-1 s|^2 = tr K^-1
         probes = solve_lower(factor, like(signs, factor))
         return FLOAT32_ROUNDING * inner(probes, probes) / TRACE_PROBES
-
-
-def uphill(slopes: list[tuple[Array, Array | None]], own: tuple[Array, Array | None]) -> Array:
-    """The gradient from its parts: those of blocks of rows, and that of the points among themselves.
-
-    On a kink of the kernel the slope to either side is what the gradient says less what leaving the kink costs; a
-    point that would lose on both sides stays.
-    """
-    gradient = as_float64(reduce(add, (slope for slope, _ in slopes))) + own[0]
-    costs = [kink for _, kink in slopes if kink is not None]
-    if not costs or own[1] is None:
-        return gradient
-    xp = namespace(gradient)
-    left = xp.abs(gradient) - (as_float64(reduce(add, costs)) + own[1])
-    return xp.sign(gradient) * xp.where(left > 0, left, xp.zeros_like(left))

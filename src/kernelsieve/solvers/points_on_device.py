@@ -20,9 +20,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..arrays import Array, to_numpy, unlooked_cholesky
+from ..kernels import uphill
 from ..threads import cached_property
 from .ascent import Evaluation
-from .points import JITTER, METRIC_RIDGE, CapturedVariance, uphill
+from .points import JITTER, METRIC_RIDGE, CapturedVariance
 
 # Powers of R that Y is multiplied by, one after the other, and made orthonormal.  What the last column has left of the
 # first component comes back larger by such a power of how much more that one has; by the turns before it is as much
