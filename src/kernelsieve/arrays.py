@@ -281,3 +281,12 @@ def solve_factored(factor: Array, b: Array) -> Array:
 
         return torch.cholesky_solve(b, factor)
     return solve_lower(factor, solve_lower(factor, b), transpose=True)
+
+
+def scrambled(numbers: np.ndarray, seed: int) -> np.ndarray:
+    """A random number for each whole number, the same whenever and wherever it is asked for (splitmix64)."""
+    with np.errstate(over="ignore"):
+        key = numbers.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(seed)
+        key = (key ^ (key >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        key = (key ^ (key >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return np.asarray(key ^ (key >> np.uint64(31)))

@@ -21,7 +21,7 @@ from kernelsieve.selection.gram import StoredGram
 from kernelsieve.selection.kmeans import kmeans_centers
 from kernelsieve.selection.leverage import draw_without_replacement, ridge_leverage
 from kernelsieve.selection.rpcholesky import randomly_pivoted_cholesky
-from kernelsieve.solvers.greedy import greedy, random_by_residual
+from kernelsieve.solvers.greedy import greedy, worst_explained
 from kernelsieve.threads import one_blas_thread
 
 # Rows at random
@@ -32,8 +32,7 @@ def test_rpcholesky_draws_by_the_residual():
     X = np.random.default_rng(0).standard_normal((6, 2)) * np.arange(1, 7)[:, None]
     gram = gram_of("linear", X) + 0.5 * np.eye(6)
     rng, n_draws = np.random.default_rng(1), 4000
-    rule = random_by_residual(rng)
-    picks = np.array([greedy(lambda j: gram[:, j], np.diagonal(gram), 2, rule) for _ in range(n_draws)])
+    picks = np.array([randomly_pivoted_cholesky(StoredGram(gram), 2, rng).chosen for _ in range(n_draws)])
     first = np.bincount(picks[:, 0], minlength=6)
     assert chisquare(first, n_draws * np.diagonal(gram) / np.trace(gram)).pvalue > 1e-3
     given = int(np.argmax(first))
@@ -47,8 +46,8 @@ def test_rpcholesky_draws_by_the_residual():
 
 def test_rpcholesky_with_weights_draws_by_both():
     gram, weights = np.diag([1.0, 2.0, 3.0, 4.0]), np.array([4.0, 3.0, 2.0, 1.0])
-    rule = random_by_residual(np.random.default_rng(0), weights)
-    first = [greedy(lambda j: gram[:, j], np.diagonal(gram), 1, rule)[0] for _ in range(4000)]
+    rng = np.random.default_rng(0)
+    first = [randomly_pivoted_cholesky(StoredGram(gram), 1, rng, weights=weights).chosen[0] for _ in range(4000)]
     mass = np.diagonal(gram) * weights
     assert chisquare(np.bincount(first, minlength=4), 4000 * mass / mass.sum()).pvalue > 1e-3
 
@@ -136,7 +135,7 @@ def test_residual_stays_positive_and_picks_distinct(seed, n_rows):
     """tr R falls with every pick and equals the Schur complement's trace; R stays positive semi-definite."""
     rng = np.random.default_rng(seed)
     gram = gram_of("rbf", rng.standard_normal((25, 2)), gamma=0.7)
-    picks = greedy(lambda j: gram[:, j], np.diagonal(gram), n_rows, random_by_residual(rng))
+    picks = greedy(lambda j: gram[:, j], np.diagonal(gram), n_rows, lambda state, eligible: int(rng.choice(eligible)))
     assert len(set(picks)) == len(picks)
     traces = [np.trace(gram)]
     for m in range(1, len(picks) + 1):
@@ -150,7 +149,7 @@ def test_residual_stays_positive_and_picks_distinct(seed, n_rows):
 def test_greedy_stops_at_the_rank():
     factor = np.random.default_rng(0).standard_normal((30, 4))
     gram = factor @ factor.T
-    for rule in (random_by_residual(np.random.default_rng(0)), lambda state, eligible: int(eligible[0])):
+    for rule in (worst_explained, lambda state, eligible: int(eligible[0])):
         assert len(greedy(lambda j: gram[:, j], np.diagonal(gram), 20, rule)) == 4
 
 

@@ -54,13 +54,16 @@ def _kernel_facts(core: Any) -> Iterator[tuple[str, str]]:
         if hasattr(core, "n_nonzero_"):
             yield "loadings", f"{int(core.n_nonzero_.sum()):,} of {core.components_.size:,} are not zero"
         return
-    numbers = {name: value for name, value in expansion.kernel.params().items() if isinstance(value, int | float)}
-    parameters = ", ".join(f"{name} = {value:.4g}" for name, value in numbers.items())
+    parameters = ", ".join(f"{name} = {value:.4g}" for name, value in _numbers_of(expansion.kernel).items())
     yield "kernel", f"{expansion.kernel.name}" + (f" ({parameters})" if parameters else "")
     yield "components", f"{expansion.n_components:,}"
     # a monitor's points are those of the estimator that it watches with
     kind = "free points" if getattr(core, "estimator_", core).support_ is None else "rows"
     yield "support", f"{expansion.n_support:,} {kind}"
+
+
+def _numbers_of(kernel: Any) -> dict[str, float]:
+    return {name: value for name, value in kernel.params().items() if isinstance(value, int | float)}
 
 
 def _reached(core: Any) -> Iterator[tuple[str, str]]:
@@ -99,6 +102,8 @@ def _monitor_data(core: Any) -> dict[str, Any]:
 
 def as_data(model: Any, path: Path | None = None) -> dict[str, Any]:
     """The same for machines: numbers as numbers."""
+    from ..rows.frames import column_names
+
     core, encoder = core_of(model), encoder_of(model)
     facts: dict[str, Any] = {"model": type(core).__name__, "n_features_in": int(model.n_features_in_)}
     facts["steps"] = [type(step).__name__ for _, step in getattr(model, "steps", [])] or [type(core).__name__]
@@ -106,8 +111,7 @@ def as_data(model: Any, path: Path | None = None) -> dict[str, Any]:
     facts["columns"] = None if names is None else [str(name) for name in names]
     expansion = getattr(core, "expansion_", None)
     if expansion is not None:
-        params = {name: value for name, value in expansion.kernel.params().items() if isinstance(value, int | float)}
-        facts["kernel"] = {"name": expansion.kernel.name, **params}
+        facts["kernel"] = {"name": expansion.kernel.name, **_numbers_of(expansion.kernel)}
         facts |= {"n_components": expansion.n_components, "n_support": expansion.n_support}
     for name in ("n_samples_seen_", "captured_ratio_", "captured_ratio_kind_", "explained_variance_ratio_"):
         value = getattr(core, name, None)
@@ -117,10 +121,10 @@ def as_data(model: Any, path: Path | None = None) -> dict[str, Any]:
         facts |= _monitor_data(core)
     if encoder is not None:
         facts["scale"], facts["missing"] = encoder.scale, encoder.missing
-        facts["kinds"] = dict(zip(encoder._names(), map(str, encoder.kinds_), strict=True))
-        left_out = zip(encoder._names(), encoder.reasons_, strict=True)
+        facts["kinds"] = dict(zip(column_names(encoder), map(str, encoder.kinds_), strict=True))
+        left_out = zip(column_names(encoder), encoder.reasons_, strict=True)
         facts["left_out"] = {name: str(reason) for name, reason in left_out if reason}
-        filled = zip(encoder._names(), encoder.n_missing_, strict=True)
+        filled = zip(column_names(encoder), encoder.n_missing_, strict=True)
         facts["n_missing"] = {name: int(number) for name, number in filled if number}
     if path is not None and path.is_file():
         facts["file_bytes"] = path.stat().st_size

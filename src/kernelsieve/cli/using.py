@@ -89,11 +89,12 @@ def inverse(
 
 
 def _row_names(model: Any) -> list[str]:
+    from ..rows.frames import column_names
+
     encoder = encoder_of(model)
     if encoder is not None:
-        return [name for name, reason in zip(encoder._names(), encoder.reasons_, strict=True) if not reason]
-    names = getattr(model, "feature_names_in_", None)
-    return [f"x{j}" for j in range(model.n_features_in_)] if names is None else [str(name) for name in names]
+        return [name for name, reason in zip(column_names(encoder), encoder.reasons_, strict=True) if not reason]
+    return column_names(model)
 
 
 def _rows_back(model: Any, values: np.ndarray, advance: Any) -> Iterator[Any]:

@@ -158,9 +158,9 @@ def kernel_function(source: Source, core: KernelCore) -> list[str]:
     return [f"static inline {source.real} {source.name}_kernel({source.real} t) {{", *body, "}", ""]
 
 
-def indented(lines: list[str], depth: int = 1) -> list[str]:
+def indented(lines: list[str]) -> list[str]:
     """The same lines, further in."""
-    return [f"{'    ' * depth}{line}" for line in lines]
+    return [f"    {line}" for line in lines]
 
 
 def walk(source: Source, form: Form, codes: ByteColumns | None, prepare: list[str], u: str) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import textwrap
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -272,7 +273,5 @@ def _for_comment(text: str) -> str:
     return text.replace("\\", "|")
 
 
-def _folded(line: str, width: int = 110) -> list[str]:
-    import textwrap
-
-    return textwrap.wrap(line, width, subsequent_indent=" " * 12, break_long_words=True) or [""]
+def _folded(line: str) -> list[str]:
+    return textwrap.wrap(line, 110, subsequent_indent=" " * 12, break_long_words=True) or [""]

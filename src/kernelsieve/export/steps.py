@@ -20,6 +20,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from ..rows.frames import column_names
 from ..tables import TableEncoder
 from ..tables.plan import BOOLEAN, CATEGORY, LEFT_OUT, SQUASHED
 
@@ -251,7 +252,7 @@ def _table(encoder: TableEncoder) -> tuple[Step, ...]:
     columns: list[Column] = []
     parts: list[tuple[int, int, float, float, float]] = []  # source, test, shift, factor, fill
     squashed: list[bool] = []
-    for j, (name, kind) in enumerate(zip(encoder._names(), encoder.kinds_, strict=True)):
+    for j, (name, kind) in enumerate(zip(column_names(encoder), encoder.kinds_, strict=True)):
         if kind == LEFT_OUT:
             columns += [] if named else [Column(name, "number")]
             continue

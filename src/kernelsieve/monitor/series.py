@@ -21,7 +21,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import scipy.sparse
 
-from ..arrays import Array, namespace, take_rows
+from ..arrays import Array, namespace, scrambled, take_rows
 from ..fit.moments import Moments, MomentSum
 from ..rows.blocks import finite
 from ..rows.files import Stream
@@ -103,7 +103,7 @@ class Series:
         n_windows = 0
         for ends, windows in self.windows():
             n_windows += len(ends)
-            kept.add(cell_keys(ends // cell, seed), ends, windows)
+            kept.add(scrambled(ends // cell, seed), ends, windows)
         kept.prune()
         if not kept.parts:
             raise ValueError(
@@ -285,12 +285,3 @@ def numbered(labels: Any) -> np.ndarray:
     numbers: dict[Any, int] = {}
     found = (None if label != label else label for label in np.asarray(labels).ravel().tolist())  # one NaN is another
     return np.array([numbers.setdefault(label, len(numbers)) for label in found], dtype=np.intp)
-
-
-def cell_keys(cells: np.ndarray, seed: int) -> np.ndarray:
-    """A random number for each cell, the same whenever it is asked for (the finaliser of splitmix64)."""
-    with np.errstate(over="ignore"):
-        key = cells.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(seed)
-        key = (key ^ (key >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        key = (key ^ (key >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return np.asarray(key ^ (key >> np.uint64(31)))

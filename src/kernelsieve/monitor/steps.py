@@ -17,6 +17,7 @@ from ..kernels import kernel_type
 from ..models.sparse import SparseKernelPCA
 from ..rows import RowRules, new_rows, rows_of
 from ..rows.files import is_dask, stream_of
+from ..rows.frames import column_names
 from ..rows.streams import StreamRows, same_columns
 from ..threads import effective_n_threads
 from ..warn import KernelWarning, warn
@@ -89,8 +90,7 @@ class MonitorSteps:
     @property
     def variable_names_(self) -> list[str]:
         """Names of the inputs: of the columns where they have any, else x0, x1, ..."""
-        names = getattr(self, "feature_names_in_", None)
-        return [f"x{j}" for j in range(self.n_features_in_)] if names is None else [str(name) for name in names]
+        return column_names(self)
 
     def _smoothed_series(self: Any, spe: np.ndarray, labels: np.ndarray | None) -> np.ndarray:
         bounds = run_bounds(runs_of(np.arange(len(spe)), labels))

@@ -7,6 +7,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from sklearn.exceptions import NotFittedError
 
+from ..rows.frames import column_names
+
 Axes: TypeAlias = Any  # matplotlib.axes.Axes, which is not imported here
 
 # Okabe and Ito's colours without black and yellow, which vanish on dark and on white pages, then four of Tol's.
@@ -134,8 +136,7 @@ def dense(rows: Any) -> np.ndarray:
 
 def feature_names(model: Any) -> list[str]:
     """The columns' names, or "feature 0" and so on."""
-    names = getattr(model, "feature_names_in_", None)
-    return [f"feature {i}" for i in range(model.n_features_in_)] if names is None else [str(name) for name in names]
+    return column_names(model, "feature ")
 
 
 def fitted(model: Any, *needed: str) -> Any:

@@ -12,7 +12,6 @@ grows with it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -42,7 +41,7 @@ class Width:
     scores: np.ndarray  # (n_shown, M)
 
 
-def widths(subject: Subject, shown: np.ndarray, factors: Sequence[float] = WIDTHS) -> list[Width]:
+def widths(subject: Subject, shown: np.ndarray) -> list[Width]:
     """Narrower and wider kernels, in order; empty where the kernel has no width or too few rows are there."""
     kernel = subject.model.expansion_.kernel
     gamma = subject.kernel_settings.get("gamma")
@@ -52,7 +51,7 @@ def widths(subject: Subject, shown: np.ndarray, factors: Sequence[float] = WIDTH
     rows, own = subject.encoded_rows(shown).astype(np.float32), subject.scores[shown]  # two bytes of each are drawn
     found = []
     with one_blas_thread():
-        for factor in factors:
+        for factor in WIDTHS:
             width = _width(subject, gamma / factor**power, factor, rows, own)
             if width is not None:
                 found.append(width)

@@ -76,6 +76,12 @@ def collected(X: Any) -> Any:
     return pa.Table.from_batches([X])
 
 
+def column_names(model: Any, unnamed: str = "x") -> list[str]:
+    """The names of the columns that a model was fitted to; x0, x1, ... where they have none."""
+    names = getattr(model, "feature_names_in_", None)
+    return [f"{unnamed}{j}" for j in range(model.n_features_in_)] if names is None else [str(name) for name in names]
+
+
 def with_text_names(X: Any) -> Any:
     """A frame whose columns are named by texts, each by its own; anything else as it is.
 

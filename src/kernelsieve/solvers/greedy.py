@@ -77,9 +77,7 @@ def _rows_of(loop: Callable[P, Residual]) -> Callable[P, np.ndarray]:
 greedy = _rows_of(eliminate)
 
 
-def pivoted_cholesky(
-    column: Callable[[int], np.ndarray], diagonal: np.ndarray, *, max_rank: int | None = None
-) -> Residual:
+def pivoted_cholesky(column: Callable[[int], np.ndarray], diagonal: np.ndarray) -> Residual:
     """Factor of a positive semi-definite matrix that is known by its diagonal and, on demand, its columns.
 
     With q columns it reads n q kernel values and costs O(n q^2); nothing n x n is ever formed.
@@ -89,8 +87,6 @@ def pivoted_cholesky(
     column : callable
         column(j) is the j-th column of K, of shape (n,).
     diagonal : ndarray of shape (n,)
-    max_rank : int, optional
-        Stop at this many columns.
 
     Examples
     --------
@@ -105,9 +101,8 @@ def pivoted_cholesky(
     """
     if not np.max(diagonal, initial=0.0) > 0:
         raise ValueError("the kernel is zero or negative on every row's own diagonal: nothing to factorise")
-    n_rows = len(diagonal) if max_rank is None else min(max_rank, len(diagonal))
-    state = start(diagonal, min(n_rows, FIRST_CAPACITY), noise=FACTORISED)
-    return choose(state, column, n_rows, worst_explained)
+    state = start(diagonal, min(len(diagonal), FIRST_CAPACITY), noise=FACTORISED)
+    return choose(state, column, len(diagonal), worst_explained)
 
 
 def choose(
@@ -175,14 +170,3 @@ def best_for_targets(state: Residual, eligible: np.ndarray) -> int:
 def worst_explained(state: Residual, eligible: np.ndarray) -> int:
     """argmax R_jj: the row with the largest residual."""
     return int(state.diagonal.argmax())  # the loop asks only while some row is eligible, and then this one is
-
-
-def random_by_residual(rng: np.random.Generator, weights: np.ndarray | None = None) -> Rule:
-    """A random row, with probability proportional to its (weighted) residual R_jj."""
-
-    def rule(state: Residual, eligible: np.ndarray) -> int:
-        mass = state.diagonal[eligible]
-        cumulative = np.cumsum(mass if weights is None else mass * weights[eligible])
-        return int(eligible[np.searchsorted(cumulative, rng.random() * cumulative[-1])])
-
-    return rule

@@ -85,9 +85,9 @@ def orthonormal(basis: Array, gram: Array) -> Array | None:
     return None if factor is None else solve_lower(factor, basis.T).T
 
 
-def whiten(gram: Array, tolerance: float = RANK_TOLERANCE, *, signed: bool = False) -> Whitening:
+def whiten(gram: Array, tolerance: float = RANK_TOLERANCE) -> Whitening:
     """The whitening of a gram that is needed once (see `Spectrum.whitening`)."""
-    return Spectrum.of(gram).whitening(tolerance, signed=signed)
+    return Spectrum.of(gram).whitening(tolerance)
 
 
 def negative_share(gram: Array) -> float:

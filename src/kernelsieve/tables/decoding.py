@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ..rows.frames import column_names
 from .plan import BOOLEAN, CATEGORY, DATE, LEFT_OUT, SQUASHED
 
 LIKELY = 0.5  # an indicator above this says yes
@@ -18,7 +19,7 @@ def decoded(encoder: Any, rows: np.ndarray) -> Any:
     if rows.ndim != 2 or rows.shape[1] != width:
         raise ValueError(f"encoded rows have shape {rows.shape}, {width} columns are needed")
     names, columns, at, category = [], [], 0, 0
-    for j, (name, kind) in enumerate(zip(encoder._names(), encoder.kinds_, strict=True)):
+    for j, (name, kind) in enumerate(zip(column_names(encoder), encoder.kinds_, strict=True)):
         gaps = bool(encoder.n_missing_[j])
         if kind == LEFT_OUT:
             continue

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from ..rows.frames import column_names
 from .plan import BOOLEAN, CATEGORY, DATE, LEFT_OUT, NUMBER
 
 MAX_SHOWN = 6  # columns spelled out
@@ -17,7 +18,7 @@ SCALES = {
 
 def described(encoder: Any) -> list[tuple[str, str]]:
     """Pairs of a heading and a text; only what there is."""
-    columns = list(zip(encoder._names(), encoder.kinds_, encoder.n_missing_, encoder.reasons_, strict=True))
+    columns = list(zip(column_names(encoder), encoder.kinds_, encoder.n_missing_, encoder.reasons_, strict=True))
     by_kind = {kind: [name for name, k, _, _ in columns if k == kind] for kind in (NUMBER, BOOLEAN, DATE)}
     facts = [("scale", f"{encoder.scale} ({SCALES[encoder.scale]})")]
     for kind, heading in ((NUMBER, "numbers"), (BOOLEAN, "true or false"), (DATE, "dates")):

@@ -16,7 +16,7 @@ from sklearn.base import BaseEstimator, TransformerMixin, _fit_context
 from sklearn.utils.validation import _check_feature_names, check_is_fitted
 
 from ..fit.parameters import at_least, estimator, one_of, parameter
-from ..rows.frames import block_of, collected, with_text_names
+from ..rows.frames import block_of, collected, column_names, with_text_names
 from .decoding import decoded
 from .encoding import encoded_rows, missing_message
 from .plan import CATEGORY, LEFT_OUT, MAX_CATEGORIES, planned
@@ -223,7 +223,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         names: list[str] = []
         categories = iter(zip(self.categories_, self.has_other_, strict=True))
-        for name, kind, n_missing in zip(self._names(), self.kinds_, self.n_missing_, strict=True):
+        for name, kind, n_missing in zip(column_names(self), self.kinds_, self.n_missing_, strict=True):
             if kind == CATEGORY:
                 labels, has_other = next(categories)
                 names += [f"{name}={label}" for label in labels] + [f"{name}={OTHER_LABEL}"] * has_other
@@ -232,10 +232,6 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             if kind != LEFT_OUT and n_missing:
                 names.append(f"{name}{MISSING_SUFFIX}")
         return np.array(names, dtype=object)
-
-    def _names(self) -> list[str]:
-        found = getattr(self, "feature_names_in_", None)
-        return [f"x{j}" for j in range(self.n_features_in_)] if found is None else [str(name) for name in found]
 
     def inverse_transform(self, X: Any) -> Any:
         """The table that encoded rows stand for; columns that were left out are not in it.

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from ..arrays import scrambled
 from ..rows.frames import OTHER, TEXT, Block
 
 SAMPLE_ROWS = 50_000  # that quartiles are read from: they are known to a percent of the spread
@@ -102,7 +103,7 @@ class TableSummary:
         self.highest = np.maximum(self.highest, np.where(missing, -np.inf, numbers).max(axis=0))
 
     def _add_sample(self, numbers: np.ndarray, start: int) -> None:
-        keys = _hashed(np.arange(start, start + len(numbers), dtype=np.uint64))
+        keys = scrambled(np.arange(start + 1, start + 1 + len(numbers)), 0)
         if len(self._keys) == self._most:  # most rows of a long table are out at once
             near = np.flatnonzero(keys < self._keys.max())
             keys, numbers = keys[near], numbers[near]
@@ -133,12 +134,3 @@ class TableSummary:
 def infinite_message(name: str, row: int) -> str:
     """An infinite value, and where; rows are counted from 1, as people do."""
     return f"column {name!r} is infinite in row {row + 1}: correct or drop such rows first"
-
-
-def _hashed(numbers: np.ndarray) -> np.ndarray:
-    """splitmix64: scrambles row numbers, the same way everywhere."""
-    with np.errstate(over="ignore"):
-        z = (numbers + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
-        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return z ^ (z >> np.uint64(31))
