@@ -9,10 +9,8 @@ import numpy as np
 
 CLOSE, FAR = 0.001, 0.01  # of training ratio below the best other rule: rarely, never
 N_WORST = 25
-MOST_SPREAD, MOST_COST = (
-    1.5,
-    2.5,
-)  # of the numbers of points over seeds; of "auto" beside a fit that is given its number
+# of the numbers of points over seeds; of "auto" beside a fit that is given its number
+MOST_SPREAD, MOST_COST = 1.5, 2.5
 
 
 def summarise(results: list[dict[str, Any]]) -> None:

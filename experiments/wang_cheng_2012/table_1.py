@@ -102,9 +102,8 @@ def printed_algorithm(report: Report) -> None:
     )
     X = contaminated(200, 20, 0, "clustered", 0).rows
     direction = np.linalg.svd(X - X.mean(axis=0), full_matrices=False)[2][0]
-    values = [
-        float(length**2 * 2 * LAMBDA) for length in (1.0, 0.1, 0.0)
-    ]  # alpha = beta = length * V_1: only the ridges
+    # alpha = beta = length * V_1: only the ridges
+    values = [float(length**2 * 2 * LAMBDA) for length in (1.0, 0.1, 0.0)]
     report.verdict(
         "Theorems 1 and 2",
         "the minimiser of (3), and of (11), is proportional to V_j",

@@ -34,9 +34,8 @@ def test_alternation_falls_and_settles(center):
     assert joint.converged
     assert np.all(np.diff(joint.criterion) <= 1e-9)
     np.testing.assert_allclose(joint.directions.T @ joint.directions, np.eye(4), atol=1e-9)
-    inner = (
-        joint.directions.T @ moment @ factor.T @ joint.coef
-    )  # of the polar factor: symmetric, no negative eigenvalue
+    # of the polar factor: symmetric, no negative eigenvalue
+    inner = joint.directions.T @ moment @ factor.T @ joint.coef
     np.testing.assert_allclose(inner, inner.T, atol=1e-9 * np.abs(inner).max())
     assert np.linalg.eigvalsh(inner)[0] > 0
     one = alternate(factor, moment, start, [0.05] * 4, 0.1, max_iter=1)

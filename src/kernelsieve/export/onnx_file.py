@@ -174,11 +174,7 @@ def _graph_of(form: Form, kind: Any, arithmetic: Any, given: Sequence[Input], na
 
 
 def _model_proto(
-    graph: Graph,
-    kind: Any,
-    given: Sequence[Input],
-    outputs: dict[str, list[Any]],
-    facts: dict[str, str],
+    graph: Graph, kind: Any, given: Sequence[Input], outputs: dict[str, list[Any]], facts: dict[str, str]
 ) -> Any:
     from onnx import checker, helper
 

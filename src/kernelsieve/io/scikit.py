@@ -113,11 +113,7 @@ def _fitted_again(model: Any, state: dict[str, Any]) -> Any:
 
 
 def _neighbours(cls: type) -> Class:
-    layout = {
-        "rows": "rows[n, d]",
-        "targets": "labels[n] | labels[n, t]",
-        "feature_names_in_": "strings[d] optional",
-    }
+    layout = {"rows": "rows[n, d]", "targets": "labels[n] | labels[n, t]", "feature_names_in_": "strings[d] optional"}
     return Class(cls, layout, _neighbour_rows, _fitted_again)
 
 

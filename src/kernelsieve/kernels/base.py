@@ -37,9 +37,8 @@ class Kernel(ABC):
     uses_gamma = False  # and so sees the scales of the columns
     metric = "euclidean"  # of the distances that its width is measured by
     precomputed = False  # "rows" are kernel values, and points cannot be anything but rows
-    preimage: str | None = (
-        "ridge"  # how rows are found for scores: "fixed-point", "linear", "ridge"; None where there are none
-    )
+    # how rows are found for scores: "fixed-point", "linear", "ridge"; None where there are none
+    preimage: str | None = "ridge"
 
     @abstractmethod
     def bind(self, points: Array) -> CrossGram:

@@ -41,12 +41,7 @@ class SparsityParameters:
 
 
 class LinearComponents(
-    SavesItself,
-    SparsityParameters,
-    MeantParameters,
-    ClassNamePrefixFeaturesOutMixin,
-    TransformerMixin,
-    BaseEstimator,
+    SavesItself, SparsityParameters, MeantParameters, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 ):
     """Use of fitted components: unit rows V (M, p) about a mean, not orthogonal to each other."""
 

@@ -179,9 +179,7 @@ class KernelTransformer(
         sampled = rows.sample(self._sample_size(rows), rng)
         if rows.n_samples < 2:
             raise ValueError(f"X has {rows.n_samples} row: at least 2 are needed")
-        if not isinstance(
-            rows, ArrayRows
-        ):  # the pass for the sample has told how many columns there are, and their names
+        if not isinstance(rows, ArrayRows):  # the pass for the sample has told the columns, and their names
             self.n_features_in_ = rows.n_features
             self.__dict__.pop("feature_names_in_", None)
             if rows.names is not None:
@@ -255,12 +253,10 @@ class KernelTransformer(
             sample = replace(sample, n_components=self.expansion_.n_components)
         if self._judges_kernel:
             self._warn_about_kernel(sample, span)
-        elif (
-            self.center
-            and (spread := span.total_variance / span.mean_length)
-            < SHOWS_ROUNDING[4 if choice.problem.rows.single_precision else 8]
-        ):
-            warn_of_rounding(spread)
+        elif self.center:
+            spread = span.total_variance / span.mean_length
+            if spread < SHOWS_ROUNDING[4 if choice.problem.rows.single_precision else 8]:
+                warn_of_rounding(spread)
         ratio = choice.ratio or self._ratio(choice, sample)
         self._store_ratio(self._bounded(ratio, sample, span))
         weights = sample.reference_weights

@@ -116,9 +116,7 @@ class CompressedKernelPCA(KernelTransformer):
     (20, True)
     """
 
-    _file_layout = {
-        "compression_": "dict",
-    }
+    _file_layout = {"compression_": "dict"}
 
     n_components: int | None = parameter(2, at_least(1), None, positional=True)
     n_support: int | str = parameter("auto", at_least(1), one_of("auto"))
@@ -145,9 +143,7 @@ class CompressedKernelPCA(KernelTransformer):
             if not isinstance(rows, ArrayRows):
                 raise TypeError("CompressedKernelPCA fits exact kernel PCA first, of rows in memory: give one array")
             if not kernel_type(self.kernel).precomputed:
-                self._kernel_for(
-                    finite(rows.X[:FEW_ROWS]), None
-                )  # for its errors, which are clearer than scikit-learn's
+                self._kernel_for(finite(rows.X[:FEW_ROWS]), None)  # its errors are clearer than scikit-learn's
             shared = {name: getattr(self, name) for name in ("n_components", *SHARED, "random_state", "n_jobs")}
             self._compress(KernelPCA(**shared).fit(rows.X), None)
         self._warn_unless_converged()

@@ -24,13 +24,7 @@ from ..fit.expansion import KernelExpansion
 from ..fit.parameters import at_least, estimator, one_of, parameter
 from ..fit.saving import SavesItself
 from ..fit.unchanged import unchanged_on_failure
-from ..kernels import (
-    NAMED_KERNELS,
-    Kernel,
-    Precomputed,
-    kernel_type,
-    named_kernel,
-)
+from ..kernels import NAMED_KERNELS, Kernel, Precomputed, kernel_type, named_kernel
 from ..rows.entry import text_columns_named, validate_rows
 from .fitted import FittedExpansion
 from .guarded import GuardedKernelPCA, floating
@@ -182,9 +176,8 @@ class KernelPCA(FittedExpansion, SavesItself, GuardedKernelPCA):
         self
         """
         with unchanged_on_failure(self):
-            self._kernel_open = (
-                True  # until the first kernel values are asked for, of the training rows, which settle gamma
-            )
+            # until the first kernel values are asked for, of the training rows, which settle gamma
+            self._kernel_open = True
             with text_columns_named(self, X):
                 super().fit(canonical(X) if scipy.sparse.issparse(X) and X.format == "csr" else X, y)
             self.__dict__.pop("_kernel_open", None)

@@ -144,10 +144,9 @@ class Incremental(StreamReading):
         while count is not None:
             so_far = faded(state.reservoir.weight, weights[:count], state.rate)
             more = rows_until_choice(0.0, so_far, weights[count:], state.rate)
-            if (
-                more is None
-                or state.reservoir.n_kept + np.count_nonzero(weights[: count + more]) > state.reservoir.size
-            ):
+            if more is None:
+                break
+            if state.reservoir.n_kept + np.count_nonzero(weights[: count + more]) > state.reservoir.size:
                 break
             count += more
         return count
@@ -157,9 +156,7 @@ class Incremental(StreamReading):
         if self._stream.moments is None:
             self._choose()
             return
-        if not self._enough(
-            self._stream.reservoir
-        ):  # hardly any different rows of late: every one would become a point
+        if not self._enough(self._stream.reservoir):  # hardly any different rows: every one would become a point
             self._stream = replace(self._stream, since=0.0)
             return
         before = dict(vars(self))

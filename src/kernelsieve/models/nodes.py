@@ -145,9 +145,7 @@ class DissimilarityKernelPCA(NodeParameters, KernelTransformer):
     (-1, 20)
     """
 
-    _file_layout = {
-        "nodes_": "int[*] optional",
-    }
+    _file_layout = {"nodes_": "int[*] optional"}
 
     first: str = parameter("mean", one_of("mean", "row"))
     normalize: str = parameter("coefficients", one_of("coefficients", "feature"))

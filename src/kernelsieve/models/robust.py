@@ -99,12 +99,7 @@ class RobustSparseKernelPCA(JudgesKernelRows, NetParameters, OnDictionary, Kerne
     array([-1, -1])
     """
 
-    _file_layout = {
-        "n_nonzero_": "int[M]",
-        "weights_": "float[n]",
-        "outliers_": "bool[n]",
-        "cutoff_": "float~",
-    }
+    _file_layout = {"n_nonzero_": "int[M]", "weights_": "float[n]", "outliers_": "bool[n]", "cutoff_": "float~"}
 
     refit: bool = parameter(True, "boolean")
     n_directions: int = parameter(500, at_least(1))

@@ -22,15 +22,7 @@ from ..rows.streams import StreamRows, same_columns
 from ..threads import effective_n_threads
 from ..warn import KernelWarning, warn
 from .advice import about_constants, about_limit, about_memory, about_whitening
-from .fitting import (
-    HeldOut,
-    MonitorFit,
-    Recipe,
-    fit_as_given,
-    fit_by_moments,
-    fit_by_refits,
-    fit_final_on_all,
-)
+from .fitting import HeldOut, MonitorFit, Recipe, fit_as_given, fit_by_moments, fit_by_refits, fit_final_on_all
 from .inputs import InputMap
 from .limits import Limit, limit_of, run_bounds, runs_of, smoothed_runs
 from .live import Drift, LiveState, started

@@ -9,18 +9,7 @@ from typing import Any
 import numpy as np
 
 from .computed import computed_curves
-from .style import (
-    COLORS,
-    MARKERS,
-    Axes,
-    axes_or_new,
-    few_ticks,
-    fitted,
-    percent,
-    plain_log_axis,
-    set_apart,
-    tidy,
-)
+from .style import COLORS, MARKERS, Axes, axes_or_new, few_ticks, fitted, percent, plain_log_axis, set_apart, tidy
 
 
 def captured_curve(

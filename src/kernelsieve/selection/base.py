@@ -59,12 +59,7 @@ Selector = Callable[[Sample, int, np.random.Generator], Selection]
 
 
 def select_rows(
-    sample: Sample,
-    chosen: Array,
-    *,
-    nested: bool,
-    by_reference: bool = False,
-    history: dict[str, Any] | None = None,
+    sample: Sample, chosen: Array, *, nested: bool, by_reference: bool = False, history: dict[str, Any] | None = None
 ) -> Selection:
     """The selection of the rows at the places `chosen` of the sample."""
     indices = sample.rows.indices[np.asarray(chosen, dtype=np.intp)]

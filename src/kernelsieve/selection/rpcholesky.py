@@ -21,12 +21,7 @@ PROPOSALS = 128  # a block; it does not depend on how many rows are wanted, so t
 
 
 def randomly_pivoted_cholesky(
-    gram: Gram,
-    n_rows: int,
-    rng: np.random.Generator,
-    *,
-    weights: np.ndarray | None = None,
-    noise: float = 0.0,
+    gram: Gram, n_rows: int, rng: np.random.Generator, *, weights: np.ndarray | None = None, noise: float = 0.0
 ) -> Residual:
     """Up to `n_rows` rows drawn by their (weighted) residual; fewer when the rest is explained to rounding."""
     state = start(gram.diagonal, n_rows, noise=noise)

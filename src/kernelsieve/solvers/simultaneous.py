@@ -21,12 +21,7 @@ from .whitening import RANK_TOLERANCE
 
 
 def alternate_jointly(
-    coordinates: np.ndarray,
-    moment: np.ndarray,
-    directions: np.ndarray,
-    alpha: float,
-    l2: float,
-    **limits: Any,
+    coordinates: np.ndarray, moment: np.ndarray, directions: np.ndarray, alpha: float, l2: float, **limits: Any
 ) -> Alternation:
     """All components at once on one support: the penalty is alpha sum_i w_i |A_i.|.
 
