@@ -15,7 +15,7 @@ from rich.console import Console
 
 from .applying import BLOCK_ROWS
 from .methods import READS_BLOCKS, make_estimator
-from .tables import Table, TableError, numbers_of
+from .tables import Table, TableError
 from .widths import Width, best_width, tried_widths
 
 ARRAY_ADVICE = "leave out with --exclude {0}, or name the columns to use with --columns"
@@ -199,6 +199,3 @@ def save_model(model: Any, path: Path) -> None:
         save(model, file)
         sys.stdout.buffer.write(file.read_bytes())
         sys.stdout.buffer.flush()
-
-
-__all__ = ["Fitted", "Request", "fit_table", "given_options", "notes", "numbers_of", "save_model", "watched_fit"]

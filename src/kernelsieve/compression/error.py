@@ -12,7 +12,8 @@ from ..arrays import Array, as_float64, to_numpy
 from ..fit.expansion import KernelExpansion
 from ..fit.moments import gram_of
 from ..kernels import Kernel, Precomputed
-from ..rows.blocks import finite, map_row_blocks
+from ..rows.blocks import map_row_blocks
+from ..rows.scale import finite
 from ..selection.coordinates import Coordinates
 from ..solvers.whitening import RANK_TOLERANCE, RANK_TOLERANCE_FLOAT32, whiten
 from ..threads import cached_property

@@ -12,6 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from ..rows.frames import quoted
 from ..warn import warn
 from .cores import LinearCore
 from .forms import Form
@@ -23,7 +24,6 @@ COARSE = 1e-4  # half a step of a column, as a share of its spread, from which i
 COSTLY = 2e-5  # share of the scores' range: ten times what the arithmetic may cost
 N_ROWS = 64  # drawn for a model that has no points
 WITHIN = 0.98  # of a squash's bound: what lies on it would be infinitely far out
-MAX_NAMES = 5  # spelled out in a message
 
 
 def warn_of_rounding(form: Form, held_in_double: Collection[int] = ()) -> None:
@@ -45,8 +45,7 @@ def warn_of_rounding(form: Form, held_in_double: Collection[int] = ()) -> None:
         cost = float(np.abs(found - truth).max() / np.ptp(truth, axis=0).max())
     if cost > COSTLY:
         known = form.input_names or tuple(f"x{j}" for j in range(form.n_features))
-        names = [repr(known[j]) for j in source[coarse]]
-        told = ", ".join(names[:MAX_NAMES]) + ", ..." * (len(names) > MAX_NAMES)
+        told = quoted([known[j] for j in source[coarse]])
         warn(
             f"float32 rows are too coarse for {told}: values vary little against their size, and rounding them costs "
             f"about {100 * cost:.2g} % of the scores. Take dtype='float64', unless the values are "

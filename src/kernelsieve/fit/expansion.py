@@ -22,7 +22,8 @@ import scipy.sparse
 
 from ..arrays import Array, as_float64, float64_like, is_numpy, like, namespace, to_numpy, top_eigh
 from ..kernels import CrossGram, Kernel, overwritten_blocks
-from ..rows.blocks import finite, map_row_blocks
+from ..rows.blocks import map_row_blocks
+from ..rows.scale import finite
 from ..solvers.whitening import RANK_TOLERANCE
 from ..threads import cached_property
 from .moments import gram_of, points_like

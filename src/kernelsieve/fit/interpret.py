@@ -25,7 +25,8 @@ import scipy.sparse
 
 from ..arrays import Array, like, namespace, to_numpy
 from ..kernels import RBF
-from ..rows.blocks import finite, map_row_blocks
+from ..rows.blocks import map_row_blocks
+from ..rows.scale import finite
 from .expansion import KernelExpansion
 from .preimage import preimage
 

@@ -37,7 +37,8 @@ import scipy.sparse
 
 from ..arrays import Array, as_float64, is_foreign, is_numpy, itemsize, like, namespace, to_numpy
 from ..kernels import CrossGram, Kernel, constant_diagonal, overwritten_blocks, overwritten_product
-from ..rows.blocks import device_blocks, finite, map_row_groups, with_smaller_blocks
+from ..rows.blocks import device_blocks, map_row_groups, with_smaller_blocks
+from ..rows.scale import finite
 from ..solvers.whitening import RANK_TOLERANCE_FLOAT32
 from ..threads import cached_property
 

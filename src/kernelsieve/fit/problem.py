@@ -8,7 +8,7 @@ import numpy as np
 
 from ..kernels import Kernel
 from ..rows.base import Rows
-from ..rows.blocks import finite
+from ..rows.scale import finite
 from ..solvers.whitening import RANK_TOLERANCE, RANK_TOLERANCE_FLOAT32
 from .all_rows import AllRowsSpan
 from .captured import variances_on_reference

@@ -19,7 +19,7 @@ from ..fit.moments import Moments
 from ..fit.preimage import RidgeMap
 from ..kernels import Kernel, kernel_from_params
 from ..models.guarded import Uncentered
-from ..models.incremental import StreamState
+from ..models.stream import StreamState
 from ..monitor.inputs import InputMap
 from ..monitor.live import Drift, LiveState
 from ..monitor.statistics import Detector

@@ -26,6 +26,7 @@ from sklearn import pipeline as pipelines
 from sklearn import preprocessing as pre
 
 from .container import ModelFileError
+from .filestate import OUTPUT
 
 D = {"n_features_in_": "int=d", "feature_names_in_": "strings[d] optional"}
 LINEAR = D | {"coef_": "rows[d] | rows[t, d]", "intercept_": "float | float[t]", "n_iter_": "data optional"}
@@ -36,7 +37,6 @@ PROJECTION = D | {
     "explained_variance_ratio_": "float[M]~",
     "singular_values_": "float[M]~",
 }
-OUTPUT = {"_sklearn_output_config": "output optional"}
 
 
 @dataclass(frozen=True)

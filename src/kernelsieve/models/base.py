@@ -38,10 +38,9 @@ from ..fit.unchanged import unchanged_on_failure
 from ..kernels import Kernel, bind_callable, kernel_type, named_kernel
 from ..kernels.width import check_coef0, resolve_gamma
 from ..rows import Rows, rows_of
-from ..rows.blocks import finite
 from ..rows.memory import ArrayRows
 from ..rows.sampled import SampledRows
-from ..rows.scale import check_spread
+from ..rows.scale import check_spread, finite
 from ..selection.base import Choice
 from ..threads import one_blas_thread
 from ..warn import warn

@@ -35,8 +35,6 @@ from ..warn import warn
 from .reading import StreamReading
 from .stream import KeptRows, StreamState, start_anew
 
-__all__ = ["Incremental", "StreamState"]
-
 # The median of distances is known to a few percent: a width that changes by less has not changed.
 SAME_WIDTH = math.log(1.1)
 # The width is settled again until the stream is so many times as long as its reservoir.

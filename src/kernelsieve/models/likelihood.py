@@ -14,7 +14,7 @@ from ..fit.judging import JudgesKernelRows
 from ..fit.parameters import INNER_SHARE, at_least, estimator, more_than, one_of, parameter
 from ..fit.sample import Sample
 from ..fit.span import Span
-from ..rows.blocks import finite
+from ..rows.scale import finite
 from ..selection.base import Choice
 from ..solvers.coordinate_ascent import coordinate_ascent
 from ..solvers.likelihood import Likelihood, LikelihoodFit, largest_within, sweeps

@@ -14,8 +14,8 @@ from ..fit.expansion import component_signs
 from ..fit.point_span import PointSpan
 from ..fit.problem import Problem
 from ..fit.span import Components
-from ..rows.blocks import finite
 from ..rows.memory import ArrayRows
+from ..rows.scale import finite
 from ..selection.base import Choice, Selection
 from ..selection.rules import gain
 from ..solvers.whitening import check_kernel_values

@@ -18,8 +18,8 @@ from ..fit.problem import Problem
 from ..fit.sample import Sample, default_sample_size
 from ..fit.span import Components, Span
 from ..rows import Rows
-from ..rows.blocks import finite
 from ..rows.sampled import SampledRows
+from ..rows.scale import finite
 from ..selection.base import Choice
 from ..selection.choose import FIRST_EXTRA_POINTS, Chooser, Effort
 from ..selection.given import own_points

@@ -13,9 +13,6 @@ from typing import TypeVar
 
 from ..arrays import Array, is_numpy, itemsize
 from ..threads import one_blas_thread, ordered_map, row_ranges
-from .scale import finite
-
-__all__ = ["block_rows", "device_blocks", "finite", "map_row_blocks", "map_row_groups", "with_smaller_blocks"]
 
 Result = TypeVar("Result")
 

@@ -22,11 +22,10 @@ from sklearn.utils.validation import _check_sample_weight, check_array, validate
 from ..arrays import FLOATS, Array, canonical, is_foreign, namespace
 from ..kernels import Kernel
 from .base import Rows
-from .blocks import finite
 from .files import Stream, is_dask, stream_of
-from .frames import MAX_NAMES, OTHER, TEXT, block_of, collected, is_frame
+from .frames import OTHER, TEXT, block_of, collected, is_frame, quoted
 from .memory import ArrayRows
-from .scale import checked_weights
+from .scale import checked_weights, finite
 from .streams import StreamRows, same_columns
 
 
@@ -257,5 +256,5 @@ def _text_columns(X: Any) -> str | None:
         held = block.others[first]
     elif block.texts[first].labels:
         held = f"text (first {block.texts[first].labels[0]!r})"
-    names = ", ".join(repr(block.names[j]) for j in wrong[:MAX_NAMES]) + ", ..." * (len(wrong) > MAX_NAMES)
+    names = quoted([block.names[j] for j in wrong])
     return f"column {names} holds {held}" if len(wrong) == 1 else f"columns {names} hold {held}"

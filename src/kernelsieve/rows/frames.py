@@ -82,6 +82,11 @@ def column_names(model: Any, unnamed: str = "x") -> list[str]:
     return [f"{unnamed}{j}" for j in range(model.n_features_in_)] if names is None else [str(name) for name in names]
 
 
+def quoted(names: Sequence[str]) -> str:
+    """The first few names, for a message."""
+    return ", ".join(map(repr, names[:MAX_NAMES])) + ", ..." * (len(names) > MAX_NAMES)
+
+
 def with_text_names(X: Any) -> Any:
     """A frame whose columns are named by texts, each by its own; anything else as it is.
 
@@ -94,8 +99,8 @@ def with_text_names(X: Any) -> Any:
     twice = sorted({name for name, count in Counter(names).items() if count > 1})
     if twice:
         raise ValueError(
-            f"{len(twice)} column name(s) occur more than once: {', '.join(map(repr, twice[:MAX_NAMES]))}"
-            f"{', ...' * (len(twice) > MAX_NAMES)}; each column needs a name of its own: rename or drop these"
+            f"{len(twice)} column name(s) occur more than once: {quoted(twice)}; each column needs a name of its own: "
+            "rename or drop these"
         )
     if all(isinstance(name, str) for name in given):
         return X

@@ -9,8 +9,9 @@ import numpy as np
 
 from ..arrays import Array, take_rows, to_numpy
 from .base import Rows, Summand
-from .blocks import finite, map_row_blocks
+from .blocks import map_row_blocks
 from .sampled import SampledRows, sample_rows
+from .scale import finite
 
 
 class ArrayRows(Rows):

@@ -16,7 +16,7 @@ import scipy.sparse
 
 from ..arrays import Array, take_rows, to_numpy
 from ..threads import cached_property, row_ranges
-from .blocks import finite
+from .scale import finite
 
 VALUES_AT_ONCE = 2**20  # that are looked at together: they stay in the cache
 LONG_ROW = 4096  # bytes of a row beyond which a digest stands for them

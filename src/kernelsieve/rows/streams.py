@@ -27,11 +27,12 @@ from sklearn.utils.validation import _get_feature_names, check_array
 from ..arrays import FLOATS, Array, take_rows
 from ..threads import start_new_thread
 from .base import Rows, Summand
-from .blocks import finite
 from .files import Stream
+from .frames import quoted
 from .memory import ArrayRows
 from .reservoir import Reservoir, stacked
 from .sampled import SampledRows, row_projections, sample_rows
+from .scale import finite
 
 ROUNDING = 1e-10  # of a sum, relative to that of the absolute values, when they are added in other blocks
 GOLDEN = (math.sqrt(5) - 1) / 2  # the fractions of its multiples are all different and fill (0, 1) evenly
@@ -215,7 +216,7 @@ def same_columns(n_features: int, names: Any, expected: int, expected_names: Any
 
 
 def _listed(names: tuple[str, ...] | None) -> str:
-    return "no names" if names is None else ", ".join(map(repr, names[:5])) + (", ..." if len(names) > 5 else "")
+    return "no names" if names is None else quoted(names)
 
 
 _LAST = object()
