@@ -2,7 +2,7 @@
 
 The points' gram is whitened, W'K_SS W = I on its numerical range, so that a row's coordinates are f(x) = W'k(S, x) and
 the moments of f are what the pass leaves.  An indefinite kernel may keep its negative part: then W'K_SS W = J, a
-diagonal of signs (`signed.py`).
+diagonal of signs (`solvers/whitening.py`).
 """
 
 from __future__ import annotations
@@ -14,11 +14,10 @@ import numpy as np
 
 from ..arrays import Array, like, namespace, to_numpy, top_eigh
 from ..kernels import Kernel
-from ..solvers.whitening import Spectrum
+from ..solvers.whitening import Spectrum, signed_components, signs_of
 from ..threads import cached_property
 from .expansion import KernelExpansion, component_signs
 from .moments import Moments, gram_of
-from .signed import signed_components, signs_of
 from .span import Components, Span
 
 
