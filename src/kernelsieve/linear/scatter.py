@@ -18,7 +18,7 @@ import scipy.linalg
 import scipy.sparse
 import scipy.sparse.linalg
 
-from ..arrays import Array, cholesky, solve_lower, to_numpy, top_eigh
+from ..arrays import Array, cholesky, solve_factored, to_numpy, top_eigh
 from ..threads import cached_property, row_ranges
 
 # Rows that are centred, weighted and multiplied at a time: the copy stays small beside the rows.
@@ -184,7 +184,7 @@ def solve_ridge(block: np.ndarray, l2: float, right: np.ndarray) -> np.ndarray:
     factor = cholesky(system)
     if factor is None:
         return np.linalg.lstsq(system, right, rcond=None)[0]
-    return solve_lower(factor, solve_lower(factor, right), transpose=True)
+    return solve_factored(factor, right)
 
 
 def used_columns(loadings: np.ndarray) -> np.ndarray | None:

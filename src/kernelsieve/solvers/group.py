@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..arrays import cholesky, solve_lower
+from ..arrays import cholesky, solve_factored, solve_lower
 from .lasso import MAX_ITER, ONE_BY_ONE, ROUNDING, TOLERANCE, LassoResult
 from .quadratic import HessianQuadratic, Quadratic, certify, checked_weights, row_norms
 
@@ -198,5 +198,5 @@ def _newton_step(hessian: np.ndarray, ridge: np.ndarray, directions: np.ndarray,
     if schur is None:  # rounding: the step of the parabolas above each |A_i|, downhill too, only shorter
         return first
     along = np.einsum("ij,ij->i", directions, first)
-    share = solve_lower(schur, solve_lower(schur, along), transpose=True)
+    share = solve_factored(schur, along)
     return first + inverse @ (share[:, None] * directions)

@@ -51,17 +51,7 @@ def alternate_simultaneously(
     """All components at once, each with its own alpha and support.
 
     The criterion J[P, Q] of the paper, which its Algorithm 1 does not minimise: there a component never gives way to a
-    later one.  Arguments as for `alternate`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from kernelsieve.solvers.alternation import kernel_pca_directions
-    >>> G = np.random.default_rng(0).standard_normal((60, 5))
-    >>> M = G.T @ G
-    >>> found = alternate_simultaneously(G, M, kernel_pca_directions(M, 2), [5.0, 9.0], l2=0.1, max_iter=200)
-    >>> found.coef.shape, found.converged, bool(np.all(np.diff(found.criterion) <= 0))
-    ((60, 2), True, True)
+    later one.  Arguments and use as for `alternate`.
     """
     directions = np.array(directions, dtype=np.float64)
     problem = Problem(coordinates, moment, l2, Limits(**limits))
