@@ -15,6 +15,8 @@ import dataclasses
 from numbers import Integral, Real
 from typing import Any, TypeVar, dataclass_transform
 
+import numpy as np
+from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from ..kernels import NAMED_KERNELS
@@ -53,6 +55,11 @@ def more_than(bound: float) -> Interval:
 def one_of(*names: str) -> StrOptions:
     """One of these words."""
     return StrOptions(set(names))
+
+
+def generator_of(random_state: Any) -> np.random.Generator:
+    """What the parameter `random_state` stands for; numbers drawn from a RandomState leave it further on."""
+    return np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
 
 
 SHARE = Interval(Real, 0, 1, closed="right")

@@ -9,11 +9,10 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import _fit_context
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from ..fit.judging import JudgesRows
-from ..fit.parameters import SHARE, at_least, estimator, more_than, one_of, parameter
+from ..fit.parameters import SHARE, at_least, estimator, generator_of, more_than, one_of, parameter
 from ..fit.unchanged import unchanged_on_failure
 from ..rows.scale import unit_of
 from ..threads import one_blas_thread
@@ -160,7 +159,7 @@ class RobustElasticNetPCA(JudgesRows, LinearComponents):
         return form
 
     def _two_stage(self, rows: np.ndarray, request: Request) -> WeightedFit:
-        rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
+        rng = generator_of(self.random_state)
         if min(rows.shape) < self.n_components:
             raise ValueError(
                 f"n_components={self.n_components} is more than the data have: n_samples={rows.shape[0]}, "

@@ -15,7 +15,6 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, _fit_context
-from sklearn.utils import check_random_state
 
 from ..arrays import Array, on_host
 from ..fit.advice import (
@@ -28,7 +27,7 @@ from ..fit.advice import (
 )
 from ..fit.captured import CapturedRatio, mean_outside, ratio_of_model
 from ..fit.expansion import KernelExpansion
-from ..fit.parameters import KernelParameters, MeantParameters, estimator
+from ..fit.parameters import KernelParameters, MeantParameters, estimator, generator_of
 from ..fit.preimage import learned_preimage
 from ..fit.problem import Problem
 from ..fit.sample import INDEFINITE, Sample
@@ -194,7 +193,7 @@ class KernelTransformer(
         return problem
 
     def _rng(self) -> np.random.Generator:
-        return np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
+        return generator_of(self.random_state)
 
     def _kernel_on(self, rows: SampledRows) -> tuple[Kernel, float]:
         """The kernel, and its gamma, as these rows settle them."""

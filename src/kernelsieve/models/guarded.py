@@ -24,7 +24,7 @@ from sklearn.utils.validation import _check_psd_eigenvalues
 
 from ..arrays import FLOATS, Array, as_float64, canonical, row_dot, top_eigh
 from ..fit.advice import SHOWS_ROUNDING, warn_of_rounding
-from ..fit.parameters import MeantParameters
+from ..fit.parameters import MeantParameters, generator_of
 from ..fit.sample import default_sample_size
 from ..kernels import RBF, CallableKernel, Cosine, bind_callable, kernel_type
 from ..kernels.width import resolve_gamma
@@ -78,8 +78,7 @@ class GuardedKernelPCA(MeantParameters, KernelPCA):
     def _gamma(self, X: Array) -> float:
         if not kernel_type(self.kernel).uses_gamma:
             return 1.0
-        rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
-        rows = ArrayRows(floating(X)).sample(default_sample_size(0), rng)
+        rows = ArrayRows(floating(X)).sample(default_sample_size(0), generator_of(self.random_state))
         return resolve_gamma(self.gamma, kernel_type(self.kernel), rows.values, rows.weights)
 
     def _fit_transform_in_place(self, K: np.ndarray) -> np.ndarray:
