@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from oracles import exact_kernel_pca, gram_of, held_out_ratio
@@ -14,6 +16,7 @@ from sklearn.preprocessing import StandardScaler
 
 from experiments.datasets import IDA_NAMES, MissingData, ida
 from kernelsieve import SparseKernelPCA
+from kernelsieve.selection.size import fewest
 
 # How many
 
@@ -209,3 +212,43 @@ def test_auto_keeps_its_share_of_rows_it_has_not_seen(n_components):
     model = SparseKernelPCA(n_components, **options, random_state=0).fit(train)
     exact = KernelPCA(n_components, **options, eigen_solver="dense").fit(train)
     assert model.transform(new).var(axis=0).sum() >= 0.985 * exact.transform(new).var(axis=0).sum()
+
+
+# The search for a number
+
+
+def tried(missing, *, target=0.99, first=18, least=11, largest=1000, costly=True):
+    """Sizes tried and the one taken, where m points miss `missing(m)`."""
+
+    def at(n_support):
+        return SimpleNamespace(
+            ratio=SimpleNamespace(value=1 - missing(n_support), n_directions=10),
+            problem=SimpleNamespace(sample=SimpleNamespace(n_components=10)),
+            selection=SimpleNamespace(n_support=n_support),
+        )
+
+    curve, best = fewest(at, first, least, largest, target, costly=costly)
+    return [m for m, _ in curve], None if best is None else best.selection.n_support
+
+
+@pytest.mark.parametrize("needed", [12, 20, 45, 130, 400])
+@pytest.mark.parametrize("exponent", [0.8, 1.5, 3.0])
+def test_few_sizes_are_tried_and_few_points_too_many_taken(exponent, needed):
+    """The share missing is a power of m that reaches 1 % at `needed` points."""
+    sizes, found = tried(lambda m: min(1.0, 0.01 * (needed / m) ** exponent))
+    assert needed <= found <= 1.2 * needed
+    assert len(sizes) <= 5
+    assert sum(sizes) <= 5 * found
+
+
+def test_chance_between_two_sizes_is_no_sign_that_no_few_points_will_do():
+    shares = {18: 0.0104, 21: 0.0112, 19: 0.0111, 20: 0.0111}
+    sizes, found = tried(lambda m: shares.get(m, 0.01 * (24 / m) ** 1.5))
+    assert max(sizes) < 60
+    assert 24 <= found <= 30
+
+
+def test_a_ratio_that_points_do_not_better_is_given_up_early():
+    sizes, found = tried(lambda m: 0.3 * m**-0.05)
+    assert found is None
+    assert len(sizes) <= 4

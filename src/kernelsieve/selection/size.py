@@ -13,8 +13,9 @@ from collections.abc import Callable
 from .base import Choice
 
 FIRST_EXPONENT = 1.5  # of 1 - ratio ~ m^-exponent, before two sizes are known
-MAX_EXPONENT = 5.0
-HOPELESS = 0.2  # an exponent so small means that no few points will do
+MIN_EXPONENT, MAX_EXPONENT = 0.2, 5.0
+# An exponent so small between sizes that are so many times apart means that no few points will do.
+HOPELESS, FAR_APART = 0.2, 3.0
 MAX_SIZES = 5
 MIN_GROWTH, MAX_GROWTH = 1.12, 3.5  # of the size while none is enough
 CLOSE_ENOUGH = math.log(1.16)  # stop when a size that fails, or would, is within this factor of the one that is enough
@@ -61,7 +62,7 @@ def _next_size(curve: Curve, least: int, largest: int, target: float, *, by_halv
     enough = min((m for m, ratio in curve if ratio >= target), default=largest)
     exponent = _exponent(curve, target)
     if all(ratio < target for _, ratio in curve):
-        if exponent <= HOPELESS:
+        if _is_hopeless(curve):
             return largest
         guess = _where(curve, target, exponent + GROWING, SAFE_SIDE)
         return min(math.ceil(min(max(guess, MIN_GROWTH * failing), MAX_GROWTH * failing)), largest)
@@ -73,6 +74,13 @@ def _next_size(curve: Curve, least: int, largest: int, target: float, *, by_halv
         guess = math.sqrt(failing * enough)
     low, high = failing ** (1 - INSIDE) * enough**INSIDE, failing**INSIDE * enough ** (1 - INSIDE)
     return min(max(round(min(max(guess, low), high)), failing + 1), enough - 1)
+
+
+def _is_hopeless(curve: Curve) -> bool:
+    """Whether several times more points have hardly bettered the ratio; of nearby sizes chance alone may say so."""
+    (few, first), (many, last) = min(curve), max(curve)
+    apart = many >= FAR_APART * few and last > 0
+    return apart and _missing(first) - _missing(last) <= HOPELESS * math.log(many / few)
 
 
 def _spare(curve: Curve, target: float) -> float:
@@ -94,7 +102,7 @@ def _exponent(curve: Curve, target: float) -> float:
         return FIRST_EXPONENT
     (m, ratio), (other, other_ratio) = nearest
     exponent = (_missing(ratio) - _missing(other_ratio)) / (math.log(other) - math.log(m))
-    return min(max(exponent, HOPELESS), MAX_EXPONENT)
+    return min(max(exponent, MIN_EXPONENT), MAX_EXPONENT)
 
 
 def _nearest(curve: Curve, target: float) -> Curve:
