@@ -6,6 +6,7 @@ kernel PCA's on the same rows, every size starting from the points of the last.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -31,7 +32,7 @@ MAX_AUTO_SUPPORT = 1000  # more points are not looked for, they must be asked fo
 FEW_MISSING = 0.007  # of the variance: points that are to miss less may need directions that MANY_POINTS would
 # Of new rows points lose (1 + SEEN_ROWS/n)^FEW_CARRIERS times as much as of the n rows that they were chosen for.
 SEEN_ROWS, FEW_CARRIERS = 100.0, 1.5
-MAX_AUTO_EXACT = 2000  # so few rows are all taken instead
+MAX_AUTO_EXACT, MOST_OF_THEM = 2000, 2 / 3  # so few rows are all taken instead, and where most of them would be needed
 ROWS_TO_CHOOSE_FROM = 2  # for each point, at the least
 GROWS_ENOUGH = 1.5  # a search goes on with the rows it has until the points are so many times more than they are for
 
@@ -101,7 +102,8 @@ class Chooser:
         n_rows = problem.sample.size if whole else problem.rows.n_samples
         if first >= n_rows:
             return Choice(everything(problem), problem)
-        largest = min(n_rows, MAX_AUTO_SUPPORT)
+        few = whole and n_rows <= MAX_AUTO_EXACT
+        largest = min(math.ceil(MOST_OF_THEM * n_rows) if few else n_rows, MAX_AUTO_SUPPORT)
         if self.effort.n_samples and not whole:
             largest = min(largest, self.effort.n_samples // ROWS_TO_CHOOSE_FROM)
         free = self.rule_name == "optimized"
@@ -111,7 +113,7 @@ class Chooser:
             coordinates_of(problem.sample, MANY_POINTS)
         curve, best = fewest(at, first, n_components + int(center), largest, target, costly=free)
         if best is None:
-            best = Choice(everything(problem), problem) if whole and n_rows <= MAX_AUTO_EXACT else at(largest)
+            best = Choice(everything(problem), problem) if few else at(largest)
         if best.ratio is not None and best.ratio.value < variance:
             curve.append((largest, best.ratio.value))
             warn(
