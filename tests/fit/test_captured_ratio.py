@@ -92,6 +92,33 @@ def test_float32_rows_of_mixed_scale_have_all_their_components(seed, n_support):
 # Indefinite kernels
 
 
+def labels_as_columns():
+    """Six columns of four labels each, as zeros and ones: a sigmoid kernel knows seven values of their products."""
+    labels = np.random.default_rng(7).integers(0, 4, (1000, 6))
+    return np.concatenate([np.eye(4)[labels[:, j]] for j in range(6)], axis=1)
+
+
+def word_counts():
+    rng = np.random.default_rng(7)
+    return rng.poisson(0.5 * rng.gamma(0.3, 1, (12, 200))[rng.integers(0, 12, 1000)]).astype(float)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(("rows", "gamma"), [(labels_as_columns, 0.003), (word_counts, 0.0004)])
+@pytest.mark.parametrize(("n_components", "n_support"), [(2, 20), (10, 11), (10, 30)])
+def test_a_kernel_that_is_nearly_constant_is_indefinite_beside_the_little_that_varies(
+    rows, gamma, n_components, n_support
+):
+    """Its largest eigenvalue is that of the constant: beside it the negative ones are a millionth."""
+    X = rows()
+    options = {"kernel": "sigmoid", "gamma": gamma, "coef0": 1.0, "random_state": 0}
+    model = SparseKernelPCA(n_components, n_support=n_support, **options).fit(X)
+    exact = exact_kernel_pca(sigmoid_kernel(X, gamma=gamma, coef0=1.0), n_components)[0] / len(X)
+    off = np.abs(model.explained_variance_ - exact).sum() / exact.sum()
+    assert off < (0.06 if n_support == 11 else 0.01)
+    assert model.captured_ratio_ == pytest.approx(1 - off, abs=0.003)
+
+
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("coef0", [0.0, 1.0])
 @pytest.mark.parametrize("n_support", [20, "auto"])

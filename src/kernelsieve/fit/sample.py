@@ -1,9 +1,8 @@
 """The rows that selection looks at: a random sample, its gram, and exact kernel PCA on it.
 
-Choosing points needs far fewer rows than fitting them: a few thousand say where the variance is.  A
-`Sample` holds those rows with their weights and computes once, when first asked, what several users
-share: the gram of (a part of) the rows, and exact kernel PCA on it, which gives targeted selection its
-targets and `captured_ratio_` its denominator.
+Choosing points needs far fewer rows than fitting them: a few thousand say where the variance is.  A `Sample` holds those
+rows with their weights and computes once, when first asked, what several users share: the gram of (a part of) the rows,
+and exact kernel PCA on it, which gives targeted selection its targets and `captured_ratio_` its denominator.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ GRAM_BLOCK_ROWS = 250
 # Multiplications that the gram of a whole sample may cost, and how many of them one difference |x - y| costs.
 MAX_GRAM_WORK, DIFFERENCE_COST = 2e10, 10.0
 UNEVEN = 1.6  # tails (see tails.py) from which on the reference rows are drawn by what they carry
-INDEFINITE = 1e-6  # a negative eigenvalue below this share of the largest is rounding
+INDEFINITE = 1e-6  # a negative eigenvalue below this share of the largest variance counts for nothing
 
 
 def default_sample_size(n_support: int) -> int:
@@ -221,10 +220,14 @@ class Sample:
         gram = as_float64(self.gram)
         check_finite_kernel(gram)
         values = namespace(gram).linalg.eigvalsh((gram + gram.T) / 2)
-        if not float(values[-1]) > 0:
+        lowest, largest = float(values[0]), float(values[-1])
+        if not largest > 0:
             raise ValueError("the kernel matrix of these rows has no positive part: nothing to model")
-        ratio = -float(values[0]) / float(values[-1])
-        return ratio if ratio > INDEFINITE else 0.0
+        # beside the variance: a kernel with a large constant has little of that, and a very large eigenvalue
+        little = INDEFINITE * min(self.n_reference * float(self.exact.variances[0]), largest)
+        error = 4 * self.n_reference**0.5 * float(namespace(gram).max(gram)) + 10 * largest  # of values, of eigenvalues
+        error *= 2.0 ** (-52 if itemsize(self.gram) == 8 else -23)
+        return -lowest / largest if -lowest > max(little, error) else 0.0
 
     @cached_property
     def exact(self) -> ExactComponents:
@@ -236,16 +239,11 @@ class Sample:
     @cached_property
     def exact_halves(self) -> list[ExactComponents]:
         """Exact kernel PCA of each half of the reference rows."""
-        return [
-            exact_components(
-                self._gram_of(half.places),
-                self.n_components,
-                center=self.center,
-                weights=half.weights,
-                near=take_rows(self.exact.directions, half.places),
-            )
-            for half in self.halves
-        ]
+        found = []
+        for half in self.halves:
+            gram, near = self._gram_of(half.places), take_rows(self.exact.directions, half.places)
+            found.append(exact_components(gram, self.n_components, center=self.center, weights=half.weights, near=near))
+        return found
 
     def _gram_of(self, places: np.ndarray) -> Array:
         if self.drawn is None:  # neighbours
