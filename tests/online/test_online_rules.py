@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 from oracles import assert_same_up_to_sign, exact_kernel_pca, gram_of
+from sklearn.base import clone
 from sklearn.decomposition import KernelPCA
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics.pairwise import pairwise_kernels, rbf_kernel
@@ -84,6 +85,24 @@ def test_rows_in_calls_on_an_indefinite_kernel_are_rows_at_once():
         scores = parts.transform(rows)
     assert_same_up_to_sign(scores, whole.transform(rows), 1e-6)
     np.testing.assert_array_equal(parts.support_, whole.support_)
+
+
+# Tensors
+
+
+@pytest.mark.filterwarnings("ignore:the kernel is not positive")
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("options", [{}, {"kernel": "poly"}, {"kernel": "poly", "coef0": -0.2}], ids=str)
+@pytest.mark.parametrize("rule", ["subset", "coherence", "hebbian", "incremental"])
+def test_online_rules_fit_tensors_as_arrays(rule, options, weighted, rows):
+    torch = pytest.importorskip("torch")
+    weights = np.linspace(0.5, 1.5, len(rows)) if weighted else None
+    model = OnlineKernelPCA(2, rule=rule, gamma=0.2, random_state=0, **options)
+    here = clone(model).fit(rows, sample_weight=weights)
+    there = clone(model).fit(torch.as_tensor(rows), sample_weight=weights)
+    np.testing.assert_allclose(there.explained_variance_, here.explained_variance_, rtol=1e-8)
+    np.testing.assert_allclose(there.captured_ratio_, here.captured_ratio_, rtol=1e-6)
+    np.testing.assert_allclose(there.transform(torch.as_tensor(rows)).numpy(), here.transform(rows), atol=1e-8)
 
 
 # Limits
