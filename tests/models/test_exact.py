@@ -486,3 +486,25 @@ def test_large_variances_can_be_saved(tmp_path):
     assert model.eigenvalues_[0] > 1e110
     model.save(tmp_path / "m.ks")
     np.testing.assert_array_equal(kernelsieve.load(tmp_path / "m.ks").transform(rows), model.transform(rows))
+
+
+@pytest.mark.parametrize("kernel", ["linear", "rbf", "poly", "cosine", "sigmoid"])
+@pytest.mark.parametrize("container", [np.asarray, sp.csr_array])
+def test_bits_and_small_integers_are_numbers(kernel, container):
+    bits = np.random.default_rng(0).random((50, 4)) < 0.5
+    for given in (bits, np.where(bits, np.int8(100), np.int8(-100))):
+        ours, theirs = (
+            model(2, kernel=kernel, gamma=1e-2).fit_transform(container(given))
+            for model in (KernelPCA, SklearnKernelPCA)
+        )
+        assert_allclose(np.abs(ours), np.abs(theirs), rtol=1e-9, atol=1e-9 * np.abs(theirs).max())
+
+
+def test_parameters_that_no_kernel_would_read_are_refused():
+    """As scikit-learn's they were ignored: gamma .1 was fitted where 50 was asked for."""
+    rows = np.random.default_rng(0).standard_normal((40, 3))
+    with pytest.raises(ValueError, match=r"kernel_params=\{'gamma': 50.0\} are for a callable kernel"):
+        KernelPCA(2, kernel="rbf", gamma=0.1, kernel_params={"gamma": 50.0}).fit(rows)
+    ours = KernelPCA(2, kernel=rbf_kernel, kernel_params={"gamma": 0.5}).fit(rows)
+    theirs = SklearnKernelPCA(2, kernel="rbf", gamma=0.5).fit(rows)
+    assert_allclose(ours.eigenvalues_, theirs.eigenvalues_, rtol=1e-10)

@@ -53,7 +53,7 @@ class GuardedKernelPCA(MeantParameters, KernelPCA):
             if self.fit_inverse_transform and scipy.sparse.issparse(X):  # scikit-learn's words, before the work is done
                 raise NotImplementedError("Inverse transform not implemented for sparse matrices!")
             if self.kernel != "precomputed":
-                check_spread(X)
+                check_spread(floating(X))  # differences of bits and of small integers are others
             self._callable = bound_callable(self.kernel, self.kernel_params, X)
             if isinstance(self.gamma, str):
                 self.gamma_ = self._gamma(X)
