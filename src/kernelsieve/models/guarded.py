@@ -28,6 +28,7 @@ from ..fit.parameters import MeantParameters, generator_of
 from ..fit.sample import default_sample_size
 from ..kernels import RBF, CallableKernel, Cosine, bind_callable, kernel_type
 from ..kernels.width import resolve_gamma
+from ..rows.gram import asymmetry
 from ..rows.memory import ArrayRows
 from ..rows.scale import check_spread, finite
 from ..solvers.whitening import check_finite_kernel
@@ -52,7 +53,9 @@ class GuardedKernelPCA(MeantParameters, KernelPCA):
         if self.__dict__.pop("_kernel_open", False):
             if self.fit_inverse_transform and scipy.sparse.issparse(X):  # scikit-learn's words, before the work is done
                 raise NotImplementedError("Inverse transform not implemented for sparse matrices!")
-            if self.kernel != "precomputed":
+            if self.kernel == "precomputed":
+                _warn_of_asymmetry(X)
+            else:
                 check_spread(floating(X))  # differences of bits and of small integers are others
             self._callable = bound_callable(self.kernel, self.kernel_params, X)
             if isinstance(self.gamma, str):
@@ -199,6 +202,14 @@ def floating(X: Array) -> Array:
     """X itself where it is float32 or float64, else a float64 copy: products of small integers overflow."""
     X = X if scipy.sparse.issparse(X) else np.asarray(X)
     return X if X.dtype in FLOATS else as_float64(X)
+
+
+def _warn_of_asymmetry(gram: Array) -> None:
+    """What other estimators refuse, scikit-learn's takes: one triangle of the gram, or both, as its solvers do."""
+    square = gram.ndim == 2 and gram.shape[0] == gram.shape[1]  # else it is refused when it is centred
+    told = asymmetry(floating(gram)) if square else None
+    if told is not None:
+        warn(f"{told}. What is found depends on eigen_solver: give (K + K.T) / 2", KernelWarning)
 
 
 def _has_short_rows(X: Array) -> bool:
