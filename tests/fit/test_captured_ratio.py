@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 from oracles import exact_kernel_pca, gram_of
+from sklearn.decomposition import KernelPCA
 from sklearn.metrics.pairwise import polynomial_kernel, sigmoid_kernel
 
 from kernelsieve import SparseKernelPCA
@@ -52,6 +53,21 @@ def test_rows_drawn_by_what_they_carry_miss_no_heavy_one():
     assert set(np.flatnonzero(carried > 1)) <= set(drawn.places)
     assert drawn.weights @ carried[drawn.places] == pytest.approx(carried.sum(), rel=0.05)
     assert drawn.weights.sum() == pytest.approx(1000, rel=0.05)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("gamma", [5.0, 1.0, 0.2])
+def test_the_interval_is_wide_where_the_rows_looked_at_say_little_of_others(gamma):
+    """Under narrow kernels exact kernel PCA of 50 rows is no guide to that of 1,900: nine intervals of ten missed."""
+    X = np.random.default_rng(0).standard_normal((1900, 5))
+    exact = KernelPCA(3, kernel="rbf", gamma=gamma, random_state=0).fit(X).eigenvalues_.sum()
+    n_held = 0
+    for seed in range(5):
+        model = SparseKernelPCA(3, gamma=gamma, n_optimization_samples=100, n_support=30, random_state=seed).fit(X)
+        low, high = model.captured_ratio_interval_
+        assert 0 <= low <= model.captured_ratio_ <= high <= 1
+        n_held += low <= model.eigenvalues_.sum() / exact <= high
+    assert n_held >= 4
 
 
 def test_on_all_rows_the_ratio_is_known(cloud):

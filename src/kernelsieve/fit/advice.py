@@ -7,9 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse
 
-from ..arrays import Array, product, take_columns, take_rows, to_numpy
+from ..arrays import Array, to_numpy
 from ..threads import row_ranges
 from ..warn import KernelWarning, warn
+from .halves import captured_across
 from .sample import Sample
 
 MIN_EXPLAINED = 0.05
@@ -95,19 +96,8 @@ def warn_about_kernel(
 
 def split_captured(sample: Sample) -> tuple[float, float]:
     """Variance that exact kernel PCA of one half of the rows captures on that half, and on the other."""
-    if sample.n_reference < 2:
-        return 1.0, 1.0
-    first, second = (half.places for half in sample.halves)
-    if len(first) < max(MIN_HALF, MIN_HALF_PER_COMPONENT * sample.n_components):
+    n_least = max(MIN_HALF, MIN_HALF_PER_COMPONENT * sample.n_components)
+    if sample.n_reference < 2 or len(sample.halves[0].places) < n_least:
         return 1.0, 1.0  # too few rows to tell
-    found = sample.exact_halves[0]
-    positive = found.variances > 1e-12 * found.variances[0]
-    if not positive.any():
-        return 1.0, 1.0  # nothing to compare
-    directions = to_numpy(found.directions)[:, positive] / np.sqrt(found.variances[positive])
-    gram = take_columns(take_rows(sample.gram, second), first)
-    scores = to_numpy(product(gram, directions))
-    omega = sample.halves[1].weights
-    mean = np.average(scores, axis=0, weights=omega) if sample.center else 0.0
-    variance = np.average((scores - mean) ** 2, axis=0, weights=omega)
-    return found.captured, float(variance.sum())
+    own, other = captured_across(sample)
+    return (own, other) if own > 0 else (1.0, 1.0)
