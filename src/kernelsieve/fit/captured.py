@@ -112,9 +112,7 @@ def ratio_of_points(sample: Sample, chosen: Points, n_samples: int) -> CapturedR
         if not sample.reference_is_all:  # the cut was chosen on these rows: what it reached is measured on others
             sample = sample.afresh
             variances = variances_at((cut,), sample, chosen)[0]
-        reached = agreement(variances, sample)
-        known = CapturedRatio.known(reached, "all rows", sample.n_reference, _n_real(variances))
-        return known if sample.reference_is_all else replace(known, kind="sample", interval=(known.value, 1.0))
+        return _agreed(sample, variances)
     # Reference rows that points were chosen or started from are explained better than rows like them, and the standard
     # error does not know of that: where all rows are at hand, the ratio is measured on all of them.
     by_reference = chosen.by_reference or (chosen.seeds is not None and len(chosen.seeds) > 0)
@@ -130,7 +128,16 @@ def ratio_of_model(sample: Sample, expansion: KernelExpansion, n_samples: int) -
     """The ratio of a fitted model's components, made orthonormal."""
     expansion = expansion.orthonormal
     coef = float64_like(expansion.coef, sample.reference)
-    return _ratio(sample, _features(sample, expansion.kernel, expansion.points, coef), n_samples)
+    features = _features(sample, expansion.kernel, expansion.points, coef)
+    if sample.indefiniteness:
+        return _agreed(sample, _components(features, sample.reference_weights, sample)[0])
+    return _ratio(sample, features, n_samples)
+
+
+def _agreed(sample: Sample, variances: np.ndarray) -> CapturedRatio:
+    """Of an indefinite kernel: more variance than exact kernel PCA's is as wrong as less."""
+    known = CapturedRatio.known(agreement(variances, sample), "all rows", sample.n_reference, _n_real(variances))
+    return known if sample.reference_is_all else replace(known, kind="sample", interval=(known.value, 1.0))
 
 
 def components_for(share: float, sample: Sample) -> int:

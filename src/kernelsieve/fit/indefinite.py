@@ -52,7 +52,9 @@ def variances_at(cuts: tuple[float, ...], sample: Sample, chosen: Points) -> lis
 def agreement(variances: np.ndarray, sample: Sample) -> float:
     """1 less what the variances are off by, as a share of exact kernel PCA's."""
     exact = sample.exact.variances
-    return 1.0 - float(np.abs(variances[: len(exact)] - exact).sum()) / float(exact.sum())
+    found = np.zeros(len(exact))  # components that a model does not have capture nothing
+    found[: len(variances)] = variances[: len(exact)]
+    return 1.0 - float(np.abs(found - exact).sum()) / float(exact.sum())
 
 
 def is_indefinite(kernel: Kernel, gram: Array) -> bool:
