@@ -22,6 +22,25 @@ SHOWS_ROUNDING = {2: 1e-3, 4: 1e-3, 8: 1e-7}
 SCALE_ROWS, SCALE_COLUMNS = 500, 256
 WILD_SCALES = 100.0  # largest standard deviation of a column / that of the lower quartile
 
+NOTHING_TO_EXPLAIN = "the rows are all the same to this kernel: there is no variance to explain"
+LOST_IN_LENGTH = (
+    "the rows differ, but by so little beside their distance from the origin that rounding leaves nothing of it in the "
+    "products that this kernel is made of: subtract the mean of every column first"
+)
+FAR_OUT = 1e-3  # largest difference from the mean of a column / largest number: less may be lost in products
+
+
+def nothing_to_explain(sample: Sample) -> str:
+    """Why rows have no variance to a kernel: they are all one to it, or so far out that products round it away."""
+    kernel = sample.kernel
+    if kernel.stationary or kernel.precomputed or kernel.name == "callable":
+        return NOTHING_TO_EXPLAIN
+    rows = sample.reference
+    dense = rows.toarray() if scipy.sparse.issparse(rows) else to_numpy(rows)
+    away = float(np.abs(dense - dense.mean(axis=0)).max())
+    drowned = bool(np.any(dense != dense[:1])) and away < FAR_OUT * float(np.abs(dense).max())
+    return LOST_IN_LENGTH if drowned else NOTHING_TO_EXPLAIN
+
 
 def warn_about_scales(rows: Array) -> None:
     """Columns in very different units: distances see only the largest."""

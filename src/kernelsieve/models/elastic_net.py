@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from ..fit.advice import NOTHING_TO_EXPLAIN
 from ..fit.parameters import at_least, estimator, more_than, one_of, parameter
 from ..fit.span import Span, orthonormal_in_order
 from ..selection.base import Choice
 from ..warn import warn
 from .base import Found, KernelTransformer
 from .net import ElasticNet, PublishedRule, Solution, Start, in_row_order, unit_components
-from .on_dictionary import NOTHING_TO_EXPLAIN, OnDictionary
+from .on_dictionary import OnDictionary
 
 # A component of whose squared length less than this share is outside those before it is one of them again.
 REPEATED = 0.01
