@@ -17,7 +17,7 @@ Rows that points were started from are explained better than rows like them: of 
 the reference, and count so much less.
 
 The interval is r(N) -+ 1.64 errors: it holds the truth nine times in ten.  Rows so few for the kernel that they know
-little of others (see halves.py) make it wide.  What is reported is on its safe side: r(N) itself where it is known
+little of others (see advice.py) make it wide.  What is reported is on its safe side: r(N) itself where it is known
 well, less where it is not.  What all rows together leave unexplained bounds it from below.
 """
 
@@ -46,8 +46,8 @@ from ..rows.sampled import shares_of
 from ..solvers.exact import block_krylov, exact_components
 from ..solvers.whitening import RANK_TOLERANCE
 from ..threads import matmul, row_ranges
+from .advice import error_of_few
 from .expansion import KernelExpansion
-from .halves import error_of_few
 from .indefinite import agreement, best_cut, variances_at
 from .moments import points_like
 from .point_span import Points, PointSpan
