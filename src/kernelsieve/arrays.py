@@ -22,6 +22,9 @@ FLOATS = [np.float64, np.float32]  # dtypes of rows; anything else becomes float
 
 # Up to this size all eigenvectors come as quickly as a few.
 ALL_EIGENVECTORS = 64
+# Products with a matrix, as a share of its rows, that take ARPACK as long as its dense decomposition takes.
+DENSE_PRODUCTS = 2 / 3
+LEAST_RESTARTS = 20  # of ARPACK: so few cost next to nothing
 
 
 _POTRF = {"d": scipy.linalg.lapack.dpotrf, "f": scipy.linalg.lapack.spotrf}
@@ -233,6 +236,16 @@ def top_eigh(a: Array, n_top: int | None = None) -> tuple[Array, Array]:
     xp = namespace(a)
     values, vectors = xp.linalg.eigh(a)
     return xp.flip(values)[:n_top], xp.flip(vectors, axis=1)[:, :n_top]
+
+
+def arpack_restarts(n_rows: int, n_top: int) -> int:
+    """Restarts after which ARPACK has cost as much as a dense decomposition; left alone it makes ten for every row.
+
+    So it does where eigenvalues differ by hardly more than rounding.  A restart is one product with every vector that
+    it has beyond those wanted.
+    """
+    n_vectors = max(2 * n_top + 1, 20)  # scipy's default
+    return max(LEAST_RESTARTS, int(DENSE_PRODUCTS * n_rows / (n_vectors - n_top)))
 
 
 def cholesky(a: Array) -> Array | None:

@@ -11,7 +11,18 @@ from oracles import gram_of
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
-from kernelsieve import KernelWarning, SparseKernelPCA
+from kernelsieve import (
+    CompressedKernelPCA,
+    DissimilarityKernelPCA,
+    ElasticNetKernelPCA,
+    ImprovedKernelPCA,
+    KernelFeatureAnalysis,
+    KernelPCA,
+    KernelWarning,
+    LikelihoodKernelPCA,
+    RobustSparseKernelPCA,
+    SparseKernelPCA,
+)
 
 N = 60
 
@@ -214,6 +225,50 @@ def test_precomputed_shapes(rows):
         model.inverse_transform(np.zeros((2, 2)))
     with pytest.raises(ValueError, match="must be row numbers with a precomputed kernel"):
         SparseKernelPCA(2, kernel="precomputed", selection=gram[:8]).fit(gram)
+
+
+GRAM_ESTIMATORS = [
+    SparseKernelPCA(2, n_support=8),
+    ElasticNetKernelPCA(2),
+    LikelihoodKernelPCA(2),
+    DissimilarityKernelPCA(2, n_nodes=8),
+    ImprovedKernelPCA(2, n_nodes=8),
+    KernelFeatureAnalysis(2),
+    RobustSparseKernelPCA(2),
+    CompressedKernelPCA(2, n_support=8),
+]
+
+
+@pytest.mark.parametrize("estimator", GRAM_ESTIMATORS, ids=lambda e: type(e).__name__)
+def test_a_gram_that_is_not_symmetric_is_refused_by_a_pair_of_entries(estimator, rows):
+    gram = gram_of("rbf", rows)
+    forms = [np.asarray, lambda values: values.astype(np.float32)]
+    if not isinstance(estimator, CompressedKernelPCA):
+        forms.append(scipy.sparse.csr_array)
+    for form in forms:
+        model = clone(estimator).set_params(kernel="precomputed", random_state=0)
+        spoiled_gram = gram.copy()
+        spoiled_gram[7, 50] += 0.01
+        for bad in (np.triu(gram), spoiled_gram):
+            with pytest.raises(ValueError, match=r"must be symmetric: K\[\d+, \d+\] is .* and K\[\d+, \d+\] is"):
+                model.fit(form(bad))
+        with pytest.raises(ValueError, match=r"K\[7, 50\] is .* and K\[50, 7\] is"):
+            model.fit(form(spoiled_gram))
+        noise = 1e-8 * np.random.default_rng(0).standard_normal(gram.shape)  # as a product of rows in any order leaves
+        model.fit(form(gram + noise))
+
+
+def test_tensors_of_kernel_values_must_be_symmetric_too(rows):
+    torch = pytest.importorskip("torch")
+    gram, model = gram_of("rbf", rows), SparseKernelPCA(2, n_support=8, kernel="precomputed", random_state=0)
+    with pytest.raises(ValueError, match="must be symmetric"):
+        model.fit(torch.as_tensor(np.tril(gram)))
+    model.fit(torch.as_tensor(gram))
+
+
+def test_scikit_learns_kernel_pca_takes_such_a_gram_with_a_warning(rows):
+    with pytest.warns(KernelWarning, match="must be symmetric"):
+        KernelPCA(2, kernel="precomputed").fit(np.triu(gram_of("rbf", rows)))
 
 
 def test_precomputed_gram_cannot_have_centres(rows):

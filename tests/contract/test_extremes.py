@@ -434,3 +434,34 @@ def test_a_joint_support_is_the_same_in_every_unit(scale):
     found = net.fit(scale * rows)
     np.testing.assert_array_equal(found.support_, support)
     np.testing.assert_allclose(found.transform(scale * rows) / scale, scores, atol=1e-11)
+
+
+# What is said where nothing can be computed
+
+
+@pytest.mark.parametrize("kernel", ["linear", "poly", "cosine"])
+@pytest.mark.parametrize(
+    "estimator", [ks.SparseKernelPCA(2), ks.ElasticNetKernelPCA(2), ks.RobustSparseKernelPCA(2)], ids=str
+)
+def test_rows_that_differ_are_not_called_the_same_where_an_offset_drowns_them(estimator, kernel, rows):
+    model = clone(estimator).set_params(kernel=kernel, random_state=0)
+    for form in (np.asarray, scipy.sparse.csr_array):
+        with pytest.raises(ValueError, match=r"differ, but by so little.*subtract the mean of every column first"):
+            model.fit(form(rows + 1e8))
+
+
+def test_rows_on_one_ray_are_the_same_to_the_cosine(rows):
+    ray = np.linspace(1, 2, 60)[:, None] * np.abs(rows[:1])
+    with pytest.raises(ValueError, match="all the same to this kernel"):
+        ks.ElasticNetKernelPCA(1, kernel="cosine").fit(ray)
+
+
+def test_a_noise_variance_that_cannot_be_squared_is_refused_quietly(rows):
+    for noise_variance in (1e-300, 1e-155, 1e-120):
+        with pytest.raises(ValueError, match=r"too small to compute with.*give a larger noise_variance"):
+            quietly(lambda noise=noise_variance: ks.LikelihoodKernelPCA(noise_variance=noise).fit(rows))
+        with pytest.raises(ValueError, match="too small to compute with"):
+            quietly(
+                lambda noise=noise_variance: ks.likelihood_path(ks.LikelihoodKernelPCA(), rows, noise_variance=[noise])
+            )
+    assert quietly(lambda: ks.LikelihoodKernelPCA(noise_variance=1e-90).fit(rows)).n_support_ > 1

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 from elastic_net_cases import (
@@ -99,7 +101,11 @@ def test_components_and_their_scores(center, sparsity, cloud, new_rows):
     np.testing.assert_allclose(model.explained_variance_, spread, rtol=1e-9)
     np.testing.assert_allclose(model.eigenvalues_, 80 * spread, rtol=1e-9)
     total = np.mean(np.diagonal(gram)) - (gram.mean() if center else 0)
-    np.testing.assert_allclose(model.explained_variance_ratio_, spread / total, rtol=1e-9)
+    values, vectors = np.linalg.eigh(gram)
+    features = vectors * np.sqrt(np.maximum(values, 0))  # of the rows: what a component adds is along its part outside
+    features = features - features.mean(axis=0) if center else features
+    added = features @ np.linalg.qr((vectors * np.sqrt(np.maximum(values, 0))).T @ coef)[0]
+    np.testing.assert_allclose(model.explained_variance_ratio_, np.mean(added**2, axis=0) / total, rtol=1e-7)
     by_hand = gram_of("rbf", new_rows, cloud, **RBF) @ coef
     by_hand -= (gram @ coef).mean(axis=0) if center else 0
     np.testing.assert_allclose(model.transform(new_rows), by_hand, atol=1e-12)
@@ -119,3 +125,34 @@ def test_an_alpha_for_each_component(cloud):
     assert both.n_nonzero_[0] > both.n_nonzero_[1]
     for k in range(2):
         np.testing.assert_allclose(whole_coef(both, 80)[:, k], whole_coef(alone[k], 80)[:, k], atol=1e-9)
+
+
+@pytest.mark.parametrize("seed", [0, 2, 3])
+@sparsities
+def test_components_of_nearly_one_direction_are_counted_once_and_named(sparsity, seed):
+    """Far from the origin all rows have nearly one direction, and so has what a large alpha leaves of any component."""
+    rows = np.random.default_rng(seed).standard_normal((300, 2)) + 1e4
+    model = ElasticNetKernelPCA(2, kernel="poly", sparsity=sparsity)
+    with pytest.warns(UserWarning, match=r"component\(s\) 1 have nearly the direction of those before"):
+        model.fit(rows)
+    assert np.corrcoef(model.transform(rows).T)[0, 1] ** 2 > 0.99
+    truth = exact_kernel_pca(gram_of("poly", rows, gamma=model.gamma_, degree=3, coef0=1), 2)[0]
+    share = model.explained_variance_ratio_
+    assert share[0] == pytest.approx(truth[0] / truth.sum(), abs=1e-3)
+    # two rows span the plane that all rows lie in, to rounding; one row is one direction
+    assert share[1] == pytest.approx(truth[1] / truth.sum() if model.n_support_ == 2 else 0.0, abs=1e-3)
+    assert share.sum() <= 1 + 1e-9
+    assert model.captured_ratio_ <= 1
+
+
+@pytest.mark.parametrize("kernel", ["linear", "poly", "rbf", "cosine", "laplacian"])
+@pytest.mark.parametrize("offset", [0.0, 3.0, 100.0])
+def test_shares_are_shares_for_any_penalty(kernel, offset, cloud):
+    for options in ({"alpha": 0.5}, {"alpha": 0.01}, {"n_nonzero": 2}, {"alpha": 0.1, "max_iter": 5}):
+        model = ElasticNetKernelPCA(2, kernel=kernel, gamma=0.3, **options)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            model.fit(cloud + offset)
+        share = model.explained_variance_ratio_
+        assert share.min() >= 0
+        assert share.sum() <= 1 + 1e-6  # kernel values of 1e15 keep so much of their differences

@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 import scipy.sparse
 from oracles import exact_kernel_pca, gram_of
+from sklearn.base import clone
+from sklearn.decomposition import KernelPCA
 from sklearn.metrics.pairwise import polynomial_kernel, sigmoid_kernel
 
-from kernelsieve import SparseKernelPCA
+from kernelsieve import ElasticNetKernelPCA, ImprovedKernelPCA, SparseKernelPCA
 from kernelsieve.fit.tails import draw, heavy_tailed
 
 
@@ -52,6 +54,21 @@ def test_rows_drawn_by_what_they_carry_miss_no_heavy_one():
     assert set(np.flatnonzero(carried > 1)) <= set(drawn.places)
     assert drawn.weights @ carried[drawn.places] == pytest.approx(carried.sum(), rel=0.05)
     assert drawn.weights.sum() == pytest.approx(1000, rel=0.05)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("gamma", [5.0, 1.0, 0.2])
+def test_the_interval_is_wide_where_the_rows_looked_at_say_little_of_others(gamma):
+    """Under narrow kernels exact kernel PCA of 50 rows is no guide to that of 1,900: nine intervals of ten missed."""
+    X = np.random.default_rng(0).standard_normal((1900, 5))
+    exact = KernelPCA(3, kernel="rbf", gamma=gamma, random_state=0).fit(X).eigenvalues_.sum()
+    n_held = 0
+    for seed in range(5):
+        model = SparseKernelPCA(3, gamma=gamma, n_optimization_samples=100, n_support=30, random_state=seed).fit(X)
+        low, high = model.captured_ratio_interval_
+        assert 0 <= low <= model.captured_ratio_ <= high <= 1
+        n_held += low <= model.eigenvalues_.sum() / exact <= high
+    assert n_held >= 4
 
 
 def test_on_all_rows_the_ratio_is_known(cloud):
@@ -205,3 +222,19 @@ def test_a_ratio_of_all_rows_is_that_of_the_scores_whatever_float32_left_out():
         assert model.captured_ratio_ == pytest.approx(
             model.transform(rows).var(axis=0).sum() * 114 / truth.sum(), abs=2e-5
         )
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("options", [{"coef0": 0, "degree": 1.5}, {"coef0": -1, "degree": 3}], ids=str)
+@pytest.mark.parametrize(
+    "estimator", [ElasticNetKernelPCA(2, refit=True), ImprovedKernelPCA(2, center=True, whiten=False)], ids=str
+)
+def test_more_variance_than_exact_kernel_pca_has_is_no_better_than_less(estimator, options):
+    """An indefinite kernel without its negative part varies more than exact kernel PCA: the ratio was one."""
+    X = np.abs(np.random.default_rng(0).standard_normal((300, 5)))
+    model = clone(estimator).set_params(kernel="poly", gamma=0.3, random_state=0, **options).fit(X)
+    truth = exact_kernel_pca(polynomial_kernel(X, gamma=0.3, **options), 2)[0] / len(X)
+    scores = np.linalg.svd(model.transform(X) - model.transform(X).mean(axis=0))[1] ** 2 / len(X)
+    found = scores if isinstance(estimator, ElasticNetKernelPCA) else model.explained_variance_
+    assert model.captured_ratio_ == pytest.approx(1 - np.abs(found - truth).sum() / truth.sum(), abs=5e-3)
+    assert model.captured_ratio_ < 1

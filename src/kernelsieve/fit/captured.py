@@ -7,9 +7,8 @@ two halves the line through both is followed to 1/N:
     r(N) = r(n) + (r(n) - r(n/2)) (1 - n/N)
 
 Where the reference rows are all rows there are, r(n) is the truth; up to a few thousand rows, all of them are taken
-where some would leave a doubt.  Else it is an estimate.  With z_i and e_i the
-scores of reference row i on the model's components and on exact kernel PCA's, omega_i its weight (sum 1) and p_i its
-chance of being a reference row,
+where some would leave a doubt.  Else it is an estimate.  With z_i and e_i the scores of reference row i on the model's
+components and on exact kernel PCA's, omega_i its weight (sum 1) and p_i its chance of being a reference row,
 
     r = sum omega |z|^2 / sum omega |e|^2
     error^2 = sum omega_i^2 (1 - p_i) (|z_i|^2 - r |e_i|^2)^2 / (sum omega |e|^2)^2
@@ -17,8 +16,9 @@ chance of being a reference row,
 Rows that points were started from are explained better than rows like them: of all N they are a smaller share than of
 the reference, and count so much less.
 
-The interval is r(N) -+ 1.64 errors: it holds the truth nine times in ten.  What is reported is on its safe side: r(N)
-itself where it is known well, less where it is not.  What all rows together leave unexplained bounds it from below.
+The interval is r(N) -+ 1.64 errors: it holds the truth nine times in ten.  Rows so few for the kernel that they know
+little of others (see advice.py) make it wide.  What is reported is on its safe side: r(N) itself where it is known
+well, less where it is not.  What all rows together leave unexplained bounds it from below.
 """
 
 from __future__ import annotations
@@ -46,6 +46,7 @@ from ..rows.sampled import shares_of
 from ..solvers.exact import block_krylov, exact_components
 from ..solvers.whitening import RANK_TOLERANCE
 from ..threads import matmul, row_ranges
+from .advice import error_of_few
 from .expansion import KernelExpansion
 from .indefinite import agreement, best_cut, variances_at
 from .moments import points_like
@@ -111,9 +112,7 @@ def ratio_of_points(sample: Sample, chosen: Points, n_samples: int) -> CapturedR
         if not sample.reference_is_all:  # the cut was chosen on these rows: what it reached is measured on others
             sample = sample.afresh
             variances = variances_at((cut,), sample, chosen)[0]
-        reached = agreement(variances, sample)
-        known = CapturedRatio.known(reached, "all rows", sample.n_reference, _n_real(variances))
-        return known if sample.reference_is_all else replace(known, kind="sample", interval=(known.value, 1.0))
+        return _agreed(sample, variances)
     # Reference rows that points were chosen or started from are explained better than rows like them, and the standard
     # error does not know of that: where all rows are at hand, the ratio is measured on all of them.
     by_reference = chosen.by_reference or (chosen.seeds is not None and len(chosen.seeds) > 0)
@@ -129,7 +128,16 @@ def ratio_of_model(sample: Sample, expansion: KernelExpansion, n_samples: int) -
     """The ratio of a fitted model's components, made orthonormal."""
     expansion = expansion.orthonormal
     coef = float64_like(expansion.coef, sample.reference)
-    return _ratio(sample, _features(sample, expansion.kernel, expansion.points, coef), n_samples)
+    features = _features(sample, expansion.kernel, expansion.points, coef)
+    if sample.indefiniteness:
+        return _agreed(sample, _components(features, sample.reference_weights, sample)[0])
+    return _ratio(sample, features, n_samples)
+
+
+def _agreed(sample: Sample, variances: np.ndarray) -> CapturedRatio:
+    """Of an indefinite kernel: more variance than exact kernel PCA's is as wrong as less."""
+    known = CapturedRatio.known(agreement(variances, sample), "all rows", sample.n_reference, _n_real(variances))
+    return known if sample.reference_is_all else replace(known, kind="sample", interval=(known.value, 1.0))
 
 
 def components_for(share: float, sample: Sample) -> int:
@@ -199,15 +207,15 @@ def _ratio(
         return CapturedRatio.known(whole, "all rows", sample.n_reference, _n_real(values))
     squares = _Squares((scores**2).sum(axis=1), _exact_squares(sample))
     _check_apart(float(squares.exact.sum()), sample)
-    step = 0.0
-    if not as_it_is:
-        step = (whole - _ratio_of_halves(features, sample)) * (1 - sample.n_reference / n_samples)
+    left = 1 - sample.n_reference / n_samples
+    step = 0.0 if as_it_is else (whole - _ratio_of_halves(features, sample)) * left
     error = float(np.hypot(squares.error(sample), EXTRAPOLATION_ERROR * step))
     value = min(whole + step - (0.0 if seeds is None else squares.owed_to(seeds, sample)), 1.0)
-    safe = value - SAFE_ERRORS * max(error - KNOWN_WELL, 0.0)
-    low, high = (min(max(value + sign * CONFIDENCE_ERRORS * error, 0.0), 1.0) for sign in (-1, 1))
+    safe = min(max(value - SAFE_ERRORS * max(error - KNOWN_WELL, 0.0), 0.0), 1.0)
+    unknown = CONFIDENCE_ERRORS * float(np.hypot(error, error_of_few(sample)))
+    low, high = (min(max(value + sign * unknown, 0.0), 1.0) for sign in (-1, 1))
     kind = "sample" if as_it_is else "sample, extrapolated"
-    return CapturedRatio(min(max(safe, 0.0), 1.0), kind, sample.n_reference, (low, high), _n_real(values))
+    return CapturedRatio(safe, kind, sample.n_reference, (min(low, safe), max(high, safe)), _n_real(values))
 
 
 def _check_apart(variance: float, sample: Sample) -> None:

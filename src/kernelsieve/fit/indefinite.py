@@ -18,16 +18,17 @@ from .moments import points_like
 from .point_span import Points
 from .sample import INDEFINITE, Sample
 
-CUTS = (RANK_TOLERANCE, 1e-8, 1e-6, 1e-5, 1e-4, 1e-3, 3e-3, 1e-2, 3e-2)
+CUTS = (RANK_TOLERANCE, 1e-8, 1e-6, 1e-5, 1e-4, 1e-3, 3e-3, 1e-2, 3e-2, 0.1, 0.3)
 
 
 def best_cut(sample: Sample, chosen: Points) -> tuple[float, np.ndarray]:
-    """The cut of K_SS that agrees best with exact kernel PCA of the reference rows, and the variances there."""
-    best, kept = RANK_TOLERANCE, np.zeros(sample.n_components)
-    for cut, variances in zip(CUTS, variances_at(CUTS, sample, chosen), strict=True):
-        if agreement(variances, sample) > agreement(kept, sample):
-            best, kept = cut, variances
-    return best, kept
+    """The cut of K_SS that agrees best with exact kernel PCA of the reference rows, and the variances there.
+
+    Of those that leave most components: a cut may leave fewer directions than components are asked for.
+    """
+    found = variances_at(CUTS, sample, chosen)
+    best = max(range(len(CUTS)), key=lambda i: (np.count_nonzero(found[i]), agreement(found[i], sample)))
+    return CUTS[best], found[best]
 
 
 def variances_at(cuts: tuple[float, ...], sample: Sample, chosen: Points) -> list[np.ndarray]:
@@ -51,7 +52,9 @@ def variances_at(cuts: tuple[float, ...], sample: Sample, chosen: Points) -> lis
 def agreement(variances: np.ndarray, sample: Sample) -> float:
     """1 less what the variances are off by, as a share of exact kernel PCA's."""
     exact = sample.exact.variances
-    return 1.0 - float(np.abs(variances[: len(exact)] - exact).sum()) / float(exact.sum())
+    found = np.zeros(len(exact))  # components that a model does not have capture nothing
+    found[: len(variances)] = variances[: len(exact)]
+    return 1.0 - float(np.abs(found - exact).sum()) / float(exact.sum())
 
 
 def is_indefinite(kernel: Kernel, gram: Array) -> bool:

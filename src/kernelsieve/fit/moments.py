@@ -29,13 +29,13 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial, reduce
 
 import numpy as np
 import scipy.sparse
 
-from ..arrays import Array, as_float64, is_foreign, is_numpy, itemsize, like, namespace, to_numpy
+from ..arrays import Array, as_float64, float64_like, is_foreign, is_numpy, itemsize, like, namespace, to_numpy
 from ..kernels import CrossGram, Kernel, constant_diagonal, overwritten_blocks, overwritten_product
 from ..rows.blocks import device_blocks, map_row_groups, with_smaller_blocks
 from ..rows.scale import finite
@@ -219,19 +219,28 @@ class MomentSum:
     def over_blocks(
         self, blocks: Iterable[tuple[int, Array]], weights: Array | None, diagonal: Array | None = None
     ) -> Moments:
-        """The moments of blocks that are (or will shortly be) on a device, each with the number of its first row."""
+        """The moments of blocks that are (or will shortly be) on a device, each with the number of its first row.
+
+        They are added up where the blocks are, and come back to where the whitening is: on the host, where a rule
+        that goes row by row has chosen the points.
+        """
         sums = FeatureSums(self.whitening)
         cross_gram: CrossGram | None = None
         for start, given in blocks:
             block = self._block(given)
             if cross_gram is None:
+                if is_foreign(block) and not is_foreign(self.whitening):
+                    sums = FeatureSums(float64_like(self.whitening, block))
                 cross_gram = self.kernel.bind(points_like(self.points, block))
                 block_whitening = like(self.whitening, block)
             rows = slice(start, start + int(block.shape[0]))
             sums.check(start, block)
             block_weights = None if weights is None else weights[rows]
             sums.add(cross_gram(block) @ block_whitening, self._lengths(block, rows, diagonal), block_weights)
-        return sums.moments()
+        found = sums.moments()
+        if is_foreign(found.mean) and not is_foreign(self.whitening):
+            found = replace(found, whitening=self.whitening, mean=to_numpy(found.mean), scatter=to_numpy(found.scatter))
+        return found
 
     def _lengths(self, block: Array, rows: slice, diagonal: Array | None) -> Array:
         """k(x, x) of the rows of a block."""

@@ -70,7 +70,7 @@ class MeantParameters:
     """Refuses what scikit-learn's constraints let by, though no user means it."""
 
     def _validate_params(self: Any) -> None:
-        """Refuse True and False where a number is asked for, and numbers that nothing can be counted by.
+        """Refuse True and False where a number is asked for, numbers that nothing can be counted by, idle parameters.
 
         Python's booleans are integers: `n_components=True` would be one component, somewhere, and an error elsewhere.
         """
@@ -85,6 +85,11 @@ class MeantParameters:
                 raise ValueError(
                     f"The {name!r} parameter of {type(self).__name__} must be at most {LARGEST_COUNT}. Got {value!r}"
                 )
+        if getattr(self, "kernel_params", None) and not callable(self.kernel):
+            raise ValueError(
+                f"kernel_params={self.kernel_params} are for a callable kernel: for kernel={self.kernel!r} give gamma, "
+                "degree and coef0"
+            )
 
 
 @estimator
@@ -100,14 +105,6 @@ class KernelParameters:
     center: bool = parameter(True, "boolean")
     random_state: Any = parameter(None, "random_state")
     n_jobs: int | None = parameter(None, Integral, None)
-
-    def _validate_params(self) -> None:
-        super()._validate_params()  # type: ignore[misc]  # that of the estimator that this is a part of
-        if self.kernel_params and not callable(self.kernel):
-            raise ValueError(
-                f"kernel_params={self.kernel_params} are for a callable kernel: for kernel={self.kernel!r} give gamma, "
-                "degree and coef0"
-            )
 
 
 @estimator

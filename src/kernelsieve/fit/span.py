@@ -150,9 +150,9 @@ class Span(ABC):
         """(M,) variances of the training rows' scores on given components."""
         return quadratic_forms(self.covariance, self.directions(coef, places))
 
-    def variances_in_order(self, coef: np.ndarray) -> np.ndarray:
+    def variances_in_order(self, coef: np.ndarray, places: np.ndarray | None = None) -> np.ndarray:
         """(M,) what each component captures beyond those before it, be they orthonormal or not."""
-        return quadratic_forms(self.covariance, orthonormal_in_order(self.directions(coef)))
+        return quadratic_forms(self.covariance, orthonormal_in_order(self.directions(coef, places)))
 
     def captured(self, coef: np.ndarray, places: np.ndarray | None = None) -> float:
         """Variance captured by the span of the given components."""

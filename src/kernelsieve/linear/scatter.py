@@ -18,7 +18,7 @@ import scipy.linalg
 import scipy.sparse
 import scipy.sparse.linalg
 
-from ..arrays import Array, cholesky, solve_factored, to_numpy, top_eigh
+from ..arrays import Array, arpack_restarts, cholesky, solve_factored, to_numpy, top_eigh
 from ..threads import cached_property, row_ranges
 
 # Rows that are centred, weighted and multiplied at a time: the copy stays small beside the rows.
@@ -201,7 +201,7 @@ def leading_eigenpairs(matrix: Any, n_top: int) -> tuple[np.ndarray, np.ndarray]
         return top_eigh(_dense(matrix), n_top)
     start = np.random.default_rng(0).standard_normal(size)
     try:
-        values, vectors = scipy.sparse.linalg.eigsh(matrix, n_top, v0=start)
+        values, vectors = scipy.sparse.linalg.eigsh(matrix, n_top, v0=start, maxiter=arpack_restarts(size, n_top))
     except scipy.sparse.linalg.ArpackNoConvergence:
         return top_eigh(_dense(matrix), n_top)
     order = np.argsort(-values)

@@ -9,13 +9,17 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from ..fit.advice import NOTHING_TO_EXPLAIN
 from ..fit.parameters import at_least, estimator, more_than, one_of, parameter
-from ..fit.span import Span
+from ..fit.span import Span, orthonormal_in_order
 from ..selection.base import Choice
 from ..warn import warn
 from .base import Found, KernelTransformer
 from .net import ElasticNet, PublishedRule, Solution, Start, in_row_order, unit_components
-from .on_dictionary import NOTHING_TO_EXPLAIN, OnDictionary
+from .on_dictionary import OnDictionary
+
+# A component of whose squared length less than this share is outside those before it is one of them again.
+REPEATED = 0.01
 
 
 @estimator
@@ -58,14 +62,17 @@ class NetParameters:
         if self.refit and n_nonzero.any():
             coef = span.best_at(places, self.n_components)
         largest = net.largest_alphas(start)
-        self._warn_about(solution, coef, largest)
         variances = span.variances(coef, places)
+        captured = variances if self.refit else span.variances_in_order(coef, places)
+        self._warn_about(solution, coef, largest)
+        _warn_of_repeats(span.directions(coef, places))
         assert span.indices is not None
         return Found(
             span.expansion_at(places, coef, orthogonal=self.refit),
             span.indices[places],
             variances,
             variances * span.weight,
+            captured=captured,
             attributes={
                 "n_nonzero_": n_nonzero,
                 "alpha_": solution.alphas,
@@ -93,6 +100,23 @@ class NetParameters:
             warn(f"component(s) {which} are zero, and so are their scores: {why}. Give a smaller alpha, or n_nonzero")
         if found.problems:
             warn("; ".join(found.problems), ConvergenceWarning)
+
+
+def _warn_of_repeats(directions: np.ndarray) -> None:
+    """Warn of unit components that are nearly combinations of those before them.
+
+    So it goes where rows far from the origin of the feature space are nearly one direction: to turn away from it takes
+    large coefficients of both signs, which the l1 penalty does not allow, and what is left has that direction.
+    """
+    outside = np.sum(directions * orthonormal_in_order(directions), axis=0) ** 2
+    repeated = np.flatnonzero((outside < REPEATED) & directions.any(axis=0))
+    if repeated.size:
+        which = ", ".join(str(k) for k in repeated)
+        warn(
+            f"component(s) {which} have nearly the direction of those before them: to turn away from it takes larger "
+            "coefficients, or more of them, than are allowed. Give a smaller alpha or a larger n_nonzero, rows about "
+            "their mean, or refit=True"
+        )
 
 
 @estimator
@@ -159,8 +183,8 @@ class ElasticNetKernelPCA(NetParameters, OnDictionary, KernelTransformer):
     dual_gap_ : ndarray of shape (M,)
         Duality gap of each component's last step, relative to its objective; NaN for "admm".
     explained_variance_, explained_variance_ratio_ : ndarray of shape (M,)
-        Variance of the scores on the training rows, and its share of the total.  Components that are not orthogonal
-        share some: `captured_ratio_` and `score` count it once.
+        Variance of the scores on the training rows; and the share of the total that each component adds to those
+        before it: components that are not orthogonal share some variance, which is counted once.
     expansion_, support_vectors_, support_, n_support_, dual_coef_, offset_, eigenvalues_, gamma_, captured_ratio_,
     captured_ratio_kind_, captured_ratio_n_samples_, n_samples_seen_, n_iter_, converged_
         As in SparseKernelPCA; the support is the union of all components'.

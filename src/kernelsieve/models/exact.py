@@ -59,7 +59,7 @@ class KernelPCA(FittedExpansion, SavesItself, GuardedKernelPCA):
     degree, coef0 : float, default=3, 1
         Of the "poly" (and "sigmoid") kernel.
     kernel_params : dict, default=None
-        Keyword arguments of a callable kernel.
+        Keyword arguments of a callable kernel; refused with any other, which scikit-learn would not read them for.
     alpha : float, default=1.0
         Ridge of the inverse map, when `fit_inverse_transform=True`.
     fit_inverse_transform : bool, default=False
@@ -68,7 +68,7 @@ class KernelPCA(FittedExpansion, SavesItself, GuardedKernelPCA):
     tol : float, default=0
         Of arpack.
     max_iter : int, default=None
-        Of arpack.
+        Of arpack.  None: restarts that cost no more than the dense solver, which then takes its place.
     iterated_power : int or "auto", default="auto"
         Of the randomized solver.
     remove_zero_eig : bool, default=False

@@ -15,19 +15,20 @@ from typing import Any, Self
 import numpy as np
 import scipy.sparse
 from scipy.linalg import LinAlgWarning
-from scipy.sparse.linalg import ArpackError, eigsh
+from scipy.sparse.linalg import ArpackError, ArpackNoConvergence, eigsh
 from sklearn.decomposition import KernelPCA
 from sklearn.preprocessing import KernelCenterer
 from sklearn.utils import check_array, check_random_state
 from sklearn.utils.extmath import svd_flip
 from sklearn.utils.validation import _check_psd_eigenvalues
 
-from ..arrays import FLOATS, Array, as_float64, canonical, row_dot, top_eigh
+from ..arrays import FLOATS, Array, arpack_restarts, as_float64, canonical, row_dot, top_eigh
 from ..fit.advice import SHOWS_ROUNDING, warn_of_rounding
 from ..fit.parameters import MeantParameters, generator_of
 from ..fit.sample import default_sample_size
 from ..kernels import RBF, CallableKernel, Cosine, bind_callable, kernel_type
 from ..kernels.width import resolve_gamma
+from ..rows.gram import asymmetry
 from ..rows.memory import ArrayRows
 from ..rows.scale import check_spread, finite
 from ..solvers.whitening import check_finite_kernel
@@ -52,8 +53,10 @@ class GuardedKernelPCA(MeantParameters, KernelPCA):
         if self.__dict__.pop("_kernel_open", False):
             if self.fit_inverse_transform and scipy.sparse.issparse(X):  # scikit-learn's words, before the work is done
                 raise NotImplementedError("Inverse transform not implemented for sparse matrices!")
-            if self.kernel != "precomputed":
-                check_spread(X)
+            if self.kernel == "precomputed":
+                _warn_of_asymmetry(X)
+            else:
+                check_spread(floating(X))  # differences of bits and of small integers are others
             self._callable = bound_callable(self.kernel, self.kernel_params, X)
             if isinstance(self.gamma, str):
                 self.gamma_ = self._gamma(X)
@@ -133,14 +136,22 @@ class GuardedKernelPCA(MeantParameters, KernelPCA):
 
         That happens where fewer eigenvalues differ than it has vectors: rows of few kinds, or of few columns.  Left to
         chance there, eigenvectors of equal eigenvalues would be turned from call to call, and others' last digits too.
+
+        Where eigenvalues differ by hardly more than rounding (rows that are all unlike each other: a gram that is
+        nearly the identity) it would restart ten times for every row.  Unless the user says how often it may, it stops
+        where the dense decomposition would have been done, and that is done.
         """
         start = check_random_state(self.random_state).uniform(-1, 1, K.shape[0])
         settled = {"rng": np.random.default_rng(0)} if "rng" in signature(eigsh).parameters else {}
+        n_wanted = self._n_wanted(K)
+        limit = arpack_restarts(K.shape[0], n_wanted) if self.max_iter is None else self.max_iter
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="k >= N", category=RuntimeWarning)  # a dense solver steps in
             try:
-                return eigsh(K, self._n_wanted(K), which="LA", tol=self.tol, maxiter=self.max_iter, v0=start, **settled)
+                return eigsh(K, n_wanted, which="LA", tol=self.tol, maxiter=limit, v0=start, **settled)
             except ArpackError as error:
+                if self.max_iter is None and isinstance(error, ArpackNoConvergence):
+                    return top_eigh(K, n_wanted)
                 raise ValueError(
                     f"eigen_solver='arpack' cannot decompose the gram of these rows ({error}): give "
                     "eigen_solver='dense'"
@@ -191,6 +202,14 @@ def floating(X: Array) -> Array:
     """X itself where it is float32 or float64, else a float64 copy: products of small integers overflow."""
     X = X if scipy.sparse.issparse(X) else np.asarray(X)
     return X if X.dtype in FLOATS else as_float64(X)
+
+
+def _warn_of_asymmetry(gram: Array) -> None:
+    """What other estimators refuse, scikit-learn's takes: one triangle of the gram, or both, as its solvers do."""
+    square = gram.ndim == 2 and gram.shape[0] == gram.shape[1]  # else it is refused when it is centred
+    told = asymmetry(floating(gram)) if square else None
+    if told is not None:
+        warn(f"{told}. What is found depends on eigen_solver: give (K + K.T) / 2", KernelWarning)
 
 
 def _has_short_rows(X: Array) -> bool:

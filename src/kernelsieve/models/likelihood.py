@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from ..arrays import Array, as_float64, take_rows, to_numpy
+from ..fit.advice import NOTHING_TO_EXPLAIN
 from ..fit.expansion import KernelExpansion
 from ..fit.judging import JudgesKernelRows
 from ..fit.parameters import INNER_SHARE, at_least, estimator, more_than, one_of, parameter
@@ -20,8 +21,8 @@ from ..solvers.coordinate_ascent import coordinate_ascent
 from ..solvers.likelihood import Likelihood, LikelihoodFit, largest_within, sweeps
 from ..warn import warn
 from .base import Found, KernelTransformer
-from .likelihood_axes import Axes, axes_of, likelihood_on, sufficient
-from .on_dictionary import NOTHING_TO_EXPLAIN, OnDictionary
+from .likelihood_axes import Axes, axes_of, check_not_tiny, likelihood_on, sufficient
+from .on_dictionary import OnDictionary
 
 ROUNDING = 1e-9  # of log densities, which depends on how rows are cut into blocks
 
@@ -246,6 +247,7 @@ class LikelihoodKernelPCA(JudgesKernelRows, OnDictionary, KernelTransformer):
                 f"noise_variance={noise_variance:.6g} leaves nothing to model on these rows: give a value between 0 "
                 f"and {limit:.6g}, or noise_fraction, or n_support"
             )
+        check_not_tiny(noise_variance, limit)
         return self._solve(likelihood, noise_variance, None)
 
     def _solve(

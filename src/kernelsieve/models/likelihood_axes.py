@@ -24,6 +24,7 @@ ORTHONORMAL = 1e-9  # largest inner product of two axes, or error of a length
 # so many, found by lowering the noise variance in steps of this factor.
 ENOUGH, MOST_VECTORS = 0.95, 60
 NOISE_STEP_DOWN, MAX_STEPS_DOWN = 0.3, 20
+SMALLEST_NOISE = 1e-100  # of the largest that leaves anything: what is divided by squares of less is no number
 
 
 @dataclass(frozen=True)
@@ -89,3 +90,12 @@ def axes_of(span: Span, found: LikelihoodFit, n_components: int | None) -> Axes:
     coef = coef * component_signs(coef)
     scores = coef.T @ span.features[places]
     return Axes(places, coef, values[: coef.shape[1]], np.einsum("ij,ij->i", scores, scores) / span.weight)
+
+
+def check_not_tiny(noise_variance: float, limit: float) -> None:
+    """Refuse a noise variance that cannot be squared beside the largest that leaves anything of these rows."""
+    if noise_variance < SMALLEST_NOISE * limit:
+        raise ValueError(
+            f"noise_variance={noise_variance:.6g} is too small to compute with beside the variance of these rows, of "
+            f"which at most {limit:.6g} is noise: give a larger noise_variance, or a noise_fraction, or n_support"
+        )

@@ -12,7 +12,7 @@ from sklearn.base import clone
 from ..solvers.likelihood import LikelihoodFit
 from ..threads import one_blas_thread
 from .likelihood import LikelihoodKernelPCA
-from .likelihood_axes import axes_of, likelihood_on
+from .likelihood_axes import axes_of, check_not_tiny, likelihood_on
 
 # The default noise variances, as shares of the upper end.
 FIRST_SHARE, LAST_SHARE = 0.95, 0.01
@@ -114,4 +114,5 @@ def _noise_variances(given: Sequence[float] | None, n_points: int, limit: float)
     values = np.sort(np.asarray(given, dtype=np.float64).ravel())[::-1]
     if not values.size or not np.all((values > 0) & (values < limit)):
         raise ValueError(f"noise_variance must hold values between 0 and {limit:.6g}, the upper end on these rows")
+    check_not_tiny(float(values[-1]), limit)
     return values

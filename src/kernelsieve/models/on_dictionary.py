@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..fit.advice import nothing_to_explain
 from ..fit.parameters import BlockParameters, at_least, estimator, parameter
 from ..fit.problem import Problem
 from ..fit.span import Span
@@ -13,7 +14,6 @@ from ..selection.dictionary import dictionary, rows_to_choose_from
 
 # Variance below this share of the mean k(x, x) is rounding.
 NO_VARIANCE = 1e-10
-NOTHING_TO_EXPLAIN = "the rows are all the same to this kernel: there is no variance to explain"
 
 
 @estimator
@@ -31,7 +31,7 @@ class OnDictionary(BlockParameters):
     def _span(self: Any, choice: Choice) -> Span:
         span: Span = super()._span(choice)  # type: ignore[misc]
         if not span.total_variance > NO_VARIANCE * span.mean_length:
-            raise ValueError(NOTHING_TO_EXPLAIN)
+            raise ValueError(nothing_to_explain(choice.problem.sample))
         return span
 
     def _path_span(self: Any, X: Any, sample_weight: Any) -> Span:

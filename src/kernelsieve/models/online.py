@@ -10,10 +10,11 @@ import numpy as np
 from sklearn.base import _fit_context
 
 from ..arrays import to_numpy
+from ..fit.captured import CapturedRatio, ratio_of_points
 from ..fit.moments import MomentSum
 from ..fit.parameters import BlockParameters, at_least, estimator, more_than, one_of, parameter
 from ..fit.problem import Problem
-from ..fit.sample import REFERENCE_ROWS, default_sample_size
+from ..fit.sample import REFERENCE_ROWS, Sample, default_sample_size
 from ..fit.span import Span
 from ..fit.unchanged import unchanged_on_failure
 from ..kernels import Kernel, kernel_type
@@ -25,7 +26,7 @@ from ..solvers.online import RULES, Settings
 from ..threads import one_blas_thread
 from .base import Found, KernelTransformer
 from .following import Following, in_order, least_lost_last
-from .over_nodes import AsPublished
+from .over_nodes import AsPublished, best_on_points
 from .stream import KeptRows, start_anew
 
 # Rows that a first call needs for a width that is a rule: of fewer, distances say nothing.
@@ -90,7 +91,8 @@ class OnlineKernelPCA(AsPublished, BlockParameters, KernelTransformer):
         After so many more rows a row weighs half of what it did, in means, moments and eigenvalues.
     kernel, gamma, degree, coef0, kernel_params, center, random_state, n_jobs, batch_size, device
         As in SparseKernelPCA.  The rules run on the host, one thread.  `partial_fit` settles a `gamma` that is a rule
-        by the rows of its first call.
+        by the rows of its first call.  The rules are for positive semi-definite kernels: of another one they only
+        choose the points, and the components are the best on these.
 
     Attributes
     ----------
@@ -128,6 +130,7 @@ class OnlineKernelPCA(AsPublished, BlockParameters, KernelTransformer):
         "_ready": "bool",
         "n_evaluations_": "int",
     }
+    _keeps_negative_part = True
     rule: str = parameter("subset", one_of(*RULES))
     budget: int | None = parameter(100, at_least(1), None)
     coherence: float = parameter(0.8, more_than(0))
@@ -235,6 +238,8 @@ class OnlineKernelPCA(AsPublished, BlockParameters, KernelTransformer):
         return Choice(following.selection(), problem)
 
     def _components(self, choice: Choice, span: Span) -> Found:
+        if choice.problem.sample.indefiniteness:  # the rule's coordinates L^-1 k(D, x) are none, and blow up
+            return best_on_points(choice, span, self.n_components)
         gram = to_numpy(choice.selection.gram)
         expansion = self._following().expansion(gram)
         coef = np.asarray(expansion.coef)
@@ -254,6 +259,11 @@ class OnlineKernelPCA(AsPublished, BlockParameters, KernelTransformer):
             captured=captured,
             attributes={"selection_report_": dict(choice.selection.history)},
         )
+
+    def _ratio(self, choice: Choice, sample: Sample) -> CapturedRatio:
+        if sample.indefiniteness:
+            return ratio_of_points(sample, choice.selection, self.n_samples_seen_)
+        return super()._ratio(choice, sample)
 
     def _variances_of_scores(self, choice: Choice, coef: np.ndarray) -> np.ndarray:
         """(M,), from one more pass over the rows, where components leave the numerical range of the points' gram."""

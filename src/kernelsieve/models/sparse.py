@@ -12,6 +12,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from ..arrays import namespace, to_numpy
+from ..fit.advice import nothing_to_explain
 from ..fit.captured import NO_VARIANCE, CapturedRatio, components_for, ratio_of_known, ratio_of_points
 from ..fit.parameters import INNER_SHARE, SHARE, BlockParameters, at_least, estimator, more_than, one_of, parameter
 from ..fit.problem import Problem
@@ -229,7 +230,7 @@ class SparseKernelPCA(Incremental, BlockParameters, KernelTransformer):
         check_kernel_values(sample.gram)
         diagonal = to_numpy(namespace(sample.gram).linalg.diagonal(sample.gram))
         if not sample.exact.captured > NO_VARIANCE * float(np.abs(diagonal).mean()):
-            raise ValueError("the rows are all the same to this kernel: there is no variance to explain")
+            raise ValueError(nothing_to_explain(sample))
 
     def _points(self, problem: Problem) -> Choice:
         names = ("max_iter", "tol", "n_candidates", "n_swaps", "max_residual")

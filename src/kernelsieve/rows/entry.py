@@ -24,6 +24,7 @@ from ..kernels import Kernel
 from .base import Rows
 from .files import Stream, is_dask, stream_of
 from .frames import OTHER, TEXT, block_of, collected, is_frame, quoted
+from .gram import check_gram
 from .memory import ArrayRows
 from .scale import checked_weights, finite
 from .streams import StreamRows, same_columns
@@ -161,7 +162,7 @@ def _array(X: Any, rules: RowRules) -> Array:
     if scipy.sparse.issparse(X):
         X = canonical(finite(X))
     if rules.kernel.precomputed:
-        _check_square(X)
+        check_gram(X)
     return X
 
 
@@ -169,7 +170,7 @@ def _foreign(X: Array, rules: RowRules) -> Array:
     """Training rows of another array library, checked where they are."""
     X = _foreign_floats(X, least=2)
     if rules.kernel.precomputed:
-        _check_square(X)
+        check_gram(X)
     rules.estimator.n_features_in_ = int(X.shape[1])
     rules.estimator.__dict__.pop("feature_names_in_", None)
     return X
@@ -182,11 +183,6 @@ def _foreign_floats(X: Array, least: int = 1) -> Array:
     if X.ndim != 2 or X.shape[0] < least:
         raise ValueError(f"Expected 2D array of at least {least} rows, got shape {tuple(X.shape)}")
     return X if X.dtype in (xp.float32, xp.float64) else xp.astype(X, xp.float64)
-
-
-def _check_square(X: Array) -> None:
-    if X.shape[0] != X.shape[1]:
-        raise ValueError(f"Precomputed matrix must be a square matrix. Input is a {X.shape[0]}x{X.shape[1]} matrix.")
 
 
 def _refuse_precomputed(rules: RowRules) -> None:

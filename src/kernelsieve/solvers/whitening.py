@@ -33,6 +33,12 @@ RANK_TOLERANCE = 1e-11
 RANK_TOLERANCE_FLOAT32 = 1e-6
 # Eigenvalues above this share of the largest come with eigenvectors that are good to ten digits.
 WELL_KNOWN = 1e-6
+NO_POSITIVE_PART = "the kernel matrix of the support points has no positive part: nothing to model"
+MORE_NEGATIVE = (
+    "the kernel is far from positive semi-definite on these rows: its matrix for the support points has negative "
+    "eigenvalues larger than all positive ones, and this method, which drops them and what is no larger, is left with "
+    "nothing to model. Use SparseKernelPCA or KernelPCA, which count them, or another coef0"
+)
 
 
 @dataclass(frozen=True)
@@ -80,7 +86,7 @@ class Spectrum:
             return Whitening(kept, _negative_share(values))
         rank = self.rank(tolerance)
         if rank == 0:
-            raise ValueError("the kernel matrix of the support points has no positive part: nothing to model")
+            raise ValueError(NO_POSITIVE_PART if not float(values[0]) > 0 else MORE_NEGATIVE)
         matrix = vectors[:, :rank] / xp.sqrt(values[:rank])
         if float(values[rank - 1]) < WELL_KNOWN * float(values[0]):
             corrected = orthonormal(matrix, self.gram)
