@@ -1,8 +1,8 @@
 """The rows that selection looks at: a random sample, its gram, and exact kernel PCA on it.
 
-Choosing points needs far fewer rows than fitting them: a few thousand say where the variance is.  A `Sample` holds those
-rows with their weights and computes once, when first asked, what several users share: the gram of (a part of) the rows,
-and exact kernel PCA on it, which gives targeted selection its targets and `captured_ratio_` its denominator.
+Choosing points needs far fewer rows than fitting them: a few thousand say where the variance is.  A `Sample` holds
+those rows with their weights and computes once, when first asked, what several users share: the gram of (a part of) the
+rows, and exact kernel PCA on it, which gives targeted selection its targets and `captured_ratio_` its denominator.
 """
 
 from __future__ import annotations
