@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, OutlierMixin, _fit_context
 from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
 from ..arrays import Array
 from ..fit.judging import JudgesRows
-from ..fit.parameters import INNER_SHARE, SHARE, at_least, estimator, more_than, one_of, parameter
+from ..fit.parameters import INNER_SHARE, MeantParameters, at_least, estimator, more_than, one_of, parameter
 from ..fit.saving import SavesItself
 from ..fit.unchanged import unchanged_on_failure
 from ..kernels import NAMED_KERNELS
@@ -22,6 +23,8 @@ from .fitting import SAMPLE_ROWS, cell_rows, checked_folds
 from .inputs import summed_over_lags
 from .steps import MonitorSteps
 from .updates import LiveMixin
+
+LEAST_SMOOTHING = 1e-6  # a mean over a million rows: fewer say nothing of its limit, and a count of 1/w overflows
 
 
 @dataclass(frozen=True)
@@ -40,7 +43,7 @@ class MonitorStatistics:
 
 
 @estimator
-class KernelMonitor(JudgesRows, SavesItself, MonitorSteps, LiveMixin, OutlierMixin, BaseEstimator):
+class KernelMonitor(JudgesRows, SavesItself, MonitorSteps, LiveMixin, MeantParameters, OutlierMixin, BaseEstimator):
     """Novelty detection and process monitoring by sparse kernel PCA, with limits that hold and causes that are named.
 
     A kernel PCA of normal rows is fitted on a few support points.  A new row is judged by how far it lies off the
@@ -76,7 +79,8 @@ class KernelMonitor(JudgesRows, SavesItself, MonitorSteps, LiveMixin, OutlierMix
         Judge each row together with so many rows before it.  The first `lags` rows of X then have no statistic (NaN,
         predicted +1).
     smoothing : float or None, default=None
-        Weight of the newest row in an exponentially weighted mean of SPE over time; None for none.
+        Weight of the newest row in an exponentially weighted mean of SPE over time, from 1e-6 to 1; None for
+        none.
     false_alarm_rate : float, default=0.05
         Share of normal rows that may lie above the limit.
     cv : int or "prefit", default=5
@@ -145,7 +149,7 @@ class KernelMonitor(JudgesRows, SavesItself, MonitorSteps, LiveMixin, OutlierMix
     standardize: bool = parameter(True, "boolean")
     whiten: bool = parameter(False, "boolean")
     lags: int = parameter(0, at_least(0))
-    smoothing: float | None = parameter(None, SHARE, None)
+    smoothing: float | None = parameter(None, Interval(Real, LEAST_SMOOTHING, 1, closed="both"), None)
     false_alarm_rate: float = parameter(0.05, INNER_SHARE)
     cv: int | str = parameter(5, at_least(2), one_of("prefit"))
     alarm_rule: tuple[int, int] = parameter((1, 1), tuple, list)
