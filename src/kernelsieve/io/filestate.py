@@ -22,10 +22,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..fit.parameters import AS_GIVEN
 from .container import ModelFileError
 
-# What scikit-learn hangs on an estimator that is no part of the model.
-NOT_STATE = ("_skl_", "_callback", "_parent_callback", "_metadata_request")
+# What scikit-learn hangs on an estimator that is no part of the model; and parameters, which have their own place.
+NOT_STATE = ("_skl_", "_callback", "_parent_callback", "_metadata_request", AS_GIVEN)
 
 
 # What `set_output` asked for is the one thing that scikit-learn hangs on an estimator and that is kept.

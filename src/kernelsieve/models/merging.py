@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
+from ..fit.parameters import AS_GIVEN
 from ..threads import one_blas_thread
 from .stream import KeptRows, StreamState, same_points
 
@@ -55,7 +56,7 @@ def _with_few_rows(model: Any, few: Any) -> Any:
 def _copy(fitted: Any, parameters: Any) -> Any:
     """A model with the state of one and the parameters of another, without what is found when asked for."""
     result = clone(parameters)
-    own = set(fitted.get_params(deep=False)) | {"drift_record_"}
+    own = set(fitted.get_params(deep=False)) | {"drift_record_", AS_GIVEN}
     vars(result).update({name: value for name, value in vars(fitted).items() if name not in own})
     result._drop_components()
     return result

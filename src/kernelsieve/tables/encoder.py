@@ -15,7 +15,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin, _fit_context
 from sklearn.utils.validation import _check_feature_names, check_is_fitted
 
-from ..fit.parameters import at_least, estimator, one_of, parameter
+from ..fit.parameters import MeantParameters, at_least, estimator, one_of, parameter
 from ..rows.frames import block_of, collected, column_names, with_text_names
 from .decoding import decoded
 from .encoding import encoded_rows, missing_message
@@ -27,7 +27,7 @@ MISSING_SUFFIX = "_missing"
 
 
 @estimator
-class TableEncoder(TransformerMixin, BaseEstimator):
+class TableEncoder(MeantParameters, TransformerMixin, BaseEstimator):
     """Numbers scaled, categories one-hot, dates as numbers, gaps filled, what says nothing left out.
 
     Made to stand before a kernel method, which sees squared distances: after it, a number and a categorical variable
