@@ -176,6 +176,8 @@ class KernelPCA(FittedExpansion, SavesItself, GuardedKernelPCA):
         self
         """
         with unchanged_on_failure(self):
+            for name in ("expansion_", "_callable"):  # an older model's kernel is not this one's
+                self.__dict__.pop(name, None)
             # until the first kernel values are asked for, of the training rows, which settle gamma
             self._kernel_open = True
             with text_columns_named(self, X):

@@ -27,6 +27,7 @@ from ..threads import one_blas_thread
 from .base import Found, KernelTransformer
 from .following import Following, in_order, least_lost_last
 from .over_nodes import AsPublished, best_on_points
+from .settled import as_settled, check_settled, check_settled_file, settle
 from .stream import KeptRows, start_anew
 
 # Rows that a first call needs for a width that is a rule: of fewer, distances say nothing.
@@ -129,6 +130,7 @@ class OnlineKernelPCA(AsPublished, BlockParameters, KernelTransformer):
         "_kernel": "data",
         "_ready": "bool",
         "n_evaluations_": "int",
+        "_settled": "dict optional",
     }
     _keeps_negative_part = True
     rule: str = parameter("subset", one_of(*RULES))
@@ -144,7 +146,8 @@ class OnlineKernelPCA(AsPublished, BlockParameters, KernelTransformer):
         """Feed rows to the rule, in their order.
 
         The result does not depend on how they are cut into calls, but for a `gamma` that is a rule: the first call
-        settles it.
+        settles it.  Kernel, centring, `n_components`, `rule` and `half_life` stay what they were in that call; a change
+        is refused.
 
         Parameters
         ----------
@@ -168,6 +171,8 @@ class OnlineKernelPCA(AsPublished, BlockParameters, KernelTransformer):
             if reservoir is None:
                 reservoir = Reservoir.empty(REFERENCE_ROWS, int(self._rng().integers(2**63)), self.half_life)
                 self._settle_kernel(rows.X, rows.weights)
+                settle(self)
+            check_settled(self)
             following = self._following()
             following.feed(rows.X, rows.weights, reservoir.n_seen)
             self._keep(following)
@@ -191,9 +196,14 @@ class OnlineKernelPCA(AsPublished, BlockParameters, KernelTransformer):
             self._kept = self._kept.in_order()
             _ = self.expansion_
 
+    def check_loaded(self, error: type[ValueError]) -> None:
+        """Raise `error` unless the parameters in a file are those that the stream in it was begun with."""
+        if "_kept" in vars(self):
+            check_settled_file(self, error)
+
     def _report(self) -> None:
         """What `fit` says of all rows, of a sample of those that have come."""
-        with one_blas_thread():
+        with one_blas_thread(), as_settled(self):
             problem = self._problem_on(KeptRows(self._kept), np.random.default_rng(self._kept.seed))
             choice = Choice(self._following().selection(), problem)
             span = self._span(choice)
@@ -304,5 +314,5 @@ class OnlineKernelPCA(AsPublished, BlockParameters, KernelTransformer):
         _, self.gamma_ = self._kernel_on(sample_rows(X, REFERENCE_ROWS, self._rng(), weights, merge=False))
 
     def _forget(self) -> None:
-        for name in ("_online", "_kept", "_kernel", "_ready"):
+        for name in ("_online", "_kept", "_kernel", "_ready", "_settled"):
             self.__dict__.pop(name, None)

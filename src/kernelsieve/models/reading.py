@@ -13,6 +13,7 @@ from ..fit.preimage import RidgeMap, learned_preimage
 from ..fit.sample import REFERENCE_ROWS
 from ..fit.transfer import turned
 from ..threads import one_blas_thread
+from .settled import as_settled, check_settled_file
 from .stream import StreamState
 
 # What follows from the moments, and is found when it is first asked for.
@@ -63,6 +64,11 @@ class StreamReading:
             self._solve()
             _ = self._inverse_map
 
+    def check_loaded(self: Any, error: type[ValueError]) -> None:
+        """Raise `error` unless the parameters in a file are those that the stream in it was begun with."""
+        if "_stream" in vars(self):
+            check_settled_file(self, error)
+
     def _state(self: Any) -> StreamState:
         """What is kept of the stream so far."""
         state = vars(self).get("_stream")
@@ -74,7 +80,8 @@ class StreamReading:
         return state
 
     def _span_now(self: Any) -> PointSpan:
-        return self._state().span(self.support_, self.center)
+        with as_settled(self):
+            return self._state().span(self.support_, self.center)
 
     def _solve(self: Any) -> None:
         """Components of the moments as they now are."""

@@ -204,13 +204,10 @@ class KernelMonitor(JudgesRows, SavesItself, MonitorSteps, LiveMixin, MeantParam
             With `spe`, `t2` (n_samples,), `spe_limit`, `t2_limit` and `alarm`; NaN for rows without a whole window.
         """
         check_is_fitted(self)
-        rows = self._series(X, series, reset=False)
-        detector, n_threads = self._detector, self._n_threads()
-        found = rows.each(lambda windows: np.stack(detector.statistics(windows, n_threads), axis=1), 2)
-        spe = found[:, 1]
-        if self.smoothing is not None:
-            spe = self._smoothed_series(spe, rows.labels)
-        return MonitorStatistics(spe, found[:, 0], self.limits_["spe"], self.limits_["t2"])
+        t2, spe, labels = self._row_statistics(X, series)
+        if self._fitted_smoothing is not None:
+            spe = self._smoothed_series(spe, labels)
+        return MonitorStatistics(spe, t2, self.limits_["spe"], self.limits_["t2"])
 
     def score_samples(self, X: Any) -> np.ndarray:
         """-SPE: low for rows unlike the training rows.
