@@ -25,7 +25,7 @@ from ..selection.base import Choice
 from ..solvers.online import RULES, Settings
 from ..threads import one_blas_thread
 from .base import Found, KernelTransformer
-from .following import Following, in_order, least_lost_last
+from .following import Following, following_layout, in_order, least_lost_last
 from .over_nodes import AsPublished, best_on_points
 from .settled import as_settled, check_settled, check_settled_file, settle
 from .stream import KeptRows, start_anew
@@ -127,9 +127,9 @@ class OnlineKernelPCA(AsPublished, BlockParameters, KernelTransformer):
     _file_layout = {
         "_online": "dict",
         "_kept": "Reservoir[d] optional",
-        "_kernel": "data",
+        "_kernel": "kernel",
         "_ready": "bool",
-        "n_evaluations_": "int",
+        "n_evaluations_": "count",
         "_settled": "dict optional",
     }
     _keeps_negative_part = True
@@ -146,8 +146,8 @@ class OnlineKernelPCA(AsPublished, BlockParameters, KernelTransformer):
         """Feed rows to the rule, in their order.
 
         The result does not depend on how they are cut into calls, but for a `gamma` that is a rule: the first call
-        settles it.  Kernel, centring, `n_components`, `rule` and `half_life` stay what they were in that call; a change
-        is refused.
+        settles it.  Kernel, centring, `n_components`, `rule`, `budget` and `half_life` stay what they were in that
+        call; a change is refused.
 
         Parameters
         ----------
@@ -163,11 +163,10 @@ class OnlineKernelPCA(AsPublished, BlockParameters, KernelTransformer):
         """
         self._check_parameters(sample_weight)
         with unchanged_on_failure(self), one_blas_thread():
-            if "_online" not in vars(self) and "n_samples_seen_" in vars(self):
-                start_anew(self, "ends the stream: partial_fit starts anew")
-            first = "_online" not in vars(self)
-            rows = some_rows(X, self._row_rules(), sample_weight, first=first)
             reservoir = vars(self).get("_kept")
+            if reservoir is None and "n_samples_seen_" in vars(self):
+                start_anew(self, "ends the stream: partial_fit starts anew, without those rows")
+            rows = some_rows(X, self._row_rules(), sample_weight, first=reservoir is None)
             if reservoir is None:
                 reservoir = Reservoir.empty(REFERENCE_ROWS, int(self._rng().integers(2**63)), self.half_life)
                 self._settle_kernel(rows.X, rows.weights)
@@ -197,9 +196,15 @@ class OnlineKernelPCA(AsPublished, BlockParameters, KernelTransformer):
             _ = self.expansion_
 
     def check_loaded(self, error: type[ValueError]) -> None:
-        """Raise `error` unless the parameters in a file are those that the stream in it was begun with."""
-        if "_kept" in vars(self):
-            check_settled_file(self, error)
+        """Raise `error` unless the stream in a file is one that its rule can go on with."""
+        if "_kept" not in vars(self):
+            return
+        check_settled_file(self, error)
+        if self._kernel != self.expansion_.kernel or not self._following().whole or not self._ready:
+            raise error("the points, the kernel and what the rule keeps of them do not fit together in the file")
+
+    def _dict_layouts(self) -> dict[str, Any]:
+        return {"_online": following_layout(self.rule)} if "_kept" in vars(self) else {}
 
     def _report(self) -> None:
         """What `fit` says of all rows, of a sample of those that have come."""

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 KERNEL = ("kernel", "gamma", "degree", "coef0", "kernel_params")
-SETTLED = (*KERNEL, "center", "n_components", "half_life", "rule")  # a rule is that of OnlineKernelPCA
+SETTLED = (*KERNEL, "center", "n_components", "half_life", "rule", "budget")  # the last two are OnlineKernelPCA's
 
 
 def settle(model: Any) -> None:
@@ -35,9 +35,8 @@ def check_settled(model: Any, error: type[ValueError] = ValueError) -> None:
 
 def check_settled_file(model: Any, error: type[ValueError]) -> None:
     """Raise `error` where a model from a file is not what its stream was begun with; older files do not tell."""
-    if "_settled" not in vars(model):
-        settle(model)
     check_settled(model, error)
+    settle(model)
 
 
 @contextmanager

@@ -159,6 +159,10 @@ class KernelMonitor(JudgesRows, SavesItself, MonitorSteps, LiveMixin, MeantParam
     n_jobs: int | None = parameter(None, Integral, None)
     batch_size: int | None = parameter(None, at_least(1), None)
 
+    def _validate_params(self) -> None:
+        super()._validate_params()
+        self._check_rule()
+
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None, *, series: Any = None) -> Self:
         """Learn what normal rows are like, and the limits that they keep to.

@@ -46,7 +46,7 @@ class MonitorSteps:
         "n_held_out_": "int",
         "estimator_": "data",
         "_detector": "Detector[m, w, M]",
-        "_live": "LiveState[d]?",
+        "_live": "LiveState[d]",
         "_drift": "Drift[m]?",
         "_smoothing": "positive? optional",  # that of the fit, whose limits are those of smoothed values
     }
@@ -121,11 +121,11 @@ class MonitorSteps:
 
     def _check_rule(self: Any) -> None:
         rule = self.alarm_rule
-        if len(rule) != 2 or not all(isinstance(n, Integral) for n in rule) or not 1 <= rule[0] <= rule[1]:
+        whole = len(rule) == 2 and all(isinstance(n, Integral) and not isinstance(n, bool) for n in rule)
+        if not whole or not 1 <= rule[0] <= rule[1]:
             raise ValueError(f"alarm_rule={rule!r} must be two whole numbers (k, n), 1 <= k <= n: k of n rows")
 
     def _check_options(self: Any) -> None:
-        self._check_rule()
         if self.cv == "prefit":
             if self.estimator is None or not hasattr(self.estimator, "expansion_"):
                 raise ValueError('cv="prefit" needs estimator=, a fitted kernel estimator')

@@ -68,20 +68,31 @@ class Reservoir:
 
     _file_sizes = ("d",)
     _file_layout = {
-        "size": "int",
-        "seed": "int",
-        "n_seen": "int",
+        "size": "count",
+        "seed": "count",
+        "n_seen": "count",
         "weight": "float",
         "numbers": "int[n]",
         "rows": "rows[n, d]?",
         "priorities": "float[n]",
         "log_weights": "float[n]",
         "rate": "float",
-        "clock": "int",
+        "clock": "count",
         "dropped": "float~",
         "pending": "empty",
-        "n_pending": "int",
+        "n_pending": "count",
     }
+
+    def check_loaded(self, error: type[ValueError]) -> None:
+        """Raise `error` unless what was read from a file is a sample of rows."""
+        assert self.priorities is not None
+        n_kept = len(self.numbers)
+        whole = n_kept <= self.n_seen and self.size > 0 and self.n_pending == 0 and (self.rows is None) == (n_kept == 0)
+        ordered = (
+            bool(np.all(np.diff(self.priorities) <= 0)) and not math.isnan(self.dropped) and self.dropped < math.inf
+        )
+        if not whole or not ordered or self.weight < 0 or self.rate < 0:
+            raise error("the sample of rows in the file is none that a stream leaves")
 
     @classmethod
     def empty(cls, size: int, seed: int, half_life: float | None = None) -> Reservoir:
