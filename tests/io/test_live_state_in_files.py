@@ -157,3 +157,22 @@ def test_after_fit_an_online_rule_starts_anew_and_says_so() -> None:
     fresh = ks.OnlineKernelPCA(2, gamma=0.3, random_state=0).partial_fit(ROWS[:40])
     assert model.n_samples_seen_ == 40
     np.testing.assert_array_equal(model.transform(ROWS), fresh.transform(ROWS))
+
+
+def test_a_sample_of_rows_that_was_drawn_with_another_memory_is_not_loaded(tmp_path: Path) -> None:
+    path = tmp_path / "model.ks"
+    for model, place in (
+        (ks.OnlineKernelPCA(2, gamma=0.3, random_state=0), ("state", "_kept")),
+        (ks.SparseKernelPCA(2, n_support=8, random_state=0), ("state", "_stream", "$record", "fields", "reservoir")),
+    ):
+        model.partial_fit(ROWS).save(path)
+        resealed(path, put(*place, "$record", "fields", "rate", value=1e308))
+        with pytest.raises(ModelFileError, match="was not drawn with half_life=None"):
+            ks.load(path)
+
+
+def test_a_stream_without_the_kind_of_its_ratio_goes_on(tmp_path: Path) -> None:
+    path = tmp_path / "model.ks"
+    ks.SparseKernelPCA(2, n_support=8, random_state=0).partial_fit(ROWS).save(path)
+    resealed(path, lambda header: header["state"].pop("captured_ratio_kind_"))
+    assert ks.load(path).partial_fit(ROWS[:5]).n_samples_seen_ == 65

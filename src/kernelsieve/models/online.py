@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from typing import Any, Self
 
@@ -19,7 +18,7 @@ from ..fit.span import Span
 from ..fit.unchanged import unchanged_on_failure
 from ..kernels import Kernel, kernel_type
 from ..rows import Rows, some_rows
-from ..rows.reservoir import Reservoir
+from ..rows.reservoir import Reservoir, forgetting_rate
 from ..rows.sampled import SampledRows, sample_rows
 from ..selection.base import Choice
 from ..solvers.online import RULES, Settings
@@ -199,7 +198,7 @@ class OnlineKernelPCA(AsPublished, BlockParameters, KernelTransformer):
         """Raise `error` unless the stream in a file is one that its rule can go on with."""
         if "_kept" not in vars(self):
             return
-        check_settled_file(self, error)
+        check_settled_file(self, self._kept, error)
         if self._kernel != self.expansion_.kernel or not self._following().whole or not self._ready:
             raise error("the points, the kernel and what the rule keeps of them do not fit together in the file")
 
@@ -300,7 +299,7 @@ class OnlineKernelPCA(AsPublished, BlockParameters, KernelTransformer):
             self.learning_rate,
             self.learning_decay,
             2 * self.n_components if self.rank is None else self.rank,
-            0.0 if self.half_life is None else math.log(2.0) / self.half_life,
+            forgetting_rate(self.half_life),
             least_lost_last,
         )
 

@@ -67,7 +67,7 @@ class StreamReading:
     def check_loaded(self: Any, error: type[ValueError]) -> None:
         """Raise `error` unless the parameters in a file are those that the stream in it was begun with."""
         if "_stream" in vars(self):
-            check_settled_file(self, error)
+            check_settled_file(self, self._stream.reservoir, error)
 
     def _state(self: Any) -> StreamState:
         """What is kept of the stream so far."""
@@ -108,7 +108,7 @@ class StreamReading:
 
     def _measured_on_a_sample(self: Any) -> None:
         """What was measured on all rows there were is measured on some of those that there are now."""
-        if self.captured_ratio_kind_ in ("exact", "all rows"):
+        if vars(self).get("captured_ratio_kind_") in ("exact", "all rows"):
             self.captured_ratio_kind_ = "sample"
 
     def _record(self: Any) -> None:

@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from ..rows.reservoir import Reservoir, forgetting_rate
+
 KERNEL = ("kernel", "gamma", "degree", "coef0", "kernel_params")
 SETTLED = (*KERNEL, "center", "n_components", "half_life", "rule", "budget")  # the last two are OnlineKernelPCA's
 
@@ -33,9 +35,11 @@ def check_settled(model: Any, error: type[ValueError] = ValueError) -> None:
             )
 
 
-def check_settled_file(model: Any, error: type[ValueError]) -> None:
+def check_settled_file(model: Any, reservoir: Reservoir, error: type[ValueError]) -> None:
     """Raise `error` where a model from a file is not what its stream was begun with; older files do not tell."""
     check_settled(model, error)
+    if reservoir.rate != forgetting_rate(model.half_life):
+        raise error(f"the sample of rows in the file was not drawn with half_life={model.half_life!r}")
     settle(model)
 
 

@@ -96,9 +96,8 @@ class Reservoir:
 
     @classmethod
     def empty(cls, size: int, seed: int, half_life: float | None = None) -> Reservoir:
-        rate = 0.0 if half_life is None else math.log(2.0) / half_life
         none = np.empty(0)
-        return cls(size, seed, 0, 0.0, np.empty(0, dtype=np.int64), None, none, none, rate)
+        return cls(size, seed, 0, 0.0, np.empty(0, dtype=np.int64), None, none, none, forgetting_rate(half_life))
 
     @property
     def whole(self) -> bool:
@@ -200,6 +199,11 @@ class Reservoir:
             pending=tuple(parts),
         )
         return both.in_order()
+
+
+def forgetting_rate(half_life: float | None) -> float:
+    """c, with which rows weigh e^(-c) of what they did when one more has come."""
+    return 0.0 if half_life is None else math.log(2.0) / half_life
 
 
 def stacked(blocks: list[Array]) -> Array:
