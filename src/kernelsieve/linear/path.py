@@ -11,6 +11,7 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import _get_feature_names
 
 from ..arrays import FLOATS, as_float64
+from ..fit.arguments import MOST_POINTS, instance_of, some_numbers, whole_number
 from ..rows import weights_of
 from ..rows.scale import ScaleError, check_spread, finite, unit_of
 from ..threads import one_blas_thread
@@ -104,6 +105,7 @@ def sparse_pca_path(
         n_components, mode=mode, alpha_scale=alpha_scale, l2=l2, refit=refit, max_iter=max_iter, tol=tol
     )
     model._validate_params()
+    instance_of("covariance", covariance, (bool, np.bool_))
     grid = _alpha_grid(alphas, alpha_scale)
     names = _get_feature_names(X)
     try:
@@ -118,12 +120,9 @@ def _alpha_grid(alphas: Any, alpha_scale: str) -> np.ndarray:
     if np.ndim(alphas) == 0:
         if alpha_scale == "absolute":
             raise ValueError('alpha_scale="absolute" needs the alphas themselves: their number says no scale')
-        count = int(alphas)
-        if count != alphas or count < 1:
-            raise ValueError(f"alphas={alphas} must be a whole number from 1, or a sequence of values")
-        return np.geomspace(1.0, SMALLEST_ALPHA, count)
-    grid = np.sort(np.asarray(alphas, dtype=np.float64))[::-1]
-    if grid.ndim != 1 or grid.size == 0 or not np.isfinite(grid).all() or grid[-1] < 0:
+        return np.geomspace(1.0, SMALLEST_ALPHA, whole_number("alphas", alphas, 1, MOST_POINTS))
+    grid = np.sort(some_numbers("alphas", alphas, "a whole number, or a sequence of finite numbers"))[::-1]
+    if not np.isfinite(grid).all() or grid[-1] < 0:
         raise ValueError(f"alphas={alphas} must be a sequence of finite numbers, none negative")
     return grid
 
