@@ -171,6 +171,23 @@ def test_a_sample_of_rows_that_was_drawn_with_another_memory_is_not_loaded(tmp_p
             ks.load(path)
 
 
+@pytest.mark.parametrize("value", [[1, 2], {"rule": {}}, [["a", "b", "c"]]])
+def test_a_stream_whose_points_could_not_be_chosen_again_is_not_loaded(value: Any, tmp_path: Path) -> None:
+    path = tmp_path / "model.ks"
+    ks.SparseKernelPCA(2, n_support=8, random_state=0).partial_fit(ROWS).save(path)
+    resealed(path, put("params", "selection", value=value))
+    with pytest.raises(ModelFileError, match=r"cannot go on|parameters do not fit"):
+        ks.load(path)
+
+
+def test_a_sample_that_left_out_rows_drawn_before_its_own_is_not_loaded(tmp_path: Path) -> None:
+    path = tmp_path / "model.ks"
+    ks.OnlineKernelPCA(2, gamma=0.3, random_state=0).partial_fit(ROWS).save(path)
+    resealed(path, put("state", "_kept", "$record", "fields", "dropped", value=1e308))
+    with pytest.raises(ModelFileError, match="none that a stream leaves"):
+        ks.load(path)
+
+
 def test_a_stream_without_the_kind_of_its_ratio_goes_on(tmp_path: Path) -> None:
     path = tmp_path / "model.ks"
     ks.SparseKernelPCA(2, n_support=8, random_state=0).partial_fit(ROWS).save(path)

@@ -184,10 +184,14 @@ def _lags(model: Any) -> int:
 
 
 def _no_way_back(model: Any) -> tuple[type[Exception], ...]:
-    """scikit-learn's inverse_transform raises NotFittedError where it was not asked for."""
+    """What inverse_transform says where there is no way back: it was not asked for, or none was learned."""
     from sklearn.exceptions import NotFittedError
 
-    return (NotFittedError,) if isinstance(model, kernelsieve.KernelPCA) else ()
+    if isinstance(model, kernelsieve.KernelPCA):
+        return (NotFittedError,)
+    expansion = getattr(model, "expansion_", None)
+    learned = expansion is not None and expansion.kernel.preimage == "ridge"
+    return (ValueError,) if learned and model._inverse_map is None else ()
 
 
 # Damage

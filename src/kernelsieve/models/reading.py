@@ -68,6 +68,19 @@ class StreamReading:
         """Raise `error` unless the parameters in a file are those that the stream in it was begun with."""
         if "_stream" in vars(self):
             check_settled_file(self, self._stream.reservoir, error)
+            self._check_goes_on(error)
+
+    def _check_goes_on(self: Any, error: type[ValueError]) -> None:
+        """Raise `error` unless points can be chosen again as the parameters say."""
+        try:
+            self._empty_stream()
+        except ValueError as reason:
+            raise error(f"the stream in the file cannot go on: {reason}") from reason
+        given = self.selection
+        if not isinstance(given, str) and not callable(given):
+            shape, kind = np.shape(given), np.asarray(given).dtype.kind
+            if shape[1:] != (self.n_features_in_,) or kind not in "fiu":
+                raise error(f"the stream in the file cannot go on: its points have shape {shape}")
 
     def _state(self: Any) -> StreamState:
         """What is kept of the stream so far."""

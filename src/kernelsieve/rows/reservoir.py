@@ -88,9 +88,10 @@ class Reservoir:
         assert self.priorities is not None
         n_kept = len(self.numbers)
         whole = n_kept <= self.n_seen and self.size > 0 and self.n_pending == 0 and (self.rows is None) == (n_kept == 0)
-        ordered = (
-            bool(np.all(np.diff(self.priorities) <= 0)) and not math.isnan(self.dropped) and self.dropped < math.inf
-        )
+        most = (
+            float(self.priorities[0]) if n_kept else -math.inf
+        )  # nothing is left out that was drawn before all of them
+        ordered = bool(np.all(np.diff(self.priorities) <= 0)) and self.dropped <= most
         if not whole or not ordered or self.weight < 0 or self.rate < 0:
             raise error("the sample of rows in the file is none that a stream leaves")
 
