@@ -189,8 +189,8 @@ def _no_way_back(model: Any) -> tuple[type[Exception], ...]:
 
     if isinstance(model, kernelsieve.KernelPCA):
         return (NotFittedError,)
-    expansion = getattr(model, "expansion_", None)
-    learned = expansion is not None and expansion.kernel.preimage == "ridge"
+    kernel = getattr(getattr(model, "expansion_", None), "kernel", None)
+    learned = getattr(kernel, "preimage", None) == "ridge"
     return (ValueError,) if learned and model._inverse_map is None else ()
 
 
