@@ -220,6 +220,8 @@ class KernelPCA(FittedExpansion, SavesItself, GuardedKernelPCA):
 
     def check_loaded(self, error: type[ValueError]) -> None:
         """Raise `error` unless what was read from a file has the inverse map that its parameters promise."""
+        if float(getattr(self.expansion_.kernel, "gamma", self.gamma_)) != float(self.gamma_):
+            raise error("the kernel of the KernelPCA in the file has another gamma than its fit settled")
         if not self.fit_inverse_transform:
             return
         found = [getattr(vars(self).get(name), "shape", None) for name in ("X_transformed_fit_", "dual_coef_")]
