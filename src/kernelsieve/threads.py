@@ -72,6 +72,7 @@ Result = TypeVar("Result")
 
 # Multiplications below which handing a product to threads costs more than it saves.
 MIN_THREADED_WORK = 2**26
+MOST_THREADS = 1024  # whatever n_jobs asks for: more are no faster on any machine, and systems refuse to start them
 
 _lock = threading.RLock()
 _claims: list[weakref.ref[_Claim]] = []  # of those who are inside `one_blas_thread`
@@ -167,7 +168,7 @@ def effective_n_threads(n_jobs: int | None) -> int:
         return max(1, min(cores, allowed))
     if n_jobs == 0:
         raise ValueError("n_jobs=0 has no meaning: give None, a positive number, or -1 for all cores")
-    return n_jobs if n_jobs > 0 else max(1, cores + 1 + n_jobs)
+    return min(n_jobs, MOST_THREADS) if n_jobs > 0 else max(1, cores + 1 + n_jobs)
 
 
 def _limit_this_thread() -> None:

@@ -258,7 +258,9 @@ def test_points_tried_where_a_kernel_has_no_value_are_quiet():
 
 
 def test_more_folds_than_can_be_counted_are_too_many(rows):
-    with pytest.raises(ValueError, match="n_samples=60 is too few for cv=1000000000000"):
+    with pytest.raises(ValueError, match="n_samples=60 is too few for cv=1000000000"):
+        ks.KernelMonitor(2, 5, cv=10**9).fit(rows)
+    with pytest.raises(ValueError, match="'cv' parameter of KernelMonitor must be at most"):
         ks.KernelMonitor(2, 5, cv=10**12).fit(rows)
 
 

@@ -63,7 +63,7 @@ def test_path_on_a_few_candidates_counts_kernel_pca_on_them():
         ({"alpha": [0.5, 1.1]}, "between 0 and 1"),
         ({"alpha": [np.nan]}, "between 0 and 1"),
         ({"alpha": []}, "between 0 and 1"),
-        ({"n_alphas": 0}, "n_alphas=0: give at least one"),
+        ({"n_alphas": 0}, "n_alphas=0 must be a whole number from 1"),
     ],
 )
 def test_paths_that_are_none(options, message, cloud):

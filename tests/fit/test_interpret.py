@@ -106,7 +106,7 @@ def test_bad_traversals_say_what_is_wrong(cloud):
     model = ks.SparseKernelPCA(2, n_support=12, random_state=0).fit(cloud)
     with pytest.raises(ValueError, match="component=2 does not exist: the model has 2"):
         model.traversal(2)
-    with pytest.raises(ValueError, match="at least 2 steps"):
+    with pytest.raises(ValueError, match="n_steps=1 must be a whole number from 2"):
         model.traversal(0, n_steps=1)
 
 

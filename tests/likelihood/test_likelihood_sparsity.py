@@ -125,7 +125,7 @@ def test_a_path_that_did_not_converge_says_so(cloud):
 def test_paths_over_values_that_are_none(values, cloud):
     with pytest.raises(ValueError, match=r"values between 0 and 0\.176\d*, the upper end"):
         likelihood_path(LikelihoodKernelPCA(gamma=0.3), cloud, noise_variance=values)
-    with pytest.raises(ValueError, match="n_points=0: give at least one"):
+    with pytest.raises(ValueError, match="n_points=0 must be a whole number from 1"):
         likelihood_path(LikelihoodKernelPCA(gamma=0.3), cloud, n_points=0)
     with pytest.raises(ValueError, match="'update' parameter"):
         likelihood_path(LikelihoodKernelPCA(update="slow"), cloud)

@@ -264,3 +264,14 @@ def test_the_false_alarms_of_many_rows_are_those_asked_for():
     count = int(np.sum(monitor.predict(rows[30_000:]) < 0))
     assert binom.ppf(1e-4, 10_000, 0.017) < count < binom.ppf(1 - 1e-4, 10_000, 0.023)
     assert monitor.n_held_out_ == 20_000
+
+
+@pytest.mark.parametrize("name", ["n_components", "gamma", "lags", "smoothing", "half_life"])
+def test_a_truth_value_is_no_number_to_a_monitor_either(name: str) -> None:
+    with pytest.raises(ValueError, match=f"'{name}' parameter of KernelMonitor must not be a bool"):
+        KernelMonitor(**{name: True}).fit(np.random.default_rng(0).standard_normal((200, 3)))
+
+
+def test_a_memory_longer_than_any_series_is_refused_by_name() -> None:
+    with pytest.raises(ValueError, match="'smoothing' parameter of KernelMonitor must be a float in the range"):
+        KernelMonitor(smoothing=1e-300).fit(np.random.default_rng(0).standard_normal((200, 3)))

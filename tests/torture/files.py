@@ -2,7 +2,8 @@
 
 A file that was changed without its digests must be refused, or give the same scores to the last bit.  A sealed one
 holds what somebody chose to put there, so that its scores may be others; but it must be refused at `load` or work
-in every method: nothing may fail late.  And nothing may ever be executed: an audit hook listens.
+in every method: nothing may fail late, and what follows a stream must go on with more rows (`partial_fit`, `update`).
+And nothing may ever be executed: an audit hook listens.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from .invariants import unclear
 from .models import answer_of, fitted, rows_of
 
 HEADER = "header.json"
+LIVE = ("_stream", "_settled", "_online", "_kept", "_live", "_drift", "_detector")  # what goes on when more rows come
 SEALED = 0.6  # of the cases
 # What must never happen while a file is loaded.
 FORBIDDEN = ("exec", "os.system", "os.exec", "os.fork", "os.posix_spawn", "subprocess.Popen", "socket.connect")
@@ -121,7 +123,29 @@ def _attempt(rng: np.random.Generator, one: Written, rows: np.ndarray, folder: s
 
 
 def _use(model: Any, rows: np.ndarray, folder: str) -> None:
-    """Every public method and attribute."""
+    """Every public method and attribute; then more rows, where a model takes them."""
+    _read(model, rows, folder)
+    if _follows(model):
+        more = rows[::-1] + 0.1
+        model.partial_fit(more[:7]).partial_fit(more)
+        _read(model, rows, folder)
+    if isinstance(model, kernelsieve.SparseKernelPCA) and "_stream" in vars(model):
+        (model + model).transform(rows)
+        if model._enough(model._stream.reservoir):  # for as many points as its parameters now ask for
+            model.refresh().transform(rows)
+    if hasattr(model, "update") and callable(model.update):
+        told = [model.update(rows[0]), *model.update(rows[1:20])]
+        if not np.isfinite([record.spe for record in told[_lags(model) :]]).all():
+            raise ArithmeticError("a record is not finite")
+        model.restart().update(rows[:5])
+
+
+def _follows(model: Any) -> bool:
+    """Whether it was in the middle of a stream."""
+    return "_stream" in vars(model) or "_kept" in vars(model)
+
+
+def _read(model: Any, rows: np.ndarray, folder: str) -> None:
     judges = () if _of_an_older_version(model) else ("decision_function", "predict")
     for name in ("reconstruction_error", "score", "score_samples", *judges):
         # the first rows of a monitor with lags end no window
@@ -156,14 +180,18 @@ def _of_an_older_version(model: Any) -> bool:
 
 
 def _lags(model: Any) -> int:
-    return int(getattr(model, "lags", 0))
+    return int(getattr(model, "_fitted_lags", 0))
 
 
 def _no_way_back(model: Any) -> tuple[type[Exception], ...]:
-    """scikit-learn's inverse_transform raises NotFittedError where it was not asked for."""
+    """What inverse_transform says where there is no way back: it was not asked for, or none was learned."""
     from sklearn.exceptions import NotFittedError
 
-    return (NotFittedError,) if isinstance(model, kernelsieve.KernelPCA) else ()
+    if isinstance(model, kernelsieve.KernelPCA):
+        return (NotFittedError,)
+    kernel = getattr(getattr(model, "expansion_", None), "kernel", None)
+    learned = getattr(kernel, "preimage", None) == "ridge"
+    return (ValueError,) if learned and model._inverse_map is None else ()
 
 
 # Damage
@@ -252,8 +280,11 @@ def _nodes(tree: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, Any, tu
 
 
 def _some_node(rng: np.random.Generator, header: dict[str, Any]) -> tuple[Any, Any, str]:
-    part = choose(rng, ["params", "state", "state"])
-    container, key, path = choose(rng, list(_nodes(header[part])))
+    part = choose(rng, ["params", "state", "state", "live", "live"])
+    tree = header["params" if part == "params" else "state"]
+    nodes = list(_nodes(tree))
+    kept = [node for node in nodes if node[2][0] in LIVE] if part == "live" else []
+    container, key, path = choose(rng, kept or nodes)
     return container, key, f"{part}.{'.'.join(map(str, path))}"
 
 
@@ -264,6 +295,7 @@ VALUES += [
     {"$strings": ["a"]},
     {"$record": {"class": "Moments", "fields": {}}},
 ]
+VALUES += [1, 2, 1_000_000, -1_000_000, 1e-300, "nan", False, {"$float": "inf"}, {"rule": {}}, [0.5, "x"]]
 VALUES += [{"$kernel": {"name": "rbf", "params": {"gamma": 1.0}}}, {"$kernel": {"name": "linear", "params": {}}}, "rbf"]
 
 

@@ -47,8 +47,24 @@ def unfitted() -> list[Any]:
     ]
 
 
+def streams() -> list[Any]:
+    """Estimators that follow a stream: all rows kept, a sample of them, rows that fade, every online rule."""
+    sparse = {"n_support": 8, "random_state": 0}
+    rules = ("coherence", "hebbian", "subset", "incremental")
+    return [
+        ks.SparseKernelPCA(2, **sparse),
+        ks.SparseKernelPCA(2, n_optimization_samples=40, half_life=30.0, kernel="poly", **sparse),
+        *(ks.OnlineKernelPCA(2, rule=rule, budget=20, random_state=0) for rule in rules),
+        ks.OnlineKernelPCA(2, budget=6, half_life=20.0, center=False, random_state=0),
+    ]
+
+
+def _streamed(model: Any, rows: np.ndarray) -> Any:
+    return model.partial_fit(rows[:40]).partial_fit(rows[40:])
+
+
 def fitted() -> list[Any]:
-    """The same, fitted; one to sparse rows, one to float32, one to named columns, one to a stream."""
+    """All of them, fitted; one to sparse rows, one to float32, one to named columns."""
     import pandas as pd
 
     rows = rows_of()
@@ -60,7 +76,7 @@ def fitted() -> list[Any]:
             ks.SparseKernelPCA(2, n_support=8, selection="uniform", random_state=0).fit(scipy.sparse.csr_matrix(rows))
         )
         models.append(ks.SparseKernelPCA(2, n_support=8, random_state=0).fit(pd.DataFrame(rows, columns=list("abcd"))))
-        models.append(ks.SparseKernelPCA(2, n_support=8, random_state=0).partial_fit(rows[:40]).partial_fit(rows[40:]))
+        models += [_streamed(model, rows) for model in streams()]
         monitor = ks.KernelMonitor(2, 8, lags=2, smoothing=0.3, alarm_rule=(2, 3), half_life=100.0, random_state=0)
         monitor.fit(rows).update(rows[:7])
         models.append(monitor)

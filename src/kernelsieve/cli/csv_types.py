@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from .csv_records import RecordError, checked_block, record_blocks, separator_of
+from .wording import listed
 
 # What R, pandas, spreadsheets, databases and the UCI archive write where nothing is known.
 MISSING = ("", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "-nan", "NULL", "null", "None", "<NA>", "?", "NaT")
@@ -71,22 +72,30 @@ def _names(path: Path, separator: str, header: bool) -> tuple[str, ...]:
         raise RecordError("it is empty")
     # the first record alone, which may hold line breaks in quotes
     frame = pl.read_csv(
-        io.BytesIO(_utf8(first, path)), separator=separator, has_header=header, n_rows=1, infer_schema=False,
+        io.BytesIO(_utf8(first, path)), separator=separator, has_header=False, n_rows=1, infer_schema=False,
         truncate_ragged_lines=True,
     )  # fmt: skip
     if not header:
         return tuple(f"column_{number}" for number in range(1, frame.width + 1))
-    return _unique([name.strip() for name in frame.columns])
+    given = [(name or "").strip() for name in frame.row(0)]
+    names = _unique(given)
+    doubles = [names[place] for place, name in enumerate(given) if name and name in given[:place]]
+    if doubles:
+        warnings.warn(
+            f"{path.name} names columns more than once: the later ones are called {listed(doubles)} here", stacklevel=2
+        )
+    return names
 
 
 def _unique(names: list[str]) -> tuple[str, ...]:
-    """The names; a column without one is called by its number, and one that is there already gets an underscore."""
+    """The names; a column without one is called by its number, and one that is there already gets a number, too."""
     found: list[str] = []
     for number, name in enumerate(names, start=1):
-        nameless = not name or name.startswith("_duplicated_")
-        called = f"column_{number}" if nameless else name
-        while called in found or (nameless and called in names):
-            called += "_"
+        called = name or f"column_{number}"
+        copies = 0
+        while called in found or (called != name and called in names):
+            called = f"{name}_duplicated_{copies}" if name else f"{called}_"
+            copies += 1
         found.append(called)
     return tuple(found)
 

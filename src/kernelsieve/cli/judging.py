@@ -72,7 +72,7 @@ class Judged:
 
     def why_none(self, path: Path) -> str:
         """In words, that no row could be judged."""
-        lags = self.model.lags
+        lags = self.model._fitted_lags
         before = f", or fewer than {lags} whole rows before it (--lags {lags})" if lags else ""
         return f"{clean(path.name)}: not one of {self.n_rows:,} rows could be judged: each has a missing value{before}"
 

@@ -27,6 +27,7 @@ from ..arrays import Array, like, namespace, to_numpy
 from ..kernels import RBF
 from ..rows.blocks import map_row_blocks
 from ..rows.scale import finite
+from .arguments import positive_number, whole_number
 from .expansion import KernelExpansion
 from .preimage import preimage
 
@@ -116,10 +117,10 @@ def traversal(
     Without a row the other scores are zero, the training mean's; with one they are the row's.
     """
     n_components = model.expansion_.n_components
-    if not 0 <= component < n_components:
+    component = whole_number("component", component, 0)
+    if not component < n_components:
         raise ValueError(f"component={component} does not exist: the model has {n_components}, numbered from 0")
-    if n_steps < 2 or not span > 0:
-        raise ValueError(f"n_steps={n_steps}, span={span}: give at least 2 steps and a positive span")
+    n_steps, span = whole_number("n_steps", n_steps, 2), positive_number("span", span)
     at = np.zeros(n_components) if row is None else to_numpy(model.transform(row))[0].astype(np.float64)
     reach = span * float(np.sqrt(model.explained_variance_[component]))
     along = at[component] + np.linspace(-reach, reach, n_steps)

@@ -7,6 +7,9 @@
 
 makes the constructor that scikit-learn reads, keyword-only but for what is positional, and the constraints that it
 checks in `fit`.  What a class inherits it need not say again; it may give a parameter another default.
+
+A number may be given as numpy's: `gamma=np.uint8(5)` is 5 to every line that reads `self.gamma`, where an eight-bit
+number would run over in the first product; `get_params` returns what was given.
 """
 
 from __future__ import annotations
@@ -66,8 +69,56 @@ SHARE = Interval(Real, 0, 1, closed="right")
 INNER_SHARE = Interval(Real, 0, 1, closed="neither")
 
 
+AS_GIVEN = "_parameters_as_given"  # where an estimator keeps parameters that it reads as plain numbers
+PLAIN = (str, int, float, bool, type(None))
+
+
+def plain(value: Any) -> Any:
+    """A parameter in Python's own numbers and words, which have no width to run over; anything else as it is."""
+    if type(value) in PLAIN:
+        return value
+    if isinstance(value, np.bool_ | np.str_):
+        return value.item()
+    if isinstance(value, Real):  # numpy's, and fractions; a long double has no item() that is Python's
+        return value if isinstance(value, int | float) and type(value).__module__ != "numpy" else _number(value)
+    if type(value) in (tuple, list) and any(isinstance(item, np.generic) for item in value):
+        return type(value)(map(plain, value))
+    return value
+
+
+def _number(value: Any) -> int | float:
+    return int(value) if isinstance(value, Integral) else float(value)
+
+
 class MeantParameters:
-    """Refuses what scikit-learn's constraints let by, though no user means it."""
+    """Parameters as the user means them: numbers of any type, and none that scikit-learn's constraints let by."""
+
+    _parameter_constraints: dict[str, Any]
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in self._parameter_constraints:
+            meant, given = plain(value), dict(vars(self).get(AS_GIVEN, {}))
+            if meant is not value or given.pop(name, None) is not None:
+                if meant is not value:
+                    given[name] = value
+                vars(self)[AS_GIVEN] = given
+            value = meant
+        super().__setattr__(name, value)
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Parameters as they were given.
+
+        Parameters
+        ----------
+        deep : bool, default=True
+            Those of estimators among them, too.
+
+        Returns
+        -------
+        dict
+        """
+        found: dict[str, Any] = super().get_params(deep)  # type: ignore[misc]  # of the estimator that this is part of
+        return found | vars(self).get(AS_GIVEN, {})
 
     def _validate_params(self: Any) -> None:
         """Refuse True and False where a number is asked for, numbers that nothing can be counted by, idle parameters.

@@ -48,7 +48,11 @@ def opened(path: str) -> Iterator[BinaryIO]:
         if error.errno == errno.ENXIO:  # a socket
             raise ModelFileError(f"{path}: a socket, not a model file") from error
         raise
-    mode = os.fstat(descriptor).st_mode
+    about = os.fstat(descriptor)
+    mode = about.st_mode
+    if stat.S_ISREG(mode) and about.st_size == 0:  # so are files that a system makes up while they are read
+        os.close(descriptor)
+        raise ModelFileError(f"{path}: empty, not a kernelsieve model file (model.save(path) writes one)")
     if not stat.S_ISREG(mode):
         os.close(descriptor)
         what = "a folder" if stat.S_ISDIR(mode) else "a pipe or a device"

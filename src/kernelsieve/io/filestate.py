@@ -3,6 +3,8 @@
 A class says in `_file_layout` what `fit` leaves in it: a name, and what may stand there in a few words,
 
     "float"  "int"  "bool"  "str"       one value; numbers are finite
+    "count"                             a whole number that is not negative
+    "kernel"                            a kernel of rows
     "positive"                          a number above zero; in an array, "positive[M]", zero may be too
     "float[m, M]"  "int[m]"             an array of that shape; "rows[m, d]" may be sparse, "strings[d]" holds names
     "float[*]"                          of any length
@@ -15,17 +17,20 @@ A class says in `_file_layout` what `fit` leaves in it: a name, and what may sta
     "KernelCenterer[m] | Uncentered"    either
 
 Sizes named m, d and M mean the same throughout; layouts of base classes are added up.  A public attribute of plain
-data that no layout names is kept too; what is private must be named.
+data that no layout names is kept too; what is private must be named.  What its layout cannot say a record, or a model,
+looks after itself, in `check_loaded`; and a model whose parameters say what a "dict" of it holds has `_dict_layouts`.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+from ..fit.parameters import AS_GIVEN
 from .container import ModelFileError
+from .layout import check_dict
 
-# What scikit-learn hangs on an estimator that is no part of the model.
-NOT_STATE = ("_skl_", "_callback", "_parent_callback", "_metadata_request")
+# What scikit-learn hangs on an estimator that is no part of the model; and parameters, which have their own place.
+NOT_STATE = ("_skl_", "_callback", "_parent_callback", "_metadata_request", AS_GIVEN)
 
 
 # What `set_output` asked for is the one thing that scikit-learn hangs on an estimator and that is kept.
@@ -51,6 +56,9 @@ def from_file_state(cls: Any, params: dict[str, Any], state: dict[str, Any]) -> 
         return cls._from_file_state(params, state)
     model = cls(**params)
     vars(model).update(state)
+    if hasattr(model, "_dict_layouts"):
+        for name, layout in model._dict_layouts().items():
+            check_dict(name, state[name], layout, {"d": int(model.n_features_in_)})
     if hasattr(model, "check_loaded"):
         model.check_loaded(ModelFileError)
     return model

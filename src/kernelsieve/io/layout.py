@@ -16,6 +16,7 @@ from .container import ModelFileError
 
 SPEC = re.compile(r"(?P<kind>\w+)(\[(?P<shape>[^\]]*)\])?(=(?P<size>\w+))?(?P<any>~)?(?P<none>\?)?")
 HUGE = 1e154  # squares of larger numbers overflow: no fit lets them by
+LARGEST_COUNT = 2**63  # that an index can be
 MAX_NAMES = 1_000  # attributes of one estimator: ours have some twenty
 OUTPUTS = [{"transform": kind} for kind in (None, "default", "pandas", "polars")] + [{}]  # that set_output can ask for
 ARRAYS = {"float": "fiu", "positive": "fiu", "int": "iu", "bool": "b"}  # kinds of numpy's types
@@ -58,6 +59,17 @@ def _check_plain(name: str, value: Any) -> None:
             _check_plain(name, item)
     elif not (value is None or isinstance(value, str | Real | np.generic | np.ndarray) or scipy.sparse.issparse(value)):
         raise _wrong(name, value, "plain data")
+
+
+def check_dict(name: str, value: Any, layout: Mapping[str, Any], sizes: dict[str, int]) -> None:
+    """Raise unless a dict holds what a layout of its keys says, no more and no less; a layout may stand in it again."""
+    if not isinstance(value, dict) or set(value) != set(layout):
+        raise ModelFileError(f"damaged model file: {name} must hold {', '.join(layout)}")
+    for key, spec in layout.items():
+        if isinstance(spec, str):
+            check_value(f"{name}.{key}", value[key], spec, sizes)
+        else:
+            check_dict(f"{name}.{key}", value[key], spec, sizes)
 
 
 def check_value(name: str, value: Any, spec: str, sizes: dict[str, int]) -> None:
@@ -110,6 +122,7 @@ def _check_scalar(name: str, value: Any, kind: str, any_number: bool) -> None:
         "float": isinstance(value, Real | np.number) and not is_bool,
         "positive": isinstance(value, Real | np.number) and not is_bool and float(value) > 0,
         "int": isinstance(value, Integral) and not is_bool,
+        "count": isinstance(value, Integral) and not is_bool and 0 <= int(value) < LARGEST_COUNT,
         "bool": is_bool,
         "str": isinstance(value, str),
         "list": isinstance(value, list | tuple),
@@ -117,6 +130,7 @@ def _check_scalar(name: str, value: Any, kind: str, any_number: bool) -> None:
         "dict": isinstance(value, dict),
         "output": isinstance(value, dict) and value in OUTPUTS,
         "dtype": isinstance(value, np.dtype | type),
+        "kernel": isinstance(value, Kernel),
         "data": True,
         "none": False,
     }
@@ -182,6 +196,8 @@ def _check_record(name: str, value: Any, kind: str, shape: str, sizes: dict[str,
                 continue
             raise ModelFileError(f"damaged model file: {name} has no {part}")
         check_value(f"{name}.{part}", getattr(value, part), spec, inner)
+    if hasattr(value, "check_loaded"):
+        value.check_loaded(ModelFileError)
     if kind == "KernelExpansion" and not isinstance(value.kernel, Kernel):
         raise ModelFileError("the model in the file has no kernel expansion")
     for own, theirs in zip(inner_names, outer, strict=True):

@@ -16,7 +16,6 @@ from sklearn.base import BaseEstimator
 from sklearn.compose import ColumnTransformer
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import Pipeline
-from sklearn.utils._param_validation import InvalidParameterError
 from sklearn.utils.validation import check_is_fitted
 
 from . import scikit
@@ -122,7 +121,7 @@ def checked_params(cls: Any, params: Any) -> BaseEstimator:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             model._validate_params()
-    except InvalidParameterError as error:
+    except ValueError as error:  # scikit-learn's InvalidParameterError, and our own
         raise ModelFileError(f"parameters do not fit {cls.__name__}: {error}") from error
     device = params.get("device")
     # two that scikit-learn's constraints let through, and nothing can work with

@@ -13,7 +13,7 @@ from ..fit.parameters import estimator
 from ..fit.unchanged import unchanged_on_failure
 from ..rows import weights_of
 from ..rows.entry import validate_rows
-from ..rows.scale import unit_of
+from ..rows.scale import LARGEST, SMALLEST, ScaleError, unit_of, unit_of_variances
 from ..threads import one_blas_thread
 from .components import LinearComponents
 from .fitting import Request, SparseComponents, fit_components, warn_about
@@ -21,6 +21,7 @@ from .scatter import GramScatter, row_mean, scatter_of
 
 # A covariance may miss symmetry, or have negative eigenvalues, by this share of its largest: rounding, as in float32.
 ROUNDING = 1e-6
+SMALLEST_VARIANCE, LARGEST_VARIANCE = SMALLEST[8] ** 2, LARGEST[8] ** 2  # of the rows that are taken
 
 
 @estimator
@@ -135,7 +136,9 @@ class ElasticNetPCA(LinearComponents):
             mean = row_mean(rows, weights)
             found = fit_components(scatter_of(rows, weights, mean, products_only=math.isinf(request.l2)), request)
             warn_about(found, request)
-            self._store(found.times(unit), unit * mean, float(X.shape[0] if weights is None else weights.sum()))
+            self._store(
+                found.times(unit, request.l2), unit * mean, float(X.shape[0] if weights is None else weights.sum())
+            )
         return self
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -153,10 +156,11 @@ class ElasticNetPCA(LinearComponents):
             `mean_` is zero: `transform` takes rows that are centred (and, for a correlation matrix, scaled) already.
         """
         with unchanged_on_failure(self), one_blas_thread():
-            C, request = validate_rows(self, C, dtype=np.float64), Request.of(self)
-            found = fit_components(GramScatter(checked_covariance(C)), request)
+            covariance, unit = checked_covariance(validate_rows(self, C, dtype=np.float64))
+            request = Request.of(self).over(unit)
+            found = fit_components(GramScatter(covariance), request)
             warn_about(found, request)
-            self._store(found, np.zeros(len(C)), 1.0)
+            self._store(found.times(unit, request.l2), np.zeros(len(covariance)), 1.0)
         return self
 
     def _store(self, found: SparseComponents, mean: np.ndarray, weight: float) -> None:
@@ -169,20 +173,31 @@ class ElasticNetPCA(LinearComponents):
         return tags
 
 
-def checked_covariance(C: np.ndarray) -> np.ndarray:
-    """C made exactly symmetric, after making sure that it is a covariance."""
+def checked_covariance(C: np.ndarray) -> tuple[np.ndarray, float]:
+    """C made exactly symmetric, after making sure that it is a covariance; and the unit of rows that it is counted in.
+
+    The unit, whose square is that of the variances, brings them to order one where they are far from it.
+    """
     if C.shape[0] != C.shape[1]:
         raise ValueError(f"a covariance is square, this matrix is {C.shape[0]} x {C.shape[1]}: rows go to fit(X)")
     largest = float(np.abs(C).max())
-    gap = np.abs(C - C.T)
+    if 0 < largest < SMALLEST_VARIANCE or largest > LARGEST_VARIANCE:
+        size = "small" if largest < 1 else "large"
+        column = int(np.argmax(np.abs(C).max(axis=0)))
+        raise ScaleError(
+            column, f"has a largest covariance of {largest:.3g}, too {size} to compute with: scale the rows"
+        )
+    unit = unit_of_variances(largest)
+    scaled, largest = C / unit**2, largest / unit**2
+    gap = np.abs(scaled - scaled.T)
     if gap.max() > ROUNDING * largest:
         i, j = np.unravel_index(np.argmax(gap), C.shape)
         raise ValueError(f"the covariance is not symmetric: C[{i}, {j}] = {C[i, j]:.6g}, C[{j}, {i}] = {C[j, i]:.6g}")
-    symmetric = (C + C.T) / 2
+    symmetric = (scaled + scaled.T) / 2
     smallest = float(np.linalg.eigvalsh(symmetric)[0])
     if smallest < -ROUNDING * largest:
         raise ValueError(
-            f"the covariance is not positive semi-definite: its smallest eigenvalue is {smallest:.3g}. Was it made "
-            "from pairs of columns with missing values? Use complete rows, or clip its spectrum at zero"
+            f"the covariance is not positive semi-definite: its smallest eigenvalue is {smallest * unit**2:.3g}. Was "
+            "it made from pairs of columns with missing values? Use complete rows, or clip its spectrum at zero"
         )
-    return symmetric
+    return symmetric, unit

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -64,14 +65,17 @@ class SparseComponents:
     n_iter: int
     converged: bool
 
-    def times(self, unit: float) -> SparseComponents:
-        """The same components for rows counted in another unit: that of their variances is its square."""
+    def times(self, unit: float, l2: float) -> SparseComponents:
+        """The same components for rows counted in another unit: that of their variances is its square.
+
+        So is that of the objective; but in its limit of infinite l2 loadings are variances, and it is of their squares.
+        """
         return replace(
             self,
             variance=self.variance * unit**2,
             total_variance=self.total_variance * unit**2,
             alpha=self.alpha * unit**2,
-            objective=self.objective * unit**2,
+            objective=self.objective * unit ** (4 if math.isinf(l2) else 2),
         )
 
 

@@ -10,8 +10,10 @@ import numpy as np
 from sklearn.utils import check_array
 from sklearn.utils.validation import _get_feature_names
 
-from ..arrays import FLOATS
+from ..arrays import FLOATS, as_float64
+from ..fit.arguments import MOST_POINTS, instance_of, some_numbers, whole_number
 from ..rows import weights_of
+from ..rows.scale import ScaleError, check_spread, finite, unit_of
 from ..threads import one_blas_thread
 from .alternation import sparse_pca
 from .estimators import ElasticNetPCA, checked_covariance
@@ -103,10 +105,14 @@ def sparse_pca_path(
         n_components, mode=mode, alpha_scale=alpha_scale, l2=l2, refit=refit, max_iter=max_iter, tol=tol
     )
     model._validate_params()
+    instance_of("covariance", covariance, (bool, np.bool_))
     grid = _alpha_grid(alphas, alpha_scale)
     names = _get_feature_names(X)
-    with one_blas_thread():
-        path = _follow(_scatter(X, covariance, sample_weight), grid, Request.of(model))
+    try:
+        with one_blas_thread():
+            path = _follow(*_scatter(X, covariance, sample_weight), grid, Request.of(model))
+    except ScaleError as error:
+        raise error.named(names) from error
     return path if names is None else replace(path, feature_names=tuple(str(name) for name in names))
 
 
@@ -114,35 +120,37 @@ def _alpha_grid(alphas: Any, alpha_scale: str) -> np.ndarray:
     if np.ndim(alphas) == 0:
         if alpha_scale == "absolute":
             raise ValueError('alpha_scale="absolute" needs the alphas themselves: their number says no scale')
-        count = int(alphas)
-        if count != alphas or count < 1:
-            raise ValueError(f"alphas={alphas} must be a whole number from 1, or a sequence of values")
-        return np.geomspace(1.0, SMALLEST_ALPHA, count)
-    grid = np.sort(np.asarray(alphas, dtype=np.float64))[::-1]
-    if grid.ndim != 1 or grid.size == 0 or not np.isfinite(grid).all() or grid[-1] < 0:
+        return np.geomspace(1.0, SMALLEST_ALPHA, whole_number("alphas", alphas, 1, MOST_POINTS))
+    grid = np.sort(some_numbers("alphas", alphas, "a whole number, or a sequence of finite numbers"))[::-1]
+    if not np.isfinite(grid).all() or grid[-1] < 0:
         raise ValueError(f"alphas={alphas} must be a sequence of finite numbers, none negative")
     return grid
 
 
-def _scatter(X: Any, covariance: bool, sample_weight: Any) -> Scatter:
+def _scatter(X: Any, covariance: bool, sample_weight: Any) -> tuple[Scatter, float]:
+    """The scatter of numbers of order one, and the unit of the rows in which they are."""
     if covariance:
         if sample_weight is not None:
             raise ValueError("sample_weight belongs to rows: a covariance has its weights in it already")
-        return GramScatter(checked_covariance(check_array(X, dtype=np.float64)))
+        matrix, unit = checked_covariance(check_array(X, dtype=np.float64))
+        return GramScatter(matrix), unit
     X = check_array(X, accept_sparse="csr", dtype=FLOATS, ensure_min_samples=2)
-    weights = weights_of(X, sample_weight)
-    return scatter_of(X, weights, row_mean(X, weights))
+    check_spread(finite(X))
+    weights, unit = weights_of(X, sample_weight), unit_of(X)
+    rows = X if unit == 1 else as_float64(X) / unit
+    return scatter_of(rows, weights, row_mean(rows, weights)), unit
 
 
-def _follow(scatter: Scatter, grid: np.ndarray, request: Request) -> SparsePCAPath:
+def _follow(scatter: Scatter, unit: float, grid: np.ndarray, request: Request) -> SparsePCAPath:
     axes = starting_axes(scatter, request.n_components)
     loadings = np.zeros_like(axes)
     found = []
     for alpha in grid:
-        penalty = make_penalty(scatter.n_features, replace(request, alpha=float(alpha)))
+        asked = replace(request, alpha=float(alpha)).over(unit)
+        penalty = make_penalty(scatter.n_features, asked)
         solution = sparse_pca(scatter, penalty, axes, sequential=request.sequential, stop=request.stop, warm=loadings)
         axes, loadings = solution.axes, solution.loadings
-        found.append(describe(scatter, solution, request))
+        found.append(describe(scatter, solution, asked))
     return SparsePCAPath(
         grid,
         np.array([f.components for f in found]),

@@ -143,7 +143,8 @@ class RobustElasticNetPCA(JudgesRows, LinearComponents):
             form = self._residual_form().over(unit, self.alpha_scale)
             fitted = self._two_stage(rows, request) if self.weights == "two-stage" else _residual(rows, request, form)
             warn_about(fitted.components, request)
-            found = replace(fitted.components.times(unit), converged=fitted.components.converged and fitted.converged)
+            converged = fitted.components.converged and fitted.converged
+            found = replace(fitted.components.times(unit, request.l2), converged=converged)
             self._store(found, unit * fitted.location, fitted.weights.sum())
             self.location_, self.weights_ = self.mean_, fitted.weights
             self._find_outliers(X.astype(np.float64, copy=False))

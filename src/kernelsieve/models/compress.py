@@ -10,6 +10,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils._param_validation import validate_parameter_constraints
 from sklearn.utils.validation import check_is_fitted
 
+from ..fit.parameters import at_least
 from ..kernels import kernel_type
 from ..warn import warn
 from .compressed import SHARED, CompressedKernelPCA
@@ -127,7 +128,11 @@ def _check_request(
     given = {"n_support": n_support, "target_error": target_error, "method": method}
     given |= {"random_state": random_state, "max_iter": max_iter, "n_jobs": n_jobs}
     constraints = {name: CompressedKernelPCA._parameter_constraints[name] for name in given}
-    asked = {name: value for name, value in given.items() if value is not None}
+    constraints["n_support"] = [at_least(1)]  # a number: "auto" is what target_error stands for
+    for name, value in given.items():
+        if isinstance(value, bool | np.bool_):
+            raise ValueError(f"The {name!r} parameter of compress must not be a bool. Got {value!r}")
+    asked = {name: value for name, value in given.items() if value is not None or name in ("method", "max_iter")}
     validate_parameter_constraints(constraints, asked, caller_name="compress")
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
+from ..fit.arguments import MOST_POINTS, instance_of, some_numbers, whole_number
 from ..fit.span import Span
 from ..solvers.path import descend
 from ..threads import one_blas_thread
@@ -93,6 +94,7 @@ def elastic_net_path(
     >>> path.n_nonzero.shape, bool(path.captured_ratio[-1] > 0.9)
     ((5, 2), True)
     """
+    instance_of("estimator", estimator, (ElasticNetKernelPCA, RobustSparseKernelPCA))
     model = clone(estimator)
     model._validate_params()
     net, shares = model._net(), _shares(alpha, n_alphas)
@@ -117,11 +119,9 @@ def elastic_net_path(
 
 def _shares(given: Sequence[float] | None, n_alphas: int) -> np.ndarray:
     if given is None:
-        if n_alphas < 1:
-            raise ValueError(f"n_alphas={n_alphas}: give at least one")
-        return np.geomspace(1.0, SMALLEST_ALPHA, n_alphas)
-    shares = np.sort(np.asarray(given, dtype=np.float64).ravel())[::-1]
-    if not shares.size or not np.all((shares > 0) & (shares <= 1)):
+        return np.geomspace(1.0, SMALLEST_ALPHA, whole_number("n_alphas", n_alphas, 1, MOST_POINTS))
+    shares = np.sort(some_numbers("alpha", given, "values between 0 and 1, shares of alpha_max"))[::-1]
+    if not np.all((shares > 0) & (shares <= 1)):
         raise ValueError("alpha must hold values between 0 and 1, shares of alpha_max")
     return shares
 

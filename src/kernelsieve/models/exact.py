@@ -176,6 +176,8 @@ class KernelPCA(FittedExpansion, SavesItself, GuardedKernelPCA):
         self
         """
         with unchanged_on_failure(self):
+            for name in ("expansion_", "_callable"):  # an older model's kernel is not this one's
+                self.__dict__.pop(name, None)
             # until the first kernel values are asked for, of the training rows, which settle gamma
             self._kernel_open = True
             with text_columns_named(self, X):
@@ -218,6 +220,8 @@ class KernelPCA(FittedExpansion, SavesItself, GuardedKernelPCA):
 
     def check_loaded(self, error: type[ValueError]) -> None:
         """Raise `error` unless what was read from a file has the inverse map that its parameters promise."""
+        if float(getattr(self.expansion_.kernel, "gamma", self.gamma_)) != float(self.gamma_):
+            raise error("the kernel of the KernelPCA in the file has another gamma than its fit settled")
         if not self.fit_inverse_transform:
             return
         found = [getattr(vars(self).get(name), "shape", None) for name in ("X_transformed_fit_", "dual_coef_")]

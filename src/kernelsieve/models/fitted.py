@@ -14,7 +14,7 @@ from ..fit.captured import CapturedRatio
 from ..fit.expansion import KernelExpansion
 from ..fit.interpret import Traversal, input_gradient, sensitivity, traversal
 from ..fit.preimage import RidgeMap, preimage
-from ..kernels import kernel_type
+from ..kernels import Kernel, kernel_type
 from ..rows import RowRules, mapped, new_rows
 from ..threads import effective_n_threads
 
@@ -77,15 +77,19 @@ class FittedExpansion:
         self.captured_ratio_kind_ = ratio.kind
         self.captured_ratio_n_samples_ = ratio.n_samples
 
-    def _row_rules(self) -> RowRules:
-        """What this estimator wants of its rows."""
-        return RowRules(
-            self, kernel_type(self.kernel), getattr(self, "batch_size", None), getattr(self, "device", None)
-        )
+    def _row_rules(self, kernel: type[Kernel] | None = None) -> RowRules:
+        """What this estimator wants of its rows: those of a fit, or those of a model with this kernel."""
+        kernel = kernel or kernel_type(self.kernel)
+        return RowRules(self, kernel, getattr(self, "batch_size", None), getattr(self, "device", None))
+
+    @property
+    def _new_row_rules(self) -> RowRules:
+        """What the fitted model wants of its rows, whatever kernel has been asked for since."""
+        return self._row_rules(type(self.expansion_.kernel))
 
     def _rows(self, X: Any) -> Array:
         """Validated rows for the expansion."""
-        return new_rows(X, self._row_rules())
+        return new_rows(X, self._new_row_rules)
 
     def _rows_and_lengths(self, X: Any, diagonal: Any) -> tuple[Array, Array | None]:
         """Validated rows of a fitted model, and k(x, x) of each where the user gives it."""
@@ -238,7 +242,7 @@ class ExpansionTransform(TransformerMixin):
         """
         check_is_fitted(self)
         scores = partial(self.expansion_.transform, n_threads=self._n_threads())
-        return mapped(X, self._row_rules(), scores, self.expansion_.n_components)
+        return mapped(X, self._new_row_rules, scores, self.expansion_.n_components)
 
     def inverse_transform(self: Any, X: Any) -> Array:
         """Rows whose features come closest to what the scores stand for.

@@ -12,6 +12,7 @@ from ..arrays import Array, as_float64, take_rows, to_numpy
 from ..compression.error import LeastSquares
 from ..compression.removal import removal_order
 from ..fit.expansion import KernelExpansion, component_signs
+from ..fit.moments import gram_of
 from ..kernels import Kernel
 from ..rows.base import Rows
 from ..rows.memory import ArrayRows
@@ -21,6 +22,23 @@ from ..solvers.online import RULES, Rule, Settings
 from ..threads import row_ranges
 
 BLOCK_ROWS = 1000
+DRIFTED = 1e-3  # of the largest k(s, s): by how much the factor that a rule carries along may be off the points' gram
+
+# What a file holds of each rule, in the words of model files.
+_SANGER = {"coef": "float[m, M]", "mean_coef": "float[m]", "mean_scores": "float[M]", "mean_square": "float"}
+_SANGER |= {"weight": "positive", "n_steps": "count"}
+_IN_COORDINATES = {"lower": "float[m, m]", "mean": "float[m]", "weight": "positive"}
+RULE_LAYOUTS = {
+    "coherence": {"lower": "float[m, m]", **_SANGER},
+    "hebbian": {"lower": "float[M, M]", "gram": "float[m, m] | float[0, 0]", **_SANGER},
+    "subset": {**_IN_COORDINATES, "scatter": "float[m, m]"},
+    "incremental": {**_IN_COORDINATES, "basis": "float[m, r]", "values": "positive[r]"},
+}
+
+
+def following_layout(rule: str) -> dict[str, Any]:
+    """What `Following.state` of this rule holds."""
+    return {"points": "rows[m, d]", "numbers": "int[m]", "n_evaluations": "count", "rule": RULE_LAYOUTS[rule]}
 
 
 class Following:
@@ -41,6 +59,22 @@ class Following:
             "numbers": np.array(self.numbers, dtype=np.int64),
             "n_evaluations": self.n_evaluations,
         }
+
+    @property
+    def whole(self) -> bool:
+        """Whether the rule can go on: it is ready, and what it carries along of the points is their gram."""
+        rule: Any = self.rule
+        if not rule.ready:
+            return False
+        with np.errstate(all="ignore"):
+            gram = np.asarray(to_numpy(gram_of(self.kernel, self.points.rows)))
+            carried = rule.gram if self.name == "hebbian" else rule.lower @ rule.lower.T
+            if self.name != "hebbian" and (np.triu(rule.lower, 1).any() or not np.all(np.diagonal(rule.lower) > 0)):
+                return False
+            if rule.settings.budget is None and self.name == "hebbian":
+                return carried.shape == (0, 0)
+            near = np.abs(carried - gram) <= DRIFTED * np.abs(np.diagonal(gram)).max()
+        return carried.shape == gram.shape and bool(near.all())
 
     def feed(self, X: Array, weights: np.ndarray | None, first: int) -> None:
         """Rows in their order, the first of which has this number in the stream."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
+from functools import partial
 from inspect import signature
 from typing import Any, Self
 
@@ -17,6 +18,7 @@ import scipy.sparse
 from scipy.linalg import LinAlgWarning
 from scipy.sparse.linalg import ArpackError, ArpackNoConvergence, eigsh
 from sklearn.decomposition import KernelPCA
+from sklearn.metrics.pairwise import pairwise_kernels
 from sklearn.preprocessing import KernelCenterer
 from sklearn.utils import check_array, check_random_state
 from sklearn.utils.extmath import svd_flip
@@ -32,6 +34,7 @@ from ..rows.gram import asymmetry
 from ..rows.memory import ArrayRows
 from ..rows.scale import check_spread, finite
 from ..solvers.whitening import check_finite_kernel
+from ..threads import effective_n_threads
 from ..warn import KernelWarning, warn
 
 # gamma |x|^2 from which on distances are taken about the rows' centre, or by differences.
@@ -60,18 +63,34 @@ class GuardedKernelPCA(MeantParameters, KernelPCA):
             self._callable = bound_callable(self.kernel, self.kernel_params, X)
             if isinstance(self.gamma, str):
                 self.gamma_ = self._gamma(X)
-        if self.kernel == "rbf" and self._loses_distances(X if Y is None else Y):
+        name, parameters = self._kernel_in_use()
+        if name == "rbf" and self._loses_distances(X if Y is None else Y):
             return RBF(float(self.gamma_))(floating(X), floating(X if Y is None else Y))
-        if self.kernel == "cosine" and (_has_short_rows(X) or (Y is not None and _has_short_rows(Y))):
+        if name == "cosine" and (_has_short_rows(X) or (Y is not None and _has_short_rows(Y))):
             return Cosine()(floating(X), floating(X if Y is None else Y))
-        if self._callable is None and kernel_type(self.kernel).metric != "manhattan":
-            return super()._get_kernel(X, Y)
+        compute = partial(
+            pairwise_kernels, metric=name, filter_params=True, n_jobs=self._n_parallel_jobs(), **parameters
+        )
+        if self._callable is None and kernel_type(name).metric != "manhattan":
+            return compute(X, Y)
         rows = floating(X)
         points = rows if Y is None else floating(Y)
         if self._callable is not None:
             return np.array(self._callable(rows, points))  # a copy: it is centred in place later
-        block = super()._get_kernel(_narrow_indices(rows), _narrow_indices(points))
+        block = compute(_narrow_indices(rows), _narrow_indices(points))
         return block.astype(np.result_type(rows.dtype, points.dtype), copy=False)  # float64 for any rows
+
+    def _kernel_in_use(self) -> tuple[Any, dict[str, Any]]:
+        """The kernel and its parameters: those of the model where there is one, whatever has been set since."""
+        model = vars(self).get("expansion_")
+        if model is None:
+            given = {"gamma": self.gamma_, "degree": self.degree, "coef0": self.coef0}
+            return self.kernel, dict(self.kernel_params or {}) if callable(self.kernel) else given
+        kernel = model.kernel
+        return kernel.name, {} if kernel.precomputed or self._callable is not None else kernel.params()
+
+    def _n_parallel_jobs(self) -> int | None:
+        return None if self.n_jobs is None else effective_n_threads(self.n_jobs)
 
     def _loses_distances(self, points: Array) -> bool:
         """Whether scikit-learn's distances, |x|^2 + |s|^2 - 2 x's, lose 1e-9 of a width or more to rounding."""

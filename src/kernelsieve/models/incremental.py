@@ -33,6 +33,7 @@ from ..selection.choose import FIRST_EXTRA_POINTS, ROWS_TO_CHOOSE_FROM, Effort
 from ..threads import one_blas_thread
 from ..warn import warn
 from .reading import StreamReading
+from .settled import check_settled, settle
 from .stream import KeptRows, StreamState, start_anew
 
 # The median of distances is known to a few percent: a width that changes by less has not changed.
@@ -52,7 +53,8 @@ class Incremental(StreamReading):
         them as an array), and again whenever the rows since the last choice weigh half of what all rows do: without
         `half_life` that is each doubling of the stream, else every 0.72 half-lives.  They are chosen from a sample of
         the rows, as many as `n_optimization_samples`, and the moments of all rows are carried over to them.  A
-        `gamma` that is a rule is settled with each choice, until twice as many rows have come as are kept.
+        `gamma` that is a rule is settled with each choice, until twice as many rows have come as are kept.  Kernel,
+        centring, `n_components` and `half_life` stay what they were in the first call; a change is refused.
 
         The model depends on the rows and their order, not on how they are cut into calls.  Components are found when
         they are first read, so that a call costs little more than a `transform` of its rows.  `captured_ratio_` is
@@ -77,6 +79,10 @@ class Incremental(StreamReading):
             if "_stream" not in vars(self) and "expansion_" in vars(self):
                 start_anew(self, "keeps no moments to add to: partial_fit starts anew, without those rows")
             rows = some_rows(X, self._row_rules(), sample_weight, first="n_samples_seen_" not in vars(self))
+            if "_stream" in vars(self):
+                check_settled(self)
+            else:
+                settle(self)
             self._stream = self._state()
             self._follow(rows)
             self.n_samples_seen_ = self._stream.reservoir.n_seen
@@ -96,6 +102,7 @@ class Incremental(StreamReading):
         state = vars(self).get("_stream")
         if state is None or not self._enough(state.reservoir):
             raise ValueError("refresh chooses from the rows that partial_fit has seen: too few have come so far")
+        check_settled(self)
         with unchanged_on_failure(self), one_blas_thread():
             self._choose(settle=True)
         return self
@@ -249,7 +256,8 @@ class Incremental(StreamReading):
         return settled
 
     def _forget(self: Any) -> None:
-        self.__dict__.pop("_stream", None)
+        for name in ("_stream", "_settled"):
+            self.__dict__.pop(name, None)
 
 
 def _different(reservoir: Reservoir) -> set[bytes]:

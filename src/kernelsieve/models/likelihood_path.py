@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
+from ..fit.arguments import MOST_POINTS, instance_of, some_numbers, whole_number
 from ..solvers.likelihood import LikelihoodFit
 from ..threads import one_blas_thread
 from .likelihood import LikelihoodKernelPCA
@@ -83,6 +84,7 @@ def likelihood_path(
     >>> bool(path.n_support[0] < path.n_support[-1])
     True
     """
+    instance_of("estimator", estimator, LikelihoodKernelPCA)
     model = clone(estimator)
     model._validate_params()
     with one_blas_thread():
@@ -108,11 +110,11 @@ def likelihood_path(
 
 def _noise_variances(given: Sequence[float] | None, n_points: int, limit: float) -> np.ndarray:
     if given is None:
-        if n_points < 1:
-            raise ValueError(f"n_points={n_points}: give at least one")
-        return np.geomspace(FIRST_SHARE, LAST_SHARE, n_points) * limit
-    values = np.sort(np.asarray(given, dtype=np.float64).ravel())[::-1]
-    if not values.size or not np.all((values > 0) & (values < limit)):
+        return np.geomspace(FIRST_SHARE, LAST_SHARE, whole_number("n_points", n_points, 1, MOST_POINTS)) * limit
+    values = np.sort(
+        some_numbers("noise_variance", given, f"values between 0 and {limit:.6g}, the upper end on these rows")
+    )[::-1]
+    if not np.all((values > 0) & (values < limit)):
         raise ValueError(f"noise_variance must hold values between 0 and {limit:.6g}, the upper end on these rows")
     check_not_tiny(float(values[-1]), limit)
     return values

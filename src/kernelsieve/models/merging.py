@@ -14,7 +14,9 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
+from ..fit.parameters import AS_GIVEN
 from ..threads import one_blas_thread
+from .settled import SETTLED, check_settled, same_value
 from .stream import KeptRows, StreamState, same_points
 
 
@@ -55,7 +57,7 @@ def _with_few_rows(model: Any, few: Any) -> Any:
 def _copy(fitted: Any, parameters: Any) -> Any:
     """A model with the state of one and the parameters of another, without what is found when asked for."""
     result = clone(parameters)
-    own = set(fitted.get_params(deep=False)) | {"drift_record_"}
+    own = set(fitted.get_params(deep=False)) | {"drift_record_", AS_GIVEN}
     vars(result).update({name: value for name, value in vars(fitted).items() if name not in own})
     result._drop_components()
     return result
@@ -67,6 +69,7 @@ def _check_alike(one: Any, other: Any) -> None:
             raise ValueError(
                 "models add where partial_fit made both: fit keeps no moments to add. Call partial_fit on the rows"
             )
+        check_settled(model)
     if one.n_features_in_ != other.n_features_in_:
         raise ValueError(
             f"the models have {one.n_features_in_} and {other.n_features_in_} features: give models of the same columns"
@@ -74,7 +77,7 @@ def _check_alike(one: Any, other: Any) -> None:
     names: list[Any] = [getattr(model, "feature_names_in_", None) for model in (one, other)]
     if all(found is not None for found in names) and not np.array_equal(names[0], names[1]):
         raise ValueError("the models have different feature names, or another order: give models of the same columns")
-    for name in ("kernel", "center", "n_components", "half_life"):
-        values = [getattr(model, name) for model in (one, other)]
-        if values[0] != values[1]:
+    for name in SETTLED:
+        values = [model._settled.get(name) for model in (one, other)]
+        if not same_value(*values):
             raise ValueError(f"the models have {name}={values[0]!r} and {values[1]!r}: give models that agree")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from typing import Any, Self
 
@@ -19,14 +18,15 @@ from ..fit.span import Span
 from ..fit.unchanged import unchanged_on_failure
 from ..kernels import Kernel, kernel_type
 from ..rows import Rows, some_rows
-from ..rows.reservoir import Reservoir
+from ..rows.reservoir import Reservoir, forgetting_rate
 from ..rows.sampled import SampledRows, sample_rows
 from ..selection.base import Choice
 from ..solvers.online import RULES, Settings
 from ..threads import one_blas_thread
 from .base import Found, KernelTransformer
-from .following import Following, in_order, least_lost_last
+from .following import Following, following_layout, in_order, least_lost_last
 from .over_nodes import AsPublished, best_on_points
+from .settled import as_settled, check_settled, check_settled_file, settle
 from .stream import KeptRows, start_anew
 
 # Rows that a first call needs for a width that is a rule: of fewer, distances say nothing.
@@ -126,9 +126,10 @@ class OnlineKernelPCA(AsPublished, BlockParameters, KernelTransformer):
     _file_layout = {
         "_online": "dict",
         "_kept": "Reservoir[d] optional",
-        "_kernel": "data",
+        "_kernel": "kernel",
         "_ready": "bool",
-        "n_evaluations_": "int",
+        "n_evaluations_": "count",
+        "_settled": "dict optional",
     }
     _keeps_negative_part = True
     rule: str = parameter("subset", one_of(*RULES))
@@ -144,7 +145,8 @@ class OnlineKernelPCA(AsPublished, BlockParameters, KernelTransformer):
         """Feed rows to the rule, in their order.
 
         The result does not depend on how they are cut into calls, but for a `gamma` that is a rule: the first call
-        settles it.
+        settles it.  Kernel, centring, `n_components`, `rule`, `budget` and `half_life` stay what they were in that
+        call; a change is refused.
 
         Parameters
         ----------
@@ -160,14 +162,15 @@ class OnlineKernelPCA(AsPublished, BlockParameters, KernelTransformer):
         """
         self._check_parameters(sample_weight)
         with unchanged_on_failure(self), one_blas_thread():
-            if "_online" not in vars(self) and "n_samples_seen_" in vars(self):
-                start_anew(self, "ends the stream: partial_fit starts anew")
-            first = "_online" not in vars(self)
-            rows = some_rows(X, self._row_rules(), sample_weight, first=first)
             reservoir = vars(self).get("_kept")
+            if reservoir is None and "n_samples_seen_" in vars(self):
+                start_anew(self, "ends the stream: partial_fit starts anew, without those rows")
+            rows = some_rows(X, self._row_rules(), sample_weight, first=reservoir is None)
             if reservoir is None:
                 reservoir = Reservoir.empty(REFERENCE_ROWS, int(self._rng().integers(2**63)), self.half_life)
                 self._settle_kernel(rows.X, rows.weights)
+                settle(self)
+            check_settled(self)
             following = self._following()
             following.feed(rows.X, rows.weights, reservoir.n_seen)
             self._keep(following)
@@ -191,9 +194,20 @@ class OnlineKernelPCA(AsPublished, BlockParameters, KernelTransformer):
             self._kept = self._kept.in_order()
             _ = self.expansion_
 
+    def check_loaded(self, error: type[ValueError]) -> None:
+        """Raise `error` unless the stream in a file is one that its rule can go on with."""
+        if "_kept" not in vars(self):
+            return
+        check_settled_file(self, self._kept, error)
+        if self._kernel != self.expansion_.kernel or not self._following().whole or not self._ready:
+            raise error("the points, the kernel and what the rule keeps of them do not fit together in the file")
+
+    def _dict_layouts(self) -> dict[str, Any]:
+        return {"_online": following_layout(self.rule)} if "_kept" in vars(self) else {}
+
     def _report(self) -> None:
         """What `fit` says of all rows, of a sample of those that have come."""
-        with one_blas_thread():
+        with one_blas_thread(), as_settled(self):
             problem = self._problem_on(KeptRows(self._kept), np.random.default_rng(self._kept.seed))
             choice = Choice(self._following().selection(), problem)
             span = self._span(choice)
@@ -285,7 +299,7 @@ class OnlineKernelPCA(AsPublished, BlockParameters, KernelTransformer):
             self.learning_rate,
             self.learning_decay,
             2 * self.n_components if self.rank is None else self.rank,
-            0.0 if self.half_life is None else math.log(2.0) / self.half_life,
+            forgetting_rate(self.half_life),
             least_lost_last,
         )
 
@@ -304,5 +318,5 @@ class OnlineKernelPCA(AsPublished, BlockParameters, KernelTransformer):
         _, self.gamma_ = self._kernel_on(sample_rows(X, REFERENCE_ROWS, self._rng(), weights, merge=False))
 
     def _forget(self) -> None:
-        for name in ("_online", "_kept", "_kernel", "_ready"):
+        for name in ("_online", "_kept", "_kernel", "_ready", "_settled"):
             self.__dict__.pop(name, None)

@@ -13,6 +13,7 @@ from ..fit.preimage import RidgeMap, learned_preimage
 from ..fit.sample import REFERENCE_ROWS
 from ..fit.transfer import turned
 from ..threads import one_blas_thread
+from .settled import as_settled, check_settled_file
 from .stream import StreamState
 
 # What follows from the moments, and is found when it is first asked for.
@@ -63,6 +64,24 @@ class StreamReading:
             self._solve()
             _ = self._inverse_map
 
+    def check_loaded(self: Any, error: type[ValueError]) -> None:
+        """Raise `error` unless the parameters in a file are those that the stream in it was begun with."""
+        if "_stream" in vars(self):
+            check_settled_file(self, self._stream.reservoir, error)
+            self._check_goes_on(error)
+
+    def _check_goes_on(self: Any, error: type[ValueError]) -> None:
+        """Raise `error` unless points can be chosen again as the parameters say."""
+        try:
+            self._empty_stream()
+        except ValueError as reason:
+            raise error(f"the stream in the file cannot go on: {reason}") from reason
+        given = self.selection
+        if not isinstance(given, str) and not callable(given):
+            shape, kind = np.shape(given), np.asarray(given).dtype.kind
+            if shape[1:] != (self.n_features_in_,) or kind not in "fiu":
+                raise error(f"the stream in the file cannot go on: its points have shape {shape}")
+
     def _state(self: Any) -> StreamState:
         """What is kept of the stream so far."""
         state = vars(self).get("_stream")
@@ -74,7 +93,8 @@ class StreamReading:
         return state
 
     def _span_now(self: Any) -> PointSpan:
-        return self._state().span(self.support_, self.center)
+        with as_settled(self):
+            return self._state().span(self.support_, self.center)
 
     def _solve(self: Any) -> None:
         """Components of the moments as they now are."""
@@ -101,7 +121,7 @@ class StreamReading:
 
     def _measured_on_a_sample(self: Any) -> None:
         """What was measured on all rows there were is measured on some of those that there are now."""
-        if self.captured_ratio_kind_ in ("exact", "all rows"):
+        if vars(self).get("captured_ratio_kind_") in ("exact", "all rows"):
             self.captured_ratio_kind_ = "sample"
 
     def _record(self: Any) -> None:

@@ -121,8 +121,8 @@ class RobustSparseKernelPCA(JudgesKernelRows, NetParameters, OnDictionary, Kerne
         """
         return super().fit(X, y)
 
-    def _row_rules(self) -> RowRules:
-        return replace(super()._row_rules(), merge_copies=False)  # weights_ has one for every row, copies too
+    def _row_rules(self, kernel: type[Kernel] | None = None) -> RowRules:
+        return replace(super()._row_rules(kernel), merge_copies=False)  # weights_ has one for every row, copies too
 
     def _points(self, problem: Problem) -> Choice:
         selection = dictionary(problem, self.n_dictionary)

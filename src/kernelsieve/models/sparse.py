@@ -170,7 +170,7 @@ class SparseKernelPCA(Incremental, BlockParameters, KernelTransformer):
     """
 
     _keeps_negative_part = True
-    _file_layout = {"_stream": "StreamState[m, d]? optional"}
+    _file_layout = {"_stream": "StreamState[m, d]? optional", "_settled": "dict optional"}
 
     n_components: Any = parameter(2, at_least(1), INNER_SHARE, None, positional=True)
     n_support: int | float | str = parameter("auto", at_least(1), SHARE, one_of("auto"))

@@ -39,6 +39,13 @@ class StreamState:
         "since": "float",
     }
 
+    def check_loaded(self, error: type[ValueError]) -> None:
+        """Raise `error` unless the parts from a file are those of one stream."""
+        if self.chosen is not None and self.moments is None:
+            raise error("the stream in the file has points, but no moments over them")
+        if self.since < 0 or not 0 <= self.negative_share <= 1:
+            raise error("the stream in the file has weights below zero")
+
     @property
     def rate(self) -> float:
         """Of forgetting."""

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, OutlierMixin, _fit_context
 from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
 from ..arrays import Array
 from ..fit.judging import JudgesRows
-from ..fit.parameters import INNER_SHARE, SHARE, at_least, estimator, more_than, one_of, parameter
+from ..fit.parameters import INNER_SHARE, MeantParameters, at_least, estimator, more_than, one_of, parameter
 from ..fit.saving import SavesItself
 from ..fit.unchanged import unchanged_on_failure
 from ..kernels import NAMED_KERNELS
@@ -22,6 +23,8 @@ from .fitting import SAMPLE_ROWS, cell_rows, checked_folds
 from .inputs import summed_over_lags
 from .steps import MonitorSteps
 from .updates import LiveMixin
+
+LEAST_SMOOTHING = 1e-6  # a mean over a million rows: fewer say nothing of its limit, and a count of 1/w overflows
 
 
 @dataclass(frozen=True)
@@ -40,7 +43,7 @@ class MonitorStatistics:
 
 
 @estimator
-class KernelMonitor(JudgesRows, SavesItself, MonitorSteps, LiveMixin, OutlierMixin, BaseEstimator):
+class KernelMonitor(JudgesRows, SavesItself, MonitorSteps, LiveMixin, MeantParameters, OutlierMixin, BaseEstimator):
     """Novelty detection and process monitoring by sparse kernel PCA, with limits that hold and causes that are named.
 
     A kernel PCA of normal rows is fitted on a few support points.  A new row is judged by how far it lies off the
@@ -76,7 +79,8 @@ class KernelMonitor(JudgesRows, SavesItself, MonitorSteps, LiveMixin, OutlierMix
         Judge each row together with so many rows before it.  The first `lags` rows of X then have no statistic (NaN,
         predicted +1).
     smoothing : float or None, default=None
-        Weight of the newest row in an exponentially weighted mean of SPE over time; None for none.
+        Weight of the newest row in an exponentially weighted mean of SPE over time, from 1e-6 to 1; None for
+        none.
     false_alarm_rate : float, default=0.05
         Share of normal rows that may lie above the limit.
     cv : int or "prefit", default=5
@@ -145,7 +149,7 @@ class KernelMonitor(JudgesRows, SavesItself, MonitorSteps, LiveMixin, OutlierMix
     standardize: bool = parameter(True, "boolean")
     whiten: bool = parameter(False, "boolean")
     lags: int = parameter(0, at_least(0))
-    smoothing: float | None = parameter(None, SHARE, None)
+    smoothing: float | None = parameter(None, Interval(Real, LEAST_SMOOTHING, 1, closed="both"), None)
     false_alarm_rate: float = parameter(0.05, INNER_SHARE)
     cv: int | str = parameter(5, at_least(2), one_of("prefit"))
     alarm_rule: tuple[int, int] = parameter((1, 1), tuple, list)
@@ -154,6 +158,10 @@ class KernelMonitor(JudgesRows, SavesItself, MonitorSteps, LiveMixin, OutlierMix
     random_state: Any = parameter(None, "random_state")
     n_jobs: int | None = parameter(None, Integral, None)
     batch_size: int | None = parameter(None, at_least(1), None)
+
+    def _validate_params(self) -> None:
+        super()._validate_params()
+        self._check_rule()
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None, *, series: Any = None) -> Self:
@@ -200,13 +208,10 @@ class KernelMonitor(JudgesRows, SavesItself, MonitorSteps, LiveMixin, OutlierMix
             With `spe`, `t2` (n_samples,), `spe_limit`, `t2_limit` and `alarm`; NaN for rows without a whole window.
         """
         check_is_fitted(self)
-        rows = self._series(X, series, reset=False)
-        detector, n_threads = self._detector, self._n_threads()
-        found = rows.each(lambda windows: np.stack(detector.statistics(windows, n_threads), axis=1), 2)
-        spe = found[:, 1]
-        if self.smoothing is not None:
-            spe = self._smoothed_series(spe, rows.labels)
-        return MonitorStatistics(spe, found[:, 0], self.limits_["spe"], self.limits_["t2"])
+        t2, spe, labels = self._row_statistics(X, series)
+        if self._fitted_smoothing is not None:
+            spe = self._smoothed_series(spe, labels)
+        return MonitorStatistics(spe, t2, self.limits_["spe"], self.limits_["t2"])
 
     def score_samples(self, X: Any) -> np.ndarray:
         """-SPE: low for rows unlike the training rows.

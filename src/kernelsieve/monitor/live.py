@@ -56,7 +56,7 @@ class LiveState:
     recent: tuple[bool, ...] = ()  # exceeded, of the last n - 1 rows
 
     _file_sizes = ("d",)
-    _file_layout = {"number": "int", "tail": "float[*, d]?", "smoothed": "float?", "recent": "list"}
+    _file_layout = {"number": "count", "tail": "float[*, d]?", "smoothed": "float?", "recent": "list"}
 
 
 @dataclass(frozen=True)

@@ -46,8 +46,9 @@ class MonitorSteps:
         "n_held_out_": "int",
         "estimator_": "data",
         "_detector": "Detector[m, w, M]",
-        "_live": "LiveState[d]?",
+        "_live": "LiveState[d]",
         "_drift": "Drift[m]?",
+        "_smoothing": "positive? optional",  # that of the fit, whose limits are those of smoothed values
     }
 
     _detector: Detector
@@ -86,11 +87,12 @@ class MonitorSteps:
 
     def _smoothed_series(self: Any, spe: np.ndarray, labels: np.ndarray | None) -> np.ndarray:
         bounds = run_bounds(runs_of(np.arange(len(spe)), labels))
-        return smoothed_runs(spe, bounds, self.smoothing, self.spe_mean_)
+        return smoothed_runs(spe, bounds, self._fitted_smoothing, self.spe_mean_)
 
     def check_loaded(self: Any, error: type[ValueError]) -> None:
         """Raise `error` unless what was read from a file fits together."""
-        columns, inputs = int(self.n_features_in_) * (int(self.lags) + 1), self._detector.inputs
+        inputs = self._detector.inputs
+        columns = int(self.n_features_in_) * max(1, self._fitted_lags + 1)
         width = self.expansion_.points.shape[1]
         widths = {"center": (len(inputs.center), columns), "points": (width, inputs.factor.shape[-1])}
         for name, (found, wanted) in widths.items():  # all else the layouts have looked at
@@ -112,13 +114,18 @@ class MonitorSteps:
         """Of the fit, whatever the parameter has been set to since."""
         return len(self._detector.inputs.center) // self.n_features_in_ - 1
 
+    @property
+    def _fitted_smoothing(self: Any) -> float | None:
+        """Of the fit, whose limits are limits of values so smoothed; files of old do not tell."""
+        return vars(self).get("_smoothing", self.smoothing)
+
     def _check_rule(self: Any) -> None:
         rule = self.alarm_rule
-        if len(rule) != 2 or not all(isinstance(n, Integral) for n in rule) or not 1 <= rule[0] <= rule[1]:
+        whole = len(rule) == 2 and all(isinstance(n, Integral) and not isinstance(n, bool) for n in rule)
+        if not whole or not 1 <= rule[0] <= rule[1]:
             raise ValueError(f"alarm_rule={rule!r} must be two whole numbers (k, n), 1 <= k <= n: k of n rows")
 
     def _check_options(self: Any) -> None:
-        self._check_rule()
         if self.cv == "prefit":
             if self.estimator is None or not hasattr(self.estimator, "expansion_"):
                 raise ValueError('cv="prefit" needs estimator=, a fitted kernel estimator')
@@ -145,7 +152,8 @@ class MonitorSteps:
         """The rows in order, checked as far as they can be before they are read."""
         known = None if labels is None else numbered(labels)
         lags = int(self.lags) if reset else self._fitted_lags
-        rules = RowRules(self, kernel_type(self.kernel), self.batch_size)
+        kernel = kernel_type(self.kernel) if reset else type(self.expansion_.kernel)
+        rules = RowRules(self, kernel, self.batch_size)
         expected = None if reset else rules.columns
         if is_dask(X):
             return DaskSeries(X, lags, known, expected)
@@ -154,6 +162,13 @@ class MonitorSteps:
             return StreamSeries(StreamRows(stream), lags, known, expected)
         rows: Any = rows_of(X, rules) if reset else None
         return ArraySeries(new_rows(X, rules) if rows is None else rows.X, lags, known)
+
+    def _row_statistics(self: Any, X: Any, series: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+        """T2 and SPE of each row, not smoothed, and the series that it is of."""
+        rows = self._series(X, series, reset=False)
+        detector, n_threads = self._detector, self._n_threads()
+        found = rows.each(lambda windows: np.stack(detector.statistics(windows, n_threads), axis=1), 2)
+        return found[:, 0], found[:, 1], rows.labels
 
     def _store_columns(self: Any, rows: Series) -> None:
         """Number and names of columns that scikit-learn has not looked at."""
@@ -214,7 +229,7 @@ class MonitorSteps:
         self.estimator_ = found.estimator
         self.n_samples_seen_ = found.n_rows
         self._detector = found.detector
-        self._live = LiveState()
+        self._live, self._smoothing = LiveState(), self.smoothing
         self._drift = None
         if self.half_life is not None and found.moments is not None:
             self._drift = started(found.moments, float(self.half_life))

@@ -159,10 +159,10 @@ class LiveMixin:
         return np.asarray(windows_of(joined, lags)[-len(rows) :])
 
     def _smoothed_on(self: Any, spe: np.ndarray) -> np.ndarray:
-        if self.smoothing is None:
+        if self._fitted_smoothing is None:
             return spe
         start = self.spe_mean_ if self._live.smoothed is None else self._live.smoothed
-        found = smoothed(spe, self.smoothing, start)
+        found = smoothed(spe, self._fitted_smoothing, start)
         self._live = replace(self._live, smoothed=float(found[-1]))
         return found
 

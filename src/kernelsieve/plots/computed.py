@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 from sklearn.base import clone
 from sklearn.utils import _safe_indexing
+
+from ..fit.arguments import some_numbers, whole_number
 
 CURVE_ROWS = 5000  # of the rows that the curve is measured on
 N_SIZES, MAX_SIZE = 7, 200
@@ -31,8 +34,13 @@ def computed_curves(
     rows = X
     if shape[0] > CURVE_ROWS:
         rows = _safe_indexing(X, np.random.default_rng(0).choice(shape[0], CURVE_ROWS, replace=False))
+    if not isinstance(estimator.n_components, Integral):
+        raise ValueError(f"captured_curve needs a number of components, not n_components={estimator.n_components}")
     fewest = int(estimator.n_components) + 1
-    wanted = _sizes(fewest, min(shape[0], CURVE_ROWS)) if sizes is None else [int(size) for size in sizes]
+    wanted = _sizes(fewest, min(shape[0], CURVE_ROWS))
+    if sizes is not None:
+        some_numbers("sizes", sizes, "numbers of support points")
+        wanted = [whole_number("sizes", size) for size in np.asarray(sizes).tolist()]
     choices = dict.fromkeys([estimator.selection if isinstance(estimator.selection, str) else "optimized", "uniform"])
     names = {choice: OWN_NAMES.get(choice, choice) for choice in choices}
     return wanted, {name: [_share(estimator, rows, choice, m) for m in wanted] for choice, name in names.items()}

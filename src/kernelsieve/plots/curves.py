@@ -8,8 +8,24 @@ from typing import Any
 
 import numpy as np
 
+from ..fit.arguments import instance_of, some_numbers
+from ..linear.path import SparsePCAPath
+from ..models.elastic_net_path import ElasticNetPath
+from ..models.likelihood_path import LikelihoodPath
 from .computed import computed_curves
-from .style import COLORS, MARKERS, Axes, axes_or_new, few_ticks, fitted, percent, plain_log_axis, set_apart, tidy
+from .style import (
+    COLORS,
+    MARKERS,
+    Axes,
+    axes_or_new,
+    check_component,
+    few_ticks,
+    fitted,
+    percent,
+    plain_log_axis,
+    set_apart,
+    tidy,
+)
 
 
 def captured_curve(
@@ -60,10 +76,13 @@ def captured_curve(
         n_support, curves = computed_curves(X, estimator, sizes)
         label = "captured variance, share of exact"
     else:
-        n_support, label = X, "captured variance"
+        instance_of("curves", curves, Mapping)
+        n_support = some_numbers("X", X, "numbers of support points, where curves are given").tolist()
+        label = "captured variance"
     for name, values in curves.items():
-        if len(values) != len(n_support):
-            raise ValueError(f"curve {name!r} has {len(values)} values for {len(n_support)} numbers of points")
+        given = some_numbers(f"curve {name!r}", values, "captured variances, one for each number of points")
+        if len(given) != len(n_support):
+            raise ValueError(f"curve {name!r} has {len(given)} values for {len(n_support)} numbers of points")
     ax = axes_or_new(ax)
     for (name, values), color, marker in zip(curves.items(), cycle(COLORS), cycle(MARKERS), strict=False):
         ax.plot(n_support, values, color=color, marker=marker, markersize=4.5, linewidth=1.8, label=name)
@@ -118,6 +137,7 @@ def path(path: Any, ax: Axes | None = None) -> Axes:
     -------
     matplotlib Axes
     """
+    instance_of("path", path, ElasticNetPath)
     ax = axes_or_new(ax)
     n_nonzero, n_support = (np.where(counts > 0, counts, np.nan) for counts in (path.n_nonzero, path.n_support))
     each = ax.plot(path.alpha, n_nonzero, color=COLORS[5], linewidth=1.2)
@@ -145,6 +165,7 @@ def likelihood_path(path: Any, ax: Axes | None = None) -> Axes:
     -------
     matplotlib Axes
     """
+    instance_of("path", path, LikelihoodPath)
     ax = axes_or_new(ax)
     vectors = ax.plot(path.noise_variance, path.n_support, color=COLORS[0], marker="o", markersize=4.5, linewidth=1.8)
     share = ax.twinx()
@@ -190,9 +211,11 @@ def loading_path(
     -------
     matplotlib Axes
     """
+    instance_of("path", path, SparsePCAPath)
     n_components, n_features = path.components.shape[1:]
-    if not 0 <= component < n_components:
-        raise ValueError(f"component={component} does not exist: the path has {n_components}, numbered from 0")
+    component = check_component(component, n_components, "path")
+    if feature_names is not None and not isinstance(feature_names, Sequence | np.ndarray):
+        raise TypeError(f"feature_names must be a sequence of {n_features} names, not a {type(feature_names).__name__}")
     if feature_names is not None and len(feature_names) != n_features:
         raise ValueError(f"{len(feature_names)} feature_names for {n_features} features")
     ax = axes_or_new(ax)

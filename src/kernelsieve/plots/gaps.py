@@ -5,8 +5,6 @@ A row with a gap has no statistic, no window reaches over it, and smoothing goes
 
 from __future__ import annotations
 
-import copy
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -26,11 +24,9 @@ def statistics_with_gaps(monitor: Any, X: Any) -> MonitorStatistics:
     limits = monitor.limits_["spe"], monitor.limits_["t2"]
     if not whole.any():
         return MonitorStatistics(spe, t2, *limits)
-    plain = copy.copy(monitor).set_params(smoothing=None)
     labels = np.cumsum(~whole)[whole]  # rows with a gap between them are of different series
-    part = plain.statistics(_safe_indexing(X, np.flatnonzero(whole)), series=labels)
-    spe[whole], t2[whole] = part.spe, part.t2
-    return replace(part, spe=smoothed(spe, monitor.smoothing, monitor.spe_mean_), t2=t2)
+    t2[whole], spe[whole], _ = monitor._row_statistics(_safe_indexing(X, np.flatnonzero(whole)), labels)
+    return MonitorStatistics(smoothed(spe, monitor._fitted_smoothing, monitor.spe_mean_), t2, *limits)
 
 
 def _rows_without_gaps(X: Any) -> np.ndarray | None:

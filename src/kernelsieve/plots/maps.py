@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from sklearn.utils import check_array
 
-from .rows import DENSITY_ROWS, check_image_shape, checked_labels, draw_density, draw_labelled, point_style
+from ..fit.arguments import two_whole_numbers, whole_number
+from .rows import DENSITY_ROWS, checked_image_shape, checked_labels, draw_density, draw_labelled, point_style
 from .style import (
     COLORS,
     ROW_COLOR,
@@ -20,9 +22,12 @@ from .style import (
     feature_names,
     few_ticks,
     fitted,
+    fitted_itself,
     grid,
     tidy,
 )
+
+MOST_GRID_POINTS = 5000  # along an axis: 25 million scores
 
 
 def contours(model: Any, X: Any = None, component: int = 0, *, resolution: int = 200, ax: Axes | None = None) -> Axes:
@@ -44,19 +49,20 @@ def contours(model: Any, X: Any = None, component: int = 0, *, resolution: int =
     -------
     matplotlib Axes
     """
-    if fitted(model, "support_vectors_", "explained_variance_ratio_") is not model:
-        raise TypeError(
-            "contours draws what a model itself sees: give the pipeline's last step, and rows as it gets them"
-        )
-    check_component(model, component)
+    fitted_itself(model, "contours", "support_vectors_", "explained_variance_ratio_")
+    component = check_component(component, len(model.explained_variance_ratio_))
+    resolution = whole_number("resolution", resolution, 2, MOST_GRID_POINTS)
     if model.n_features_in_ != 2:
         raise ValueError(
             f"contours needs a model of 2 features, this one has {model.n_features_in_}: "
             "draw scores(model, X), or fit on two columns"
         )
+    rows = None if X is None else check_array(X, accept_sparse="csr", dtype=np.float64, ensure_min_samples=0)
+    if rows is not None and rows.shape[1] != 2:
+        raise ValueError(f"contours draws rows of the model's 2 features: X has {rows.shape[1]}")
+    rows = None if rows is None else dense(rows)
     ax = axes_or_new(ax)
     points = dense(model.support_vectors_)
-    rows = None if X is None else dense(X)
     covered = points if rows is None else np.vstack([rows, points])
     draw_component(ax, model, component, *grid(covered, resolution))
     if rows is not None:
@@ -95,10 +101,10 @@ def scores(
     -------
     matplotlib Axes
     """
-    across, up = components
     last = fitted(model, "transform", "explained_variance_ratio_")
+    across, up = two_whole_numbers("components", components)
     for component in (across, up):
-        check_component(last, component)
+        check_component(component, len(last.explained_variance_ratio_))
     values = np.asarray(model.transform(X))[:, [across, up]]
     classes = None if labels is None else checked_labels(labels, len(values))
     ax = axes_or_new(ax)
@@ -130,7 +136,7 @@ def support(model: Any, image_shape: tuple[int, int] | None = None, ax: Axes | N
     """
     model = fitted(model, "support_vectors_")
     points = dense(model.support_vectors_)
-    check_image_shape(image_shape, points, "support points")
+    image_shape = checked_image_shape(image_shape, points.shape[1], "support points")
     ax = axes_or_new(ax)
     if image_shape is not None:
         return draw_images(ax, points.reshape(-1, *image_shape))

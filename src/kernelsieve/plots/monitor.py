@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 
+from ..fit.arguments import two_whole_numbers, whole_number
 from .gaps import statistics_with_gaps
-from .rows import check_image_shape
+from .rows import checked_image_shape
 from .style import (
     COLORS,
     ROW_COLOR,
@@ -18,6 +20,7 @@ from .style import (
     dense,
     feature_names,
     few_ticks,
+    fitted_itself,
     plain_log_axis,
     tidy,
 )
@@ -45,6 +48,7 @@ def monitor_chart(
     -------
     array of two matplotlib Axes
     """
+    fitted_itself(monitor, "monitor_chart", "statistics", "limits_")
     found = statistics_with_gaps(monitor, X)
     span = _fault_span(fault, len(found.spe))
     upper, lower = _pair(axes)
@@ -63,7 +67,10 @@ def _fault_span(fault: tuple[int, int] | int | None, n_rows: int) -> tuple[int, 
     """First row of a fault, and the row after its last."""
     if fault is None:
         return None
-    first, end = fault if isinstance(fault, Sequence | np.ndarray) else (fault, n_rows)
+    if isinstance(fault, Integral) and not isinstance(fault, bool):
+        first, end = int(fault), n_rows
+    else:
+        first, end = two_whole_numbers("fault", fault)
     if not 0 <= first < end <= n_rows:
         raise ValueError(
             f"fault={fault} is no stretch of the {n_rows} rows of X: give its first row, counted from 0, or (first, "
@@ -77,7 +84,7 @@ def _pair(axes: Sequence[Axes] | None) -> tuple[Axes, Axes]:
         given = np.atleast_1d(np.asarray(axes, dtype=object)).ravel()
         if len(given) != 2:
             raise ValueError(f"axes holds {len(given)}: give two matplotlib Axes, for SPE and T2, or none")
-        return given[0], given[1]
+        return axes_or_new(given[0]), axes_or_new(given[1])
     first = axes_or_new(None)
     figure = first.figure
     first.remove()
@@ -120,12 +127,16 @@ def contributions(monitor: Any, X: Any, row: int | None = None, *, n_top: int = 
     -------
     matplotlib Axes
     """
+    fitted_itself(monitor, "contributions", "contributions", "limits_")
+    n_top = whole_number("n_top", n_top)
     parts = np.asarray(monitor.contributions(X), dtype=np.float64)
     names = np.array(monitor.variable_names_)
+    if row is not None and (not isinstance(row, Integral) or isinstance(row, bool)):
+        raise TypeError(f"row={row!r} must be a whole number, that of a row of X")
     if row is not None and not -len(parts) <= row < len(parts):
         raise ValueError(f"row={row} does not exist: X has {len(parts)} rows, numbered from 0")
     total = np.nansum(parts, axis=0) if row is None else np.nan_to_num(parts[row])
-    top = np.argsort(-total, kind="stable")[: max(1, n_top)]
+    top = np.argsort(-total, kind="stable")[:n_top]
     ax = axes_or_new(ax)
     if row is not None:
         share = total / (total.sum() or 1.0)
@@ -159,6 +170,7 @@ def sensitivity(model: Any, X: Any, ax: Axes | None = None) -> Axes:
     -------
     matplotlib Axes
     """
+    fitted_itself(model, "sensitivity", "sensitivity", "expansion_")
     values = np.asarray(model.sensitivity(X))
     largest = values.max(axis=1, keepdims=True)
     values = values / np.where(largest > 0, largest, 1.0)
@@ -206,10 +218,12 @@ def traversal(
     -------
     matplotlib Axes
     """
-    check_component(model, component)
+    fitted_itself(model, "traversal", "traversal", "explained_variance_ratio_")
+    component = check_component(component, len(model.explained_variance_ratio_))
+    image_shape = checked_image_shape(image_shape, model.n_features_in_, "rows")
+    n_steps = whole_number("n_steps", n_steps, 2)
     n_steps = n_steps if image_shape is not None else max(n_steps, 25)
     walk = model.traversal(component, n_steps=n_steps, span=span, row=row)
-    check_image_shape(image_shape, walk.rows, "rows")
     own_figure = ax is None
     ax = axes_or_new(ax)
     if image_shape is None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ..fit.arguments import two_whole_numbers
 from .style import COLORS, MARKERS, Axes
 
 # More different numbers than this among the labels are a scale, not classes.
@@ -105,9 +106,13 @@ def checked_labels(labels: Any, n_rows: int) -> np.ndarray:
     return np.array(["" if gone else str(value) for gone, value in zip(missing, values.tolist(), strict=True)])
 
 
-def check_image_shape(shape: tuple[int, int] | None, rows: np.ndarray, what: str) -> None:
-    """Refuse a shape that has not as many pixels as rows have features."""
-    if shape is not None and shape[0] * shape[1] != rows.shape[1]:
+def checked_image_shape(shape: Any, n_features: int, what: str) -> tuple[int, int] | None:
+    """The shape of images, if there is one and it has as many pixels as rows have features."""
+    if shape is None:
+        return None
+    height, width = two_whole_numbers("image_shape", shape, 1)
+    if height * width != n_features:
         raise ValueError(
-            f"image_shape={tuple(shape)} has {shape[0] * shape[1]} pixels, the {what} have {rows.shape[1]} features"
+            f"image_shape={(height, width)} has {height * width} pixels, the {what} have {n_features} features"
         )
+    return height, width

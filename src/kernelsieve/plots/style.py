@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Integral
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -24,6 +25,8 @@ BACKGROUND_BINS = 40  # in which the most frequent value of images is looked for
 def axes_or_new(ax: Axes | None) -> Axes:
     """`ax` itself, or the Axes of a new figure."""
     if ax is not None:
+        if not hasattr(ax, "imshow"):
+            raise TypeError(f"ax must be a matplotlib Axes, not a {type(ax).__name__}")
         return ax
     try:
         import matplotlib.pyplot as plt
@@ -154,17 +157,28 @@ def fitted(model: Any, *needed: str) -> Any:
     raise TypeError(f"{name} cannot be drawn like this, it has no {missing}: give a fitted estimator of kernelsieve")
 
 
+def fitted_itself(model: Any, drawing: str, *needed: str) -> Any:
+    """`fitted`, of a model that is drawn over its own inputs: in a pipeline they are not those of the rows given."""
+    if fitted(model, *needed) is not model:
+        raise TypeError(
+            f"{drawing} draws what a model itself sees: give the pipeline's last step, and rows as it gets them"
+        )
+    return model
+
+
 def component_title(model: Any, component: int) -> str:
     """A component's number and its share of the variance."""
     share = float(model.explained_variance_ratio_[component])
     return f"component {component} ({100 * share:.1f} % of variance)"
 
 
-def check_component(model: Any, component: int) -> None:
-    """Refuse a component that the model does not have."""
-    count = len(model.explained_variance_ratio_)
-    if not 0 <= component < count:
-        raise ValueError(f"component={component} does not exist: the model has {count}, numbered from 0")
+def check_component(component: Any, count: int, what: str = "model") -> int:
+    """The number of a component, if there are so many."""
+    if not isinstance(component, Integral) or isinstance(component, bool):
+        raise TypeError(f"component={component!r} must be a whole number")
+    if not 0 <= int(component) < count:
+        raise ValueError(f"component={component} does not exist: the {what} has {count}, numbered from 0")
+    return int(component)
 
 
 def set_apart(values: np.ndarray, gap: float) -> np.ndarray:

@@ -54,7 +54,7 @@ def contents_of(model: Any, X: Any, beside: Any, options: Options, seed: int) ->
 def _check_image_shape(shape: tuple[int, int] | None, subject: Subject) -> None:
     if shape is None:
         return
-    if len(shape) != 2 or shape[0] * shape[1] != subject.encoded.shape[1]:
+    if shape[0] * shape[1] != subject.encoded.shape[1]:
         raise ValueError(f"image_shape={tuple(shape)} does not fit rows of {subject.encoded.shape[1]} columns")
 
 
@@ -77,6 +77,8 @@ def beside_columns(beside: Any, n_rows: int) -> list[Column]:
 
 def _listed(values: Any) -> np.ndarray:
     array = np.asarray(values)
+    if array.ndim == 0:
+        raise TypeError(f"beside must hold one value for each row of X, not a {type(values).__name__}")
     return array if array.ndim == 1 else array.reshape(len(array), -1)[:, 0]
 
 

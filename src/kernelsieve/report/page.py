@@ -9,6 +9,7 @@ from os import PathLike
 from string import Template
 from typing import Any
 
+from ..fit.arguments import instance_of, two_whole_numbers, whole_number
 from ..io.atomic import replacing
 from .contents import contents_of
 from .library import chart_library
@@ -115,10 +116,12 @@ def report(
     >>> kernelsieve.report(model, data.data, title="Iris", beside={"species": data.target_names[data.target]})
     <Report 'Iris': 150 of 150 rows; save("report.html") writes the page>
     """
-    if max_rows < 1:
-        raise ValueError(f"max_rows={max_rows}: give at least 1")
-    options = Options(title, int(max_rows), image_shape, source, fit_seconds)
-    return Report(contents_of(model, X, beside, options, random_state))
+    max_rows, seed = whole_number("max_rows", max_rows), whole_number("random_state", random_state, 0)
+    shape = None if image_shape is None else two_whole_numbers("image_shape", image_shape, 1)
+    for name, text in (("title", title), ("source", source)):
+        instance_of(name, text, (str, type(None)))
+    options = Options(title, max_rows, shape, source, fit_seconds)
+    return Report(contents_of(model, X, beside, options, seed))
 
 
 def page(contents: JSON) -> str:

@@ -49,13 +49,13 @@ def split(model: Any) -> tuple[Pipeline | None, Any]:
 
 
 def is_kernel_estimator(step: Any) -> bool:
-    """Whether this ends, or will end, in a kernel expansion."""
-    return hasattr(step, "expansion_") or hasattr(type(step), "reconstruction_error")
+    """Whether this ends, or will end, in a kernel expansion: neither a linear estimator nor a monitor has slopes."""
+    return hasattr(type(step), "input_gradient")
 
 
 def _checked(model: Any) -> Any:
-    name = type(model).__name__
-    if not is_kernel_estimator(model):
+    name = model.__name__ if isinstance(model, type) else type(model).__name__
+    if isinstance(model, type) or not is_kernel_estimator(model):
         raise TypeError(
             f"a report needs a fitted kernel estimator of kernelsieve, or a pipeline that ends in one, not {name}"
         )

@@ -47,6 +47,7 @@ class Block:
     library: str  # that the table came from: "pandas", "polars", "pyarrow" or "numpy"
     others: dict[int, str]  # columns of another kind: what they hold
     units: dict[int, str] = field(default_factory=dict)  # of durations and times of day, by column number
+    zoned: frozenset[int] = frozenset()  # columns of dates with a time zone, counted from 1970 in Greenwich
 
     @property
     def n_rows(self) -> int:
@@ -142,7 +143,9 @@ def _from_frame(X: Any) -> Block:
     names = tuple(frame.columns)
     columns = [_series(nw, frame[name]) for name in frame.columns]
     units = {j: unit for j, name in enumerate(names) if (unit := _unit(nw, frame[name].dtype))}
-    return replace(_assembled(names, columns, frame.shape[0], str(frame.implementation.value)), units=units)
+    zoned = frozenset(j for j, name in enumerate(names) if getattr(frame[name].dtype, "time_zone", None) is not None)
+    block = _assembled(names, columns, frame.shape[0], str(frame.implementation.value))
+    return replace(block, units=units, zoned=zoned)
 
 
 # A column on its way: its kind, whether of whole numbers, and floats, texts, or the name of what it holds.
@@ -226,10 +229,18 @@ def is_missing(value: Any) -> bool:
     )
 
 
+def _whole_text(value: Any) -> str:
+    text = str(value)
+    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
+
+
 def texts_of(values: Iterable[Any]) -> Texts:
-    """Texts as codes: every different one is looked at once."""
+    """Texts as codes: every different one is looked at once.
+
+    Half of a surrogate pair, which no frame and no file takes, is spelled out.
+    """
     numbers: dict[Any, int] = {}
     raw = np.fromiter((numbers.setdefault(value, len(numbers)) for value in values), dtype=np.int64)
     labels: dict[str, int] = {}  # different values may read alike, as 1 and "1" do
-    codes = [-1 if is_missing(value) else labels.setdefault(str(value), len(labels)) for value in numbers]
+    codes = [-1 if is_missing(value) else labels.setdefault(_whole_text(value), len(labels)) for value in numbers]
     return Texts(np.array(codes, dtype=np.int64)[raw], list(labels))

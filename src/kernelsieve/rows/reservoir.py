@@ -68,26 +68,37 @@ class Reservoir:
 
     _file_sizes = ("d",)
     _file_layout = {
-        "size": "int",
-        "seed": "int",
-        "n_seen": "int",
+        "size": "count",
+        "seed": "count",
+        "n_seen": "count",
         "weight": "float",
         "numbers": "int[n]",
         "rows": "rows[n, d]?",
         "priorities": "float[n]",
         "log_weights": "float[n]",
         "rate": "float",
-        "clock": "int",
+        "clock": "count",
         "dropped": "float~",
         "pending": "empty",
-        "n_pending": "int",
+        "n_pending": "count",
     }
+
+    def check_loaded(self, error: type[ValueError]) -> None:
+        """Raise `error` unless what was read from a file is a sample of rows."""
+        assert self.priorities is not None
+        n_kept = len(self.numbers)
+        whole = n_kept <= self.n_seen and self.size > 0 and self.n_pending == 0 and (self.rows is None) == (n_kept == 0)
+        most = (
+            float(self.priorities[0]) if n_kept else -math.inf
+        )  # nothing is left out that was drawn before all of them
+        ordered = bool(np.all(np.diff(self.priorities) <= 0)) and self.dropped <= most
+        if not whole or not ordered or self.weight < 0 or self.rate < 0:
+            raise error("the sample of rows in the file is none that a stream leaves")
 
     @classmethod
     def empty(cls, size: int, seed: int, half_life: float | None = None) -> Reservoir:
-        rate = 0.0 if half_life is None else math.log(2.0) / half_life
         none = np.empty(0)
-        return cls(size, seed, 0, 0.0, np.empty(0, dtype=np.int64), None, none, none, rate)
+        return cls(size, seed, 0, 0.0, np.empty(0, dtype=np.int64), None, none, none, forgetting_rate(half_life))
 
     @property
     def whole(self) -> bool:
@@ -189,6 +200,11 @@ class Reservoir:
             pending=tuple(parts),
         )
         return both.in_order()
+
+
+def forgetting_rate(half_life: float | None) -> float:
+    """c, with which rows weigh e^(-c) of what they did when one more has come."""
+    return 0.0 if half_life is None else math.log(2.0) / half_life
 
 
 def stacked(blocks: list[Array]) -> Array:

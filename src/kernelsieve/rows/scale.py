@@ -74,6 +74,13 @@ def unit_of(rows: Array) -> float:
     )
 
 
+def unit_of_variances(largest: float) -> float:
+    """`unit_of` rows whose largest variance this is: in its square, variances are of order one, and exact."""
+    if largest == 0 or FAR_FROM_ONE**-2 < largest < FAR_FROM_ONE**2:
+        return 1.0
+    return 2.0 ** round(math.log2(largest) / 2)
+
+
 def checked_weights(weights: np.ndarray) -> np.ndarray:
     """The weights themselves, after making sure that they, too, can be summed up and squared."""
     largest = float(weights.max(initial=0.0))

@@ -13,10 +13,10 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin, _fit_context
-from sklearn.utils.validation import _check_feature_names, check_is_fitted
+from sklearn.utils.validation import _check_feature_names, check_array, check_is_fitted
 
-from ..fit.parameters import at_least, estimator, one_of, parameter
-from ..rows.frames import block_of, collected, column_names, with_text_names
+from ..fit.parameters import MeantParameters, at_least, estimator, one_of, parameter
+from ..rows.frames import block_of, collected, column_names, quoted, with_text_names
 from .decoding import decoded
 from .encoding import encoded_rows, missing_message
 from .plan import CATEGORY, LEFT_OUT, MAX_CATEGORIES, planned
@@ -27,7 +27,7 @@ MISSING_SUFFIX = "_missing"
 
 
 @estimator
-class TableEncoder(TransformerMixin, BaseEstimator):
+class TableEncoder(MeantParameters, TransformerMixin, BaseEstimator):
     """Numbers scaled, categories one-hot, dates as numbers, gaps filled, what says nothing left out.
 
     Made to stand before a kernel method, which sees squared distances: after it, a number and a categorical variable
@@ -55,6 +55,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         Why a column is left out; empty where it is not.
     units_ : ndarray of str, shape (n_features_in_,)
         What the numbers of durations ("days") and times of day ("hours since midnight") count; empty for all else.
+    zoned_ : ndarray of int
+        The columns of dates with a time zone: theirs are days in Greenwich, and only dates with a zone go with them.
     center_, scale_, fill_ : ndarrays of shape (n_features_in_,)
         An encoded number is (x - center_) / scale_; a gap is taken as fill_.
     n_missing_ : ndarray of int, shape (n_features_in_,)
@@ -95,6 +97,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         "kinds_": "strings[d]",
         "reasons_": "strings[d]",
         "units_": "strings[d] optional",
+        "zoned_": "int[*] optional",
         "center_": "float[d]",
         "scale_": "float[d]",
         "fill_": "float[d]",
@@ -160,7 +163,11 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         if self.missing == "error" and summary.n_missing().any():
             column = int(np.flatnonzero(summary.n_missing())[0])
             raise ValueError(missing_message(summary.names[column], summary.first_gap(column)))
-        plan = planned(summary, self.scale, frozenset(map(str, self.keep or ())), self.max_categories)
+        keep = frozenset(map(str, self.keep or ()))
+        if not keep <= set(summary.names):
+            unknown = quoted(sorted(keep - set(summary.names)))
+            raise ValueError(f"keep names {unknown}, which the table does not have: it has {quoted(summary.names)}")
+        plan = planned(summary, self.scale, keep, self.max_categories)
         if all(kind == LEFT_OUT for kind in plan.kinds):
             told = "; ".join(
                 f"{name!r} is {reason}" for name, reason in zip(summary.names[:5], plan.reasons, strict=False)
@@ -172,6 +179,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         self.kinds_ = np.array(plan.kinds, dtype=object)
         self.reasons_ = np.array(plan.reasons, dtype=object)
         self.units_ = np.array([summary.units.get(j, "") for j in range(self.n_features_in_)], dtype=object)
+        self.zoned_ = np.array(sorted(summary.zoned), dtype=np.int64)
         self.center_, self.scale_, self.fill_ = plan.center, plan.scale, plan.fill
         self.n_missing_ = summary.n_missing()
         self.categories_, self.has_other_ = plan.categories, plan.has_other
@@ -243,10 +251,12 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         Returns
         -------
         frame of the library that the encoder was fitted to, or an array
-            Numbers in their own units; of a category the label whose indicator is largest.
+            Numbers in their own units; of a category the label whose indicator is largest.  Dates with a time zone as
+            they are in Greenwich.
         """
         check_is_fitted(self)
-        return decoded(self, np.asarray(X, dtype=np.float64))
+        rows = check_array(X, dtype=np.float64, ensure_2d=False, ensure_min_samples=0, ensure_min_features=0)
+        return decoded(self, rows)
 
     def describe(self) -> list[tuple[str, str]]:
         """What becomes of the columns, in words: pairs of a heading and a text."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from ..rows.frames import Block, Texts, texts_of
 from ..warn import warn
 from .plan import BOOLEAN, CATEGORY, DATE, LEFT_OUT, NUMBER, SQUASHED
-from .summary import infinite_message
+from .summary import check_zones, infinite_message
 
 
 def encoded_rows(encoder: Any, block: Block, first: int) -> np.ndarray:
@@ -87,7 +88,10 @@ def _encode_category(encoder: Any, block: Block, j: int, category: int, encoded:
 
 
 def _check_kinds(encoder: Any, block: Block) -> None:
-    """A column that was a number when the model was fitted must be one now."""
+    """A column that was a number when the model was fitted must be one now, and dates must be in a zone or not."""
+    if hasattr(encoder, "zoned_"):  # files of older versions do not tell
+        dates = {j for j in np.flatnonzero(encoder.kinds_ == DATE).tolist() if block.kinds[j] == DATE}
+        check_zones(replace(block, zoned=block.zoned & dates), frozenset(map(int, encoder.zoned_)) & dates)
     for j, kind in enumerate(encoder.kinds_):
         if kind not in (LEFT_OUT, CATEGORY) and block.kinds[j] not in (NUMBER, BOOLEAN, DATE):
             example = ""

@@ -53,7 +53,7 @@ def planned(summary: TableSummary, scale: str, keep: frozenset[str], max_categor
         if j in summary.texts:
             _plan_text(plan, summary, j, scale, name in keep, max_categories)
         elif (held := summary.unreadable(j)) is not None:
-            _leave_out(plan, j, f"holds {held}, neither numbers nor text")
+            _leave_out(plan, j, f"made of {held}, neither numbers nor text")
     _plan_numbers(plan, summary, scale, keep)
     return plan
 

@@ -47,7 +47,7 @@ class TableSummary:
     def __init__(self, first: Block) -> None:
         self.names, self.kinds, self.integers = first.names, first.kinds, first.integers
         self.library, self.others, self.measured = first.library, first.others, first.measured
-        self.units = first.units
+        self.units, self.zoned = first.units, first.zoned
         self.single = first.numbers.dtype == np.float32
         self.texts = {j: TextCounts() for j, kind in enumerate(first.kinds) if kind == TEXT}
         width = len(self.measured)
@@ -67,6 +67,7 @@ class TableSummary:
         """The next rows."""
         if block.names != self.names or block.kinds != self.kinds:
             raise ValueError("the blocks of a table must all have the same columns of the same kinds")
+        check_zones(block, self.zoned)
         start = self.n_rows
         self.n_rows += block.n_rows
         if not block.n_rows:
@@ -129,6 +130,16 @@ class TableSummary:
     def unreadable(self, column: int) -> str | None:
         """What a column holds that is neither measured nor text."""
         return self.others.get(column) if self.kinds[column] == OTHER else None
+
+
+def check_zones(block: Block, zoned: frozenset[int]) -> None:
+    """Refuse dates with a time zone where they had none, and the other way round: they would be off by hours."""
+    for j in sorted(block.zoned ^ zoned):
+        now, before = ("a", "none") if j in block.zoned else ("no", "one")
+        raise ValueError(
+            f"the dates of column {block.names[j]!r} have {now} time zone, and had {before} in the rows before: give "
+            "them all alike, in one zone or in none"
+        )
 
 
 def infinite_message(name: str, row: int) -> str:
