@@ -10,6 +10,7 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse
+from oracles import exact_kernel_pca
 from scipy.linalg import LinAlgWarning
 from scipy.spatial.distance import cdist
 from sklearn.base import clone
@@ -26,6 +27,7 @@ from kernelsieve.fit.sample import Sample
 from kernelsieve.fit.tails import heavy_tailed
 from kernelsieve.kernels import RBF, Linear, inner_products
 from kernelsieve.rows.sampled import sample_rows
+from kernelsieve.solvers.exact import exact_components
 from kernelsieve.solvers.online.base import coherence_with
 
 pytestmark = pytest.mark.filterwarnings("ignore::kernelsieve.KernelWarning")
@@ -467,3 +469,24 @@ def test_a_noise_variance_that_cannot_be_squared_is_refused_quietly(rows):
                 lambda noise=noise_variance: ks.likelihood_path(ks.LikelihoodKernelPCA(), rows, noise_variance=[noise])
             )
     assert quietly(lambda: ks.LikelihoodKernelPCA(noise_variance=1e-90).fit(rows)).n_support_ > 1
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("seed", [4, 13, 16])
+def test_few_heavy_rows_do_not_hide_that_a_polynomial_is_indefinite(seed):
+    """Beside their eigenvalue the negative ones are 1e-8 of it, and points may have smaller ones than that."""
+    rows = np.random.default_rng(seed).standard_t(2, (85, 4))
+    options = {"gamma": 0.3, "degree": 5, "coef0": -1.0}
+    exact = exact_kernel_pca(pairwise_kernels(rows, metric="poly", **options), 2)[0] / len(rows)
+    model = ks.SparseKernelPCA(2, kernel="poly", random_state=0, **options).fit(rows)
+    off = np.abs(model.explained_variance_ - exact).sum() / exact.sum()
+    assert model.captured_ratio_ == pytest.approx(1 - off, abs=1e-3)
+    assert off < 0.02
+
+
+def test_a_flat_spectrum_is_followed_to_its_end():
+    """Every row is nearly alone: the largest eigenvalues are hardly larger than the rest."""
+    rows = np.random.default_rng(0).standard_normal((600, 6))
+    gram = pairwise_kernels(rows, metric="rbf", gamma=10.0)
+    found = exact_components(gram, 3, center=True).variances
+    np.testing.assert_allclose(found, exact_kernel_pca(gram, 3)[0] / 600, rtol=1e-5)

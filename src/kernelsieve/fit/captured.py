@@ -286,7 +286,7 @@ def _components(features: Array, weights: np.ndarray | None, sample: Sample) -> 
             covariance = to_numpy(covariance)
         values, vectors = top_eigh(covariance, n_components)
     else:
-        values, vectors = block_krylov(
+        values, vectors, _ = block_krylov(
             lambda y: rows.T @ (omega[:, None] * matmul(rows, y, n_threads)), rows[0, :], n_components
         )
     return np.maximum(to_numpy(values), 0.0), to_numpy(rows @ like(vectors, rows))

@@ -16,7 +16,7 @@ from ..arrays import Array, as_float64, is_numpy, itemsize, namespace, take_colu
 from ..kernels import Kernel
 from ..rows.sampled import SampledRows
 from ..solvers.exact import ExactComponents, exact_components
-from ..solvers.whitening import check_finite_kernel
+from ..solvers.whitening import RANK_TOLERANCE, check_finite_kernel
 from ..threads import cached_property, matmul, one_blas_thread, ordered_map, row_ranges
 from .light import LightRows
 from .tails import Drawn, Half, carried_variance, draw, heavy_tailed
@@ -224,7 +224,8 @@ class Sample:
         if not largest > 0:
             raise ValueError("the kernel matrix of these rows has no positive part: nothing to model")
         # beside the variance: a kernel with a large constant has little of that, and a very large eigenvalue
-        little = INDEFINITE * min(self.n_reference * float(self.exact.variances[0]), largest)
+        little = INDEFINITE if self.kernel.definite is None else RANK_TOLERANCE  # given values are rounded
+        little *= min(self.n_reference * float(self.exact.variances[0]), largest)
         error = 4 * self.n_reference**0.5 * float(namespace(gram).max(gram)) + 10 * largest  # of values, of eigenvalues
         error *= 2.0 ** (-52 if itemsize(self.gram) == 8 else -23)
         return -lowest / largest if -lowest > max(little, error) else 0.0

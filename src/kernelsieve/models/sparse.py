@@ -24,7 +24,7 @@ from ..rows.scale import finite
 from ..selection.base import Choice
 from ..selection.choose import FIRST_EXTRA_POINTS, Chooser, Effort
 from ..selection.given import own_points
-from ..selection.rules import SELECTORS
+from ..selection.rules import ALIASES, SELECTORS, check_options
 from ..solvers.whitening import check_kernel_values
 from ..threads import one_blas_thread
 from ..warn import warn
@@ -223,6 +223,12 @@ class SparseKernelPCA(Incremental, BlockParameters, KernelTransformer):
                 f"n_components={self.n_components} needs at least {self._least_points} different rows"
                 f"{' with centring' if self.center else ''}: X has {len(rows.indices)}"
             )
+
+    def _validate_params(self) -> None:
+        super()._validate_params()
+        if isinstance(self.selection, str):  # whether "optimized" points are rows to be swapped depends on the kernel
+            n_swaps = 0 if self.selection == "optimized" else self.n_swaps
+            check_options(ALIASES.get(self.selection, self.selection), self.n_candidates, n_swaps, self.max_residual)
 
     def _check_problem(self, problem: Problem) -> None:
         sample = problem.sample

@@ -20,6 +20,7 @@ from ..arrays import Array, inner, like, namespace, to_numpy, top_eigh
 from ..threads import matmul
 
 DENSE_LIMIT = 400  # below this many rows a dense eigensolver is as fast
+DENSE_AT_LAST = 1000  # and below this many it is called where Krylov spaces do not get to the end of a flat spectrum
 OVERSAMPLING = 8
 # The last change of the sum of the top eigenvalues; its error is then two to three digits smaller.
 SUM_TOLERANCE = 1e-3
@@ -70,14 +71,16 @@ def exact_components(
         return root[:, None] * (block - omega @ block if center else block)
 
     n_components = min(n_components, n)
-    if dense or n <= max(DENSE_LIMIT, 4 * (n_components + OVERSAMPLING)):
+    dense = dense or n <= max(DENSE_LIMIT, 4 * (n_components + OVERSAMPLING))
+    if not dense:
+        values, vectors, settled = block_krylov(
+            lambda y: left(matmul(gram, right(y), n_threads)), gram[0, :], n_components, near
+        )
+        dense = not settled and n <= DENSE_AT_LAST
+    if dense:
         identity = xp.eye(n, dtype=gram.dtype)
         b = left(gram @ right(like(identity, gram)))
         values, vectors = top_eigh((b + b.T) / 2, n_components)
-    else:
-        values, vectors = block_krylov(
-            lambda y: left(matmul(gram, right(y), n_threads)), gram[0, :], n_components, near
-        )
     variances = np.maximum(to_numpy(values).astype(np.float64), 0.0)
     return ExactComponents(variances, right(vectors))
 
@@ -91,8 +94,8 @@ def _normalised(gram: Array, weights: Array | None) -> Array:
 
 def block_krylov(
     apply: Callable[[Array], Array], example: Array, n_top: int, near: Array | None = None
-) -> tuple[np.ndarray, Array]:
-    """The top pairs of a symmetric operator on vectors like `example`; values on the host.
+) -> tuple[np.ndarray, Array, bool]:
+    """The top pairs of a symmetric operator on vectors like `example`, values on the host; and whether they settled.
 
     The space is that of a random block's images, with vectors `near` the top ones in it where some are known.  Columns
     of the operator itself would save a product, but where every row is like few others they say nothing of the rest:
@@ -113,12 +116,12 @@ def block_krylov(
         ritz = q.T @ bq
         values, small = top_eigh(to_numpy(ritz + ritz.T) / 2, n_top)  # so small a matrix is quicker on the host
         totals.append(float(values.sum()))
-        if _settled(totals):
+        if settled := _settled(totals):
             break
         block = _new_directions(images[-1], q)
-        if block.shape[1] == 0:  # the space is exhausted: what it holds is exact
+        if settled := block.shape[1] == 0:  # the space is exhausted: what it holds is exact
             break
-    return values, q @ like(small, q)
+    return values, q @ like(small, q), settled
 
 
 def _settled(totals: list[float]) -> bool:
