@@ -56,6 +56,14 @@ class KernelExpansion:
         "orthogonal": "bool",
     }
 
+    def check_loaded(self, error: type[ValueError]) -> None:
+        """Raise `error` where the kernel of what was read from a file has no numbers for its own points."""
+        if isinstance(self.kernel, Kernel) and not self.kernel.precomputed:
+            with np.errstate(all="ignore"):
+                values = self.kernel.diagonal(as_float64(self.points))
+            if not np.all(np.isfinite(values)):
+                raise error("damaged model file: the kernel gives no numbers for its own points")
+
     @classmethod
     def of(
         cls,

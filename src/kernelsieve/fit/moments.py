@@ -55,10 +55,10 @@ class Moments:
 
     _file_sizes = ("r",)
     _file_layout = {
-        "whitening": "float[r, q]",
+        "whitening": "real[r, q]",
         "weight": "positive",
-        "mean": "float[q]",
-        "scatter": "float[q, q]",
+        "mean": "real[q]",
+        "scatter": "real[q, q]",
         "trace": "float",
     }
 

@@ -19,7 +19,8 @@ HUGE = 1e154  # squares of larger numbers overflow: no fit lets them by
 LARGEST_COUNT = 2**63  # that an index can be
 MAX_NAMES = 1_000  # attributes of one estimator: ours have some twenty
 OUTPUTS = [{"transform": kind} for kind in (None, "default", "pandas", "polars")] + [{}]  # that set_output can ask for
-ARRAYS = {"float": "fiu", "positive": "fiu", "int": "iu", "bool": "b"}  # kinds of numpy's types
+# Kinds of numpy's types; what is added to must be "real".
+ARRAYS = {"float": "fiu", "positive": "fiu", "real": "f", "int": "iu", "bool": "b"}
 
 
 def check_state(cls: type, layout: Mapping[str, str], state: Mapping[str, Any]) -> None:

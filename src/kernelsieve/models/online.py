@@ -199,6 +199,12 @@ class OnlineKernelPCA(AsPublished, BlockParameters, KernelTransformer):
         if "_kept" not in vars(self):
             return
         check_settled_file(self, self._kept, error)
+        try:
+            self._check_parameters(None)
+        except ValueError as problem:
+            raise error(str(problem)) from None
+        if self._kept.size <= self.n_components:
+            raise error(f"a sample of {self._kept.size} rows is too small to report {self.n_components} components by")
         if self._kernel != self.expansion_.kernel or not self._following().whole or not self._ready:
             raise error("the points, the kernel and what the rule keeps of them do not fit together in the file")
 
