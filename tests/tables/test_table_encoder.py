@@ -329,3 +329,26 @@ def test_names_that_occur_twice_are_told():
     for frame in (pd.DataFrame(np.stack(columns, axis=1), columns=["a", "a", 1, "1", "b"]), table):
         with pytest.raises(ValueError, match=r"2 column name\(s\) occur more than once: '1', 'a'; .* rename or drop"):
             TableEncoder().fit(frame)
+
+
+@pytest.mark.parametrize("as_frame", [pd.DataFrame, pl.from_pandas, pa.Table.from_pandas])
+def test_dates_with_a_zone_come_back_with_one(as_frame):
+    days = pd.date_range("2020", periods=40).tz_localize("US/Eastern")
+    table = as_frame(pd.DataFrame({"a": np.random.default_rng(0).random(40), "d": days}))
+    encoder = TableEncoder().fit(table)
+    rows = encoder.transform(table)
+    again = encoder.transform(encoder.inverse_transform(rows))
+    np.testing.assert_allclose(np.asarray(again, dtype=float), np.asarray(rows, dtype=float), atol=1e-9)
+
+
+@pytest.mark.parametrize("cell", [{}, [1], {1, 2}, np.arange(2)], ids=["dict", "list", "set", "array"])
+def test_cells_that_are_no_labels_are_refused_in_words(cell):
+
+    def table(values):
+        return pd.DataFrame({"a": np.arange(len(values)) * 1.0, "c": values})
+
+    with pytest.raises(ValueError, match="give text, a number or a date"):
+        TableEncoder().fit(table(["a", "b"] * 4 + [cell]))
+    encoder = TableEncoder().fit(table(["a", "b"] * 4))
+    with pytest.raises(ValueError, match=r"column 'c'|give text, a number or a date"):
+        encoder.transform(table([cell, cell]))

@@ -59,6 +59,9 @@ class KernelExpansion:
     def check_loaded(self, error: type[ValueError]) -> None:
         """Raise `error` where the kernel of what was read from a file has no numbers for its own points."""
         if isinstance(self.kernel, Kernel) and not self.kernel.precomputed:
+            gamma = getattr(self.kernel, "gamma", 1.0)
+            if isinstance(gamma, bool) or not gamma >= 0:
+                raise error(f"damaged model file: the kernel has gamma={gamma!r}")
             with np.errstate(all="ignore"):
                 values = self.kernel.diagonal(as_float64(self.points))
             if not np.all(np.isfinite(values)):

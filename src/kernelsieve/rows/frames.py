@@ -240,7 +240,12 @@ def texts_of(values: Iterable[Any]) -> Texts:
     Half of a surrogate pair, which no frame and no file takes, is spelled out.
     """
     numbers: dict[Any, int] = {}
-    raw = np.fromiter((numbers.setdefault(value, len(numbers)) for value in values), dtype=np.int64)
+    try:
+        raw = np.fromiter((numbers.setdefault(value, len(numbers)) for value in values), dtype=np.int64)
+    except TypeError as error:  # lists, dicts, sets, arrays
+        raise ValueError(
+            f"a cell among texts holds what is none ({error}): give text, a number or a date in every cell"
+        ) from None
     labels: dict[str, int] = {}  # different values may read alike, as 1 and "1" do
     codes = [-1 if is_missing(value) else labels.setdefault(_whole_text(value), len(labels)) for value in numbers]
     return Texts(np.array(codes, dtype=np.int64)[raw], list(labels))

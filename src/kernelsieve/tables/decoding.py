@@ -34,7 +34,8 @@ def decoded(encoder: Any, rows: np.ndarray) -> Any:
             columns.append(_gapped(values, rows[:, at + 1] > LIKELY) if gaps else values)
         names.append(name)
         at += n_indicators
-    return _framed(names, columns, encoder.library_)
+    zoned = {column_names(encoder)[j] for j in getattr(encoder, "zoned_", ())}  # files of older versions do not tell
+    return _framed(names, columns, encoder.library_, zoned)
 
 
 def _number(encoder: Any, j: int, kind: str, values: np.ndarray) -> np.ndarray:
@@ -66,21 +67,27 @@ def _labels(indicators: np.ndarray, labels: np.ndarray) -> np.ndarray:
     return np.asarray(choices[indicators.argmax(axis=1)])
 
 
-def _framed(names: list[str], columns: list[np.ndarray], library: str) -> Any:
+def _framed(names: list[str], columns: list[np.ndarray], library: str, zoned: set[str]) -> Any:
+    """A frame of these columns; those that had a time zone are in Greenwich's."""
     if library == "numpy":
         plain = all(column.dtype.kind in "fb" for column in columns)
         return np.stack([column.astype(float) if plain else column.astype(object) for column in columns], axis=1)
     if library == "pandas":
         import pandas as pd
 
-        return pd.DataFrame(dict(zip(names, columns, strict=True)))
+        frame = pd.DataFrame(dict(zip(names, columns, strict=True)))
+        return frame.assign(**{name: frame[name].dt.tz_localize("UTC") for name in zoned & set(names)})
     lists = {
         name: column.tolist() if column.dtype == object else column for name, column in zip(names, columns, strict=True)
     }
     if library == "polars":
         import polars as pl
 
-        return pl.DataFrame(lists)
+        frame = pl.DataFrame(lists)
+        return frame.with_columns(pl.col(name).dt.replace_time_zone("UTC") for name in zoned & set(names))
     import pyarrow as pa
 
-    return pa.table(lists)
+    in_greenwich = pa.timestamp("us", tz="UTC")
+    return pa.table(
+        {name: pa.array(lists[name], type=in_greenwich) if name in zoned else lists[name] for name in lists}
+    )

@@ -251,8 +251,8 @@ class TableEncoder(MeantParameters, TransformerMixin, BaseEstimator):
         Returns
         -------
         frame of the library that the encoder was fitted to, or an array
-            Numbers in their own units; of a category the label whose indicator is largest.  Dates with a time zone as
-            they are in Greenwich.
+            Numbers in their own units; of a category the label whose indicator is largest.  Dates that had a
+            time zone are in Greenwich's.
         """
         check_is_fitted(self)
         rows = check_array(X, dtype=np.float64, ensure_2d=False, ensure_min_samples=0, ensure_min_features=0)

@@ -117,5 +117,7 @@ def _as_texts(block: Block, j: int) -> Texts:
     if j in block.texts:
         return block.texts[j]
     place = int(np.searchsorted(block.measured, j))
+    if place == len(block.measured) or block.measured[place] != j:
+        raise ValueError(f"column {block.names[j]!r} holds neither text nor numbers: the model needs labels there")
     values = block.numbers[:, place]
     return texts_of(None if value != value else f"{value:g}" for value in values.tolist())
