@@ -148,7 +148,10 @@ def check_kernel_diagonal(diagonal: Array) -> None:
     """k(x, x) that can be worked with: finite, and some positive."""
     check_finite_kernel(diagonal)
     if diagonal.shape[0] == 0 or not float(namespace(diagonal).max(diagonal)) > 0:
-        raise ValueError("the kernel matrix of these rows has no positive part: nothing to model")
+        raise ValueError(
+            "the kernel matrix of these rows has no positive part for points to carry: k(x, x) > 0 for none of them. "
+            "Give a larger coef0, another kernel, or KernelPCA, which centres first"
+        )
 
 
 def check_finite_kernel(values: Array) -> None:

@@ -19,7 +19,7 @@ from ..fit.parameters import MeantParameters, at_least, estimator, one_of, param
 from ..rows.frames import block_of, collected, column_names, quoted, with_text_names
 from .decoding import decoded
 from .encoding import encoded_rows, missing_message
-from .plan import CATEGORY, LEFT_OUT, MAX_CATEGORIES, planned
+from .plan import BOOLEAN, CATEGORY, DATE, LEFT_OUT, MAX_CATEGORIES, NUMBER, planned
 from .summary import TableSummary
 
 OTHER_LABEL = "other values"
@@ -257,6 +257,18 @@ class TableEncoder(MeantParameters, TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         rows = check_array(X, dtype=np.float64, ensure_2d=False, ensure_min_samples=0, ensure_min_features=0)
         return decoded(self, rows)
+
+    def check_loaded(self, error: type[ValueError]) -> None:
+        """Raise `error` unless what was read from a file says of every column what becomes of it."""
+        n_categories = int(np.sum(self.kinds_ == CATEGORY))
+        labels = [isinstance(found, np.ndarray) and all(type(x) is str for x in found) for found in self.categories_]
+        others = [isinstance(found, bool | np.bool_) for found in self.has_other_]
+        if not len(labels) == len(others) == n_categories or not all(labels + others):
+            raise error("damaged model file: the labels of the table's columns do not fit together")
+        zoned = getattr(self, "zoned_", np.zeros(0, dtype=np.int64))
+        known = {NUMBER, BOOLEAN, DATE, CATEGORY, LEFT_OUT}
+        if not set(self.kinds_) <= known or not set(zoned.tolist()) <= set(range(len(self.kinds_))):
+            raise error("damaged model file: the table has columns of a kind that there is none of")
 
     def describe(self) -> list[tuple[str, str]]:
         """What becomes of the columns, in words: pairs of a heading and a text."""
