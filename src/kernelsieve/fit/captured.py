@@ -104,7 +104,7 @@ def ratio_of_points(sample: Sample, chosen: Points, n_samples: int) -> CapturedR
     if chosen.exhaustive:
         return CapturedRatio.known(1.0, "exact", sample.n_reference, sample.n_components)
     if chosen.optimal and sample.rows.whole:
-        return CapturedRatio.known(1.0, "all rows", sample.size, _n_real(sample.exact.variances))
+        return CapturedRatio.known(1.0, "all rows", sample.size, n_real(sample.exact.variances))
     everything = sample.on_all_rows
     if sample.indefiniteness:
         sample = everything or sample
@@ -136,7 +136,7 @@ def ratio_of_model(sample: Sample, expansion: KernelExpansion, n_samples: int) -
 
 def _agreed(sample: Sample, variances: np.ndarray) -> CapturedRatio:
     """Of an indefinite kernel: more variance than exact kernel PCA's is as wrong as less."""
-    known = CapturedRatio.known(agreement(variances, sample), "all rows", sample.n_reference, _n_real(variances))
+    known = CapturedRatio.known(agreement(variances, sample), "all rows", sample.n_reference, n_real(variances))
     return known if sample.reference_is_all else replace(known, kind="sample", interval=(known.value, 1.0))
 
 
@@ -204,7 +204,7 @@ def _ratio(
     _check_apart(sample.exact.captured, sample)
     whole = float(values.sum()) / sample.exact.captured
     if sample.reference_is_all:
-        return CapturedRatio.known(whole, "all rows", sample.n_reference, _n_real(values))
+        return CapturedRatio.known(whole, "all rows", sample.n_reference, n_real(values))
     squares = _Squares((scores**2).sum(axis=1), _exact_squares(sample))
     _check_apart(float(squares.exact.sum()), sample)
     left = 1 - sample.n_reference / n_samples
@@ -215,7 +215,7 @@ def _ratio(
     unknown = CONFIDENCE_ERRORS * float(np.hypot(error, error_of_few(sample)))
     low, high = (min(max(value + sign * unknown, 0.0), 1.0) for sign in (-1, 1))
     kind = "sample" if as_it_is else "sample, extrapolated"
-    return CapturedRatio(safe, kind, sample.n_reference, (min(low, safe), max(high, safe)), _n_real(values))
+    return CapturedRatio(safe, kind, sample.n_reference, (min(low, safe), max(high, safe)), n_real(values))
 
 
 def _check_apart(variance: float, sample: Sample) -> None:
@@ -270,7 +270,7 @@ def _ratio_of_halves(features: Array, sample: Sample) -> float:
     return float(np.mean(ratios))
 
 
-def _n_real(variances: np.ndarray) -> int:
+def n_real(variances: np.ndarray) -> int:
     """Components with a variance that is not rounding."""
     return int(np.sum(variances > NO_VARIANCE * variances.max(initial=0.0)))
 

@@ -25,7 +25,7 @@ from ..fit.advice import (
     warn_about_scales,
     warn_of_rounding,
 )
-from ..fit.captured import CapturedRatio, mean_outside, ratio_of_model
+from ..fit.captured import CapturedRatio, mean_outside, n_real, ratio_of_model
 from ..fit.expansion import KernelExpansion
 from ..fit.parameters import KernelParameters, MeantParameters, estimator, generator_of
 from ..fit.preimage import learned_preimage
@@ -60,6 +60,18 @@ class Found:
     # (M,) what each component adds to those before it, where that is not its variance
     captured: np.ndarray | None = None
     attributes: dict[str, Any] = field(default_factory=dict)  # fitted attributes that the method alone has
+
+    @classmethod
+    def best(cls, choice: Choice, span: Span, n_components: int, attributes: dict[str, Any]) -> Found:
+        """The best components on the chosen points, if there are so many."""
+        best, chosen = span.best(n_components), choice.selection
+        if (n_directions := n_real(best.variances)) < n_components:
+            raise ValueError(
+                f"n_components={n_components} is more than the rank allows: on these rows and {chosen.n_support} "
+                f"points the kernel has {n_directions} directions of variance"
+            )
+        weighted = best.variances * span.weight
+        return cls(span.expansion(best), chosen.indices, best.variances, weighted, attributes=attributes)
 
 
 @estimator

@@ -25,7 +25,7 @@ from ..solvers.online import RULES, Settings
 from ..threads import one_blas_thread
 from .base import Found, KernelTransformer
 from .following import Following, following_layout, in_order, least_lost_last
-from .over_nodes import AsPublished, best_on_points
+from .over_nodes import AsPublished
 from .settled import as_settled, check_settled, check_settled_file, settle
 from .stream import KeptRows, start_anew
 
@@ -259,7 +259,7 @@ class OnlineKernelPCA(AsPublished, BlockParameters, KernelTransformer):
 
     def _components(self, choice: Choice, span: Span) -> Found:
         if choice.problem.sample.indefiniteness:  # the rule's coordinates L^-1 k(D, x) are none, and blow up
-            return best_on_points(choice, span, self.n_components)
+            return Found.best(choice, span, self.n_components, {"selection_report_": dict(choice.selection.history)})
         gram = to_numpy(choice.selection.gram)
         expansion = self._following().expansion(gram)
         coef = np.asarray(expansion.coef)

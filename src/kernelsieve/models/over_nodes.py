@@ -10,11 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from ..fit.captured import NO_VARIANCE
 from ..fit.expansion import component_signs
 from ..fit.point_span import PointSpan
 from ..fit.problem import Problem
-from ..fit.span import Components, Span
+from ..fit.span import Components
 from ..rows.memory import ArrayRows
 from ..rows.scale import finite
 from ..selection.base import Choice, Selection
@@ -74,23 +73,5 @@ def found_on_nodes(choice: Choice, span: PointSpan, coef: np.ndarray, eigenvalue
         variances,
         eigenvalues,
         captured=span.variances_in_order(coef),
-        attributes={"selection_report_": dict(choice.selection.history)},
-    )
-
-
-def best_on_points(choice: Choice, span: Span, n_components: int) -> Found:
-    """The best components on the points that a rule has chosen, of as much variance as it takes to be one."""
-    best = span.best(n_components)
-    n_real = int(np.sum(best.variances > NO_VARIANCE * best.variances[0]))
-    if n_real < n_components:
-        raise ValueError(
-            f"n_components={n_components} is more than the rank allows: on these rows and the {span.n_support} points "
-            f"that the rule has chosen the kernel has {n_real} directions of positive variance"
-        )
-    return Found(
-        span.expansion(best),
-        choice.selection.indices,
-        best.variances,
-        best.variances * span.weight,
         attributes={"selection_report_": dict(choice.selection.history)},
     )

@@ -17,7 +17,7 @@ from ..fit.captured import NO_VARIANCE, CapturedRatio, components_for, ratio_of_
 from ..fit.parameters import INNER_SHARE, SHARE, BlockParameters, at_least, estimator, more_than, one_of, parameter
 from ..fit.problem import Problem
 from ..fit.sample import Sample, default_sample_size
-from ..fit.span import Components, Span
+from ..fit.span import Span
 from ..rows import Rows
 from ..rows.sampled import SampledRows
 from ..rows.scale import finite
@@ -270,31 +270,20 @@ class SparseKernelPCA(Incremental, BlockParameters, KernelTransformer):
         return nullcontext() if choice.selection.exhaustive else one_blas_thread()
 
     def _components(self, choice: Choice, span: Span) -> Found:
-        selection, n_components = choice.selection, choice.problem.sample.n_components
-        best = span.best(n_components)
-        self._check_rank(best, n_components, selection.n_support)
+        selection = choice.selection
+        attributes = {
+            "selection_report_": selection.history,
+            "n_iter_": max(1, selection.n_steps),  # at least the one pass over the rows
+            "converged_": selection.converged,
+        }
+        found = Found.best(choice, span, choice.problem.sample.n_components, attributes)
         if not selection.converged:
             warn(
                 f"moving the points had not converged after max_iter={self.max_iter} steps: more would still gain over "
                 f"tol={self.tol} of the captured variance",
                 ConvergenceWarning,
             )
-        attributes = {
-            "selection_report_": selection.history,
-            "n_iter_": max(1, selection.n_steps),  # at least the one pass over the rows
-            "converged_": selection.converged,
-        }
-        return Found(
-            span.expansion(best), selection.indices, best.variances, best.variances * span.weight, attributes=attributes
-        )
-
-    def _check_rank(self, best: Components, n_components: int, n_support: int) -> None:
-        n_real = int(np.sum(best.variances > NO_VARIANCE * best.variances[0]))
-        if n_real < n_components:
-            raise ValueError(
-                f"n_components={n_components} is more than the rank allows: on these rows and {n_support} "
-                f"points the kernel has {n_real} directions of variance"
-            )
+        return found
 
     def _ratio(self, choice: Choice, sample: Sample) -> CapturedRatio:
         return ratio_of_points(sample, choice.selection, choice.problem.rows.n_samples)

@@ -15,7 +15,7 @@ import numpy as np
 import scipy.sparse
 
 from ..arrays import as_float64, namespace
-from ..fit.captured import NO_VARIANCE, carriers, ratio_of_points, variances_on_reference
+from ..fit.captured import carriers, n_real, ratio_of_points, variances_on_reference
 from ..fit.problem import Problem
 from ..fit.sample import Sample
 from ..kernels import Kernel
@@ -244,8 +244,7 @@ def everything(problem: Problem) -> Selection:
 
 def _n_directions(problem: Problem, selection: Selection) -> int:
     """Components with a variance on all rows that is not rounding."""
-    variances = problem.span(selection).best(problem.sample.n_components).variances
-    return int(np.sum(variances > NO_VARIANCE * variances[0]))
+    return n_real(problem.span(selection).best(problem.sample.n_components).variances)
 
 
 def _moved(problem: Problem, search: FreePoints, found: Candidate) -> Selection:
