@@ -135,6 +135,16 @@ def test_rank_one_updates_are_direct_inversion(n_start, rows):
     np.testing.assert_allclose(state.Q, drifted[1], rtol=1e-9)
 
 
+def test_a_step_so_short_that_it_is_none_changes_nothing(rows):
+    state = _CoordinateState(likelihood_of(gram_of("poly", rows, **POLY)), 0.2, some_weights(50, 5, seed=1))
+    i = int(state.active[0])
+    weight = next(w for w in np.linspace(1.0, 2.0, 100) if 1.0 / np.nextafter(w, 3.0) == 1.0 / w)
+    state.change(i, weight)
+    before = state._sigma.copy()
+    state.change(i, float(np.nextafter(weight, 3.0)))
+    np.testing.assert_array_equal(state._sigma, before)
+
+
 def test_each_proposal_is_the_best_weight_and_its_gain_is_true(rows):
     features = poly_features(rows, **POLY)
     weights = some_weights(50, 5, seed=1)

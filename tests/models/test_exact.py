@@ -242,6 +242,13 @@ def test_dual_coef_is_theirs_with_an_inverse_map_and_ours_without(rows):
     assert model.dual_coef_ is model.expansion_.coef
 
 
+@pytest.mark.parametrize("kernel", ["rbf", "laplacian", "poly", "sigmoid"])
+def test_a_gamma_too_large_for_numbers_is_refused(rows, kernel):
+    X, _ = rows
+    with pytest.raises(ValueError, match=r"gamma=1e\+308 is too large"):
+        KernelPCA(2, kernel=kernel, gamma=1e308).fit(X)
+
+
 @pytest.mark.filterwarnings("ignore:the kernel is not positive")
 @pytest.mark.parametrize("gamma", ["median", "scale"])
 @pytest.mark.parametrize("kernel", ["rbf", "laplacian", "poly", "sigmoid"])

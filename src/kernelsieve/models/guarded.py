@@ -63,6 +63,8 @@ class GuardedKernelPCA(MeantParameters, KernelPCA):
             self._callable = bound_callable(self.kernel, self.kernel_params, X)
             if isinstance(self.gamma, str):
                 self.gamma_ = self._gamma(X)
+            elif kernel_type(self.kernel).uses_gamma:  # one that is too large for numbers is refused
+                resolve_gamma(self.gamma, kernel_type(self.kernel), floating(X))
         name, parameters = self._kernel_in_use()
         if name == "rbf" and self._loses_distances(X if Y is None else Y):
             return RBF(float(self.gamma_))(floating(X), floating(X if Y is None else Y))

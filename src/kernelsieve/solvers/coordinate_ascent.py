@@ -159,9 +159,9 @@ class _CoordinateState:
             self._border(i, z, precision, column, energy)
         elif weight == 0.0:
             self._delete(place)
-        else:
+        elif bend := 1.0 / weight - 1.0 / before:  # a step so short that it is none changes nothing
             row = self._sigma[place]
-            self._sigma = self._sigma - np.outer(row, row / (1.0 / (1.0 / weight - 1.0 / before) + row[place]))
+            self._sigma = self._sigma - np.outer(row, row / (1.0 / bend + row[place]))
 
     def joint_step(self, worth: float = 0.0) -> float:
         """Move all active weights at once, as far as the likelihood rises; what it gained, none if not `worth` it."""
