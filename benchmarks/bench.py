@@ -168,7 +168,7 @@ def block(rows):
 def bare():
     with one_blas_thread():
         total = np.zeros((100, 100))
-        for part in ordered_map(block, row_ranges(len(X), block_rows(200, 10, 4)), effective_n_threads(None)):
+        for part in ordered_map(block, row_ranges(len(X), block_rows(len(X), 200, 10, 4)), effective_n_threads(None)):
             total += part
 """
 

@@ -192,9 +192,12 @@ def mean_outside(sample: Sample, span: Span) -> float:
     return min(whole - part, max(spare, 0.0))
 
 
-def variances_on_reference(sample: Sample, chosen: Points, tolerance: float) -> np.ndarray:
-    """Variances of the reference rows along the best components on chosen points."""
-    return _components(_best_features(sample, chosen, tolerance), sample.reference_weights, sample)[0]
+def variances_on_reference(sample: Sample, chosen: Points, *tolerances: float) -> list[np.ndarray]:
+    """Variances of the reference rows along the best components on chosen points, at each rank tolerance."""
+    return [
+        _components(_best_features(sample, chosen, tolerance), sample.reference_weights, sample)[0]
+        for tolerance in tolerances
+    ]
 
 
 def _ratio(
@@ -293,8 +296,17 @@ def _components(features: Array, weights: np.ndarray | None, sample: Sample) -> 
 
 
 def _best_features(sample: Sample, chosen: Points, tolerance: float) -> Array:
-    whitening = chosen.spectrum.whitening(max(tolerance, sample.indefiniteness)).matrix
-    return _features(sample, chosen.kernel, chosen.points, whitening)
+    """The reference rows in the span of chosen points; at a larger tolerance fewer of the same columns, to rounding."""
+    tolerance = max(tolerance, sample.indefiniteness)
+    rank = chosen.spectrum.rank(tolerance)
+    kept = vars(sample).get("_in_best_span")  # of the points that were asked for last, which are asked for again
+    if kept is None or kept[0] is not chosen.points or kept[1].shape[1] < max(rank, 1):
+        whitening = chosen.spectrum.whitening(tolerance).matrix
+        kept = vars(sample)["_in_best_span"] = (
+            chosen.points,
+            _features(sample, chosen.kernel, chosen.points, whitening),
+        )
+    return kept[1][:, :rank]
 
 
 def _features(sample: Sample, kernel: Kernel, points: Array, whitening: Array) -> Array:

@@ -110,7 +110,8 @@ class FeatureSums:
         features -= self.shift
         if weights is None:
             self.trace = self.trace + xp.sum(diagonal, dtype=self.whitening.dtype)
-            self.total += xp.sum(features, axis=0, dtype=self.whitening.dtype)
+            # a product in the features' own precision, as those below are, is a quarter of a sum in another
+            self.total += like(xp.ones_like(features[:, 0]) @ features, self.whitening)
         else:
             self.trace = self.trace + unit * xp.sum(weights * diagonal, dtype=self.whitening.dtype)
             self.total += unit * like(weights @ features, self.whitening)

@@ -66,7 +66,7 @@ class Problem:
         few, many = (max(share, sample.indefiniteness) for share in (RANK_TOLERANCE_FLOAT32, RANK_TOLERANCE))
         if chosen.spectrum.rank(few) == chosen.spectrum.rank(many):
             return True
-        kept, all_of_it = (variances_on_reference(sample, chosen, tolerance) for tolerance in (few, many))
+        all_of_it, kept = variances_on_reference(sample, chosen, many, few)
         if len(kept) < len(all_of_it):
             return False
         return bool(np.all(all_of_it - kept <= FLOAT32_LOSS * all_of_it))

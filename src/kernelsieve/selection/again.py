@@ -38,7 +38,7 @@ def against_current(choice: Choice, points: Array, effort: Effort) -> Choice:
         n_steps=runner.n_steps,
         converged=True,
     )
-    ours, theirs = (variances_on_reference(sample, s, problem.rank_tolerance).sum() for s in (current, fresh))
+    ours, theirs = (variances_on_reference(sample, s, problem.rank_tolerance)[0].sum() for s in (current, fresh))
     return choice if theirs >= ours else Choice(current, problem)
 
 

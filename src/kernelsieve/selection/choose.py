@@ -275,7 +275,7 @@ def _moved(problem: Problem, search: FreePoints, found: Candidate) -> Selection:
     # the points were moved in too few directions to be sure that they beat the rows they could have been
     rows = SELECTORS["targeted"](sample, found.n_support, problem.rng)
     captured, by_rows = (
-        variances_on_reference(sample, chosen, problem.rank_tolerance).sum() for chosen in (moved, rows)
+        variances_on_reference(sample, chosen, problem.rank_tolerance)[0].sum() for chosen in (moved, rows)
     )
     if captured >= by_rows:
         return moved

@@ -16,6 +16,7 @@ import scipy.linalg
 from ..arrays import Array, is_torch, to_numpy
 from ..fit.sample import Sample
 from ..solvers.greedy import EXPLAINED, Residual, best_for_targets, choose, eliminate, start
+from ..solvers.recorded import repeat
 from ..threads import ordered_map, row_ranges
 from .gram import Gram, StoredGram
 from .swaps import swap
@@ -23,7 +24,6 @@ from .swaps import swap
 BLOCK_ROWS = 2048  # eliminated at a time: kernel values and residuals of a block stay in the cache
 ONE_BY_ONE = 128  # rows of a targeted choice; numbers that do not depend on how many are wanted keep prefixes
 AT_ONCE, CANDIDATES = 16, 128  # rows of a block after them, and candidates for it
-AT_ONCE_ON_DEVICE = 32  # where a block costs more than its rows
 # Swaps after the targeted choice, each O(n m^2): so many, and fewer where there are many points.
 MAX_SWAPS, SWAP_WORK = 10, 4_900
 
@@ -69,46 +69,33 @@ def targeted_choice(gram: Gram, targets: np.ndarray, n_rows: int, noise: float =
 
 
 def targeted_on_device(gram: Array, targets: Array, n_rows: int, noise: float = 0.0) -> np.ndarray:
-    """The same choice on a torch device, all of it in blocks: the host looks at the candidates, once for each block.
+    """The same choice on a torch device, row by row: one line of operations, at whose end the host looks.
 
-    There F and the targets' coefficients are the rows of one W: taking the rows j, W <- [W; L^-1 ([K, T]_j - W_.j'W)].
+    There F and the targets' coefficients are the rows of one W: with row j, W <- [W; ([K, T]_j - W_.j'W) / R_jj^.5].
     """
     import torch
 
     n, whole = gram.shape[0], torch.cat([gram, targets], dim=1).double()
     diagonal, left = whole.diagonal().clone(), whole[:, n:].clone()
-    floor = max(EXPLAINED, noise) * float(diagonal.max())
-    taken, chosen = whole.new_empty((n_rows, whole.shape[1])), np.empty(0, dtype=np.intp)
-    while len(chosen) < n_rows:
-        known = taken[: len(chosen)]
-        scores = torch.where(diagonal > floor, torch.linalg.vecdot(left, left) / diagonal, -1.0)
-        leading, candidates = torch.topk(scores, min(CANDIDATES + 1, n))
-        places, known_there = candidates[:CANDIDATES], known[:, candidates[:CANDIDATES]]
-        residual = whole[places][:, places] - known_there.T @ known_there
-        others = leading[-1].expand(len(places))
-        columns = torch.stack([diagonal[places], places.double(), others], dim=1)
-        seen = to_numpy(torch.cat([residual, left[places], columns], dim=1))  # the one look at the device
-        among, count = seen[:, :-3], len(seen)
-        best, factor = _best_among(
-            among[:, :count],
-            among[:, count:],
-            seen[:, -3],
-            floor,
-            seen[0, -1] if n > CANDIDATES else 0.0,
-            min(AT_ONCE_ON_DEVICE, n_rows - len(chosen)),
-        )
-        if not best:
-            break
-        rows = seen[best, -2].astype(np.intp)
-        there = torch.as_tensor(rows, device=whole.device)
-        new = torch.addmm(whole[there], known[:, there].T, known, alpha=-1.0)
-        new = torch.linalg.solve_triangular(torch.as_tensor(factor, device=whole.device), new, upper=False)
-        taken[len(chosen) : len(chosen) + len(rows)] = new
-        diagonal -= torch.linalg.vecdot(new[:, :n], new[:, :n], dim=0)
-        diagonal[there] = 0.0
+    floor, none = max(EXPLAINED, noise) * diagonal.max(), diagonal.new_full((), -1.0)
+    taken, best_scores = whole.new_zeros((n_rows, whole.shape[1])), diagonal.new_empty(n_rows)
+    k, chosen = (torch.zeros(count, dtype=torch.int64, device=whole.device) for count in (1, n_rows))
+
+    def take_best() -> None:
+        scores = torch.where(diagonal > floor, torch.linalg.vecdot(left, left) / diagonal, none)
+        score, row = scores.max(dim=0, keepdim=True)
+        residual = torch.addmm(whole.index_select(0, row), taken.index_select(1, row).T, taken, alpha=-1.0)
+        new = residual * diagonal.index_select(0, row).rsqrt()
+        taken.index_copy_(0, k, new)
+        diagonal.addcmul_(new[0, :n], new[0, :n], value=-1.0)  # that of the row itself: to rounding
         left.addmm_(new[:, :n].T, new[:, n:], alpha=-1.0)
-        chosen = np.concatenate([chosen, rows])
-    return chosen
+        chosen.index_copy_(0, k, row)
+        best_scores.index_copy_(0, k, score)
+        k.add_(1)
+
+    repeat(take_best, n_rows, whole)
+    found, scores = to_numpy(chosen), to_numpy(best_scores)
+    return found[: int(np.argmax(scores < 0)) if np.any(scores < 0) else n_rows]  # once none is left, none comes back
 
 
 def _leading(gram: Gram, state: Residual, eligible: np.ndarray, n_wanted: int) -> tuple[np.ndarray, np.ndarray]:

@@ -24,6 +24,7 @@ from ..kernels import uphill
 from ..threads import cached_property
 from .ascent import Evaluation
 from .points import JITTER, METRIC_RIDGE, CapturedVariance
+from .recorded import Recorder
 
 # Powers of R that Y is multiplied by, one after the other, and made orthonormal.  What the last column has left of the
 # first component comes back larger by such a power of how much more that one has; by the turns before it is as much
@@ -48,20 +49,25 @@ class CapturedOnDevice(CapturedVariance):
         """Captured variance, its gradient in the points, and the Gauss-Newton matrix."""
         if basis is None or not self._near:
             return super().evaluate(points, basis)
-        result, gradient, metric, coef = self._put_in_line(points, basis[:, : self.n_components])
+        found = self._recorder.run(self._put_in_line, points, basis[:, : self.n_components])
+        result, gradient, coef, *metric = found
         value, failed, kernel_values = to_numpy(result)
         if not np.isfinite(kernel_values):  # the kernel overflows there: no place to go
             return Evaluation(-np.inf, gradient)
         if failed or not np.isfinite(value):
             return super().evaluate(points)
-        return Evaluation(float(value), gradient, metric, True, coef)
+        return Evaluation(float(value), gradient, metric[0] if metric else None, True, coef)
+
+    @cached_property
+    def _recorder(self) -> Recorder:
+        return Recorder()
 
     @cached_property
     def _near(self) -> bool:
         return self.row_scale is None and self.kernel.is_near(self.rows)
 
-    def _put_in_line(self, points: Array, coef: Array) -> tuple[Array, Array, Array | None, Array]:
-        """[captured variance, whether it is none, kernel values], gradient, factor of the Gauss-Newton matrix, G."""
+    def _put_in_line(self, points: Array, coef: Array) -> tuple[Array, ...]:
+        """[captured variance, whether it is none, kernel values], gradient, G, a factor of the Gauss-Newton matrix."""
         import torch
 
         cross_gram = self.kernel.bind_near(points)
@@ -80,7 +86,7 @@ class CapturedOnDevice(CapturedVariance):
         slopes = [self.kernel.slopes(self.rows, points, cross, self._weighted(centred @ (2.0 * coef)) @ coef.T)]
         gradient = uphill(slopes, self.kernel.slopes(points, points, gram, -2 * spread))
         result = torch.stack([within.trace(), (failed + lost).double(), gram.sum() + centred.sum()])
-        return result, gradient, self._metric(points, gram, spread), coef
+        return result, gradient, coef, *self._metric(points, gram, spread)
 
     @staticmethod
     def _turned(reduced: Array, vectors: Array) -> tuple[Array, Array]:
@@ -101,6 +107,7 @@ class CapturedOnDevice(CapturedVariance):
     def _weighted(self, scores: Array) -> Array:
         return scores / self.n_rows if self.weights is None else scores * self.weights[:, None]
 
-    def _metric(self, points: Array, gram: Array, spread: Array) -> Array | None:
+    def _metric(self, points: Array, gram: Array, spread: Array) -> tuple[Array, ...]:
+        """One array, or none where the kernel knows no such matrix."""
         tangents = self.kernel.tangents(points, gram)
-        return None if tangents is None else unlooked_cholesky(2 * spread * tangents, METRIC_RIDGE)[0]
+        return () if tangents is None else unlooked_cholesky(2 * spread * tangents, METRIC_RIDGE)[:1]
