@@ -24,6 +24,8 @@ well, less where it is not.  What all rows together leave unexplained bounds it 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import reduce
+from operator import add
 
 import numpy as np
 
@@ -45,7 +47,7 @@ from ..kernels import Kernel
 from ..rows.sampled import shares_of
 from ..solvers.exact import block_krylov, exact_components
 from ..solvers.whitening import RANK_TOLERANCE
-from ..threads import matmul, row_ranges
+from ..threads import matmul, one_blas_thread, ordered_map, row_ranges
 from .advice import error_of_few
 from .expansion import KernelExpansion
 from .indefinite import agreement, best_cut, variances_at
@@ -63,6 +65,7 @@ EXTRAPOLATION_ERROR = 0.3
 SAFE_ERRORS, KNOWN_WELL = 1.25, 0.0015
 # From so many features on their components come from a Krylov space: the covariance alone would cost more.
 MANY_FEATURES, MANY_FEATURES_PER_COMPONENT = 400, 6
+FEATURE_BLOCK_ROWS = 512  # of so many features, which stay in the cache between two products
 EIGENVECTORS_ON_DEVICE = 128  # from so many on a device finds them sooner than they are copied and found on the host
 
 
@@ -281,18 +284,35 @@ def n_real(variances: np.ndarray) -> int:
 def _components(features: Array, weights: np.ndarray | None, sample: Sample) -> tuple[np.ndarray, np.ndarray]:
     """Variances along the best components in the span of whitened features, and the rows' scores on them."""
     omega = like(shares_of(weights, features.shape[0]), features)
+    n_components, n_features = sample.n_components, features.shape[1]
+    if n_features >= max(MANY_FEATURES, MANY_FEATURES_PER_COMPONENT * n_components):
+        return _components_of_many(features, omega, sample)
     rows = features - omega @ features if sample.center else features
-    n_components, n_threads = sample.n_components, sample.n_threads
-    if features.shape[1] < max(MANY_FEATURES, MANY_FEATURES_PER_COMPONENT * n_components):
-        covariance = rows.T @ (omega[:, None] * rows)
-        if not (is_accelerated(rows) and features.shape[1] >= EIGENVECTORS_ON_DEVICE):
-            covariance = to_numpy(covariance)
-        values, vectors = top_eigh(covariance, n_components)
-    else:
-        values, vectors, _ = block_krylov(
-            lambda y: rows.T @ (omega[:, None] * matmul(rows, y, n_threads)), rows[0, :], n_components
-        )
+    covariance = rows.T @ (omega[:, None] * rows)
+    if not (is_accelerated(rows) and n_features >= EIGENVECTORS_ON_DEVICE):
+        covariance = to_numpy(covariance)
+    values, vectors = top_eigh(covariance, n_components)
     return np.maximum(to_numpy(values), 0.0), to_numpy(rows @ like(vectors, rows))
+
+
+def _components_of_many(features: Array, omega: Array, sample: Sample) -> tuple[np.ndarray, np.ndarray]:
+    """The same by products with the covariance, which is not formed; each of them reads the features once."""
+    n, center = features.shape[0], sample.center
+    mean = omega @ features
+
+    def product_of(rows: slice, y: Array) -> Array:
+        block = features[rows, :]
+        return block.T @ (omega[rows][:, None] * (block @ y))
+
+    def covariance(y: Array) -> Array:
+        blocks = row_ranges(n, FEATURE_BLOCK_ROWS if is_numpy(features) else n)
+        with one_blas_thread():
+            whole = reduce(add, ordered_map(lambda rows: product_of(rows, y), blocks, sample.n_threads))
+        return whole - mean[:, None] * (mean @ y) if center else whole
+
+    values, vectors, _ = block_krylov(covariance, features[0, :], sample.n_components)
+    scores = matmul(features, vectors, sample.n_threads)
+    return np.maximum(values, 0.0), to_numpy(scores - mean @ vectors if center else scores)
 
 
 def _best_features(sample: Sample, chosen: Points, tolerance: float) -> Array:
