@@ -12,13 +12,12 @@ from oracles import KERNELS, gram_of, value_and_gradient
 from kernelsieve.fit.all_rows import AllRowsSpan
 from kernelsieve.fit.moments import MomentSum
 from kernelsieve.fit.moments import gram_of as gram_of_points
-from kernelsieve.fit.point_span import PointSpan
+from kernelsieve.fit.span import PointSpan
 from kernelsieve.kernels import named_kernel
-from kernelsieve.selection.kmeans import kmeans_centers
+from kernelsieve.selection.starts import kmeans_centers
 from kernelsieve.solvers.ascent import Ascent
-from kernelsieve.solvers.exact import exact_components
 from kernelsieve.solvers.points import CapturedVariance
-from kernelsieve.solvers.whitening import whiten
+from kernelsieve.solvers.spectrum import exact_components, whiten
 
 strict = pytest.importorskip("array_api_strict")
 ATOL = 1e-10

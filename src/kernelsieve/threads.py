@@ -6,6 +6,11 @@ thread for a 50 x 50 matrix.  `one_blas_thread` therefore wraps every pass over 
 dense solver.  It knows its users, so that fits running side by side restore the user's own setting
 exactly once, when the last of them leaves.
 
+A pass over N rows is a list of row ranges, small enough for the cache, and a thread takes a group of neighbouring ones
+at a time: it adds up what it finds in memory of its own, and few results are left to be put together.  The numbers of
+ranges and groups depend on the shapes alone, never on the number of threads, and results come back in order: the same
+data give the same bits on any machine size.
+
 An interrupt (Ctrl-C) can come between any two steps of the interpreter, and `threading`'s conditions, the queues and
 futures built on them, and `Thread.start` are written in Python: cut short, they leave locks that nobody holds and
 nobody can take.  So everything here waits on locks and queues of the interpreter itself (`RLock`, `SimpleQueue`), and
@@ -30,7 +35,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
-from .arrays import Array, is_numpy
+from .arrays import Array, is_numpy, itemsize
 
 if TYPE_CHECKING or sys.version_info >= (3, 12):
     from functools import cached_property
@@ -58,8 +63,10 @@ else:
 
 
 __all__ = [
+    "block_rows",
     "cached_property",
     "effective_n_threads",
+    "map_row_groups",
     "matmul",
     "one_blas_thread",
     "ordered_map",
@@ -72,6 +79,13 @@ Result = TypeVar("Result")
 
 # Multiplications below which handing a product to threads costs more than it saves.
 MIN_THREADED_WORK = 2**26
+# A block's kernel values and rows stay in the cache that cores share, where they are read several times (product,
+# norms, exponential, whitening); smaller blocks would spend their time in being handed to threads.
+BLOCK_BYTES = 2**23  # of kernel values
+ROW_BYTES = 2**24
+MIN_BLOCK_ROWS, MAX_BLOCK_ROWS = 128, 16384
+GROUPS = 64  # of blocks in a pass: four for each of sixteen threads, so that none waits long for the last
+LEAST_ROWS_OF_A_GROUP = 1024  # fewer are not worth a thread's start
 MOST_THREADS = 1024  # whatever n_jobs asks for: more are no faster on any machine, and systems refuse to start them
 
 _lock = threading.RLock()
@@ -260,6 +274,22 @@ def row_ranges(n_rows: int, size: int) -> list[slice]:
     count = max(1, -(-n_rows // size))
     bounds = [n_rows * i // count for i in range(count + 1)]
     return [slice(a, b) for a, b in pairwise(bounds)]
+
+
+def block_rows(n_rows: int, n_columns: int, n_features: int, itemsize: int) -> int:
+    """Rows in a block, on the host, of `n_features` features whose kernel values have `n_columns` columns."""
+    cached = min(BLOCK_BYTES // max(1, n_columns * itemsize), ROW_BYTES // max(1, n_features * itemsize))
+    return min(MAX_BLOCK_ROWS, max(MIN_BLOCK_ROWS, cached), max(LEAST_ROWS_OF_A_GROUP, -(-n_rows // GROUPS)))
+
+
+def map_row_groups(
+    function: Callable[[list[slice]], Result], X: Array, n_columns: int, n_threads: int
+) -> Iterator[Result]:
+    """function(ranges) for every group of neighbouring blocks of host rows X, in order, over `n_threads` threads."""
+    blocks = row_ranges(X.shape[0], block_rows(X.shape[0], n_columns, X.shape[1], itemsize(X)))
+    groups = [blocks[part] for part in row_ranges(len(blocks), -(-len(blocks) // GROUPS))]
+    with one_blas_thread():
+        yield from ordered_map(function, groups, n_threads)
 
 
 def matmul(a: Array, b: Array, n_threads: int) -> Array:

@@ -23,12 +23,12 @@ from kernelsieve.compression.error import LeastSquares
 from kernelsieve.compression.l1 import l1_path
 from kernelsieve.compression.objective import ScoreObjective
 from kernelsieve.fit.advice import split_captured
+from kernelsieve.fit.reference import heavy_tailed
 from kernelsieve.fit.sample import Sample
-from kernelsieve.fit.tails import heavy_tailed
 from kernelsieve.kernels import RBF, Linear, inner_products
-from kernelsieve.rows.sampled import sample_rows
-from kernelsieve.solvers.exact import exact_components
+from kernelsieve.rows.memory import sample_rows
 from kernelsieve.solvers.online.base import coherence_with
+from kernelsieve.solvers.spectrum import exact_components
 
 pytestmark = pytest.mark.filterwarnings("ignore::kernelsieve.KernelWarning")
 

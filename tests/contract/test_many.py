@@ -7,20 +7,17 @@ from oracles import captured_by, exact_kernel_pca, gram_of
 from sklearn.cluster import KMeans
 from sklearn.metrics.pairwise import rbf_kernel
 
-from kernelsieve import SparseKernelPCA
+from kernelsieve import SparseKernelPCA, threads
 from kernelsieve.fit.moments import MomentSum
 from kernelsieve.kernels import named_kernel
-from kernelsieve.rows import blocks
-from kernelsieve.selection import together
-from kernelsieve.selection.gram import StoredGram
-from kernelsieve.selection.kmeans import kmeans_centers
-from kernelsieve.selection.together import targeted_choice
+from kernelsieve.selection import starts
+from kernelsieve.selection.starts import kmeans_centers, targeted_choice
 from kernelsieve.solvers import points as moving
 from kernelsieve.solvers.ascent import Ascent
-from kernelsieve.solvers.greedy import best_for_targets, eliminate
+from kernelsieve.solvers.greedy import StoredGram, best_for_targets, eliminate
 from kernelsieve.solvers.points import CapturedVariance
+from kernelsieve.solvers.spectrum import whiten
 from kernelsieve.solvers.subspace import refined
-from kernelsieve.solvers.whitening import whiten
 
 THREADS = (2, 3, 5, 8, 16)
 
@@ -34,8 +31,8 @@ def cloud():
 @pytest.fixture
 def small_blocks(monkeypatch):
     """Blocks so small that a few thousand rows make hundreds of them, in groups of several."""
-    monkeypatch.setattr(blocks, "BLOCK_BYTES", 0)
-    monkeypatch.setattr(blocks, "MIN_BLOCK_ROWS", 16)
+    monkeypatch.setattr(threads, "BLOCK_BYTES", 0)
+    monkeypatch.setattr(threads, "MIN_BLOCK_ROWS", 16)
 
 
 # Passes over rows
@@ -75,8 +72,8 @@ def test_moments_in_groups_are_the_moments_of_all_rows(cloud, small_blocks, weig
 
 
 def test_a_pass_leaves_few_results_to_add(cloud, small_blocks):
-    sizes = [len(ranges) for ranges in blocks.map_row_groups(list, cloud, 30, 2)]
-    assert len(sizes) <= blocks.GROUPS
+    sizes = [len(ranges) for ranges in threads.map_row_groups(list, cloud, 30, 2)]
+    assert len(sizes) <= threads.GROUPS
     assert sum(sizes) == len(cloud) // 16 + 1
 
 
@@ -146,7 +143,7 @@ def test_targeted_rows_in_blocks_explain_as_much_as_one_by_one(cloud, monkeypatc
     _, vectors = np.linalg.eigh(K)
     targets = K @ vectors[:, -6:]
     one_by_one = eliminate(lambda j: K[:, j], np.diagonal(K), 90, best_for_targets, targets=targets)
-    monkeypatch.setattr(together, "ONE_BY_ONE", 20)
+    monkeypatch.setattr(starts, "ONE_BY_ONE", 20)
     state = targeted_choice(StoredGram(K, 2), targets, 90)
     assert state.chosen[:20] == one_by_one.chosen[:20]
     assert len(set(state.chosen)) == 90
@@ -159,7 +156,7 @@ def test_targeted_rows_in_blocks_explain_as_much_as_one_by_one(cloud, monkeypatc
 
 
 def test_a_targeted_choice_in_blocks_is_a_prefix_of_a_larger_one(cloud, monkeypatch):
-    monkeypatch.setattr(together, "ONE_BY_ONE", 10)
+    monkeypatch.setattr(starts, "ONE_BY_ONE", 10)
     K = rbf_kernel(cloud[:400], gamma=1.0)
     targets = K @ np.linalg.eigh(K)[1][:, -4:]
     few, many = (targeted_choice(StoredGram(K), targets, n).chosen for n in (26, 58))
@@ -167,7 +164,7 @@ def test_a_targeted_choice_in_blocks_is_a_prefix_of_a_larger_one(cloud, monkeypa
 
 
 def test_a_targeted_choice_ends_where_the_rank_does(monkeypatch):
-    monkeypatch.setattr(together, "ONE_BY_ONE", 3)
+    monkeypatch.setattr(starts, "ONE_BY_ONE", 3)
     X = np.random.default_rng(0).standard_normal((200, 12))
     K = X @ X.T
     state = targeted_choice(StoredGram(K), K @ np.linalg.eigh(K)[1][:, -4:], 50)

@@ -13,7 +13,7 @@ from sklearn.decomposition import KernelPCA
 from sklearn.metrics.pairwise import polynomial_kernel, sigmoid_kernel
 
 from kernelsieve import ElasticNetKernelPCA, ImprovedKernelPCA, SparseKernelPCA
-from kernelsieve.fit.tails import draw, heavy_tailed
+from kernelsieve.fit.reference import draw, heavy_tailed
 
 
 @pytest.fixture(scope="module")

@@ -12,12 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles import KERNELS, captured_by, exact_kernel_pca, gram_of
 
+from kernelsieve import threads
 from kernelsieve.fit.moments import MomentSum
 from kernelsieve.fit.moments import gram_of as gram_of_points
-from kernelsieve.fit.point_span import PointSpan
+from kernelsieve.fit.span import PointSpan
 from kernelsieve.kernels import named_kernel
-from kernelsieve.rows import blocks
-from kernelsieve.solvers.whitening import whiten
+from kernelsieve.solvers.spectrum import whiten
 
 
 def moments_over(kernel, points, X, sample_weight=None, n_threads=1):
@@ -78,8 +78,8 @@ def test_merging_is_associative(cloud):
 def test_a_pass_in_many_blocks_over_threads_is_the_same(monkeypatch, cloud):
     kernel, X = named_kernel("rbf", gamma=0.3), np.tile(cloud, (40, 1)) + np.arange(3200)[:, None] * 1e-4
     whole = moments_over(kernel, cloud[:9], X)
-    monkeypatch.setattr(blocks, "MAX_BLOCK_ROWS", 77)
-    monkeypatch.setattr(blocks, "MIN_BLOCK_ROWS", 10)
+    monkeypatch.setattr(threads, "MAX_BLOCK_ROWS", 77)
+    monkeypatch.setattr(threads, "MIN_BLOCK_ROWS", 10)
     assert_equal_moments(moments_over(kernel, cloud[:9], X), whole)
     one, four = (moments_over(kernel, cloud[:9], X, n_threads=n) for n in (1, 4))
     np.testing.assert_array_equal(one.scatter, four.scatter)  # the order of sums is fixed: the same bits

@@ -11,10 +11,9 @@ from kernelsieve import SparseKernelPCA
 from kernelsieve.kernels import CallableKernel
 from kernelsieve.selection.distances import far_rows
 from kernelsieve.selection.gain import SampledGain
-from kernelsieve.selection.gram import KernelGram, StoredGram
+from kernelsieve.selection.gram import KernelGram
 from kernelsieve.selection.rpcholesky import randomly_pivoted_cholesky
-from kernelsieve.selection.swaps import swap
-from kernelsieve.solvers.greedy import best_for_targets, eliminate, greedy, worst_explained
+from kernelsieve.solvers.greedy import StoredGram, best_for_targets, eliminate, greedy, swap, worst_explained
 
 
 @pytest.mark.parametrize("rule", ["residual", "targeted", "rpcholesky", "dissimilar", "candidates", "swaps"])

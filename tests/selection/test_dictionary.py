@@ -8,8 +8,8 @@ import scipy.sparse
 from oracles import KERNELS, dictionary_span, gram_of
 
 from kernelsieve.fit.all_rows import AllRowsSpan
-from kernelsieve.fit.point_span import PointSpan
 from kernelsieve.fit.sample import Sample
+from kernelsieve.fit.span import PointSpan
 from kernelsieve.kernels import Precomputed, bind_callable, named_kernel
 from kernelsieve.rows.memory import ArrayRows
 from kernelsieve.selection.dictionary import DEFAULT_SIZE, MAX_ALL_ROWS

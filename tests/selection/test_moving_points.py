@@ -10,8 +10,8 @@ from sklearn.datasets import load_iris
 from kernelsieve import SparseKernelPCA
 from kernelsieve.kernels import named_kernel
 from kernelsieve.solvers.ascent import Ascent
-from kernelsieve.solvers.exact import exact_components
 from kernelsieve.solvers.points import CapturedVariance
+from kernelsieve.solvers.spectrum import exact_components
 
 
 def training_ratio(model, X, kernel="rbf", **params):

@@ -12,13 +12,13 @@ from sklearn.metrics.pairwise import rbf_kernel
 
 from kernelsieve import SparseKernelPCA
 from kernelsieve.fit import captured
-from kernelsieve.kernels import named_kernel, width
+from kernelsieve.kernels import distances, named_kernel
 from kernelsieve.selection import free
-from kernelsieve.selection.gram import StoredGram
-from kernelsieve.selection.together import targeted_choice, targeted_on_device
-from kernelsieve.solvers.exact import exact_components
+from kernelsieve.selection.starts import targeted_choice, targeted_on_device
+from kernelsieve.solvers.greedy import StoredGram
 from kernelsieve.solvers.points import CapturedVariance
 from kernelsieve.solvers.points_on_device import CapturedOnDevice
+from kernelsieve.solvers.spectrum import exact_components
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
@@ -32,7 +32,7 @@ def there(values):
 @pytest.fixture
 def accelerated(monkeypatch):
     """The host's tensors are taken for those of a device of its own."""
-    for module in (free, captured, width):
+    for module in (free, captured, distances):
         monkeypatch.setattr(module, "is_accelerated", lambda x: isinstance(x, torch.Tensor))
     monkeypatch.setattr(captured, "EIGENVECTORS_ON_DEVICE", 10)
 
@@ -136,10 +136,10 @@ def test_fits_on_a_device_capture_what_those_of_the_host_do(accelerated, n_suppo
 
 def test_the_median_distance_of_pairs_that_are_apart():
     for n in (1, 7, 8):
-        distances = np.random.default_rng(n).random((n, n))
-        apart = distances > 0.2
-        expected = np.median(distances[apart]) if apart.any() else 0.0
-        assert width._median_on_device(there(distances), there(apart)) == pytest.approx(expected)
+        found = np.random.default_rng(n).random((n, n))
+        apart = found > 0.2
+        expected = np.median(found[apart]) if apart.any() else 0.0
+        assert distances._median_on_device(there(found), there(apart)) == pytest.approx(expected)
 
 
 def test_rows_are_let_go_after_a_fit():

@@ -11,11 +11,11 @@ from oracles import KERNELS, captured_by, exact_kernel_pca, finite_difference, g
 from kernelsieve.arrays import top_eigh
 from kernelsieve.fit.sample import Sample
 from kernelsieve.kernels import named_kernel
-from kernelsieve.rows.sampled import sample_rows
+from kernelsieve.rows.memory import sample_rows
 from kernelsieve.selection.coordinates import coordinates, lifted
 from kernelsieve.solvers.ascent import Ascent
-from kernelsieve.solvers.exact import exact_components
 from kernelsieve.solvers.points import CapturedVariance
+from kernelsieve.solvers.spectrum import exact_components
 
 DIFFERENTIABLE = [name for name in KERNELS if named_kernel(name).differentiable]
 

@@ -13,8 +13,7 @@ from selection_cases import GREEDY_RULES, ROW_RULES, schur
 
 from kernelsieve import SparseKernelPCA
 from kernelsieve.selection.gain import LargestGain, SampledGain
-from kernelsieve.selection.gram import StoredGram
-from kernelsieve.solvers.greedy import best_for_targets, greedy, worst_explained
+from kernelsieve.solvers.greedy import StoredGram, best_for_targets, greedy, worst_explained
 
 
 def targeted_by_brute_force(gram, n_components, n_rows):

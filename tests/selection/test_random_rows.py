@@ -16,12 +16,11 @@ from sklearn.metrics import pairwise_distances
 from kernelsieve import SparseKernelPCA
 from kernelsieve.fit.sample import Sample
 from kernelsieve.kernels import CallableKernel
-from kernelsieve.rows.sampled import sample_rows
-from kernelsieve.selection.gram import StoredGram
-from kernelsieve.selection.kmeans import kmeans_centers
+from kernelsieve.rows.memory import sample_rows
 from kernelsieve.selection.leverage import draw_without_replacement, ridge_leverage
 from kernelsieve.selection.rpcholesky import randomly_pivoted_cholesky
-from kernelsieve.solvers.greedy import greedy, worst_explained
+from kernelsieve.selection.starts import kmeans_centers
+from kernelsieve.solvers.greedy import StoredGram, greedy, worst_explained
 from kernelsieve.threads import one_blas_thread
 
 # Rows at random

@@ -13,9 +13,9 @@ from ..fit.expansion import KernelExpansion
 from ..fit.moments import gram_of
 from ..kernels import Kernel, Precomputed
 from ..rows.blocks import map_row_blocks
-from ..rows.scale import finite
+from ..rows.memory import finite
 from ..selection.coordinates import Coordinates
-from ..solvers.whitening import RANK_TOLERANCE, RANK_TOLERANCE_FLOAT32, whiten
+from ..solvers.spectrum import RANK_TOLERANCE, RANK_TOLERANCE_FLOAT32, whiten
 from ..threads import cached_property
 from .objective import FeatureObjective, ScoreObjective
 

@@ -10,7 +10,7 @@ from typing import ClassVar, Protocol
 import numpy as np
 
 from ..selection.coordinates import Coordinates
-from ..selection.kmeans import kmeans_centers
+from ..selection.starts import kmeans_centers
 from ..threads import cached_property
 from .candidates import Candidates, Found
 from .error import Support

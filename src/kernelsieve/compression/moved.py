@@ -10,7 +10,7 @@ import scipy.sparse
 
 from ..arrays import Array, as_float64
 from ..fit.sample import Sample
-from ..rows.sampled import SampledRows
+from ..rows.memory import SampledRows
 from ..selection.coordinates import MAX_LOST_FOR_GOOD, Coordinates, coordinates, movable
 from ..solvers.ascent import Ascent, Evaluation
 from .error import ExpansionError

@@ -13,11 +13,17 @@ import numpy as np
 
 from ..arrays import Array, as_float64, is_foreign, like, to_numpy
 from ..kernels import CrossGram
-from ..solvers.exact import exact_components
 from ..solvers.greedy import pivoted_cholesky
-from ..solvers.whitening import check_finite_kernel, check_kernel_diagonal, check_kernel_values, negative_share
+from ..solvers.spectrum import (
+    check_finite_kernel,
+    check_kernel_diagonal,
+    check_kernel_values,
+    component_signs,
+    exact_components,
+    negative_share,
+)
 from ..threads import cached_property
-from .expansion import KernelExpansion, component_signs
+from .expansion import KernelExpansion
 from .moments import gram_of
 from .span import Components, Span
 

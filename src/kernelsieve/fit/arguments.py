@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .parameters import LARGEST_COUNT
+from .estimator import LARGEST_COUNT
 
 MOST_POINTS = 100_000  # of a path
 

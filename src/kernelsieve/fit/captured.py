@@ -17,7 +17,7 @@ Rows that points were started from are explained better than rows like them: of 
 the reference, and count so much less.
 
 The interval is r(N) -+ 1.64 errors: it holds the truth nine times in ten.  Rows so few for the kernel that they know
-little of others (see advice.py) make it wide.  What is reported is on its safe side: r(N) itself where it is known
+little of others (fit/advice.py) make it wide.  What is reported is on its safe side: r(N) itself where it is known
 well, less where it is not.  What all rows together leave unexplained bounds it from below.
 """
 
@@ -26,6 +26,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add
+from typing import Any
 
 import numpy as np
 
@@ -44,17 +45,15 @@ from ..arrays import (
     top_eigh,
 )
 from ..kernels import Kernel
-from ..rows.sampled import shares_of
-from ..solvers.exact import block_krylov, exact_components
-from ..solvers.whitening import RANK_TOLERANCE
+from ..rows.memory import shares_of
+from ..solvers.spectrum import RANK_TOLERANCE, block_krylov, exact_components
 from ..threads import matmul, one_blas_thread, ordered_map, row_ranges
 from .advice import error_of_few
 from .expansion import KernelExpansion
 from .indefinite import agreement, best_cut, variances_at
 from .moments import points_like
-from .point_span import Points, PointSpan
 from .sample import GRAM_BLOCK_ROWS, Sample
-from .span import Span
+from .span import Points, PointSpan, Span
 
 # Variances below this share of the largest are rounding: the rows have no such component.
 NO_VARIANCE = 1e-10
@@ -84,6 +83,13 @@ class CapturedRatio:
         """A ratio without error."""
         value = min(max(value, 0.0), 1.0)
         return cls(value, kind, n_samples, (value, value), n_directions)
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        """The fitted attributes that say it."""
+        names = ("", "kind_", "n_samples_", "interval_")
+        values = (self.value, self.kind, self.n_samples, self.interval)
+        return {f"captured_ratio_{name}": value for name, value in zip(names, values, strict=True)}
 
     def at_least(self, bound: float) -> CapturedRatio:
         """The same, where all rows together say that it is no less than `bound`."""

@@ -23,8 +23,8 @@ import scipy.sparse
 from ..arrays import Array, as_float64, float64_like, is_numpy, like, namespace, to_numpy, top_eigh
 from ..kernels import CrossGram, Kernel, overwritten_blocks
 from ..rows.blocks import map_row_blocks
-from ..rows.scale import finite
-from ..solvers.whitening import RANK_TOLERANCE
+from ..rows.memory import finite
+from ..solvers.spectrum import RANK_TOLERANCE
 from ..threads import cached_property
 from .moments import gram_of, points_like
 
@@ -225,12 +225,3 @@ class KernelExpansion:
         for _ in map_row_blocks(fill, X, self.n_support, n_threads):
             pass
         return out
-
-
-def component_signs(coef: Array) -> Array:
-    """+-1 for each component, such that its largest coefficient becomes positive."""
-    xp = namespace(coef)
-    largest = xp.argmax(xp.abs(coef), axis=0)
-    places = like(xp.arange(coef.shape[0]), largest)
-    picked = xp.sum(xp.where(places[:, None] == largest, coef, xp.zeros_like(coef)), axis=0)
-    return xp.where(picked < 0, -xp.ones_like(picked), xp.ones_like(picked))

@@ -1,4 +1,4 @@
-"""Where to cut the spectrum of an indefinite kernel's K_SS (solvers/whitening.py has the mathematics).
+"""Where to cut the spectrum of an indefinite kernel's K_SS (solvers/spectrum.py has the mathematics).
 
 An eigenvalue of K_SS that happens to be small blows up what it is divided into, so small ones are cut.  Where is
 settled by exact kernel PCA of the reference rows: of a few cuts, the one whose variances differ least from the exact,
@@ -12,11 +12,11 @@ import numpy as np
 
 from ..arrays import Array, as_float64, to_numpy
 from ..kernels import Kernel
-from ..rows.sampled import shares_of
-from ..solvers.whitening import RANK_TOLERANCE, negative_share, signed_components, signs_of
+from ..rows.memory import shares_of
+from ..solvers.spectrum import RANK_TOLERANCE, negative_share, signed_components, signs_of
 from .moments import points_like
-from .point_span import Points
 from .sample import INDEFINITE, Sample
+from .span import Points
 
 CUTS = (RANK_TOLERANCE, 1e-8, 1e-6, 1e-5, 1e-4, 1e-3, 3e-3, 1e-2, 3e-2, 0.1, 0.3)
 

@@ -26,7 +26,7 @@ import scipy.sparse
 from ..arrays import Array, like, namespace, to_numpy
 from ..kernels import RBF
 from ..rows.blocks import map_row_blocks
-from ..rows.scale import finite
+from ..rows.memory import finite
 from .arguments import positive_number, whole_number
 from .expansion import KernelExpansion
 from .preimage import preimage

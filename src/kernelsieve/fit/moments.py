@@ -37,10 +37,10 @@ import scipy.sparse
 
 from ..arrays import Array, as_float64, float64_like, is_foreign, is_numpy, itemsize, like, namespace, to_numpy
 from ..kernels import CrossGram, Kernel, constant_diagonal, overwritten_blocks, overwritten_product
-from ..rows.blocks import device_blocks, map_row_groups, with_smaller_blocks
-from ..rows.scale import finite
-from ..solvers.whitening import RANK_TOLERANCE_FLOAT32
-from ..threads import cached_property
+from ..rows.blocks import device_blocks, with_smaller_blocks
+from ..rows.memory import finite
+from ..solvers.spectrum import RANK_TOLERANCE_FLOAT32
+from ..threads import cached_property, map_row_groups
 
 
 @dataclass(frozen=True)

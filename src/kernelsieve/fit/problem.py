@@ -7,16 +7,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..kernels import Kernel
-from ..rows.base import Rows
-from ..rows.scale import finite
-from ..solvers.whitening import RANK_TOLERANCE, RANK_TOLERANCE_FLOAT32
+from ..rows.memory import Rows, finite
+from ..solvers.spectrum import RANK_TOLERANCE, RANK_TOLERANCE_FLOAT32
 from .all_rows import AllRowsSpan
 from .captured import variances_on_reference
 from .indefinite import best_cut
 from .moments import MomentSum
-from .point_span import Points, PointSpan
 from .sample import Sample, default_reference_rows, default_sample_size
-from .span import Span
+from .span import Points, PointSpan, Span
 
 FLOAT32_LOSS = 1e-3  # of any component's variance, which is worth a pass in float64
 

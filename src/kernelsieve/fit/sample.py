@@ -14,12 +14,10 @@ import scipy.sparse
 
 from ..arrays import Array, as_float64, is_numpy, itemsize, namespace, take_columns, take_rows, to_numpy
 from ..kernels import Kernel
-from ..rows.sampled import SampledRows
-from ..solvers.exact import ExactComponents, exact_components
-from ..solvers.whitening import RANK_TOLERANCE, check_finite_kernel
+from ..rows.memory import SampledRows
+from ..solvers.spectrum import RANK_TOLERANCE, ExactComponents, check_finite_kernel, exact_components
 from ..threads import cached_property, matmul, one_blas_thread, ordered_map, row_ranges
-from .light import LightRows
-from .tails import Drawn, Half, carried_variance, draw, heavy_tailed
+from .reference import Drawn, Half, LightRows, carried_variance, draw, heavy_tailed
 
 # Rows looked at for m points.  On the first of them, the reference, the result is measured; the rest guide the search.
 STEERING_ROWS, STEERING_ROWS_PER_POINT = 4000, 50
@@ -30,7 +28,7 @@ SMALL_SAMPLE = 2000  # a whole data set up to this size is its own reference
 GRAM_BLOCK_ROWS = 250
 # Multiplications that the gram of a whole sample may cost, and how many of them one difference |x - y| costs.
 MAX_GRAM_WORK, DIFFERENCE_COST = 2e10, 10.0
-UNEVEN = 1.6  # tails (see tails.py) from which on the reference rows are drawn by what they carry
+UNEVEN = 1.6  # tails (fit/reference.py) from which on the reference rows are drawn by what they carry
 INDEFINITE = 1e-6  # a negative eigenvalue below this share of the largest variance counts for nothing
 
 
@@ -113,7 +111,7 @@ class Sample:
 
     @property
     def representative(self) -> Sample:
-        """The same sample with reference rows that miss no heavy ones (see tails.py); itself where none are heavy.
+        """The same sample with reference rows that miss no heavy ones (fit/reference.py); itself where none are heavy.
 
         It is not remembered: a sample that holds itself would hold the rows, on a device perhaps, after the fit.
         """

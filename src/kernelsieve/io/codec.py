@@ -27,7 +27,7 @@ from ..rows.reservoir import Reservoir
 from .container import DTYPES, ModelFileError
 from .registry import is_known, parts_of, rebuilt
 
-LARGEST_PARAMETER = 1e131  # of a kernel: no gamma that is taken is larger (kernels/width.py)
+LARGEST_PARAMETER = 1e131  # of a kernel: no gamma that is taken is larger (kernels/base.py)
 # The only classes, besides kernels and the estimators themselves, that a file can make.
 RECORDS: dict[str, type] = {
     c.__name__: c

@@ -16,16 +16,16 @@ scipy.sparse everywhere, points too.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import fields
-from typing import Any
-
 from .base import (
+    KERNEL_TYPES,
     CrossGram,
     FixedRows,
     Kernel,
     constant_diagonal,
     inner_products,
+    kernel_from_params,
+    kernel_type,
+    named_kernel,
     overwritten_blocks,
     overwritten_product,
     uphill,
@@ -60,31 +60,6 @@ __all__ = [
     "uphill",
 ]
 
-KERNEL_TYPES: dict[str, type[Kernel]] = {
-    kind.name: kind for kind in (RBF, Polynomial, Linear, Sigmoid, Cosine, Laplacian, Precomputed)
-}
+KERNEL_TYPES |= {kind.name: kind for kind in (RBF, Polynomial, Linear, Sigmoid, Cosine, Laplacian, Precomputed)}
 NAMED_KERNELS = tuple(KERNEL_TYPES)
-
-
-def kernel_type(kernel: Any) -> type[Kernel]:
-    """The type of kernel that a name or a function stands for, to be asked what it can do before it is made."""
-    if callable(kernel):
-        return CallableKernel
-    if kernel not in KERNEL_TYPES:
-        raise ValueError(f"unknown kernel {kernel!r}: give one of {', '.join(NAMED_KERNELS)}, or a callable")
-    return KERNEL_TYPES[kernel]
-
-
-def named_kernel(name: str, *, gamma: float = 1.0, degree: float = 3, coef0: float = 1.0) -> Kernel:
-    """The kernel of that name; parameters it does not have are ignored, as in scikit-learn."""
-    kind = kernel_type(name)
-    given = {"gamma": gamma, "degree": degree, "coef0": coef0}
-    return kind(**{f.name: float(given[f.name]) for f in fields(kind) if f.name in given})  # type: ignore[arg-type]
-
-
-def kernel_from_params(name: str, params: Mapping[str, Any]) -> Kernel:
-    """The inverse of (kernel.name, kernel.params())."""
-    kind = kernel_type(name)
-    if kind.precomputed:
-        params = {**params, "columns": tuple(params["columns"])}
-    return kind(**params)
+KERNEL_TYPES[callable] = CallableKernel

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from functools import reduce
 from operator import add
 from typing import Any
@@ -23,6 +23,8 @@ CrossGram = Callable[[Array], Array]
 MAX_DENSE_POINTS = 2**23
 # OpenBLAS multiplies few points by many wide float64 rows a quarter faster than the other way round.
 WIDE_ROWS = 128
+# By the bytes of a number: the largest that distances of any rows that are taken (rows/memory.py) can be multiplied by.
+LARGEST_PARAMETER = {4: 1e30, 8: 1e130}
 
 
 class Kernel(ABC):
@@ -101,6 +103,52 @@ class Kernel(ABC):
     def params(self) -> dict[str, Any]:
         """The kernel's own parameters, as JSON can hold them."""
         return asdict(self)  # type: ignore[call-overload]
+
+
+# The kernels by name, and that of any function under `callable`: the package, which knows them all, enters them.
+KERNEL_TYPES: dict[Any, type[Kernel]] = {}
+
+
+def kernel_type(kernel: Any) -> type[Kernel]:
+    """The type of kernel that a name or a function stands for, to be asked what it can do before it is made."""
+    if callable(kernel):
+        return KERNEL_TYPES[callable]
+    if kernel not in KERNEL_TYPES:
+        names = ", ".join(name for name in KERNEL_TYPES if isinstance(name, str))
+        raise ValueError(f"unknown kernel {kernel!r}: give one of {names}, or a callable")
+    return KERNEL_TYPES[kernel]
+
+
+def named_kernel(name: str, *, gamma: float = 1.0, degree: float = 3, coef0: float = 1.0) -> Kernel:
+    """The kernel of that name; parameters it does not have are ignored, as in scikit-learn."""
+    kind = kernel_type(name)
+    given = {"gamma": gamma, "degree": degree, "coef0": coef0}
+    return kind(**{f.name: float(given[f.name]) for f in fields(kind) if f.name in given})  # type: ignore[arg-type]
+
+
+def kernel_from_params(name: str, params: Mapping[str, Any]) -> Kernel:
+    """The inverse of (kernel.name, kernel.params())."""
+    kind = kernel_type(name)
+    if kind.precomputed:
+        params = {**params, "columns": tuple(params["columns"])}
+    return kind(**params)
+
+
+def check_coef0(coef0: float, kernel: type[Kernel], rows: Array) -> None:
+    """Refuse a coef0 that cannot be added to products of these rows."""
+    if "coef0" in getattr(kernel, "__dataclass_fields__", {}):
+        check_size(abs(coef0), LARGEST_PARAMETER, f"coef0={coef0:.3g}", rows)
+
+
+def check_size(value: float, limits: dict[int, float], words: str, rows: Array, otherwise: str = "") -> None:
+    """Refuse a parameter of a kernel that is too large for the numbers that rows are in."""
+    single = "32" in str(rows.dtype)
+    largest = limits[4 if single else 8]
+    if value > largest:
+        wider = ", or float64 rows" if single else ""
+        raise ValueError(
+            f"{words} is too large to compute with for {rows.dtype} rows: give at most {largest:g}{otherwise}{wider}"
+        )
 
 
 @dataclass(frozen=True)

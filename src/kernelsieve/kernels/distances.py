@@ -1,4 +1,12 @@
-"""Kernels of distances, with what keeps them true far from the origin: k(x, y) from |x - y|."""
+"""Kernels of distances, with what keeps them true far from the origin: k(x, y) from |x - y|.
+
+Their width, the unit in which they count distances, is read off the rows by one of three rules:
+
+"median"   1 / (2 median^2) over the pairs of a random sample of rows, median Euclidean distance;
+           for the Laplacian kernel, whose distance is the sum of absolute differences, 1 / median
+"scale"    1 / (d var(X)), as scikit-learn's SVC
+None       1 / d, as scikit-learn's KernelPCA
+"""
 
 from __future__ import annotations
 
@@ -8,12 +16,15 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse
 from scipy.spatial.distance import cdist
+from sklearn.utils.sparsefuncs import mean_variance_axis
 
 from ..arrays import (
     Array,
+    as_float64,
     at_most_zero,
     exp_in_place,
     inner,
+    is_accelerated,
     is_foreign,
     is_numpy,
     itemsize,
@@ -21,8 +32,21 @@ from ..arrays import (
     namespace,
     origin_of,
     row_dot,
+    to_numpy,
 )
-from .base import CrossGram, FixedRows, Kernel, constant_diagonal, dense, inner_products, transposed, weighted_rows
+from .base import (
+    LARGEST_PARAMETER,
+    CrossGram,
+    FixedRows,
+    Kernel,
+    check_size,
+    constant_diagonal,
+    dense,
+    inner_products,
+    kernel_type,
+    transposed,
+    weighted_rows,
+)
 
 # Rows are shifted to the points' own origin when rounding of |x|^2 + |s|^2 - 2 x's would exceed this
 # multiple of the dtype's own rounding.
@@ -33,6 +57,13 @@ FAR = {4: 1e3, 8: 1e8}
 FARTHEST = 1e30  # exp(-1e30) is zero, and float32 holds it
 # gamma |s|^2 of points, by the bytes of a number, from which on products with them overflow.
 OVERFLOWING = {4: 1e30, 8: 1e250}
+# Distances are taken in float32: below this share of |x|^2 + |y|^2 they are rounding, of a row and its copies.
+SAME_ROW = 1e-6
+FARTHEST_LIGHT = 1e15  # the largest number in the rows' own unit: float32 holds its square, and sums of them
+MAX_DENSE = 2**25  # elements of sparse rows that are made dense where it must be
+# By the bytes of a number: the largest width read off the rows, whose distances it brings to order one.
+LARGEST_FOUND = {4: 1e37, 8: 1e300}
+MEDIAN_ROWS = 800  # 160,000 pairs: the median is known to about a percent
 
 
 @dataclass(frozen=True)
@@ -243,3 +274,130 @@ def manhattan(rows: Array, points: Array) -> Array:
         return manhattan_distances(rows, points).astype(rows.dtype, copy=False)
     xp = namespace(rows)
     return xp.stack([xp.sum(xp.abs(rows - points[j, :]), axis=1) for j in range(points.shape[0])], axis=1)
+
+
+def resolve_gamma(
+    gamma: float | str | None, kernel: type[Kernel] | str, rows: Array, weights: np.ndarray | None = None
+) -> float:
+    """The number that `gamma` stands for on these (already sampled) rows."""
+    if gamma is None:
+        return 1.0 / int(rows.shape[1])
+    if not isinstance(gamma, str):
+        check_size(float(gamma), LARGEST_PARAMETER, f"gamma={gamma:.3g}", rows, ", or 'median'")
+        return float(gamma)
+    kind = kernel_type(kernel) if isinstance(kernel, str) else kernel
+    if not kind.uses_gamma:
+        return 1.0
+    found = _median_rule(rows, weights, kind.metric) if gamma == "median" else _scale_rule(rows)
+    check_size(found, LARGEST_FOUND, f"gamma={gamma!r}, which is {found:.3g} here,", rows)
+    return found
+
+
+def _scale_rule(rows: Array) -> float:
+    rows = as_float64(rows)
+    if scipy.sparse.issparse(rows):
+        mean, variance = mean_variance_axis(rows.tocsr(), axis=0)
+        total = float(variance.mean() + mean.var())
+    else:
+        total = float(namespace(rows).var(rows))
+    return 1.0 / (rows.shape[1] * total) if total > 0 else 1.0
+
+
+def _median_rule(rows: Array, weights: np.ndarray | None, metric: str) -> float:
+    left, right, pair_weights = _pairs(rows, weights)
+    if metric == "manhattan":
+        distances = to_numpy(manhattan(left, right))
+        median = _median_of(distances, distances > 0, pair_weights)
+        return 1.0 / median if median > 0 else 1.0
+    distances, apart, unit = squared_distances(left, right)
+    if is_accelerated(distances) and pair_weights is None:
+        squared = _median_on_device(distances, apart) * unit**2
+    else:
+        squared = _median_of(to_numpy(distances), to_numpy(apart), pair_weights) * unit**2
+    return 1.0 / (2.0 * squared) if squared > 0 else 1.0
+
+
+def _pairs(rows: Array, weights: np.ndarray | None) -> tuple[Array, Array, np.ndarray | None]:
+    """All pairs of few rows, or one half of the rows against the other half."""
+    n = min(rows.shape[0], MEDIAN_ROWS)
+    left, right = (slice(0, n), slice(0, n)) if n < MEDIAN_ROWS else (slice(0, n // 2), slice(n // 2, n))
+    first = rows[left, :]
+    second = first if left == right else rows[right, :]
+    if weights is None or np.ptp(weights[:n]) == 0:
+        return first, second, None
+    return first, second, weights[left, None] * weights[right]
+
+
+def squared_distances(left: Array, right: Array) -> tuple[Array, Array, float]:
+    """|x_i - y_j|^2 for all pairs, whether each is more than rounding, and the unit that x and y are counted in.
+
+    In float32, but seen from among them and in a unit in which most are of order one: both are taken in float64, where
+    rows far from the origin, of 1e19 or of 1e-23 lose nothing, and neither do most rows beside one that is far out.
+    Sparse rows stay where they are, and are made dense where their distances would be lost beside their lengths.
+    """
+    if scipy.sparse.issparse(left):
+        left, right = as_float64(left), as_float64(right)
+        block, lengths = _from_products(left, right)
+        if left.shape[0] * left.shape[1] > MAX_DENSE or not _lost(block, row_dot(left, left)):
+            return block, block > SAME_ROW * lengths, 1.0
+        left, right = left.toarray(), right.toarray()
+    alike = right is left
+    left, right = as_float64(left), as_float64(right)
+    origin = origin_of(left)
+    left = left - origin
+    unit = _usual_size(left)
+    light = _light(left, unit)
+    block, lengths = _from_products(light, light if alike else _light(right - origin, unit))
+    return block, block > SAME_ROW * lengths, unit
+
+
+def _usual_size(rows: Array) -> float:
+    """The median over rows of the largest |x_j|; the largest of all where most rows are zero."""
+    xp = namespace(rows)
+    sizes = to_numpy(xp.maximum(xp.max(rows, axis=1), -xp.min(rows, axis=1)))
+    return float(np.median(sizes)) or float(sizes.max()) or 1.0
+
+
+def _light(rows: Array, unit: float) -> Array:
+    """The rows, which are overwritten, in this unit and in float32; those too far out for it are far out still."""
+    xp = namespace(rows)
+    rows /= unit
+    if max(float(xp.max(rows)), -float(xp.min(rows))) > FARTHEST_LIGHT:
+        rows = xp.clip(rows, -FARTHEST_LIGHT, FARTHEST_LIGHT)
+    return xp.astype(rows, xp.float32)
+
+
+def _from_products(left: Array, right: Array) -> tuple[Array, Array]:
+    """|x - y|^2 = |x|^2 + |y|^2 - 2 x'y, and |x|^2 + |y|^2, by whose rounding it is wrong."""
+    block = inner_products(left, right.T)
+    block *= -2.0
+    own = row_dot(left, left)
+    lengths = own[:, None] + (own if right is left else row_dot(right, right))
+    block += lengths
+    return block, lengths
+
+
+def _lost(distances: np.ndarray, lengths: np.ndarray) -> bool:
+    """Whether the usual squared distance is rounding beside the squared lengths that it is the difference of."""
+    return bool(np.median(distances) < SAME_ROW * np.median(lengths))
+
+
+def _median_on_device(distances: Array, apart: Array) -> float:
+    """The same where a device sorts sooner than the host looks through: what is not apart comes last."""
+    xp = namespace(distances)
+    count = int(xp.sum(xp.astype(apart, xp.int64)))
+    ordered = xp.sort(xp.reshape(xp.where(apart, distances, xp.full_like(distances, xp.inf)), (-1,)))
+    return float((ordered[(count - 1) // 2] + ordered[count // 2]) / 2) if count else 0.0
+
+
+def _median_of(distances: np.ndarray, apart: np.ndarray, pair_weights: np.ndarray | None) -> float:
+    """The (weighted) median over pairs of rows that are apart: a row and its copies are not a distance."""
+    weights = None if pair_weights is None else pair_weights[apart]
+    distances = distances[apart]
+    if not distances.size:
+        return 0.0
+    if weights is None:
+        return float(np.median(distances))
+    order = np.argsort(distances)
+    cumulative = np.cumsum(weights[order])
+    return float(distances[order][np.searchsorted(cumulative, cumulative[-1] / 2)])

@@ -14,10 +14,10 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from ..arrays import FLOATS, Array, on_host, row_dot
-from ..fit.parameters import MeantParameters, at_least, estimator, one_of, parameter
+from ..fit.estimator import MeantParameters, at_least, estimator, one_of, parameter
 from ..fit.saving import SavesItself
 from ..rows.entry import validate_rows
-from ..rows.scale import check_spread, finite
+from ..rows.memory import check_spread, finite
 from .fitting import SparseComponents
 from .scatter import cancels
 

@@ -9,11 +9,10 @@ import numpy as np
 from sklearn.base import _fit_context
 
 from ..arrays import as_float64
-from ..fit.parameters import estimator
-from ..fit.unchanged import unchanged_on_failure
+from ..fit.estimator import estimator, unchanged_on_failure
 from ..rows import weights_of
 from ..rows.entry import validate_rows
-from ..rows.scale import LARGEST, SMALLEST, ScaleError, unit_of, unit_of_variances
+from ..rows.memory import LARGEST, SMALLEST, ScaleError, unit_of, unit_of_variances
 from ..threads import one_blas_thread
 from .components import LinearComponents
 from .fitting import Request, SparseComponents, fit_components, warn_about

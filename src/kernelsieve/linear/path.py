@@ -13,7 +13,7 @@ from sklearn.utils.validation import _get_feature_names
 from ..arrays import FLOATS, as_float64
 from ..fit.arguments import MOST_POINTS, instance_of, some_numbers, whole_number
 from ..rows import weights_of
-from ..rows.scale import ScaleError, check_spread, finite, unit_of
+from ..rows.memory import ScaleError, check_spread, finite, unit_of
 from ..threads import one_blas_thread
 from .alternation import sparse_pca
 from .estimators import ElasticNetPCA, checked_covariance

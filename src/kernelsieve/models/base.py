@@ -9,9 +9,10 @@ components on their span.
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, _fit_context
@@ -26,25 +27,32 @@ from ..fit.advice import (
     warn_of_rounding,
 )
 from ..fit.captured import CapturedRatio, mean_outside, n_real, ratio_of_model
+from ..fit.estimator import (
+    CallbackSupportMixin,
+    KernelParameters,
+    MeantParameters,
+    Stages,
+    estimator,
+    generator_of,
+    unchanged_on_failure,
+)
 from ..fit.expansion import KernelExpansion
-from ..fit.parameters import KernelParameters, MeantParameters, estimator, generator_of
 from ..fit.preimage import learned_preimage
 from ..fit.problem import Problem
 from ..fit.sample import INDEFINITE, Sample
 from ..fit.saving import SavesItself
 from ..fit.span import Span
-from ..fit.unchanged import unchanged_on_failure
 from ..kernels import Kernel, bind_callable, kernel_type, named_kernel
-from ..kernels.width import check_coef0, resolve_gamma
-from ..rows import Rows, rows_of
-from ..rows.memory import ArrayRows
-from ..rows.sampled import SampledRows
-from ..rows.scale import check_spread, finite
+from ..kernels.base import check_coef0
+from ..kernels.distances import resolve_gamma
+from ..rows import RowRules, Rows, rows_of
+from ..rows.memory import ArrayRows, SampledRows, check_spread, finite
 from ..selection.base import Choice
-from ..threads import one_blas_thread
+from ..threads import effective_n_threads, one_blas_thread
 from ..warn import warn
 from .fitted import ExpansionTransform, FittedExpansion
-from .progress import CallbackSupportMixin, Stages
+
+KernelOn = Callable[[SampledRows], tuple[Kernel, float]]
 
 FEW_ROWS = 1000  # enough for the scales of columns and the width of the kernel
 
@@ -88,6 +96,7 @@ class KernelTransformer(
     """Validation, fitting and use of the sparse kernel estimators."""
 
     _keeps_negative_part = False  # of an indefinite kernel's spectrum
+    _stale: ClassVar[tuple[str, ...]] = ()  # attributes that an earlier fit may leave and this one would not overwrite
     _file_layout = {
         "_inverse_map": "RidgeMap[M, d]?",
         "n_iter_": "int optional",
@@ -121,7 +130,8 @@ class KernelTransformer(
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> Self:
         self._check_parameters(sample_weight)
         with unchanged_on_failure(self):
-            self._forget()
+            for name in self._stale:
+                self.__dict__.pop(name, None)
             stages = Stages(self, 3, X, y)
             with stages.stage("choose points"), one_blas_thread():
                 choice = self._points(self._problem(X, sample_weight))
@@ -182,10 +192,11 @@ class KernelTransformer(
 
     def _problem(self, X: Any, sample_weight: Any) -> Problem:
         """The training rows, and a sample of them under the kernel that it settles."""
-        rows = rows_of(X, self._row_rules(), sample_weight)
+        rows = rows_of(X, RowRules.of(self), sample_weight)
         return self._problem_on(rows, self._rng())
 
-    def _problem_on(self, rows: Rows, rng: np.random.Generator) -> Problem:
+    def _problem_on(self, rows: Rows, rng: np.random.Generator, kernel_on: KernelOn | None = None) -> Problem:
+        """The problem of these rows, whose kernel is what a sample of them, or else `kernel_on` it, settles."""
         sampled = rows.sample(self._sample_size(rows), rng)
         if rows.n_samples < 2:
             raise ValueError(f"X has {rows.n_samples} row: at least 2 are needed")
@@ -195,9 +206,10 @@ class KernelTransformer(
             if rows.names is not None:
                 self.feature_names_in_ = np.array(rows.names, dtype=object)
         self._check_sample(sampled)
-        kernel, gamma = self._kernel_on(sampled)
+        kernel, gamma = (kernel_on or self._kernel_on)(sampled)
+        n_threads = effective_n_threads(self.n_jobs)
         sample = Sample(
-            sampled, kernel, self._wanted_components or 1, self.center, self._n_threads(), n_population=rows.n_samples
+            sampled, kernel, self._wanted_components or 1, self.center, n_threads, n_population=rows.n_samples
         )
         sample = self._with_components(sample)
         problem = Problem(rows, sample.representative, gamma, rng)
@@ -258,9 +270,9 @@ class KernelTransformer(
 
     def _measure(self, choice: Choice, span: Span) -> None:
         """How much of exact kernel PCA the components keep, and the way back where the kernel needs one learned."""
-        sample = choice.problem.sample
-        if sample.n_components != self.expansion_.n_components:
-            sample = replace(sample, n_components=self.expansion_.n_components)
+        sample, n_components = choice.problem.sample, len(self.explained_variance_)
+        if sample.n_components != n_components:
+            sample = replace(sample, n_components=n_components)
         if self._judges_kernel:
             self._warn_about_kernel(sample, span)
         elif self.center:
@@ -268,9 +280,10 @@ class KernelTransformer(
             if spread < SHOWS_ROUNDING[4 if choice.problem.rows.single_precision else 8]:
                 warn_of_rounding(spread)
         ratio = choice.ratio or self._ratio(choice, sample)
-        self._store_ratio(self._bounded(ratio, sample, span))
-        weights = sample.reference_weights
-        self._inverse_map = learned_preimage(self.expansion_, sample.reference, weights)
+        self.__dict__.update(self._bounded(ratio, sample, span).attributes)
+        self._inverse_map = None
+        if sample.kernel.preimage == "ridge":
+            self._inverse_map = learned_preimage(self.expansion_, sample.reference, sample.reference_weights)
 
     def _warn_about_kernel(self, sample: Sample, span: Span) -> None:
         """Warn where the kernel says little of these rows, with what to do about gamma where it is a width."""
@@ -284,9 +297,6 @@ class KernelTransformer(
             split_captured(sample),
             GammaAdvice(self.gamma_, self.gamma != "median") if kernel.stationary else None,
         )
-
-    def _forget(self) -> None:
-        """Drop what an earlier fit left and this one would not overwrite."""
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

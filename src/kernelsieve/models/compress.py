@@ -10,7 +10,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils._param_validation import validate_parameter_constraints
 from sklearn.utils.validation import check_is_fitted
 
-from ..fit.parameters import at_least
+from ..fit.estimator import at_least
 from ..kernels import kernel_type
 from ..warn import warn
 from .compressed import SHARED, CompressedKernelPCA

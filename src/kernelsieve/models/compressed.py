@@ -14,14 +14,12 @@ from ..arrays import Array, take_rows
 from ..compression.error import ExpansionError
 from ..compression.search import METHODS, Compression, Request, compress_expansion, error_on, unchanged
 from ..fit.captured import CapturedRatio
+from ..fit.estimator import INNER_SHARE, at_least, estimator, one_of, parameter, unchanged_on_failure
 from ..fit.expansion import KernelExpansion
-from ..fit.parameters import INNER_SHARE, at_least, estimator, one_of, parameter
 from ..fit.preimage import RidgeMap, learned_preimage
-from ..fit.unchanged import unchanged_on_failure
 from ..kernels import kernel_type
-from ..rows import rows_of
-from ..rows.memory import ArrayRows
-from ..rows.scale import finite
+from ..rows import RowRules, rows_of
+from ..rows.memory import ArrayRows, finite
 from ..threads import one_blas_thread
 from ..warn import warn
 from .base import FEW_ROWS, KernelTransformer
@@ -139,7 +137,7 @@ class CompressedKernelPCA(KernelTransformer):
         self
         """
         with unchanged_on_failure(self):
-            rows = rows_of(X, self._row_rules())
+            rows = rows_of(X, RowRules.of(self))
             if not isinstance(rows, ArrayRows):
                 raise TypeError("CompressedKernelPCA fits exact kernel PCA first, of rows in memory: give one array")
             if not kernel_type(self.kernel).precomputed:
@@ -198,7 +196,7 @@ class CompressedKernelPCA(KernelTransformer):
             before = (model.captured_ratio_, *getattr(model, "captured_ratio_interval_", (0.0, 1.0)))
             value, low, high = (min(ratio * found.captured_share, 1.0) for ratio in before)
             kind = "all rows" if error.n_rows == model.n_samples_seen_ else error.kind
-            self._store_ratio(CapturedRatio(value, kind, error.n_rows, (low, high), len(found.error)))
+            self.__dict__.update(CapturedRatio(value, kind, error.n_rows, (low, high), len(found.error)).attributes)
         self._inverse_map = getattr(model, "_inverse_map", None) or _inverse_map(found.expansion, error)
 
 

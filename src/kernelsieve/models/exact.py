@@ -20,10 +20,9 @@ import scipy.sparse
 
 from ..arrays import FLOATS, Array, canonical
 from ..fit.captured import CapturedRatio
+from ..fit.estimator import at_least, estimator, one_of, parameter, unchanged_on_failure
 from ..fit.expansion import KernelExpansion
-from ..fit.parameters import at_least, estimator, one_of, parameter
 from ..fit.saving import SavesItself
-from ..fit.unchanged import unchanged_on_failure
 from ..kernels import NAMED_KERNELS, Kernel, Precomputed, kernel_type, named_kernel
 from ..rows.entry import text_columns_named, validate_rows
 from .fitted import FittedExpansion
@@ -215,7 +214,7 @@ class KernelPCA(FittedExpansion, SavesItself, GuardedKernelPCA):
         if not self.fit_inverse_transform:
             self.dual_coef_ = coef
         self.support_ = np.arange(n_samples)
-        self._store_ratio(CapturedRatio.known(1.0, "exact", n_samples, coef.shape[1]))
+        self.__dict__.update(CapturedRatio.known(1.0, "exact", n_samples, coef.shape[1]).attributes)
         self.n_samples_seen_ = n_samples
 
     def check_loaded(self, error: type[ValueError]) -> None:

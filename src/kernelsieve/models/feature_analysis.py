@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from ..arrays import cholesky, solve_lower, to_numpy
-from ..fit.parameters import BlockParameters, at_least, estimator, parameter
-from ..fit.point_span import PointSpan
+from ..fit.estimator import BlockParameters, at_least, estimator, parameter
 from ..fit.problem import Problem
 from ..fit.sample import default_sample_size
-from ..fit.span import Span
+from ..fit.span import PointSpan, Span
 from ..rows import Rows
 from ..selection.base import Choice
 from .base import Found, KernelTransformer

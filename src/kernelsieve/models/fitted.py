@@ -10,11 +10,9 @@ from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from ..arrays import FLOATS, Array, as_float64, namespace
-from ..fit.captured import CapturedRatio
 from ..fit.expansion import KernelExpansion
 from ..fit.interpret import Traversal, input_gradient, sensitivity, traversal
 from ..fit.preimage import RidgeMap, preimage
-from ..kernels import Kernel, kernel_type
 from ..rows import RowRules, mapped, new_rows
 from ..threads import effective_n_threads
 
@@ -70,22 +68,10 @@ class FittedExpansion:
         """What is subtracted from k(x, S) A, (M,)."""
         return self.expansion_.offset
 
-    def _store_ratio(self, ratio: CapturedRatio) -> None:
-        """How much of exact kernel PCA's variance the model keeps, and how that is known."""
-        self.captured_ratio_ = ratio.value
-        self.captured_ratio_interval_ = ratio.interval
-        self.captured_ratio_kind_ = ratio.kind
-        self.captured_ratio_n_samples_ = ratio.n_samples
-
-    def _row_rules(self, kernel: type[Kernel] | None = None) -> RowRules:
-        """What this estimator wants of its rows: those of a fit, or those of a model with this kernel."""
-        kernel = kernel or kernel_type(self.kernel)
-        return RowRules(self, kernel, getattr(self, "batch_size", None), getattr(self, "device", None))
-
     @property
     def _new_row_rules(self) -> RowRules:
         """What the fitted model wants of its rows, whatever kernel has been asked for since."""
-        return self._row_rules(type(self.expansion_.kernel))
+        return RowRules.of(self, type(self.expansion_.kernel))
 
     def _rows(self, X: Any) -> Array:
         """Validated rows for the expansion."""

@@ -11,14 +11,14 @@ import scipy.sparse
 from ..arrays import Array, as_float64, take_rows, to_numpy
 from ..compression.error import LeastSquares
 from ..compression.removal import removal_order
-from ..fit.expansion import KernelExpansion, component_signs
+from ..fit.expansion import KernelExpansion
 from ..fit.moments import gram_of
 from ..kernels import Kernel
-from ..rows.base import Rows
-from ..rows.memory import ArrayRows
+from ..rows.memory import ArrayRows, Rows
 from ..rows.reservoir import stacked
 from ..selection.base import Selection
 from ..solvers.online import RULES, Rule, Settings
+from ..solvers.spectrum import component_signs
 from ..threads import row_ranges
 
 BLOCK_ROWS = 1000

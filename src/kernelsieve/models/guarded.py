@@ -26,14 +26,13 @@ from sklearn.utils.validation import _check_psd_eigenvalues
 
 from ..arrays import FLOATS, Array, arpack_restarts, as_float64, canonical, row_dot, top_eigh
 from ..fit.advice import SHOWS_ROUNDING, warn_of_rounding
-from ..fit.parameters import MeantParameters, generator_of
+from ..fit.estimator import MeantParameters, generator_of
 from ..fit.sample import default_sample_size
 from ..kernels import RBF, CallableKernel, Cosine, bind_callable, kernel_type
-from ..kernels.width import resolve_gamma
+from ..kernels.distances import resolve_gamma
 from ..rows.gram import asymmetry
-from ..rows.memory import ArrayRows
-from ..rows.scale import check_spread, finite
-from ..solvers.whitening import check_finite_kernel
+from ..rows.memory import ArrayRows, check_spread, finite
+from ..solvers.spectrum import check_finite_kernel
 from ..threads import effective_n_threads
 from ..warn import KernelWarning, warn
 

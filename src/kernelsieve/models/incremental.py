@@ -12,21 +12,20 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import _fit_context
 
 from ..arrays import take_rows
-from ..fit.point_span import PointSpan
+from ..fit.estimator import unchanged_on_failure
 from ..fit.sample import default_sample_size
+from ..fit.span import PointSpan
 from ..fit.transfer import faded, rows_until_choice
-from ..fit.unchanged import unchanged_on_failure
 from ..kernels import Kernel, kernel_type
-from ..rows import some_rows
-from ..rows.memory import ArrayRows
+from ..rows import RowRules, some_rows
+from ..rows.memory import ArrayRows, SampledRows, row_bytes
 from ..rows.reservoir import Reservoir
-from ..rows.sampled import SampledRows, row_bytes
 from ..selection.again import against_current
 from ..selection.base import Choice
 from ..selection.choose import FIRST_EXTRA_POINTS, ROWS_TO_CHOOSE_FROM, Effort
@@ -44,6 +43,8 @@ WIDTH_SETTLED = 2
 
 class Incremental(StreamReading):
     """partial_fit and refresh of SparseKernelPCA, which every `self` here is."""
+
+    _stale: ClassVar[tuple[str, ...]] = ("_stream", "_settled")
 
     @_fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self: Any, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
@@ -78,7 +79,7 @@ class Incremental(StreamReading):
         with unchanged_on_failure(self):
             if "_stream" not in vars(self) and "expansion_" in vars(self):
                 start_anew(self, "keeps no moments to add to: partial_fit starts anew, without those rows")
-            rows = some_rows(X, self._row_rules(), sample_weight, first="n_samples_seen_" not in vars(self))
+            rows = some_rows(X, RowRules.of(self), sample_weight, first="n_samples_seen_" not in vars(self))
             if "_stream" in vars(self):
                 check_settled(self)
             else:
@@ -221,7 +222,7 @@ class Incremental(StreamReading):
         kept = KeptRows(state.reservoir)
         # numbers that depend on the stream alone, so that a model read from a file goes on as the one saved
         rng = np.random.default_rng([state.reservoir.seed, state.reservoir.n_seen])
-        choice = self._points(self._problem_on(kept, rng))
+        choice = self._points(self._problem_on(kept, rng, self._kernel_of_stream))
         if state.chosen is not None and state.moments is not None and not state.reservoir.whole:
             effort = Effort(self.n_optimization_samples, self.max_iter, self.tol)
             choice = against_current(choice, state.chosen.points, effort)
@@ -243,21 +244,16 @@ class Incremental(StreamReading):
         span = self._span(replace(choice, selection=selection, span=None))
         return replace(span, moments=state.moments_over(span, self._n_threads()))
 
-    def _kernel_on(self: Any, rows: SampledRows) -> tuple[Kernel, float]:
-        state = vars(self).get("_stream")
-        if state is None or state.chosen is None or state.moments is None:
-            return super()._kernel_on(rows)  # type: ignore[misc]
-        settled = (state.chosen.kernel, self.gamma_)
-        if state.reservoir.n_seen > WIDTH_SETTLED * state.reservoir.size:
-            return settled
-        kernel, gamma = super()._kernel_on(rows)  # type: ignore[misc]
-        if state.reservoir.whole or abs(math.log(gamma / self.gamma_)) > SAME_WIDTH:
+    def _kernel_of_stream(self: Any, rows: SampledRows) -> tuple[Kernel, float]:
+        """The kernel that these rows settle, or the one there is, where that is settled or hardly another."""
+        state = self._stream
+        chosen = state.chosen if state.moments is not None else None
+        if chosen is not None and state.reservoir.n_seen > WIDTH_SETTLED * state.reservoir.size:
+            return chosen.kernel, self.gamma_
+        kernel, gamma = self._kernel_on(rows)
+        if chosen is None or state.reservoir.whole or abs(math.log(gamma / self.gamma_)) > SAME_WIDTH:
             return kernel, gamma
-        return settled
-
-    def _forget(self: Any) -> None:
-        for name in ("_stream", "_settled"):
-            self.__dict__.pop(name, None)
+        return chosen.kernel, self.gamma_
 
 
 def _different(reservoir: Reservoir) -> set[bytes]:

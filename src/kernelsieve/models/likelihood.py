@@ -10,12 +10,12 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ..arrays import Array, as_float64, take_rows, to_numpy
 from ..fit.advice import NOTHING_TO_EXPLAIN
+from ..fit.estimator import INNER_SHARE, at_least, estimator, more_than, one_of, parameter
 from ..fit.expansion import KernelExpansion
 from ..fit.judging import JudgesKernelRows
-from ..fit.parameters import INNER_SHARE, at_least, estimator, more_than, one_of, parameter
 from ..fit.sample import Sample
 from ..fit.span import Span
-from ..rows.scale import finite
+from ..rows.memory import finite
 from ..selection.base import Choice
 from ..solvers.coordinate_ascent import coordinate_ascent
 from ..solvers.likelihood import Likelihood, LikelihoodFit, largest_within, sweeps

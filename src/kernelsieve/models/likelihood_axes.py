@@ -12,10 +12,10 @@ import numpy as np
 import scipy.linalg
 
 from ..arrays import top_eigh
-from ..fit.expansion import component_signs
 from ..fit.span import Span
 from ..solvers.coordinate_ascent import coordinate_ascent
 from ..solvers.likelihood import Likelihood, LikelihoodFit
+from ..solvers.spectrum import component_signs
 
 # Model eigenvalues below this share of the largest are rounding: they are no axes.
 NO_AXIS = 1e-10

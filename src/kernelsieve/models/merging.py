@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from ..fit.parameters import AS_GIVEN
+from ..fit.estimator import AS_GIVEN
 from ..threads import one_blas_thread
 from .settled import SETTLED, check_settled, same_value
 from .stream import KeptRows, StreamState, same_points

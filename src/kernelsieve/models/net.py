@@ -16,14 +16,13 @@ from typing import Any
 import numpy as np
 
 from ..fit.all_rows import AllRowsSpan
-from ..fit.expansion import component_signs
 from ..fit.span import Span
 from ..solvers.admm import admm
 from ..solvers.alternation import alternate, kernel_pca_directions
 from ..solvers.path import alpha_for_nonzeros
 from ..solvers.quadratic import FactorQuadratic, elastic_net_quadratic, largest_alpha
 from ..solvers.simultaneous import alternate_jointly, alternate_simultaneously
-from ..solvers.whitening import RANK_TOLERANCE
+from ..solvers.spectrum import RANK_TOLERANCE, component_signs
 
 LARGEST_L2 = 1e100  # times the largest scatter: products of larger numbers overflow
 

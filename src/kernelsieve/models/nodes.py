@@ -19,11 +19,10 @@ import numpy as np
 import scipy.linalg
 
 from ..arrays import to_numpy, top_eigh
-from ..fit.parameters import SHARE, BlockParameters, at_least, estimator, more_than, one_of, parameter
-from ..fit.point_span import PointSpan
+from ..fit.estimator import SHARE, BlockParameters, at_least, estimator, more_than, one_of, parameter
 from ..fit.problem import Problem
 from ..fit.sample import default_sample_size
-from ..fit.span import Span, quadratic_forms
+from ..fit.span import PointSpan, Span, quadratic_forms
 from ..rows import Rows
 from ..rows.memory import ArrayRows
 from ..selection.base import Choice

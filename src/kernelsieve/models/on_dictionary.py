@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..fit.advice import nothing_to_explain
-from ..fit.parameters import BlockParameters, at_least, estimator, parameter
+from ..fit.estimator import BlockParameters, at_least, estimator, parameter
 from ..fit.problem import Problem
 from ..fit.span import Span
 from ..rows import Rows

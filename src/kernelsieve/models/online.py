@@ -10,16 +10,15 @@ from sklearn.base import _fit_context
 
 from ..arrays import to_numpy
 from ..fit.captured import CapturedRatio, ratio_of_points
+from ..fit.estimator import BlockParameters, at_least, estimator, more_than, one_of, parameter, unchanged_on_failure
 from ..fit.moments import MomentSum
-from ..fit.parameters import BlockParameters, at_least, estimator, more_than, one_of, parameter
 from ..fit.problem import Problem
 from ..fit.sample import REFERENCE_ROWS, Sample, default_sample_size
 from ..fit.span import Span
-from ..fit.unchanged import unchanged_on_failure
 from ..kernels import Kernel, kernel_type
-from ..rows import Rows, some_rows
+from ..rows import RowRules, Rows, some_rows
+from ..rows.memory import SampledRows, sample_rows
 from ..rows.reservoir import Reservoir, forgetting_rate
-from ..rows.sampled import SampledRows, sample_rows
 from ..selection.base import Choice
 from ..solvers.online import RULES, Settings
 from ..threads import one_blas_thread
@@ -123,6 +122,7 @@ class OnlineKernelPCA(AsPublished, BlockParameters, KernelTransformer):
     ((1797, 5), True)
     """
 
+    _stale = ("_online", "_kept", "_kernel", "_ready", "_settled")
     _file_layout = {
         "_online": "dict",
         "_kept": "Reservoir[d] optional",
@@ -165,7 +165,7 @@ class OnlineKernelPCA(AsPublished, BlockParameters, KernelTransformer):
             reservoir = vars(self).get("_kept")
             if reservoir is None and "n_samples_seen_" in vars(self):
                 start_anew(self, "ends the stream: partial_fit starts anew, without those rows")
-            rows = some_rows(X, self._row_rules(), sample_weight, first=reservoir is None)
+            rows = some_rows(X, RowRules.of(self), sample_weight, first=reservoir is None)
             if reservoir is None:
                 reservoir = Reservoir.empty(REFERENCE_ROWS, int(self._rng().integers(2**63)), self.half_life)
                 self._settle_kernel(rows.X, rows.weights)
@@ -322,7 +322,3 @@ class OnlineKernelPCA(AsPublished, BlockParameters, KernelTransformer):
                 f"number, or at least {LEAST_ROWS_FOR_WIDTH} rows"
             )
         _, self.gamma_ = self._kernel_on(sample_rows(X, REFERENCE_ROWS, self._rng(), weights, merge=False))
-
-    def _forget(self) -> None:
-        for name in ("_online", "_kept", "_kernel", "_ready", "_settled"):
-            self.__dict__.pop(name, None)

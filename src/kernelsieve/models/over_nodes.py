@@ -10,15 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from ..fit.expansion import component_signs
-from ..fit.point_span import PointSpan
 from ..fit.problem import Problem
-from ..fit.span import Components
-from ..rows.memory import ArrayRows
-from ..rows.scale import finite
+from ..fit.span import Components, PointSpan
+from ..rows.memory import ArrayRows, finite
 from ..selection.base import Choice, Selection
 from ..selection.rules import gain
-from ..solvers.whitening import check_kernel_values
+from ..solvers.spectrum import check_kernel_values, component_signs
 from .base import Found
 
 FLOAT64 = 1e-10  # a larger rank tolerance means float32 rows, or a kernel that is not positive semi-definite

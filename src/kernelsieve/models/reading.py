@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from ..arrays import to_numpy
-from ..fit.point_span import PointSpan
 from ..fit.preimage import RidgeMap, learned_preimage
 from ..fit.sample import REFERENCE_ROWS
+from ..fit.span import PointSpan
 from ..fit.transfer import turned
 from ..threads import one_blas_thread
 from .settled import as_settled, check_settled_file
@@ -21,8 +21,33 @@ COMPONENTS = ("expansion_", "explained_variance_", "explained_variance_ratio_", 
 DRIFT_RECORD = ("n_samples_seen", "drift", "explained", "chosen_at")
 
 
+class FromMoments:
+    """An attribute that `fit` stores, and that of a stream's model is found when it is first read."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, model: Any, owner: type | None = None) -> Any:
+        if model is None:
+            return self
+        state = vars(model).get("_stream")
+        if state is None or state.moments is None:
+            raise AttributeError(f"{type(model).__name__!r} object has no attribute {self.name!r}")
+        if self.name in COMPONENTS:
+            model._solve()
+        else:
+            model._inverse_map = model._way_back(state)
+        return vars(model)[self.name]
+
+
 class StreamReading:
     """What is read of a stream's model, which every `self` here is."""
+
+    expansion_: Any = FromMoments()
+    explained_variance_: Any = FromMoments()
+    explained_variance_ratio_: Any = FromMoments()
+    eigenvalues_: Any = FromMoments()
+    _inverse_map: Any = FromMoments()
 
     @property
     def drift_(self: Any) -> float:
@@ -32,7 +57,7 @@ class StreamReading:
         """
         state = vars(self).get("_stream")
         if state is None or state.moments is None:
-            raise AttributeError  # which __getattr__ puts into words
+            raise AttributeError("drift_ is that of a model that partial_fit has followed a stream with")
         chosen, span = self._state().chosen, self._span_now()
         now = to_numpy(span.best(self._state().chosen.n_components).directions)
         return turned(np.linalg.qr(span.directions(to_numpy(chosen.coef)))[0], now)
@@ -42,19 +67,6 @@ class StreamReading:
         if state is None:
             return any(name.endswith("_") and not name.startswith("__") for name in vars(self))
         return state.moments is not None  # else rows have come, but too few to choose points
-
-    def __getattr__(self: Any, name: str) -> Any:
-        state = vars(self).get("_stream")
-        if state is not None and state.moments is not None:
-            if name in COMPONENTS:
-                self._solve()
-                return vars(self)[name]
-            if name == "_inverse_map":
-                self._inverse_map = self._way_back(state)
-                return self._inverse_map
-        if name == "drift_":
-            raise AttributeError("drift_ is that of a model that partial_fit has followed a stream with")
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def _before_saving(self: Any) -> None:
         """Compute what is computed only when it is read, so that a file holds all of the model."""

@@ -10,17 +10,16 @@ import numpy as np
 
 from ..arrays import Array, as_float64, namespace, row_dot, to_numpy
 from ..fit.all_rows import AllRowsSpan
+from ..fit.estimator import at_least, estimator, parameter
 from ..fit.judging import JudgesKernelRows
 from ..fit.moments import gram_of
-from ..fit.parameters import at_least, estimator, parameter
 from ..fit.problem import Problem
 from ..fit.span import Span
 from ..kernels import Kernel
 from ..linear.robust import LogisticLoss, cutoff, fit_plane, two_stage_weights, warn_if_many
-from ..rows import RowRules
 from ..selection.base import Choice, Selection
 from ..selection.dictionary import dictionary
-from ..solvers.whitening import whiten
+from ..solvers.spectrum import whiten
 from .base import KernelTransformer
 from .elastic_net import NetParameters
 from .on_dictionary import OnDictionary
@@ -101,6 +100,8 @@ class RobustSparseKernelPCA(JudgesKernelRows, NetParameters, OnDictionary, Kerne
 
     _file_layout = {"n_nonzero_": "int[M]", "weights_": "float[n]", "outliers_": "bool[n]", "cutoff_": "float~"}
 
+    _merges_copies = False  # weights_ has one for every row, copies too
+
     refit: bool = parameter(True, "boolean")
     n_directions: int = parameter(500, at_least(1))
     kernel: Any = parameter("poly", *KernelTransformer._parameter_constraints["kernel"])
@@ -120,9 +121,6 @@ class RobustSparseKernelPCA(JudgesKernelRows, NetParameters, OnDictionary, Kerne
         self
         """
         return super().fit(X, y)
-
-    def _row_rules(self, kernel: type[Kernel] | None = None) -> RowRules:
-        return replace(super()._row_rules(kernel), merge_copies=False)  # weights_ has one for every row, copies too
 
     def _points(self, problem: Problem) -> Choice:
         selection = dictionary(problem, self.n_dictionary)

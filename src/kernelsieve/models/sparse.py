@@ -14,18 +14,17 @@ from sklearn.exceptions import ConvergenceWarning
 from ..arrays import namespace, to_numpy
 from ..fit.advice import nothing_to_explain
 from ..fit.captured import NO_VARIANCE, CapturedRatio, components_for, ratio_of_known, ratio_of_points
-from ..fit.parameters import INNER_SHARE, SHARE, BlockParameters, at_least, estimator, more_than, one_of, parameter
+from ..fit.estimator import INNER_SHARE, SHARE, BlockParameters, at_least, estimator, more_than, one_of, parameter
 from ..fit.problem import Problem
 from ..fit.sample import Sample, default_sample_size
 from ..fit.span import Span
 from ..rows import Rows
-from ..rows.sampled import SampledRows
-from ..rows.scale import finite
+from ..rows.memory import SampledRows, finite
 from ..selection.base import Choice
 from ..selection.choose import FIRST_EXTRA_POINTS, Chooser, Effort
 from ..selection.given import own_points
-from ..selection.rules import ALIASES, SELECTORS, check_options
-from ..solvers.whitening import check_kernel_values
+from ..selection.rules import ALIASES, SELECTORS
+from ..solvers.spectrum import check_kernel_values
 from ..threads import one_blas_thread
 from ..warn import warn
 from .base import Found, KernelTransformer
@@ -224,11 +223,16 @@ class SparseKernelPCA(Incremental, BlockParameters, KernelTransformer):
                 f"{' with centring' if self.center else ''}: X has {len(rows.indices)}"
             )
 
+    @property
+    def _effort(self) -> Effort:
+        names = ("max_iter", "tol", "n_candidates", "n_swaps", "max_residual")
+        return Effort(self.n_optimization_samples, **{name: getattr(self, name) for name in names})
+
     def _validate_params(self) -> None:
         super()._validate_params()
         if isinstance(self.selection, str):  # whether "optimized" points are rows to be swapped depends on the kernel
-            n_swaps = 0 if self.selection == "optimized" else self.n_swaps
-            check_options(ALIASES.get(self.selection, self.selection), self.n_candidates, n_swaps, self.max_residual)
+            effort = replace(self._effort, n_swaps=0) if self.selection == "optimized" else self._effort
+            effort.check(ALIASES.get(self.selection, self.selection))
 
     def _check_problem(self, problem: Problem) -> None:
         sample = problem.sample
@@ -239,9 +243,7 @@ class SparseKernelPCA(Incremental, BlockParameters, KernelTransformer):
             raise ValueError(nothing_to_explain(sample))
 
     def _points(self, problem: Problem) -> Choice:
-        names = ("max_iter", "tol", "n_candidates", "n_swaps", "max_residual")
-        effort = Effort(self.n_optimization_samples, **{name: getattr(self, name) for name in names})
-        chooser = Chooser(problem, effort, self.selection)
+        chooser = Chooser(problem, self._effort, self.selection)
         choice = self._chosen(chooser)
         choice.selection.history.setdefault("rule", chooser.rule_name)
         return choice

@@ -11,10 +11,9 @@ import scipy.sparse
 from ..arrays import Array, take_rows
 from ..fit.expansion import FEW_ROWS, KernelExpansion
 from ..fit.moments import FeatureSums, Moments, MomentSum
-from ..fit.point_span import PointSpan
+from ..fit.span import PointSpan
 from ..fit.transfer import ages, forgotten, overlap, transferred, weighing
-from ..rows.base import Summand
-from ..rows.memory import ArrayRows
+from ..rows.memory import ArrayRows, Summand
 from ..rows.reservoir import Reservoir
 from ..threads import cached_property
 from ..warn import warn
@@ -130,8 +129,7 @@ class KeptRows(ArrayRows):
 def start_anew(model: Any, why: str) -> None:
     """Forget what `fit` left, which nothing can be added to."""
     warn(f"{type(model).__name__} was fitted by fit, which {why}")
-    model._forget()
-    for name in [name for name in vars(model) if name.endswith("_")]:
+    for name in [name for name in vars(model) if name.endswith("_") or name in model._stale]:
         delattr(model, name)
 
 

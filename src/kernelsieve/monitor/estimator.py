@@ -13,10 +13,18 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
 from ..arrays import Array
+from ..fit.estimator import (
+    INNER_SHARE,
+    MeantParameters,
+    at_least,
+    estimator,
+    more_than,
+    one_of,
+    parameter,
+    unchanged_on_failure,
+)
 from ..fit.judging import JudgesRows
-from ..fit.parameters import INNER_SHARE, MeantParameters, at_least, estimator, more_than, one_of, parameter
 from ..fit.saving import SavesItself
-from ..fit.unchanged import unchanged_on_failure
 from ..kernels import NAMED_KERNELS
 from ..threads import one_blas_thread
 from .fitting import SAMPLE_ROWS, cell_rows, checked_folds

@@ -24,7 +24,7 @@ import scipy.sparse
 from ..arrays import Array, namespace, scrambled, take_rows
 from ..fit.moments import Moments, MomentSum
 from ..rows.files import Stream
-from ..rows.scale import finite
+from ..rows.memory import finite
 from ..rows.streams import StreamRows, same_columns
 from ..threads import cached_property
 from .inputs import InputMap, windows_of

@@ -32,7 +32,7 @@ from ..fit.interpret import weighted_gradient
 from ..fit.moments import gram_of
 from ..kernels import RBF, Cosine, Kernel, Laplacian, Linear, Polynomial
 from ..rows.blocks import map_row_blocks
-from ..rows.scale import finite
+from ..rows.memory import finite
 from ..threads import cached_property
 from .inputs import InputMap
 

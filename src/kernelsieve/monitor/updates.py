@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from ..arrays import is_foreign, to_numpy
 from ..fit.moments import MomentSum
 from ..fit.transfer import forgotten
-from ..rows.scale import LARGEST
+from ..rows.memory import LARGEST
 from ..threads import one_blas_thread
 from .fitting import refitted
 from .inputs import summed_over_lags, windows_of

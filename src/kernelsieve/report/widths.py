@@ -17,9 +17,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..fit.moments import MomentSum, gram_of
-from ..fit.point_span import PointSpan
+from ..fit.span import PointSpan
 from ..kernels import Kernel, named_kernel
-from ..solvers.whitening import whiten
+from ..solvers.spectrum import whiten
 from ..threads import one_blas_thread
 from .subject import Subject
 

@@ -22,9 +22,9 @@ from typing import Any
 import numpy as np
 
 from ..arrays import Array, take_rows, to_numpy
-from .base import Rows, Summand
 from .dask_worker import Chunk, chunk_rows, chunk_sum, chunk_values, moved
 from .device import DeviceRows, checked_device, named_device
+from .memory import Rows, Summand
 from .reservoir import stacked
 from .streams import Fingerprint, same_columns
 

@@ -18,10 +18,8 @@ import numpy as np
 
 from ..arrays import Array, as_float64, float64_like, is_foreign, take_rows, to_numpy
 from ..threads import row_ranges
-from .base import Summand
 from .device import checked_device
-from .sampled import projection_of_columns
-from .scale import finite
+from .memory import Summand, finite, projection_of_columns
 from .streams import Fingerprint, fingerprint, fingerprint_of
 
 Record = TypeVar("Record")

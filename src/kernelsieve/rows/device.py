@@ -18,10 +18,8 @@ import numpy as np
 import scipy.sparse
 
 from ..arrays import Array, itemsize, take_rows, to_numpy
-from .base import Rows, Summand
 from .blocks import device_blocks, with_smaller_blocks
-from .memory import ArrayRows
-from .sampled import SampledRows
+from .memory import ArrayRows, Rows, SampledRows, Summand
 from .streams import StreamRows
 
 

@@ -20,13 +20,11 @@ import scipy.sparse
 from sklearn.utils.validation import _check_sample_weight, check_array, validate_data
 
 from ..arrays import FLOATS, Array, canonical, is_foreign, namespace
-from ..kernels import Kernel
-from .base import Rows
+from ..kernels import Kernel, kernel_type
 from .files import Stream, is_dask, stream_of
 from .frames import OTHER, TEXT, block_of, collected, is_frame, quoted
 from .gram import check_gram
-from .memory import ArrayRows
-from .scale import checked_weights, finite
+from .memory import ArrayRows, Rows, checked_weights, finite
 from .streams import StreamRows, same_columns
 
 
@@ -39,6 +37,13 @@ class RowRules:
     batch_size: int | None = None
     device: str | None = None
     merge_copies: bool = True  # equal rows become one of their summed weight
+
+    @classmethod
+    def of(cls, estimator: Any, kernel: type[Kernel] | None = None) -> RowRules:
+        """What an estimator wants of the rows of a fit, or of those for a model with this kernel."""
+        batch_size, device = (getattr(estimator, name, None) for name in ("batch_size", "device"))
+        merge = getattr(estimator, "_merges_copies", True)
+        return cls(estimator, kernel or kernel_type(estimator.kernel), batch_size, device, merge)
 
     @property
     def checks(self) -> dict[str, Any]:
@@ -59,7 +64,8 @@ class RowRules:
 def rows_of(X: Any, rules: RowRules, sample_weight: Any = None) -> Rows:
     """Training rows, checked, with the estimator's number of columns and their names settled where they are known."""
     merge = rules.merge_copies and not rules.kernel.precomputed
-    if is_dask(X):
+    plain = isinstance(X, np.ndarray)  # as rows mostly are: then nothing else need be asked
+    if not plain and is_dask(X):
         from .dask import DaskRows, on_devices
 
         _refuse_precomputed(rules)
@@ -67,7 +73,7 @@ def rows_of(X: Any, rules: RowRules, sample_weight: Any = None) -> Rows:
         if rules.device is not None:
             return on_devices(X, weights, rules.device, merge_copies=merge)
         return DaskRows(X, weights, merge_copies=merge)
-    stream = stream_of(X, rules.batch_size, fits=True)
+    stream = None if plain else stream_of(X, rules.batch_size, fits=True)
     rows: Rows
     if stream is not None:
         _refuse_precomputed(rules)
@@ -217,7 +223,7 @@ def _weights_before_a_pass(sample_weight: Any) -> np.ndarray | None:
 
 def validate_rows(estimator: Any, X: Any, **checks: Any) -> Any:
     """As scikit-learn's `validate_data`; text in a frame is an error that says where, and what helps."""
-    X = collected(X)
+    X = X if isinstance(X, np.ndarray) else collected(X)
     with text_columns_named(estimator, X):
         return validate_data(estimator, X, **checks)
 

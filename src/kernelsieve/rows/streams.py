@@ -26,13 +26,10 @@ from sklearn.utils.validation import _get_feature_names, check_array
 
 from ..arrays import FLOATS, Array, take_rows
 from ..threads import start_new_thread
-from .base import Rows, Summand
 from .files import Stream
 from .frames import quoted
-from .memory import ArrayRows
+from .memory import ArrayRows, Rows, SampledRows, Summand, finite, row_projections, sample_rows
 from .reservoir import Reservoir, stacked
-from .sampled import SampledRows, row_projections, sample_rows
-from .scale import finite
 
 ROUNDING = 1e-10  # of a sum, relative to that of the absolute values, when they are added in other blocks
 GOLDEN = (math.sqrt(5) - 1) / 2  # the fractions of its multiples are all different and fill (0, 1) evenly

@@ -19,10 +19,9 @@ import numpy as np
 
 from ..arrays import Array
 from ..fit.captured import CapturedRatio
-from ..fit.point_span import Points
 from ..fit.problem import Problem
 from ..fit.sample import Sample
-from ..fit.span import Span
+from ..fit.span import Points, Span
 
 
 @dataclass(frozen=True)

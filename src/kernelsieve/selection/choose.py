@@ -23,7 +23,7 @@ from ..warn import warn
 from .base import Choice, Selection, Selector
 from .coordinates import MANY_POINTS, MAX_LOST_FOR_GOOD, coordinates_of, movable
 from .free import Candidate, FreePoints
-from .rules import ALIASES, SELECTORS, check_options, selector
+from .rules import ALIASES, SELECTORS, WITH_CANDIDATES, selector
 from .several import best_of_rules
 from .size import fewest
 
@@ -48,6 +48,18 @@ class Effort:
     n_swaps: int = 0
     max_residual: float | None = None
 
+    def check(self, name: str) -> None:
+        """Options that mean nothing to the rule of that name are a mistake, and are said to be."""
+        if self.max_residual is not None and name != "residual":
+            given, right = f"max_residual={self.max_residual}", "'residual'"
+        elif self.n_candidates is not None and name not in WITH_CANDIDATES:
+            given, right = f"n_candidates={self.n_candidates}", ", ".join(map(repr, WITH_CANDIDATES))
+        elif self.n_swaps and name != "targeted":
+            given, right = f"n_swaps={self.n_swaps}", "'targeted'"
+        else:
+            return
+        raise ValueError(f"{given} means nothing to selection={name!r}: it is for {right}")
+
 
 @dataclass(frozen=True)
 class Chooser:
@@ -58,7 +70,7 @@ class Chooser:
     rule: Any  # a name, or what the user gives instead of one
 
     def __post_init__(self) -> None:
-        check_options(self.rule_name, self.effort.n_candidates, self.effort.n_swaps, self.effort.max_residual)
+        self.effort.check(self.rule_name)
 
     @property
     def rule_name(self) -> str:

@@ -13,19 +13,18 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..arrays import Array, is_accelerated, is_numpy, is_torch, like, namespace, take_rows, to_numpy
+from ..fit.reference import carried_variance, draw, heavy_tailed
 from ..fit.sample import Sample
-from ..fit.tails import carried_variance, draw, heavy_tailed
 from ..solvers.ascent import Ascent
 from ..solvers.points import CapturedVariance
 from ..solvers.points_on_device import CapturedOnDevice
-from ..solvers.whitening import whiten
+from ..solvers.spectrum import whiten
 from ..threads import cached_property
 from .coordinates import coordinates_of, lifted
 from .gram import gram_of_sample
-from .kmeans import kmeans_centers
 from .principal import principal_points
 from .rpcholesky import randomly_pivoted_cholesky
-from .together import targeted_rows
+from .starts import kmeans_centers, targeted_rows
 
 KMEANS_STEPS = 3
 # A step costs m^2 a row: beyond so many points fewer steps are taken, from centres that are settled better.
@@ -182,7 +181,7 @@ class FreePoints:
 
     @cached_property
     def _carried(self) -> np.ndarray:
-        """What each steering row carries of the variance (see fit/tails.py)."""
+        """What each steering row carries of the variance (see fit/reference.py)."""
         o = self.objective
         return carried_variance(o.kernel, o.rows, self._weights, o.row_scale)
 

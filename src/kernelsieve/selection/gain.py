@@ -19,8 +19,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ..solvers.greedy import Residual
-from .gram import Gram
+from ..solvers.greedy import Gram, Residual
 
 # Norms lose digits as they fall: below this share of what they were they are computed afresh.
 FRESH = 1e-4

@@ -1,15 +1,9 @@
-"""The gram of some rows, read by columns: rules never ask for more of it than they use.
-
-`column(j)` and `columns(chosen)` are k(x, x_j) for all rows, `bind(chosen)` the same block of rows by block of rows,
-`among(chosen)` the small gram of a few rows, and `diagonal` is k(x, x).  Kernel evaluations are what a rule costs: n
-for a column, b^2 for the gram of b rows.
-"""
+"""The gram of some rows whose columns are computed when they are asked for: rules never ask for more than they use."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
@@ -17,58 +11,11 @@ from ..arrays import Array, to_numpy
 from ..fit.sample import Sample
 from ..kernels import Kernel
 from ..rows.blocks import map_row_blocks
+from ..solvers.greedy import Gram, StoredGram
 from ..threads import cached_property
 
 # Fewer columns than this cost less than handing them to threads.
 COLUMNS_FOR_THREADS = 8
-
-
-class Gram(Protocol):
-    """What a rule may read."""
-
-    @property
-    def n_threads(self) -> int:
-        """Threads that blocks of rows may be spread over."""
-
-    @property
-    def diagonal(self) -> np.ndarray:
-        """k(x, x), (n,)."""
-
-    def column(self, j: int) -> np.ndarray:
-        """k(x, x_j), (n,)."""
-
-    def columns(self, chosen: np.ndarray) -> np.ndarray:
-        """k(x, x_j) for the chosen j, (n, b)."""
-
-    def bind(self, chosen: np.ndarray) -> Callable[[slice], np.ndarray]:
-        """The map from a block of rows to its part of `columns(chosen)`."""
-
-    def among(self, chosen: np.ndarray) -> np.ndarray:
-        """k(x_i, x_j) for the chosen i and j, (b, b)."""
-
-
-@dataclass(frozen=True)
-class StoredGram:
-    """A gram that is there already."""
-
-    matrix: np.ndarray  # (n, n)
-    n_threads: int = 1
-
-    @cached_property
-    def diagonal(self) -> np.ndarray:
-        return np.diagonal(self.matrix).astype(np.float64)
-
-    def column(self, j: int) -> np.ndarray:
-        return self.matrix[:, j]
-
-    def columns(self, chosen: np.ndarray) -> np.ndarray:
-        return self.matrix[:, chosen]
-
-    def bind(self, chosen: np.ndarray) -> Callable[[slice], np.ndarray]:
-        return lambda block: self.matrix[block, chosen]
-
-    def among(self, chosen: np.ndarray) -> np.ndarray:
-        return self.matrix[np.ix_(chosen, chosen)]
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import scipy.sparse.linalg
 from ..arrays import Array, like, namespace, row_dot, top_eigh
 from ..fit.sample import Sample
 from ..kernels import Cosine, Kernel
-from ..rows.sampled import shares_of
+from ..rows.memory import shares_of
 from ..solvers.points import CapturedVariance
 
 

@@ -11,16 +11,14 @@ import scipy.sparse
 
 from ..arrays import as_float64
 from ..fit.sample import Sample
-from ..solvers.greedy import Residual, Rule, eliminate, worst_explained
+from ..solvers.greedy import Residual, Rule, eliminate, swap, worst_explained
 from .base import Selection, Selector, select_rows
 from .distances import Combine, central_row_of, copies_tolerance, far_rows
 from .gain import LargestGain, SampledGain
 from .gram import gram_of_sample
-from .kmeans import kmeans_centers
 from .leverage import draw_without_replacement, ridge_leverage
 from .rpcholesky import randomly_pivoted_cholesky
-from .swaps import swap
-from .together import targeted_choice
+from .starts import kmeans_centers, targeted_choice
 
 KMEANS_SELECTION_STEPS = 20
 IMPROVED_RIDGE = 1e-3  # as published
@@ -166,14 +164,3 @@ def selector(
     given = {"n_candidates": n_candidates, "n_swaps": n_swaps or None, "max_residual": max_residual}
     options = {option: value for option, value in given.items() if value is not None}
     return partial(SELECTORS[name], **options) if options else SELECTORS[name]
-
-
-def check_options(name: str, n_candidates: int | None, n_swaps: int, max_residual: float | None = None) -> None:
-    """Options that mean nothing to a rule are a mistake, and are said to be."""
-    if max_residual is not None and name != "residual":
-        raise ValueError(f"max_residual={max_residual} means nothing to selection={name!r}: it is for 'residual'")
-    if n_candidates is not None and name not in WITH_CANDIDATES:
-        known = ", ".join(repr(rule) for rule in WITH_CANDIDATES)
-        raise ValueError(f"n_candidates={n_candidates} means nothing to selection={name!r}: it is for {known}")
-    if n_swaps and name != "targeted":
-        raise ValueError(f"n_swaps={n_swaps} means nothing to selection={name!r}: it is for 'targeted'")

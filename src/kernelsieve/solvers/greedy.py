@@ -6,26 +6,92 @@ Pivoted Cholesky keeps R = K - F F', the kernel of what the chosen rows do not e
 
 and, for targets t_k in feature space with values T = <phi(x), t_k>, T <- T - c T_j'/sqrt(R_jj).  Kernel
 columns are all that is read, one for each row chosen: O(n m^2) time and O(n m) memory for m of n rows.  Every
-smaller choice is a prefix of a larger one.
+smaller choice is a prefix of a larger one.  A `Gram` is what columns are read from: kernel evaluations are what a
+rule costs, n for a column, b^2 for the gram of b rows.
 
 Row i of F holds the coordinates of phi(x_i) in an orthonormal basis of the span of the chosen phi(x_j).  So the same
 loop, always taking the row with the largest residual, factorises a kernel matrix without forming it: K = F F' + R
 (`pivoted_cholesky`).
+
+After a targeted choice rows may be swapped: of all pairs (a row that goes, a row that comes), the one that gains most.
+The chosen rows S span a space with orthonormal basis functions F (n, m), in which the targets have coordinates C
+(m, M); the residual kernel has diagonal d, and T (n, M) is what is left of the targets.  What of the space belongs to
+row i alone is the direction orthogonal to all other rows of S, with values g_i = F q_i on the rows,
+
+    q_i = y_i / |y_i|,      y_i the columns of F_S^-1,      b_i = q_i' C
+
+so without row i the targets lose |b_i|^2, and row j then brings them
+
+    |T_j + g_ij b_i|^2 / (d_j + g_ij^2)
+
+A reflection that moves q_i to the last place turns "remove i" into "drop the last column"; being orthogonal, it costs
+no digits, however often.  The explained part of the targets rises with every swap, so there is an end to them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import ParamSpec
+from typing import ParamSpec, Protocol
 
 import numpy as np
+import scipy.linalg
+
+from ..threads import cached_property
 
 # Rows whose residual is below this share of the largest diagonal are already explained.
 EXPLAINED = 1e-11
 # Residual diagonal, relative to the largest k(x, x), at which a factorisation leaves out the rest of the kernel.
 FACTORISED = 1e-10
 FIRST_CAPACITY = 128  # columns made room for at first; doubled when they do not suffice
+
+
+class Gram(Protocol):
+    """What a rule may read."""
+
+    @property
+    def n_threads(self) -> int:
+        """Threads that blocks of rows may be spread over."""
+
+    @property
+    def diagonal(self) -> np.ndarray:
+        """k(x, x), (n,)."""
+
+    def column(self, j: int) -> np.ndarray:
+        """k(x, x_j), (n,)."""
+
+    def columns(self, chosen: np.ndarray) -> np.ndarray:
+        """k(x, x_j) for the chosen j, (n, b)."""
+
+    def bind(self, chosen: np.ndarray) -> Callable[[slice], np.ndarray]:
+        """The map from a block of rows to its part of `columns(chosen)`."""
+
+    def among(self, chosen: np.ndarray) -> np.ndarray:
+        """k(x_i, x_j) for the chosen i and j, (b, b)."""
+
+
+@dataclass(frozen=True)
+class StoredGram:
+    """A gram that is there already."""
+
+    matrix: np.ndarray  # (n, n)
+    n_threads: int = 1
+
+    @cached_property
+    def diagonal(self) -> np.ndarray:
+        return np.diagonal(self.matrix).astype(np.float64)
+
+    def column(self, j: int) -> np.ndarray:
+        return self.matrix[:, j]
+
+    def columns(self, chosen: np.ndarray) -> np.ndarray:
+        return self.matrix[:, chosen]
+
+    def bind(self, chosen: np.ndarray) -> Callable[[slice], np.ndarray]:
+        return lambda block: self.matrix[block, chosen]
+
+    def among(self, chosen: np.ndarray) -> np.ndarray:
+        return self.matrix[np.ix_(chosen, chosen)]
 
 
 @dataclass
@@ -170,3 +236,55 @@ def best_for_targets(state: Residual, eligible: np.ndarray) -> int:
 def worst_explained(state: Residual, eligible: np.ndarray) -> int:
     """argmax R_jj: the row with the largest residual."""
     return int(state.diagonal.argmax())  # the loop asks only while some row is eligible, and then this one is
+
+
+NO_GAIN = 1e-9  # a swap that gains less, as a share of what is explained, is none
+
+
+def swap(state: Residual, column: Callable[[int], np.ndarray], n_swaps: int) -> int:
+    """Up to `n_swaps` swaps, in place; their number.  Each costs a kernel column and O(n m (m + M))."""
+    for count in range(n_swaps if state.chosen else 0):
+        place, j, direction = _best_pair(state)
+        if direction is None:
+            return count
+        _remove(state, place, direction)
+        pivot = float(np.sqrt(state.diagonal[j]))
+        append(state, j, (column(j) - state.filled @ state.filled[j]) / pivot, pivot)
+    return n_swaps if state.chosen else 0
+
+
+def _best_pair(state: Residual) -> tuple[int, int, np.ndarray | None]:
+    """The place that goes, the row that comes, and the direction of the former; None where no pair gains."""
+    assert state.targets is not None
+    assert state.target_coef is not None
+    basis, coef, left = state.filled[state.chosen], state.target_coef[: len(state.chosen)], state.targets
+    inverse, *_ = scipy.linalg.lstsq(basis, np.eye(len(basis)), check_finite=False)
+    directions = inverse / np.linalg.norm(inverse, axis=0)
+    lost = directions.T @ coef  # b, (m, M)
+    loss = np.einsum("ij,ij->i", lost, lost)
+    own = state.filled @ directions  # g, (n, m)
+    brought = own * (2.0 * (left @ lost.T) + own * loss) + np.einsum("ij,ij->i", left, left)[:, None]
+    diagonal = state.diagonal[:, None] + own * own
+    gain = np.where(diagonal > state.floor, brought / np.maximum(diagonal, state.floor), 0.0) - loss
+    gain[state.chosen] = -np.inf
+    j, place = np.unravel_index(int(np.argmax(gain)), gain.shape)
+    worthwhile = gain[j, place] > NO_GAIN * float(np.sum(coef**2))
+    return int(place), int(j), directions[:, place] if worthwhile else None
+
+
+def _remove(state: Residual, place: int, direction: np.ndarray) -> None:
+    """The row at `place` goes, and its direction leaves the basis."""
+    assert state.targets is not None
+    assert state.target_coef is not None
+    last = len(state.chosen) - 1
+    mirror = direction.copy()
+    mirror[last] += np.copysign(1.0, direction[last])
+    mirror /= np.linalg.norm(mirror)
+    factor, coef = state.filled, state.target_coef[: last + 1]
+    factor -= np.outer(factor @ mirror, 2.0 * mirror)
+    coef -= np.outer(2.0 * mirror, mirror @ coef)
+    dropped = factor[:, last]
+    state.targets += dropped[:, None] * coef[last]
+    state.diagonal += dropped * dropped
+    state.chosen.pop(place)
+    state.diagonal[state.chosen] = 0.0

@@ -47,8 +47,8 @@ from ..arrays import (
 from ..kernels import RBF, FixedRows, Kernel, uphill
 from ..threads import cached_property, ordered_map, row_ranges
 from .ascent import Evaluation
+from .spectrum import whiten
 from .subspace import refined
-from .whitening import whiten
 
 Result = TypeVar("Result")
 

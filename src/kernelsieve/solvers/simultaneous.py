@@ -17,7 +17,7 @@ import numpy as np
 from .alternation import Alternation, Limits, Problem
 from .group import group_lasso
 from .lasso import LassoResult, lasso
-from .whitening import RANK_TOLERANCE
+from .spectrum import RANK_TOLERANCE
 
 
 def alternate_jointly(

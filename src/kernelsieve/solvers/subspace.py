@@ -15,7 +15,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ..arrays import Array, like, namespace, solve_lower, to_numpy, top_eigh
-from .whitening import orthonormal, whiten
+from .spectrum import orthonormal, whiten
 
 # What a step adds that is smaller than this, relative to the value, is rounding (of float32 products) and no direction.
 NO_DIRECTION = 1e-5

@@ -15,7 +15,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin, _fit_context
 from sklearn.utils.validation import _check_feature_names, check_array, check_is_fitted
 
-from ..fit.parameters import MeantParameters, at_least, estimator, one_of, parameter
+from ..fit.estimator import MeantParameters, at_least, estimator, one_of, parameter
 from ..rows.frames import block_of, collected, column_names, quoted, with_text_names
 from .decoding import decoded
 from .encoding import encoded_rows, missing_message

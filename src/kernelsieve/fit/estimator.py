@@ -1,4 +1,4 @@
-"""Parameters of estimators, each declared once: its default and what it may be.
+"""What makes a class an estimator: parameters declared once, and a fit that leaves a whole model or none.
 
     @estimator
     class Example(KernelTransformer):
@@ -10,11 +10,17 @@ checks in `fit`.  What a class inherits it need not say again; it may give a par
 
 A number may be given as numpy's: `gamma=np.uint8(5)` is 5 to every line that reads `self.gamma`, where an eight-bit
 number would run over in the first product; `get_params` returns what was given.
+
+Around every fit, `unchanged_on_failure` is the one place where an estimator gets its attributes back when something
+goes wrong, where columns get their names in an error, and where results that are no numbers are refused; `Stages` tell
+scikit-learn's callbacks how far a fit has come.
 """
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
+from contextlib import contextmanager
 from numbers import Integral, Real
 from typing import Any, TypeVar, dataclass_transform
 
@@ -23,6 +29,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from ..kernels import NAMED_KERNELS
+from ..rows.memory import ScaleError
 
 Class = TypeVar("Class", bound=type)
 
@@ -164,3 +171,80 @@ class BlockParameters:
 
     batch_size: int | None = parameter(None, at_least(1), None)
     device: str | None = parameter(None, str, None)
+
+
+# Results that must be numbers, whatever the method.
+RESULTS = ["explained_variance_", "explained_variance_ratio_", "eigenvalues_", "captured_ratio_", "objective_"]
+RESULTS += ["components_", "mean_", "gamma_", "alpha_"]
+
+
+@contextmanager
+def unchanged_on_failure(estimator: Any) -> Iterator[None]:
+    """Give the estimator its attributes back where what is inside fails, is interrupted, or finds no numbers."""
+    before = dict(vars(estimator))
+    try:
+        yield
+        _refuse_what_is_not_finite(estimator)
+    except BaseException as error:
+        state = vars(estimator)
+        # scikit-learn still has to tear its callbacks down
+        callbacks = {name: value for name, value in state.items() if "callback" in name}
+        estimator.__dict__ = before | callbacks  # at one stroke: a second interrupt finds the old model or the new one
+        if isinstance(error, ScaleError):
+            raise error.named(state.get("feature_names_in_")) from error
+        if isinstance(error, np.linalg.LinAlgError):
+            raise ValueError(
+                f"the rows are too badly conditioned for {type(estimator).__name__} with these parameters ({error}): "
+                "scale the columns, or ask for fewer components, a wider kernel or a larger noise or ridge"
+            ) from error
+        raise
+
+
+def _refuse_what_is_not_finite(estimator: Any) -> None:
+    found = {name: vars(estimator).get(name) for name in RESULTS}
+    expansion = vars(estimator).get("expansion_")
+    if expansion is not None:
+        found |= {"dual_coef_": expansion.coef, "offset_": expansion.offset}
+    for name, value in found.items():
+        if isinstance(value, float | np.ndarray) and not np.all(np.isfinite(value)):
+            raise ValueError(
+                f"these rows and parameters give no finite {name}: scale the columns (and weights) to sizes near one, "
+                "or give other parameters of the kernel"
+            )
+
+
+__all__ = ["CallbackSupportMixin", "Stages"]
+
+try:
+    from sklearn.callback import CallbackSupportMixin
+except ImportError:  # scikit-learn before 1.9
+
+    class CallbackSupportMixin:  # type: ignore[no-redef]
+        """Stands in where scikit-learn has no callbacks."""
+
+
+class Stages:
+    """The stages of one fit, each a subtask of it."""
+
+    def __init__(self, estimator: Any, n_stages: int, X: Any, y: Any = None) -> None:
+        self._estimator = estimator
+        self._context = None
+        if hasattr(estimator, "_init_callback_context"):
+            self._context = estimator._init_callback_context(max_subtasks=n_stages)
+            self._context.call_on_fit_task_begin(estimator=estimator, X=X, y=y)
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """One stage, from begin to end."""
+        if self._context is None:
+            yield
+            return
+        context = self._context.subcontext(task_name=name)
+        context.call_on_fit_task_begin(estimator=self._estimator)
+        yield
+        context.call_on_fit_task_end(estimator=self._estimator)
+
+    def finish(self, X: Any, y: Any = None) -> None:
+        """The whole fit is done."""
+        if self._context is not None:
+            self._context.call_on_fit_task_end(estimator=self._estimator, X=X, y=y, reconstruction_attributes={})

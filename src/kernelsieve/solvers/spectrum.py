@@ -1,0 +1,324 @@
+"""The spectrum of a gram: a basis of the span of its points by whitening, and exact kernel PCA of its rows.
+
+Whitening is over the eigenvalues that are more than rounding:
+
+    K = U L U',    W = U L^-1/2,    W' K W = I
+
+An eigenvector is known to the rounding of the largest eigenvalue, so that W' K W is off by u l_1 / l_q, more than the
+rounding of the kernel values themselves asks for where l_q is small: components would be longer than one, and the
+variance along them too large.  There W is corrected by the Cholesky factor of what W' K W is:
+
+    W' K W = C C',    W <- W C^-T
+
+A kernel that is not positive semi-definite is the inner product of a space with a signature (a Krein space), and its
+negative part may be kept.  With W = U |L|^-1/2 and J = sign(L), rows have coordinates F = k(X, S) W, and with C the
+covariance of F the covariance operator is C J.  Its eigenpairs come from a symmetric matrix,
+
+    C^1/2 J C^1/2 q = mu q,      component J C^1/2 q / sqrt(mu) for mu > 0
+
+and with all rows as points they are scikit-learn's KernelPCA to rounding, which takes the positive eigenvalues of the
+centred gram.  Dropping the negative part first, as a positive semi-definite kernel's rounding is dropped, loses the
+components that it balances.
+
+Exact kernel PCA is the top of the weighted, centred spectrum.  With weights omega (sum 1) and E = diag(omega)^1/2,
+C = I - omega 1' (or I when not centred), the nonzero spectrum of the feature-space covariance is that of
+
+    B = E C' K C E,        B u = lambda u,        component v = Phi' d / sqrt(lambda),  d = C E u
+
+The top few pairs come from a block Krylov space with Rayleigh-Ritz (Musco & Musco 2015): a handful of matrix-matrix
+products, where ARPACK would read the whole matrix once a vector.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..arrays import Array, cholesky, inner, like, namespace, solve_lower, take_columns, take_rows, to_numpy, top_eigh
+from ..threads import matmul
+
+# Eigenvalues of K_DD below this share of the largest are rounding, in float64 and in float32 blocks.
+RANK_TOLERANCE = 1e-11
+RANK_TOLERANCE_FLOAT32 = 1e-6
+# Eigenvalues above this share of the largest come with eigenvectors that are good to ten digits.
+WELL_KNOWN = 1e-6
+NO_POSITIVE_PART = "the kernel matrix of the support points has no positive part: nothing to model"
+MORE_NEGATIVE = (
+    "the kernel is far from positive semi-definite on these rows: its matrix for the support points has negative "
+    "eigenvalues larger than all positive ones, and this method, which drops them and what is no larger, is left with "
+    "nothing to model. Use SparseKernelPCA or KernelPCA, which count them, or another coef0"
+)
+
+
+@dataclass(frozen=True)
+class Whitening:
+    """W with W' K W = I, and what was dropped on the way."""
+
+    matrix: Array  # (r, q)
+    negative_share: float  # |negative eigenvalues| / all: above rounding, the kernel is indefinite
+
+
+@dataclass(frozen=True)
+class Spectrum:
+    """Eigenvalues of a gram, descending, and its eigenvectors."""
+
+    gram: Array  # (r, r)
+    values: Array  # (r,)
+    vectors: Array  # (r, r)
+
+    @classmethod
+    def of(cls, gram: Array) -> Spectrum:
+        """The spectrum of kernel values that can be worked with."""
+        check_kernel_values(gram)
+        gram = (gram + gram.T) / 2
+        return cls(gram, *top_eigh(gram))
+
+    def rank(self, tolerance: float) -> int:
+        """Eigenvalues above `tolerance` of the largest, and above the most negative one."""
+        xp = namespace(self.values)
+        floor = max(tolerance * max(float(self.values[0]), 0.0), -float(self.values[-1]))
+        return int(xp.sum(xp.astype(self.values > floor, xp.int64)))
+
+    def whitening(self, tolerance: float = RANK_TOLERANCE, *, signed: bool = False) -> Whitening:
+        """W = U L^-1/2 over the eigenvalues above `tolerance` of the largest.
+
+        Where the kernel is indefinite, eigenvalues smaller than the most negative one go too: they are no better
+        known than it is, and dividing by them would let captured variance grow without bound.  `signed` keeps the
+        negative ones beside the positive: W = U |L|^-1/2, W'K W = diag(+-1).
+        """
+        values, vectors = self.values, self.vectors
+        xp = namespace(values)
+        if signed:
+            size = xp.abs(values)
+            places = np.flatnonzero(to_numpy(size > tolerance * xp.max(size)))
+            kept = take_columns(vectors, places) / xp.sqrt(take_rows(size, places))
+            return Whitening(kept, _negative_share(values))
+        rank = self.rank(tolerance)
+        if rank == 0:
+            raise ValueError(NO_POSITIVE_PART if not float(values[0]) > 0 else MORE_NEGATIVE)
+        matrix = vectors[:, :rank] / xp.sqrt(values[:rank])
+        if float(values[rank - 1]) < WELL_KNOWN * float(values[0]):
+            corrected = orthonormal(matrix, self.gram)
+            matrix = matrix if corrected is None else corrected
+        return Whitening(matrix, _negative_share(values))
+
+
+def orthonormal(basis: Array, gram: Array) -> Array | None:
+    """B C^-T with B' K B = C C', which has the span of B and is orthonormal; None where B is dependent."""
+    metric = basis.T @ (gram @ basis)
+    factor = cholesky((metric + metric.T) / 2)
+    return None if factor is None else solve_lower(factor, basis.T).T
+
+
+def whiten(gram: Array, tolerance: float = RANK_TOLERANCE) -> Whitening:
+    """The whitening of a gram that is needed once (see `Spectrum.whitening`)."""
+    return Spectrum.of(gram).whitening(tolerance)
+
+
+def negative_share(gram: Array) -> float:
+    """|negative eigenvalues| / all of them."""
+    return _negative_share(namespace(gram).linalg.eigvalsh((gram + gram.T) / 2))
+
+
+def _negative_share(values: Array) -> float:
+    xp = namespace(values)
+    magnitude = xp.abs(values)
+    total = float(xp.sum(magnitude))
+    return float(xp.sum(xp.where(values < 0, magnitude, xp.zeros_like(values)))) / total if total > 0 else 0.0
+
+
+def signed_components(covariance: np.ndarray, signs: np.ndarray, n_components: int) -> tuple[np.ndarray, np.ndarray]:
+    """(mu, J v): variances of the best components of positive length, and what features are multiplied by.
+
+    Zeros where there are fewer than `n_components`.
+    """
+    values, vectors = top_eigh(covariance)
+    root = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
+    found, small = top_eigh(root @ (signs[:, None] * root), n_components)
+    variances, directions = np.zeros(n_components), np.zeros((len(signs), n_components))
+    n_real = int(np.sum(found > 0))
+    variances[:n_real] = found[:n_real]
+    directions[:, :n_real] = signs[:, None] * (root @ small[:, :n_real]) / np.sqrt(found[:n_real])
+    return variances, directions
+
+
+def signs_of(whitening: np.ndarray, gram: np.ndarray) -> np.ndarray:
+    """J, from W'K_SS W = J."""
+    return np.where(np.sum(whitening * (gram @ whitening), axis=0) < 0, -1.0, 1.0)
+
+
+def check_kernel_values(gram: Array) -> None:
+    """Kernel values that can be worked with: some of them, all finite, some positive on the diagonal."""
+    check_finite_kernel(gram)
+    check_kernel_diagonal(namespace(gram).linalg.diagonal(gram))
+
+
+def check_kernel_diagonal(diagonal: Array) -> None:
+    """k(x, x) that can be worked with: finite, and some positive."""
+    check_finite_kernel(diagonal)
+    if diagonal.shape[0] == 0 or not float(namespace(diagonal).max(diagonal)) > 0:
+        raise ValueError(
+            "the kernel matrix of these rows has no positive part for points to carry: k(x, x) > 0 for none of them. "
+            "Give a larger coef0, another kernel, or KernelPCA, which centres first"
+        )
+
+
+def check_finite_kernel(values: Array) -> None:
+    """Kernel values without NaN and infinity, small enough to be squared."""
+    xp = namespace(values)
+    with np.errstate(over="ignore", invalid="ignore"):
+        squared = xp.sum(values * values)
+    if not bool(xp.isfinite(squared)):
+        raise ValueError(
+            "the kernel gives NaN or infinity (or nearly so) on these rows: scale the rows, or give a smaller gamma or "
+            "degree (a whole one, where the polynomial's base can be negative)"
+        )
+
+
+DENSE_LIMIT = 400  # below this many rows a dense eigensolver is as fast
+DENSE_AT_LAST = 1000  # and below this many it is called where Krylov spaces do not get to the end of a flat spectrum
+OVERSAMPLING = 8
+# The last change of the sum of the top eigenvalues; its error is then two to three digits smaller.
+SUM_TOLERANCE = 1e-3
+# What is still to come of the sum, were the changes to shrink on as they did: more where the spectrum is flat.
+SUM_TO_COME = 2e-5
+MAX_KRYLOV_BLOCKS = 16
+# Remainders so many times longer than rounding are orthogonal to what is there, to one over that, as they come.
+FULL_RANK = 100.0
+
+
+@dataclass(frozen=True)
+class ExactComponents:
+    """The top of the spectrum of the covariance, and its vectors over the rows of the gram."""
+
+    variances: np.ndarray  # (M,) variance along each component
+    directions: Array  # (n, M): sqrt(lambda) v = Phi' directions
+
+    @property
+    def captured(self) -> float:
+        return float(self.variances.sum())
+
+
+def exact_components(
+    gram: Array,
+    n_components: int,
+    *,
+    center: bool,
+    weights: Array | None = None,
+    n_threads: int = 1,
+    dense: bool = False,
+    near: Array | None = None,
+) -> ExactComponents:
+    """The top `n_components` of exact kernel PCA on `gram`; negative eigenvalues count as zero.
+
+    `dense` asks for the vectors to full precision; without it their span is good to a few digits.  `near` are vectors,
+    one for each of them, that they are thought to be near.
+    """
+    n = gram.shape[0]
+    xp = namespace(gram)
+    omega = _normalised(gram, weights)
+    root = xp.sqrt(omega)
+
+    def right(block: Array) -> Array:  # C E block
+        block = root[:, None] * block
+        return block - omega[:, None] * xp.sum(block, axis=0) if center else block
+
+    def left(block: Array) -> Array:  # E C' block
+        return root[:, None] * (block - omega @ block if center else block)
+
+    n_components = min(n_components, n)
+    dense = dense or n <= max(DENSE_LIMIT, 4 * (n_components + OVERSAMPLING))
+    if not dense:
+        values, vectors, settled = block_krylov(
+            lambda y: left(matmul(gram, right(y), n_threads)), gram[0, :], n_components, near
+        )
+        dense = not settled and n <= DENSE_AT_LAST
+    if dense:
+        identity = xp.eye(n, dtype=gram.dtype)
+        b = left(gram @ right(like(identity, gram)))
+        values, vectors = top_eigh((b + b.T) / 2, n_components)
+    variances = np.maximum(to_numpy(values).astype(np.float64), 0.0)
+    return ExactComponents(variances, right(vectors))
+
+
+def _normalised(gram: Array, weights: Array | None) -> Array:
+    xp = namespace(gram)
+    if weights is None:
+        return xp.full_like(gram[:, 0], 1.0 / gram.shape[0])
+    return like(weights / namespace(weights).sum(weights), gram)  # their ratios fit float32, they need not
+
+
+def block_krylov(
+    apply: Callable[[Array], Array], example: Array, n_top: int, near: Array | None = None
+) -> tuple[np.ndarray, Array, bool]:
+    """The top pairs of a symmetric operator on vectors like `example`, values on the host; and whether they settled.
+
+    The space is that of a random block's images, with vectors `near` the top ones in it where some are known.  Columns
+    of the operator itself would save a product, but where every row is like few others they say nothing of the rest:
+    what they cannot reach would be taken for not there.
+    """
+    xp = namespace(example)
+    draws = np.random.default_rng(0).standard_normal((example.shape[0], n_top + OVERSAMPLING))
+    block = like(draws, example)
+    if near is not None:
+        block = xp.concat([near, block[:, near.shape[1] :]], axis=1)
+    block, _ = xp.linalg.qr(apply(block))
+    basis, images = [], []
+    totals = [0.0] if near is None else []  # from vectors that are nearly right the first step is no measure of others
+    for _ in range(MAX_KRYLOV_BLOCKS):
+        basis.append(block)
+        images.append(apply(block))
+        q, bq = xp.concat(basis, axis=1), xp.concat(images, axis=1)
+        ritz = q.T @ bq
+        values, small = top_eigh(to_numpy(ritz + ritz.T) / 2, n_top)  # so small a matrix is quicker on the host
+        totals.append(float(values.sum()))
+        if settled := _settled(totals):
+            break
+        block = _new_directions(images[-1], q)
+        if settled := block.shape[1] == 0:  # the space is exhausted: what it holds is exact
+            break
+    return values, q @ like(small, q), settled
+
+
+def _settled(totals: list[float]) -> bool:
+    """Whether a growing sum has come to its end: little was added, and little is to be expected."""
+    if len(totals) < 3:
+        return False
+    before, last = totals[-2] - totals[-3], totals[-1] - totals[-2]
+    limit = abs(totals[-1])
+    if last <= SUM_TO_COME**2 * limit:
+        return True
+    return last <= SUM_TOLERANCE * limit and last * last <= SUM_TO_COME * limit * (before - last)
+
+
+def _new_directions(image: Array, basis: Array) -> Array:
+    """An orthonormal basis of what `image` has outside the span of `basis`, rounding left out.
+
+    Once the Krylov space is exhausted the remainder is rounding: brought to unit length it would lie anywhere, inside
+    the span too, and its variance would be counted twice.
+    """
+    xp = namespace(image)
+    rounding = xp.finfo(image.dtype).eps * image.shape[0] ** 0.5 * inner(image, image) ** 0.5
+    block = image
+    for _ in range(2):  # twice is enough
+        block = block - basis @ (basis.T @ block)
+    n_more = max(0, basis.shape[0] - basis.shape[1])
+    directions, triangle = xp.linalg.qr(block)
+    if block.shape[1] <= n_more and float(xp.min(xp.abs(xp.linalg.diagonal(triangle)))) > FULL_RANK * rounding:
+        return directions
+    directions, lengths, _ = xp.linalg.svd(block, full_matrices=False)
+    rank = min(int(xp.sum(xp.astype(lengths > rounding, xp.int64))), n_more)
+    block = directions[:, :rank]
+    block, _ = xp.linalg.qr(block - basis @ (basis.T @ block))  # short remainders were orthogonal to a few digits only
+    return block
+
+
+def component_signs(coef: Array) -> Array:
+    """+-1 for each component, such that its largest coefficient becomes positive."""
+    xp = namespace(coef)
+    largest = xp.argmax(xp.abs(coef), axis=0)
+    places = like(xp.arange(coef.shape[0]), largest)
+    picked = xp.sum(xp.where(places[:, None] == largest, coef, xp.zeros_like(coef)), axis=0)
+    return xp.where(picked < 0, -xp.ones_like(picked), xp.ones_like(picked))
