@@ -22,7 +22,7 @@ import kernelsieve as ks
 from kernelsieve.compression.error import LeastSquares
 from kernelsieve.compression.l1 import l1_path
 from kernelsieve.compression.objective import ScoreObjective
-from kernelsieve.fit.advice import split_captured
+from kernelsieve.fit.problem import split_captured
 from kernelsieve.fit.reference import heavy_tailed
 from kernelsieve.fit.sample import Sample
 from kernelsieve.kernels import RBF, Linear, inner_products

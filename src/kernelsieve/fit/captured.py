@@ -16,9 +16,16 @@ components and on exact kernel PCA's, omega_i its weight (sum 1) and p_i its cha
 Rows that points were started from are explained better than rows like them: of all N they are a smaller share than of
 the reference, and count so much less.
 
-The interval is r(N) -+ 1.64 errors: it holds the truth nine times in ten.  Rows so few for the kernel that they know
-little of others (fit/advice.py) make it wide.  What is reported is on its safe side: r(N) itself where it is known
-well, less where it is not.  What all rows together leave unexplained bounds it from below.
+The interval is r(N) -+ 1.64 errors: it holds the truth nine times in ten.  What is reported is on its safe side: r(N)
+itself where it is known well, less where it is not.  What all rows together leave unexplained bounds it from below.
+
+Few rows make it wide.  Exact kernel PCA of one half of the reference rows follows the rows that it sees: on them its
+components capture `own`, on the other half, drawn alike, `other`.  The share that is lost from one to the other,
+
+    optimism = 1 - other / own
+
+is near zero where the rows are many for the kernel, and one where every row is like no other: then a few rows say
+nothing of what exact kernel PCA of all rows would capture, and no line from half of them to all of them leads there.
 """
 
 from __future__ import annotations
@@ -48,13 +55,15 @@ from ..kernels import Kernel
 from ..rows.memory import shares_of
 from ..solvers.spectrum import RANK_TOLERANCE, block_krylov, exact_components
 from ..threads import matmul, one_blas_thread, ordered_map, row_ranges
-from .advice import error_of_few
 from .expansion import KernelExpansion
 from .indefinite import agreement, best_cut, variances_at
 from .moments import points_like
 from .sample import GRAM_BLOCK_ROWS, Sample
 from .span import Points, PointSpan, Span
 
+# An optimism of .5 adds .004 to the error of a captured ratio, one of .8 adds .17, one of 1 adds 1.  Of 132 fits that
+# look at 100 to 800 rows of 1,900, under wide and narrow kernels, 11 intervals then miss the truth, and 40 without.
+OPTIMISM_POWER = 8
 # Variances below this share of the largest are rounding: the rows have no such component.
 NO_VARIANCE = 1e-10
 CONFIDENCE_ERRORS = 1.645  # standard errors to each side: nine times in ten
@@ -87,9 +96,12 @@ class CapturedRatio:
     @property
     def attributes(self) -> dict[str, Any]:
         """The fitted attributes that say it."""
-        names = ("", "kind_", "n_samples_", "interval_")
-        values = (self.value, self.kind, self.n_samples, self.interval)
-        return {f"captured_ratio_{name}": value for name, value in zip(names, values, strict=True)}
+        return {
+            "captured_ratio_": self.value,
+            "captured_ratio_interval_": self.interval,
+            "captured_ratio_kind_": self.kind,
+            "captured_ratio_n_samples_": self.n_samples,
+        }
 
     def at_least(self, bound: float) -> CapturedRatio:
         """The same, where all rows together say that it is no less than `bound`."""
@@ -343,3 +355,9 @@ def _features(sample: Sample, kernel: Kernel, points: Array, whitening: Array) -
         kept = vars(sample)["_with_points"] = (points, kernel(rows, points_like(points, rows)))
     cross_gram = kept[1]
     return as_float64(matmul(cross_gram, float64_like(whitening, cross_gram), sample.n_threads))
+
+
+def error_of_few(sample: Sample) -> float:
+    """Of a ratio to exact kernel PCA, by how much the line to all rows can lead astray: optimism^8."""
+    own, other = sample.captured_across
+    return min(max(1.0 - other / own, 0.0), 1.0) ** OPTIMISM_POWER if own > 0 else 1.0

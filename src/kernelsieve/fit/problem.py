@@ -1,14 +1,21 @@
-"""A problem: the training rows, and a sample of them under a kernel.  Every hook of a fit is handed one."""
+"""A problem: the training rows, and a sample of them under a kernel.  Every hook of a fit is handed one.
+
+Where the kernel says little of the rows, a warning says so, and what to do about it.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
 import numpy as np
+import scipy.sparse
 
+from ..arrays import Array, to_numpy
 from ..kernels import Kernel
 from ..rows.memory import Rows, finite
 from ..solvers.spectrum import RANK_TOLERANCE, RANK_TOLERANCE_FLOAT32
+from ..threads import row_ranges
+from ..warn import KernelWarning, warn
 from .all_rows import AllRowsSpan
 from .captured import variances_on_reference
 from .indefinite import best_cut
@@ -16,6 +23,20 @@ from .moments import MomentSum
 from .sample import Sample, default_reference_rows, default_sample_size
 from .span import Points, PointSpan, Span
 
+MIN_EXPLAINED = 0.05
+FAR_ABOVE = 2.0  # captured in sample / captured on unseen rows
+MIN_HALF, MIN_HALF_PER_COMPONENT = 50, 10  # rows in each half to compare them at all
+NEARLY_CONSTANT = 1e-3  # total variance / mean k(x, x)
+# With a variance below this share of k(x, x), by the bytes of a number, rounding shows in the scores.
+SHOWS_ROUNDING = {2: 1e-3, 4: 1e-3, 8: 1e-7}
+SCALE_ROWS, SCALE_COLUMNS = 500, 256
+WILD_SCALES = 100.0  # largest standard deviation of a column / that of the lower quartile
+NOTHING_TO_EXPLAIN = "the rows are all the same to this kernel: there is no variance to explain"
+LOST_IN_LENGTH = (
+    "the rows differ, but by so little beside their distance from the origin that rounding leaves nothing of it in the "
+    "products that this kernel is made of: subtract the mean of every column first"
+)
+FAR_OUT = 1e-3  # largest difference from the mean of a column / largest number: less may be lost in products
 FLOAT32_LOSS = 1e-3  # of any component's variance, which is worth a pass in float64
 
 
@@ -104,3 +125,95 @@ def span_of(
     span = PointSpan(chosen.kernel, chosen.points, chosen.indices, center, moments, whitening.negative_share)
     vars(span)["point_gram"] = chosen.gram  # made already
     return span
+
+
+def nothing_to_explain(sample: Sample) -> str:
+    """Why rows have no variance to a kernel: they are all one to it, or so far out that products round it away."""
+    kernel = sample.kernel
+    if kernel.stationary or kernel.precomputed or kernel.name == "callable":
+        return NOTHING_TO_EXPLAIN
+    rows = sample.reference
+    dense = rows.toarray() if scipy.sparse.issparse(rows) else to_numpy(rows)
+    away = float(np.abs(dense - dense.mean(axis=0)).max())
+    drowned = bool(np.any(dense != dense[:1])) and away < FAR_OUT * float(np.abs(dense).max())
+    return LOST_IN_LENGTH if drowned else NOTHING_TO_EXPLAIN
+
+
+def warn_about_scales(rows: Array) -> None:
+    """Columns in very different units: distances see only the largest."""
+    if scipy.sparse.issparse(rows) or rows.shape[1] < 2:
+        return
+    some = to_numpy(rows[:SCALE_ROWS, :])
+    # a few columns at a time: what np.std writes down on its way stays in the cache
+    deviations = np.concatenate([np.std(some[:, part], axis=0) for part in row_ranges(some.shape[1], SCALE_COLUMNS)])
+    varying = np.sort(deviations[deviations > 1e-12 * max(float(deviations.max()), 1e-300)])
+    if varying.size < 2:
+        return
+    low, high = float(varying[(varying.size - 1) // 4]), float(varying[-1])
+    if high > WILD_SCALES * low:
+        warn(
+            f"column scales differ wildly (standard deviations from {low:.3g} to {high:.3g}): the kernel sees only the "
+            "largest columns. Standardise first, e.g. make_pipeline(StandardScaler(), SparseKernelPCA(...))",
+            KernelWarning,
+        )
+
+
+def warn_of_rounding(spread: float) -> None:
+    """Rows that are all the same to the kernel, or so nearly that their differences are lost beside its values."""
+    warn(
+        f"the kernel is nearly constant on these rows (variance {spread:.1e} of k(x, x)): the scores show rounding. "
+        "Centre and scale the rows, or give another gamma",
+        KernelWarning,
+    )
+
+
+@dataclass(frozen=True)
+class GammaAdvice:
+    """What can be said about gamma: its value, and whether the median rule is still to be tried."""
+
+    gamma: float
+    try_median: bool
+
+    def towards(self, direction: str) -> str:
+        median = ", or gamma='median'" if self.try_median else ""
+        return f" Give a {direction} gamma than {self.gamma:.3g}{median}."
+
+
+def warn_about_kernel(
+    explained: float, spread: float, seen_and_unseen: tuple[float, float], advice: GammaAdvice | None
+) -> None:
+    """Nearly the identity (every row like no other) or nearly constant (all rows alike).
+
+    Parameters
+    ----------
+    explained : share of the total variance in the components
+    spread : total variance over the mean of k(x, x)
+    seen_and_unseen : captured variance on rows that chose the points, and on others
+    advice : about gamma, None for kernels without a width
+    """
+    seen, unseen = seen_and_unseen
+    narrower, wider = (advice.towards("larger"), advice.towards("smaller")) if advice else ("", "")
+    message = None
+    if spread < NEARLY_CONSTANT:
+        message = f"the kernel is nearly constant on these rows (variance {spread:.1e} of k(x, x)).{narrower}"
+    elif explained < MIN_EXPLAINED:
+        message = (
+            f"the components explain {explained:.1%} of the variance: to this kernel every row is like no other."
+            f"{wider} More components help too."
+        )
+    elif seen > FAR_ABOVE * unseen:
+        message = (
+            f"the components capture {seen / max(unseen, 1e-300):.1f} times as much variance on the rows they were "
+            f"found on as on others: they follow single rows.{wider} Fewer components or more rows help too."
+        )
+    if message:
+        warn(message, KernelWarning)
+
+
+def split_captured(sample: Sample) -> tuple[float, float]:
+    """Variance that exact kernel PCA of one half of the rows captures on that half, and on the other."""
+    n_least = max(MIN_HALF, MIN_HALF_PER_COMPONENT * sample.n_components)
+    if sample.n_reference < 2 or len(sample.halves[0].places) < n_least:
+        return 1.0, 1.0  # too few rows to tell
+    own, other = sample.captured_across
+    return (own, other) if own > 0 else (1.0, 1.0)

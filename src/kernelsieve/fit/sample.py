@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import scipy.sparse
 
-from ..arrays import Array, as_float64, is_numpy, itemsize, namespace, take_columns, take_rows, to_numpy
+from ..arrays import Array, as_float64, is_numpy, itemsize, namespace, product, take_columns, take_rows, to_numpy
 from ..kernels import Kernel
 from ..rows.memory import SampledRows
 from ..solvers.spectrum import RANK_TOLERANCE, ExactComponents, check_finite_kernel, exact_components
@@ -258,6 +258,23 @@ class Sample:
         weights, places = self.reference_weights, np.arange(self.n_reference)
         parts = [places[part] for part in row_ranges(self.n_reference, -(-self.n_reference // 2))]
         return [Half(part, None if weights is None else weights[part]) for part in parts]
+
+    @cached_property
+    def captured_across(self) -> tuple[float, float]:
+        """Variance that exact kernel PCA of one half captures on that half, and on the other; (0, 0) of none."""
+        if self.n_reference < 2:
+            return 0.0, 0.0
+        found = self.exact_halves[0]
+        positive = found.variances > 1e-12 * found.variances[0]
+        if not positive.any():
+            return 0.0, 0.0
+        directions = to_numpy(found.directions)[:, positive] / np.sqrt(found.variances[positive])
+        first, second = (half.places for half in self.halves)
+        scores = to_numpy(product(take_columns(take_rows(self.gram, second), first), directions))
+        omega = self.halves[1].weights
+        mean = np.average(scores, axis=0, weights=omega) if self.center else 0.0
+        variance = np.average((scores - mean) ** 2, axis=0, weights=omega)
+        return found.captured, float(variance.sum())
 
     @cached_property
     def targets(self) -> Array:

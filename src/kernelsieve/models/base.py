@@ -18,14 +18,6 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, _fit_context
 
 from ..arrays import Array, on_host
-from ..fit.advice import (
-    SHOWS_ROUNDING,
-    GammaAdvice,
-    split_captured,
-    warn_about_kernel,
-    warn_about_scales,
-    warn_of_rounding,
-)
 from ..fit.captured import CapturedRatio, mean_outside, n_real, ratio_of_model
 from ..fit.estimator import (
     CallbackSupportMixin,
@@ -38,7 +30,15 @@ from ..fit.estimator import (
 )
 from ..fit.expansion import KernelExpansion
 from ..fit.preimage import learned_preimage
-from ..fit.problem import Problem
+from ..fit.problem import (
+    SHOWS_ROUNDING,
+    GammaAdvice,
+    Problem,
+    split_captured,
+    warn_about_kernel,
+    warn_about_scales,
+    warn_of_rounding,
+)
 from ..fit.sample import INDEFINITE, Sample
 from ..fit.saving import SavesItself
 from ..fit.span import Span
@@ -282,7 +282,7 @@ class KernelTransformer(
         ratio = choice.ratio or self._ratio(choice, sample)
         self.__dict__.update(self._bounded(ratio, sample, span).attributes)
         self._inverse_map = None
-        if sample.kernel.preimage == "ridge":
+        if sample.kernel.preimage == "ridge":  # else the kernel finds rows by itself
             self._inverse_map = learned_preimage(self.expansion_, sample.reference, sample.reference_weights)
 
     def _warn_about_kernel(self, sample: Sample, span: Span) -> None:

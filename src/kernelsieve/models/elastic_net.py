@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from ..fit.advice import NOTHING_TO_EXPLAIN
 from ..fit.estimator import at_least, estimator, more_than, one_of, parameter
+from ..fit.problem import NOTHING_TO_EXPLAIN
 from ..fit.span import Span, orthonormal_in_order
 from ..selection.base import Choice
 from ..warn import warn

@@ -25,8 +25,8 @@ from sklearn.utils.extmath import svd_flip
 from sklearn.utils.validation import _check_psd_eigenvalues
 
 from ..arrays import FLOATS, Array, arpack_restarts, as_float64, canonical, row_dot, top_eigh
-from ..fit.advice import SHOWS_ROUNDING, warn_of_rounding
 from ..fit.estimator import MeantParameters, generator_of
+from ..fit.problem import SHOWS_ROUNDING, warn_of_rounding
 from ..fit.sample import default_sample_size
 from ..kernels import RBF, CallableKernel, Cosine, bind_callable, kernel_type
 from ..kernels.distances import resolve_gamma

@@ -9,10 +9,10 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from ..arrays import Array, as_float64, take_rows, to_numpy
-from ..fit.advice import NOTHING_TO_EXPLAIN
 from ..fit.estimator import INNER_SHARE, at_least, estimator, more_than, one_of, parameter
 from ..fit.expansion import KernelExpansion
 from ..fit.judging import JudgesKernelRows
+from ..fit.problem import NOTHING_TO_EXPLAIN
 from ..fit.sample import Sample
 from ..fit.span import Span
 from ..rows.memory import finite

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..fit.advice import nothing_to_explain
 from ..fit.estimator import BlockParameters, at_least, estimator, parameter
-from ..fit.problem import Problem
+from ..fit.problem import Problem, nothing_to_explain
 from ..fit.span import Span
 from ..rows import Rows
 from ..selection.base import Choice

@@ -28,9 +28,7 @@ class FromMoments:
         self.name = name
 
     def __get__(self, model: Any, owner: type | None = None) -> Any:
-        if model is None:
-            return self
-        state = vars(model).get("_stream")
+        state = None if model is None else vars(model).get("_stream")  # of the class itself nothing is to be read
         if state is None or state.moments is None:
             raise AttributeError(f"{type(model).__name__!r} object has no attribute {self.name!r}")
         if self.name in COMPONENTS:

@@ -12,10 +12,9 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from ..arrays import namespace, to_numpy
-from ..fit.advice import nothing_to_explain
 from ..fit.captured import NO_VARIANCE, CapturedRatio, components_for, ratio_of_known, ratio_of_points
 from ..fit.estimator import INNER_SHARE, SHARE, BlockParameters, at_least, estimator, more_than, one_of, parameter
-from ..fit.problem import Problem
+from ..fit.problem import Problem, nothing_to_explain
 from ..fit.sample import Sample, default_sample_size
 from ..fit.span import Span
 from ..rows import Rows
