@@ -157,7 +157,7 @@ def transform_speed(report: Report) -> None:
 BARE_PASS = """
 import numpy as np, time
 from kernelsieve.threads import effective_n_threads, one_blas_thread, ordered_map
-from kernelsieve.rows.blocks import block_rows, row_ranges
+from kernelsieve.threads import block_rows, row_ranges
 X = np.random.default_rng(0).standard_normal((1_000_000, 10), dtype=np.float32)
 S = X[:100].copy(); W = np.eye(100, dtype=np.float32); right = (0.1 * S).T.copy()
 def block(rows):
@@ -168,7 +168,7 @@ def block(rows):
 def bare():
     with one_blas_thread():
         total = np.zeros((100, 100))
-        for part in ordered_map(block, row_ranges(len(X), block_rows(len(X), 200, 10, 4)), effective_n_threads(None)):
+        for part in ordered_map(block, row_ranges(len(X), block_rows(200, 10, 4)), effective_n_threads(None)):
             total += part
 """
 

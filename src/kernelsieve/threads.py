@@ -85,7 +85,6 @@ BLOCK_BYTES = 2**23  # of kernel values
 ROW_BYTES = 2**24
 MIN_BLOCK_ROWS, MAX_BLOCK_ROWS = 128, 16384
 GROUPS = 64  # of blocks in a pass: four for each of sixteen threads, so that none waits long for the last
-LEAST_ROWS_OF_A_GROUP = 1024  # fewer are not worth a thread's start
 MOST_THREADS = 1024  # whatever n_jobs asks for: more are no faster on any machine, and systems refuse to start them
 
 _lock = threading.RLock()
@@ -276,17 +275,17 @@ def row_ranges(n_rows: int, size: int) -> list[slice]:
     return [slice(a, b) for a, b in pairwise(bounds)]
 
 
-def block_rows(n_rows: int, n_columns: int, n_features: int, itemsize: int) -> int:
+def block_rows(n_columns: int, n_features: int, itemsize: int) -> int:
     """Rows in a block, on the host, of `n_features` features whose kernel values have `n_columns` columns."""
     cached = min(BLOCK_BYTES // max(1, n_columns * itemsize), ROW_BYTES // max(1, n_features * itemsize))
-    return min(MAX_BLOCK_ROWS, max(MIN_BLOCK_ROWS, cached), max(LEAST_ROWS_OF_A_GROUP, -(-n_rows // GROUPS)))
+    return min(MAX_BLOCK_ROWS, max(MIN_BLOCK_ROWS, cached))
 
 
 def map_row_groups(
     function: Callable[[list[slice]], Result], X: Array, n_columns: int, n_threads: int
 ) -> Iterator[Result]:
     """function(ranges) for every group of neighbouring blocks of host rows X, in order, over `n_threads` threads."""
-    blocks = row_ranges(X.shape[0], block_rows(X.shape[0], n_columns, X.shape[1], itemsize(X)))
+    blocks = row_ranges(X.shape[0], block_rows(n_columns, X.shape[1], itemsize(X)))
     groups = [blocks[part] for part in row_ranges(len(blocks), -(-len(blocks) // GROUPS))]
     with one_blas_thread():
         yield from ordered_map(function, groups, n_threads)
