@@ -245,6 +245,16 @@ def product(left: np.ndarray, right: np.ndarray, out: np.ndarray | None = None) 
         return np.matmul(left, right, out=out)
 
 
+def with_columns(rows: np.ndarray, *columns: np.ndarray | float) -> np.ndarray:
+    """The rows with columns after their own, in memory that the next such rows overwrite where blocks do."""
+    shape = rows.shape[0], rows.shape[1] + len(columns)
+    out = _scratch.array("rows", shape, rows.dtype) if _scratch.in_use else np.empty(shape, dtype=rows.dtype)
+    out[:, : rows.shape[1]] = rows
+    for j, column in enumerate(columns, rows.shape[1]):
+        out[:, j] = column
+    return out
+
+
 def inner_products(rows: Array, points_transposed: Array) -> Array:
     """rows @ points' as a dense block of its own, whatever mix of dense and sparse comes in."""
     if is_numpy(rows) and is_numpy(points_transposed) and rows.dtype == points_transposed.dtype:

@@ -46,6 +46,7 @@ from .base import (
     kernel_type,
     transposed,
     weighted_rows,
+    with_columns,
 )
 
 # Rows are shifted to the points' own origin when rounding of |x|^2 + |s|^2 - 2 x's would exceed this
@@ -98,15 +99,21 @@ class RBF(DistanceKernel):
         if not right_norms.max(initial=0.0) <= OVERFLOWING[right_norms.dtype.itemsize]:
             return lambda rows: self._by_differences(rows if shift is None else dense(rows) - shift, points)
         right = transposed(points, 2 * self.gamma)
+        extended = is_numpy(points) and points.shape[1] < points.shape[0]
+        if extended:  # a product of two columns more is cheaper than two sweeps over the block
+            right = np.concatenate([right, -right_norms[None, :], -np.ones_like(right_norms)[None, :]])
 
         def cross_gram(rows: Array) -> Array:
             if shift is not None:
                 rows = dense(rows) - shift
             with np.errstate(over="ignore", invalid="ignore"):  # only of far rows, whose values are made again
                 norms = self.gamma * row_dot(rows, rows)
-                block = inner_products(rows, right)
-                block -= norms[:, None]
-                block -= right_norms
+                if extended and is_numpy(rows):
+                    block = inner_products(with_columns(rows, 1.0, norms), right)
+                else:
+                    block = inner_products(rows, right[: rows.shape[1]] if extended else right)
+                    block -= norms[:, None]
+                    block -= right_norms
             far = norms > FAR[norms.dtype.itemsize]
             if far.any():
                 block[far] = self._exponents(rows[far], points)
