@@ -31,6 +31,8 @@ from .recorded import Recorder
 # smaller, down to rounding, which the largest power must not bring back.
 TURNS = (1, 2, 4, 4)
 ROUNDING = 1e-14  # added to the gram of unit vectors before it is divided by
+# Kernel values up to which launches take longer than work.  Recordings keep their memory, some 100 MB for so many.
+LAUNCH_BOUND = 2**21
 
 
 @dataclass(frozen=True)
@@ -49,8 +51,11 @@ class CapturedOnDevice(CapturedVariance):
         """Captured variance, its gradient in the points, and the Gauss-Newton matrix."""
         if basis is None or not self._near:
             return super().evaluate(points, basis)
-        found = self._recorder.run(self._put_in_line, points, basis[:, : self.n_components])
-        result, gradient, coef, *metric = found
+        start = basis[:, : self.n_components]
+        small = self.n_rows * points.shape[0] <= LAUNCH_BOUND
+        result, gradient, coef, *metric = (
+            self._recorder.run(self._put_in_line, points, start) if small else self._put_in_line(points, start)
+        )
         value, failed, kernel_values = to_numpy(result)
         if not np.isfinite(kernel_values):  # the kernel overflows there: no place to go
             return Evaluation(-np.inf, gradient)
