@@ -137,6 +137,20 @@ def test_a_kernel_that_is_nearly_constant_is_indefinite_beside_the_little_that_v
 
 
 @pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(("n_components", "n_support"), [(2, 20), (5, 25), (10, 50)])
+def test_float32_rows_do_not_hide_that_a_kernel_is_indefinite(n_components, n_support):
+    """Its negative eigenvalues are no larger than what float32 rounds off: it was taken for a kernel without them."""
+    labels = np.random.default_rng(3).integers(0, 4, (160, 12))
+    X = np.concatenate([np.eye(4)[column] for column in labels.T], axis=1)
+    options = {"kernel": "sigmoid", "gamma": 1 / 576, "coef0": 1.0, "random_state": 1}
+    model = SparseKernelPCA(n_components, n_support=n_support, **options).fit(X.astype(np.float32))
+    exact = exact_kernel_pca(sigmoid_kernel(X, gamma=1 / 576, coef0=1.0), n_components)[0] / len(X)
+    off = np.abs(model.explained_variance_ - exact).sum() / exact.sum()
+    assert off < 0.05
+    assert model.captured_ratio_ == pytest.approx(1 - off, abs=0.003)
+
+
+@pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("coef0", [0.0, 1.0])
 @pytest.mark.parametrize("n_support", [20, "auto"])
 def test_sigmoid_kernels_fit_ordinary_rows(coef0, n_support, digits):

@@ -73,7 +73,7 @@ def test_narrow_kernel_keeps_the_better_start(cloud):
     model = SparseKernelPCA(3, n_support=6, gamma=20.0, random_state=0).fit(cloud)
     targeted = SparseKernelPCA(3, n_support=6, gamma=20.0, selection="targeted").fit(cloud)
     assert model.eigenvalues_.sum() >= targeted.eigenvalues_.sum() * (1 - 1e-6)
-    assert set(model.selection_report_["starts"]) == {"kmeans", "targeted"}
+    assert set(model.selection_report_["starts"]) >= {"kmeans", "targeted"}
 
 
 # Points by the user

@@ -225,7 +225,10 @@ class Sample:
         little = INDEFINITE if self.kernel.definite is None else RANK_TOLERANCE  # given values are rounded
         little *= min(self.n_reference * float(self.exact.variances[0]), largest)
         error = 4 * self.n_reference**0.5 * float(namespace(gram).max(gram)) + 10 * largest  # of values, of eigenvalues
-        error *= 2.0 ** (-52 if itemsize(self.gram) == 8 else -23)
+        single = itemsize(self.gram) < 8
+        error *= 2.0 ** (-23 if single else -52)
+        if single and little < -lowest <= error and not self.kernel.precomputed:
+            return self.exactly.indefiniteness  # float32 cannot tell it from rounding
         return -lowest / largest if -lowest > max(little, error) else 0.0
 
     @cached_property

@@ -48,6 +48,7 @@ from .principal import directions_of_sparse
 # themselves where there are more than FEW_POINTS, and less of it, down to half, is left then.
 MAX_LOST_EXPONENT, MAX_LOST_FOR_GOOD, FEW_POINTS, MANY_POINTS = 0.1, 0.05, 50, 100
 SHORT_SIDE = 1000  # rows whose gram costs less than anything in as many columns
+SHORT_DIRECTIONS = 256  # of theirs are not too many to be kept; of more, all are unless half of them will do
 # A wide kernel has a small exponent to lose: its components are nearly those of the rows themselves, and as many
 # directions as this are kept for M of them, DIRECTIONS_PER_COMPONENT * M + EXTRA_DIRECTIONS.
 DIRECTIONS_PER_COMPONENT, EXTRA_DIRECTIONS = 2, 8
@@ -157,7 +158,9 @@ def _in_subspace(sample: Sample, max_lost: float, for_good: bool) -> tuple[np.nd
     least = DIRECTIONS_PER_COMPONENT * sample.n_components + EXTRA_DIRECTIONS
     if _is_short(n, d):
         basis, _ = _row_space(as_float64(sample.light.all[sample.steering, :]))
-        return _cut(sample, *_projected(sample, basis.astype(sample.light.all.dtype)), least, max_lost)
+        whole = _projected(sample, basis.astype(sample.light.all.dtype))
+        cut = _cut(sample, *whole, least, max_lost) if basis.shape[1] > SHORT_DIRECTIONS else None
+        return cut if cut is not None and cut[2].shape[1] <= basis.shape[1] // 2 else whole
     n_directions = max(MIN_FEATURES // 2, least)
     while n_directions <= min(n, d) // 2:
         rows = _some_rows(sample, n if for_good else ROWS_PER_DIRECTION * n_directions)

@@ -58,6 +58,16 @@ def far_rows(
     return np.asarray(chosen, dtype=np.intp)
 
 
+def spread_rows(sample: Sample, n_rows: int, combine: Combine) -> np.ndarray:
+    """Places, within the sample, of the row nearest to the mean and of rows far from those before them."""
+    first, diagonal = central_row_of(sample), sample.diagonal
+    column = sample.column(first)
+    distances = diagonal + diagonal[first] - 2.0 * column
+    distances[first] = 0.0
+    others = far_rows(sample.column, diagonal, distances, n_rows - 1, combine, copies_tolerance(column))
+    return np.append(first, others)
+
+
 def copies_tolerance(values: Array) -> float:
     """How close copies come to each other, by the precision of the rows or kernel values."""
     return COPIES_FLOAT32 if values.dtype == np.float32 else COPIES

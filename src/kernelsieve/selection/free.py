@@ -2,8 +2,9 @@
 
 Two starts race: k-means centres, good for wide kernels, and targeted rows, good for narrow ones, where
 k-means centres fall between the rows.  After a quarter of the steps the better goes on alone; the plain
-rows stay if all the steps together gained nothing.  Most steps are taken on a part of the sample, the last on all of
-it: what limits the result is not how far the points are moved but for how many rows.
+rows stay if all the steps together gained nothing.  Of few rows the choice of every other rule may start, too.  Most
+steps are taken on a part of the sample, the last on all of it: what limits the result is not how far the points are
+moved but for how many rows.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from .coordinates import coordinates_of, lifted
 from .gram import gram_of_sample
 from .principal import principal_points
 from .rpcholesky import randomly_pivoted_cholesky
+from .rules import rows_by_each_rule
 from .starts import kmeans_centers, targeted_rows
 
 KMEANS_STEPS = 3
@@ -36,6 +38,9 @@ COARSE_SHARE = 0.7  # of the steps are taken on COARSE_ROWS_PER_POINT rows a poi
 ON_ALL_ROWS = 0.75  # of the steps will do on a device, where all are taken on all rows
 COARSE_GAIN = 3e-5  # a step on few rows that gains less, relative to the value, is the last on them
 COARSE_ROWS, COARSE_ROWS_PER_POINT = 1000, 10
+# Points that capture less than this share of what exact kernel PCA does may be bettered by more than .001.  Where n^2 m
+# is no larger, every rule chooses rows, and points are moved from the best of the choices, too.
+NEARLY_ALL, ANY_RULE_WORK = 0.999, 3e6
 NO_ROWS = np.empty(0, dtype=np.intp)
 NO_GAIN = 1e-8  # a step that gains less, relative to the value, is the last
 
@@ -101,10 +106,15 @@ class FreePoints:
         return whole.part(sample.steering)
 
     def search(self, n_support: int) -> Candidate:
-        """The race of the starts, then the better one to the end; the plain rows where they are better still."""
+        """Points from the best of the starts."""
         coordinates_of(self.sample, n_support)  # made here, for so many points: later sizes go on in the same
         if self.sample.kernel.linear_in_rows:
             return self._principal(n_support)
+        found = self._raced(n_support)
+        return self._from_any_rule(found) if self._a_rule_may_lead(found) else found
+
+    def _raced(self, n_support: int) -> Candidate:
+        """The race of the starts, then the better one to the end; the plain rows where they are better still."""
         race = self._race(n_support, None if n_support <= MANY_POINTS else self._race(n_support // FEWER).leader)
         (_, n_coarse), n_race = self._coarse(n_support), race.winner.n_steps
         best = self._run(race.winner, race.objective, n_coarse - n_race)
@@ -159,6 +169,28 @@ class FreePoints:
         if runner.value <= plain.captured:
             return replace(plain, n_steps=n_steps, converged=converged, winner="rows")
         return Candidate(runner.points, runner.value, None, n_steps, converged, plain.starts, rule, plain.seeds)
+
+    def _a_rule_may_lead(self, found: Candidate) -> bool:
+        """Whether some variance is left to better points, and rows are so few that every rule may be asked for them."""
+        sample = self.sample
+        if not sample.reference_is_all or sample.size**2 * found.n_support > ANY_RULE_WORK or is_torch(sample.gram):
+            return False
+        return found.captured < NEARLY_ALL * sample.exact.captured
+
+    def _from_any_rule(self, found: Candidate) -> Candidate:
+        """The points found, or those moved from rows: of all rules' choices, the one that captures most as it is."""
+        plain: dict[str, Candidate] = {}
+        for name, rows in rows_by_each_rule(self.sample, found.n_support, self.rng).items():
+            rows = self._filled_up(rows, found.n_support)
+            points = self._rows_at(rows)
+            value = self.objective.captured(points, self._exact_on(points))
+            plain[name] = replace(found, points=points, captured=value, rows=rows, seeds=rows)
+        leader = max(plain, key=lambda name: plain[name].captured)
+        if plain[leader].captured <= CLOSE_BEHIND * found.captured:
+            return found
+        moved = self._from_rows(plain[leader], leader)
+        best = max(found, moved, key=lambda candidate: candidate.captured)
+        return replace(best, starts=found.starts | {leader: moved.captured})
 
     def _row_starts(self, n_support: int, only: str | None) -> dict[str, np.ndarray]:
         """Rows, by their numbers within the sample, to start from; filled up at random where a rule finds fewer."""

@@ -11,9 +11,9 @@ import scipy.sparse
 
 from ..arrays import as_float64
 from ..fit.sample import Sample
-from ..solvers.greedy import Residual, Rule, eliminate, swap, worst_explained
+from ..solvers.greedy import Residual, Rule, best_for_targets, eliminate, greedy, swap, worst_explained
 from .base import Selection, Selector, select_rows
-from .distances import Combine, central_row_of, copies_tolerance, far_rows
+from .distances import Combine, spread_rows
 from .gain import LargestGain, SampledGain
 from .gram import gram_of_sample
 from .leverage import draw_without_replacement, ridge_leverage
@@ -22,6 +22,7 @@ from .starts import kmeans_centers, targeted_choice
 
 KMEANS_SELECTION_STEPS = 20
 IMPROVED_RIDGE = 1e-3  # as published
+UNSWAPPED = "unswapped"  # targeted rows as they come, where "targeted" are those after swaps
 
 
 def uniform(sample: Sample, n_support: int, rng: np.random.Generator) -> Selection:
@@ -95,12 +96,8 @@ def gain(
 
 def spread(sample: Sample, n_support: int, rng: np.random.Generator, *, combine: Combine) -> Selection:
     """Rows far from those chosen, beginning at the one nearest to the mean."""
-    first, count = central_row_of(sample), min(n_support, sample.size)
-    column, diagonal = sample.column(first), sample.diagonal
-    distances = diagonal + diagonal[first] - 2.0 * column
-    distances[first] = 0.0
-    others = far_rows(sample.column, diagonal, distances, count - 1, combine, copies_tolerance(column))
-    return select_rows(sample, np.append(first, others), nested=True, by_reference=True)
+    chosen = spread_rows(sample, min(n_support, sample.size), combine)
+    return select_rows(sample, chosen, nested=True, by_reference=True)
 
 
 def leverage(sample: Sample, n_support: int, rng: np.random.Generator) -> Selection:
@@ -133,6 +130,20 @@ def _selected(
         chosen = np.concatenate([chosen, rng.permutation(others)[: count - len(chosen)]])
     history: dict[str, Any] = {"swaps": swaps} if swaps else {"unexplained": [float(u) for u in state.unexplained]}
     return select_rows(sample, chosen, nested=nested, by_reference=True, history=history)
+
+
+def rows_by_each_rule(sample: Sample, n_rows: int, rng: np.random.Generator) -> dict[str, np.ndarray]:
+    """Places, within a sample that is its own reference, of the rows that each rule of rows would choose."""
+    choose = partial(greedy, sample.column, sample.diagonal, n_rows, noise=sample.rounding)
+    drawn = randomly_pivoted_cholesky(gram_of_sample(sample), n_rows, rng, weights=sample.rows.weights)
+    return {
+        UNSWAPPED: choose(best_for_targets, targets=sample.all_targets),
+        "gain": choose(LargestGain(as_float64(sample.gram_on_host), sample.reference_weights)),
+        "residual": choose(worst_explained),
+        "rpcholesky": np.asarray(drawn.chosen, dtype=np.intp),
+        "farthest": spread_rows(sample, n_rows, np.minimum),
+        "dissimilar": spread_rows(sample, n_rows, np.add),
+    }
 
 
 # Every rule takes (sample, n_support, rng); some take more, which `selector` gives them.
