@@ -13,7 +13,11 @@ from sklearn.decomposition import KernelPCA
 from sklearn.metrics.pairwise import polynomial_kernel, sigmoid_kernel
 
 from kernelsieve import ElasticNetKernelPCA, ImprovedKernelPCA, SparseKernelPCA
+from kernelsieve.fit.captured import carriers
 from kernelsieve.fit.reference import draw, heavy_tailed
+from kernelsieve.fit.sample import Sample
+from kernelsieve.kernels import named_kernel
+from kernelsieve.rows.memory import sample_rows
 
 
 @pytest.fixture(scope="module")
@@ -54,6 +58,41 @@ def test_rows_drawn_by_what_they_carry_miss_no_heavy_one():
     assert set(np.flatnonzero(carried > 1)) <= set(drawn.places)
     assert drawn.weights @ carried[drawn.places] == pytest.approx(carried.sum(), rel=0.05)
     assert drawn.weights.sum() == pytest.approx(1000, rel=0.05)
+
+
+def sample_of(X, kernel, n_components, seed, weights=None):
+    rng = np.random.default_rng(seed)
+    return Sample(sample_rows(X, 10**6, rng, weights, merge=True), kernel, n_components, center=True).representative
+
+
+def rows_that_carry(gram, n_components):
+    """As many rows of equal shares would make the sum of all squared scores vary as much, by exact kernel PCA."""
+    _, components, offset = exact_kernel_pca(gram, n_components)
+    squares = ((gram @ components - offset) ** 2).sum(axis=1)
+    return squares.sum() ** 2 / (squares**2).sum()
+
+
+@pytest.mark.parametrize(
+    ("name", "params"), [("poly", {"gamma": 0.01, "degree": 2, "coef0": 1.0}), ("rbf", {"gamma": 0.02})]
+)
+def test_a_reference_knows_how_many_rows_carry_the_variance(name, params, heavy):
+    truth = rows_that_carry(gram_of(name, heavy, **params), 5)
+    kernel = named_kernel(name, **params)
+    for seed in range(3):
+        sample = sample_of(heavy, kernel, 5, seed)
+        assert sample.n_reference < len(heavy) / 2
+        assert carriers(sample) == pytest.approx(truth, rel=0.2)
+
+
+def test_copies_of_a_row_and_a_row_of_their_weight_carry_as_many_rows(cloud):
+    times = np.random.default_rng(0).integers(1, 30, len(cloud))
+    kernel, copies = named_kernel("rbf", gamma=0.3), np.repeat(cloud, times, axis=0)
+    truth = rows_that_carry(gram_of("rbf", copies, gamma=0.3), 3)
+    assert carriers(sample_of(copies, kernel, 3, 0)) == pytest.approx(truth)
+    assert carriers(sample_of(cloud, kernel, 3, 0, times.astype(float))) == pytest.approx(truth)
+    each = carriers(sample_of(cloud, kernel, 3, 0))
+    assert carriers(sample_of(np.repeat(cloud, 4, axis=0), kernel, 3, 0)) == pytest.approx(4 * each)
+    assert carriers(sample_of(cloud, kernel, 3, 0, np.full(len(cloud), 0.01))) == pytest.approx(each)
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -16,6 +16,12 @@ from sklearn.preprocessing import StandardScaler
 
 from experiments.datasets import IDA_NAMES, MissingData, ida
 from kernelsieve import SparseKernelPCA
+from kernelsieve.fit.sample import Sample
+from kernelsieve.kernels import named_kernel
+from kernelsieve.rows.memory import sample_rows
+from kernelsieve.selection.again import moved_to
+from kernelsieve.selection.coordinates import coordinates_of
+from kernelsieve.selection.free import NO_ROWS, Candidate, FreePoints
 from kernelsieve.selection.size import fewest
 
 # How many
@@ -217,7 +223,7 @@ def test_auto_keeps_its_share_of_rows_it_has_not_seen(n_components):
 # The search for a number
 
 
-def tried(missing, *, target=0.99, first=18, least=11, largest=1000, costly=True):
+def tried(missing, *, target=0.99, first=18, least=11, largest=1000, costly=True, else_all=False):
     """Sizes tried and the one taken, where m points miss `missing(m)`."""
 
     def at(n_support):
@@ -227,7 +233,7 @@ def tried(missing, *, target=0.99, first=18, least=11, largest=1000, costly=True
             selection=SimpleNamespace(n_support=n_support),
         )
 
-    curve, best = fewest(at, first, least, largest, target, costly=costly)
+    curve, best = fewest(at, first, least, largest, target, costly=costly, else_all=else_all)
     return [m for m, _ in curve], None if best is None else best.selection.n_support
 
 
@@ -252,3 +258,41 @@ def test_a_ratio_that_points_do_not_better_is_given_up_early():
     sizes, found = tried(lambda m: 0.3 * m**-0.05)
     assert found is None
     assert len(sizes) <= 4
+
+
+def test_all_rows_are_taken_as_soon_as_most_are_seen_to_be_needed():
+    """Where no size will do: a power of m that reaches 1 % at 1,200 points, of which 250 may be taken."""
+
+    def missing(m):
+        return min(1.0, 0.01 * (1200 / m) ** 0.9)
+
+    sizes, found = tried(missing, largest=250, else_all=True)
+    assert found is None
+    assert len(sizes) == 2
+    sizes, found = tried(missing, largest=250)
+    assert found is None
+    assert len(sizes) > 2
+    sizes, found = tried(lambda m: 0.01 * (200 / m) ** 0.9, largest=250, else_all=True)  # near enough to be looked for
+    assert 200 <= found <= 240
+
+
+# A component that few rows carry
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_points_that_come_are_looked_for_where_those_before_were_measured(seed):
+    """Nine points hold nine groups of rows.  The tenth component is a group of 20 rows beside six of 19, and of a
+    reference of 1,000 rows another group is the tenth."""
+    rng = np.random.default_rng(seed)
+    sizes = [400, 370, 340, 310, 280, 250, 220, 190, 160, 20, *[19] * 6]
+    centres = 10 * np.eye(len(sizes))
+    X = np.repeat(centres, sizes, axis=0) + 0.01 * rng.standard_normal((sum(sizes), len(sizes)))
+    rows = sample_rows(X, 10**6, rng, None, merge=True)
+    sample = Sample(rows, named_kernel("rbf", gamma=0.1), 10, center=False)
+    assert sample.n_reference < len(X) / 2
+    search = FreePoints(sample, 5, 0.0, rng)
+    found = coordinates_of(sample)
+    assert sample.on_all_rows is not None  # the points were measured on all rows
+    start = search.resize(Candidate(moved_to(found, centres[:9]), 0.0, None, 0, True, {}, "", NO_ROWS), 10)
+    (added,) = start.seeds
+    assert np.argmax(X[rows.indices[added]]) == 9

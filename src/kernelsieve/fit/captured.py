@@ -171,13 +171,19 @@ def components_for(share: float, sample: Sample) -> int:
 
 
 def carriers(sample: Sample) -> float:
-    """How many rows carry the components' variance: as many rows of equal shares would make its sum vary as much."""
-    squares = _exact_squares(sample)
-    omega = shares_of(sample.reference_weights, len(squares))
-    carried = omega * squares
-    alike = float(carried.sum()) ** 2 / max(float(carried @ carried), 1e-300)
-    n_rows = sample.size if sample.rows.whole else sample.n_population  # copies are one row of more weight
-    return alike * n_rows / sample.n_reference
+    """How many rows carry the components' variance: as many rows of equal shares would make its sum vary as much.
+
+    With |e_i|^2 the squared score of reference row i, w_i its weight and p_i its chance of being one of them,
+
+        carriers = (sum_i w_i |e_i|^2 / p_i)^2 / sum_i n_i (w_i |e_i|^2 / n_i)^2 / p_i
+
+    where n_i is the number of rows that it is: w_i where weights are numbers of rows, as those of copies are, else 1.
+    """
+    squares, counts = _exact_squares(sample), sample.rows.counts
+    times = np.ones(len(squares)) if counts is None else counts[: len(squares)]
+    copies = times if np.array_equal(times, np.round(times)) else np.ones(len(squares))
+    carried, stands_for = times * squares, 1.0 / sample.chances
+    return float(stands_for @ carried) ** 2 / max(float((stands_for / copies) @ carried**2), 1e-300)
 
 
 def mean_outside(sample: Sample, span: Span) -> float:

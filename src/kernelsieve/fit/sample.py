@@ -104,9 +104,10 @@ class Sample:
     @property
     def chances(self) -> np.ndarray:
         """(n_reference,) the chance that each row, as one of all training rows, had of being a reference row."""
-        share = self.size / max(self.n_population, self.size)  # of the sample among all rows
+        # of the sample among all rows; copies are one row of the sample
+        share = 1.0 if self.rows.whole else self.size / max(self.n_population, self.size)
         if self.drawn is not None:
-            return self.drawn.chances * (share if not self.rows.whole else 1.0)
+            return self.drawn.chances * share
         return np.full(self.n_reference, share * self.n_reference / self.size)
 
     @property

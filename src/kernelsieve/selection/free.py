@@ -308,11 +308,16 @@ class FreePoints:
         return xp.where(inverse > 0, lost / xp.where(inverse > 0, inverse, 1.0), 0.0)  # 0: nothing but rounding
 
     def _add_rows(self, points: Array, count: int) -> tuple[Array, np.ndarray]:
-        """The points and `count` sample rows, chosen for what the points leave of the targets, and their places."""
+        """The points and `count` sample rows, chosen for what the points leave of the targets, and their places.
+
+        The targets are those of all rows where the points were measured on all: a component that a few rows carry, and
+        the reference has too few of, was then seen to be missing, and is found there alone.
+        """
         found = coordinates_of(self.sample)
         whitening = whiten(found.kernel(points, points)).matrix
-        features = to_numpy(found.cross_gram(points, self.sample.n_reference) @ whitening)
-        rows = targeted_rows(self.sample, count, features)
+        measured = vars(self.sample).get("on_all_rows") or self.sample
+        features = to_numpy(found.cross_gram(points, measured.n_reference) @ whitening)
+        rows = targeted_rows(measured, count, features)
         missing = count - len(rows)
         if missing > 0:  # all rows are explained to rounding: any will do
             rows = np.concatenate([rows, self.rng.choice(self.sample.size, missing)])

@@ -17,6 +17,7 @@ MIN_EXPONENT, MAX_EXPONENT = 0.2, 5.0
 # An exponent so small between sizes that are so many times apart means that no few points will do.
 HOPELESS, FAR_APART = 0.2, 3.0
 MAX_SIZES = 5
+FAR_BEYOND = 2.0  # times the largest size is too far, where all rows are taken else
 MIN_GROWTH, MAX_GROWTH = 1.12, 3.5  # of the size while none is enough
 CLOSE_ENOUGH = math.log(1.16)  # stop when a size that fails, or would, is within this factor of the one that is enough
 # How much less than may be missing is aimed at, log: a size that just fails is a search for nothing.  Exponents grow
@@ -29,11 +30,19 @@ Curve = list[tuple[int, float]]  # sizes tried, each with its ratio
 
 
 def fewest(
-    at: Callable[[int], Choice], first: int, least: int, largest: int, target: float, *, costly: bool
+    at: Callable[[int], Choice],
+    first: int,
+    least: int,
+    largest: int,
+    target: float,
+    *,
+    costly: bool,
+    else_all: bool = False,
 ) -> tuple[Curve, Choice | None]:
     """The sizes tried with their ratios, and the smallest choice that reached the target, if one did.
 
-    `costly` sizes are not tried only to see them fail.
+    `costly` sizes are not tried only to see them fail.  Where no size will do, `else_all` rows are taken, which costs
+    less than a size: they are as soon as the largest is far from enough by the sizes known.
     """
     curve: Curve = []
     best: Choice | None = None
@@ -50,7 +59,7 @@ def fewest(
         following = _next_size(curve, least, largest, target, by_halves=not costly)
         if following is None:
             break
-        if following >= largest:
+        if following >= largest or (else_all and best is None and _is_far(curve, largest, target)):
             return curve, best
         m = following
     return curve, best
@@ -81,6 +90,12 @@ def _is_hopeless(curve: Curve) -> bool:
     (few, first), (many, last) = min(curve), max(curve)
     apart = many >= FAR_APART * few and last > 0
     return apart and _missing(first) - _missing(last) <= HOPELESS * math.log(many / few)
+
+
+def _is_far(curve: Curve, largest: int, target: float) -> bool:
+    """Whether a multiple of the largest size would be needed, by sizes that are apart and an exponent that grows."""
+    apart = max(curve)[0] >= FAR_APART * min(curve)[0]
+    return apart and _where(curve, target, _exponent(curve, target) + GROWING, 0.0) > FAR_BEYOND * largest
 
 
 def _spare(curve: Curve, target: float) -> float:
