@@ -17,7 +17,7 @@ from ..kernels import Kernel
 from ..rows.memory import ArrayRows, Rows
 from ..rows.reservoir import stacked
 from ..selection.base import Selection
-from ..solvers.online import RULES, Rule, Settings
+from ..solvers.online import RULES, Chooser, Independent, Rule, Settings
 from ..solvers.spectrum import component_signs
 from ..threads import row_ranges
 
@@ -36,17 +36,40 @@ RULE_LAYOUTS = {
 }
 
 
-def following_layout(rule: str) -> dict[str, Any]:
-    """What `Following.state` of this rule holds."""
-    return {"points": "rows[m, d]", "numbers": "int[m]", "n_evaluations": "count", "rule": RULE_LAYOUTS[rule]}
+INDEPENDENT_LAYOUT = {"lower": "float[m, m]", "signs": "float[m]"}
+
+
+def following_layout(rule: str, state: Any) -> dict[str, Any]:
+    """What `Following.state` holds, of this rule or of the points that are kept in its place."""
+    layout = INDEPENDENT_LAYOUT if _only_chooses(state) else RULE_LAYOUTS[rule]
+    return {"points": "rows[m, d]", "numbers": "int[m]", "n_evaluations": "count", "rule": layout}
+
+
+def _only_chooses(state: Any) -> bool:
+    rule = state.get("rule") if isinstance(state, dict) else None
+    return isinstance(rule, dict) and "signs" in rule
 
 
 class Following:
-    """An online rule and its points."""
+    """An online rule and its points.
 
-    def __init__(self, kernel: Kernel, name: str, settings: Settings, state: dict[str, Any] | None = None) -> None:
+    Where the kernel is indefinite, "hebbian", which keeps all rows that it has room for, finds good points too; in
+    place of the others only the points are chosen.
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        name: str,
+        settings: Settings,
+        state: dict[str, Any] | None = None,
+        *,
+        indefinite: bool = False,
+    ) -> None:
         self.kernel, self.name = kernel, name
-        self.rule: Rule = RULES[name](settings, **({} if state is None else state["rule"]))
+        only_chooses = indefinite and name != "hebbian" if state is None else _only_chooses(state)
+        kind: type[Chooser] = Independent if only_chooses else RULES[name]
+        self.rule = kind(settings, **({} if state is None else state["rule"]))
         self.points = _Buffer(None if state is None else state["points"])
         self.numbers: list[int] = [] if state is None else [int(n) for n in state["numbers"]]
         self.n_evaluations = 0 if state is None else int(state["n_evaluations"])
@@ -64,11 +87,11 @@ class Following:
     def whole(self) -> bool:
         """Whether the rule can go on: it is ready, and what it carries along of the points is their gram."""
         rule: Any = self.rule
-        if not rule.ready:
+        if not rule.ready or (isinstance(rule, Independent) and not np.all(np.abs(rule.signs) == 1)):
             return False
         with np.errstate(all="ignore"):
             gram = np.asarray(to_numpy(gram_of(self.kernel, self.points.rows)))
-            carried = rule.gram if self.name == "hebbian" else rule.lower @ rule.lower.T
+            carried = rule.gram if hasattr(rule, "gram") else rule.lower @ rule.lower.T
             if self.name != "hebbian" and (np.triu(rule.lower, 1).any() or not np.all(np.diagonal(rule.lower) > 0)):
                 return False
             if rule.settings.budget is None and self.name == "hebbian":
@@ -82,7 +105,8 @@ class Following:
         lengths = to_numpy(self.kernel.diagonal(rows))
         for i in range(rows.shape[0]):
             weight = 1.0 if weights is None else float(weights[i])
-            if weight == 0 or not lengths[i] > 0:  # without weight, or nothing to this kernel
+            something = lengths[i] > 0 or isinstance(self.rule, Independent)
+            if weight == 0 or not something:  # without weight, or nothing to this kernel
                 continue
             row, cross = rows[i : i + 1, :], np.zeros(0)
             if self.numbers:
@@ -104,8 +128,12 @@ class Following:
 
     def expansion(self, gram: np.ndarray) -> KernelExpansion:
         """The model as the rule now has it, on points whose gram this is."""
+        assert isinstance(self.rule, Rule)
         solution = self.rule.solution()
         coef = solution.coef * component_signs(solution.coef)
+        if not solution.orthogonal:  # the gradient rules' components are of unit length only when they have converged
+            lengths = np.sqrt(np.maximum(np.sum(coef * (gram @ coef), axis=0), 0.0))
+            coef = coef / np.where(lengths > 0, lengths, 1.0)
         points, mean = self.points.rows.copy(), solution.mean_coef
         offset = np.zeros(coef.shape[1])
         if mean is not None:

@@ -11,7 +11,8 @@ from sklearn.base import _fit_context
 from ..arrays import to_numpy
 from ..fit.captured import CapturedRatio, ratio_of_points
 from ..fit.estimator import BlockParameters, at_least, estimator, more_than, one_of, parameter, unchanged_on_failure
-from ..fit.moments import MomentSum
+from ..fit.indefinite import is_indefinite
+from ..fit.moments import MomentSum, gram_of
 from ..fit.problem import Problem
 from ..fit.sample import REFERENCE_ROWS, Sample, default_sample_size
 from ..fit.span import Span
@@ -20,7 +21,7 @@ from ..rows import RowRules, Rows, some_rows
 from ..rows.memory import SampledRows, sample_rows
 from ..rows.reservoir import Reservoir, forgetting_rate
 from ..selection.base import Choice
-from ..solvers.online import RULES, Settings
+from ..solvers.online import RULES, Rule, Settings
 from ..threads import one_blas_thread
 from .base import Found, KernelTransformer
 from .following import Following, following_layout, in_order, least_lost_last
@@ -90,8 +91,8 @@ class OnlineKernelPCA(AsPublished, BlockParameters, KernelTransformer):
         After so many more rows a row weighs half of what it did, in means, moments and eigenvalues.
     kernel, gamma, degree, coef0, kernel_params, center, random_state, n_jobs, batch_size, device
         As in SparseKernelPCA.  The rules run on the host, one thread.  `partial_fit` settles a `gamma` that is a rule
-        by the rows of its first call.  The rules are for positive semi-definite kernels: of another one they only
-        choose the points, and the components are the best on these.
+        by the rows of its first call.  The rules are for positive semi-definite kernels: for another one the points
+        are rows that are independent of those before them ("hebbian": as ever), and the components the best on these.
 
     Attributes
     ----------
@@ -100,7 +101,8 @@ class OnlineKernelPCA(AsPublished, BlockParameters, KernelTransformer):
     expansion_, support_, support_vectors_, n_support_, dual_coef_, offset_, eigenvalues_, explained_variance_,
     explained_variance_ratio_, captured_ratio_, captured_ratio_kind_, captured_ratio_n_samples_, gamma_,
     n_samples_seen_, n_features_in_
-        As in SparseKernelPCA; after `partial_fit` measured on a uniform sample of the rows.
+        As in SparseKernelPCA; after `partial_fit` measured on a uniform sample of the rows.  The components of "coherence"
+        and "hebbian" are given in unit length, and come near to being orthogonal as they converge.
 
     References
     ----------
@@ -171,7 +173,7 @@ class OnlineKernelPCA(AsPublished, BlockParameters, KernelTransformer):
                 self._settle_kernel(rows.X, rows.weights)
                 settle(self)
             check_settled(self)
-            following = self._following()
+            following = self._following(self._looks_indefinite(rows.X))
             following.feed(rows.X, rows.weights, reservoir.n_seen)
             self._keep(following)
             self._kept = reservoir.add(rows.X, rows.weights)
@@ -209,7 +211,7 @@ class OnlineKernelPCA(AsPublished, BlockParameters, KernelTransformer):
             raise error("the points, the kernel and what the rule keeps of them do not fit together in the file")
 
     def _dict_layouts(self) -> dict[str, Any]:
-        return {"_online": following_layout(self.rule)} if "_kept" in vars(self) else {}
+        return {"_online": following_layout(self.rule, vars(self)["_online"])} if "_kept" in vars(self) else {}
 
     def _report(self) -> None:
         """What `fit` says of all rows, of a sample of those that have come."""
@@ -246,7 +248,7 @@ class OnlineKernelPCA(AsPublished, BlockParameters, KernelTransformer):
         return kernel, gamma
 
     def _points(self, problem: Problem) -> Choice:
-        following = self._following()
+        following = self._following(bool(problem.sample.indefiniteness))
         for start, block, weights in in_order(problem.rows):
             following.feed(block, weights, start)
         self._keep(following)
@@ -258,10 +260,12 @@ class OnlineKernelPCA(AsPublished, BlockParameters, KernelTransformer):
         return Choice(following.selection(), problem)
 
     def _components(self, choice: Choice, span: Span) -> Found:
-        if choice.problem.sample.indefiniteness:  # the rule's coordinates L^-1 k(D, x) are none, and blow up
-            return Found.best(choice, span, self.n_components, {"selection_report_": dict(choice.selection.history)})
+        following, history = self._following(), dict(choice.selection.history)
+        # of an indefinite kernel the rule's coordinates L^-1 k(D, x) are none, and blow up
+        if choice.problem.sample.indefiniteness or not isinstance(following.rule, Rule):
+            return Found.best(choice, span, self.n_components, {"selection_report_": history})
         gram = to_numpy(choice.selection.gram)
-        expansion = self._following().expansion(gram)
+        expansion = following.expansion(gram)
         coef = np.asarray(expansion.coef)
         variances, captured = (np.maximum(v, 0.0) for v in (span.variances(coef), span.variances_in_order(coef)))
         metric = coef.T @ gram @ coef
@@ -277,7 +281,7 @@ class OnlineKernelPCA(AsPublished, BlockParameters, KernelTransformer):
             variances,
             variances * span.weight,
             captured=captured,
-            attributes={"selection_report_": dict(choice.selection.history)},
+            attributes={"selection_report_": history},
         )
 
     def _ratio(self, choice: Choice, sample: Sample) -> CapturedRatio:
@@ -293,8 +297,16 @@ class OnlineKernelPCA(AsPublished, BlockParameters, KernelTransformer):
 
     # The rule, made from what is kept of it and back.
 
-    def _following(self) -> Following:
-        return Following(self._kernel, self.rule, self._settings(), vars(self).get("_online"))
+    def _following(self, indefinite: bool = False) -> Following:
+        """The rule as it is kept; at first, the one for a kernel that rows show to be indefinite, or none."""
+        indefinite = indefinite or self._kernel.definite is False
+        return Following(self._kernel, self.rule, self._settings(), vars(self).get("_online"), indefinite=indefinite)
+
+    def _looks_indefinite(self, X: Any) -> bool:
+        """Whether the first rows of a stream say so of a kernel of which it is not known."""
+        if "_online" in vars(self) or self._kernel.definite is not None:
+            return False
+        return is_indefinite(self._kernel, gram_of(self._kernel, X[:REFERENCE_ROWS, :]))
 
     def _settings(self) -> Settings:
         return Settings(

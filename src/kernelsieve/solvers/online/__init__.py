@@ -5,18 +5,20 @@ A rule is fed k(D, x) and k(x, x), says what becomes of the points, and gives co
     step(cross, length, weight) -> Change       the row enters or does not; some points, then, leave
     solution() -> Solution                      coefficients (m, M) of the components and (m,) of the mean
 
-It never sees the rows.  What `state` gives, arrays and numbers, is the whole of a rule, and makes it again.
+It never sees the rows.  What `state` gives, arrays and numbers, is the whole of a rule, and makes it again.  Where a
+kernel is not positive semi-definite, `Independent` chooses points and leaves the components to others.
 """
 
 from __future__ import annotations
 
-from .base import Change, Rule, Settings, Solution
+from .base import Change, Chooser, Rule, Settings, Solution
 from .coherence import Coherence
 from .hebbian import Hebbian
 from .incremental import Incremental
+from .independent import Independent
 from .subset import Subset
 
-__all__ = ["RULES", "Change", "Rule", "Settings", "Solution"]
+__all__ = ["RULES", "Change", "Chooser", "Independent", "Rule", "Settings", "Solution"]
 
 RULES: dict[str, type[Rule]] = {
     "coherence": Coherence,

@@ -60,18 +60,14 @@ class Settings:
 
 
 @dataclass
-class Rule(ABC):
-    """One rule; fields after the settings are its state."""
+class Chooser(ABC):
+    """What chooses points one row at a time; fields after the settings are its state."""
 
     settings: Settings
 
     @abstractmethod
     def step(self, cross: np.ndarray, length: float, weight: float) -> Change:
         """Take in a row by its kernel values with the points, its own, and its weight."""
-
-    @abstractmethod
-    def solution(self) -> Solution:
-        """The components as they now are."""
 
     @property
     @abstractmethod
@@ -81,6 +77,15 @@ class Rule(ABC):
     def state(self) -> dict[str, Any]:
         """Arrays and numbers that make the rule again."""
         return {field.name: getattr(self, field.name) for field in fields(self)[1:]}
+
+
+@dataclass
+class Rule(Chooser):
+    """A published rule: it has components, too."""
+
+    @abstractmethod
+    def solution(self) -> Solution:
+        """The components as they now are."""
 
 
 def entered(lower: np.ndarray, inside: np.ndarray, length: float) -> np.ndarray | None:

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ...arrays import solve_lower, top_eigh
-from .base import Change, Rule, Solution, coherence_with, entered, kept
+from .base import INDEPENDENT, Change, Rule, Solution, coherence_with, entered, kept
 
 
 @dataclass
@@ -32,7 +32,16 @@ class Subset(Rule):
 
     @property
     def ready(self) -> bool:
-        return len(self.lower) >= self.settings.n_components + int(self.settings.center)
+        n_points, n_components = len(self.lower), self.settings.n_components
+        if n_points != n_components or not self.settings.center:
+            return n_points >= n_components
+        values, _ = self._components()  # as many points as components will do where they span all that rows can be
+        return bool(values[-1] > INDEPENDENT * values[0])
+
+    @property
+    def _filling(self) -> bool:
+        """Whether rows are points in any case, as the first ones are: centring takes a direction of theirs."""
+        return len(self.lower) < self.settings.n_components + int(self.settings.center)
 
     def step(self, cross: np.ndarray, length: float, weight: float) -> Change:
         inside = solve_lower(self.lower, cross) if len(cross) else cross
@@ -63,7 +72,7 @@ class Subset(Rule):
         full = s.budget is not None and len(cross) >= s.budget
         if full and s.rate == 0:
             return Change()
-        if self.ready and coherence_with(cross, length, self.lower) > s.coherence:
+        if not self._filling and coherence_with(cross, length, self.lower) > s.coherence:
             return Change()
         lower = entered(self.lower, inside, length)
         if lower is None:
