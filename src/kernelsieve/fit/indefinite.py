@@ -49,6 +49,16 @@ def variances_at(cuts: tuple[float, ...], sample: Sample, chosen: Points) -> lis
     return found
 
 
+def positive_variance(sample: Sample) -> float:
+    """What all components of exact kernel PCA of the reference rows capture: the negative ones are none."""
+    gram, omega = to_numpy(as_float64(sample.gram)), shares_of(sample.reference_weights, sample.n_reference)
+    if sample.center:
+        means = omega @ gram
+        gram = gram - means - means[:, None] + float(omega @ means)
+    root = np.sqrt(omega)
+    return float(np.maximum(np.linalg.eigvalsh(root[:, None] * gram * root), 0.0).sum())
+
+
 def agreement(variances: np.ndarray, sample: Sample) -> float:
     """1 less what the variances are off by, as a share of exact kernel PCA's."""
     exact = sample.exact.variances

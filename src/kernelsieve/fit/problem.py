@@ -18,6 +18,7 @@ from ..threads import row_ranges
 from ..warn import KernelWarning, warn
 from .all_rows import AllRowsSpan
 from .captured import variances_on_reference
+from .expansion import KernelExpansion
 from .indefinite import best_cut
 from .moments import MomentSum
 from .sample import Sample, default_reference_rows, default_sample_size
@@ -76,6 +77,12 @@ class Problem:
             order = np.argsort(sample.rows.indices)  # the points, being all rows, are in the order of the rows
             vars(span)["gram"] = gram[np.ix_(order, order)]
         return span
+
+    def variances_of_scores(self, expansion: KernelExpansion) -> np.ndarray:
+        """(M,) of all rows' scores, from one more pass over them: what components have that a span does not know."""
+        over_scores = MomentSum(expansion.kernel, expansion.points, expansion.coef, with_trace=False)
+        found = self.rows.add_up(over_scores, self.sample.n_threads)
+        return np.maximum(np.diagonal(to_numpy(found.covariance(self.sample.center))), 0.0)
 
     def _enough(self, chosen: Points) -> bool:
         """Whether the tolerance for float32 rows drops no variance that counts: else the rows are summed in float64."""

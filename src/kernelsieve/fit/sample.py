@@ -15,7 +15,13 @@ import scipy.sparse
 from ..arrays import Array, as_float64, is_numpy, itemsize, namespace, product, take_columns, take_rows, to_numpy
 from ..kernels import Kernel
 from ..rows.memory import SampledRows
-from ..solvers.spectrum import RANK_TOLERANCE, ExactComponents, check_finite_kernel, exact_components
+from ..solvers.spectrum import (
+    RANK_TOLERANCE,
+    ExactComponents,
+    check_finite_kernel,
+    exact_components,
+    share_of_negative,
+)
 from ..threads import cached_property, matmul, one_blas_thread, ordered_map, row_ranges
 from .reference import Drawn, Half, LightRows, carried_variance, draw, heavy_tailed
 
@@ -216,9 +222,7 @@ class Sample:
         """
         if self.kernel.definite:
             return 0.0
-        gram = as_float64(self.gram)
-        check_finite_kernel(gram)
-        values = namespace(gram).linalg.eigvalsh((gram + gram.T) / 2)
+        gram, values = self.gram, self._eigenvalues
         lowest, largest = float(values[0]), float(values[-1])
         if not largest > 0:
             raise ValueError("the kernel matrix of these rows has no positive part: nothing to model")
@@ -231,6 +235,17 @@ class Sample:
         if single and little < -lowest <= error and not self.kernel.precomputed:
             return self.exactly.indefiniteness  # float32 cannot tell it from rounding
         return -lowest / largest if -lowest > max(little, error) else 0.0
+
+    @property
+    def negative_share(self) -> float:
+        """|negative eigenvalues| / all of them, of the gram."""
+        return 0.0 if self.kernel.definite else share_of_negative(self._eigenvalues)
+
+    @cached_property
+    def _eigenvalues(self) -> Array:
+        gram = as_float64(self.gram)
+        check_finite_kernel(gram)
+        return namespace(gram).linalg.eigvalsh((gram + gram.T) / 2)
 
     @cached_property
     def exact(self) -> ExactComponents:

@@ -33,6 +33,7 @@ from .moments import Moments, gram_of
 
 # A component with less than this share of its length outside those before it is a combination of them.
 DEPENDENT = 1e-8
+SMALLEST = 1e-300  # of what is divided by
 
 
 @dataclass(frozen=True)
@@ -120,14 +121,20 @@ class Span(ABC):
         # an indefinite kernel's total can be less than what its positive part holds
         return total if self.kernel.definite else max(total, float(np.trace(self.covariance)))
 
+    @property
+    def spread(self) -> float:
+        """The total variance as a share of the mean k(x, x), which an indefinite kernel may have negative."""
+        return self.total_variance / max(abs(self.mean_length), SMALLEST)
+
     def surely_captured(self, captured: float) -> float:
         """A share of exact kernel PCA's variance that the best components, which capture so much, do not fall short of.
 
         Exact kernel PCA captures at most what they do and all that lies outside the span (Ky Fan; the cross terms of
         a positive semi-definite operator are no more than that), and both are known from all rows.
         """
-        outside = max(self.total_variance - float(np.trace(self.covariance)), 0.0)
-        return captured / (captured + outside) if self.kernel.definite and captured > 0 else 0.0
+        if not self.kernel.definite or not captured > 0:
+            return 0.0
+        return captured / (captured + max(self.total_variance - float(np.trace(self.covariance)), 0.0))
 
     def mean_beyond(self, expansion: KernelExpansion) -> float:
         """Squared length of the part of the mean that is in this span, but not in that of the points a model keeps."""

@@ -29,6 +29,7 @@ from ..fit.estimator import (
     unchanged_on_failure,
 )
 from ..fit.expansion import KernelExpansion
+from ..fit.indefinite import positive_variance
 from ..fit.preimage import learned_preimage
 from ..fit.problem import (
     SHOWS_ROUNDING,
@@ -80,6 +81,17 @@ class Found:
             )
         weighted = best.variances * span.weight
         return cls(span.expansion(best), chosen.indices, best.variances, weighted, attributes=attributes)
+
+    def as_scored(self, choice: Choice) -> Found:
+        """The same with the variances of the scores, from one more pass over the rows.
+
+        The span of an indefinite kernel is that of its positive part, and scores are made of all of its values.
+        """
+        variances = choice.problem.variances_of_scores(self.expansion)
+        if self.captured is None:
+            return replace(self, variances=variances)
+        of_span = np.where(self.variances > 0, self.variances, 1.0)
+        return replace(self, variances=variances, captured=self.captured * variances / of_span)
 
 
 @estimator
@@ -241,15 +253,18 @@ class KernelTransformer(
     def _span(self, choice: Choice) -> Span:
         """The span of the chosen points, where choosing them has not made it already."""
         span = choice.span or choice.problem.span(choice.selection, signed=self._keeps_negative_part)
-        share = max(span.negative_share, choice.problem.sample.indefiniteness)
-        if share > INDEFINITE:
+        if _indefinite(choice, span):
+            share = max(span.negative_share, choice.problem.sample.negative_share)
             warn(
-                f"the kernel is not positive semi-definite on these rows: {100 * share:.2g}% of its spectrum is "
+                f"the kernel is not positive semi-definite on these rows: {100 * share:.3g}% of its spectrum is "
                 "negative and was dropped"
             )
         return span
 
     def _store(self, choice: Choice, span: Span, found: Found) -> None:
+        most = 0.0
+        if _indefinite(choice, span) and not self._keeps_negative_part:
+            found, most = found.as_scored(choice), positive_variance(choice.problem.sample)
         expansion = found.expansion
         if getattr(self, "device", None) is not None and not isinstance(expansion.points, np.ndarray):
             expansion = expansion.on_host()  # the user's rows are there: the device was only lent for the work
@@ -258,7 +273,8 @@ class KernelTransformer(
         self.explained_variance_ = found.variances
         captured = found.variances if found.captured is None else found.captured
         # Of an indefinite kernel only the positive part is modelled: its total, the negative part counted, can be less.
-        most = float(captured.sum()) if expansion.orthogonal or found.captured is not None else float(captured.max())
+        alone = found.captured is None and not expansion.orthogonal
+        most = max(most, float(captured.max() if alone else captured.sum()))
         outside = mean_outside(choice.problem.sample, span)
         self.explained_variance_ratio_ = captured / max(span.total_variance - outside, most)
         self.mean_outside_ = outside + span.mean_beyond(found.expansion)
@@ -276,7 +292,7 @@ class KernelTransformer(
         if self._judges_kernel:
             self._warn_about_kernel(sample, span)
         elif self.center:
-            spread = span.total_variance / span.mean_length
+            spread = span.spread
             if spread < SHOWS_ROUNDING[4 if choice.problem.rows.single_precision else 8]:
                 warn_of_rounding(spread)
         ratio = choice.ratio or self._ratio(choice, sample)
@@ -293,7 +309,7 @@ class KernelTransformer(
         kernel = sample.kernel
         warn_about_kernel(
             explained,
-            span.total_variance / span.mean_length if self.center else 1.0,
+            span.spread if self.center else 1.0,
             split_captured(sample),
             GammaAdvice(self.gamma_, self.gamma != "median") if kernel.stationary else None,
         )
@@ -304,3 +320,8 @@ class KernelTransformer(
         tags.input_tags.pairwise = kernel_type(self.kernel).precomputed
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+def _indefinite(choice: Choice, span: Span) -> bool:
+    """Whether the kernel is not positive semi-definite, on the points or on the rows that were looked at."""
+    return max(span.negative_share, choice.problem.sample.indefiniteness) > INDEFINITE

@@ -12,7 +12,7 @@ from ..fit.span import PointSpan, Span
 from ..rows import Rows
 from ..selection.base import Choice
 from .base import Found, KernelTransformer
-from .over_nodes import AsPublished, check_nodes, found_on_nodes, gained
+from .over_nodes import AsPublished, check_nodes, found_on_nodes, gained, too_many
 
 
 @estimator
@@ -100,10 +100,7 @@ class KernelFeatureAnalysis(AsPublished, BlockParameters, KernelTransformer):
         check_nodes(span, self.n_components)
         factor = cholesky(to_numpy(span.point_gram))
         if factor is None or _dependent(factor, choice.problem.rank_tolerance):
-            raise ValueError(
-                f"n_components={self.n_components} is more than the rank allows: the rows taken are dependent on each "
-                "other to this kernel"
-            )
+            raise too_many(choice, self.n_components, "the rows taken are dependent on each other to this kernel")
         coef = solve_lower(factor, np.eye(len(factor)), transpose=True)
         return found_on_nodes(choice, span, coef, span.variances(coef) * span.weight)
 

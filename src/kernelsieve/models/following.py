@@ -51,11 +51,7 @@ def _only_chooses(state: Any) -> bool:
 
 
 class Following:
-    """An online rule and its points.
-
-    Where the kernel is indefinite, "hebbian", which keeps all rows that it has room for, finds good points too; in
-    place of the others only the points are chosen.
-    """
+    """An online rule and its points; of an indefinite kernel only the points, and no rule."""
 
     def __init__(
         self,
@@ -67,7 +63,7 @@ class Following:
         indefinite: bool = False,
     ) -> None:
         self.kernel, self.name = kernel, name
-        only_chooses = indefinite and name != "hebbian" if state is None else _only_chooses(state)
+        only_chooses = indefinite if state is None else _only_chooses(state)
         kind: type[Chooser] = Independent if only_chooses else RULES[name]
         self.rule = kind(settings, **({} if state is None else state["rule"]))
         self.points = _Buffer(None if state is None else state["points"])
@@ -103,6 +99,7 @@ class Following:
         """Rows in their order, the first of which has this number in the stream."""
         rows = X.astype(np.float64) if scipy.sparse.issparse(X) else np.asarray(to_numpy(as_float64(X)))
         lengths = to_numpy(self.kernel.diagonal(rows))
+        self.points.start(rows)
         for i in range(rows.shape[0]):
             weight = 1.0 if weights is None else float(weights[i])
             something = lengths[i] > 0 or isinstance(self.rule, Independent)
@@ -152,8 +149,13 @@ class _Buffer:
     def rows(self) -> Any:
         return self._space[: self._used]
 
-    def append(self, row: Array) -> None:
+    def start(self, like: Array) -> None:
+        """Room for rows like these, where there is none yet."""
         if self._space is None:
+            self._space = like[:0]
+
+    def append(self, row: Array) -> None:
+        if not self._used:
             self._space = row
         elif scipy.sparse.issparse(row):
             self._space = stacked([self.rows, row])

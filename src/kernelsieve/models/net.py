@@ -16,13 +16,14 @@ from typing import Any
 import numpy as np
 
 from ..fit.all_rows import AllRowsSpan
+from ..fit.sample import INDEFINITE
 from ..fit.span import Span
 from ..solvers.admm import admm
 from ..solvers.alternation import alternate, kernel_pca_directions
 from ..solvers.path import alpha_for_nonzeros
 from ..solvers.quadratic import FactorQuadratic, elastic_net_quadratic, largest_alpha
 from ..solvers.simultaneous import alternate_jointly, alternate_simultaneously
-from ..solvers.spectrum import RANK_TOLERANCE, component_signs
+from ..solvers.spectrum import DROPPED_WITH_NEGATIVE, RANK_TOLERANCE, component_signs
 
 LARGEST_L2 = 1e100  # times the largest scatter: products of larger numbers overflow
 
@@ -106,10 +107,12 @@ class ElasticNet:
     def start(self, span: Span, penalty: np.ndarray | None = None) -> Start:
         """Kernel PCA's components: the first M eigenvectors of the rows' moment."""
         coordinates, moment = span.coordinates, span.moment
-        directions = kernel_pca_directions(moment, self.n_components)
+        directions = kernel_pca_directions(moment, min(self.n_components, len(moment)))
         scatter = np.einsum("ik,ik->k", directions, moment @ directions)
         n_real = int(np.sum(scatter > RANK_TOLERANCE * scatter[0]))
         if n_real < self.n_components:
+            if span.negative_share > INDEFINITE:
+                raise ValueError(f"n_components={self.n_components} is too many: {DROPPED_WITH_NEGATIVE}")
             raise ValueError(
                 f"n_components={self.n_components} is more than the rank of the kernel on these rows, {n_real}: ask "
                 "for fewer components"

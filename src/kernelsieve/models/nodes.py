@@ -30,7 +30,7 @@ from ..selection.distances import dissimilar_nodes
 from ..selection.gram import KernelGram
 from ..selection.rules import IMPROVED_RIDGE
 from .base import Found, KernelTransformer
-from .over_nodes import AsPublished, check_nodes, found_on_nodes, gained
+from .over_nodes import AsPublished, check_nodes, found_on_nodes, gained, too_many
 
 # Eigenvalues below this share of the largest are rounding: the nodes have no such component.
 NO_EIGENVALUE = 1e-14
@@ -60,10 +60,8 @@ class NodeParameters(AsPublished):
         eigenvalues, coef = self._eigenproblem(span)
         n_real = int(np.sum(eigenvalues > NO_EIGENVALUE * eigenvalues[0]))
         if n_real < self.n_components:
-            raise ValueError(
-                f"n_components={self.n_components} is more than the rank allows: on these rows and {span.n_support} "
-                f"nodes the eigenproblem has {n_real} eigenvalues above rounding"
-            )
+            why = f"on these rows and {span.n_support} nodes the eigenproblem has {n_real} eigenvalues above rounding"
+            raise too_many(choice, self.n_components, why)
         return found_on_nodes(choice, span, coef / np.sqrt(eigenvalues) if self.whiten else coef, eigenvalues)
 
     @abstractmethod

@@ -12,7 +12,7 @@ from ..arrays import to_numpy
 from ..fit.captured import CapturedRatio, ratio_of_points
 from ..fit.estimator import BlockParameters, at_least, estimator, more_than, one_of, parameter, unchanged_on_failure
 from ..fit.indefinite import is_indefinite
-from ..fit.moments import MomentSum, gram_of
+from ..fit.moments import gram_of
 from ..fit.problem import Problem
 from ..fit.sample import REFERENCE_ROWS, Sample, default_sample_size
 from ..fit.span import Span
@@ -92,7 +92,7 @@ class OnlineKernelPCA(AsPublished, BlockParameters, KernelTransformer):
     kernel, gamma, degree, coef0, kernel_params, center, random_state, n_jobs, batch_size, device
         As in SparseKernelPCA.  The rules run on the host, one thread.  `partial_fit` settles a `gamma` that is a rule
         by the rows of its first call.  The rules are for positive semi-definite kernels: for another one the points
-        are rows that are independent of those before them ("hebbian": as ever), and the components the best on these.
+        are rows that are independent of those before them, and the components the best on these.
 
     Attributes
     ----------
@@ -101,8 +101,8 @@ class OnlineKernelPCA(AsPublished, BlockParameters, KernelTransformer):
     expansion_, support_, support_vectors_, n_support_, dual_coef_, offset_, eigenvalues_, explained_variance_,
     explained_variance_ratio_, captured_ratio_, captured_ratio_kind_, captured_ratio_n_samples_, gamma_,
     n_samples_seen_, n_features_in_
-        As in SparseKernelPCA; after `partial_fit` measured on a uniform sample of the rows.  The components of "coherence"
-        and "hebbian" are given in unit length, and come near to being orthogonal as they converge.
+        As in SparseKernelPCA; after `partial_fit` measured on a uniform sample of the rows.  The components of
+        "coherence" and "hebbian" are given in unit length, and come near to being orthogonal as they converge.
 
     References
     ----------
@@ -273,7 +273,7 @@ class OnlineKernelPCA(AsPublished, BlockParameters, KernelTransformer):
         if np.abs(metric - np.diag(lengths)).max() > OVERLAP * lengths.max():  # by rounding, where rows are far apart
             expansion = replace(expansion, orthogonal=False)
         if np.any(np.abs(lengths - np.sum(span.directions(coef) ** 2, axis=0)) > OUTSIDE * lengths):
-            variances = self._variances_of_scores(choice, coef)
+            variances = choice.problem.variances_of_scores(expansion)  # components leave the range of the points' gram
             captured = variances if expansion.orthogonal else captured
         return Found(
             expansion,
@@ -288,12 +288,6 @@ class OnlineKernelPCA(AsPublished, BlockParameters, KernelTransformer):
         if sample.indefiniteness:
             return ratio_of_points(sample, choice.selection, self.n_samples_seen_)
         return super()._ratio(choice, sample)
-
-    def _variances_of_scores(self, choice: Choice, coef: np.ndarray) -> np.ndarray:
-        """(M,), from one more pass over the rows, where components leave the numerical range of the points' gram."""
-        selection, n_threads = choice.selection, choice.problem.sample.n_threads
-        found = choice.problem.rows.add_up(MomentSum(selection.kernel, selection.points, coef), n_threads)
-        return np.maximum(np.diagonal(to_numpy(found.covariance(self.center))), 0.0)
 
     # The rule, made from what is kept of it and back.
 

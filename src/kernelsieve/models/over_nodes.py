@@ -15,7 +15,7 @@ from ..fit.span import Components, PointSpan
 from ..rows.memory import ArrayRows, finite
 from ..selection.base import Choice, Selection
 from ..selection.rules import gain
-from ..solvers.spectrum import check_kernel_values, component_signs
+from ..solvers.spectrum import DROPPED_WITH_NEGATIVE, check_kernel_values, component_signs
 from .base import Found
 
 FLOAT64 = 1e-10  # a larger rank tolerance means float32 rows, or a kernel that is not positive semi-definite
@@ -53,15 +53,20 @@ def check_nodes(span: PointSpan, n_components: int) -> None:
         )
 
 
+def too_many(choice: Choice, n_components: int, why: str) -> ValueError:
+    """The error for more components than directions; an indefinite kernel's go with its negative part."""
+    if choice.problem.sample.indefiniteness:
+        return ValueError(f"n_components={n_components} is too many: {DROPPED_WITH_NEGATIVE}")
+    return ValueError(f"n_components={n_components} is more than the rank allows: {why}")
+
+
 def found_on_nodes(choice: Choice, span: PointSpan, coef: np.ndarray, eigenvalues: np.ndarray) -> Found:
     """Components with these coefficients over the nodes."""
     rounding = choice.problem.rank_tolerance  # of float64 rows no component is refused: the publications refuse none
     n_real = int(np.sum(eigenvalues > rounding * eigenvalues.max())) if rounding > FLOAT64 else len(eigenvalues)
     if n_real < len(eigenvalues):
-        raise ValueError(
-            f"n_components={len(eigenvalues)} is more than the rank allows: on these rows and {span.n_support} nodes "
-            f"the kernel has {n_real} directions of variance that are not rounding"
-        )
+        why = f"on these rows and {span.n_support} nodes the kernel has {n_real} directions of variance"
+        raise too_many(choice, len(eigenvalues), f"{why} that are not rounding")
     coef = coef * component_signs(coef)
     variances = span.variances(coef)
     return Found(

@@ -57,7 +57,7 @@ def _best_of(names: tuple[str, ...], problem: Problem, n_support: int, n_swaps: 
         rule = selector("targeted" if name == UNSWAPPED else name, **options)
         chosen = rule(problem.sample, n_support, problem.rng)
         tried.append(replace(chosen, history={**chosen.history, "winner": name}))
-    tried = [one for one in tried if _has_positive_part(one)] or tried
+    tried = [one for one in tried if _has_positive_part(one)] or [one for one in tried if one.n_support] or tried
     n_rows = problem.rows.n_samples
     return max((Choice(one, problem, ratio_of_points(problem.sample, one, n_rows)) for one in tried), key=merit)
 

@@ -64,11 +64,6 @@ class Alternation:
 
 def kernel_pca_directions(moment: np.ndarray, n_components: int) -> np.ndarray:
     """The top eigenvectors of M, (q, n_components): kernel PCA's components in coordinates."""
-    if n_components > len(moment):
-        raise ValueError(
-            f"n_components={n_components} is more than the rank of the kernel on these rows, {len(moment)}: ask for "
-            "fewer components"
-        )
     return top_eigh(moment, n_components)[1]
 
 

@@ -50,6 +50,10 @@ MORE_NEGATIVE = (
     "eigenvalues larger than all positive ones, and this method, which drops them and what is no larger, is left with "
     "nothing to model. Use SparseKernelPCA or KernelPCA, which count them, or another coef0"
 )
+DROPPED_WITH_NEGATIVE = (
+    "the kernel is not positive semi-definite on these rows, and this method drops what is no larger than its negative "
+    "part. Use SparseKernelPCA or KernelPCA, which count that part, another coef0, or fewer components"
+)
 
 
 @dataclass(frozen=True)
@@ -94,7 +98,7 @@ class Spectrum:
             size = xp.abs(values)
             places = np.flatnonzero(to_numpy(size > tolerance * xp.max(size)))
             kept = take_columns(vectors, places) / xp.sqrt(take_rows(size, places))
-            return Whitening(kept, _negative_share(values))
+            return Whitening(kept, share_of_negative(values))
         rank = self.rank(tolerance)
         if rank == 0:
             raise ValueError(NO_POSITIVE_PART if not float(values[0]) > 0 else MORE_NEGATIVE)
@@ -102,7 +106,7 @@ class Spectrum:
         if float(values[rank - 1]) < WELL_KNOWN * float(values[0]):
             corrected = orthonormal(matrix, self.gram)
             matrix = matrix if corrected is None else corrected
-        return Whitening(matrix, _negative_share(values))
+        return Whitening(matrix, share_of_negative(values))
 
 
 def orthonormal(basis: Array, gram: Array) -> Array | None:
@@ -119,10 +123,11 @@ def whiten(gram: Array, tolerance: float = RANK_TOLERANCE) -> Whitening:
 
 def negative_share(gram: Array) -> float:
     """|negative eigenvalues| / all of them."""
-    return _negative_share(namespace(gram).linalg.eigvalsh((gram + gram.T) / 2))
+    return share_of_negative(namespace(gram).linalg.eigvalsh((gram + gram.T) / 2))
 
 
-def _negative_share(values: Array) -> float:
+def share_of_negative(values: Array) -> float:
+    """|negative ones| / all of some eigenvalues."""
     xp = namespace(values)
     magnitude = xp.abs(values)
     total = float(xp.sum(magnitude))
@@ -150,18 +155,22 @@ def signs_of(whitening: np.ndarray, gram: np.ndarray) -> np.ndarray:
 
 
 def check_kernel_values(gram: Array) -> None:
-    """Kernel values that can be worked with: some of them, all finite, some positive on the diagonal."""
+    """Kernel values that can be worked with: some of them, all finite, some on the diagonal not zero."""
     check_finite_kernel(gram)
     check_kernel_diagonal(namespace(gram).linalg.diagonal(gram))
 
 
 def check_kernel_diagonal(diagonal: Array) -> None:
-    """k(x, x) that can be worked with: finite, and some positive."""
+    """k(x, x) that can be worked with: finite, and some not zero.
+
+    All of them may be negative: an indefinite kernel can have a positive part all the same.
+    """
     check_finite_kernel(diagonal)
-    if diagonal.shape[0] == 0 or not float(namespace(diagonal).max(diagonal)) > 0:
+    xp = namespace(diagonal)
+    if diagonal.shape[0] == 0 or not float(xp.max(xp.abs(diagonal))) > 0:
         raise ValueError(
-            "the kernel matrix of these rows has no positive part for points to carry: k(x, x) > 0 for none of them. "
-            "Give a larger coef0, another kernel, or KernelPCA, which centres first"
+            "the kernel matrix of these rows has no positive part for points to carry: k(x, x) is zero for all of "
+            "them. Give another coef0 or another kernel"
         )
 
 
