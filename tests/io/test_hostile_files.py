@@ -224,6 +224,11 @@ LATE = [  # a model and what is wrong with it: each was read from a sealed file 
     (kernelsieve.KernelPCA(2, kernel="rbf"), with_changed("fit_inverse_transform", lambda _: True)),
     (kernelsieve.KernelPCA(2, kernel="rbf"), with_changed("eigenvalues_", lambda values: values * np.nan)),
     (kernelsieve.KernelPCA(2, kernel="rbf"), with_changed("eigenvalues_", lambda values: -values)),
+    (kernelsieve.KernelPCA(2, kernel="rbf"), with_changed("_centerer.K_fit_all_", lambda _: 1e308)),
+    (
+        kernelsieve.KernelPCA(2, kernel="rbf"),
+        with_changed("_centerer._sklearn_output_config", lambda _: {"transform": None}),
+    ),
     (kernelsieve.LikelihoodKernelPCA(2), with_changed("noise_variance_", lambda _: 0.0)),
     (SparseKernelPCA(2, n_support=5).partial_fit(ROWS), with_changed("_stream.moments.weight", lambda _: 0.0)),
     (SparseKernelPCA(2, n_support=5), with_changed("coef_", lambda _: kernelsieve.kernels.RBF(1.0))),

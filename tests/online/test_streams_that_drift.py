@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -305,6 +306,20 @@ def test_a_model_without_points_adds_its_rows(rows):
     both = few + model().partial_fit(rows[5:400])
     assert both.n_samples_seen_ == 400
     assert (both.explained_variance_ > 0).all()
+
+
+@pytest.mark.parametrize(("scale", "warned"), [(1.0, False), (30.0, True)])
+def test_streams_of_very_different_widths_say_both(scale, warned, rows):
+    """One width is silently too wide for one stream or too narrow for the other."""
+    one, other = (model(gamma="median").partial_fit(part) for part in (rows[:500], scale * rows[500:]))
+    for left, right in ((one, other), (other, one)):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            both = left + right
+        told = [str(one.message) for one in caught if "far apart" in str(one.message)]
+        assert bool(told) == warned
+        for gamma in (left.gamma_, right.gamma_, both.gamma_):
+            assert all(f"{gamma:.3g}" in message for message in told)
 
 
 @pytest.mark.parametrize(

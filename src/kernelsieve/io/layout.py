@@ -18,7 +18,8 @@ SPEC = re.compile(r"(?P<kind>\w+)(\[(?P<shape>[^\]]*)\])?(=(?P<size>\w+))?(?P<an
 HUGE = 1e154  # squares of larger numbers overflow: no fit lets them by
 LARGEST_COUNT = 2**63  # that an index can be
 MAX_NAMES = 1_000  # attributes of one estimator: ours have some twenty
-OUTPUTS = [{"transform": kind} for kind in (None, "default", "pandas", "polars")] + [{}]  # that set_output can ask for
+OUTPUTS = [{"transform": kind} for kind in ("default", "pandas", "polars")] + [{}]  # that set_output can ask for
+CENTERED = 1e-3  # by how much, beside the largest, means in float32 may be off the mean of all
 # Kinds of numpy's types; what is added to must be "real".
 ARRAYS = {"float": "fiu", "positive": "fiu", "real": "f", "int": "iu", "bool": "b"}
 
@@ -199,6 +200,8 @@ def _check_record(name: str, value: Any, kind: str, shape: str, sizes: dict[str,
         check_value(f"{name}.{part}", getattr(value, part), spec, inner)
     if hasattr(value, "check_loaded"):
         value.check_loaded(ModelFileError)
+    if isinstance(value, KernelCenterer):
+        _check_centerer(name, value)
     if kind == "KernelExpansion" and not isinstance(value.kernel, Kernel):
         raise ModelFileError("the model in the file has no kernel expansion")
     for own, theirs in zip(inner_names, outer, strict=True):
@@ -212,6 +215,15 @@ def _record_layout(cls: type) -> tuple[tuple[str, ...], dict[str, str]]:
         layout = {"K_fit_rows_": "float[m]", "K_fit_all_": "float", "n_features_in_": "int=m"}
         return ("m",), layout | {"_sklearn_output_config": "output optional"}
     return cls._file_sizes, vars(cls)["_file_layout"]  # type: ignore[attr-defined]
+
+
+def _check_centerer(name: str, centerer: Any) -> None:
+    """The mean of all kernel values is that of the means of the columns, which are small enough to be added up."""
+    means = np.asarray(centerer.K_fit_rows_, dtype=np.float64)
+    with np.errstate(all="ignore"):
+        off = abs(float(centerer.K_fit_all_) - float(means.mean()))
+    if not off <= CENTERED * float(np.abs(means).max()):
+        raise ModelFileError(f"damaged model file: {name}.K_fit_all_ is not the mean of {name}.K_fit_rows_")
 
 
 def _check_columns(expansion: Any, sizes: dict[str, int]) -> None:

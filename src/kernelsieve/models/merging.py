@@ -8,6 +8,7 @@ its reservoir alone.  So devices can send models, not rows.
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -16,8 +17,11 @@ from sklearn.base import clone
 
 from ..fit.estimator import AS_GIVEN
 from ..threads import one_blas_thread
+from ..warn import KernelWarning, warn
 from .settled import SETTLED, check_settled, same_value
 from .stream import KeptRows, StreamState, same_points
+
+FAR_APART = math.log(2.0)  # of the logarithms of two widths: those that a few rows settle differ by less
 
 
 def merged(one: Any, other: Any) -> Any:
@@ -44,7 +48,19 @@ def merged(one: Any, other: Any) -> Any:
         result._measured_on_a_sample()
         if not same:
             result._choose()
+            _warn_of_widths(one, other, result)
     return result
+
+
+def _warn_of_widths(one: Any, other: Any, result: Any) -> None:
+    """Two streams that settled very different widths are of different scales, and the sum has one width."""
+    if abs(math.log(one.gamma_ / other.gamma_)) > FAR_APART:
+        warn(
+            f"the rows of the two streams have settled widths that are far apart, gamma={one.gamma_:.3g} and "
+            f"{other.gamma_:.3g}. Their sum has gamma={result.gamma_:.3g}, at which the rows of one of them may all be "
+            "alike, or all unlike: give both streams one gamma as a number, or rows on one scale",
+            KernelWarning,
+        )
 
 
 def _with_few_rows(model: Any, few: Any) -> Any:
