@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 
 import numpy as np
@@ -125,6 +126,18 @@ def test_an_alpha_for_each_component(cloud):
     assert both.n_nonzero_[0] > both.n_nonzero_[1]
     for k in range(2):
         np.testing.assert_allclose(whole_coef(both, 80)[:, k], whole_coef(alone[k], 80)[:, k], atol=1e-9)
+
+
+@pytest.mark.parametrize(("offset", "warned"), [(0, False), (3, False), (30, True)])
+def test_components_with_the_scores_of_those_before_them_are_named(offset, warned):
+    """Sparse components of rows far from the origin keep the direction of the mean, and had correlated scores."""
+    rows = np.random.default_rng(0).standard_normal((300, 5)) * [3, 2, 1, 1, 0.5] + offset
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        scores = ElasticNetKernelPCA(3, kernel="linear").fit(rows).transform(rows)
+    correlated = np.abs(np.corrcoef(scores.T)[0, 1:]).max() > 0.7
+    told = any(re.search(r"component\(s\) 1, 2 are mostly .*Subtract the mean", str(one.message)) for one in caught)
+    assert (correlated, told) == (warned, warned)
 
 
 @pytest.mark.parametrize("seed", [0, 2, 3])

@@ -20,6 +20,8 @@ from .on_dictionary import OnDictionary
 
 # A component of whose squared length less than this share is outside those before it is one of them again.
 REPEATED = 0.01
+# A component of whose scores' variance less than this share is not explained by the scores before it shows them again.
+OWN_SCORES = 0.5
 
 
 @estimator
@@ -65,7 +67,7 @@ class NetParameters:
         variances = span.variances(coef, places)
         captured = variances if self.refit else span.variances_in_order(coef, places)
         self._warn_about(solution, coef, largest)
-        _warn_of_repeats(span.directions(coef, places))
+        _warn_of_repeats(span.directions(coef, places), span)
         assert span.indices is not None
         return Found(
             span.expansion_at(places, coef, orthogonal=self.refit),
@@ -102,20 +104,38 @@ class NetParameters:
             warn("; ".join(found.problems), ConvergenceWarning)
 
 
-def _warn_of_repeats(directions: np.ndarray) -> None:
-    """Warn of unit components that are nearly combinations of those before them.
+def _warn_of_repeats(directions: np.ndarray, span: Span) -> None:
+    """Warn of unit components that are nearly combinations of those before them, or whose scores are.
 
     So it goes where rows far from the origin of the feature space are nearly one direction: to turn away from it takes
     large coefficients of both signs, which the l1 penalty does not allow, and what is left has that direction.
     """
     outside = np.sum(directions * orthonormal_in_order(directions), axis=0) ** 2
     repeated = np.flatnonzero((outside < REPEATED) & directions.any(axis=0))
-    if repeated.size:
+    if not repeated.size:
+        _warn_of_correlation(directions, span)
+    else:
         which = ", ".join(str(k) for k in repeated)
         warn(
             f"component(s) {which} have nearly the direction of those before them: to turn away from it takes larger "
             "coefficients, or more of them, than are allowed. Give a smaller alpha or a larger n_nonzero, rows about "
             "their mean, or refit=True"
+        )
+
+
+def _warn_of_correlation(directions: np.ndarray, span: Span) -> None:
+    """Warn of components most of whose scores' variance is that of the scores before them."""
+    values, vectors = np.linalg.eigh(directions.T @ span.covariance @ directions)
+    scores = np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T  # columns whose products are the scores' covariances
+    lengths = np.sum(scores**2, axis=0)
+    own = np.sum(scores * orthonormal_in_order(scores), axis=0) ** 2
+    shared = np.flatnonzero((own < OWN_SCORES * lengths) & (lengths > 0))
+    if shared.size:
+        warn(
+            f"the scores of component(s) {', '.join(str(k) for k in shared)} are mostly those of the components before "
+            f"them (the rows' variance is {100 * min(span.spread, 1.0):.2g}% of the mean k(x, x): the less it is, the "
+            "less do sparse components turn away from the mean). Subtract the mean of every column first, or give a "
+            "smaller alpha, a larger n_nonzero or refit=True"
         )
 
 
