@@ -5,6 +5,7 @@ Each test is the smallest call that showed a fault; the truth is the definition,
 
 from __future__ import annotations
 
+import re
 import warnings
 
 import numpy as np
@@ -14,7 +15,7 @@ from oracles import exact_kernel_pca
 from scipy.linalg import LinAlgWarning
 from scipy.spatial.distance import cdist
 from sklearn.base import clone
-from sklearn.metrics.pairwise import pairwise_kernels
+from sklearn.metrics.pairwise import pairwise_kernels, rbf_kernel
 from torture.invariants import exact_variances
 from torture.rounding import rounding_of
 
@@ -490,3 +491,33 @@ def test_a_flat_spectrum_is_followed_to_its_end():
     gram = pairwise_kernels(rows, metric="rbf", gamma=10.0)
     found = exact_components(gram, 3, center=True).variances
     np.testing.assert_allclose(found, exact_kernel_pca(gram, 3)[0] / 600, rtol=1e-5)
+
+
+@pytest.mark.parametrize("scale", [1e-130, 1e-60, 1e60, 1e-160, 1e-200, 1e-300, 1e200])
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        ks.KernelPCA,
+        ks.SparseKernelPCA,
+        ks.KernelFeatureAnalysis,
+        ks.LikelihoodKernelPCA,
+        ks.ElasticNetKernelPCA,
+        ks.RobustSparseKernelPCA,
+    ],
+)
+def test_given_grams_of_extreme_scale_are_right_or_refused(estimator, scale):
+    """Below 1e-150 products of kernel values are zero: variances were off, and the lasso did not end."""
+    rows = np.random.default_rng(0).standard_normal((60, 4))
+    gram = rbf_kernel(rows, gamma=0.2)
+    options = {"kernel": "precomputed", "random_state": 0}
+    if estimator is ks.SparseKernelPCA:
+        options["n_support"] = 10
+    plain = estimator(2, **options).fit(gram)
+    try:
+        scaled = estimator(2, **options).fit(gram * scale)
+    except ValueError as error:
+        assert re.search("power of ten|too large to compute with", str(error))
+        assert not 1e-140 <= scale <= 1e100
+        return
+    np.testing.assert_allclose(scaled.explained_variance_ / scale, plain.explained_variance_, rtol=1e-6)
+    np.testing.assert_allclose(scaled.explained_variance_ratio_, plain.explained_variance_ratio_, rtol=1e-6)

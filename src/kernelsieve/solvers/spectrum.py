@@ -44,6 +44,7 @@ RANK_TOLERANCE = 1e-11
 RANK_TOLERANCE_FLOAT32 = 1e-6
 # Eigenvalues above this share of the largest come with eigenvectors that are good to ten digits.
 WELL_KNOWN = 1e-6
+SMALLEST_LENGTH = 1e-140  # of k(x, x): below it squares lose digits, and cubes are zero
 NO_POSITIVE_PART = "the kernel matrix of the support points has no positive part: nothing to model"
 MORE_NEGATIVE = (
     "the kernel is far from positive semi-definite on these rows: its matrix for the support points has negative "
@@ -171,6 +172,11 @@ def check_kernel_diagonal(diagonal: Array) -> None:
         raise ValueError(
             "the kernel matrix of these rows has no positive part for points to carry: k(x, x) is zero for all of "
             "them. Give another coef0 or another kernel"
+        )
+    if float(xp.max(xp.abs(diagonal))) < SMALLEST_LENGTH:
+        raise ValueError(
+            f"k(x, x) is at most {float(xp.max(xp.abs(diagonal))):.3g} on these rows: products of such numbers are too "
+            "small to compute with. Multiply the kernel's values, or the rows, by a power of ten"
         )
 
 
