@@ -14,6 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from kernelsieve import CompressedKernelPCA, KernelPCA, SparseKernelPCA, compress, load
+from kernelsieve.compression.methods import Moving
 
 pytestmark = pytest.mark.filterwarnings("ignore:the kernel is not positive", "ignore::kernelsieve.KernelWarning")
 
@@ -227,3 +228,15 @@ def test_candidates_leave_copies_out(cloud):
     small = compress(model, 120, method="removal")
     assert small.n_support_ <= 80
     assert small.compression_["total_error"] < 1e-6
+
+
+def test_rows_that_gain_nothing_by_moving_are_not_moved_again_and_again(monkeypatch):
+    """Of rows that are all unlike each other hundreds are needed, and a try of so many takes seconds: 12 were made."""
+    rows = np.random.default_rng(0).standard_cauchy((400, 30))
+    tried = []
+    at = Moving.at
+    monkeypatch.setattr(Moving, "at", lambda self, n_support: tried.append(n_support) or at(self, n_support))
+    moved = CompressedKernelPCA(2, kernel="rbf", gamma=2.5, random_state=0).fit(rows)
+    kept = CompressedKernelPCA(2, kernel="rbf", gamma=2.5, random_state=0, method="removal").fit(rows)
+    assert moved.n_support_ == kept.n_support_ > 100
+    assert len(tried) == 1

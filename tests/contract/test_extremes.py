@@ -5,7 +5,6 @@ Each test is the smallest call that showed a fault; the truth is the definition,
 
 from __future__ import annotations
 
-import re
 import warnings
 
 import numpy as np
@@ -513,11 +512,10 @@ def test_given_grams_of_extreme_scale_are_right_or_refused(estimator, scale):
     if estimator is ks.SparseKernelPCA:
         options["n_support"] = 10
     plain = estimator(2, **options).fit(gram)
-    try:
-        scaled = estimator(2, **options).fit(gram * scale)
-    except ValueError as error:
-        assert re.search("power of ten|too large to compute with", str(error))
-        assert not 1e-140 <= scale <= 1e100
+    if not 1e-140 <= scale <= 1e100 and not (estimator is ks.KernelPCA and scale < 1):
+        with pytest.raises(ValueError, match=r"power of ten|too large to compute with"):
+            estimator(2, **options).fit(gram * scale)
         return
+    scaled = estimator(2, **options).fit(gram * scale)
     np.testing.assert_allclose(scaled.explained_variance_ / scale, plain.explained_variance_, rtol=1e-6)
     np.testing.assert_allclose(scaled.explained_variance_ratio_, plain.explained_variance_ratio_, rtol=1e-6)

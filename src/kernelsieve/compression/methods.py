@@ -19,13 +19,19 @@ from .moved import in_coordinates, move
 from .removal import prefix_errors, removal_order
 
 KMEANS_STEPS = 3
+# From MANY points on a try takes seconds.  If a share NEARLY of the rows that are enough gains nothing by moving, as
+# where all rows are unlike each other, fewer are not tried; and the fewest are only found to a share of CLOSE.
+MANY, NEARLY, CLOSE = 100, 0.9, 0.02
 
 
 class Method(Protocol):
     """A way to compress."""
 
     candidates: Candidates
-    enough_is_fewest: ClassVar[bool]  # no size below that of `enough` reaches its target
+
+    @property
+    def enough_is_fewest(self) -> bool:
+        """Whether no size below that of `enough` reaches its target."""
 
     def at(self, n_support: int) -> Found:
         """A support of that size; smaller where fewer points already say everything."""
@@ -84,7 +90,7 @@ class Moving:
     max_iter: int
     rng: np.random.Generator
     known: dict[int, np.ndarray] = field(default_factory=dict)  # points found so far, by their number
-    enough_is_fewest: ClassVar[bool] = False
+    enough_is_fewest: bool = False
 
     @cached_property
     def rows(self) -> Nested:
@@ -102,7 +108,13 @@ class Moving:
         return Found(support, refit, found.n_steps, found.converged)
 
     def enough(self, target: float) -> Found | None:
-        return self.rows.enough(target)
+        """The rows that are enough, or fewer points that are, where the rows are many."""
+        found = self.rows.enough(target)
+        if found is None or found.support.size <= MANY:
+            return found
+        tried = self.at(round(NEARLY * found.support.size))
+        self.enough_is_fewest = not self.known
+        return tried if tried.refit.total <= target else found
 
     def _starts(self, rows: Found, n_support: int) -> list[np.ndarray]:
         starts = [in_coordinates(rows.support.points, self.coordinates)]
@@ -132,7 +144,7 @@ def fewest(method: Method, target: float) -> Found:
     if method.enough_is_fewest:
         return found
     failing, enough = 0, found.support.size
-    while enough - failing > 1:
+    while enough - failing > max(1, int(CLOSE * enough)):
         middle = max(failing + 1, min(round(math.sqrt(max(failing, 1) * enough)), enough - 1))
         tried = method.at(middle)
         if tried.refit.total <= target:
