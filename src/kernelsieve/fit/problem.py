@@ -13,6 +13,7 @@ import scipy.sparse
 from ..arrays import Array, to_numpy
 from ..kernels import Kernel
 from ..rows.memory import Rows, finite
+from ..rows.short import ShortSide
 from ..solvers.spectrum import RANK_TOLERANCE, RANK_TOLERANCE_FLOAT32
 from ..threads import row_ranges
 from ..warn import KernelWarning, warn
@@ -49,6 +50,7 @@ class Problem:
     sample: Sample
     gamma: float
     rng: np.random.Generator
+    short: ShortSide | None = None  # where the rows, which had many more columns, are seen in their own space
 
     @property
     def kernel(self) -> Kernel:

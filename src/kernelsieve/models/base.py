@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, _fit_context
 
-from ..arrays import Array, on_host
+from ..arrays import Array, on_host, take_rows
 from ..fit.captured import CapturedRatio, mean_outside, n_real, ratio_of_model
 from ..fit.estimator import (
     CallbackSupportMixin,
@@ -48,6 +48,7 @@ from ..kernels.base import check_coef0
 from ..kernels.distances import resolve_gamma
 from ..rows import RowRules, Rows, rows_of
 from ..rows.memory import ArrayRows, SampledRows, check_spread, finite
+from ..rows.short import MOST_WIDTHS, ShortSide
 from ..selection.base import Choice
 from ..threads import effective_n_threads, one_blas_thread
 from ..warn import warn
@@ -153,6 +154,9 @@ class KernelTransformer(
             with stages.stage("report"), one_blas_thread():
                 self._store(choice, span, found)
                 self._measure(choice, span)
+                if (short := choice.problem.short) is not None:
+                    points = short.lifted(self.expansion_.points, self.support_)
+                    self.expansion_ = replace(self.expansion_, points=points)
             stages.finish(X, y)
         return self
 
@@ -218,27 +222,41 @@ class KernelTransformer(
             if rows.names is not None:
                 self.feature_names_in_ = np.array(rows.names, dtype=object)
         self._check_sample(sampled)
+        short = self._short_side(rows)
+        sampled = replace(sampled, turned=None if short is None else short.rows)
         kernel, gamma = (kernel_on or self._kernel_on)(sampled)
+        if short is not None and kernel.stationary and gamma * short.largest > MOST_WIDTHS:
+            short = None
+        if short is not None:
+            sampled = replace(sampled, X=short.rows, turned=None)
+            rows = ArrayRows(short.rows, rows.weights, merge_copies=rows.merge_copies)
         n_threads = effective_n_threads(self.n_jobs)
         sample = Sample(
             sampled, kernel, self._wanted_components or 1, self.center, n_threads, n_population=rows.n_samples
         )
         sample = self._with_components(sample)
-        problem = Problem(rows, sample.representative, gamma, rng)
+        problem = Problem(rows, sample.representative, gamma, rng, short)
         self._check_problem(problem)
         return problem
+
+    def _short_side(self, rows: Rows) -> ShortSide | None:
+        """The rows in their own space, where they are few, of very many columns, and the method sees no other."""
+        return None
 
     def _rng(self) -> np.random.Generator:
         return generator_of(self.random_state)
 
     def _kernel_on(self, rows: SampledRows) -> tuple[Kernel, float]:
         """The kernel, and its gamma, as these rows settle them."""
-        few, kind = finite(rows.first(FEW_ROWS)), kernel_type(self.kernel)
+        kind, all_of_them = kernel_type(self.kernel), rows.X.shape[0] == len(rows.indices) <= FEW_ROWS
+        few = finite(rows.X if all_of_them and rows.turned is not None else rows.first(FEW_ROWS))
         on_the_host = on_host(few)  # where so few are looked at sooner
         if not kind.precomputed:
             check_spread(on_the_host)
         if kind.uses_gamma:
             warn_about_scales(on_the_host)
+        if rows.turned is not None and self.gamma == "median":  # the distances between rows are all that it asks for
+            few = take_rows(rows.turned, rows.indices[:FEW_ROWS])
         return self._kernel_for(few, rows.weights)
 
     def _kernel_for(self, few: Array, weights: np.ndarray | None) -> tuple[Kernel, float]:

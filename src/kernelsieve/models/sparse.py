@@ -17,8 +17,10 @@ from ..fit.estimator import INNER_SHARE, SHARE, BlockParameters, at_least, estim
 from ..fit.problem import Problem, nothing_to_explain
 from ..fit.sample import Sample, default_sample_size
 from ..fit.span import Span
+from ..kernels import kernel_type
 from ..rows import Rows
-from ..rows.memory import SampledRows, finite
+from ..rows.memory import ArrayRows, SampledRows, finite
+from ..rows.short import ShortSide, short_side
 from ..selection.base import Choice
 from ..selection.choose import FIRST_EXTRA_POINTS, Chooser, Effort
 from ..selection.given import own_points
@@ -232,6 +234,12 @@ class SparseKernelPCA(Incremental, BlockParameters, KernelTransformer):
         if isinstance(self.selection, str):  # whether "optimized" points are rows to be swapped depends on the kernel
             effort = replace(self._effort, n_swaps=0) if self.selection == "optimized" else self._effort
             effort.check(ALIASES.get(self.selection, self.selection))
+
+    def _short_side(self, rows: Rows) -> ShortSide | None:
+        kind = kernel_type(self.kernel)
+        if type(rows) is not ArrayRows or not rows.wide or not isinstance(self.selection, str):
+            return None
+        return short_side(rows.X, about_origin=kind.stationary) if kind.name in ("rbf", "linear") else None
 
     def _check_problem(self, problem: Problem) -> None:
         sample = problem.sample

@@ -144,6 +144,8 @@ def check_spread(rows: Array) -> None:
 
 VALUES_AT_ONCE = 2**20  # that are looked at together: they stay in the cache
 LONG_ROW = 4096  # bytes of a row beyond which a digest stands for them
+# Rows so few that their gram costs less than to read them again and again, of so many columns.
+FEW, WIDE, COLUMNS_PER_ROW = 1000, 4096, 8
 
 
 @dataclass(frozen=True)
@@ -156,6 +158,7 @@ class SampledRows:
     whole: bool  # the sample is all there is
     numbers: np.ndarray | None = None  # (len(X),) of X's rows among all training rows, where X is not all of them
     same_weight: float = 1.0  # of each row, where all weigh the same
+    turned: np.ndarray | None = None  # X in fewer columns, and of the same distances
 
     def at(self, places: np.ndarray) -> SampledRows:
         """The same rows in another order, or some of them."""
@@ -335,6 +338,15 @@ class ArrayRows(Rows):
         self.weights = weights
         self.single_precision = "32" in str(X.dtype)
         self.merge_copies = merge_copies
+
+    @property
+    def wide(self) -> bool:
+        """Whether these are few rows of very many columns, which are best looked at in the space that they span.
+
+        Rows in float32 are not: their scores are rounded by their own length, and so is what is told of them.
+        """
+        n, d = self.X.shape
+        return n <= FEW and d >= max(WIDE, COLUMNS_PER_ROW * n) and is_numpy(self.X) and self.X.dtype == np.float64
 
     def sample(self, size: int, rng: np.random.Generator) -> SampledRows:
         return sample_rows(self.X, size, rng, self.weights, merge=self.merge_copies)
