@@ -231,6 +231,7 @@ LATE = [  # a model and what is wrong with it: each was read from a sealed file 
     ),
     (kernelsieve.LikelihoodKernelPCA(2), with_changed("noise_variance_", lambda _: 0.0)),
     (SparseKernelPCA(2, n_support=5).partial_fit(ROWS), with_changed("_stream.moments.weight", lambda _: 0.0)),
+    (SparseKernelPCA(2, n_support=5).partial_fit(ROWS), with_changed("n_support", lambda _: 2)),
     (SparseKernelPCA(2, n_support=5), with_changed("coef_", lambda _: kernelsieve.kernels.RBF(1.0))),
     (SparseKernelPCA(2, n_support=5), with_changed("device", lambda _: "text")),
     (kernelsieve.KernelMonitor(2, 5), with_changed("_detector.inputs.factor", lambda values: values * np.nan)),

@@ -14,7 +14,7 @@ from ..fit.span import PointSpan
 from ..fit.transfer import turned
 from ..threads import one_blas_thread
 from .settled import as_settled, check_settled_file
-from .stream import StreamState
+from .stream import KeptRows, StreamState
 
 # What follows from the moments, and is found when it is first asked for.
 COMPONENTS = ("expansion_", "explained_variance_", "explained_variance_ratio_", "eigenvalues_")
@@ -84,6 +84,7 @@ class StreamReading:
         """Raise `error` unless points can be chosen again as the parameters say."""
         try:
             self._empty_stream()
+            self._sample_size(KeptRows(self._stream.reservoir))
         except ValueError as reason:
             raise error(f"the stream in the file cannot go on: {reason}") from reason
         given = self.selection
