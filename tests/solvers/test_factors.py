@@ -10,7 +10,7 @@ from oracles import gram_of
 from scipy.linalg.lapack import dpstrf
 from solver_cases import clusters, factor_of, hessian_problem, kernel_pca, parabola
 
-from kernelsieve.solvers.alternation import alternate, kernel_pca_directions
+from kernelsieve.solvers.alternation import Problem, alternate, kernel_pca_directions
 from kernelsieve.solvers.cholesky import ActiveCholesky
 from kernelsieve.solvers.greedy import pivoted_cholesky
 from kernelsieve.solvers.quadratic import elastic_net_quadratic, largest_alpha
@@ -124,7 +124,7 @@ def test_b_step_and_alpha_max_are_those_of_methods(center):
     b = np.linalg.lstsq(factor.T, start, rcond=None)[0]  # G'b = u
     quadratic = elastic_net_quadratic(factor, moment, start[:, 0], 0.1)
     assert largest_alpha(quadratic) == pytest.approx(np.abs(gram @ h @ gram @ b[:, 0]).max(), rel=1e-6)
-    found = alternate(factor, moment, start, [0.02, 0.02], 0.1)
+    found = alternate(Problem(factor, moment, 0.1), start, [0.02, 0.02])
     earlier = None
     for k in range(2):
         a = found.coef[:, k]

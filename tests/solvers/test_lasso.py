@@ -27,7 +27,7 @@ from solver_cases import (
 
 from kernelsieve.solvers.active_set import Support
 from kernelsieve.solvers.admm import admm
-from kernelsieve.solvers.alternation import alternate, kernel_pca_directions
+from kernelsieve.solvers.alternation import Problem, alternate, kernel_pca_directions
 from kernelsieve.solvers.group import group_lasso
 from kernelsieve.solvers.lasso import lasso
 from kernelsieve.solvers.quadratic import FactorQuadratic, HessianQuadratic, elastic_net_quadratic, largest_alpha
@@ -246,7 +246,7 @@ def test_printed_counts(rows, gamma, l2, alphas, counts):
     gram = gram_of("rbf", rows, gamma=gamma)
     factor = factor_of(gram)
     moment = factor.T @ factor
-    found = alternate(factor, moment, kernel_pca_directions(moment, len(alphas)), alphas, l2)
+    found = alternate(Problem(factor, moment, l2), kernel_pca_directions(moment, len(alphas)), alphas)
     np.testing.assert_array_equal(np.count_nonzero(found.coef, axis=0), counts)
     b, _ = kernel_pca(gram, len(alphas))
     printed = sum(

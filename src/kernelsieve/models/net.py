@@ -19,7 +19,7 @@ from ..fit.all_rows import AllRowsSpan
 from ..fit.sample import INDEFINITE
 from ..fit.span import Span
 from ..solvers.admm import admm
-from ..solvers.alternation import alternate, kernel_pca_directions
+from ..solvers.alternation import Problem, alternate, kernel_pca_directions
 from ..solvers.path import alpha_for_nonzeros
 from ..solvers.quadratic import FactorQuadratic, elastic_net_quadratic, largest_alpha
 from ..solvers.simultaneous import alternate_jointly, alternate_simultaneously
@@ -138,14 +138,12 @@ class ElasticNet:
         if self.n_nonzero is not None:
             return self._of_size(start)
         alphas = self.alphas(start)
-        options: dict[str, Any] = {"max_iter": self.max_iter, "tol": self.tol, "weights": start.penalty}
+        problem = Problem(span.coordinates, span.moment, start.l2, start.penalty, self.max_iter, self.tol)
         if self.joint:
-            found = alternate_jointly(
-                span.coordinates, span.moment, start.directions, float(alphas[0]), start.l2, **options
-            )
+            found = alternate_jointly(problem, start.directions, float(alphas[0]))
         else:
             passes = alternate if self.mode == "sequential" else alternate_simultaneously
-            found = passes(span.coordinates, span.moment, start.directions, alphas, start.l2, **options)
+            found = passes(problem, start.directions, alphas)
         problems = [] if found.exact else [self._inexact]
         if not found.settled:
             problems.append(f"the components were still moving after max_iter={self.max_iter} passes")

@@ -34,13 +34,34 @@ SETTLED = 1e-6
 
 
 @dataclass(frozen=True)
-class Limits:
-    """What the three alternations take as keywords besides the problem."""
+class Problem:
+    """What every pass of every component shares, and when the passes end."""
 
+    coordinates: np.ndarray  # (n, q), G: of the candidates
+    moment: np.ndarray  # (q, q), M: of the training rows
+    l2: float
     weights: np.ndarray | None = None  # (n,) penalty weights; infinity bars a candidate
     max_iter: int = 1  # passes; 1 is the single a-step at kernel PCA
     tol: float = TOLERANCE  # duality gap of every a-step, relative to its objective
     settled: float = SETTLED  # relative fall of the criterion at which a component's passes end
+
+    def a_step(self, directions: np.ndarray) -> tuple[FactorQuadratic, dict[str, Any]]:
+        """The quadratic at u, or at several at once, and what else its solver is told."""
+        quadratic = elastic_net_quadratic(self.coordinates, self.moment, directions, self.l2)
+        return quadratic, {"weights": self.weights, "tol": self.tol}
+
+    def component(self, directions: np.ndarray, k: int, alpha: float) -> Passes:
+        """Passes of component k; column k of `directions` follows its u."""
+        passes = Passes(self)
+        start = None
+        while passes.more():
+            quadratic, options = self.a_step(directions[:, k])
+            result = lasso(quadratic, alpha, start=start, **options)
+            passes.add([result], quadratic.target_square)
+            start = result.coef
+            in_coordinates = self.coordinates[result.active].T @ result.coef[result.active]
+            directions[:, k] = _b_step(self.moment @ in_coordinates, directions, k)
+        return passes
 
 
 @dataclass(frozen=True)
@@ -67,41 +88,27 @@ def kernel_pca_directions(moment: np.ndarray, n_components: int) -> np.ndarray:
     return top_eigh(moment, n_components)[1]
 
 
-def alternate(
-    coordinates: np.ndarray,
-    moment: np.ndarray,
-    directions: np.ndarray,
-    alphas: Sequence[float] | np.ndarray,
-    l2: float,
-    **limits: Any,
-) -> Alternation:
-    """One component after the other, each by up to `max_iter` passes (one, unless told) of a-step and b-step.
+def alternate(problem: Problem, directions: np.ndarray, alphas: Sequence[float] | np.ndarray) -> Alternation:
+    """One component after the other, each by up to `max_iter` passes of a-step and b-step.
 
     Parameters
     ----------
-    coordinates : ndarray of shape (n, q)
-        G, of the candidates.
-    moment : ndarray of shape (q, q)
-        M, of the training rows.
+    problem : Problem
     directions : ndarray of shape (q, n_components)
         Where each u starts: `kernel_pca_directions(moment, n_components)`.
     alphas : sequence of n_components floats
         Absolute: `largest_alpha` of the quadratic at a direction makes its component zero.
-    l2 : float
-    **limits
-        `weights`, `max_iter`, `tol`, `settled`: the fields of `Limits`.
 
     Examples
     --------
     >>> import numpy as np
     >>> G = np.random.default_rng(0).standard_normal((60, 5))
     >>> M = G.T @ G
-    >>> found = alternate(G, M, kernel_pca_directions(M, 2), [5.0, 5.0], l2=0.1, max_iter=20)
+    >>> found = alternate(Problem(G, M, l2=0.1, max_iter=20), kernel_pca_directions(M, 2), [5.0, 5.0])
     >>> found.coef.shape, found.converged, bool(np.all(np.diff(found.criterion) <= 0))
     ((60, 2), True, True)
     """
     directions = np.array(directions, dtype=np.float64)
-    problem = Problem(coordinates, moment, l2, Limits(**limits))
     components = [problem.component(directions, k, float(alpha)) for k, alpha in enumerate(alphas)]
     last = [component.results[-1] for component in components]
     return Alternation(
@@ -121,9 +128,9 @@ class Passes:
 
     results: Sequence[LassoResult]  # of the a-steps of the last pass
 
-    def __init__(self, trace: float, limits: Limits) -> None:
-        self.trace = trace
-        self.limits = limits
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        self.trace = float(np.trace(problem.moment))
         self.objective: list[float] = []
         self.criterion: list[float] = []
         self.exact = True
@@ -153,41 +160,9 @@ class Passes:
         """Whether another pass is due; notes whether the passes settled."""
         if len(self.criterion) > 1:
             fall = self.criterion[-2] - self.criterion[-1]
-            self.settled = fall <= self.limits.settled * self.criterion[-2]
-            return not self.settled and len(self.criterion) < self.limits.max_iter
-        return len(self.criterion) < self.limits.max_iter
-
-
-@dataclass(frozen=True)
-class Problem:
-    """What every pass of every component shares."""
-
-    coordinates: np.ndarray  # (n, q), G
-    moment: np.ndarray  # (q, q), M
-    l2: float
-    limits: Limits
-
-    def passes(self) -> Passes:
-        """None made yet."""
-        return Passes(float(np.trace(self.moment)), self.limits)
-
-    def a_step(self, directions: np.ndarray) -> tuple[FactorQuadratic, dict[str, Any]]:
-        """The quadratic at u, or at several at once, and what else its solver is told."""
-        quadratic = elastic_net_quadratic(self.coordinates, self.moment, directions, self.l2)
-        return quadratic, {"weights": self.limits.weights, "tol": self.limits.tol}
-
-    def component(self, directions: np.ndarray, k: int, alpha: float) -> Passes:
-        """Passes of component k; column k of `directions` follows its u."""
-        passes = self.passes()
-        start = None
-        while passes.more():
-            quadratic, options = self.a_step(directions[:, k])
-            result = lasso(quadratic, alpha, start=start, **options)
-            passes.add([result], quadratic.target_square)
-            start = result.coef
-            in_coordinates = self.coordinates[result.active].T @ result.coef[result.active]
-            directions[:, k] = _b_step(self.moment @ in_coordinates, directions, k)
-        return passes
+            self.settled = fall <= self.problem.settled * self.criterion[-2]
+            return not self.settled and len(self.criterion) < self.problem.max_iter
+        return len(self.criterion) < self.problem.max_iter
 
 
 def _b_step(image: np.ndarray, directions: np.ndarray, k: int) -> np.ndarray:

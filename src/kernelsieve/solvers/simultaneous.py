@@ -10,52 +10,39 @@ of the paper's (10) for all components together, as in Zou, Hastie & Tibshirani'
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
-from .alternation import Alternation, Limits, Problem
+from .alternation import Alternation, Passes, Problem
 from .group import group_lasso
 from .lasso import LassoResult, lasso
 from .spectrum import RANK_TOLERANCE
 
 
-def alternate_jointly(
-    coordinates: np.ndarray, moment: np.ndarray, directions: np.ndarray, alpha: float, l2: float, **limits: Any
-) -> Alternation:
-    """All components at once on one support: the penalty is alpha sum_i w_i |A_i.|.
-
-    Arguments as for `alternate`, with one alpha.
-    """
+def alternate_jointly(problem: Problem, directions: np.ndarray, alpha: float) -> Alternation:
+    """All components at once on one support: the penalty is alpha sum_i w_i |A_i.|."""
     directions = np.array(directions, dtype=np.float64)
-    problem = Problem(coordinates, moment, l2, Limits(**limits))
-    passes = problem.passes()
+    passes = Passes(problem)
     start = None
     while passes.more():
         quadratic, options = problem.a_step(directions)
         result = group_lasso(quadratic, alpha, start=start, **options)
         passes.add([result], quadratic.target_square)
         start = result.coef
-        directions = _polar(moment @ (coordinates.T @ result.coef), directions)
+        directions = _polar(problem.moment @ (problem.coordinates.T @ result.coef), directions)
     return passes.reached(result.coef, directions)
 
 
 def alternate_simultaneously(
-    coordinates: np.ndarray,
-    moment: np.ndarray,
-    directions: np.ndarray,
-    alphas: Sequence[float] | np.ndarray,
-    l2: float,
-    **limits: Any,
+    problem: Problem, directions: np.ndarray, alphas: Sequence[float] | np.ndarray
 ) -> Alternation:
     """All components at once, each with its own alpha and support.
 
     The criterion J[P, Q] of the paper, which its Algorithm 1 does not minimise: there a component never gives way to a
-    later one.  Arguments and use as for `alternate`.
+    later one.
     """
     directions = np.array(directions, dtype=np.float64)
-    problem = Problem(coordinates, moment, l2, Limits(**limits))
-    passes = problem.passes()
+    passes = Passes(problem)
     results: list[LassoResult] = []
     while passes.more():
         steps = [problem.a_step(u) for u in directions.T]
@@ -66,7 +53,7 @@ def alternate_simultaneously(
         ]
         passes.add(results, sum(quadratic.target_square for quadratic, _ in steps))
         coef = np.stack([result.coef for result in results], axis=1)
-        directions = _polar(moment @ (coordinates.T @ coef), directions)
+        directions = _polar(problem.moment @ (problem.coordinates.T @ coef), directions)
     return passes.reached(coef, directions)
 
 
