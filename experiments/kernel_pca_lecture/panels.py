@@ -95,20 +95,15 @@ def parabola(report: Report) -> None:
         holds=[ours > 1.2 * plain for ours, plain in zip(exact[2], pca[2], strict=True)],
         tried=tried,
     )
-    report.verdict(
-        "example, slide 14",
-        "PC1 corresponds to the location along the curve",
-        found=f"correlation {span(exact[0])}; PCA has {span(pca[0])} as well",
-        holds=[value > ALIKE for value in exact[0]],
-        tried=tried,
+    claims = (
+        ("14", "PC1 corresponds to the location along the curve", "correlation {}; PCA has {} as well"),
+        ("15", "PC2 corresponds to the distance from the centre", "correlation with the squared length {}; PCA {}"),
     )
-    report.verdict(
-        "example, slide 15",
-        "PC2 corresponds to the distance from the centre",
-        found=f"correlation with the squared length {span(exact[1])}; PCA {span(pca[1])}",
-        holds=[value > ALIKE for value in exact[1]],
-        tried=tried,
-    )
+    for (slide, claim, found_as), ours, plain in zip(claims, exact, pca, strict=False):
+        holds = [value > ALIKE for value in ours]
+        report.verdict(
+            f"example, slide {slide}", claim, found=found_as.format(span(ours), span(plain)), holds=holds, tried=tried
+        )
 
 
 def contour_panels(report: Report, X: np.ndarray, models: dict[str, Any], name: str, caption: str) -> None:

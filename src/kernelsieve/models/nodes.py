@@ -214,10 +214,8 @@ class ImprovedKernelPCA(NodeParameters, BlockParameters, KernelTransformer):
         Row numbers of the nodes in the order of choice.
     eigenvalues_ : ndarray of shape (M,)
         Lambda of the eigenproblem above.
-    explained_variance_ : ndarray of shape (M,)
-        Mean square (variance when centred) of the scores on the training rows.
-    explained_variance_ratio_ : ndarray of shape (M,)
-        Share of the total feature-space mean square (variance) that each component adds to those before it.
+    explained_variance_, explained_variance_ratio_
+        As in DissimilarityKernelPCA.
     expansion_, support_vectors_, n_support_, dual_coef_, offset_, gamma_, captured_ratio_, captured_ratio_kind_,
     captured_ratio_n_samples_, selection_report_, n_samples_seen_
         As in SparseKernelPCA.

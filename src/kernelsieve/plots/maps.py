@@ -24,6 +24,7 @@ from .style import (
     fitted,
     fitted_itself,
     grid,
+    heat_map,
     tidy,
 )
 
@@ -145,8 +146,7 @@ def support(model: Any, image_shape: tuple[int, int] | None = None, ax: Axes | N
         ax.scatter(*points.T, s=40, color=COLORS[0])
         ax.set(xlabel=names[0], ylabel=names[1], title=f"{len(points)} support points")
         return tidy(ax)
-    image = ax.imshow(points, aspect="auto", cmap="viridis", interpolation="nearest")
-    ax.figure.colorbar(image, ax=ax, label="value")
+    heat_map(ax, points, "value")
     ax.set(xlabel="feature", ylabel="support point")
     ax.yaxis.set_major_locator(few_ticks(10, integer=True))
     if hasattr(model, "feature_names_in_") and len(names) <= 20:

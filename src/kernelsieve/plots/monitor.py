@@ -21,6 +21,7 @@ from .style import (
     feature_names,
     few_ticks,
     fitted_itself,
+    heat_map,
     plain_log_axis,
     tidy,
 )
@@ -147,11 +148,10 @@ def contributions(monitor: Any, X: Any, row: int | None = None, *, n_top: int = 
         return tidy(ax, grid="x")
     # the largest values are few: a scale up to the 99th percentile keeps the others visible
     ceiling = float(np.nanquantile(parts[:, top], 0.99)) or 1.0
-    image = ax.imshow(parts[:, top].T, aspect="auto", cmap="viridis", interpolation="nearest", vmin=0.0, vmax=ceiling)
+    heat_map(ax, parts[:, top].T, "contribution to SPE", low=0.0, high=ceiling, extend="max")
     ax.set_yticks(np.arange(len(top)), names[top])
     ax.xaxis.set_major_locator(few_ticks(8, integer=True))
     ax.set_xlabel("row")
-    ax.figure.colorbar(image, ax=ax, label="contribution to SPE", extend="max")
     return ax
 
 
@@ -178,9 +178,7 @@ def sensitivity(model: Any, X: Any, ax: Axes | None = None) -> Axes:
     named = hasattr(model, "feature_names_in_") and len(names) <= MAX_NAMED
     ax = axes_or_new(ax)
     # names are read from left to right: they stand beside the map where there are any
-    shown = values.T if named else values
-    image = ax.imshow(shown, aspect="auto", cmap="viridis", interpolation="nearest", vmin=0.0, vmax=1.0)
-    ax.figure.colorbar(image, ax=ax, label="sensitivity, relative")
+    heat_map(ax, values.T if named else values, "sensitivity, relative", low=0.0, high=1.0)
     for axis in (ax.xaxis, ax.yaxis):
         axis.set_major_locator(few_ticks(10, integer=True))
     if named:

@@ -74,6 +74,14 @@ def transform_unnamed(model: Any, rows: np.ndarray) -> np.ndarray:
         return np.asarray(model.transform(rows))
 
 
+def heat_map(
+    ax: Axes, values: np.ndarray, label: str, *, low: Any = None, high: Any = None, extend: Any = None
+) -> None:
+    """A table of numbers as colours, with a bar that says what they are."""
+    image = ax.imshow(values, aspect="auto", cmap="viridis", interpolation="nearest", vmin=low, vmax=high)
+    ax.figure.colorbar(image, ax=ax, label=label, extend=extend)
+
+
 def draw_images(ax: Axes, images: np.ndarray) -> Axes:
     """All images side by side, in rows, as one image with gaps."""
     count, height, width = images.shape

@@ -71,21 +71,14 @@ class Frame:
         if callable(getattr(table, "compute", None)):
             raise ValueError("the report needs a table in memory: give it some of the rows, e.g. X.head(100_000)")
         self.table = table
+        self.n_rows, self.n_columns = map(int, table.shape)
         own = getattr(table, "column_names", None)  # arrow
         own = getattr(table, "columns", None) if own is None or callable(own) else own
         self.named = own is not None
         if own is not None:
             self.names = [str(name) for name in own]
         else:
-            self.names = names or [f"feature {place}" for place in range(table.shape[1])]
-
-    @property
-    def n_rows(self) -> int:
-        return int(self.table.shape[0])
-
-    @property
-    def n_columns(self) -> int:
-        return int(self.table.shape[1])
+            self.names = names or [f"feature {place}" for place in range(self.n_columns)]
 
     def rows(self, places: Places) -> Any:
         """Some rows, as a table of the same kind."""

@@ -119,11 +119,6 @@ class Ascent:
         """The objective here."""
         return self.at.value
 
-    @property
-    def gradient(self) -> Array:
-        """Its gradient here."""
-        return self.at.gradient
-
     def run(self, n_steps: int, tolerance: float = 0.0) -> Ascent:
         """Up to `n_steps` more steps; fewer when a step gains no more than `tolerance` of the value."""
         for _ in range(n_steps):
@@ -158,7 +153,7 @@ class Ascent:
         furthest, lengths, slope = numbers(
             xp.max(row_dot(direction, direction)),
             xp.sum(self.points * self.points),
-            xp.sum(direction * self.gradient),
+            xp.sum(direction * self.at.gradient),
         )
         shorter = self._longest_move(lengths) / furthest**0.5 if furthest > 0 else 1.0
         if shorter < 1:
@@ -171,7 +166,7 @@ class Ascent:
             found = self.objective.evaluate(points, self.at.basis)
             self.n_evaluations += 1
             if found.value >= self.value + self.SUFFICIENT * length * slope:
-                self._memory.add(length * direction, self.gradient - found.gradient)
+                self._memory.add(length * direction, self.at.gradient - found.gradient)
                 self.points, self.at = points, found
                 self.n_steps += 1
                 return True
@@ -188,7 +183,7 @@ class Ascent:
 
     def _direction(self) -> Array:
         """The gradient times the inverse of minus the second derivative, as far as that is known."""
-        direction = self.gradient
+        direction = self.at.gradient
         if self._memory:
             return self._memory.direction(direction, self.at.by_metric)
         if self.at.metric is not None:
@@ -199,4 +194,4 @@ class Ascent:
     def _off_kinks(self, direction: Array) -> Array:
         """The direction without the coordinates that lose either way."""
         xp = namespace(direction)
-        return xp.where(self.gradient == 0, xp.zeros_like(direction), direction)
+        return xp.where(self.at.gradient == 0, xp.zeros_like(direction), direction)

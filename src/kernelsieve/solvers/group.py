@@ -25,7 +25,7 @@ import numpy as np
 
 from ..arrays import cholesky, solve_factored, solve_lower
 from .lasso import MAX_ITER, ONE_BY_ONE, ROUNDING, TOLERANCE, LassoResult
-from .quadratic import HessianQuadratic, Quadratic, certify, checked_weights, row_norms
+from .quadratic import HessianQuadratic, Quadratic, certify, checked_penalty, row_norms
 
 # Newton on one support ends when the gap over its own rows is this share of the one asked for.
 SUPPORT_SHARE = 0.1
@@ -56,9 +56,7 @@ def group_lasso(
            [0. , 0. ]])
     """
     linear = quadratic.linear
-    if not (alpha > 0 and np.isfinite(alpha)):
-        raise ValueError(f"alpha={alpha} must be a positive number")
-    weights = checked_weights(weights, len(linear))
+    weights = checked_penalty(alpha, weights, len(linear))
     coef = np.zeros_like(linear) if start is None else np.array(start, dtype=np.float64)
     coef[~np.isfinite(weights)] = 0.0
     active = np.flatnonzero(row_norms(coef))

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .active_set import Support
-from .quadratic import HessianQuadratic, Quadratic, certify, checked_weights
+from .quadratic import HessianQuadratic, Quadratic, certify, checked_penalty
 
 TOLERANCE = 1e-6  # of the duality gap, relative to the objective
 MAX_ITER = 10_000  # steps; a support of 300 needs 30, one of 15 among near-copies 100
@@ -96,9 +96,7 @@ def lasso(
     array([ 2.,  0., -1.])
     """
     n = len(quadratic.linear)
-    if not (alpha > 0 and np.isfinite(alpha)):
-        raise ValueError(f"alpha={alpha} must be a positive number")
-    weights = checked_weights(weights, n)
+    weights = checked_penalty(alpha, weights, n)
     support = Support.of(quadratic, start, weights)
     n_iter, lowest = 0, np.inf
     while True:

@@ -118,6 +118,13 @@ def checked_weights(weights: np.ndarray | None, n: int) -> np.ndarray:
     return weights
 
 
+def checked_penalty(alpha: float, weights: np.ndarray | None, n: int) -> np.ndarray:
+    """The weights of a penalty that is none without a positive alpha."""
+    if not (alpha > 0 and np.isfinite(alpha)):
+        raise ValueError(f"alpha={alpha} must be a positive number")
+    return checked_weights(weights, n)
+
+
 def largest_alpha(quadratic: Quadratic, weights: np.ndarray | None = None) -> float:
     """alpha_max = max_i |linear_i| / w_i: from it on, zero is the minimiser."""
     linear = quadratic.linear
