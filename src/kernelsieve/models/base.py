@@ -46,7 +46,7 @@ from ..fit.span import Span
 from ..kernels import Kernel, bind_callable, kernel_type, named_kernel
 from ..kernels.base import check_coef0
 from ..kernels.distances import resolve_gamma
-from ..rows import RowRules, Rows, rows_of
+from ..rows import RowRules, Rows, rows_of, settle_columns
 from ..rows.memory import ArrayRows, SampledRows, check_spread, finite
 from ..rows.short import MOST_WIDTHS, ShortSide
 from ..selection.base import Choice
@@ -138,9 +138,6 @@ class KernelTransformer(
         -------
         self
         """
-        return self._fit(X, y, sample_weight)
-
-    def _fit(self, X: Any, y: Any, sample_weight: Any) -> Self:
         self._check_parameters(sample_weight)
         with unchanged_on_failure(self):
             for name in self._stale:
@@ -217,10 +214,7 @@ class KernelTransformer(
         if rows.n_samples < 2:
             raise ValueError(f"X has {rows.n_samples} row: at least 2 are needed")
         if not isinstance(rows, ArrayRows):  # the pass for the sample has told the columns, and their names
-            self.n_features_in_ = rows.n_features
-            self.__dict__.pop("feature_names_in_", None)
-            if rows.names is not None:
-                self.feature_names_in_ = np.array(rows.names, dtype=object)
+            settle_columns(self, rows.n_features, rows.names)
         self._check_sample(sampled)
         short = self._short_side(rows)
         sampled = replace(sampled, turned=None if short is None else short.rows)

@@ -26,6 +26,7 @@ from ..fit.estimator import (
 from ..fit.judging import JudgesRows
 from ..fit.saving import SavesItself
 from ..kernels import NAMED_KERNELS
+from ..rows import settle_columns
 from ..threads import one_blas_thread
 from .fitting import SAMPLE_ROWS, cell_rows, checked_folds
 from .inputs import summed_over_lags
@@ -196,7 +197,8 @@ class KernelMonitor(JudgesRows, SavesItself, MonitorSteps, LiveMixin, MeantParam
             sample = rows.sample(SAMPLE_ROWS, cell_rows(self.lags, self.smoothing), seed)
             if self.cv != "prefit":  # before anything is said of windows that are too few to tell
                 checked_folds(sample, int(self.lags), int(self.cv))
-            self._store_columns(rows)
+            if rows.columns is not None:  # else scikit-learn has looked at them
+                settle_columns(self, *rows.columns)
             self._warn_about_columns(sample.windows)
             self._store(self._fitted(rows, sample, self._recipe(seed)))
         return self

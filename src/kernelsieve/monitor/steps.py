@@ -170,15 +170,6 @@ class MonitorSteps:
         found = rows.each(lambda windows: np.stack(detector.statistics(windows, n_threads), axis=1), 2)
         return found[:, 0], found[:, 1], rows.labels
 
-    def _store_columns(self: Any, rows: Series) -> None:
-        """Number and names of columns that scikit-learn has not looked at."""
-        if rows.columns is None:
-            return
-        self.n_features_in_, names = rows.columns
-        self.__dict__.pop("feature_names_in_", None)
-        if names is not None:
-            self.feature_names_in_ = np.array(names, dtype=object)
-
     def _recipe(self: Any, seed: int) -> Recipe:
         if self.cv == "prefit":  # it must have seen the columns that set its limits
             names, known = (getattr(model, "feature_names_in_", None) for model in (self, self.estimator))

@@ -12,7 +12,6 @@ that name if it has one, else on its cores.
 
 from __future__ import annotations
 
-import copy
 import operator
 from collections.abc import Callable
 from concurrent.futures import CancelledError
@@ -86,11 +85,6 @@ class DaskRows(Rows):
         work, shared = dask.delayed(chunk_values, pure=False), dask.delayed(function, pure=False, traverse=False)
         return np.concatenate(_computed([work(block, shared, device) for block in self._blocks]))
 
-    def weighted(self, weights: np.ndarray) -> Rows:
-        other = copy.copy(self)
-        other.weights = weights
-        return other
-
     def add_up(self, summand: Summand, n_threads: int) -> Any:
         import dask
 
@@ -109,9 +103,6 @@ class DaskDeviceRows(DeviceRows):
     """The same on devices: a sample on the client's own, sums and values on the workers'."""
 
     rows: DaskRows
-
-    def weighted(self, weights: np.ndarray) -> Rows:
-        return DaskDeviceRows(self.rows.weighted(weights), self.device)
 
     def add_up(self, summand: Summand, n_threads: int) -> Any:
         found = self.rows.add_up(moved(summand, to_numpy), n_threads)

@@ -19,7 +19,7 @@ import numpy as np
 from ..arrays import Array, as_float64, float64_like, is_foreign, take_rows, to_numpy
 from ..threads import row_ranges
 from .device import checked_device
-from .memory import Summand, finite, projection_of_columns
+from .memory import Summand, finite, finite_rows, projection_of_columns
 from .streams import Fingerprint, fingerprint, fingerprint_of
 
 Record = TypeVar("Record")
@@ -90,10 +90,7 @@ class Chunk:
                 f"the dask chunk of {where} has shape {tuple(rows.shape)}, ({self.stop - self.start}, "
                 f"{self.n_features}) was expected: each pass must give the same rows"
             )
-        try:
-            finite(rows)
-        except ValueError as error:
-            raise ValueError(f"{where}: {error}") from error
+        finite_rows(rows, self.start)
         found = _fingerprint_there(rows, self.start) if is_foreign(rows) else fingerprint(rows, self.start)
         if self.fingerprint is not None and not found.matches(self.fingerprint):
             raise ValueError(f"{where} changed between two passes: each pass must give the same rows")

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse
@@ -134,8 +134,8 @@ class DeviceRows(Rows):
     def each(self, function: Callable[[Array], Array], n_columns: int, n_threads: int) -> np.ndarray:
         return self.rows.each(lambda rows: to_numpy(function(self._to_device(rows))), n_columns, 1)
 
-    def weighted(self, weights: np.ndarray) -> Rows:
-        return DeviceRows(self.rows.weighted(weights), self.device)
+    def weighted(self, weights: np.ndarray) -> Self:
+        return type(self)(self.rows.weighted(weights), self.device)
 
     def add_up(self, summand: Summand, n_threads: int) -> Any:
         return with_smaller_blocks(

@@ -97,11 +97,7 @@ def some_rows(X: Any, rules: RowRules, sample_weight: Any, *, first: bool) -> Ar
     """Some rows of a stream, checked; the first settle what the others must look like."""
     plain = not first and _is_plain(X, *rules.columns)
     array = finite(X if plain else validate_rows(rules.estimator, X, reset=first, **rules.checks))
-    weights = None
-    if sample_weight is not None:
-        weights = _check_sample_weight(sample_weight, array, dtype=np.float64, ensure_non_negative=True)
-        weights = checked_weights(weights)
-    return ArrayRows(array, weights)
+    return ArrayRows(array, weights_of(array, sample_weight, least=0))
 
 
 def new_rows(X: Any, rules: RowRules) -> Array:
@@ -177,9 +173,16 @@ def _foreign(X: Array, rules: RowRules) -> Array:
     X = _foreign_floats(X, least=2)
     if rules.kernel.precomputed:
         check_gram(X)
-    rules.estimator.n_features_in_ = int(X.shape[1])
-    rules.estimator.__dict__.pop("feature_names_in_", None)
+    settle_columns(rules.estimator, X.shape[1], None)
     return X
+
+
+def settle_columns(estimator: Any, n_features: int, names: Any) -> None:
+    """The number and names of the columns of a fit, where scikit-learn has not looked at them."""
+    estimator.n_features_in_ = int(n_features)
+    estimator.__dict__.pop("feature_names_in_", None)
+    if names is not None:
+        estimator.feature_names_in_ = np.array(names, dtype=object)
 
 
 def _foreign_floats(X: Array, least: int = 1) -> Array:
@@ -196,8 +199,8 @@ def _refuse_precomputed(rules: RowRules) -> None:
         raise ValueError("a precomputed kernel needs the whole gram in memory: give it as one array")
 
 
-def weights_of(X: Array, sample_weight: Any) -> np.ndarray | None:
-    """Weights of rows in one array, one a row."""
+def weights_of(X: Array, sample_weight: Any, *, least: int = 2) -> np.ndarray | None:
+    """Weights of rows in one array, one a row; at least so many of them positive."""
     if sample_weight is None:
         return None
     if is_foreign(X):
@@ -206,7 +209,7 @@ def weights_of(X: Array, sample_weight: Any) -> np.ndarray | None:
             raise ValueError(f"sample_weight has {len(weights)} values, X has {X.shape[0]} rows")
         return weights
     weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-    if np.count_nonzero(weights) < 2:
+    if np.count_nonzero(weights) < least:
         raise ValueError("at least two rows must have a positive sample_weight")
     return checked_weights(weights)
 

@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse
 
 from ..arrays import Array, is_numpy, itemsize, namespace, to_numpy
+from ..kernels.base import dense
 from ..threads import row_ranges
 
 # |k(x, y) - k(y, x)|, as a share of the largest kernel value, that counts as rounding, by the bytes of a number.
@@ -37,7 +38,7 @@ def asymmetry(gram: Array) -> str | None:
         with np.errstate(invalid="ignore"):
             apart = abs(gram[rows, : rows.stop] - gram[: rows.stop, rows].T)
         if _largest(apart) > allowed:
-            apart = apart.toarray() if scipy.sparse.issparse(apart) else to_numpy(apart)
+            apart = to_numpy(dense(apart))
             i, j = np.unravel_index(np.argmax(apart), apart.shape)
             i += rows.start
             pair = f"K[{i}, {j}] is {float(gram[i, j]):.6g} and K[{j}, {i}] is {float(gram[j, i]):.6g}"

@@ -26,16 +26,18 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
+from copy import copy
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import numpy as np
 import scipy.sparse
 from sklearn.utils import assert_all_finite
 
 from ..arrays import Array, is_numpy, itemsize, namespace, take_rows, to_numpy
+from ..kernels.base import dense
 from ..threads import cached_property, row_ranges
 from .blocks import map_row_blocks
 
@@ -74,6 +76,14 @@ def finite(block: Array) -> Array:
     largest = float(np.abs(to_numpy(values)).max())
     wider = " or give float64" if itemsize(values) == 4 else ""
     raise ScaleError(column, f"reaches {largest:.3g}, whose square is too large to compute with: scale it{wider}")
+
+
+def finite_rows(block: Array, start: int) -> Array:
+    """`finite`, of rows number `start` and on, which an error names."""
+    try:
+        return finite(block)
+    except ValueError as error:
+        raise ValueError(f"rows {start} to {start + block.shape[0] - 1}: {error}") from error
 
 
 def within(values: Array, limit: float) -> bool:
@@ -130,7 +140,7 @@ def check_spread(rows: Array) -> None:
     what = "varies by"
     if not spread.any():  # all rows are one: its own length is what kernels see
         what = "is away from zero by"
-        spread = np.abs((rows[:1].toarray() if scipy.sparse.issparse(rows) else to_numpy(rows[:1, :])).ravel())
+        spread = np.abs(to_numpy(dense(rows[:1, :])).ravel())
     column = int(np.argmax(spread))
     largest = float(spread[column])
     if 0 < largest < SMALLEST[itemsize(rows)]:
@@ -324,9 +334,11 @@ class Rows(ABC):
     def each(self, function: Callable[[Array], Array], n_columns: int, n_threads: int) -> np.ndarray:
         """function(rows), one number a row, for all rows: one pass; blocks are sized for `n_columns` kernel values."""
 
-    @abstractmethod
-    def weighted(self, weights: np.ndarray) -> Rows:
+    def weighted(self, weights: np.ndarray) -> Self:
         """The same rows with these weights."""
+        other = copy(self)
+        other.weights = weights
+        return other
 
 
 class ArrayRows(Rows):
@@ -360,6 +372,3 @@ class ArrayRows(Rows):
     def each(self, function: Callable[[Array], Array], n_columns: int, n_threads: int) -> np.ndarray:
         blocks = map_row_blocks(lambda rows: to_numpy(function(finite(self.X[rows, :]))), self.X, n_columns, n_threads)
         return np.concatenate(list(blocks))
-
-    def weighted(self, weights: np.ndarray) -> Rows:
-        return ArrayRows(self.X, weights, merge_copies=self.merge_copies)

@@ -15,7 +15,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, suppress
-from copy import copy
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from threading import get_ident
@@ -28,7 +27,7 @@ from ..arrays import FLOATS, Array, take_rows
 from ..threads import start_new_thread
 from .files import Stream
 from .frames import quoted
-from .memory import ArrayRows, Rows, SampledRows, Summand, finite, row_projections, sample_rows
+from .memory import ArrayRows, Rows, SampledRows, Summand, finite_rows, row_projections, sample_rows
 from .reservoir import Reservoir, stacked
 
 ROUNDING = 1e-10  # of a sum, relative to that of the absolute values, when they are added in other blocks
@@ -101,19 +100,15 @@ class StreamRows(Rows):
             raise ValueError(f"a block has columns {_listed(names)}, the first has {_listed(self.names)}")
 
     def _fitting(self, block: Array, start: int) -> Array:
-        stop = start + block.shape[0]
         if self._dtype is None:
             self._dtype, self.n_features = block.dtype, int(block.shape[1])
             self.single_precision = block.dtype == np.float32
         if block.shape[1] != self.n_features:
             raise ValueError(
-                f"rows {start} to {stop - 1} have {block.shape[1]} columns, the first block has {self.n_features}"
+                f"rows {start} to {start + block.shape[0] - 1} have {block.shape[1]} columns, the first block has "
+                f"{self.n_features}"
             )
-        try:
-            finite(block)
-        except ValueError as error:
-            raise ValueError(f"rows {start} to {stop - 1}: {error}") from error
-        return block.astype(self._dtype, copy=False)
+        return finite_rows(block, start).astype(self._dtype, copy=False)
 
     def _compare(self, n_samples: int, found: Fingerprint) -> None:
         """The rows of this pass against those of the first: as many, and the same."""
@@ -160,11 +155,6 @@ class StreamRows(Rows):
     def each(self, function: Callable[[Array], Array], n_columns: int, n_threads: int) -> np.ndarray:
         parts = [ArrayRows(block).each(function, n_columns, n_threads) for _, block in self.blocks()]
         return np.concatenate(parts)
-
-    def weighted(self, weights: np.ndarray) -> Rows:
-        other = copy(self)
-        other.weights = weights
-        return other
 
     def add_up(self, summand: Summand, n_threads: int) -> Any:
         total: Any = None
