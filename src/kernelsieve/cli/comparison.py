@@ -13,14 +13,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from time import perf_counter
 from typing import Any, Self
 
 import numpy as np
 
-from .wording import duration as duration
+from ..kernels import NAMED_KERNELS, kernel_type
+from .wording import duration
 
 # Rows whose gram gives the total variance: its mean is known to far less than a percent.
 MAX_TOTAL_ROWS = 2000
@@ -29,14 +30,9 @@ MEMORY_SHARE = 0.5
 REPEATS = 3  # of what is timed, where it is quick
 QUICK_SECONDS = 1.0
 ENOUGH_SECONDS, MAX_REPEATS = 0.1, 50
-KERNEL_KEYWORDS = {
-    "rbf": ("gamma",),
-    "laplacian": ("gamma",),
-    "sigmoid": ("gamma", "coef0"),
-    "poly": ("gamma", "degree", "coef0"),
-    "linear": (),
-    "cosine": (),
-}
+# Of the kernels that are functions of rows, their own parameters, which scikit-learn calls the same.
+KINDS = [kernel_type(name) for name in NAMED_KERNELS if not kernel_type(name).precomputed]
+KERNEL_KEYWORDS = {kind.name: [field.name for field in fields(kind)] for kind in KINDS}  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)

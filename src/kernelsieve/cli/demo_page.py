@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from ..report.contents import contents_of
 from ..report.material import Options
 from ..report.page import Report
-from .comparison import Result, duration
+from .comparison import Result
+from .wording import duration
 
 if TYPE_CHECKING:
     from .demo import Demo

@@ -18,7 +18,6 @@ from .methods import READS_BLOCKS, make_estimator
 from .tables import Table, TableError
 from .widths import Width, best_width, tried_widths
 
-ARRAY_ADVICE = "leave out with --exclude {0}, or name the columns to use with --columns"
 AUTO_KERNELS = ("rbf", "laplacian")  # whose width `--gamma auto` can choose
 
 
@@ -50,7 +49,7 @@ def fit_table(request: Request, table: Table) -> Fitted:
     estimator = make_estimator(request.method, _without_auto(request), request.given)
     names = table.pick(request.columns, request.exclude)
     if request.options["kernel"] == "precomputed":
-        rows = table.numbers(names, ARRAY_ADVICE)
+        rows = table.numbers(names)
         start = perf_counter()
         return Fitted(watched_fit(estimator, rows), perf_counter() - start, names)
     from sklearn.pipeline import make_pipeline

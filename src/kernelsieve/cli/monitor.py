@@ -20,7 +20,6 @@ from .options import AsJson, Columns, Exclude, Force, Key, NoHeader, Seed, check
 ALARM, NOT_JUDGED = 3, 4  # exit codes
 LINEAR = ("linear", "cosine")  # kernels with no more directions than the rows have columns
 KERNELS = ("rbf", "laplacian", "poly", "linear", "cosine")  # those that have distances
-ADVICE = "leave out with --exclude {0}, or name the columns to use with --columns"
 # Parameters of KernelMonitor, and the options that set them: a saved monitor has its own.
 FITTED = {
     "n_components": "components",
@@ -164,7 +163,7 @@ def _fitted(normal: Path, params: dict[str, Any], given: set[str]) -> Any:
 
     table = read_table(normal, key=params["key"], header=not params["no_header"])
     names = table.pick(names_of(params["columns"]), names_of(params["exclude"]))
-    rows = table.numbers(names, ADVICE)
+    rows = table.numbers(names)
     chosen = {name: params[option] for name, option in FITTED.items()}
     if params["kernel"] in LINEAR:
         chosen["n_components"] = _fewer_than_directions(rows, params, given)

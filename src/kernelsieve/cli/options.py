@@ -85,11 +85,6 @@ def selections() -> tuple[str, ...]:
     return ("optimized", *SELECTORS)
 
 
-def check_selection(name: str) -> str:
-    """The name of a rule that chooses points."""
-    return one_of(selections(), name)
-
-
 def check_share(value: float | None) -> float | None:
     """A share between 0 and 1, where one is given."""
     if value is not None and not 0 < value <= 1:
@@ -158,7 +153,7 @@ Coef0 = Annotated[float, typer.Option(metavar="X", help="Of the poly and sigmoid
 Selection = Annotated[
     str,
     typer.Option(
-        callback=check_selection,
+        callback=lambda name: one_of(selections(), name),
         autocompletion=lambda: list(selections()),
         metavar="RULE",
         help="optimized: points move freely; targeted, uniform, rpcholesky: rows; kmeans.",

@@ -93,7 +93,7 @@ def _measures(core: Any, limit: float | None) -> list[str]:
     names = ["t2", "spe"] if hasattr(core, "expansion_") else ["t2"]
     expansion = getattr(core, "expansion_", None)
     no_way_back = getattr(core, "fit_inverse_transform", True) is False
-    no_way_back |= expansion is not None and expansion.kernel.name == "precomputed"
+    no_way_back |= expansion is not None and expansion.kernel.precomputed
     if hasattr(core, "inverse_transform") and not no_way_back:
         names.append("error")
     if limit is not None or hasattr(core, "decision_function"):

@@ -30,6 +30,7 @@ from .wording import TableError, columns_named, listed
 FORMATS = (".csv", ".tsv", ".txt", ".parquet", ".npy", ".npz")
 STREAMED_BYTES = 2**27  # files larger than this are read in blocks, asked or not
 DEFAULT_KEY = "X"  # of the table in an .npz file
+CHOOSE_COLUMNS = "leave out with --exclude {0}, or name the columns to use with --columns"
 CHECKED_ROWS = 65536  # a time, when looking for missing values
 # What readers of packed files, and of headers of arrays, raise where they are damaged.
 DAMAGED = (EOFError, zipfile.BadZipFile, zlib.error, tokenize.TokenError)
@@ -97,7 +98,7 @@ class Table:
             return {name: rows[:, self.names.index(name)] for name in names}
         return {name: rows[name] for name in names}
 
-    def numbers(self, names: Sequence[str], advice: str) -> np.ndarray:
+    def numbers(self, names: Sequence[str], advice: str = CHOOSE_COLUMNS) -> np.ndarray:
         """The named columns as a finite float array; `advice` ends the message when they are no numbers."""
         return numbers_of(self.selected(self.whole(), names), names, self.path, advice)
 

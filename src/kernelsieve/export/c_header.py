@@ -15,7 +15,7 @@ from ..io.atomic import replacing
 from .c_code import Source, literal, walk
 from .c_rows import prepare_rows
 from .cores import KernelCore, LinearCore
-from .forms import STATIONARY, Form, form_of
+from .forms import Form, form_of
 from .precision import ByteColumns, in_bytes, n_usual_rows, probe_rows, relative_error, single_is_enough
 from .rounding import warn_of_rounding
 from .steps import Affine, Fill, Spread
@@ -133,7 +133,7 @@ def _about_middle(form: Form, dtype: Any = np.float32) -> Form:
     core = form.core
     if isinstance(core, LinearCore):
         return form.centered(dtype)
-    if core.kernel.name not in STATIONARY:
+    if not core.kernel.stationary:
         return form
     return form.shifted((core.points.min(axis=0) + core.points.max(axis=0)) / 2, dtype)
 
@@ -180,7 +180,7 @@ def _core_scores(core: KernelCore, rows: np.ndarray) -> np.ndarray:
 def _in_units_of_rows(form: Form) -> Form:
     """A scaler before a stationary kernel made part of it, |f (x - s)| instead of |f x - f s|: no copy of the row."""
     core = form.core
-    if isinstance(core, LinearCore) or core.kernel.name not in STATIONARY:
+    if isinstance(core, LinearCore) or not core.kernel.stationary:
         return form
     if len(form.front) != 1 or not isinstance(form.front[0], Affine):
         return form if not form.front else _about_middle(form)

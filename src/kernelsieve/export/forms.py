@@ -26,8 +26,6 @@ from .cores import Core, KernelCore, LinearCore, core_of, not_ours
 from .steps import Affine, Column, ExportError, Fill, Mix, Spread, Step, apply, joined, steps_of
 from .windows import lagged_names, on_windows
 
-STATIONARY = ("rbf", "laplacian")  # only differences of rows count: a shift of both rows and points is free
-
 
 @dataclass(frozen=True)
 class Form:
@@ -57,7 +55,7 @@ class Form:
             step = Affine(core.center, np.ones(len(core.center)))
             core = replace(core, center=np.zeros_like(core.center))
             return replace(self, front=joined((*self.front, step)), core=core)
-        if core.kernel.name not in STATIONARY:
+        if not core.kernel.stationary:
             return self
         return self.shifted(core.points.mean(axis=0), dtype)
 
@@ -69,7 +67,7 @@ class Form:
         """
         core, front = self.core, list(self.front)
         assert isinstance(core, KernelCore)
-        assert core.kernel.name in STATIONARY
+        assert core.kernel.stationary  # only differences count: a shift of both rows and points is free
         fill = front.pop() if front and isinstance(front[-1], Fill) else None
         last = front.pop() if front and isinstance(front[-1], Affine) and np.all(front[-1].factor != 0) else None
         if not isinstance(last, Affine):

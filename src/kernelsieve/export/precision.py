@@ -18,7 +18,7 @@ import numpy as np
 
 from ..kernels import Sigmoid
 from .cores import KernelCore, LinearCore
-from .forms import STATIONARY, Form
+from .forms import Form
 from .steps import ExportError
 
 # Largest error of the probe rows, relative to the largest score, at which float32 is used throughout.  Rows at large
@@ -148,7 +148,7 @@ def _best_bytes(form: Form, core: KernelCore) -> tuple[Form, ByteColumns]:
     tried = []
     for k in range(min(ROUNDINGS, 1 + int(ROUNDING_WORK) // len(core.points) ** 2)):
         wider = 1.0 if k == 0 else rng.uniform(1.0, WIDEST_STEP, core.points.shape[1])
-        codes = ByteColumns.of(core.points, centered=core.kernel.name in STATIONARY, wider=wider)
+        codes = ByteColumns.of(core.points, centered=core.kernel.stationary, wider=wider)
         rounded = on_points(core, codes.points)
         tried.append((float(np.abs(rounded.expansion.transform(rows) - truth).max()), k, rounded, codes))
     _, _, rounded, codes = min(tried, key=lambda one: one[:2])

@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from abc import abstractmethod
+from dataclasses import dataclass, replace
 
 from ..arrays import Array, namespace, row_dot
 from .base import CrossGram, Kernel, inner_products, transposed, weighted_rows
 
 
-@dataclass(frozen=True)
-class Polynomial(Kernel):
-    """(gamma x'y + coef0)^degree."""
+class AffineProduct(Kernel):
+    """A function of gamma x'y + coef0."""
 
     gamma: float
-    degree: float
     coef0: float
-    name = "poly"
     differentiable = True
     uses_gamma = True
 
-    @property
-    def definite(self) -> bool:  # type: ignore[override]
-        """Products and sums of positive semi-definite kernels are so: whole degrees, and coef0 >= 0."""
-        return self.coef0 >= 0 and float(self.degree).is_integer()
+    @abstractmethod
+    def _of(self, products: Array) -> Array:
+        """The kernel for these gamma x'y + coef0."""
 
     def bind(self, points: Array) -> CrossGram:
         right = transposed(points, self.gamma)
@@ -30,12 +27,33 @@ class Polynomial(Kernel):
         def cross_gram(rows: Array) -> Array:
             block = inner_products(rows, right)
             block += self.coef0
-            return _power(block, self.degree)
+            return self._of(block)
 
         return cross_gram
 
     def diagonal(self, rows: Array) -> Array:
-        return _power(self.gamma * row_dot(rows, rows) + self.coef0, self.degree)
+        return self._of(self.gamma * row_dot(rows, rows) + self.coef0)
+
+    def unit(self, rows: Array) -> tuple[float, Kernel]:
+        return self.gamma**0.5, replace(self, gamma=1.0)  # type: ignore[type-var]
+
+
+@dataclass(frozen=True)
+class Polynomial(AffineProduct):
+    """(gamma x'y + coef0)^degree."""
+
+    gamma: float
+    degree: float
+    coef0: float
+    name = "poly"
+
+    @property
+    def definite(self) -> bool:  # type: ignore[override]
+        """Products and sums of positive semi-definite kernels are so: whole degrees, and coef0 >= 0."""
+        return self.coef0 >= 0 and float(self.degree).is_integer()
+
+    def _of(self, products: Array) -> Array:
+        return _power(products, self.degree)
 
     def pullback(self, rows: Array, points: Array, cross_gram: Array, weights: Array) -> Array:
         # dk/ds = degree gamma (gamma x's + coef0)^(degree - 1) x
@@ -46,9 +64,6 @@ class Polynomial(Kernel):
     def tangents(self, points: Array, gram: Array) -> Array | None:
         base = inner_products(points, transposed(points, self.gamma)) + self.coef0
         return self.degree * self.gamma * _power(base, self.degree - 1)
-
-    def unit(self, rows: Array) -> tuple[float, Kernel]:
-        return self.gamma**0.5, Polynomial(1.0, self.degree, self.coef0)
 
 
 def _power(base: Array, exponent: float) -> Array:
@@ -94,34 +109,19 @@ class Linear(Kernel):
 
 
 @dataclass(frozen=True)
-class Sigmoid(Kernel):
+class Sigmoid(AffineProduct):
     """tanh(gamma x'y + coef0); not positive semi-definite in general."""
 
     gamma: float
     coef0: float
     name = "sigmoid"
-    differentiable = True
     definite = False
-    uses_gamma = True
 
-    def bind(self, points: Array) -> CrossGram:
-        right = transposed(points, self.gamma)
-
-        def cross_gram(rows: Array) -> Array:
-            block = inner_products(rows, right)
-            block += self.coef0
-            return namespace(block).tanh(block)
-
-        return cross_gram
-
-    def diagonal(self, rows: Array) -> Array:
-        return namespace(rows).tanh(self.gamma * row_dot(rows, rows) + self.coef0)
+    def _of(self, products: Array) -> Array:
+        return namespace(products).tanh(products)
 
     def pullback(self, rows: Array, points: Array, cross_gram: Array, weights: Array) -> Array:
         return self.gamma * weighted_rows(weights * (1 - cross_gram**2), rows)
-
-    def unit(self, rows: Array) -> tuple[float, Kernel]:
-        return self.gamma**0.5, Sigmoid(1.0, self.coef0)
 
 
 @dataclass(frozen=True)

@@ -55,7 +55,7 @@ class GuardedKernelPCA(MeantParameters, KernelPCA):
         if self.__dict__.pop("_kernel_open", False):
             if self.fit_inverse_transform and scipy.sparse.issparse(X):  # scikit-learn's words, before the work is done
                 raise NotImplementedError("Inverse transform not implemented for sparse matrices!")
-            if self.kernel == "precomputed":
+            if kernel_type(self.kernel).precomputed:
                 _warn_of_asymmetry(X)
             else:
                 check_spread(floating(X))  # differences of bits and of small integers are others
@@ -107,10 +107,11 @@ class GuardedKernelPCA(MeantParameters, KernelPCA):
     def _fit_transform_in_place(self, K: np.ndarray) -> np.ndarray:
         if not self.center:
             self._centerer = Uncentered()
-        restore = kernel_type(self.kernel).precomputed and self.center
+        given = kernel_type(self.kernel).precomputed
+        restore = given and self.center
         row_means = np.reshape(K.mean(axis=1), (-1, 1)) if restore else 0.0
         length = 0.0
-        if self.kernel != "precomputed":  # a given gram is checked when it is centred
+        if not given:  # a given gram is checked when it is centred
             check_finite_kernel(K)
             length = float(np.abs(np.diagonal(K)).max())
         K = self._decomposed(K)

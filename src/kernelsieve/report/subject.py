@@ -61,7 +61,7 @@ def _checked(model: Any) -> Any:
         )
     if not hasattr(model, "expansion_"):
         raise NotFittedError(f"this {name} is not fitted yet: call fit(X) before report(model, X)")
-    if model.expansion_.kernel.name == "precomputed":
+    if model.expansion_.kernel.precomputed:
         raise ValueError("a precomputed kernel has no columns to report on: fit with a named or a callable kernel")
     return model
 

@@ -47,7 +47,7 @@ def widths(subject: Subject, shown: np.ndarray) -> list[Width]:
     gamma = subject.kernel_settings.get("gamma")
     if gamma is None or len(subject.sample) < max(MIN_ROWS, 2 * (subject.n_components + 1)):
         return []
-    power = 1.0 if kernel.name == "laplacian" else 2.0
+    power = 1.0 if kernel.metric == "manhattan" else 2.0
     rows, own = subject.encoded_rows(shown).astype(np.float32), subject.scores[shown]  # two bytes of each are drawn
     found = []
     with one_blas_thread():
