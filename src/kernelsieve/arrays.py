@@ -17,7 +17,6 @@ import scipy.sparse
 
 Array: TypeAlias = Any  # an array of any namespace, or (where said) a scipy.sparse row matrix
 
-
 FLOATS = [np.float64, np.float32]  # dtypes of rows; anything else becomes float64
 
 # Up to this size all eigenvectors come as quickly as a few.
@@ -25,7 +24,6 @@ ALL_EIGENVECTORS = 64
 # Products with a matrix, as a share of its rows, that take ARPACK as long as its dense decomposition takes.
 DENSE_PRODUCTS = 2 / 3
 LEAST_RESTARTS = 20  # of ARPACK: so few cost next to nothing
-
 
 _POTRF = {"d": scipy.linalg.lapack.dpotrf, "f": scipy.linalg.lapack.spotrf}
 _TRTRS = {"d": scipy.linalg.lapack.dtrtrs, "f": scipy.linalg.lapack.strtrs}
@@ -136,12 +134,10 @@ def exp_in_place(x: Array) -> Array:
 
 def at_most_zero(x: Array) -> Array:
     """min(x, 0), overwriting x where the namespace can."""
-    if isinstance(x, np.ndarray):
-        return np.minimum(x, 0.0, out=x)
+    if isinstance(x, np.ndarray) or array_api_compat.is_cupy_array(x):
+        return namespace(x).minimum(x, 0.0, out=x)
     if is_torch(x):
         return x.clamp_(max=0.0)
-    if array_api_compat.is_cupy_array(x):
-        return namespace(x).minimum(x, 0.0, out=x)
     xp = namespace(x)
     return xp.minimum(x, xp.zeros_like(x))
 

@@ -23,7 +23,7 @@ import os
 import sys
 import threading
 import weakref
-from _thread import start_new_thread
+from _thread import start_new_thread as start_new_thread
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -38,7 +38,7 @@ from threadpoolctl import ThreadpoolController
 from .arrays import Array, is_numpy, itemsize
 
 if TYPE_CHECKING or sys.version_info >= (3, 12):
-    from functools import cached_property
+    from functools import cached_property as cached_property
 else:
 
     class cached_property:
@@ -61,18 +61,6 @@ else:
             value = instance.__dict__[self.name] = self.function(instance)
             return value
 
-
-__all__ = [
-    "block_rows",
-    "cached_property",
-    "effective_n_threads",
-    "map_row_groups",
-    "matmul",
-    "one_blas_thread",
-    "ordered_map",
-    "row_ranges",
-    "start_new_thread",
-]
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")

@@ -10,6 +10,7 @@ import scipy.sparse
 
 from ..arrays import Array, as_float64
 from ..fit.sample import Sample
+from ..kernels.base import dense
 from ..rows.memory import SampledRows
 from ..selection.coordinates import MAX_LOST_FOR_GOOD, Coordinates, coordinates, movable
 from ..solvers.ascent import Ascent, Evaluation
@@ -56,7 +57,7 @@ def in_coordinates(points: Array, coordinates: Coordinates) -> np.ndarray:
     values = values * coordinates.scale
     if coordinates.basis is not None:
         values = values @ coordinates.basis
-    return np.asarray(values.toarray() if scipy.sparse.issparse(values) else values)
+    return np.asarray(dense(values))
 
 
 def move(objective: Objective, starts: Sequence[np.ndarray], max_iter: int) -> Moved:

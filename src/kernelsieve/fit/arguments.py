@@ -8,7 +8,9 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
+from sklearn.utils import check_array
 
+from ..arrays import FLOATS
 from .estimator import LARGEST_COUNT
 
 MOST_POINTS = 100_000  # of a path
@@ -21,6 +23,15 @@ def whole_number(name: str, value: Any, least: int = 1, most: int = LARGEST_COUN
         upper = "" if most == LARGEST_COUNT else f" to {most}"
         raise _error(whole, f"{name}={_shown(value)} must be a whole number from {least}{upper}")
     return int(value)
+
+
+def check_component(component: Any, count: int, what: str = "model") -> int:
+    """The number of a component, if there are so many."""
+    if not isinstance(component, Integral) or isinstance(component, bool):
+        raise TypeError(f"component={_shown(component)} must be a whole number")
+    if not 0 <= int(component) < count:
+        raise ValueError(f"component={component} does not exist: the {what} has {count}, numbered from 0")
+    return int(component)
 
 
 def positive_number(name: str, value: Any) -> float:
@@ -49,6 +60,14 @@ def some_numbers(name: str, values: Any, what: str) -> np.ndarray:
     if found.ndim != 1 or not found.size:
         raise ValueError(f"{name}={_shown(values)} must be {what}")
     return found
+
+
+def checked_scores(X: Any, n_components: int) -> np.ndarray:
+    """Scores to find rows for, one column for each component."""
+    scores = check_array(X, dtype=FLOATS)
+    if scores.shape[1] != n_components:
+        raise ValueError(f"scores have {scores.shape[1]} columns, the model has {n_components} components")
+    return scores
 
 
 def instance_of(name: str, value: Any, kinds: type | tuple[type, ...]) -> None:

@@ -25,9 +25,10 @@ import scipy.sparse
 
 from ..arrays import Array, like, namespace, to_numpy
 from ..kernels import RBF
+from ..kernels.base import dense
 from ..rows.blocks import map_row_blocks
 from ..rows.memory import finite
-from .arguments import positive_number, whole_number
+from .arguments import check_component, positive_number, whole_number
 from .expansion import KernelExpansion
 from .preimage import preimage
 
@@ -81,8 +82,7 @@ def _gradient_blocks(
     def of_block(rows: slice) -> Any:
         block = finite(X[rows, :])
         cross_gram = bound(block)
-        if scipy.sparse.issparse(block):
-            block = block.toarray()
+        block = dense(block)
         xp = namespace(cross_gram)
         coef = like(expansion.coef, cross_gram)
         if isinstance(expansion.kernel, RBF):
@@ -100,8 +100,7 @@ def _gradient_blocks(
 def _gaussian_gradient(expansion: KernelExpansion, rows: Array, cross_gram: Array, coef: Array) -> Array:
     """All components in one product: 2 gamma (sum_i A_ik k(x, s_i) s_i - (sum_i A_ik k(x, s_i)) x)."""
     kernel: Any = expansion.kernel
-    points = expansion.points_like(rows)
-    points = points.toarray() if scipy.sparse.issparse(points) else points
+    points = dense(expansion.points_like(rows))
     pulls = (coef[:, :, None] * points[:, None, :]).reshape((coef.shape[0], -1))
     gradient = (cross_gram @ pulls).reshape((rows.shape[0], coef.shape[1], rows.shape[1]))
     gradient -= (cross_gram @ coef)[:, :, None] * rows[:, None, :]
@@ -117,9 +116,7 @@ def traversal(
     Without a row the other scores are zero, the training mean's; with one they are the row's.
     """
     n_components = model.expansion_.n_components
-    component = whole_number("component", component, 0)
-    if not component < n_components:
-        raise ValueError(f"component={component} does not exist: the model has {n_components}, numbered from 0")
+    component = check_component(component, n_components)
     n_steps, span = whole_number("n_steps", n_steps, 2), positive_number("span", span)
     at = np.zeros(n_components) if row is None else to_numpy(model.transform(row))[0].astype(np.float64)
     reach = span * float(np.sqrt(model.explained_variance_[component]))

@@ -18,6 +18,7 @@ import numpy as np
 
 from ..arrays import Array, as_float64, to_numpy
 from ..kernels import RBF
+from ..kernels.base import dense
 from .expansion import KernelExpansion
 
 MAX_STEPS = 200
@@ -34,7 +35,7 @@ def preimage(expansion: KernelExpansion, scores: np.ndarray, learned: RidgeMap |
         case "fixed-point":
             return gaussian_preimage(expansion, scores)
         case "linear":
-            return linear_preimage(expansion, scores)
+            return _weights(expansion, scores) @ _dense_points(expansion)
     if learned is None:
         raise ValueError(f"a {expansion.kernel.name} kernel has no rows to go back to")
     return learned(scores)
@@ -78,11 +79,6 @@ def gaussian_preimage(expansion: KernelExpansion, scores: np.ndarray) -> np.ndar
     return x
 
 
-def linear_preimage(expansion: KernelExpansion, scores: np.ndarray) -> np.ndarray:
-    """sum_i c_i s_i."""
-    return _weights(expansion, scores) @ _dense_points(expansion)
-
-
 @dataclass(frozen=True)
 class RidgeMap:
     """A regression from scores to rows."""
@@ -100,7 +96,7 @@ class RidgeMap:
 
 def learn_ridge_map(expansion: KernelExpansion, rows: Array, weights: np.ndarray | None = None) -> RidgeMap:
     """min_B sum w |x - f(z(x)) B|^2 + ridge |B|^2 over the given rows."""
-    values = rows.toarray() if hasattr(rows, "toarray") else to_numpy(rows)
+    values = to_numpy(dense(rows))
     scores = to_numpy(as_float64(expansion.transform(rows)))
     points = expansion.points
     centers = to_numpy(as_float64(expansion.transform(points)))
@@ -130,5 +126,4 @@ def _weights(expansion: KernelExpansion, scores: np.ndarray) -> np.ndarray:
 
 
 def _dense_points(expansion: KernelExpansion) -> np.ndarray:
-    points = expansion.points
-    return np.asarray(points.toarray() if hasattr(points, "toarray") else to_numpy(points), dtype=np.float64)
+    return to_numpy(dense(expansion.points)).astype(np.float64, copy=False)

@@ -12,6 +12,7 @@ import scipy.sparse
 
 from ..arrays import Array, to_numpy
 from ..kernels import Kernel
+from ..kernels.base import dense
 from ..rows.memory import Rows, finite
 from ..rows.short import ShortSide
 from ..solvers.spectrum import RANK_TOLERANCE, RANK_TOLERANCE_FLOAT32
@@ -141,10 +142,9 @@ def nothing_to_explain(sample: Sample) -> str:
     kernel = sample.kernel
     if kernel.stationary or kernel.precomputed or kernel.name == "callable":
         return NOTHING_TO_EXPLAIN
-    rows = sample.reference
-    dense = rows.toarray() if scipy.sparse.issparse(rows) else to_numpy(rows)
-    away = float(np.abs(dense - dense.mean(axis=0)).max())
-    drowned = bool(np.any(dense != dense[:1])) and away < FAR_OUT * float(np.abs(dense).max())
+    rows = to_numpy(dense(sample.reference))
+    away = float(np.abs(rows - rows.mean(axis=0)).max())
+    drowned = bool(np.any(rows != rows[:1])) and away < FAR_OUT * float(np.abs(rows).max())
     return LOST_IN_LENGTH if drowned else NOTHING_TO_EXPLAIN
 
 

@@ -267,12 +267,12 @@ def inner_products(rows: Array, points_transposed: Array) -> Array:
         block = product(left, right, out)
         return block.T if wide else block
     block = rows @ points_transposed
-    return block.toarray() if scipy.sparse.issparse(block) else block
+    return dense(block)
 
 
-def dense(points: Array) -> Array:
-    """`points` as a dense array."""
-    return points.toarray() if scipy.sparse.issparse(points) else points
+def dense(rows: Array) -> Array:
+    """Sparse rows as a dense array; any others as they are."""
+    return rows.toarray() if scipy.sparse.issparse(rows) else rows
 
 
 def weighted_rows(weights: Array, rows: Array) -> Array:

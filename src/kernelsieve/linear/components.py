@@ -11,11 +11,13 @@ import scipy.linalg
 import scipy.sparse
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils._param_validation import Interval
-from sklearn.utils.validation import check_array, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
 from ..arrays import FLOATS, Array, on_host, row_dot
+from ..fit.arguments import checked_scores
 from ..fit.estimator import MeantParameters, at_least, estimator, one_of, parameter
 from ..fit.saving import SavesItself
+from ..kernels.base import dense
 from ..rows.entry import validate_rows
 from ..rows.memory import check_spread, finite
 from .fitting import SparseComponents
@@ -111,9 +113,7 @@ class LinearComponents(
         ndarray of shape (n_samples, n_features)
         """
         check_is_fitted(self)
-        scores = check_array(X, dtype=FLOATS)
-        if scores.shape[1] != len(self.components_):
-            raise ValueError(f"scores have {scores.shape[1]} columns, the model has {len(self.components_)} components")
+        scores = checked_scores(X, len(self.components_))
         back = self.components_
         if self.transform_method == "projection":
             back = self._inverse_overlap() @ back
@@ -175,7 +175,7 @@ class LinearComponents(
         if scipy.sparse.issparse(rows) and not cancels(rows, self.mean_):
             to_mean = row_dot(rows, rows) - 2 * (rows @ self.mean_) + self.mean_ @ self.mean_
             return to_mean.astype(dtype), np.maximum(to_mean - row_dot(along, along), 0).astype(dtype)
-        centred = (rows.toarray() if scipy.sparse.issparse(rows) else rows) - self.mean_
+        centred = dense(rows) - self.mean_
         off_plane = centred - along @ basis.T
         return row_dot(centred, centred).astype(dtype), row_dot(off_plane, off_plane).astype(dtype)
 

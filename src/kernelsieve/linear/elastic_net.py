@@ -56,17 +56,8 @@ class Penalty:
 
     def only(self, component: int) -> Self:
         """The penalty of one component."""
-
-        def part(values: np.ndarray | None) -> np.ndarray | None:
-            return None if values is None else values[component : component + 1]
-
-        return replace(
-            self,
-            alpha=part(self.alpha),
-            share=part(self.share),
-            n_nonzero=part(self.n_nonzero),
-            support=part(self.support),
-        )
+        given = {name: value for name, value in vars(self).items() if name != "l2" and value is not None}
+        return replace(self, **{name: value[component : component + 1] for name, value in given.items()})
 
     def alpha_for(self, targets: np.ndarray) -> np.ndarray:
         """Absolute alphas.  A component is empty from 2 max_i |t_i| on, for any l2."""
@@ -75,7 +66,8 @@ class Penalty:
         if self.share is not None:
             return self.share * 2 * np.abs(targets).max(axis=1)
         assert self.n_nonzero is not None
-        return 2 * entry_thresholds(targets, self.n_nonzero)
+        sized = zip(np.abs(targets), self.n_nonzero, strict=True)
+        return 2 * np.array([_entry_threshold(row, int(count)) for row, count in sized])
 
 
 @dataclass(frozen=True)
@@ -108,20 +100,11 @@ def thresholded(
     if support is not None:
         return np.where(support, targets, 0.0), np.zeros(len(targets))
     alpha = penalty.alpha_for(targets)
-    return soft_threshold(targets, alpha / 2), alpha
-
-
-def soft_threshold(values: np.ndarray, thresholds: np.ndarray) -> np.ndarray:
-    """sign(v) max(|v| - threshold, 0), one threshold a row."""
-    return np.sign(values) * np.maximum(np.abs(values) - thresholds[:, None], 0.0)
-
-
-def entry_thresholds(targets: np.ndarray, n_nonzero: np.ndarray) -> np.ndarray:
-    """For each row the size of its (n_nonzero + 1)-th largest entry: there the next one would become nonzero."""
-    return np.array([_entry_threshold(row, int(count)) for row, count in zip(np.abs(targets), n_nonzero, strict=True)])
+    return np.sign(targets) * np.maximum(np.abs(targets) - alpha[:, None] / 2, 0.0), alpha  # soft(t, alpha/2)
 
 
 def _entry_threshold(sizes: np.ndarray, count: int) -> float:
+    """The (count + 1)-th largest size: there the next entry would become nonzero."""
     entered = sizes.size - count  # place of the last that enters, in ascending order
     if entered == 0:
         return 0.0

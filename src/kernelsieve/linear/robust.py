@@ -92,11 +92,6 @@ class RobustWeights:
     converged: bool
     delta: float  # of the loss; 0 where most rows lie in the plane exactly
 
-    def warn_unless_settled(self) -> None:
-        """Say where reweighting was cut short."""
-        if not self.converged:
-            warn(f"weights had not settled after {len(self.losses)} reweightings", ConvergenceWarning)
-
 
 def warn_if_many(share: float) -> None:
     """Say what weights that rule out so large a share of the rows are worth."""
@@ -119,7 +114,10 @@ def two_stage_weights(
     for _ in range(CONCENTRATION_STEPS):
         plane = fit_plane(rows[inner], np.ones(len(inner)), n_components)
         inner = nearest_half(plane.squared_distances(rows), n_components)
-    return reweight(rows, fit_plane(rows[inner], np.ones(len(inner)), n_components))
+    found = reweight(rows, fit_plane(rows[inner], np.ones(len(inner)), n_components))
+    if not found.converged:
+        warn(f"weights had not settled after {len(found.losses)} reweightings", ConvergenceWarning)
+    return found
 
 
 def isometric_coordinates(rows: np.ndarray) -> np.ndarray:

@@ -166,7 +166,6 @@ class RobustElasticNetPCA(JudgesRows, LinearComponents):
                 f"n_features={rows.shape[1]}"
             )
         found = two_stage_weights(rows, self.n_components, self.n_directions, rng)
-        found.warn_unless_settled()
         location = row_mean(rows, found.values)
         scatter = scatter_of(rows, found.values, location, products_only=math.isinf(request.l2))
         components = fit_components(scatter, request)

@@ -10,6 +10,7 @@ from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from ..arrays import FLOATS, Array, as_float64, namespace
+from ..fit.arguments import checked_scores
 from ..fit.expansion import KernelExpansion
 from ..fit.interpret import Traversal, input_gradient, sensitivity, traversal
 from ..fit.preimage import RidgeMap, preimage
@@ -246,11 +247,7 @@ class ExpansionTransform(TransformerMixin):
         ndarray of shape (n_samples, n_features)
         """
         check_is_fitted(self)
-        scores = check_array(X, dtype=FLOATS)
-        if scores.shape[1] != self.expansion_.n_components:
-            raise ValueError(
-                f"scores have {scores.shape[1]} columns, the model has {self.expansion_.n_components} components"
-            )
+        scores = checked_scores(X, self.expansion_.n_components)
         rows = preimage(self.expansion_, scores.astype(np.float64), self._inverse_map)
         return rows.astype(scores.dtype, copy=False)
 

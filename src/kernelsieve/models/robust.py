@@ -139,12 +139,10 @@ class RobustSparseKernelPCA(JudgesKernelRows, NetParameters, OnDictionary, Kerne
             plain = problem.span(selection)
             assert isinstance(plain, AllRowsSpan)
             found = two_stage_weights(plain.coordinates, self.n_components, self.n_directions, rng)
-            found.warn_unless_settled()
             return plain.reweighted(found.values), found.values
         features = Features(selection.kernel, selection.points, problem.rank_tolerance)
         seen = features(problem.sample.rows.values)
         found = two_stage_weights(seen, self.n_components, self.n_directions, rng)
-        found.warn_unless_settled()
         plane = fit_plane(seen, found.values, self.n_components)
         loss = LogisticLoss(found.delta or IN_PLANE_AGAIN * float(np.square(seen - plane.location).sum(axis=1).max()))
         weights = problem.rows.each(

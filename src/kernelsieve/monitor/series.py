@@ -23,6 +23,7 @@ import scipy.sparse
 
 from ..arrays import Array, namespace, scrambled, take_rows
 from ..fit.moments import Moments, MomentSum
+from ..kernels.base import dense
 from ..rows.files import Stream
 from ..rows.memory import finite
 from ..rows.streams import StreamRows, same_columns
@@ -68,7 +69,7 @@ class Series:
         """Row numbers and windows, block by block; rows too close to the start of their series have none."""
         tail = None
         for start, block in self.open_blocks():
-            block = finite(block.toarray() if scipy.sparse.issparse(block) else block)
+            block = finite(dense(block))
             rows = block if tail is None else namespace(block).concat([tail, block], axis=0)
             first = start + block.shape[0] - rows.shape[0] + self.lags
             n_windows = rows.shape[0] - self.lags

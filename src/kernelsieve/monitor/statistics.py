@@ -31,6 +31,7 @@ from ..fit.expansion import KernelExpansion
 from ..fit.interpret import weighted_gradient
 from ..fit.moments import gram_of
 from ..kernels import RBF, Cosine, Kernel, Laplacian, Linear, Polynomial
+from ..kernels.base import dense
 from ..rows.blocks import map_row_blocks
 from ..rows.memory import finite
 from ..threads import cached_property
@@ -178,7 +179,7 @@ def _shifted(model: KernelExpansion, u: Array, cross_gram: Array) -> Array:
         return cross_gram
     kernel: Any = model.kernel
     metric = "sqeuclidean" if isinstance(kernel, RBF) else "cityblock"
-    points = to_numpy(model.points.toarray() if hasattr(model.points, "toarray") else model.points)
+    points = to_numpy(dense(model.points))
     exponents = -kernel.gamma * cdist(to_numpy(u)[far].astype(np.float64), points.astype(np.float64), metric)
     values = np.array(to_numpy(cross_gram))
     values[far] = np.exp(exponents - exponents.max(axis=1, keepdims=True))

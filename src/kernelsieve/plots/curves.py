@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..fit.arguments import instance_of, some_numbers
+from ..fit.arguments import check_component, instance_of, some_numbers
 from ..linear.path import SparsePCAPath
 from ..models.elastic_net_path import ElasticNetPath
 from ..models.likelihood_path import LikelihoodPath
@@ -18,7 +18,6 @@ from .style import (
     MARKERS,
     Axes,
     axes_or_new,
-    check_component,
     few_ticks,
     fitted,
     percent,

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..fit.arguments import two_whole_numbers, whole_number
+from ..fit.arguments import check_component, two_whole_numbers, whole_number
 from .gaps import statistics_with_gaps
 from .rows import checked_image_shape
 from .style import (
@@ -16,7 +16,6 @@ from .style import (
     ROW_COLOR,
     Axes,
     axes_or_new,
-    check_component,
     dense,
     feature_names,
     few_ticks,

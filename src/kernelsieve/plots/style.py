@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from numbers import Integral
 from typing import Any, TypeAlias
 
 import numpy as np
 from sklearn.exceptions import NotFittedError
 
+from ..kernels import base
 from ..rows.frames import column_names
 
 Axes: TypeAlias = Any  # matplotlib.axes.Axes, which is not imported here
@@ -142,7 +142,7 @@ def percent(value: float, position: Any = None) -> str:
 
 def dense(rows: Any) -> np.ndarray:
     """Rows as a dense array of float64."""
-    return np.asarray(rows.toarray() if hasattr(rows, "toarray") else rows, dtype=np.float64)
+    return np.asarray(base.dense(rows), dtype=np.float64)
 
 
 def feature_names(model: Any) -> list[str]:
@@ -178,15 +178,6 @@ def component_title(model: Any, component: int) -> str:
     """A component's number and its share of the variance."""
     share = float(model.explained_variance_ratio_[component])
     return f"component {component} ({100 * share:.1f} % of variance)"
-
-
-def check_component(component: Any, count: int, what: str = "model") -> int:
-    """The number of a component, if there are so many."""
-    if not isinstance(component, Integral) or isinstance(component, bool):
-        raise TypeError(f"component={component!r} must be a whole number")
-    if not 0 <= int(component) < count:
-        raise ValueError(f"component={component} does not exist: the {what} has {count}, numbered from 0")
-    return int(component)
 
 
 def set_apart(values: np.ndarray, gap: float) -> np.ndarray:

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..kernels.base import dense
 from .frames import Column, Frame
 from .subject import Subject, quietly
 
@@ -106,11 +107,7 @@ def reader_of(subject: Subject) -> Reader:
 def _plain(names: list[str], *, raw: bool) -> Reader:
     """Every encoded column is a number that is read as it is."""
     groups = [np.array([place]) for place in range(len(names))]
-    return Reader(names, ["number"] * len(names), groups, [_as_it_is] * len(names), raw)
-
-
-def _as_it_is(encoded: np.ndarray) -> np.ndarray:
-    return encoded[:, 0]
+    return Reader(names, ["number"] * len(names), groups, [lambda encoded: encoded[:, 0]] * len(names), raw)
 
 
 def _columns(frame: Frame, rows: np.ndarray) -> list[Column]:
@@ -131,7 +128,7 @@ def _groups(subject: Subject, known: list[Column], rows: np.ndarray) -> list[np.
             moved = front.transform(subject.frame.gather(lines))
         except (ValueError, TypeError):
             return None
-    moved = np.asarray(moved.toarray() if hasattr(moved, "toarray") else moved, dtype=np.float64)
+    moved = np.asarray(dense(moved), dtype=np.float64)
     blocks = np.split(moved, stops[:-1])
     groups = [np.flatnonzero(np.ptp(block, axis=0) > 0) if len(block) else np.array([], int) for block in blocks]
     times = np.bincount(np.concatenate(groups), minlength=moved.shape[1])
