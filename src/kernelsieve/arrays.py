@@ -18,7 +18,6 @@ import scipy.sparse
 Array: TypeAlias = Any  # an array of any namespace, or (where said) a scipy.sparse row matrix
 
 FLOATS = [np.float64, np.float32]  # dtypes of rows; anything else becomes float64
-
 # Up to this size all eigenvectors come as quickly as a few.
 ALL_EIGENVECTORS = 64
 # Products with a matrix, as a share of its rows, that take ARPACK as long as its dense decomposition takes.
