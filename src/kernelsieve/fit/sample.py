@@ -35,6 +35,7 @@ GRAM_BLOCK_ROWS = 250
 # Multiplications that the gram of a whole sample may cost, and how many of them one difference |x - y| costs.
 MAX_GRAM_WORK, DIFFERENCE_COST = 2e10, 10.0
 UNEVEN = 1.6  # tails (fit/reference.py) from which on the reference rows are drawn by what they carry
+FLOAT32_SEES = 1e-5  # of k(x, x): a captured variance that is less is known to two or three digits in float32
 INDEFINITE = 1e-6  # a negative eigenvalue below this share of the largest variance counts for nothing
 
 
@@ -204,6 +205,15 @@ class Sample:
         largest = float(np.abs(truth).max())
         diagonal = to_numpy(namespace(gram).linalg.diagonal(gram))
         return 4 * float(np.finfo(np.float32).eps) + 2 * float(np.abs(diagonal - truth).max()) / largest
+
+    @property
+    def settled(self) -> Sample:
+        """The same sample in the precision that its kernel needs: float32 sees nothing of rows that are nearly one."""
+        pool = self.light.pool
+        if not self.center or self.kernel.precomputed or not is_numpy(pool) or itemsize(pool) == 8:
+            return self
+        length = float(np.abs(np.diagonal(self.gram)).mean())
+        return self.exactly if self.exact.captured < FLOAT32_SEES * length else self
 
     @property
     def exactly(self) -> Sample:

@@ -229,7 +229,7 @@ class KernelTransformer(
             sampled, kernel, self._wanted_components or 1, self.center, n_threads, n_population=rows.n_samples
         )
         sample = self._with_components(sample)
-        problem = Problem(rows, sample.representative, gamma, rng, short)
+        problem = Problem(rows, sample.representative.settled, gamma, rng, short)
         self._check_problem(problem)
         return problem
 
