@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 
 import numpy as np
 import pytest
@@ -102,3 +103,16 @@ def test_a_kernel_without_a_positive_length_has_components_all_the_same(estimato
     assert 1 - np.abs(model.explained_variance_ - truth).sum() / truth.sum() > least
     np.testing.assert_allclose(np.var(model.transform(rows), axis=0), model.explained_variance_, rtol=1e-6)
     assert not any(re.search(r"nearly constant|e\+", str(one.message)) for one in caught)
+
+
+def test_points_beside_which_rows_are_not_positive_do_not_count_as_better_than_exact():
+    """A kernel may be positive on the rows and not beside centres of them, which then vary more than exact's."""
+    for seed in range(12):
+        rows = np.random.default_rng(seed).standard_normal((12, 25))
+        model = SparseKernelPCA(2, kernel="sigmoid", n_support=6, selection="kmeans", random_state=seed)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            model.fit(rows)
+        truth = exact_kernel_pca(sigmoid_kernel(rows, gamma=model.gamma_, coef0=1), 2)[0] / len(rows)
+        agreement = 1 - np.abs(model.explained_variance_ - truth).sum() / truth.sum()
+        assert model.captured_ratio_ == pytest.approx(max(agreement, 0), abs=1e-6)

@@ -19,9 +19,10 @@ from .moved import in_coordinates, move
 from .removal import prefix_errors, removal_order
 
 KMEANS_STEPS = 3
-# From MANY points on a try takes seconds.  If a share NEARLY of the rows that are enough gains nothing by moving, as
-# where all rows are unlike each other, fewer are not tried; and the fewest are only found to a share of CLOSE.
-MANY, NEARLY, CLOSE = 100, 0.9, 0.02
+# From MANY points on a try takes seconds.  If a share NEARLY of the rows that are enough gains next to nothing (LITTLE
+# of their error) by moving, as where all rows are unlike each other, fewer are not tried; and the fewest are only found
+# to a share of CLOSE.
+MANY, NEARLY, LITTLE, CLOSE = 100, 0.9, 0.01, 0.02
 
 
 class Method(Protocol):
@@ -112,8 +113,9 @@ class Moving:
         found = self.rows.enough(target)
         if found is None or found.support.size <= MANY:
             return found
-        tried = self.at(round(NEARLY * found.support.size))
-        self.enough_is_fewest = not self.known
+        n_support = round(NEARLY * found.support.size)
+        tried, unmoved = self.at(n_support), self.rows.at(n_support)
+        self.enough_is_fewest = tried.refit.total > max(target, (1 - LITTLE) * unmoved.refit.total)
         return tried if tried.refit.total <= target else found
 
     def _starts(self, rows: Found, n_support: int) -> list[np.ndarray]:

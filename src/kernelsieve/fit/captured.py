@@ -232,6 +232,8 @@ def _ratio(
 ) -> CapturedRatio:
     values, scores = _components(features, sample.reference_weights, sample)
     _check_apart(sample.exact.captured, sample)
+    if sample.reference_is_all and sample.kernel.definite is False:  # positive on the rows, perhaps not beside points
+        return _agreed(sample, values)
     whole = float(values.sum()) / sample.exact.captured
     if sample.reference_is_all:
         return CapturedRatio.known(whole, "all rows", sample.n_reference, n_real(values))

@@ -17,7 +17,6 @@ from ..fit.estimator import INNER_SHARE, SHARE, BlockParameters, at_least, estim
 from ..fit.problem import Problem, nothing_to_explain
 from ..fit.sample import Sample, default_sample_size
 from ..fit.span import Span
-from ..kernels import kernel_type
 from ..rows import Rows
 from ..rows.memory import ArrayRows, SampledRows, finite
 from ..rows.short import ShortSide, short_side
@@ -236,10 +235,9 @@ class SparseKernelPCA(Incremental, BlockParameters, KernelTransformer):
             effort.check(ALIASES.get(self.selection, self.selection))
 
     def _short_side(self, rows: Rows) -> ShortSide | None:
-        kind = kernel_type(self.kernel)
         if type(rows) is not ArrayRows or not rows.wide or not isinstance(self.selection, str):
             return None
-        return short_side(rows.X, about_origin=kind.stationary) if kind.name in ("rbf", "linear") else None
+        return short_side(rows.X, about_origin=self.kernel == "rbf") if self.kernel in ("rbf", "linear") else None
 
     def _check_problem(self, problem: Problem) -> None:
         sample = problem.sample
@@ -261,9 +259,8 @@ class SparseKernelPCA(Incremental, BlockParameters, KernelTransformer):
         if not isinstance(self.selection, str):
             selection = own_points(self.selection, problem, n_support)
             if selection.n_support < self._least_points:
-                raise ValueError(
-                    f"selection gives {selection.n_support} points, at least {self._least_points} are needed"
-                )
+                given, least = selection.n_support, self._least_points
+                raise ValueError(f"selection gives {given} points, at least {least} are needed")
             return Choice(selection, problem)
         if n_support is None:
             return chooser.automatic(self.variance)
