@@ -198,7 +198,7 @@ OVERSAMPLING = 8
 # The last change of the sum of the top eigenvalues; its error is then two to three digits smaller.
 SUM_TOLERANCE = 1e-3
 # What is still to come of the sum, were the changes to shrink on as they did: more where the spectrum is flat.
-SUM_TO_COME = 2e-5
+SUM_TO_COME, SUM_TO_COME_OF_FEW = 2e-5, 2e-7  # of few rows more costs little
 MAX_KRYLOV_BLOCKS = 16
 # Remainders so many times longer than rounding are orthogonal to what is there, to one over that, as they come.
 FULL_RANK = 100.0
@@ -289,7 +289,7 @@ def block_krylov(
         ritz = q.T @ bq
         values, small = top_eigh(to_numpy(ritz + ritz.T) / 2, n_top)  # so small a matrix is quicker on the host
         totals.append(float(values.sum()))
-        if settled := _settled(totals):
+        if settled := _settled(totals, SUM_TO_COME if len(q) > DENSE_AT_LAST else SUM_TO_COME_OF_FEW):
             break
         block = _new_directions(images[-1], q)
         if settled := block.shape[1] == 0:  # the space is exhausted: what it holds is exact
@@ -297,15 +297,15 @@ def block_krylov(
     return values, q @ like(small, q), settled
 
 
-def _settled(totals: list[float]) -> bool:
-    """Whether a growing sum has come to its end: little was added, and little is to be expected."""
+def _settled(totals: list[float], to_come: float) -> bool:
+    """Whether a growing sum has come to its end: little was added, and no more than `to_come` is to be expected."""
     if len(totals) < 3:
         return False
     before, last = totals[-2] - totals[-3], totals[-1] - totals[-2]
     limit = abs(totals[-1])
-    if last <= SUM_TO_COME**2 * limit:
+    if last <= to_come**2 * limit:
         return True
-    return last <= SUM_TOLERANCE * limit and last * last <= SUM_TO_COME * limit * (before - last)
+    return last <= SUM_TOLERANCE * limit and last * last <= to_come * limit * (before - last)
 
 
 def _new_directions(image: Array, basis: Array) -> Array:
