@@ -8,7 +8,12 @@ from oracles import captured_by, exact_kernel_pca, gram_of, value_and_gradient
 from sklearn.datasets import load_iris
 
 from kernelsieve import SparseKernelPCA
+from kernelsieve.fit.sample import Sample
 from kernelsieve.kernels import named_kernel
+from kernelsieve.rows.memory import sample_rows
+from kernelsieve.selection.again import moved_to
+from kernelsieve.selection.coordinates import coordinates_of
+from kernelsieve.selection.free import NO_ROWS, Candidate, FreePoints
 from kernelsieve.solvers.ascent import Ascent
 from kernelsieve.solvers.points import CapturedVariance
 from kernelsieve.solvers.spectrum import exact_components
@@ -213,3 +218,28 @@ def test_many_points_see_the_directions_that_few_can_do_without():
     X = rng.standard_normal((1200, 200)) * np.arange(1, 201) ** -0.6
     model = SparseKernelPCA(3, n_support=150, random_state=0).fit(X)
     assert training_ratio(model, X, gamma=model.gamma_) > 0.9993
+
+
+# Points that have nothing of a component
+
+
+@pytest.mark.parametrize("far", [1.0, 30.0])
+def test_a_component_that_no_point_is_near_is_found(monkeypatch, far):
+    """Ten groups of rows, and points at nine of them: no step leads to the tenth, which is a component of its own."""
+    rng = np.random.default_rng(0)
+    centres = far * np.eye(10)
+    X = np.repeat(centres, np.arange(80, 60, -2), axis=0) + 0.05 * far * rng.standard_normal((710, 10))
+    gamma = 2.0 / far**2
+    sample = Sample(sample_rows(X, 10**6, rng, None, merge=True), named_kernel("rbf", gamma=gamma), 9, center=True)
+    search = FreePoints(sample, 13, 0.0, rng)
+    start = moved_to(coordinates_of(sample), np.concatenate([centres[:9], centres[:5] + 0.05 * far]))
+    at_nine = Candidate(start, search.objective.captured(start), None, 0, True, {}, "nine", NO_ROWS)
+    monkeypatch.setattr(search, "_raced", lambda n_support: at_nine)
+    monkeypatch.setattr("kernelsieve.selection.free.ANY_RULE_WORK", 0)
+    found = search.search(14)
+    exact = exact_kernel_pca(gram_of("rbf", X, gamma=gamma), 9)[0].sum() / len(X)
+    assert at_nine.captured < 0.93 * exact
+    points = search.points(found.points)
+    captured = captured_by(gram_of("rbf", points, gamma=gamma), gram_of("rbf", X, points, gamma=gamma), 9)
+    assert captured > 0.99 * exact
+    assert found.winner == "exchanged"

@@ -38,9 +38,13 @@ COARSE_SHARE = 0.7  # of the steps are taken on COARSE_ROWS_PER_POINT rows a poi
 ON_ALL_ROWS = 0.75  # of the steps will do on a device, where all are taken on all rows
 COARSE_GAIN = 3e-5  # a step on few rows that gains less, relative to the value, is the last on them
 COARSE_ROWS, COARSE_ROWS_PER_POINT = 1000, 10
+# Points that miss LEAST_MISSED of the last component's variance are asked if they have less than MISSED of any.  Rows
+# for it are tried, and moved by a share of the steps, where they promise WORTH_A_TRY of what exact kernel PCA captures.
+LEAST_MISSED, MISSED, WORTH_A_TRY, EXCHANGE_SHARE = 0.5, 0.75, 0.003, 0.5
 # Points that capture less than this share of what exact kernel PCA does may be bettered by more than .001.  Where n^2 m
 # is no larger, every rule chooses rows, and points are moved from the best of the choices, too.
 NEARLY_ALL, ANY_RULE_WORK = 0.999, 3e6
+SMALLEST = 1e-300
 NO_ROWS = np.empty(0, dtype=np.intp)
 NO_GAIN = 1e-8  # a step that gains less, relative to the value, is the last
 
@@ -110,7 +114,7 @@ class FreePoints:
         coordinates_of(self.sample, n_support)  # made here, for so many points: later sizes go on in the same
         if self.sample.kernel.linear_in_rows:
             return self._principal(n_support)
-        found = self._raced(n_support)
+        found = self._exchanged(self._raced(n_support))
         return self._from_any_rule(found) if self._a_rule_may_lead(found) else found
 
     def _raced(self, n_support: int) -> Candidate:
@@ -169,6 +173,44 @@ class FreePoints:
         if runner.value <= plain.captured:
             return replace(plain, n_steps=n_steps, converged=converged, winner="rows")
         return Candidate(runner.points, runner.value, None, n_steps, converged, plain.starts, rule, plain.seeds)
+
+    def _exchanged(self, found: Candidate) -> Candidate:
+        """The points found; where they have nearly nothing of a component, with rows for it in place of the idlest.
+
+        Such points are at a height where no step leads to the other: the component's rows are too far off.
+        """
+        exact = self.sample.exact
+        if exact.captured - found.captured < LEAST_MISSED * float(exact.variances[-1]):
+            return found
+        share = self._shares_of_components(found.points)
+        missed = share < MISSED
+        count = int(missed.sum())
+        if not count:
+            return found
+        values, useful = (to_numpy(part) for part in self._usefulness(found.points))
+        order = np.argsort(-useful, kind="stable")
+        # a component that comes takes the place of what there is of it, or of the last one
+        gain = exact.variances[missed] - np.maximum(share[missed] * exact.variances[missed], values[-1])
+        if gain.sum() - useful[order[-count:]].sum() < WORTH_A_TRY * exact.captured:
+            return found
+        points, added = self._add_rows(take_rows(found.points, np.sort(order[:-count])), count)
+        # on all rows, as the last steps were: on a part of them the other points would lose what these gained
+        n_steps = max(1, round(EXCHANGE_SHARE * self._n_steps(found.n_support)))
+        runner, converged = self._finish(self._start(self.objective, points), n_steps)
+        starts = found.starts | {"exchanged": runner.value}
+        if runner.value <= found.captured:
+            return replace(found, starts=starts)
+        seeds = np.union1d(found.seeds, added)
+        taken = found.n_steps + runner.n_steps
+        return Candidate(runner.points, runner.value, None, taken, converged, starts, "exchanged", seeds)
+
+    def _shares_of_components(self, points: Array) -> np.ndarray:
+        """(M,) the share of each exact component's direction that is in the span of the points."""
+        found, directions = coordinates_of(self.sample), to_numpy(self.sample.exact.directions)
+        whitening = whiten(found.kernel(points, points)).matrix
+        features = to_numpy(found.cross_gram(points, self.sample.n_reference) @ whitening)
+        lengths = np.einsum("ij,ij->j", directions, to_numpy(self.sample.targets))
+        return np.asarray(((features.T @ directions) ** 2).sum(axis=0) / np.maximum(lengths, SMALLEST))
 
     def _a_rule_may_lead(self, found: Candidate) -> bool:
         """Whether some variance is left to better points, and rows are so few that every rule may be asked for them."""
@@ -241,7 +283,7 @@ class FreePoints:
             return self._principal(n_support)
         change, seeds = n_support - previous.n_support, previous.seeds
         if change < 0:
-            order = np.argsort(-to_numpy(self._usefulness(previous.points)), kind="stable")
+            order = np.argsort(-to_numpy(self._usefulness(previous.points)[1]), kind="stable")
             points = take_rows(previous.points, np.sort(order[:n_support]))
         else:
             points, added = self._add_rows(previous.points, change)
@@ -299,13 +341,13 @@ class FreePoints:
         gained = self._run(runner, self.objective, last).value - before
         return runner, runner.converged or gained <= self.tol * abs(runner.value)
 
-    def _usefulness(self, points: Array) -> Array:
-        """Captured variance lost without each point, its components kept: sum mu g_i^2 / (K^-1)_ii."""
+    def _usefulness(self, points: Array) -> tuple[Array, Array]:
+        """Variances mu, and what of them is lost without each point, the components kept: sum mu g_i^2 / (K^-1)_ii."""
         xp = namespace(points)
         values, coef = self.objective.components(points)
         inverse = xp.sum(whiten(coordinates_of(self.sample).kernel(points, points)).matrix ** 2, axis=1)
         lost = xp.sum(coef**2 * values, axis=1)
-        return xp.where(inverse > 0, lost / xp.where(inverse > 0, inverse, 1.0), 0.0)  # 0: nothing but rounding
+        return values, xp.where(inverse > 0, lost / xp.where(inverse > 0, inverse, 1.0), 0.0)  # 0: nothing but rounding
 
     def _add_rows(self, points: Array, count: int) -> tuple[Array, np.ndarray]:
         """The points and `count` sample rows, chosen for what the points leave of the targets, and their places.
