@@ -123,7 +123,7 @@ class Chooser:
         target = _target_on_rows_seen(problem.sample, variance)
         if free and 1 - variance < FEW_MISSING:
             coordinates_of(problem.sample, MANY_POINTS)
-        curve, best = fewest(at, first, n_components + int(center), largest, target, costly=free, else_all=few)
+        curve, best = fewest(at, first, n_components + int(center), largest, target, costly=free, else_all=few and free)
         if best is None:
             best = Choice(everything(problem), problem) if few else at(largest)
         if best.ratio is not None and best.ratio.value < variance:
