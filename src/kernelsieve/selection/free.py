@@ -25,7 +25,7 @@ from .coordinates import coordinates_of, lifted
 from .gram import gram_of_sample
 from .principal import principal_points
 from .rpcholesky import randomly_pivoted_cholesky
-from .rules import rows_by_each_rule
+from .second import bettered
 from .starts import kmeans_centers, targeted_rows
 
 KMEANS_STEPS = 3
@@ -38,13 +38,7 @@ COARSE_SHARE = 0.7  # of the steps are taken on COARSE_ROWS_PER_POINT rows a poi
 ON_ALL_ROWS = 0.75  # of the steps will do on a device, where all are taken on all rows
 COARSE_GAIN = 3e-5  # a step on few rows that gains less, relative to the value, is the last on them
 COARSE_ROWS, COARSE_ROWS_PER_POINT = 1000, 10
-# Points that miss LEAST_MISSED of the last component's variance are asked if they have less than MISSED of any.  Rows
-# for it are tried, and moved by a share of the steps, where they promise WORTH_A_TRY of what exact kernel PCA captures.
-LEAST_MISSED, MISSED, WORTH_A_TRY, EXCHANGE_SHARE = 0.5, 0.75, 0.003, 0.5
-# Points that capture less than this share of what exact kernel PCA does may be bettered by more than .001.  Where n^2 m
-# is no larger, every rule chooses rows, and points are moved from the best of the choices, too.
-NEARLY_ALL, ANY_RULE_WORK = 0.999, 3e6
-SMALLEST = 1e-300
+NEARLY_ALL = 0.999  # of what exact kernel PCA captures: points that have it are not looked at a second time
 NO_ROWS = np.empty(0, dtype=np.intp)
 NO_GAIN = 1e-8  # a step that gains less, relative to the value, is the last
 
@@ -114,15 +108,15 @@ class FreePoints:
         coordinates_of(self.sample, n_support)  # made here, for so many points: later sizes go on in the same
         if self.sample.kernel.linear_in_rows:
             return self._principal(n_support)
-        found = self._exchanged(self._raced(n_support))
-        return self._from_any_rule(found) if self._a_rule_may_lead(found) else found
+        found = self._raced(n_support)
+        return bettered(self, found) if found.captured < NEARLY_ALL * self.sample.exact.captured else found
 
     def _raced(self, n_support: int) -> Candidate:
         """The race of the starts, then the better one to the end; the plain rows where they are better still."""
         race = self._race(n_support, None if n_support <= MANY_POINTS else self._race(n_support // FEWER).leader)
         (_, n_coarse), n_race = self._coarse(n_support), race.winner.n_steps
         best = self._run(race.winner, race.objective, n_coarse - n_race)
-        best, converged = self._finish(best, self._n_steps(n_support) - max(n_coarse, n_race))
+        best, converged = self.finish(best, self.n_steps(n_support) - max(n_coarse, n_race))
         seeds = race.rows.get(race.leader, NO_ROWS)
         moved = Candidate(best.points, best.value, None, best.n_steps, converged, race.reached, race.leader, seeds)
         # decided at the end, on the rows of the last steps
@@ -133,7 +127,7 @@ class FreePoints:
             return moved
         rows = race.rows[first]
         led = replace(moved, points=race.starts[first], captured=plain[first], rows=rows, seeds=rows)
-        return self._from_rows(led, first)
+        return self.from_rows(led, first)
 
     def points(self, moved: Array) -> Array:
         """Points of a candidate in input space, after a last step in the directions that its coordinates leave out."""
@@ -146,15 +140,15 @@ class FreePoints:
         """The first steps from every start, or from the `only` one that is to run."""
         objective, _ = self._coarse(n_support)
         rows = self._row_starts(n_support, only)
-        starts = {name: self._rows_at(places) for name, places in rows.items()}
+        starts = {name: self.rows_at(places) for name, places in rows.items()}
         if only in (None, "kmeans"):
             lloyd = KMEANS_STEPS if n_support <= MANY_POINTS else KMEANS_STEPS_OF_MANY
             weights, n_threads = objective.weights, self.sample.n_threads
             centers = kmeans_centers(objective.rows, n_support, lloyd, self.rng, weights, n_threads)
             starts = {"kmeans": centers} | starts
-        runners = {name: self._start(objective, points) for name, points in starts.items()}
+        runners = {name: self.start(objective, points) for name, points in starts.items()}
         unmoved = {name: runner.value for name, runner in runners.items()}
-        n_race = max(1, round(RACE_SHARE * self._n_steps(n_support)))
+        n_race = max(1, round(RACE_SHARE * self.n_steps(n_support)))
         for runner in runners.values():
             self._run(runner, objective, n_race)
         return Race(objective, starts, rows, runners, unmoved)
@@ -164,75 +158,15 @@ class FreePoints:
         if race.objective is self.objective and is_torch(self.objective.rows):
             return race.unmoved[name]
         points = race.starts[name]
-        return self.objective.light(points).captured(points, self._exact_on(points))
+        return self.objective.light(points).captured(points, self.exact_on(points))
 
-    def _from_rows(self, plain: Candidate, rule: str) -> Candidate:
+    def from_rows(self, plain: Candidate, rule: str) -> Candidate:
         """Rows that lead all that was moved are moved themselves, on all rows; they stay where that gains nothing."""
-        runner, converged = self._finish(self._start(self.objective, plain.points), self.max_iter)
+        runner, converged = self.finish(self.start(self.objective, plain.points), self.max_iter)
         n_steps = plain.n_steps + runner.n_steps
         if runner.value <= plain.captured:
             return replace(plain, n_steps=n_steps, converged=converged, winner="rows")
         return Candidate(runner.points, runner.value, None, n_steps, converged, plain.starts, rule, plain.seeds)
-
-    def _exchanged(self, found: Candidate) -> Candidate:
-        """The points found; where they have nearly nothing of a component, with rows for it in place of the idlest.
-
-        Such points are at a height where no step leads to the other: the component's rows are too far off.
-        """
-        exact = self.sample.exact
-        if exact.captured - found.captured < LEAST_MISSED * float(exact.variances[-1]):
-            return found
-        share = self._shares_of_components(found.points)
-        missed = share < MISSED
-        count = int(missed.sum())
-        if not count:
-            return found
-        values, useful = (to_numpy(part) for part in self._usefulness(found.points))
-        order = np.argsort(-useful, kind="stable")
-        # a component that comes takes the place of what there is of it, or of the last one
-        gain = exact.variances[missed] - np.maximum(share[missed] * exact.variances[missed], values[-1])
-        if gain.sum() - useful[order[-count:]].sum() < WORTH_A_TRY * exact.captured:
-            return found
-        points, added = self._add_rows(take_rows(found.points, np.sort(order[:-count])), count)
-        # on all rows, as the last steps were: on a part of them the other points would lose what these gained
-        n_steps = max(1, round(EXCHANGE_SHARE * self._n_steps(found.n_support)))
-        runner, converged = self._finish(self._start(self.objective, points), n_steps)
-        starts = found.starts | {"exchanged": runner.value}
-        if runner.value <= found.captured:
-            return replace(found, starts=starts)
-        seeds = np.union1d(found.seeds, added)
-        taken = found.n_steps + runner.n_steps
-        return Candidate(runner.points, runner.value, None, taken, converged, starts, "exchanged", seeds)
-
-    def _shares_of_components(self, points: Array) -> np.ndarray:
-        """(M,) the share of each exact component's direction that is in the span of the points."""
-        found, directions = coordinates_of(self.sample), to_numpy(self.sample.exact.directions)
-        whitening = whiten(found.kernel(points, points)).matrix
-        features = to_numpy(found.cross_gram(points, self.sample.n_reference) @ whitening)
-        lengths = np.einsum("ij,ij->j", directions, to_numpy(self.sample.targets))
-        return np.asarray(((features.T @ directions) ** 2).sum(axis=0) / np.maximum(lengths, SMALLEST))
-
-    def _a_rule_may_lead(self, found: Candidate) -> bool:
-        """Whether some variance is left to better points, and rows are so few that every rule may be asked for them."""
-        sample = self.sample
-        if not sample.reference_is_all or sample.size**2 * found.n_support > ANY_RULE_WORK or is_torch(sample.gram):
-            return False
-        return found.captured < NEARLY_ALL * sample.exact.captured
-
-    def _from_any_rule(self, found: Candidate) -> Candidate:
-        """The points found, or those moved from rows: of all rules' choices, the one that captures most as it is."""
-        plain: dict[str, Candidate] = {}
-        for name, rows in rows_by_each_rule(self.sample, found.n_support, self.rng).items():
-            rows = self._filled_up(rows, found.n_support)
-            points = self._rows_at(rows)
-            value = self.objective.captured(points, self._exact_on(points))
-            plain[name] = replace(found, points=points, captured=value, rows=rows, seeds=rows)
-        leader = max(plain, key=lambda name: plain[name].captured)
-        if plain[leader].captured <= CLOSE_BEHIND * found.captured:
-            return found
-        moved = self._from_rows(plain[leader], leader)
-        best = max(found, moved, key=lambda candidate: candidate.captured)
-        return replace(best, starts=found.starts | {leader: moved.captured})
 
     def _row_starts(self, n_support: int, only: str | None) -> dict[str, np.ndarray]:
         """Rows, by their numbers within the sample, to start from; filled up at random where a rule finds fewer."""
@@ -241,16 +175,16 @@ class FreePoints:
             sample = self.sample.exactly
             state = randomly_pivoted_cholesky(gram_of_sample(sample), n_support, self.rng, weights=sample.rows.weights)
             found["rpcholesky"] = np.asarray(state.chosen, dtype=np.intp)
-        return {name: self._filled_up(rows, n_support) for name, rows in found.items()}
+        return {name: self.filled_up(rows, n_support) for name, rows in found.items()}
 
-    def _filled_up(self, rows: np.ndarray, n_support: int) -> np.ndarray:
+    def filled_up(self, rows: np.ndarray, n_support: int) -> np.ndarray:
         """The rows and, where the rank was reached before so many were found, others at random."""
         if len(rows) == n_support:
             return rows
         others = self.rng.permutation(np.setdiff1d(np.arange(self.sample.size), rows))
         return np.concatenate([rows, others[: n_support - len(rows)]])
 
-    def _rows_at(self, places: np.ndarray) -> Array:
+    def rows_at(self, places: np.ndarray) -> Array:
         return take_rows(coordinates_of(self.sample).rows, places)
 
     @cached_property
@@ -273,7 +207,7 @@ class FreePoints:
         points = principal_points(self.objective, n_support)
         missing = n_support - points.shape[0]
         filled = self.rng.choice(self.sample.size, missing, replace=missing > self.sample.size)
-        points = namespace(points).concat([points, self._rows_at(filled)], axis=0) if missing else points
+        points = namespace(points).concat([points, self.rows_at(filled)], axis=0) if missing else points
         value = self.objective.captured(points)
         return Candidate(points, value, None, 1, True, {}, "principal directions", NO_ROWS)
 
@@ -283,18 +217,18 @@ class FreePoints:
             return self._principal(n_support)
         change, seeds = n_support - previous.n_support, previous.seeds
         if change < 0:
-            order = np.argsort(-to_numpy(self._usefulness(previous.points)[1]), kind="stable")
+            order = np.argsort(-to_numpy(self.usefulness(previous.points)[1]), kind="stable")
             points = take_rows(previous.points, np.sort(order[:n_support]))
         else:
-            points, added = self._add_rows(previous.points, change)
+            points, added = self.add_rows(previous.points, change)
             seeds = np.union1d(seeds, added)
         coarse, n_coarse = self._coarse(n_support)
-        runner = self._run(self._start(coarse, points), coarse, n_coarse)
-        runner, converged = self._finish(runner, self._n_steps(n_support) - n_coarse)
+        runner = self._run(self.start(coarse, points), coarse, n_coarse)
+        runner, converged = self.finish(runner, self.n_steps(n_support) - n_coarse)
         starts = {**previous.starts, "resized": runner.value}
         return Candidate(runner.points, runner.value, None, runner.n_steps, converged, starts, "resized", seeds)
 
-    def _n_steps(self, n_support: int) -> int:
+    def n_steps(self, n_support: int) -> int:
         """Steps for so many points."""
         share = ON_ALL_ROWS if is_accelerated(self.objective.rows) else 1.0
         return max(2, round(share * self.max_iter * min(1.0, MANY_POINTS / n_support)))
@@ -304,7 +238,7 @@ class FreePoints:
         n_rows = max(COARSE_ROWS, COARSE_ROWS_PER_POINT * n_support)
         if self.objective.n_rows < 2 * n_rows or is_accelerated(self.objective.rows):  # a part would save little
             return self.objective, 0
-        n_steps = round(COARSE_SHARE * self._n_steps(n_support))
+        n_steps = round(COARSE_SHARE * self.n_steps(n_support))
         if not self._heavy_tailed:
             # the last rows: the first are the reference, and what is measured on rows that steered reads too high
             return self.objective.part(slice(self.objective.n_rows - n_rows, None)), n_steps
@@ -312,10 +246,10 @@ class FreePoints:
         drawn = draw(self._carried[::-1], None if weights is None else weights[::-1], n_rows)
         return self.objective.drawn(self.objective.n_rows - 1 - drawn.places, drawn.weights), n_steps
 
-    def _start(self, objective: CapturedVariance, points: Array) -> Ascent:
-        return Ascent(objective.light(points), points, self._exact_on(points))
+    def start(self, objective: CapturedVariance, points: Array) -> Ascent:
+        return Ascent(objective.light(points), points, self.exact_on(points))
 
-    def _exact_on(self, points: Array) -> Array | None:
+    def exact_on(self, points: Array) -> Array | None:
         """Components to start from where there are many points: exact kernel PCA's."""
         return coordinates_of(self.sample).exact_on(points, self.sample) if self.objective.has_many(points) else None
 
@@ -331,7 +265,7 @@ class FreePoints:
             runner.continue_on(objective).run(left, NO_GAIN)
         return runner
 
-    def _finish(self, runner: Ascent, n_steps: int) -> tuple[Ascent, bool]:
+    def finish(self, runner: Ascent, n_steps: int) -> tuple[Ascent, bool]:
         """The last steps, on all rows; converged when the last quarter gained less than tol."""
         assert isinstance(runner.objective, CapturedVariance)
         if runner.objective.n_rows < self.objective.n_rows:
@@ -341,7 +275,7 @@ class FreePoints:
         gained = self._run(runner, self.objective, last).value - before
         return runner, runner.converged or gained <= self.tol * abs(runner.value)
 
-    def _usefulness(self, points: Array) -> tuple[Array, Array]:
+    def usefulness(self, points: Array) -> tuple[Array, Array]:
         """Variances mu, and what of them is lost without each point, the components kept: sum mu g_i^2 / (K^-1)_ii."""
         xp = namespace(points)
         values, coef = self.objective.components(points)
@@ -349,7 +283,7 @@ class FreePoints:
         lost = xp.sum(coef**2 * values, axis=1)
         return values, xp.where(inverse > 0, lost / xp.where(inverse > 0, inverse, 1.0), 0.0)  # 0: nothing but rounding
 
-    def _add_rows(self, points: Array, count: int) -> tuple[Array, np.ndarray]:
+    def add_rows(self, points: Array, count: int) -> tuple[Array, np.ndarray]:
         """The points and `count` sample rows, chosen for what the points leave of the targets, and their places.
 
         The targets are those of all rows where the points were measured on all: a component that a few rows carry, and
@@ -363,4 +297,4 @@ class FreePoints:
         missing = count - len(rows)
         if missing > 0:  # all rows are explained to rounding: any will do
             rows = np.concatenate([rows, self.rng.choice(self.sample.size, missing)])
-        return namespace(points).concat([points, self._rows_at(rows)], axis=0), rows
+        return namespace(points).concat([points, self.rows_at(rows)], axis=0), rows

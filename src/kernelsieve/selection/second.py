@@ -1,0 +1,102 @@
+"""A second look at moved points: some of them exchanged, or all of them started from other rows.
+
+Points near none of the rows that carry a component have nothing of it, and no step leads there: the gradient of
+captured variance falls like the kernel itself.  The idlest points are then exchanged for rows that explain what is
+missing.  With s_k the share of exact component k, of variance lambda_k, that is in the span of the points, whose
+components have the variances mu, this promises
+
+    sum over k with s_k < MISSED  of  lambda_k - max(s_k lambda_k, mu_M)
+
+for a component that comes takes the place of what there was of it, or of the last one.  Where rows are few, every rule
+chooses some, and the best choice is moved, too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..arrays import Array, is_torch, take_rows, to_numpy
+from ..solvers.spectrum import whiten
+from .coordinates import coordinates_of
+from .rules import rows_by_each_rule
+
+if TYPE_CHECKING:
+    from .free import Candidate, FreePoints
+
+# Points that miss LEAST_MISSED of the last component's variance are asked for each.
+LEAST_MISSED = 0.5
+# Rows for components of which the points have less than the share MISSED are tried, and moved by a share of the steps,
+# where they promise WORTH_A_TRY of what exact kernel PCA captures.
+MISSED, WORTH_A_TRY, EXCHANGE_SHARE = 0.75, 0.003, 0.5
+CLOSE_BEHIND = 0.985  # unmoved rows that capture less than this share of what moved points do are not moved
+ANY_RULE_WORK = 3e6  # n^2 m up to which rules choose sooner than points are moved
+SMALLEST = 1e-300
+
+
+def bettered(search: FreePoints, found: Candidate) -> Candidate:
+    """The points found, or better ones."""
+    sample = search.sample
+    if sample.exact.captured - found.captured >= LEAST_MISSED * float(sample.exact.variances[-1]):
+        found = exchanged(search, found)
+    few = sample.reference_is_all and sample.size**2 * found.n_support <= ANY_RULE_WORK
+    return from_any_rule(search, found) if few and not is_torch(sample.gram) else found
+
+
+def exchanged(search: FreePoints, found: Candidate) -> Candidate:
+    """The points found; where they have little of a component, with rows for it in place of the idlest."""
+    exact, share = search.sample.exact, _shares_of_components(search, found.points)
+    missed = share < MISSED
+    count = int(missed.sum())
+    if not count:
+        return found
+    values, useful = (to_numpy(part) for part in search.usefulness(found.points))
+    order = np.argsort(-useful, kind="stable")
+    promise = exact.variances[missed] - np.maximum(share[missed] * exact.variances[missed], values[-1])
+    if promise.sum() - useful[order[-count:]].sum() < WORTH_A_TRY * exact.captured:
+        return found
+    points, added = search.add_rows(take_rows(found.points, np.sort(order[:-count])), count)
+    # on all rows, as the last steps were: on a part of them the other points would lose what these gained
+    n_steps = max(1, round(EXCHANGE_SHARE * search.n_steps(found.n_support)))
+    runner, converged = search.finish(search.start(search.objective, points), n_steps)
+    found = replace(found, starts=found.starts | {"exchanged": runner.value})
+    if runner.value <= found.captured:
+        return found
+    return replace(
+        found,
+        points=runner.points,
+        captured=runner.value,
+        rows=None,
+        n_steps=found.n_steps + runner.n_steps,
+        converged=converged,
+        winner="exchanged",
+        seeds=np.union1d(found.seeds, added),
+    )
+
+
+def from_any_rule(search: FreePoints, found: Candidate) -> Candidate:
+    """The points found, or those moved from rows: of all rules' choices, the one that captures most as it is."""
+    plain: dict[str, Candidate] = {}
+    for name, chosen in rows_by_each_rule(search.sample, found.n_support, search.rng).items():
+        rows = search.filled_up(chosen, found.n_support)
+        points = search.rows_at(rows)
+        value = search.objective.captured(points, search.exact_on(points))
+        plain[name] = replace(found, points=points, captured=value, rows=rows, seeds=rows)
+    leader = max(plain, key=lambda name: plain[name].captured)
+    if plain[leader].captured <= CLOSE_BEHIND * found.captured:
+        return found
+    moved = search.from_rows(plain[leader], leader)
+    best = max(found, moved, key=lambda candidate: candidate.captured)
+    return replace(best, starts=found.starts | {leader: moved.captured})
+
+
+def _shares_of_components(search: FreePoints, points: Array) -> np.ndarray:
+    """(M,) the share of each exact component's direction that is in the span of the points."""
+    sample = search.sample
+    found, directions = coordinates_of(sample), to_numpy(sample.exact.directions)
+    whitening = whiten(found.kernel(points, points)).matrix
+    features = to_numpy(found.cross_gram(points, sample.n_reference) @ whitening)
+    lengths = np.einsum("ij,ij->j", directions, to_numpy(sample.targets))
+    return np.asarray(((features.T @ directions) ** 2).sum(axis=0) / np.maximum(lengths, SMALLEST))
