@@ -177,11 +177,12 @@ def carriers(sample: Sample) -> float:
 
         carriers = (sum_i w_i |e_i|^2 / p_i)^2 / sum_i n_i (w_i |e_i|^2 / n_i)^2 / p_i
 
-    where n_i is the number of rows that it is: w_i where weights are numbers of rows, as those of copies are, else 1.
+    where n_i is the number of rows that it is: 1, or w_i where weights are numbers of rows, as those of copies are, so
+    many times that of the row with fewest: a table that is there twice says no more than once.
     """
     squares, counts = _exact_squares(sample), sample.rows.counts
     times = np.ones(len(squares)) if counts is None else counts[: len(squares)]
-    copies = times if np.array_equal(times, np.round(times)) else np.ones(len(squares))
+    copies = times / times.min() if np.array_equal(times, np.round(times)) and times.min() else np.ones(len(squares))
     carried, stands_for = times * squares, 1.0 / sample.chances
     return float(stands_for @ carried) ** 2 / max(float((stands_for / copies) @ carried**2), 1e-300)
 

@@ -231,7 +231,7 @@ class FreePoints:
     def n_steps(self, n_support: int) -> int:
         """Steps for so many points."""
         share = ON_ALL_ROWS if is_accelerated(self.objective.rows) else 1.0
-        return max(2, round(share * self.max_iter * min(1.0, MANY_POINTS / n_support)))
+        return max(2, round(share * self.max_iter * min(1.0, MANY_POINTS / n_support) ** 2))
 
     def _coarse(self, n_support: int) -> tuple[CapturedVariance, int]:
         """The objective of the early steps, and their number."""
