@@ -89,9 +89,11 @@ NO_LENGTH = [
             lambda X: polynomial_kernel(X, degree=3, gamma=0.05, coef0=-3),
         ),
     ],
-    ids=str,
+    ids=["sigmoid -1", "sigmoid -3", "poly -3"],
 )
-@pytest.mark.parametrize(("estimator", "asked", "least"), NO_LENGTH, ids=str)
+@pytest.mark.parametrize(
+    ("estimator", "asked", "least"), NO_LENGTH, ids=["auto", "20", "30 uniform", "online", "hebbian"]
+)
 def test_a_kernel_without_a_positive_length_has_components_all_the_same(estimator, asked, least, options, gram):
     """k(x, x) < 0 for all rows or nearly all: the centred gram has a positive part, which was refused."""
     rows = np.random.default_rng(0).standard_normal((200, 4))

@@ -30,7 +30,7 @@ FEW_SPREADS = 3.0  # standard deviations of a score that its largest on ordinary
 LEVELS = 127  # of a signed byte, either side of zero
 # Roundings that are tried, fewer of many points (each solves a system of their size), and how much wider than the
 # largest value needs their steps are at most.
-ROUNDINGS, ROUNDING_WORK, WIDEST_STEP = 24, 1e6, 1.15
+ROUNDINGS, ROUNDING_WORK, WIDEST_STEP = 48, 1e6, 1.15
 # Directions of the rounded points' gram below this share of the largest are left out of the projection: their
 # coefficients are large, and float32 would lose in them what they gain.
 PROJECTION_RANK = 1e-6

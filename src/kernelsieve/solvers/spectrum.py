@@ -289,7 +289,7 @@ def block_krylov(
         ritz = q.T @ bq
         values, small = top_eigh(to_numpy(ritz + ritz.T) / 2, n_top)  # so small a matrix is quicker on the host
         totals.append(float(values.sum()))
-        if settled := _settled(totals, SUM_TO_COME if len(q) > DENSE_AT_LAST else SUM_TO_COME_OF_FEW):
+        if settled := _settled(totals, SUM_TO_COME if q.shape[0] > DENSE_AT_LAST else SUM_TO_COME_OF_FEW):
             break
         block = _new_directions(images[-1], q)
         if settled := block.shape[1] == 0:  # the space is exhausted: what it holds is exact
