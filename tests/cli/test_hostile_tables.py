@@ -8,6 +8,9 @@ import polars as pl
 import pytest
 from calling import assert_fails, fit_text, run, shell
 
+from kernelsieve.cli.parquet import ParquetRows
+from kernelsieve.cli.wording import TableError
+
 
 def test_damaged_parquet_files_are_refused_in_one_line(folder, tmp_path):
     """Whatever bytes are changed: an error in one line and nothing of the reader's own, or a table."""
@@ -130,3 +133,16 @@ def test_unseen_labels_are_told_once(folder, tmp_path):
     result = run("transform", tmp_path / "m.ks", tmp_path / "new.csv", *options)
     assert result.exit_code == 0
     assert result.output.count("'violet'") == 1
+
+
+def test_what_the_reader_panics_at_is_refused_block_by_block(folder, monkeypatch):
+    class PanicException(BaseException):
+        """As polars raises it where bytes of a name are no text: no Exception."""
+
+    def panic(batch):
+        raise PanicException("called `Result::unwrap()` on an `Err` value: Utf8Error")
+
+    monkeypatch.setattr(pl, "from_arrow", panic)
+    path = folder / "rows.parquet"
+    with pytest.raises(TableError, match=r"rows\.parquet cannot be read as PARQUET: it is damaged"):
+        list(ParquetRows(path, path, 10).frames())

@@ -30,7 +30,9 @@ class ParquetRows:
         try:
             with ParquetFile(self.path, buffer_size=2**16, pre_buffer=False) as file:
                 for batch in file.iter_batches(self.batch_size, use_threads=False):
-                    yield pl.from_arrow(batch)
+                    with no_panics(self.called):
+                        frame = pl.from_arrow(batch)
+                    yield frame
         except (pa.ArrowException, OSError) as error:
             raise TableError(f"{self.called} cannot be read as PARQUET: {_first_sentence(error)}") from error
 
@@ -52,18 +54,26 @@ def read_parquet(path: Path, called: Path) -> Any:
     import polars as pl
 
     try:
-        with quiet_panics():
+        with no_panics(called):
             return pl.read_parquet(path)
     except (pl.exceptions.PolarsError, OSError) as error:
         raise TableError(f"{called} cannot be read as PARQUET: {_first_sentence(error)}") from error
-    except BaseException as error:
-        if type(error).__name__ != "PanicException":  # no Exception, and without a name of its own to catch
-            raise
-        raise TableError(f"{called} cannot be read as PARQUET: it is damaged") from None
 
 
 def _first_sentence(error: BaseException) -> str:
     return " ".join(str(error).split(". ")[0].split()) or type(error).__name__
+
+
+@contextlib.contextmanager
+def no_panics(called: Path) -> Iterator[None]:
+    """What polars cannot make sense of is a damaged file, said in one line."""
+    try:
+        with quiet_panics():
+            yield
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":  # no Exception, and without a name of its own to catch
+            raise
+        raise TableError(f"{called} cannot be read as PARQUET: it is damaged") from None
 
 
 @contextlib.contextmanager
