@@ -30,8 +30,9 @@ from .base import (
     overwritten_product,
     uphill,
 )
-from .distances import RBF, Laplacian, manhattan
+from .distances import RBF, manhattan
 from .given import CallableKernel, Precomputed, bind_callable
+from .laplacian import Laplacian
 from .products import Cosine, Linear, Polynomial, Sigmoid
 
 __all__ = [

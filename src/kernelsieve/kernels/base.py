@@ -34,6 +34,7 @@ class Kernel(ABC):
     linear_in_rows = False  # k(x, y) = phi(x)'phi(y) with phi(x) a multiple of x
     differentiable = False  # in its points: they can be moved
     stationary = False  # a function of x - y: rows may be shifted together
+    in_row_space = False  # few rows of very many columns are fitted in the space that they span (rows/short.py)
     bounded = False  # |k| <= 1: a float32 gram loses nothing that matters
     definite: bool | None = True  # positive semi-definite; None where it is not known
     uses_gamma = False  # and so sees the scales of the columns

@@ -28,7 +28,6 @@ from ..arrays import (
     is_foreign,
     is_numpy,
     itemsize,
-    like,
     namespace,
     origin_of,
     row_dot,
@@ -86,6 +85,7 @@ class RBF(DistanceKernel):
     """exp(-gamma |x - y|^2)."""
 
     name = "rbf"
+    in_row_space = True
     preimage = "fixed-point"
 
     def bind(self, points: Array) -> CrossGram:
@@ -213,62 +213,6 @@ class NearRows(FixedRows):
         weights *= values
         pulled = weights.T @ self.extended[part, :-1]
         return 2 * self.gamma * (pulled[:, :-1] - pulled[:, -1:] * points), None
-
-
-@dataclass(frozen=True)
-class Laplacian(DistanceKernel):
-    """exp(-gamma |x - y|_1)."""
-
-    name = "laplacian"
-    metric = "manhattan"
-
-    def bind(self, points: Array) -> CrossGram:
-        def cross_gram(rows: Array) -> Array:
-            block = manhattan(rows, points)
-            with np.errstate(over="ignore"):  # exp(-inf) is the zero that it should be
-                block *= -self.gamma
-            return exp_in_place(block)
-
-        return cross_gram
-
-    def pullback(self, rows: Array, points: Array, cross_gram: Array, weights: Array) -> Array:
-        return self.slopes(rows, points, cross_gram, weights)[0]
-
-    def slopes(self, rows: Array, points: Array, cross_gram: Array, weights: Array) -> tuple[Array, Array | None]:
-        # dk/ds = gamma sign(x - s) k; where x = s the kernel has its top, and a move to either side costs gamma k
-        pull = weights * cross_gram
-        if rows is points:  # k(s, s) is one wherever s goes: a point's own kink is no obstacle to it
-            pull = pull - namespace(pull).linalg.diagonal(pull) * _identity(pull)
-        above, below = _sides(dense(rows), points, pull)
-        mass = namespace(pull).sum(pull, axis=0)[:, None]
-        return self.gamma * (above - below), self.gamma * (mass - above - below)
-
-    def tangents(self, points: Array, gram: Array) -> Array | None:
-        return 2 * self.gamma**2 * gram
-
-    def unit(self, rows: Array) -> tuple[float, Kernel]:
-        return self.gamma, Laplacian(1.0)
-
-
-def _sides(rows: Array, points: Array, pull: Array) -> tuple[Array, Array]:
-    """sum_n pull_nj over the rows above point j, feature by feature, and over those below it; (m, d) both."""
-    xp = namespace(points)
-    above, below = xp.empty_like(points), xp.empty_like(points)
-    if is_numpy(points):
-        side = np.empty(rows.shape, dtype=pull.dtype)
-        for j in range(points.shape[0]):  # two comparisons a point, into memory that stays in the cache
-            column = np.ascontiguousarray(pull[:, j])
-            above[j] = column @ np.greater(rows, points[j], out=side)
-            below[j] = column @ np.less(rows, points[j], out=side)
-        return above, below
-    for j in range(points.shape[0]):
-        above[j, :] = pull[:, j] @ xp.astype(rows > points[j, :], pull.dtype)
-        below[j, :] = pull[:, j] @ xp.astype(rows < points[j, :], pull.dtype)
-    return above, below
-
-
-def _identity(square: Array) -> Array:
-    return like(namespace(square).eye(square.shape[0], dtype=square.dtype), square)
 
 
 def manhattan(rows: Array, points: Array) -> Array:

@@ -85,6 +85,7 @@ class Linear(Kernel):
 
     name = "linear"
     linear_in_rows = True
+    in_row_space = True
     differentiable = True
     preimage = "linear"
 

@@ -17,6 +17,7 @@ from ..fit.estimator import INNER_SHARE, SHARE, BlockParameters, at_least, estim
 from ..fit.problem import Problem, nothing_to_explain
 from ..fit.sample import Sample, default_sample_size
 from ..fit.span import Span
+from ..kernels.base import kernel_type
 from ..rows import Rows
 from ..rows.memory import ArrayRows, SampledRows, finite
 from ..rows.short import ShortSide, short_side
@@ -237,7 +238,8 @@ class SparseKernelPCA(Incremental, BlockParameters, KernelTransformer):
     def _short_side(self, rows: Rows) -> ShortSide | None:
         if type(rows) is not ArrayRows or not rows.wide or not isinstance(self.selection, str):
             return None
-        return short_side(rows.X, about_origin=self.kernel == "rbf") if self.kernel in ("rbf", "linear") else None
+        kind = kernel_type(self.kernel)
+        return short_side(rows.X, about_origin=kind.stationary) if kind.in_row_space else None
 
     def _check_problem(self, problem: Problem) -> None:
         sample = problem.sample

@@ -25,7 +25,7 @@ from .coordinates import coordinates_of, lifted
 from .gram import gram_of_sample
 from .principal import principal_points
 from .rpcholesky import randomly_pivoted_cholesky
-from .second import bettered
+from .second import CLOSE_BEHIND, bettered
 from .starts import kmeans_centers, targeted_rows
 
 KMEANS_STEPS = 3
@@ -33,7 +33,6 @@ KMEANS_STEPS = 3
 MANY_POINTS, KMEANS_STEPS_OF_MANY = 400, 10
 FEWER = 4  # of many points every fourth decides the race: which start leads hardly depends on how many there are
 RACE_SHARE = 0.15  # of the steps are run from every start
-CLOSE_BEHIND = 0.985  # unmoved rows that capture less than this share of what points moved a little do are out
 COARSE_SHARE = 0.7  # of the steps are taken on COARSE_ROWS_PER_POINT rows a point, the rest on all
 ON_ALL_ROWS = 0.75  # of the steps will do on a device, where all are taken on all rows
 COARSE_GAIN = 3e-5  # a step on few rows that gains less, relative to the value, is the last on them
@@ -283,17 +282,19 @@ class FreePoints:
         lost = xp.sum(coef**2 * values, axis=1)
         return values, xp.where(inverse > 0, lost / xp.where(inverse > 0, inverse, 1.0), 0.0)  # 0: nothing but rounding
 
+    def features(self, points: Array, n_rows: int) -> np.ndarray:
+        """The first rows of the sample in an orthonormal basis of the points' span."""
+        found = coordinates_of(self.sample)
+        return to_numpy(found.cross_gram(points, n_rows) @ whiten(found.kernel(points, points)).matrix)
+
     def add_rows(self, points: Array, count: int) -> tuple[Array, np.ndarray]:
         """The points and `count` sample rows, chosen for what the points leave of the targets, and their places.
 
         The targets are those of all rows where the points were measured on all: a component that a few rows carry, and
         the reference has too few of, was then seen to be missing, and is found there alone.
         """
-        found = coordinates_of(self.sample)
-        whitening = whiten(found.kernel(points, points)).matrix
         measured = vars(self.sample).get("on_all_rows") or self.sample
-        features = to_numpy(found.cross_gram(points, measured.n_reference) @ whitening)
-        rows = targeted_rows(measured, count, features)
+        rows = targeted_rows(measured, count, self.features(points, measured.n_reference))
         missing = count - len(rows)
         if missing > 0:  # all rows are explained to rounding: any will do
             rows = np.concatenate([rows, self.rng.choice(self.sample.size, missing)])

@@ -19,8 +19,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..arrays import Array, is_torch, take_rows, to_numpy
-from ..solvers.spectrum import whiten
-from .coordinates import coordinates_of
 from .rules import rows_by_each_rule
 
 if TYPE_CHECKING:
@@ -95,8 +93,6 @@ def from_any_rule(search: FreePoints, found: Candidate) -> Candidate:
 def _shares_of_components(search: FreePoints, points: Array) -> np.ndarray:
     """(M,) the share of each exact component's direction that is in the span of the points."""
     sample = search.sample
-    found, directions = coordinates_of(sample), to_numpy(sample.exact.directions)
-    whitening = whiten(found.kernel(points, points)).matrix
-    features = to_numpy(found.cross_gram(points, sample.n_reference) @ whitening)
+    directions, features = to_numpy(sample.exact.directions), search.features(points, sample.n_reference)
     lengths = np.einsum("ij,ij->j", directions, to_numpy(sample.targets))
     return np.asarray(((features.T @ directions) ** 2).sum(axis=0) / np.maximum(lengths, SMALLEST))
