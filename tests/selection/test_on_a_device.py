@@ -15,6 +15,7 @@ from kernelsieve.fit import captured
 from kernelsieve.kernels import distances, named_kernel
 from kernelsieve.selection import free
 from kernelsieve.selection.starts import targeted_choice, targeted_on_device
+from kernelsieve.solvers.ascent import Ascent
 from kernelsieve.solvers.greedy import StoredGram
 from kernelsieve.solvers.points import CapturedVariance
 from kernelsieve.solvers.points_on_device import CapturedOnDevice
@@ -78,6 +79,35 @@ def test_points_do_not_go_where_the_kernel_overflows(cloud):
     kernel = named_kernel("poly", gamma=1.0, degree=3, coef0=1.0)
     objective = CapturedOnDevice(kernel, there(cloud), None, None, 2, True)
     assert objective.evaluate(there(cloud[:6] * 1e120), there(np.eye(6))).value == -np.inf
+
+
+@pytest.mark.parametrize("weighted", [False, True], ids=["", "weights"])
+@pytest.mark.parametrize("name", DIFFERENTIABLE)
+def test_steps_in_one_line_are_those_of_the_plain_ascent(name, weighted, cloud, new_rows):
+    points = there(new_rows[: 4 if name in ("linear", "cosine", "sigmoid") else 12])
+    weights = np.random.default_rng(2).dirichlet(np.ones(len(cloud))) if weighted else None
+    objective = CapturedOnDevice(named_kernel(name, **KERNELS[name]), there(cloud), None, there(weights), 2, True)
+    basis = objective.evaluate(points).basis
+    plain, in_line = Ascent(objective, points, basis), objective.ascent(points, basis)
+    for n_steps in (1, 1, 1, 9):  # more than are remembered
+        plain.run(n_steps)
+        in_line.run(n_steps)
+        assert in_line.value == pytest.approx(plain.value, rel=1e-9)
+        np.testing.assert_allclose(in_line.points.cpu(), plain.points.cpu(), rtol=1e-5, atol=1e-5)
+    assert (in_line.n_steps, in_line.n_evaluations) == (plain.n_steps, plain.n_evaluations)
+
+
+def test_a_step_that_is_too_long_is_shortened_and_remembered(cloud, new_rows):
+    """Ascents that take every step shortened: what the line looked at ahead counts for nothing."""
+    objective = CapturedOnDevice(named_kernel("rbf", gamma=0.5), there(cloud), None, None, 2, True)
+    points = there(new_rows[:8])
+    basis = objective.evaluate(points).basis
+    plain, in_line = Ascent(objective, points, basis), objective.ascent(points, basis)
+    for runner in (plain, in_line):
+        runner.SUFFICIENT = 0.9  # of the slope: few steps gain so much of what they promise at their full length
+        runner.run(6)
+    assert in_line.n_evaluations == plain.n_evaluations > in_line.n_steps + 1
+    np.testing.assert_allclose(in_line.points.cpu(), plain.points.cpu(), rtol=1e-6, atol=1e-6)
 
 
 @pytest.mark.parametrize("gamma", [0.02, 1.0])

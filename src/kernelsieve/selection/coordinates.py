@@ -29,6 +29,7 @@ from ..arrays import (
     as_float64,
     cholesky,
     is_numpy,
+    is_torch,
     like,
     namespace,
     row_dot,
@@ -40,7 +41,8 @@ from ..kernels import Cosine, Kernel, Laplacian
 from ..kernels.base import dense
 from ..solvers.ascent import Ascent
 from ..solvers.points import CapturedVariance
-from ..threads import ordered_map, row_ranges
+from ..solvers.points_on_device import images_on_device
+from ..threads import cached_property, ordered_map, row_ranges
 from .principal import directions_of_sparse
 
 # Mean exponent gamma |e(x)|^2 that may be left outside the subspace: by points that are moved on in all directions at
@@ -88,12 +90,21 @@ class Coordinates:
 
     def exact_on(self, moved: Array, sample: Sample) -> Array | None:
         """Coefficients of exact kernel PCA's components, as the reference rows have them, projected on the points."""
+        return self.images_of_exact(moved, sample)[1]
+
+    def images_of_exact(self, moved: Array, sample: Sample) -> tuple[Array, Array | None]:
+        """k(S, .) of these components, (m, M), and their coefficients, None where the gram of the points has none."""
+        n, directions = sample.n_reference, like(sample.exact.directions, moved)
+        if is_torch(moved) and self._near:
+            return images_on_device(self.kernel, moved, self.rows[:n, :], directions, NUGGET)
         gram, xp = self.kernel(moved, moved), namespace(moved)
         factor = cholesky(add_to_diagonal(gram, NUGGET * float(xp.max(xp.linalg.diagonal(gram)))))
-        if factor is None:
-            return None
-        images = self.cross_gram(moved, sample.n_reference).T @ like(sample.exact.directions, moved)
-        return solve_factored(factor, images)
+        images = self.cross_gram(moved, n).T @ directions
+        return images, None if factor is None else solve_factored(factor, images)
+
+    @cached_property
+    def _near(self) -> bool:
+        return self.row_scale is None and self.kernel.is_near(self.rows)
 
     def points(self, moved: Array) -> Array:
         """Points in input space."""

@@ -246,7 +246,7 @@ class FreePoints:
         return self.objective.drawn(self.objective.n_rows - 1 - drawn.places, drawn.weights), n_steps
 
     def start(self, objective: CapturedVariance, points: Array) -> Ascent:
-        return Ascent(objective.light(points), points, self.exact_on(points))
+        return objective.light(points).ascent(points, self.exact_on(points))
 
     def exact_on(self, points: Array) -> Array | None:
         """Components to start from where there are many points: exact kernel PCA's."""

@@ -18,7 +18,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..arrays import Array, is_torch, take_rows, to_numpy
+from ..arrays import Array, is_torch, like, namespace, take_rows, to_numpy
+from ..solvers.spectrum import whiten
+from .coordinates import coordinates_of
 from .rules import rows_by_each_rule
 
 if TYPE_CHECKING:
@@ -93,6 +95,11 @@ def from_any_rule(search: FreePoints, found: Candidate) -> Candidate:
 def _shares_of_components(search: FreePoints, points: Array) -> np.ndarray:
     """(M,) the share of each exact component's direction that is in the span of the points."""
     sample = search.sample
-    directions, features = to_numpy(sample.exact.directions), search.features(points, sample.n_reference)
-    lengths = np.einsum("ij,ij->j", directions, to_numpy(sample.targets))
-    return np.asarray(((features.T @ directions) ** 2).sum(axis=0) / np.maximum(lengths, SMALLEST))
+    directions, xp = sample.exact.directions, namespace(sample.exact.directions)
+    lengths = to_numpy(xp.sum(directions * like(sample.targets, directions), axis=0))
+    images, coef = coordinates_of(sample).images_of_exact(points, sample)
+    if coef is None:  # an indefinite kernel
+        inside = to_numpy(whiten(coordinates_of(sample).kernel(points, points)).matrix.T @ images) ** 2
+    else:
+        inside = to_numpy(images * coef)
+    return np.asarray(inside.sum(axis=0) / np.maximum(lengths, SMALLEST))

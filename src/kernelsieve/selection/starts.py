@@ -81,25 +81,31 @@ def targeted_on_device(gram: Array, targets: Array, n_rows: int, noise: float = 
 
     n, whole = gram.shape[0], torch.cat([gram, targets], dim=1).double()
     diagonal, left = whole.diagonal().clone(), whole[:, n:].clone()
-    floor, none = max(EXPLAINED, noise) * diagonal.max(), diagonal.new_full((), -1.0)
+    floor = max(EXPLAINED, noise) * diagonal.max()
     taken, best_scores = whole.new_zeros((n_rows, whole.shape[1])), diagonal.new_empty(n_rows)
     k, chosen = (torch.zeros(count, dtype=torch.int64, device=whole.device) for count in (1, n_rows))
-
-    def take_best() -> None:
-        scores = torch.where(diagonal > floor, torch.linalg.vecdot(left, left) / diagonal, none)
-        score, row = scores.max(dim=0, keepdim=True)
-        residual = torch.addmm(whole.index_select(0, row), taken.index_select(1, row).T, taken, alpha=-1.0)
-        new = residual * diagonal.index_select(0, row).rsqrt()
-        taken.index_copy_(0, k, new)
-        diagonal.addcmul_(new[0, :n], new[0, :n], value=-1.0)  # that of the row itself: to rounding
-        left.addmm_(new[:, :n].T, new[:, n:], alpha=-1.0)
-        chosen.index_copy_(0, k, row)
-        best_scores.index_copy_(0, k, score)
-        k.add_(1)
-
-    repeat(take_best, n_rows, whole)
+    repeat("targeted", _take_best, n_rows, whole, diagonal, left, floor, taken, best_scores, chosen, k)
     found, scores = to_numpy(chosen), to_numpy(best_scores)
     return found[: int(np.argmax(scores < 0)) if np.any(scores < 0) else n_rows]  # once none is left, none comes back
+
+
+def _take_best(
+    whole: Array, diagonal: Array, left: Array, floor: Array, taken: Array, best_scores: Array, chosen: Array, k: Array
+) -> None:
+    """The next row, number k; all but the first and the floor is changed."""
+    import torch
+
+    n = whole.shape[0]
+    scores = (torch.linalg.vecdot(left, left) / diagonal).masked_fill(diagonal <= floor, -1.0)
+    score, row = scores.max(dim=0, keepdim=True)
+    residual = torch.addmm(whole.index_select(0, row), taken.index_select(1, row).T, taken, alpha=-1.0)
+    new = residual * diagonal.index_select(0, row).rsqrt()
+    taken.index_copy_(0, k, new)
+    diagonal.addcmul_(new[0, :n], new[0, :n], value=-1.0)  # that of the row itself: to rounding
+    left.addmm_(new[:, :n].T, new[:, n:], alpha=-1.0)
+    chosen.index_copy_(0, k, row)
+    best_scores.index_copy_(0, k, score)
+    k.add_(1)
 
 
 def _leading(gram: Gram, state: Residual, eligible: np.ndarray, n_wanted: int) -> tuple[np.ndarray, np.ndarray]:

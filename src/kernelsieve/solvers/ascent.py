@@ -30,6 +30,15 @@ class Evaluation:
         return solve_factored(self.metric, direction)
 
 
+@dataclass(frozen=True)
+class Ahead:
+    """A direction to go, as far as is thought best."""
+
+    direction: Array  # (m, r)
+    slope: float  # of the objective along it
+    end: Evaluation | None = None  # the objective at its end, where that was looked at along with it
+
+
 class Objective(Protocol):
     """What is maximised."""
 
@@ -112,7 +121,7 @@ class Ascent:
         self.n_steps = 0
         self.n_evaluations = 1
         self.converged = False
-        self._memory = Memory(self.MEMORY)
+        self._memory = self._new_memory()
 
     @property
     def value(self) -> float:
@@ -148,6 +157,34 @@ class Ascent:
 
     def _step(self) -> bool:
         """One step uphill; False where none can be found."""
+        ahead = self._ahead()
+        if not ahead.slope > self.GRADIENT_TOLERANCE * abs(self.value):
+            return False
+        length, found = 1.0, ahead.end
+        for _ in range(self.MAX_TRIALS):
+            points = self.points + length * ahead.direction
+            if found is None:
+                found = self.objective.evaluate(points, self.at.basis)
+            self.n_evaluations += 1
+            if found.value >= self.value + self.SUFFICIENT * length * ahead.slope:
+                self._remember(ahead, length, found)
+                self.points, self.at = points, found
+                self.n_steps += 1
+                return True
+            curvature = 2 * (self.value + length * ahead.slope - found.value)
+            shorter = ahead.slope * length**2 / curvature if np.isfinite(found.value) else 0.1 * length
+            length, found = min(0.5 * length, max(0.1 * length, shorter)), None
+        return False
+
+    def _new_memory(self) -> Memory:
+        return Memory(self.MEMORY)
+
+    def _remember(self, ahead: Ahead, length: float, found: Evaluation) -> None:
+        """The step of so much of the direction, to where this was found."""
+        self._memory.add(length * ahead.direction, self.at.gradient - found.gradient)
+
+    def _ahead(self) -> Ahead:
+        """Where to go."""
         direction = self._off_kinks(self._direction())
         xp = namespace(direction)
         furthest, lengths, slope = numbers(
@@ -156,24 +193,7 @@ class Ascent:
             xp.sum(direction * self.at.gradient),
         )
         shorter = self._longest_move(lengths) / furthest**0.5 if furthest > 0 else 1.0
-        if shorter < 1:
-            direction, slope = direction * shorter, slope * shorter
-        if not slope > self.GRADIENT_TOLERANCE * abs(self.value):
-            return False
-        length = 1.0
-        for _ in range(self.MAX_TRIALS):
-            points = self.points + length * direction
-            found = self.objective.evaluate(points, self.at.basis)
-            self.n_evaluations += 1
-            if found.value >= self.value + self.SUFFICIENT * length * slope:
-                self._memory.add(length * direction, self.at.gradient - found.gradient)
-                self.points, self.at = points, found
-                self.n_steps += 1
-                return True
-            curvature = 2 * (self.value + length * slope - found.value)
-            shorter = slope * length**2 / curvature if np.isfinite(found.value) else 0.1 * length
-            length = min(0.5 * length, max(0.1 * length, shorter))
-        return False
+        return Ahead(direction * shorter, slope * shorter) if shorter < 1 else Ahead(direction, slope)
 
     def _longest_move(self, lengths: float) -> float:
         """How far a point may go in one step, where the points' squared lengths have this sum."""

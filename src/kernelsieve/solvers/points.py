@@ -46,7 +46,7 @@ from ..arrays import (
 )
 from ..kernels import RBF, FixedRows, Kernel, uphill
 from ..threads import cached_property, ordered_map, row_ranges
-from .ascent import Evaluation
+from .ascent import Ascent, Evaluation
 from .spectrum import whiten
 from .subspace import refined
 
@@ -104,6 +104,10 @@ class CapturedVariance:
     def exact(self) -> CapturedVariance:
         """This objective with its rows in float64."""
         return self if self.heavy is None else self.heavy
+
+    def ascent(self, points: Array, basis: Array | None = None) -> Ascent:
+        """A climb from these points; `basis` as in `evaluate`."""
+        return Ascent(self, points, basis)
 
     @np.errstate(over="ignore", invalid="ignore")  # of points far off: what comes of it is looked at
     def evaluate(self, points: Array, basis: Array | None = None) -> Evaluation:

@@ -11,20 +11,23 @@ iteration, Y <- orth(R^k Y), and
     captured variance = tr Y'R Y,      G = L^-T Y
 
 is as good as the span is, never more, and its gradient at fixed G is that of points.py.
+
+A step of the ascent is such a line as well: the direction, how far a point may go, and the objective at its end.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from ..arrays import Array, to_numpy, unlooked_cholesky
-from ..kernels import uphill
+from ..kernels import Kernel, uphill
 from ..threads import cached_property
-from .ascent import Evaluation
+from .ascent import NO_CURVATURE, Ahead, Ascent, Evaluation, Memory
 from .points import JITTER, METRIC_RIDGE, CapturedVariance
-from .recorded import Recorder
+from .recorded import recorded
 
 # Powers of R that Y is multiplied by, one after the other, and made orthonormal.  What the last column has left of the
 # first component comes back larger by such a power of how much more that one has; by the turns before it is as much
@@ -47,31 +50,75 @@ class CapturedOnDevice(CapturedVariance):
         """Itself: so few rows take no longer in float64."""
         return self
 
+    def ascent(self, points: Array, basis: Array | None = None) -> Ascent:
+        """One whose steps are lines as well."""
+        return AscentOnDevice(self, points, basis)
+
     def evaluate(self, points: Array, basis: Array | None = None) -> Evaluation:
         """Captured variance, its gradient in the points, and the Gauss-Newton matrix."""
         if basis is None or not self._near:
             return super().evaluate(points, basis)
-        start = basis[:, : self.n_components]
-        small = self.n_rows * points.shape[0] <= LAUNCH_BOUND
-        result, gradient, coef, *metric = (
-            self._recorder.run(self._put_in_line, points, start) if small else self._put_in_line(points, start)
+        result, *found = self._run("_evaluated", points, basis[:, : self.n_components])
+        return self._evaluation(points, to_numpy(result).tolist(), found)
+
+    def ahead(self, points: Array, at: Evaluation, memory: PaddedMemory) -> AheadOnDevice | None:
+        """A step from points where the objective is `at`, looked at to its end; None where that is no one line."""
+        if at.basis is None or at.metric is None or not self._near:
+            return None
+        start = at.basis[:, : self.n_components]
+        result, direction, moves, changes, *found = self._run(
+            "_stepped", points, at.gradient, at.metric, start, memory.moves, memory.changes
         )
-        value, failed, kernel_values = to_numpy(result)
+        slope, *result = to_numpy(result).tolist()
+        end = self._evaluation(points + direction, result, found)
+        return AheadOnDevice(direction, slope, end, memory=PaddedMemory(moves, changes))
+
+    def _evaluation(self, points: Array, result: list[float], found: list[Array]) -> Evaluation:
+        """What a line has found at these points."""
+        (value, failed, kernel_values), (gradient, coef, *metric) = result, found
         if not np.isfinite(kernel_values):  # the kernel overflows there: no place to go
             return Evaluation(-np.inf, gradient)
         if failed or not np.isfinite(value):
             return super().evaluate(points)
-        return Evaluation(float(value), gradient, metric[0] if metric else None, True, coef)
+        return Evaluation(value, gradient, metric[0] if metric else None, True, coef)
 
-    @cached_property
-    def _recorder(self) -> Recorder:
-        return Recorder()
+    def _run(self, line: str, *given: Array) -> tuple[Array, ...]:
+        """The line of that name on these arrays, played where launches take longer than work."""
+        n_given = len(given)
+
+        def on_rows(*arrays: Array) -> tuple[Array, ...]:
+            rows, *weights = arrays[n_given:]
+            found = getattr(replace(self, rows=rows, weights=weights[0] if weights else None), line)(*arrays[:n_given])
+            return tuple(found)
+
+        whole = (*given, self.rows) if self.weights is None else (*given, self.rows, self.weights)
+        if self.n_rows * given[0].shape[0] > LAUNCH_BOUND:
+            return on_rows(*whole)
+        return recorded((line, self.kernel, self.n_components, self.center), on_rows, *whole)
 
     @cached_property
     def _near(self) -> bool:
         return self.row_scale is None and self.kernel.is_near(self.rows)
 
-    def _put_in_line(self, points: Array, coef: Array) -> tuple[Array, ...]:
+    def _stepped(
+        self, points: Array, gradient: Array, metric: Array, coef: Array, moves: Array, changes: Array
+    ) -> tuple[Array, ...]:
+        """[slope, and what `_evaluated` begins with], the direction, moves and changes after it, and the rest."""
+        import torch
+
+        memory = PaddedMemory(moves, changes)
+        direction = memory.direction(gradient, lambda g: _divided(metric, g))
+        direction = direction.masked_fill(gradient == 0, 0.0)  # off kinks: these lose either way
+        furthest = (direction * direction).sum(1).max().sqrt()
+        further = Ascent.MAX_MOVE * (1 + (points * points).sum(1).mean().sqrt())
+        longest = further.masked_fill(~changes[-1].any(), Ascent.FIRST_MOVE_AT_MOST)
+        direction = direction * (longest / furthest).clamp(max=1.0)
+        result, at_end, *found = self._evaluated(points + direction, coef)
+        result = torch.cat([(direction * gradient).sum()[None], result])
+        after = memory.after(direction, gradient - at_end)
+        return result, direction, after.moves, after.changes, at_end, *found
+
+    def _evaluated(self, points: Array, coef: Array) -> tuple[Array, ...]:
         """[captured variance, whether it is none, kernel values], gradient, G, a factor of the Gauss-Newton matrix."""
         import torch
 
@@ -116,3 +163,102 @@ class CapturedOnDevice(CapturedVariance):
         """One array, or none where the kernel knows no such matrix."""
         tangents = self.kernel.tangents(points, gram)
         return () if tangents is None else unlooked_cholesky(2 * spread * tangents, METRIC_RIDGE)[:1]
+
+
+def images_on_device(
+    kernel: Kernel, points: Array, rows: Array, directions: Array, nugget: float
+) -> tuple[Array, Array | None]:
+    """k(S, X) d, (m, M), and (K_SS + nugget I)^-1 of it, None where that is not positive: for rows that are near."""
+
+    def line(points: Array, rows: Array, directions: Array) -> tuple[Array, ...]:
+        cross_gram = kernel.bind_near(points)
+        images = cross_gram(rows).T @ directions
+        factor, failed = unlooked_cholesky(cross_gram(points), nugget)
+        return images, _divided(factor, images), failed
+
+    images, coef, failed = recorded(("images", kernel, nugget), line, points, rows, directions)
+    return images, None if bool(failed) else coef
+
+
+def _divided(factor: Array, b: Array) -> Array:
+    """(L L')^-1 b, by two solves that can be recorded."""
+    import torch
+
+    half = torch.linalg.solve_triangular(factor, b, upper=False)
+    return torch.linalg.solve_triangular(factor.T, half, upper=True)
+
+
+class PaddedMemory(Memory):
+    """The same in arrays of one shape, with zeros for steps that have not been: for lines that are recorded."""
+
+    def __init__(self, moves: Array, changes: Array) -> None:
+        self.moves, self.changes = moves, changes  # (k, m r)
+
+    @classmethod
+    def of(cls, size: int, points: Array) -> PaddedMemory:
+        """Of no steps yet, and room for so many."""
+        nothing = points.new_zeros((size, points.numel()))
+        return cls(nothing, nothing)
+
+    def __bool__(self) -> bool:
+        return bool(self.changes[-1].any())
+
+    def add(self, move: Array, change: Array) -> None:
+        """As there."""
+        after = self.after(move, change)
+        self.moves, self.changes = after.moves, after.changes
+
+    def after(self, move: Array, change: Array) -> PaddedMemory:
+        """The memory after a step, which is left out where the objective does not bend along it."""
+        import torch
+
+        move, change = move.reshape(1, -1), change.reshape(1, -1)
+        bends = (move * change).sum() > NO_CURVATURE * (change * change).sum()
+        moves, changes = (
+            torch.where(bends, torch.cat([old[1:], new]), old)
+            for old, new in ((self.moves, move), (self.changes, change))
+        )
+        return PaddedMemory(moves, changes)
+
+    def direction(self, gradient: Array, metric: Callable[[Array], Array]) -> Array:
+        """H g, as there."""
+        import torch
+
+        r, solve = gradient.shape[1], torch.linalg.solve_triangular
+        products = self.moves @ self.changes.T
+        curvatures = products.diagonal()
+        upper = products.triu() + torch.diag((curvatures == 0).to(products.dtype))  # of no step: nothing comes of it
+        shares = solve(upper, self.moves @ gradient.reshape(-1, 1), upper=True)
+        rest = gradient - (shares.T @ self.changes).reshape(gradient.shape)
+        latest = self.changes[-1:, :]
+        both = metric(torch.cat([rest, latest.reshape(gradient.shape)], dim=1))
+        scale = curvatures[-1:] / (latest @ both[:, r:].reshape(-1, 1))
+        rest = scale.masked_fill(curvatures[-1:] <= 0, 1.0) * both[:, :r]
+        steps = solve(upper.T, curvatures[:, None] * shares - self.changes @ rest.reshape(-1, 1), upper=False)
+        return rest + (steps.T @ self.moves).reshape(gradient.shape)
+
+
+@dataclass(frozen=True)
+class AheadOnDevice(Ahead):
+    """A step looked at to its end, and what is remembered once all of it is taken."""
+
+    memory: PaddedMemory = field(kw_only=True)
+
+
+class AscentOnDevice(Ascent):
+    """L-BFGS whose steps are one line each."""
+
+    _memory: PaddedMemory
+
+    def _new_memory(self) -> PaddedMemory:
+        return PaddedMemory.of(self.MEMORY, self.points)
+
+    def _ahead(self) -> Ahead:
+        assert isinstance(self.objective, CapturedOnDevice)
+        return self.objective.ahead(self.points, self.at, self._memory) or super()._ahead()
+
+    def _remember(self, ahead: Ahead, length: float, found: Evaluation) -> None:
+        if isinstance(ahead, AheadOnDevice) and found is ahead.end:
+            self._memory = ahead.memory
+        else:
+            super()._remember(ahead, length, found)

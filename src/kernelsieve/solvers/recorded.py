@@ -2,91 +2,109 @@
 
 A device is handed its operations one by one, and on a few hundred points it waits for the next longer than it works.
 A line of them that is always the same, on arrays of the same shapes, and asks nothing of the device, is recorded (a
-CUDA graph) and from then on played.  On other devices, and where CUDA cannot record it, it is simply run.
+CUDA graph) when it is first asked for and from then on played, in this fit and in later ones.  On other devices, and
+where CUDA cannot record it, it is simply run.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Any
 
 from ..arrays import Array
 
 AT_ONCE = 10  # times that a line to be repeated is in its recording
+KEPT = 16  # recordings of a thread on a device; the one that was played longest ago goes for a new one
+
+Line = Callable[..., tuple[Array, ...]]
 
 
-class Recorder:
-    """Runs one line of operations again and again; what it has recorded goes with it."""
+def recorded(key: Hashable, line: Line, *given: Array) -> tuple[Array, ...]:
+    """line(*given), played where it has been recorded.
 
-    def __init__(self) -> None:
-        self._recordings: dict[Any, Recording | None] = {}
+    The key and the arrays' shapes must say all that the line does: whatever else it uses is that of its recording.
+    """
+    if given[0].device.type != "cuda":
+        return line(*given)
+    import torch
 
-    def run(self, line: Callable[..., tuple[Array, ...]], *given: Array) -> tuple[Array, ...]:
-        """line(*given), recorded when arrays of such shapes are given for the second time.
-
-        Not for the first: then libraries make their workspaces.
-        """
-        if given[0].device.type != "cuda":
-            return line(*given)
-        shapes = tuple((tuple(array.shape), array.dtype) for array in given)
-        if shapes not in self._recordings:
-            self._recordings[shapes] = None
-            return line(*given)
-        recording = self._recordings[shapes]
-        if recording is None:
-            recording = self._recordings[shapes] = Recording(line, given)
-        return recording.play(line, given)
+    with torch.cuda.device(given[0].device):
+        recording = _stage().recording(key, line, given)
+        recording.set(given)
+        return recording.found() if recording.play() else line(*given)
 
 
-def repeat(line: Callable[[], None], n_times: int, example: Array) -> None:
-    """line(), which changes arrays on the device of `example` in place, so many times."""
-
-    def some() -> tuple[Array, ...]:
-        for _ in range(AT_ONCE):
-            line()
-        return ()
-
+def repeat(key: Hashable, line: Callable[..., None], n_times: int, *state: Array) -> None:
+    """line(*state), which changes these arrays in place, so many times; `key` as in `recorded`."""
     n_left = n_times
-    if example.device.type == "cuda" and n_times > 2 * AT_ONCE:
-        line()
-        recording = Recording(some, (), example.device)
-        for _ in range((n_times - 1) // AT_ONCE):
-            recording.play(some, ())
-        n_left = (n_times - 1) % AT_ONCE
+    if state[0].device.type == "cuda" and n_times >= AT_ONCE:
+        import torch
+
+        def some(*arrays: Array) -> tuple[Array, ...]:
+            for _ in range(AT_ONCE):
+                line(*arrays)
+            return arrays
+
+        with torch.cuda.device(state[0].device):
+            recording = _stage().recording(key, some, state)
+            recording.set(state)
+            while n_left >= AT_ONCE and recording.play():
+                n_left -= AT_ONCE
+            recording.copy_to(state)
     for _ in range(n_left):
-        line()
+        line(*state)
 
 
 class Recording:
-    """One line of operations on arrays of certain shapes; run as it is where it could not be recorded.
+    """One line of operations on arrays of certain shapes; nothing where it could not be recorded.
 
-    The line is not kept: what owns the recording may own the line.
+    The line is not kept: it may hold what belongs to a single fit.
     """
 
-    def __init__(self, line: Callable[..., tuple[Array, ...]], given: tuple[Array, ...], device: Any = None) -> None:
+    def __init__(self, line: Line, given: tuple[Array, ...], stage: _Stage) -> None:
         import torch
 
-        self._given = tuple(array.clone() for array in given)
+        self._given = tuple(array.clone(memory_format=torch.contiguous_format) for array in given)
         self._graph = torch.cuda.CUDAGraph()
-        with torch.cuda.device(given[0].device if given else device):
-            try:
-                self._found = _stage().record(self._graph, lambda: line(*self._given))
-            except RuntimeError:  # an operation that this version of CUDA runs, and does not record
-                self._graph = None
+        try:
+            line(*self._given)  # libraries make their workspaces
+            self._found = stage.record(self._graph, lambda: line(*self._given))
+        except RuntimeError:  # an operation that this version of CUDA runs, and does not record
+            self._graph = None
 
-    def play(self, line: Callable[..., tuple[Array, ...]], given: tuple[Array, ...]) -> tuple[Array, ...]:
-        """What the line, which is that of the recording, gives for these arrays."""
-        if self._graph is None:
-            return line(*given)
-        for mine, array in zip(self._given, given, strict=True):
-            mine.copy_(array)
-        self._graph.replay()
-        return tuple(array.clone() for array in self._found)
+    def set(self, given: tuple[Array, ...]) -> None:
+        """Take these arrays to the next play."""
+        _copy(given, self._given)
+
+    def play(self) -> bool:
+        """Run the line, unless it could not be recorded."""
+        if self._graph is not None:
+            self._graph.replay()
+        return self._graph is not None
+
+    def found(self) -> tuple[Array, ...]:
+        """What the last play has found, in memory of its own."""
+        import torch
+
+        copies = tuple(torch.empty_like(array) for array in self._found)
+        _copy(self._found, copies)
+        return copies
+
+    def copy_to(self, state: tuple[Array, ...]) -> None:
+        """The arrays that were taken, as plays have changed them."""
+        _copy(self._given, state)
+
+
+def _copy(sources: tuple[Array, ...], targets: tuple[Array, ...]) -> None:
+    """Each of the sources into its target: launched together."""
+    import torch
+
+    torch._foreach_copy_(list(targets), list(sources))
 
 
 class _Stage:
-    """Where a thread records on a device: a stream, and memory that all its recordings share.
+    """Where a thread records on a device: a stream, its recordings, and memory that they share.
 
     Each of them is played, and what it found copied, before the next: so they may.
     """
@@ -94,9 +112,21 @@ class _Stage:
     def __init__(self) -> None:
         import torch
 
+        self._recordings: dict[Hashable, Recording] = {}
         self._stream, self._memory = torch.cuda.Stream(), torch.cuda.graph_pool_handle()
         self._empty = torch.cuda.CUDAGraph()  # memory is given up with the last recording in it: this one stays
         self.record(self._empty, lambda: torch.zeros(1, device="cuda"))
+
+    def recording(self, key: Hashable, line: Line, given: tuple[Array, ...]) -> Recording:
+        """That of the line, made where there is none yet for arrays of such shapes."""
+        key = key, tuple((array.shape, array.dtype) for array in given)
+        found = self._recordings.pop(key, None)
+        if found is None:
+            found = Recording(line, given, self)
+            while len(self._recordings) >= KEPT:
+                del self._recordings[next(iter(self._recordings))]
+        self._recordings[key] = found  # at the end: it is the latest
+        return found
 
     def record(self, graph: Any, line: Callable[[], Any]) -> Any:
         """What line() will have found whenever the graph is played."""

@@ -33,11 +33,26 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
-from ..arrays import Array, cholesky, inner, like, namespace, solve_lower, take_columns, take_rows, to_numpy, top_eigh
+from ..arrays import (
+    Array,
+    as_float64,
+    cholesky,
+    inner,
+    is_torch,
+    like,
+    namespace,
+    solve_lower,
+    take_columns,
+    take_rows,
+    to_numpy,
+    top_eigh,
+)
 from ..threads import matmul
+from .krylov_on_device import krylov_space
 
 # Eigenvalues of K_DD below this share of the largest are rounding, in float64 and in float32 blocks.
 RANK_TOLERANCE = 1e-11
@@ -246,7 +261,10 @@ def exact_components(
     n_components = min(n_components, n)
     dense = dense or n <= max(DENSE_LIMIT, 4 * (n_components + OVERSAMPLING))
     if not dense:
-        values, vectors, settled = block_krylov(
+        found = None
+        if is_torch(gram):
+            found = _krylov_on_device(left(left(gram).T), n_components, near)
+        values, vectors, settled = found or block_krylov(
             lambda y: left(matmul(gram, right(y), n_threads)), gram[0, :], n_components, near
         )
         dense = not settled and n <= DENSE_AT_LAST
@@ -275,13 +293,9 @@ def block_krylov(
     what they cannot reach would be taken for not there.
     """
     xp = namespace(example)
-    draws = np.random.default_rng(0).standard_normal((example.shape[0], n_top + OVERSAMPLING))
-    block = like(draws, example)
-    if near is not None:
-        block = xp.concat([near, block[:, near.shape[1] :]], axis=1)
-    block, _ = xp.linalg.qr(apply(block))
+    block, _ = xp.linalg.qr(apply(_first_block(example, n_top, near)))
     basis, images = [], []
-    totals = [0.0] if near is None else []  # from vectors that are nearly right the first step is no measure of others
+    totals = _first_totals(near)
     for _ in range(MAX_KRYLOV_BLOCKS):
         basis.append(block)
         images.append(apply(block))
@@ -295,6 +309,37 @@ def block_krylov(
         if settled := block.shape[1] == 0:  # the space is exhausted: what it holds is exact
             break
     return values, q @ like(small, q), settled
+
+
+def _krylov_on_device(matrix: Array, n_top: int, near: Array | None) -> tuple[np.ndarray, Array, bool] | None:
+    """`block_krylov` of a matrix on a device that makes the blocks at once; None where it does not come to its end."""
+    block = _first_block(matrix[0, :], n_top, near)
+    space = krylov_space(as_float64(matrix), as_float64(block))
+    if space is None:
+        return None
+    q, ritz, totals = space[0], to_numpy(space[1]), _first_totals(near)
+    for size in range(block.shape[1], q.shape[1] + 1, block.shape[1]):
+        values, small = top_eigh(ritz[:size, :size], n_top)
+        totals.append(float(values.sum()))
+        if _settled(totals, SUM_TO_COME if q.shape[0] > DENSE_AT_LAST else SUM_TO_COME_OF_FEW):
+            return values, like(q[:, :size] @ like(small, q), matrix), True
+    return None
+
+
+def _first_block(example: Array, n_top: int, near: Array | None) -> Array:
+    """Random vectors, with those that are near the top ones among them where some are known."""
+    block = like(_draws(example.shape[0], n_top + OVERSAMPLING), example)
+    return block if near is None else namespace(near).concat([near, block[:, near.shape[1] :]], axis=1)
+
+
+@lru_cache(maxsize=8)
+def _draws(n_rows: int, n_vectors: int) -> np.ndarray:
+    return np.random.default_rng(0).standard_normal((n_rows, n_vectors))
+
+
+def _first_totals(near: Array | None) -> list[float]:
+    """What the sums begin with: from vectors that are nearly right the first step is no measure of others."""
+    return [0.0] if near is None else []
 
 
 def _settled(totals: list[float], to_come: float) -> bool:
