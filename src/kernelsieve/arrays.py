@@ -18,8 +18,8 @@ import scipy.sparse
 Array: TypeAlias = Any  # an array of any namespace, or (where said) a scipy.sparse row matrix
 
 FLOATS = [np.float64, np.float32]  # dtypes of rows; anything else becomes float64
-# Up to this size all eigenvectors come as quickly as a few.
-ALL_EIGENVECTORS = 64
+# All eigenvectors come as quickly as a few of so small a matrix, and as this share of them of any.
+ALL_EIGENVECTORS, AS_QUICK_AS_ALL = 64, 1 / 6
 # Products with a matrix, as a share of its rows, that take ARPACK as long as its dense decomposition takes.
 DENSE_PRODUCTS = 2 / 3
 LEAST_RESTARTS = 20  # of ARPACK: so few cost next to nothing
@@ -221,7 +221,7 @@ def top_eigh(a: Array, n_top: int | None = None) -> tuple[Array, Array]:
     n = a.shape[0]
     n_top = n if n_top is None else min(n_top, n)
     if isinstance(a, np.ndarray):
-        if n <= ALL_EIGENVECTORS or n_top == n:
+        if n <= ALL_EIGENVECTORS or n_top >= AS_QUICK_AS_ALL * n:
             values, vectors = np.linalg.eigh(a)
         else:
             values, vectors = scipy.linalg.eigh(a, subset_by_index=(n - n_top, n - 1), check_finite=False)

@@ -300,15 +300,20 @@ def block_krylov(
         basis.append(block)
         images.append(apply(block))
         q, bq = xp.concat(basis, axis=1), xp.concat(images, axis=1)
-        ritz = q.T @ bq
-        values, small = top_eigh(to_numpy(ritz + ritz.T) / 2, n_top)  # so small a matrix is quicker on the host
-        totals.append(float(values.sum()))
-        if settled := _settled(totals, SUM_TO_COME if q.shape[0] > DENSE_AT_LAST else SUM_TO_COME_OF_FEW):
+        ritz = to_numpy(q.T @ bq)  # so small a matrix is quicker on the host
+        totals.append(_sum_of_top(ritz, n_top))
+        if settled := _settled(totals, q.shape[0]):
             break
         block = _new_directions(images[-1], q)
         if settled := block.shape[1] == 0:  # the space is exhausted: what it holds is exact
             break
+    values, small = top_eigh((ritz + ritz.T) / 2, n_top)
     return values, q @ like(small, q), settled
+
+
+def _sum_of_top(ritz: np.ndarray, n_top: int) -> float:
+    """The sum of the largest eigenvalues, for a fraction of what the vectors cost."""
+    return float(np.linalg.eigvalsh((ritz + ritz.T) / 2)[-n_top:].sum())
 
 
 def _krylov_on_device(matrix: Array, n_top: int, near: Array | None) -> tuple[np.ndarray, Array, bool] | None:
@@ -319,9 +324,9 @@ def _krylov_on_device(matrix: Array, n_top: int, near: Array | None) -> tuple[np
         return None
     q, ritz, totals = space[0], to_numpy(space[1]), _first_totals(near)
     for size in range(block.shape[1], q.shape[1] + 1, block.shape[1]):
-        values, small = top_eigh(ritz[:size, :size], n_top)
-        totals.append(float(values.sum()))
-        if _settled(totals, SUM_TO_COME if q.shape[0] > DENSE_AT_LAST else SUM_TO_COME_OF_FEW):
+        totals.append(_sum_of_top(ritz[:size, :size], n_top))
+        if _settled(totals, q.shape[0]):
+            values, small = top_eigh(ritz[:size, :size], n_top)
             return values, like(q[:, :size] @ like(small, q), matrix), True
     return None
 
@@ -332,7 +337,7 @@ def _first_block(example: Array, n_top: int, near: Array | None) -> Array:
     return block if near is None else namespace(near).concat([near, block[:, near.shape[1] :]], axis=1)
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=4)
 def _draws(n_rows: int, n_vectors: int) -> np.ndarray:
     return np.random.default_rng(0).standard_normal((n_rows, n_vectors))
 
@@ -342,10 +347,11 @@ def _first_totals(near: Array | None) -> list[float]:
     return [0.0] if near is None else []
 
 
-def _settled(totals: list[float], to_come: float) -> bool:
-    """Whether a growing sum has come to its end: little was added, and no more than `to_come` is to be expected."""
+def _settled(totals: list[float], n_rows: int) -> bool:
+    """Whether a growing sum has come to its end: little was added, and hardly more is to be expected."""
     if len(totals) < 3:
         return False
+    to_come = SUM_TO_COME if n_rows > DENSE_AT_LAST else SUM_TO_COME_OF_FEW
     before, last = totals[-2] - totals[-3], totals[-1] - totals[-2]
     limit = abs(totals[-1])
     if last <= to_come**2 * limit:
