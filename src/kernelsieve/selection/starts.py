@@ -13,7 +13,9 @@ Centres, where the rows are dense, are those of Lloyd's iteration, on any array 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import scipy.linalg
@@ -76,33 +78,37 @@ def targeted_on_device(gram: Array, targets: Array, n_rows: int, noise: float = 
     """The same choice on a torch device, row by row: one line of operations, at whose end the host looks.
 
     There F and the targets' coefficients are the rows of one W: with row j, W <- [W; ([K, T]_j - W_.j'W) / R_jj^.5].
+    The largest k(x, x) is taken for one: which rows are explained is then a number that can be recorded.
     """
     import torch
 
     n, whole = gram.shape[0], torch.cat([gram, targets], dim=1).double()
+    whole /= whole.diagonal().max()
     diagonal, left = whole.diagonal().clone(), whole[:, n:].clone()
-    floor = max(EXPLAINED, noise) * diagonal.max()
     taken, best_scores = whole.new_zeros((n_rows, whole.shape[1])), diagonal.new_empty(n_rows)
     k, chosen = (torch.zeros(count, dtype=torch.int64, device=whole.device) for count in (1, n_rows))
-    repeat("targeted", _take_best, n_rows, whole, diagonal, left, floor, taken, best_scores, chosen, k)
+    floor = max(EXPLAINED, noise)
+    take_best = partial(_take_best, floor)
+    repeat(("targeted", floor), take_best, n_rows, whole, diagonal, left, taken, best_scores, chosen, k)
     found, scores = to_numpy(chosen), to_numpy(best_scores)
-    return found[: int(np.argmax(scores < 0)) if np.any(scores < 0) else n_rows]  # once none is left, none comes back
+    return found[: int(np.argmin(scores > 0)) if not np.all(scores > 0) else n_rows]  # once none is left, none comes
 
 
 def _take_best(
-    whole: Array, diagonal: Array, left: Array, floor: Array, taken: Array, best_scores: Array, chosen: Array, k: Array
+    floor: float, whole: Array, diagonal: Array, left: Array, taken: Array, best_scores: Array, chosen: Array, k: Array
 ) -> None:
-    """The next row, number k; all but the first and the floor is changed."""
+    """The next row, number k; all arrays but the whole are changed."""
     import torch
 
     n = whole.shape[0]
-    scores = (torch.linalg.vecdot(left, left) / diagonal).masked_fill(diagonal <= floor, -1.0)
-    score, row = scores.max(dim=0, keepdim=True)
-    residual = torch.addmm(whole.index_select(0, row), taken.index_select(1, row).T, taken, alpha=-1.0)
+    unexplained = torch.nn.functional.threshold(diagonal, floor, math.inf)
+    score, row = (torch.linalg.vecdot(left, left) / unexplained).max(dim=0, keepdim=True)
+    of_row = taken.index_select(1, row)[:, 0]
+    residual = torch.addmv(whole.index_select(0, row)[0], taken.T, of_row, alpha=-1.0)
     new = residual * diagonal.index_select(0, row).rsqrt()
-    taken.index_copy_(0, k, new)
-    diagonal.addcmul_(new[0, :n], new[0, :n], value=-1.0)  # that of the row itself: to rounding
-    left.addmm_(new[:, :n].T, new[:, n:], alpha=-1.0)
+    taken.index_copy_(0, k, new[None])
+    diagonal.addcmul_(new[:n], new[:n], value=-1.0)  # that of the row itself: to rounding
+    left.addr_(new[:n], new[n:], alpha=-1.0)
     chosen.index_copy_(0, k, row)
     best_scores.index_copy_(0, k, score)
     k.add_(1)

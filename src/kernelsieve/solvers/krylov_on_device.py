@@ -11,7 +11,7 @@ from __future__ import annotations
 from ..arrays import Array, unlooked_cholesky
 from .recorded import recorded
 
-BLOCKS = 6  # at once: most spectra need three to five
+BLOCKS = 5  # at once: most spectra need three to five
 ORTHONORMAL = 1e-9  # how far from it products of two unit vectors may be
 ROUNDING = 1e-15  # added to the gram of unit vectors before it is divided by
 
