@@ -7,6 +7,7 @@ python -m benchmarks.scaling --small     a tenth of the rows
 from __future__ import annotations
 
 import argparse
+import multiprocessing
 import os
 import time
 import warnings
@@ -81,16 +82,48 @@ def report_line(report: Report, what: str, seconds: dict[int, float], target: fl
         report.at_least(f"{what}: {most} threads / 1", ratio, target, "{:.1f}x", note)
 
 
+def moment_sum(model: SparseKernelPCA) -> MomentSum:
+    """The pass over rows of a fitted model."""
+    kernel, points = model.expansion_.kernel, model.expansion_.points
+    return MomentSum(kernel, points, whiten(gram_of(kernel, points), 1e-6).matrix)
+
+
+def of_processes(n_processes: int, n_rows: int) -> float:
+    """Seconds of a moments pass that so many processes, each with rows of its own and one thread, make side by side.
+
+    They share nothing: no threads of one process can be quicker than so many times one of them.
+    """
+    context = multiprocessing.get_context("spawn")
+    barrier, seconds = context.Barrier(n_processes), context.SimpleQueue()
+    workers = [context.Process(target=_one_process, args=(n_rows, barrier, seconds)) for _ in range(n_processes)]
+    for worker in workers:
+        worker.start()
+    times = [seconds.get() for _ in workers]
+    for worker in workers:
+        worker.join()
+    return float(np.max(times, axis=0).min())
+
+
+def _one_process(n_rows: int, barrier: Any, seconds: Any) -> None:
+    X = rows(n_rows)
+    model = SparseKernelPCA(COMPONENTS, n_support=200, selection="targeted", random_state=0, n_jobs=1).fit(X[:5000])
+    work, times = moment_sum(model), []
+    for _ in range(4):
+        barrier.wait()
+        times.append(best(lambda: work.over(X, None, 1), 1))
+    seconds.put(times)
+
+
 def passes(report: Report, n_rows: int) -> None:
     report.section("Passes over rows", f"{n_rows:,} x {FEATURES} float32, m = 200, M = {COMPONENTS}; best of 3.")
+    most = max(threads())
+    alone, together = (of_processes(n, n_rows // 80) for n in (1, most))
+    note = f" ({alone:.3f} s, {most} at once {together:.3f} s): no number of threads can do more"
+    report.line(f"{most} processes that share nothing / 1", "", f"{most * alone / together:.1f}x{note}", None)
     X = rows(n_rows)
     model = SparseKernelPCA(COMPONENTS, n_support=200, random_state=0).fit(X[:100_000])
-    kernel, S = model.expansion_.kernel, model.expansion_.points
-    W = whiten(gram_of(kernel, S), 1e-6).matrix
-    fifth = X[: n_rows // 5]
-    report_line(
-        report, "moments pass of a fifth", over_threads(lambda n: MomentSum(kernel, S, W).over(fifth, None, n)), 11
-    )
+    work, fifth = moment_sum(model), X[: n_rows // 5]
+    report_line(report, "moments pass of a fifth", over_threads(lambda n: work.over(fifth, None, n)), 11)
     report_line(report, "transform", over_threads(lambda n: model.expansion_.transform(X, n)), 10)
     report_line(report, "whole fit", over_threads(lambda n: fit(X, 200, n), 2), 9)
 
