@@ -68,9 +68,10 @@ Result = TypeVar("Result")
 # Multiplications below which handing a product to threads costs more than it saves.
 MIN_THREADED_WORK = 2**26
 # A block's kernel values and rows stay in the cache that cores share, where they are read several times (product,
-# norms, exponential, whitening); smaller blocks would spend their time in being handed to threads.
+# norms, exponential, whitening); smaller blocks would spend their time in being handed to threads, and in handing the
+# interpreter to each other.
 BLOCK_BYTES = 2**23  # of kernel values
-ROW_BYTES = 2**24
+ROW_BYTES = 2**22  # of wide rows products with few points are a tenth slower from blocks of 2^24
 MIN_BLOCK_ROWS, MAX_BLOCK_ROWS = 128, 16384
 GROUPS = 64  # of blocks in a pass: four for each of sixteen threads, so that none waits long for the last
 MOST_THREADS = 1024  # whatever n_jobs asks for: more are no faster on any machine, and systems refuse to start them

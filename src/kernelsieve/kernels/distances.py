@@ -45,7 +45,7 @@ from .base import (
     kernel_type,
     transposed,
     weighted_rows,
-    with_columns,
+    with_norms,
 )
 
 # Rows are shifted to the points' own origin when rounding of |x|^2 + |s|^2 - 2 x's would exceed this
@@ -101,21 +101,24 @@ class RBF(DistanceKernel):
         right = transposed(points, 2 * self.gamma)
         extended = is_numpy(points) and points.shape[1] < points.shape[0]
         if extended:  # a product of two columns more is cheaper than two sweeps over the block
-            right = np.concatenate([right, -right_norms[None, :], -np.ones_like(right_norms)[None, :]])
+            right = np.concatenate([right, np.full_like(right_norms, -self.gamma)[None, :], -right_norms[None, :]])
+        limit = FAR[right_norms.dtype.itemsize] / self.gamma if self.gamma else np.inf
 
         def cross_gram(rows: Array) -> Array:
+            # Many threads hand the interpreter from one to the next at every call on a block: the fewer, the better.
             if shift is not None:
                 rows = dense(rows) - shift
             with np.errstate(over="ignore", invalid="ignore"):  # only of far rows, whose values are made again
-                norms = self.gamma * row_dot(rows, rows)
                 if extended and is_numpy(rows):
-                    block = inner_products(with_columns(rows, 1.0, norms), right)
+                    left = with_norms(rows)
+                    norms, block = left[:, -2], inner_products(left, right)
                 else:
+                    norms = row_dot(rows, rows)
                     block = inner_products(rows, right[: rows.shape[1]] if extended else right)
-                    block -= norms[:, None]
+                    block -= (self.gamma * norms)[:, None]
                     block -= right_norms
-            far = norms > FAR[norms.dtype.itemsize]
-            if far.any():
+            if not float(norms.max(initial=0.0)) <= limit:
+                far = norms.astype(np.float64) > limit
                 block[far] = self._exponents(rows[far], points)
             return exp_in_place(at_most_zero(block))  # rounding must not make a far point a near one
 
