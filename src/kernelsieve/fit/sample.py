@@ -267,11 +267,13 @@ class Sample:
     @cached_property
     def exact_halves(self) -> list[ExactComponents]:
         """Exact kernel PCA of each half of the reference rows."""
-        found = []
-        for half in self.halves:
-            gram, near = self._gram_of(half.places), take_rows(self.exact.directions, half.places)
-            found.append(exact_components(gram, self.n_components, center=self.center, weights=half.weights, near=near))
-        return found
+        directions, n_threads = self.exact.directions, self.n_threads if is_numpy(self.gram) else 1
+
+        def exact_of(half: Half) -> ExactComponents:
+            gram, near = self._gram_of(half.places), take_rows(directions, half.places)
+            return exact_components(gram, self.n_components, center=self.center, weights=half.weights, near=near)
+
+        return list(ordered_map(exact_of, self.halves, n_threads))
 
     def _gram_of(self, places: np.ndarray) -> Array:
         if self.drawn is None:  # neighbours
