@@ -281,12 +281,12 @@ def ordered_map(function: Callable[[Item], Result], items: Sequence[Item], n_thr
         batch.stopped = True
 
 
-def side_by_side(functions: Sequence[Callable[[], Result]], n_threads: int) -> list[Result]:
+def side_by_side(functions: Sequence[Callable[[], Any]], n_threads: int) -> list[Any]:
     """The result of each function, where there are threads for it all of them at once."""
     return list(ordered_map(_call, functions, n_threads))
 
 
-def _call(function: Callable[[], Result]) -> Result:
+def _call(function: Callable[[], Any]) -> Any:
     return function()
 
 

@@ -256,7 +256,7 @@ class KernelTransformer(
     def _kernel_for(self, few: Array, weights: np.ndarray | None) -> tuple[Kernel, float]:
         """The kernel and its gamma, where these rows can be given to it."""
         kind = kernel_type(self.kernel)
-        gamma = resolve_gamma(self.gamma, kind, few, weights)
+        gamma = resolve_gamma(self.gamma, kind, few, weights, effective_n_threads(self.n_jobs))
         check_coef0(self.coef0, kind, few)
         if callable(self.kernel):
             return bind_callable(self.kernel, self.kernel_params, few), gamma
