@@ -14,7 +14,7 @@ import pytest
 from threadpoolctl import ThreadpoolController, threadpool_limits
 
 from kernelsieve import SparseKernelPCA, threads
-from kernelsieve.threads import effective_n_threads, one_blas_thread, ordered_map
+from kernelsieve.threads import effective_n_threads, one_blas_thread, ordered_map, side_by_side
 
 
 def blas_threads():
@@ -175,6 +175,14 @@ def test_an_interrupt_anywhere_leaves_the_workers_at_work():
     assert step > 50
 
 
+def test_an_interrupt_anywhere_leaves_the_workers_of_maps_within_maps_at_work():
+    step = 1
+    while interrupted_at(step, lambda: nested_sum((2, 3), 4), "threads.py"):
+        assert in_time(lambda: nested_sum((2, 3), 4)) == 6, step
+        step += 1
+    assert step > 50
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this platform")
 def test_a_child_forked_while_another_thread_fits_can_fit():
     """Whatever lock the other thread holds at that moment, the child does not wait for it."""
@@ -279,6 +287,92 @@ def test_few_results_wait():
     threading.Event().wait(0.05)
     assert len(started) <= 8
     results.close()
+
+
+def in_time(function, seconds=20):
+    """The function's result, in a thread that is not waited for any longer than that."""
+    found = []
+    worker = threading.Thread(target=lambda: found.append(function()), daemon=True)
+    worker.start()
+    worker.join(seconds)
+    assert found, "still waiting"
+    return found[0]
+
+
+def nested_sum(sizes, n_threads):
+    """sum over i < sizes[0] of the sum over j < sizes[1] of ... 1, each by a map of its own."""
+    if not sizes:
+        return 1
+    return sum(ordered_map(lambda _: nested_sum(sizes[1:], n_threads), range(sizes[0]), n_threads))
+
+
+@pytest.mark.parametrize("n_threads", [1, 2, 3, 4, 16])
+@pytest.mark.parametrize("sizes", [(2, 3), (2, 40), (16, 5), (40, 2), (3, 4, 5), (2, 2, 2, 2)])
+def test_maps_within_maps_come_to_an_end(sizes, n_threads):
+    """Workers that wait for workers: never for one that waits for them."""
+    assert in_time(lambda: nested_sum(sizes, n_threads)) == np.prod(sizes)
+
+
+def test_maps_within_maps_of_many_users_at_once_come_to_an_end():
+    def together():
+        with ThreadPoolExecutor(6) as users:
+            return list(users.map(lambda _: nested_sum((2, 6, 3), 4), range(24)))
+
+    assert in_time(together) == [36] * 24
+
+
+def test_a_map_within_a_map_uses_threads_that_have_no_work():
+    """Two items for eight threads: what each of them asks for is done by several at once."""
+    meeting = threading.Barrier(6, timeout=10)
+
+    def item(_):
+        return list(ordered_map(lambda _: meeting.wait() >= 0, range(3), 8))
+
+    assert in_time(lambda: list(ordered_map(item, range(2), 8))) == [[True] * 3] * 2
+
+
+@pytest.mark.parametrize("n_threads", [2, 8])
+def test_an_error_in_a_map_within_a_map_is_raised(n_threads):
+    def work(i):
+        if i == 13:
+            raise KeyError("thirteen")
+        return i
+
+    with pytest.raises(KeyError, match="thirteen"):
+        list(ordered_map(lambda k: list(ordered_map(work, range(10 * k, 10 * k + 10), n_threads)), range(2), n_threads))
+    assert nested_sum((2, 5), n_threads) == 10  # and the pools still work
+
+
+@pytest.mark.parametrize("n_threads", [2, 8])
+def test_who_stops_asking_stops_what_is_done_for_it(n_threads):
+    """A map that is given up, as by Ctrl-C, ends the maps within it: nothing runs on for nobody."""
+    done, first = [], threading.Event()
+
+    def step(i):
+        done.append(i)
+        threading.Event().wait(0.01)
+
+    def item(k):
+        for _ in range(500 if k else 0):
+            list(ordered_map(step, range(2), n_threads))
+            first.set()
+        return k
+
+    results = ordered_map(item, range(2), n_threads)
+    assert next(results) == 0
+    assert first.wait(10)
+    results.close()
+    threading.Event().wait(0.2)
+    so_far = len(done)
+    threading.Event().wait(0.1)
+    assert len(done) == so_far < 500
+    assert nested_sum((2, 5), n_threads) == 10
+
+
+def test_functions_side_by_side_meet():
+    meeting = threading.Barrier(3, timeout=10)
+    assert sorted(in_time(lambda: side_by_side([meeting.wait] * 3, 3))) == [0, 1, 2]
+    assert side_by_side([lambda: "a", lambda: 2], 1) == ["a", 2]
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this platform")

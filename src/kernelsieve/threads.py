@@ -68,9 +68,10 @@ Result = TypeVar("Result")
 # Multiplications below which handing a product to threads costs more than it saves.
 MIN_THREADED_WORK = 2**26
 # A block's kernel values and rows stay in the cache that cores share, where they are read several times (product,
-# norms, exponential, whitening); smaller blocks would spend their time in being handed to threads.
+# norms, exponential, whitening); smaller blocks would spend their time in being handed to threads, and in handing the
+# interpreter to each other.
 BLOCK_BYTES = 2**23  # of kernel values
-ROW_BYTES = 2**24
+ROW_BYTES = 2**22  # of wide rows products with few points are a tenth slower from blocks of 2^24
 MIN_BLOCK_ROWS, MAX_BLOCK_ROWS = 128, 16384
 GROUPS = 64  # of blocks in a pass: four for each of sixteen threads, so that none waits long for the last
 MOST_THREADS = 1024  # whatever n_jobs asks for: more are no faster on any machine, and systems refuse to start them
@@ -180,26 +181,51 @@ def _limit_this_thread() -> None:
 
 
 class _Batch:
-    """The items of one `ordered_map`, each with a place for its result; `wanted` until somebody stops asking."""
+    """The items of one `ordered_map`, each with a place for its result; asked for until somebody stops."""
 
-    wanted = True
+    stopped = False
 
-    def __init__(self, function: Callable[[Any], Any]) -> None:
+    def __init__(self, function: Callable[[Any], Any], n_items: int, within: _Batch | None) -> None:
         self.function = function
+        self.n_items = n_items
+        self.within = within  # the batch, one of whose items asks for this one
+
+    @property
+    def wanted(self) -> bool:
+        return not self.stopped and (self.within is None or self.within.wanted)
 
     def work(self, item: Any, place: SimpleQueue[tuple[Any, BaseException | None]]) -> None:
         """One item, in a worker."""
         if not self.wanted:
-            return
+            return place.put((None, _Unwanted()))
+        _worker.batch = self
         try:
             place.put((self.function(item), None))
         except BaseException as error:  # raised again where the result is waited for
             place.put((None, error))
+        finally:
+            _worker.batch = None
+
+
+class _Worker(threading.local):
+    """What the thread is at work on, where it is a worker."""
+
+    batch: _Batch | None = None
+
+
+_worker = _Worker()
+
+
+class _Unwanted(BaseException):
+    """Ends an item of a batch that nobody waits for any more."""
 
 
 @cache
-def _tasks(n_threads: int) -> SimpleQueue[tuple[_Batch, Any, SimpleQueue[Any]]]:
-    """The queue of a pool of so many workers, which live as long as the process."""
+def _tasks(n_threads: int, depth: int) -> SimpleQueue[tuple[_Batch, Any, SimpleQueue[Any]]]:
+    """The queue of a pool of so many workers, which live as long as the process.
+
+    Workers may wait for batches of their own.  Those go to another pool, so that whoever they wait for is at work.
+    """
     tasks: SimpleQueue[tuple[_Batch, Any, SimpleQueue[Any]]] = SimpleQueue()
 
     def work() -> None:
@@ -231,12 +257,18 @@ if hasattr(os, "register_at_fork"):
 def ordered_map(function: Callable[[Item], Result], items: Sequence[Item], n_threads: int) -> Iterator[Result]:
     """`map` over worker threads, results in the order of `items`, at most 2 n_threads of them waiting.
 
-    The order makes sums independent of the number of threads, to the last bit.
+    The order makes sums independent of the number of threads, to the last bit.  An item may itself ask for a map, which
+    is then over threads where the items of its own batch leave some without work.
     """
-    if n_threads == 1 or len(items) == 1:
+    within = _worker.batch
+    if within is not None and not within.wanted:
+        raise _Unwanted
+    busy = within is not None and (within.within is not None or 2 * within.n_items > n_threads)
+    if n_threads == 1 or len(items) == 1 or busy:
         yield from map(function, items)
         return
-    batch, places, tasks = _Batch(function), deque[SimpleQueue[Any]](), _tasks(n_threads)
+    batch, places = _Batch(function, len(items), within), deque[SimpleQueue[Any]]()
+    tasks = _tasks(n_threads, 0 if within is None else 1)
     try:
         for item in items:
             places.append(SimpleQueue())
@@ -246,7 +278,16 @@ def ordered_map(function: Callable[[Item], Result], items: Sequence[Item], n_thr
         while places:
             yield _result(places.popleft())
     finally:
-        batch.wanted = False
+        batch.stopped = True
+
+
+def side_by_side(functions: Sequence[Callable[[], Any]], n_threads: int) -> list[Any]:
+    """The result of each function, where there are threads for it all of them at once."""
+    return list(ordered_map(_call, functions, n_threads))
+
+
+def _call(function: Callable[[], Any]) -> Any:
+    return function()
 
 
 def _result(place: SimpleQueue[tuple[Any, BaseException | None]]) -> Any:

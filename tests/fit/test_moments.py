@@ -17,6 +17,7 @@ from kernelsieve.fit.moments import MomentSum
 from kernelsieve.fit.moments import gram_of as gram_of_points
 from kernelsieve.fit.span import PointSpan
 from kernelsieve.kernels import named_kernel
+from kernelsieve.rows.memory import LARGEST, finite
 from kernelsieve.solvers.spectrum import whiten
 
 
@@ -235,3 +236,26 @@ def test_no_other_coefficients_capture_more(seed, size):
     gram, cross = gram_of("rbf", points, gamma=0.4), gram_of("rbf", X, points, gamma=0.4)
     orthonormal = other @ np.linalg.inv(np.linalg.cholesky(other.T @ gram @ other)).T
     assert np.var(cross @ orthonormal, axis=0).sum() <= variances.sum() * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("layout", ["rows", "columns", "every other"])
+def test_a_block_is_taken_unless_a_number_in_it_is_too_large(dtype, layout):
+    """Sums of squares settle it where they can; where many numbers add up to much, each is looked at."""
+    limit = LARGEST[np.dtype(dtype).itemsize]
+    block = np.full((64, 6), 0.9 * limit, dtype=dtype)
+    block = {"rows": block, "columns": np.asfortranarray(block), "every other": block[::2, ::2]}[layout]
+    with np.errstate(all="raise"):
+        assert finite(block) is block
+        assert finite(1e-3 * block) is not None
+        block[1, 1] = 1.1 * limit
+        with pytest.raises(ValueError, match="column 1 of X reaches"):
+            finite(block)
+        block[:] = 1.0
+        block[1, 2] = -1.01 * limit
+        with pytest.raises(ValueError, match="column 2 of X reaches"):
+            finite(block)
+    for value in (np.nan, np.inf, -np.inf):
+        block[1, 2] = value
+        with pytest.raises(ValueError, match=r"NaN|infinity"):
+            finite(block)

@@ -12,7 +12,7 @@ from scipy.spatial.distance import pdist
 from sklearn.gaussian_process.kernels import RBF as GaussianProcessRBF
 from sklearn.svm import SVC
 
-from kernelsieve.kernels import NAMED_KERNELS, bind_callable, kernel_from_params, named_kernel
+from kernelsieve.kernels import NAMED_KERNELS, bind_callable, kernel_from_params, named_kernel, overwritten_blocks
 from kernelsieve.kernels.distances import resolve_gamma
 
 DIFFERENTIABLE = [name for name in KERNELS if named_kernel(name).differentiable]
@@ -85,6 +85,20 @@ def test_far_from_the_origin(name, dtype, atol, cloud, new_rows):
     np.testing.assert_allclose(block, truth, rtol=0, atol=1e-5 if dtype == np.float32 else atol)
     exact_rows = gram_of(name, cloud, new_rows, **KERNELS[name])
     np.testing.assert_allclose(block, exact_rows, rtol=0, atol=atol)
+
+
+@pytest.mark.parametrize(("dtype", "atol"), [(np.float64, 1e-12), (np.float32, 1e-5)])
+def test_blocks_in_overwritten_memory_are_those_in_fresh_memory(dtype, atol):
+    """Few and many columns, long and short blocks, far and near rows in turn: none sees what the last one left."""
+    rng = np.random.default_rng(0)
+    kernel = named_kernel("rbf", gamma=0.2)
+    for n_rows, n_features, far in [(40, 3, 0), (9, 3, 0), (50, 3, 2), (30, 4, 0), (12, 3, 1), (20, 25, 0), (60, 4, 5)]:
+        rows, points = rng.standard_normal((n_rows, n_features)), rng.standard_normal((12, n_features))
+        rows[:far] *= 1e6
+        rows, points = rows.astype(dtype), points.astype(dtype)
+        truth = gram_of("rbf", rows.astype(float), points.astype(float), gamma=0.2)
+        with overwritten_blocks():
+            np.testing.assert_allclose(kernel(rows, points), truth, rtol=0, atol=atol)
 
 
 @settings(max_examples=15, deadline=None)

@@ -22,6 +22,7 @@ import scipy.sparse
 
 from ..arrays import Array, as_float64, float64_like, is_numpy, like, namespace, to_numpy, top_eigh
 from ..kernels import CrossGram, Kernel, overwritten_blocks
+from ..kernels.base import product
 from ..rows.blocks import map_row_blocks
 from ..rows.memory import finite
 from ..solvers.spectrum import RANK_TOLERANCE
@@ -135,13 +136,19 @@ class KernelExpansion:
         """Scores of the rows of X: n m kernel evaluations, O(m) memory a row in flight."""
         cross_gram, coef, offset = self._bound_like(X)
 
-        def scores(rows: slice) -> Array:
+        def scores(rows: slice, out: np.ndarray | None = None) -> Array:
             with overwritten_blocks():
-                scores = cross_gram(self._block(finite(X[rows, :]))) @ coef
+                block = cross_gram(self._block(finite(X[rows, :])))
+                scores = block @ coef if out is None else product(block, coef, out)
             scores -= offset
             return like(scores, X)
 
-        return self._concat(X, self.n_components, scores, n_threads)
+        if not is_numpy(X) or coef.dtype != X.dtype:
+            return self._concat(X, self.n_components, scores, n_threads)
+        found = np.empty((X.shape[0], self.n_components), dtype=X.dtype)
+        for _ in map_row_blocks(lambda rows: scores(rows, found[rows]), X, self.n_support, n_threads):
+            pass
+        return found
 
     def _bound_like(self, X: Array) -> tuple[CrossGram, Array, Array]:
         """The kernel bound to the points, coefficients and offset, in the dtype of X and where X is.

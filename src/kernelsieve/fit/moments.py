@@ -36,7 +36,7 @@ import numpy as np
 import scipy.sparse
 
 from ..arrays import Array, as_float64, float64_like, is_foreign, is_numpy, itemsize, like, namespace, to_numpy
-from ..kernels import CrossGram, Kernel, constant_diagonal, overwritten_blocks, overwritten_product
+from ..kernels import CrossGram, Kernel, overwritten_blocks, overwritten_product
 from ..rows.blocks import device_blocks, with_smaller_blocks
 from ..rows.memory import finite
 from ..solvers.spectrum import RANK_TOLERANCE_FLOAT32
@@ -91,9 +91,10 @@ class FeatureSums:
         self.trace = xp.sum(xp.zeros_like(whitening[0, :]))
         self.shift: Array | None = None  # the mean of the first block that counts
         self.checks: list[tuple[int, int, Array]] = []  # first and last row of each block, and the sum of its values
+        self._ones: Array | None = None
 
-    def add(self, features: Array, diagonal: Array, weights: Array | None) -> None:
-        """One block's whitened features, which are overwritten, and k(x, x) of its rows."""
+    def add(self, features: Array, lengths: Array | float, weights: Array | None) -> None:
+        """One block's whitened features, which are overwritten, and k(x, x) of its rows, or what it is for each."""
         xp = namespace(features)
         unit, mass = 1.0, float(features.shape[0])
         if weights is not None:
@@ -108,15 +109,23 @@ class FeatureSums:
             # Weighted: a row of weight zero may lie anywhere, and a shift far out would cost all other rows digits.
             self.shift = xp.mean(features, axis=0) if weights is None else (weights / mass) @ features
         features -= self.shift
-        if weights is None:
-            self.trace = self.trace + xp.sum(diagonal, dtype=self.whitening.dtype)
-            # a product in the features' own precision, as those below are, is a quarter of a sum in another
-            self.total += like(xp.ones_like(features[:, 0]) @ features, self.whitening)
+        if isinstance(lengths, float):
+            self.trace = self.trace + unit * mass * lengths
         else:
-            self.trace = self.trace + unit * xp.sum(weights * diagonal, dtype=self.whitening.dtype)
+            lengths = lengths if weights is None else weights * lengths
+            self.trace = self.trace + unit * xp.sum(lengths, dtype=self.whitening.dtype)
+        if weights is None:
+            # a product in the features' own precision, as those below are, is a quarter of a sum in another
+            self.total += like(self._ones_like(features[:, 0]) @ features, self.whitening)
+        else:
             self.total += unit * like(weights @ features, self.whitening)
             features *= xp.sqrt(weights)[:, None]
         self._add_products(features, unit)
+
+    def _ones_like(self, column: Array) -> Array:
+        if self._ones is None or self._ones.shape[0] < column.shape[0]:
+            self._ones = namespace(column).ones_like(column)
+        return self._ones[: column.shape[0]]
 
     def _add_products(self, features: Array, unit: float) -> None:
         if self.products is not None and is_numpy(features):
@@ -243,8 +252,15 @@ class MomentSum:
             found = replace(found, whitening=self.whitening, mean=to_numpy(found.mean), scatter=to_numpy(found.scatter))
         return found
 
-    def _lengths(self, block: Array, rows: slice, diagonal: Array | None) -> Array:
-        """k(x, x) of the rows of a block."""
+    @cached_property
+    def _every_length(self) -> float | None:
+        """k(x, x), where it is the same for all x."""
         if not self.with_trace:
-            return constant_diagonal(block, 0.0)
+            return 0.0
+        return float(self.kernel.diagonal(self.points[:1, :])[0]) if self.kernel.stationary else None
+
+    def _lengths(self, block: Array, rows: slice, diagonal: Array | None) -> Array | float:
+        """k(x, x) of the rows of a block."""
+        if self._every_length is not None:
+            return self._every_length
         return self.kernel.diagonal(block) if diagonal is None else like(diagonal[rows], block)

@@ -6,20 +6,21 @@ Where the kernel says little of the rows, a warning says so, and what to do abou
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import scipy.sparse
 
-from ..arrays import Array, to_numpy
+from ..arrays import Array, is_numpy, to_numpy
 from ..kernels import Kernel
 from ..kernels.base import dense
-from ..rows.memory import Rows, finite
+from ..rows.memory import ArrayRows, Rows, finite
 from ..rows.short import ShortSide
 from ..solvers.spectrum import RANK_TOLERANCE, RANK_TOLERANCE_FLOAT32
-from ..threads import row_ranges
+from ..threads import row_ranges, side_by_side
 from ..warn import KernelWarning, warn
 from .all_rows import AllRowsSpan
-from .captured import variances_on_reference
+from .captured import CapturedRatio, ratio_of_points, variances_on_reference
 from .expansion import KernelExpansion
 from .indefinite import best_cut
 from .moments import MomentSum
@@ -40,6 +41,7 @@ LOST_IN_LENGTH = (
     "products that this kernel is made of: subtract the mean of every column first"
 )
 FAR_OUT = 1e-3  # largest difference from the mean of a column / largest number: less may be lost in products
+SPARE_THREADS = 4  # of so many a pass over all rows hardly misses one
 FLOAT32_LOSS = 1e-3  # of any component's variance, which is worth a pass in float64
 
 
@@ -80,6 +82,19 @@ class Problem:
             order = np.argsort(sample.rows.indices)  # the points, being all rows, are in the order of the rows
             vars(span)["gram"] = gram[np.ix_(order, order)]
         return span
+
+    def ratio_and_span(self, chosen: Points, *, with_span: bool) -> tuple[CapturedRatio, Span | None]:
+        """How much of exact kernel PCA chosen points keep, and beside it, if wanted, their span.
+
+        The ratio is the work of one thread, the span's pass over all rows that of many; the span is left to be made
+        later where there is none to spare, or where an indefinite kernel may ask for another one.
+        """
+        n_threads, ratio = self.sample.n_threads, partial(ratio_of_points, self.sample, chosen, self.rows.n_samples)
+        on_host = isinstance(self.rows, ArrayRows) and is_numpy(self.rows.X)
+        if not (with_span and on_host and n_threads >= SPARE_THREADS and self.kernel.definite):
+            return ratio(), None
+        found = side_by_side([ratio, partial(self.span, chosen)], n_threads)
+        return found[0], found[1]
 
     def variances_of_scores(self, expansion: KernelExpansion) -> np.ndarray:
         """(M,) of all rows' scores, from one more pass over them: what components have that a span does not know."""

@@ -66,7 +66,9 @@ class LightRows:
         """Where the rows are seen from, when only their differences count."""
         if not self.kernel.stationary or scipy.sparse.issparse(self.sampled.X):
             return None
-        return origin_of(as_float64(self.reference))
+        origin = origin_of(as_float64(self.reference))
+        # a number that float32 rows could have: subtracted from them in float32 it leaves nothing to round twice
+        return as_float64(origin.astype(np.float32)) if self.sampled.X.dtype == np.float32 else origin
 
     @cached_property
     def pool(self) -> Array:
@@ -89,9 +91,10 @@ class LightRows:
             values = as_float64(values) if self.in_float64 or origin is not None else values
             return finite(values if origin is None else values - origin)
         light = np.empty((len(indices), X.shape[1]), dtype=np.float32)
+        away = X.dtype.type(0) if origin is None else origin.astype(X.dtype, copy=False)
         for part in row_ranges(len(indices), ROWS_AT_ONCE):
-            # subtracted in float64, rounded once
-            np.subtract(X[indices[part]], 0.0 if origin is None else origin, out=light[part], casting="same_kind")
+            # subtracted in the rows' own precision, rounded once
+            np.subtract(X[indices[part]], away, out=light[part], casting="same_kind")
             finite(light[part])
         return light
 

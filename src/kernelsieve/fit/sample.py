@@ -13,7 +13,7 @@ import numpy as np
 import scipy.sparse
 
 from ..arrays import Array, as_float64, is_numpy, itemsize, namespace, product, take_columns, take_rows, to_numpy
-from ..kernels import Kernel
+from ..kernels import CrossGram, Kernel
 from ..rows.memory import SampledRows
 from ..solvers.spectrum import (
     RANK_TOLERANCE,
@@ -175,15 +175,18 @@ class Sample:
             return self.kernel(rows, rows)
         gram = np.empty((self.n_reference, self.n_reference), dtype=rows.dtype)
 
-        def lower_part(block: slice) -> None:
-            # k(x, y) = k(y, x): only the columns up to the diagonal are computed
-            part = self.kernel(rows[block], rows[: block.stop])
-            gram[block, : block.stop] = part
-            gram[: block.start, block] = part[:, : block.start].T
+        def fill(tile: tuple[slice, slice, CrossGram]) -> None:
+            left, right, cross_gram = tile
+            gram[left, right] = part = cross_gram(rows[left])
+            if left != right:
+                gram[right, left] = part.T
 
         blocks = row_ranges(self.n_reference, GRAM_BLOCK_ROWS)
         with one_blas_thread():
-            list(ordered_map(lower_part, blocks[::-1], self.n_threads))
+            bound = list(ordered_map(lambda block: self.kernel.bind(rows[block]), blocks, self.n_threads))
+            # k(x, y) = k(y, x): only the tiles up to the diagonal are computed
+            tiles = [(blocks[i], blocks[j], bound[j]) for i in range(len(blocks)) for j in range(i + 1)]
+            list(ordered_map(fill, tiles, self.n_threads))
         return gram
 
     @cached_property
@@ -267,11 +270,13 @@ class Sample:
     @cached_property
     def exact_halves(self) -> list[ExactComponents]:
         """Exact kernel PCA of each half of the reference rows."""
-        found = []
-        for half in self.halves:
-            gram, near = self._gram_of(half.places), take_rows(self.exact.directions, half.places)
-            found.append(exact_components(gram, self.n_components, center=self.center, weights=half.weights, near=near))
-        return found
+        directions, n_threads = self.exact.directions, self.n_threads if is_numpy(self.gram) else 1
+
+        def exact_of(half: Half) -> ExactComponents:
+            gram, near = self._gram_of(half.places), take_rows(directions, half.places)
+            return exact_components(gram, self.n_components, center=self.center, weights=half.weights, near=near)
+
+        return list(ordered_map(exact_of, self.halves, n_threads))
 
     def _gram_of(self, places: np.ndarray) -> Array:
         if self.drawn is None:  # neighbours

@@ -215,6 +215,13 @@ class _Scratch(threading.local):
             buffer = self.buffers[name] = np.empty(size, dtype=dtype)
         return buffer[:size].reshape(shape)
 
+    def before_ones(self, shape: tuple[int, int], dtype: Any) -> np.ndarray:
+        """`_before_ones`, which nobody writes into the last column of: the ones are there from block to block."""
+        buffer = self.buffers.get("ones")
+        if buffer is None or buffer.shape[0] < shape[0] or buffer.shape[1] != shape[1] or buffer.dtype != dtype:
+            buffer = self.buffers["ones"] = _before_ones(shape, dtype)
+        return buffer[: shape[0]]
+
 
 _scratch = _Scratch()
 
@@ -246,13 +253,20 @@ def product(left: np.ndarray, right: np.ndarray, out: np.ndarray | None = None) 
         return np.matmul(left, right, out=out)
 
 
-def with_columns(rows: np.ndarray, *columns: np.ndarray | float) -> np.ndarray:
-    """The rows with columns after their own, in memory that the next such rows overwrite where blocks do."""
-    shape = rows.shape[0], rows.shape[1] + len(columns)
-    out = _scratch.array("rows", shape, rows.dtype) if _scratch.in_use else np.empty(shape, dtype=rows.dtype)
-    out[:, : rows.shape[1]] = rows
-    for j, column in enumerate(columns, rows.shape[1]):
-        out[:, j] = column
+def with_norms(rows: np.ndarray) -> np.ndarray:
+    """(x, |x|^2, 1) of every row x, in memory that the next such rows overwrite where blocks do."""
+    n_rows, n_features = rows.shape
+    shape = n_rows, n_features + 2
+    out = _scratch.before_ones(shape, rows.dtype) if _scratch.in_use else _before_ones(shape, rows.dtype)
+    out[:, :n_features] = rows
+    np.vecdot(rows, rows, out=out[:, n_features])
+    return out
+
+
+def _before_ones(shape: tuple[int, int], dtype: Any) -> np.ndarray:
+    """Room for numbers in all columns but the last, which holds ones."""
+    out = np.empty(shape, dtype=dtype)
+    out[:, -1] = 1.0
     return out
 
 

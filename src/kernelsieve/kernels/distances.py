@@ -33,6 +33,7 @@ from ..arrays import (
     row_dot,
     to_numpy,
 )
+from ..threads import ordered_map, row_ranges
 from .base import (
     LARGEST_PARAMETER,
     CrossGram,
@@ -43,9 +44,10 @@ from .base import (
     dense,
     inner_products,
     kernel_type,
+    product,
     transposed,
     weighted_rows,
-    with_columns,
+    with_norms,
 )
 
 # Rows are shifted to the points' own origin when rounding of |x|^2 + |s|^2 - 2 x's would exceed this
@@ -64,6 +66,7 @@ MAX_DENSE = 2**25  # elements of sparse rows that are made dense where it must b
 # By the bytes of a number: the largest width read off the rows, whose distances it brings to order one.
 LARGEST_FOUND = {4: 1e37, 8: 1e300}
 MEDIAN_ROWS = 800  # 160,000 pairs: the median is known to about a percent
+MEDIAN_ROWS_AT_ONCE = 200  # with all others, by a thread
 
 
 @dataclass(frozen=True)
@@ -101,21 +104,24 @@ class RBF(DistanceKernel):
         right = transposed(points, 2 * self.gamma)
         extended = is_numpy(points) and points.shape[1] < points.shape[0]
         if extended:  # a product of two columns more is cheaper than two sweeps over the block
-            right = np.concatenate([right, -right_norms[None, :], -np.ones_like(right_norms)[None, :]])
+            right = np.concatenate([right, np.full_like(right_norms, -self.gamma)[None, :], -right_norms[None, :]])
+        limit = FAR[right_norms.dtype.itemsize] / self.gamma if self.gamma else np.inf
 
         def cross_gram(rows: Array) -> Array:
+            # Many threads hand the interpreter from one to the next at every call on a block: the fewer, the better.
             if shift is not None:
                 rows = dense(rows) - shift
             with np.errstate(over="ignore", invalid="ignore"):  # only of far rows, whose values are made again
-                norms = self.gamma * row_dot(rows, rows)
                 if extended and is_numpy(rows):
-                    block = inner_products(with_columns(rows, 1.0, norms), right)
+                    left = with_norms(rows)
+                    norms, block = left[:, -2], inner_products(left, right)
                 else:
+                    norms = row_dot(rows, rows)
                     block = inner_products(rows, right[: rows.shape[1]] if extended else right)
-                    block -= norms[:, None]
+                    block -= (self.gamma * norms)[:, None]
                     block -= right_norms
-            far = norms > FAR[norms.dtype.itemsize]
-            if far.any():
+            if not float(norms.max(initial=0.0)) <= limit:
+                far = norms.astype(np.float64) > limit
                 block[far] = self._exponents(rows[far], points)
             return exp_in_place(at_most_zero(block))  # rounding must not make a far point a near one
 
@@ -228,7 +234,11 @@ def manhattan(rows: Array, points: Array) -> Array:
 
 
 def resolve_gamma(
-    gamma: float | str | None, kernel: type[Kernel] | str, rows: Array, weights: np.ndarray | None = None
+    gamma: float | str | None,
+    kernel: type[Kernel] | str,
+    rows: Array,
+    weights: np.ndarray | None = None,
+    n_threads: int = 1,
 ) -> float:
     """The number that `gamma` stands for on these (already sampled) rows."""
     if gamma is None:
@@ -239,7 +249,7 @@ def resolve_gamma(
     kind = kernel_type(kernel) if isinstance(kernel, str) else kernel
     if not kind.uses_gamma:
         return 1.0
-    found = _median_rule(rows, weights, kind.metric) if gamma == "median" else _scale_rule(rows)
+    found = _median_rule(rows, weights, kind.metric, n_threads) if gamma == "median" else _scale_rule(rows)
     check_size(found, LARGEST_FOUND, f"gamma={gamma!r}, which is {found:.3g} here,", rows)
     return found
 
@@ -254,13 +264,13 @@ def _scale_rule(rows: Array) -> float:
     return 1.0 / (rows.shape[1] * total) if total > 0 else 1.0
 
 
-def _median_rule(rows: Array, weights: np.ndarray | None, metric: str) -> float:
+def _median_rule(rows: Array, weights: np.ndarray | None, metric: str, n_threads: int) -> float:
     left, right, pair_weights = _pairs(rows, weights)
     if metric == "manhattan":
         distances = to_numpy(manhattan(left, right))
         median = _median_of(distances, distances > 0, pair_weights)
         return 1.0 / median if median > 0 else 1.0
-    distances, apart, unit = squared_distances(left, right)
+    distances, apart, unit = squared_distances(left, right, n_threads)
     if right is left and is_numpy(apart):  # sums over very many columns leave a row a little apart from itself
         np.fill_diagonal(apart, False)
     if is_accelerated(distances) and pair_weights is None:
@@ -281,7 +291,7 @@ def _pairs(rows: Array, weights: np.ndarray | None) -> tuple[Array, Array, np.nd
     return first, second, weights[left, None] * weights[right]
 
 
-def squared_distances(left: Array, right: Array) -> tuple[Array, Array, float]:
+def squared_distances(left: Array, right: Array, n_threads: int = 1) -> tuple[Array, Array, float]:
     """|x_i - y_j|^2 for all pairs, whether each is more than rounding, and the unit that x and y are counted in.
 
     In float32, but seen from among them and in a unit in which most are of order one: both are taken in float64, where
@@ -300,7 +310,7 @@ def squared_distances(left: Array, right: Array) -> tuple[Array, Array, float]:
     left = left - origin
     unit = _usual_size(left)
     light = _light(left, unit)
-    block, lengths = _from_products(light, light if alike else _light(right - origin, unit))
+    block, lengths = _from_products(light, light if alike else _light(right - origin, unit), n_threads)
     return block, block > SAME_ROW * lengths, unit
 
 
@@ -313,6 +323,12 @@ def _usual_size(rows: Array) -> float:
 
 def _light(rows: Array, unit: float) -> Array:
     """The rows, which are overwritten, in this unit and in float32; those too far out for it are far out still."""
+    if is_numpy(rows):  # in one sweep, and another one over half as many bytes
+        with np.errstate(over="ignore"):
+            light = np.divide(rows, unit, out=np.empty(rows.shape, dtype=np.float32), casting="same_kind")
+        if not np.vdot(light, light) < FARTHEST_LIGHT**2:
+            np.clip(light, -FARTHEST_LIGHT, FARTHEST_LIGHT, out=light)
+        return light
     xp = namespace(rows)
     rows /= unit
     if max(float(xp.max(rows)), -float(xp.min(rows))) > FARTHEST_LIGHT:
@@ -320,12 +336,17 @@ def _light(rows: Array, unit: float) -> Array:
     return xp.astype(rows, xp.float32)
 
 
-def _from_products(left: Array, right: Array) -> tuple[Array, Array]:
+def _from_products(left: Array, right: Array, n_threads: int = 1) -> tuple[Array, Array]:
     """|x - y|^2 = |x|^2 + |y|^2 - 2 x'y, and |x|^2 + |y|^2, by whose rounding it is wrong."""
-    block = inner_products(left, right.T)
-    block *= -2.0
     own = row_dot(left, left)
     lengths = own[:, None] + (own if right is left else row_dot(right, right))
+    if is_numpy(left):
+        block = np.empty_like(lengths)
+        parts = row_ranges(len(left), MEDIAN_ROWS_AT_ONCE)
+        list(ordered_map(lambda part: product(left[part], right.T, block[part]), parts, n_threads))
+    else:
+        block = inner_products(left, right.T)
+    block *= -2.0
     block += lengths
     return block, lengths
 
@@ -349,8 +370,10 @@ def _median_of(distances: np.ndarray, apart: np.ndarray, pair_weights: np.ndarra
     distances = distances[apart]
     if not distances.size:
         return 0.0
-    if weights is None:
-        return float(np.median(distances))
+    if weights is None:  # np.median, which would look for what is not there, too: NaN
+        middle, odd = divmod(distances.size, 2)
+        distances = np.partition(distances, middle)
+        return float(distances[middle] if odd else (distances[:middle].max() + distances[middle]) / 2)
     order = np.argsort(distances)
     cumulative = np.cumsum(weights[order])
     return float(distances[order][np.searchsorted(cumulative, cumulative[-1] / 2)])

@@ -197,6 +197,9 @@ class KernelTransformer(
         """The sample for the number of components that is wanted, where the sample settles that."""
         return sample
 
+    def _look_ahead(self, rows: Rows, sample: Sample) -> None:
+        """Have what choosing points will ask of the sample made while there are threads without work."""
+
     def _bounded(self, ratio: CapturedRatio, sample: Sample, span: Span) -> CapturedRatio:
         """The ratio within what all rows say of it: no less than the share of the total variance."""
         return ratio.at_least(float(np.sum(self.explained_variance_ratio_)) if span.kernel.definite else 0.0)
@@ -228,8 +231,9 @@ class KernelTransformer(
         sample = Sample(
             sampled, kernel, self._wanted_components or 1, self.center, n_threads, n_population=rows.n_samples
         )
-        sample = self._with_components(sample)
-        problem = Problem(rows, sample.representative.settled, gamma, rng, short)
+        sample = self._with_components(sample).representative
+        self._look_ahead(rows, sample)
+        problem = Problem(rows, sample.settled, gamma, rng, short)
         self._check_problem(problem)
         return problem
 
@@ -256,7 +260,7 @@ class KernelTransformer(
     def _kernel_for(self, few: Array, weights: np.ndarray | None) -> tuple[Kernel, float]:
         """The kernel and its gamma, where these rows can be given to it."""
         kind = kernel_type(self.kernel)
-        gamma = resolve_gamma(self.gamma, kind, few, weights)
+        gamma = resolve_gamma(self.gamma, kind, few, weights, effective_n_threads(self.n_jobs))
         check_coef0(self.coef0, kind, few)
         if callable(self.kernel):
             return bind_callable(self.kernel, self.kernel_params, few), gamma

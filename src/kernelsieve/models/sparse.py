@@ -23,6 +23,7 @@ from ..rows.memory import ArrayRows, SampledRows, finite
 from ..rows.short import ShortSide, short_side
 from ..selection.base import Choice
 from ..selection.choose import FIRST_EXTRA_POINTS, Chooser, Effort
+from ..selection.coordinates import coordinates_beside_exact
 from ..selection.given import own_points
 from ..selection.rules import ALIASES, SELECTORS
 from ..solvers.spectrum import check_kernel_values
@@ -240,6 +241,10 @@ class SparseKernelPCA(Incremental, BlockParameters, KernelTransformer):
             return None
         kind = kernel_type(self.kernel)
         return short_side(rows.X, about_origin=kind.stationary) if kind.in_row_space else None
+
+    def _look_ahead(self, rows: Rows, sample: Sample) -> None:
+        if isinstance(self.selection, str) and self.selection == "optimized" and (n_support := self._n_support(rows)):
+            coordinates_beside_exact(sample, n_support)
 
     def _check_problem(self, problem: Problem) -> None:
         sample = problem.sample

@@ -44,6 +44,7 @@ from .blocks import map_row_blocks
 FAR_FROM_ONE = 1e6
 LARGEST = {4: 1e15, 8: 1e60}  # by the bytes of a number
 SMALLEST = {4: 1e-15, 8: 1e-60}
+NEARLY_ALL = 0.99  # of the square of a limit: sums of squares that are less, rounded, have none beyond it
 
 
 class ScaleError(ValueError):
@@ -89,6 +90,8 @@ def finite_rows(block: Array, start: int) -> Array:
 def within(values: Array, limit: float) -> bool:
     """Whether all are from -limit to limit; not where one is NaN."""
     if is_numpy(values):
+        if values.flags.c_contiguous and np.vdot(values, values) < NEARLY_ALL * limit**2:  # the sum of all squares
+            return True
         return float(values.max()) <= limit and float(values.min()) >= -limit
     return bool(namespace(values).max(namespace(values).abs(values)) <= limit)
 

@@ -94,8 +94,8 @@ class Chooser:
             return Choice(everything(problem), problem)
         if self.rule_name == "optimized":
             search = FreePoints(sample, self.effort.max_iter, self.effort.tol, problem.rng)
-            return self._measured(problem, _moved(problem, search, search.search(n_support)))
-        return self._measured(problem, self._select(problem, n_support))
+            return self._measured(problem, _moved(problem, search, search.search(n_support)), last=True)
+        return self._measured(problem, self._select(problem, n_support), last=True)
 
     def _select(self, problem: Problem, n_support: int, *, thorough: bool = True) -> Selection:
         """So many points by the rule; where free points cannot be moved, by the best of a few rules."""
@@ -164,10 +164,11 @@ class Chooser:
             )
         return problem.for_points(n_support, asked)
 
-    def _measured(self, problem: Problem, selection: Selection) -> Choice:
+    def _measured(self, problem: Problem, selection: Selection, *, last: bool = False) -> Choice:
+        """The choice with its ratio; where it is the last, and there are threads for both, with its span."""
         selection = _as_rows_hold_it(problem, selection)
-        ratio = ratio_of_points(problem.sample, selection, problem.rows.n_samples)
-        choice = Choice(selection, problem, ratio)
+        ratio, span = problem.ratio_and_span(selection, with_span=last)
+        choice = Choice(selection, problem, ratio, span)
         if self.rule_name != "optimized" or ratio.n_directions >= problem.sample.n_components:
             return choice
         # captured variance says nothing of components that have hardly any: rows that are least alike have them all

@@ -36,13 +36,13 @@ from ..arrays import (
     solve_factored,
     top_eigh,
 )
-from ..fit.sample import Sample
+from ..fit.sample import Sample, default_reference_rows
 from ..kernels import Cosine, Kernel, Laplacian
 from ..kernels.base import dense
 from ..solvers.ascent import Ascent
 from ..solvers.points import CapturedVariance
 from ..solvers.points_on_device import images_on_device
-from ..threads import cached_property, ordered_map, row_ranges
+from ..threads import cached_property, ordered_map, row_ranges, side_by_side
 from .principal import directions_of_sparse
 
 # Mean exponent gamma |e(x)|^2 that may be left outside the subspace: by points that are moved on in all directions at
@@ -135,6 +135,14 @@ def coordinates_of(sample: Sample, n_points: int = FEW_POINTS) -> Coordinates:
         vars(sample)["_coordinates"] = coordinates(sample, MAX_LOST_EXPONENT * share)
     found: Coordinates = vars(sample)["_coordinates"]
     return found
+
+
+def coordinates_beside_exact(sample: Sample, n_points: int) -> None:
+    """Have `coordinates_of` the sample and its exact kernel PCA made side by side, where there are threads for both."""
+    later = sample.n_reference < min(default_reference_rows(n_points), sample.size)  # so many need another reference
+    if sample.n_threads > 1 and not later and sample.kernel.name == "rbf" and is_numpy(sample.rows.X):
+        _ = sample.gram  # first, by all threads
+        side_by_side([lambda: sample.exact, lambda: coordinates_of(sample, n_points)], sample.n_threads)
 
 
 def coordinates(sample: Sample, max_lost: float = MAX_LOST_EXPONENT, *, for_good: bool = False) -> Coordinates:

@@ -1,7 +1,7 @@
 """Free support points: moved to where they capture most variance.
 
-Two starts race: k-means centres, good for wide kernels, and targeted rows, good for narrow ones, where
-k-means centres fall between the rows.  After a quarter of the steps the better goes on alone; the plain
+Two starts race, each in a thread of its own: k-means centres, good for wide kernels, and targeted rows, good for narrow
+ones, where k-means centres fall between the rows.  After a quarter of the steps the better goes on alone; the plain
 rows stay if all the steps together gained nothing.  Of few rows the choice of every other rule may start, too.  Most
 steps are taken on a part of the sample, the last on all of it: what limits the result is not how far the points are
 moved but for how many rows.
@@ -20,7 +20,7 @@ from ..solvers.ascent import Ascent
 from ..solvers.points import CapturedVariance
 from ..solvers.points_on_device import CapturedOnDevice
 from ..solvers.spectrum import whiten
-from ..threads import cached_property
+from ..threads import cached_property, ordered_map
 from .coordinates import coordinates_of, lifted
 from .gram import gram_of_sample
 from .principal import principal_points
@@ -80,10 +80,6 @@ class Race:
         """The start whose runner has come furthest."""
         return max(self.runners, key=lambda name: self.runners[name].value)
 
-    @property
-    def winner(self) -> Ascent:
-        return self.runners[self.leader]
-
 
 class FreePoints:
     """The search for free points on one sample, at any number of sizes."""
@@ -113,8 +109,8 @@ class FreePoints:
     def _raced(self, n_support: int) -> Candidate:
         """The race of the starts, then the better one to the end; the plain rows where they are better still."""
         race = self._race(n_support, None if n_support <= MANY_POINTS else self._race(n_support // FEWER).leader)
-        (_, n_coarse), n_race = self._coarse(n_support), race.winner.n_steps
-        best = self._run(race.winner, race.objective, n_coarse - n_race)
+        (_, n_coarse), best = self._coarse(n_support), race.runners[race.leader]
+        n_race, best = best.n_steps, self._run(best, race.objective, n_coarse - best.n_steps)
         best, converged = self.finish(best, self.n_steps(n_support) - max(n_coarse, n_race))
         seeds = race.rows.get(race.leader, NO_ROWS)
         moved = Candidate(best.points, best.value, None, best.n_steps, converged, race.reached, race.leader, seeds)
@@ -138,19 +134,21 @@ class FreePoints:
     def _race(self, n_support: int, only: str | None = None) -> Race:
         """The first steps from every start, or from the `only` one that is to run."""
         objective, _ = self._coarse(n_support)
-        rows = self._row_starts(n_support, only)
+        rows, n_threads = self._row_starts(n_support, only), self.sample.n_threads if is_numpy(objective.rows) else 1
         starts = {name: self.rows_at(places) for name, places in rows.items()}
         if only in (None, "kmeans"):
             lloyd = KMEANS_STEPS if n_support <= MANY_POINTS else KMEANS_STEPS_OF_MANY
-            weights, n_threads = objective.weights, self.sample.n_threads
-            centers = kmeans_centers(objective.rows, n_support, lloyd, self.rng, weights, n_threads)
+            centers = kmeans_centers(objective.rows, n_support, lloyd, self.rng, objective.weights, n_threads)
             starts = {"kmeans": centers} | starts
-        runners = {name: self.start(objective, points) for name, points in starts.items()}
-        unmoved = {name: runner.value for name, runner in runners.items()}
         n_race = max(1, round(RACE_SHARE * self.n_steps(n_support)))
-        for runner in runners.values():
-            self._run(runner, objective, n_race)
-        return Race(objective, starts, rows, runners, unmoved)
+
+        def run(points: Array) -> tuple[float, Ascent]:
+            runner = self.start(objective, points)
+            return runner.value, self._run(runner, objective, n_race)
+
+        ran = dict(zip(starts, ordered_map(run, list(starts.values()), n_threads), strict=True))
+        runners = {name: runner for name, (_, runner) in ran.items()}
+        return Race(objective, starts, rows, runners, {name: value for name, (value, _) in ran.items()})
 
     def _unmoved(self, race: Race, name: str) -> float:
         """What a start captures of the variance of all rows."""
