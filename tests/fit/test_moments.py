@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import reduce
 from operator import add
 
@@ -179,6 +180,38 @@ def test_sparse_and_float32_rows(name, cloud):
     assert light.scatter.dtype == np.float64
     full = MomentSum(kernel, rows[:6], whitening).over(rows, None, 1)
     assert_equal_moments(light, full, rtol=1e-4)
+
+
+@pytest.mark.parametrize("weighted", [False, True], ids=["", "weights"])
+@pytest.mark.parametrize("offset", [0.0, 100.0])
+@pytest.mark.parametrize("gamma", [1e-3, 0.05, 2.0])
+@pytest.mark.parametrize(("dtype", "atol"), [(np.float64, 1e-10), (np.float32, 2e-6)])
+def test_sums_that_are_whitened_at_the_end_are_those_of_whitened_features(dtype, atol, gamma, offset, weighted):
+    """Against features written out in extended precision; which of both ways was gone is not asked."""
+    rng = np.random.default_rng(0)
+    X = (rng.standard_normal((3000, 4)) @ rng.standard_normal((4, 8)) + offset).astype(dtype)
+    weights = rng.uniform(0, 2, len(X)) if weighted else None
+    kernel, points = named_kernel("rbf", gamma=gamma), X[:25].astype(np.float64)
+    whitening = whiten(gram_of_points(kernel, points), 1e-11 if dtype is np.float64 else 1e-6).matrix
+    found = MomentSum(kernel, points, whitening).over(X, weights, 2)
+    features = gram_of("rbf", X.astype(np.float64), points, gamma=gamma).astype(np.longdouble) @ whitening
+    mean = np.average(features, axis=0, weights=weights)
+    spread = np.sqrt(np.ones(len(X)) if weights is None else weights)[:, None] * (features - mean)
+    np.testing.assert_allclose(found.mean, mean, atol=10 * atol)
+    np.testing.assert_allclose(found.covariance(True), spread.T @ spread / found.weight, rtol=0, atol=atol)
+    assert np.array_equal(found.scatter, found.scatter.T)
+
+
+def test_sums_are_whitened_at_the_end_where_that_costs_no_digits(cloud):
+    ways = {}
+    for gamma in (1e-5, 0.02, 1.0):
+        kernel = named_kernel("rbf", gamma=gamma)
+        summed = MomentSum(kernel, cloud[:12], whiten(gram_of_points(kernel, cloud[:12])).matrix)
+        ways[gamma] = [summed.whitens_first(cloud.astype(dtype)) for dtype in (np.float64, np.float32)]
+        assert replace(summed, whitening=summed.whitening[:, :3]).whitens_first(cloud)  # a few directions cost less
+    assert ways == {1e-5: [True, True], 0.02: [False, True], 1.0: [False, False]}
+    product = MomentSum(named_kernel("linear"), cloud[:3], np.eye(3))
+    assert product.whitens_first(cloud)  # its values may be anything
 
 
 def test_whitening_drops_what_is_rounding():

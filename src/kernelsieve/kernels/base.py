@@ -18,12 +18,11 @@ from ..arrays import Array, as_float64, is_numpy, namespace, take_rows
 
 CrossGram = Callable[[Array], Array]
 
-# Sparse points are made dense for products up to this many elements (64 MB): a dense right side is
-# several times faster than sparse times sparse.
+# Sparse points up to so many elements (64 MB) are made dense for products, which are several times faster then.
 MAX_DENSE_POINTS = 2**23
 # OpenBLAS multiplies few points by many wide float64 rows a quarter faster than the other way round.
 WIDE_ROWS = 128
-# By the bytes of a number: the largest that distances of any rows that are taken (rows/memory.py) can be multiplied by.
+# By the bytes of a number: the largest that distances of rows (rows/memory.py) can be multiplied by.
 LARGEST_PARAMETER = {4: 1e30, 8: 1e130}
 
 
@@ -244,10 +243,9 @@ def overwritten_product(block: Array, matrix: Array, name: str = "product") -> A
 
 
 def product(left: np.ndarray, right: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
-    """left @ right without a word of invalid values.
+    """left @ right, of which overflow is told, and no invalid values: whether there are any is asked of the rows.
 
     BLAS leaves that flag behind where registers hold what is no part of the matrices, though all numbers are finite.
-    Whether they are is asked of the rows, and of what comes out; overflow is still told.
     """
     with np.errstate(invalid="ignore"):
         return np.matmul(left, right, out=out)
