@@ -397,6 +397,17 @@ def test_a_forked_child_can_fit():
     assert run.returncode == 0, run.stderr
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("n_rows", "n_columns"), [(1000, 17), (1300, 10), (3000, 58)])
+def test_a_product_has_the_same_bits_for_any_number_of_threads(n_rows, n_columns, dtype):
+    rng = np.random.default_rng(0)
+    a, b = rng.standard_normal((n_rows, n_rows)).astype(dtype), rng.standard_normal((n_rows, n_columns)).astype(dtype)
+    with one_blas_thread():
+        alone = a @ b
+    for n_threads in (2, 3, 5, 16, 100):
+        assert (threads.matmul(a, b, n_threads) == alone).all()
+
+
 # Progress
 
 

@@ -66,7 +66,9 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 # Multiplications below which handing a product to threads costs more than it saves.
-MIN_THREADED_WORK = 2**26
+MIN_THREADED_WORK = 2**24
+# Multiplications of a part, at the least: some BLAS make much smaller products another way, and their bits differ.
+MIN_PART_WORK = 2**22
 # A block's kernel values and rows stay in the cache that cores share, where they are read several times (product,
 # norms, exponential, whitening); smaller blocks would spend their time in being handed to threads, and in handing the
 # interpreter to each other.
@@ -326,7 +328,8 @@ def matmul(a: Array, b: Array, n_threads: int) -> Array:
     if n_threads == 1 or not is_numpy(a) or work < MIN_THREADED_WORK:
         return a @ b
     out = np.empty((a.shape[0], b.shape[1]), dtype=np.result_type(a, b))
-    parts = row_ranges(a.shape[0], -(-a.shape[0] // n_threads))
+    n_parts = max(1, min(n_threads, work // MIN_PART_WORK))
+    parts = row_ranges(a.shape[0], -(-a.shape[0] // n_parts))
     with one_blas_thread():
         list(ordered_map(lambda rows: np.matmul(a[rows], b, out=out[rows]), parts, n_threads))
     return out
