@@ -369,6 +369,18 @@ def test_who_stops_asking_stops_what_is_done_for_it(n_threads):
     assert nested_sum((2, 5), n_threads) == 10
 
 
+def test_nobody_waits_for_a_lock_that_an_interrupt_has_left():
+    rows = np.random.default_rng(0).standard_normal((9000, 4))
+
+    def fit():
+        return SparseKernelPCA(2, n_support=8, random_state=0, n_jobs=4).fit(rows).eigenvalues_
+
+    alone = fit()
+    threads._lock.acquire()
+    assert (fit() == alone).all()
+    assert (in_time(fit) == alone).all()
+
+
 def test_functions_side_by_side_meet():
     meeting = threading.Barrier(3, timeout=10)
     assert sorted(in_time(lambda: side_by_side([meeting.wait] * 3, 3))) == [0, 1, 2]
