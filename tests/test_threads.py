@@ -369,6 +369,18 @@ def test_who_stops_asking_stops_what_is_done_for_it(n_threads):
     assert nested_sum((2, 5), n_threads) == 10
 
 
+def test_nobody_waits_for_a_lock_that_an_interrupt_has_left():
+    rows = np.random.default_rng(0).standard_normal((9000, 4))
+
+    def fit():
+        return SparseKernelPCA(2, n_support=8, random_state=0, n_jobs=4).fit(rows).eigenvalues_
+
+    alone = fit()
+    threads._lock.acquire()
+    assert (fit() == alone).all()
+    assert (in_time(fit) == alone).all()
+
+
 def test_functions_side_by_side_meet():
     meeting = threading.Barrier(3, timeout=10)
     assert sorted(in_time(lambda: side_by_side([meeting.wait] * 3, 3))) == [0, 1, 2]
@@ -395,6 +407,17 @@ def test_a_forked_child_can_fit():
     """
     run = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=90)
     assert run.returncode == 0, run.stderr
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("n_rows", "n_columns"), [(1000, 17), (1300, 10), (3000, 58)])
+def test_a_product_has_the_same_bits_for_any_number_of_threads(n_rows, n_columns, dtype):
+    rng = np.random.default_rng(0)
+    a, b = rng.standard_normal((n_rows, n_rows)).astype(dtype), rng.standard_normal((n_rows, n_columns)).astype(dtype)
+    with one_blas_thread():
+        alone = a @ b
+    for n_threads in (2, 3, 5, 16, 100):
+        assert (threads.matmul(a, b, n_threads) == alone).all()
 
 
 # Progress

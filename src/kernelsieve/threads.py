@@ -66,7 +66,9 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 # Multiplications below which handing a product to threads costs more than it saves.
-MIN_THREADED_WORK = 2**26
+MIN_THREADED_WORK = 2**24
+# Multiplications of a part, at the least: some BLAS make much smaller products another way, and their bits differ.
+MIN_PART_WORK = 2**22
 # A block's kernel values and rows stay in the cache that cores share, where they are read several times (product,
 # norms, exponential, whitening); smaller blocks would spend their time in being handed to threads, and in handing the
 # interpreter to each other.
@@ -100,6 +102,11 @@ def _libraries() -> list[Any]:
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
     """Keep BLAS at one thread, for all threads of the process, until the last user leaves."""
+    if _worker.batch is not None:  # whoever waits for a worker has a claim, and workers wait for no lock but their own
+        yield
+        return
+    while _lock._is_owned():  # type: ignore[attr-defined]  # left so by an interrupt: other threads would wait for ever
+        _lock.release()
     claim = _Claim()
     reference = weakref.ref(claim, _release)  # also called where an interrupt keeps the line below from being reached
     try:
@@ -283,7 +290,8 @@ def ordered_map(function: Callable[[Item], Result], items: Sequence[Item], n_thr
 
 def side_by_side(functions: Sequence[Callable[[], Any]], n_threads: int) -> list[Any]:
     """The result of each function, where there are threads for it all of them at once."""
-    return list(ordered_map(_call, functions, n_threads))
+    with one_blas_thread():
+        return list(ordered_map(_call, functions, n_threads))
 
 
 def _call(function: Callable[[], Any]) -> Any:
@@ -321,12 +329,19 @@ def map_row_groups(
 
 
 def matmul(a: Array, b: Array, n_threads: int) -> Array:
-    """a @ b, the rows of a spread over threads."""
+    """a @ b, the rows of a spread over threads, without a word of what BLAS says of numbers that are none of theirs."""
     work = a.shape[0] * a.shape[1] * b.shape[1]
     if n_threads == 1 or not is_numpy(a) or work < MIN_THREADED_WORK:
-        return a @ b
+        with np.errstate(invalid="ignore"):
+            return a @ b
     out = np.empty((a.shape[0], b.shape[1]), dtype=np.result_type(a, b))
-    parts = row_ranges(a.shape[0], -(-a.shape[0] // n_threads))
+    n_parts = max(1, min(n_threads, work // MIN_PART_WORK))
+    parts = row_ranges(a.shape[0], -(-a.shape[0] // n_parts))
+
+    @np.errstate(invalid="ignore")
+    def fill(rows: slice) -> None:
+        np.matmul(a[rows], b, out=out[rows])
+
     with one_blas_thread():
-        list(ordered_map(lambda rows: np.matmul(a[rows], b, out=out[rows]), parts, n_threads))
+        list(ordered_map(fill, parts, n_threads))
     return out

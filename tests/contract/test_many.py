@@ -59,6 +59,23 @@ def test_fit_and_transform_have_the_same_bits_for_any_number_of_threads(cloud, s
         assert (other.transform(cloud) == alone.transform(cloud)).all()
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_what_is_done_side_by_side_has_the_same_bits_for_any_number_of_threads(dtype):
+    """More rows than are looked at, of more columns than points are moved in: all that can be side by side is."""
+    rng = np.random.default_rng(0)
+    rows = np.maximum(rng.standard_normal((6500, 12)) @ rng.standard_normal((12, 90)), 0.0).astype(dtype)
+
+    def told(n_jobs):
+        model = SparseKernelPCA(4, n_support=24, random_state=0, n_jobs=n_jobs).fit(rows)
+        assert model.captured_ratio_kind_ == "sample, extrapolated"
+        found = model.expansion_.points, model.expansion_.coef, model.explained_variance_, model.transform(rows)
+        return [model.captured_ratio_, *model.captured_ratio_interval_, *(part.tobytes() for part in found)]
+
+    alone = told(1)
+    for n in (2, 4, 16):
+        assert told(n) == alone
+
+
 @pytest.mark.parametrize("weighted", [False, True])
 def test_moments_in_groups_are_the_moments_of_all_rows(cloud, small_blocks, weighted):
     """Against the plain sums, on rows so far from the origin that one sum of squares would lose all digits."""

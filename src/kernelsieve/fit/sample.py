@@ -8,6 +8,7 @@ rows, and exact kernel PCA on it, which gives targeted selection its targets and
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import scipy.sparse
@@ -22,7 +23,7 @@ from ..solvers.spectrum import (
     exact_components,
     share_of_negative,
 )
-from ..threads import cached_property, matmul, one_blas_thread, ordered_map, row_ranges
+from ..threads import cached_property, matmul, one_blas_thread, ordered_map, row_ranges, side_by_side
 from .reference import Drawn, Half, LightRows, carried_variance, draw, heavy_tailed
 
 # Rows looked at for m points.  On the first of them, the reference, the result is measured; the rest guide the search.
@@ -276,7 +277,7 @@ class Sample:
             gram, near = self._gram_of(half.places), take_rows(directions, half.places)
             return exact_components(gram, self.n_components, center=self.center, weights=half.weights, near=near)
 
-        return list(ordered_map(exact_of, self.halves, n_threads))
+        return side_by_side([partial(exact_of, half) for half in self.halves], n_threads)
 
     def _gram_of(self, places: np.ndarray) -> Array:
         if self.drawn is None:  # neighbours

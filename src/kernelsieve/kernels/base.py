@@ -215,10 +215,13 @@ class _Scratch(threading.local):
         return buffer[:size].reshape(shape)
 
     def before_ones(self, shape: tuple[int, int], dtype: Any) -> np.ndarray:
-        """`_before_ones`, which nobody writes into the last column of: the ones are there from block to block."""
-        buffer = self.buffers.get("ones")
+        """Room before a last column of ones, which nobody writes into: in use, they stay from block to block."""
+        buffer = self.buffers.get("ones") if self.in_use else None
         if buffer is None or buffer.shape[0] < shape[0] or buffer.shape[1] != shape[1] or buffer.dtype != dtype:
-            buffer = self.buffers["ones"] = _before_ones(shape, dtype)
+            buffer = np.empty(shape, dtype=dtype)
+            buffer[:, -1] = 1.0
+            if self.in_use:
+                self.buffers["ones"] = buffer
         return buffer[: shape[0]]
 
 
@@ -253,18 +256,9 @@ def product(left: np.ndarray, right: np.ndarray, out: np.ndarray | None = None) 
 
 def with_norms(rows: np.ndarray) -> np.ndarray:
     """(x, |x|^2, 1) of every row x, in memory that the next such rows overwrite where blocks do."""
-    n_rows, n_features = rows.shape
-    shape = n_rows, n_features + 2
-    out = _scratch.before_ones(shape, rows.dtype) if _scratch.in_use else _before_ones(shape, rows.dtype)
-    out[:, :n_features] = rows
-    np.vecdot(rows, rows, out=out[:, n_features])
-    return out
-
-
-def _before_ones(shape: tuple[int, int], dtype: Any) -> np.ndarray:
-    """Room for numbers in all columns but the last, which holds ones."""
-    out = np.empty(shape, dtype=dtype)
-    out[:, -1] = 1.0
+    out = _scratch.before_ones((rows.shape[0], rows.shape[1] + 2), rows.dtype)
+    out[:, :-2] = rows
+    np.vecdot(rows, rows, out=out[:, -2])
     return out
 
 

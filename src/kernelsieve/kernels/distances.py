@@ -33,7 +33,7 @@ from ..arrays import (
     row_dot,
     to_numpy,
 )
-from ..threads import ordered_map, row_ranges
+from ..threads import matmul
 from .base import (
     LARGEST_PARAMETER,
     CrossGram,
@@ -44,7 +44,6 @@ from .base import (
     dense,
     inner_products,
     kernel_type,
-    product,
     transposed,
     weighted_rows,
     with_norms,
@@ -66,7 +65,6 @@ MAX_DENSE = 2**25  # elements of sparse rows that are made dense where it must b
 # By the bytes of a number: the largest width read off the rows, whose distances it brings to order one.
 LARGEST_FOUND = {4: 1e37, 8: 1e300}
 MEDIAN_ROWS = 800  # 160,000 pairs: the median is known to about a percent
-MEDIAN_ROWS_AT_ONCE = 200  # with all others, by a thread
 
 
 @dataclass(frozen=True)
@@ -340,12 +338,7 @@ def _from_products(left: Array, right: Array, n_threads: int = 1) -> tuple[Array
     """|x - y|^2 = |x|^2 + |y|^2 - 2 x'y, and |x|^2 + |y|^2, by whose rounding it is wrong."""
     own = row_dot(left, left)
     lengths = own[:, None] + (own if right is left else row_dot(right, right))
-    if is_numpy(left):
-        block = np.empty_like(lengths)
-        parts = row_ranges(len(left), MEDIAN_ROWS_AT_ONCE)
-        list(ordered_map(lambda part: product(left[part], right.T, block[part]), parts, n_threads))
-    else:
-        block = inner_products(left, right.T)
+    block = matmul(left, right.T, n_threads) if is_numpy(left) else inner_products(left, right.T)
     block *= -2.0
     block += lengths
     return block, lengths

@@ -138,11 +138,17 @@ def coordinates_of(sample: Sample, n_points: int = FEW_POINTS) -> Coordinates:
 
 
 def coordinates_beside_exact(sample: Sample, n_points: int) -> None:
-    """Have `coordinates_of` the sample and its exact kernel PCA made side by side, where there are threads for both."""
+    """Have `coordinates_of` the sample made beside its exact kernel PCA, that of its halves included, which the result
+    is measured by: where there are threads for both.
+    """
     later = sample.n_reference < min(default_reference_rows(n_points), sample.size)  # so many need another reference
     if sample.n_threads > 1 and not later and sample.kernel.name == "rbf" and is_numpy(sample.rows.X):
         _ = sample.gram  # first, by all threads
-        side_by_side([lambda: sample.exact, lambda: coordinates_of(sample, n_points)], sample.n_threads)
+
+        def exact() -> None:
+            _ = sample.exact if sample.reference_is_all else sample.exact_halves
+
+        side_by_side([exact, lambda: coordinates_of(sample, n_points)], sample.n_threads)
 
 
 def coordinates(sample: Sample, max_lost: float = MAX_LOST_EXPONENT, *, for_good: bool = False) -> Coordinates:
