@@ -86,8 +86,8 @@ class Moments:
         return within if center else within + self.mean[:, None] * self.mean
 
 
-# A bound, by the bytes of a number, of what rounding of the sums may add to a covariance of features, which is at most
-# one, where it is whitened at the end.  What it does add was found to be a thousandth of that, or less.
+# Bounds, by the bytes of a number, of what rounding may add to a covariance of features, which is at most one, where it
+# is whitened at the end.  What it does add was found to be a thousandth of that, or less.
 LOST_TO_WHITENING = {4: 2e-4, 8: 1e-7}
 
 
@@ -190,10 +190,7 @@ def points_like(points: Array, X: Array) -> Array:
 
 @dataclass(frozen=True)
 class MomentSum:
-    """The sum over rows that gives their moments over `points`: O(N r (d + q)) time, O(r^2) memory.
-
-    It is added up block by block on the host, or block by block on a device.
-    """
+    """The sum over rows that gives their moments over `points`: O(N r (d + q)) time, O(r^2) memory."""
 
     kernel: Kernel
     points: Array  # (r, d)
@@ -255,7 +252,8 @@ class MomentSum:
                 sums.add(features, self._lengths(block, rows, diagonal), block_weights)
             return sums.moments()
 
-        found = reduce(operator.add, map_row_groups(group_moments, X, self.width, n_threads))
+        n_columns = self.width if whitened else self.whitening.shape[0]
+        found = reduce(operator.add, map_row_groups(group_moments, X, n_columns, n_threads))
         return found if whitened else found.whitened
 
     def over_blocks(
