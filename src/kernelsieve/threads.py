@@ -69,6 +69,9 @@ Result = TypeVar("Result")
 MIN_THREADED_WORK = 2**24
 # Multiplications of a part, at the least: some BLAS make much smaller products another way, and their bits differ.
 MIN_PART_WORK = 2**22
+# BLAS takes so many rows of a product (4, 8, 16 or 24) together and the last few otherwise: cut between them, a product
+# has the bits that it has whole.
+ROWS_TOGETHER = 48
 # A block's kernel values and rows stay in the cache that cores share, where they are read several times (product,
 # norms, exponential, whitening); smaller blocks would spend their time in being handed to threads, and in handing the
 # interpreter to each other.
@@ -307,7 +310,10 @@ def _result(place: SimpleQueue[tuple[Any, BaseException | None]]) -> Any:
 
 def row_ranges(n_rows: int, size: int) -> list[slice]:
     """[0, n_rows) cut into slices of nearly equal length, none longer than `size`."""
-    count = max(1, -(-n_rows // size))
+    return _cut(n_rows, max(1, -(-n_rows // size)))
+
+
+def _cut(n_rows: int, count: int) -> list[slice]:
     bounds = [n_rows * i // count for i in range(count + 1)]
     return [slice(a, b) for a, b in pairwise(bounds)]
 
@@ -323,6 +329,8 @@ def map_row_groups(
 ) -> Iterator[Result]:
     """function(ranges) for every group of neighbouring blocks of host rows X, in order, over `n_threads` threads."""
     blocks = row_ranges(X.shape[0], block_rows(n_columns, X.shape[1], itemsize(X)))
+    if GROUPS < len(blocks) < 2 * GROUPS:
+        blocks = _cut(X.shape[0], 2 * GROUPS)  # two a group: with one in some and two in others threads would wait
     groups = [blocks[part] for part in row_ranges(len(blocks), -(-len(blocks) // GROUPS))]
     with one_blas_thread():
         yield from ordered_map(function, groups, n_threads)
@@ -335,13 +343,14 @@ def matmul(a: Array, b: Array, n_threads: int) -> Array:
         with np.errstate(invalid="ignore"):
             return a @ b
     out = np.empty((a.shape[0], b.shape[1]), dtype=np.result_type(a, b))
-    n_parts = max(1, min(n_threads, work // MIN_PART_WORK))
-    parts = row_ranges(a.shape[0], -(-a.shape[0] // n_parts))
+    n, n_parts = a.shape[0], max(1, min(n_threads, work // MIN_PART_WORK))
+    size = -(-n // (n_parts * ROWS_TOGETHER)) * ROWS_TOGETHER
+    bounds = [*range(0, max(1, n - size // 2), size), n]  # the last part is no less than half of the others
 
     @np.errstate(invalid="ignore")
     def fill(rows: slice) -> None:
         np.matmul(a[rows], b, out=out[rows])
 
     with one_blas_thread():
-        list(ordered_map(fill, parts, n_threads))
+        list(ordered_map(fill, [slice(*ends) for ends in pairwise(bounds)], n_threads))
     return out
