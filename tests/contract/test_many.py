@@ -8,15 +8,19 @@ from sklearn.cluster import KMeans
 from sklearn.metrics.pairwise import rbf_kernel
 
 from kernelsieve import SparseKernelPCA, threads
+from kernelsieve.fit.captured import surely_kept, variances_on_reference
 from kernelsieve.fit.moments import MomentSum
+from kernelsieve.fit.sample import Sample
+from kernelsieve.fit.span import Points
 from kernelsieve.kernels import named_kernel
+from kernelsieve.rows.memory import sample_rows
 from kernelsieve.selection import starts
 from kernelsieve.selection.starts import kmeans_centers, targeted_choice
 from kernelsieve.solvers import points as moving
 from kernelsieve.solvers.ascent import Ascent
 from kernelsieve.solvers.greedy import StoredGram, best_for_targets, eliminate
 from kernelsieve.solvers.points import CapturedVariance
-from kernelsieve.solvers.spectrum import whiten
+from kernelsieve.solvers.spectrum import triangular_whitening, whiten
 from kernelsieve.solvers.subspace import refined
 
 THREADS = (2, 3, 5, 8, 16)
@@ -94,7 +98,70 @@ def test_a_pass_leaves_few_results_to_add(cloud, small_blocks):
     assert sum(sizes) == len(cloud) // 16 + 1
 
 
+def test_groups_are_of_one_length_where_there_is_hardly_more_than_a_block_for_each(cloud, monkeypatch):
+    """Sixteen threads that take groups of one block and of two would wait for the last of these."""
+    monkeypatch.setattr(threads, "MAX_BLOCK_ROWS", 36)  # 84 blocks
+    monkeypatch.setattr(threads, "MIN_BLOCK_ROWS", 36)
+    lengths = [sum(r.stop - r.start for r in ranges) for ranges in threads.map_row_groups(list, cloud, 30, 2)]
+    assert len(lengths) == threads.GROUPS
+    assert sum(lengths) == len(cloud)
+    assert max(lengths) - min(lengths) <= 2
+
+
 # Many points
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("shape", [(1800, 450, 450), (999, 1001, 503), (3001, 777, 31)])
+def test_a_product_over_threads_has_the_bits_of_the_whole(shape, dtype):
+    (n, k, p), rng = shape, np.random.default_rng(0)
+    a, b = rng.standard_normal((n, k)).astype(dtype), rng.standard_normal((k, p)).astype(dtype)
+    with threads.one_blas_thread():
+        for left in (a, np.asfortranarray(a)):
+            whole = left @ b
+            for n_threads in THREADS:
+                assert (threads.matmul(left, b, n_threads) == whole).all()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_fit_with_many_points_has_the_same_bits_for_any_number_of_threads(cloud, dtype):
+    """Starts run side by side, factors and the spectrum are found beside passes, and products are cut up."""
+    X = np.concatenate([cloud, cloud[::-1] + 0.01, cloud * 0.9]).astype(dtype)
+
+    def fit(n_jobs):
+        return SparseKernelPCA(4, n_support=450, gamma=1.0, random_state=0, n_jobs=n_jobs, max_iter=8).fit(X)
+
+    alone = fit(1)
+    for n in (2, 5, 16):
+        other = fit(n)
+        assert (other.support_vectors_ == alone.support_vectors_).all()
+        assert (other.dual_coef_ == alone.dual_coef_).all()
+        assert other.captured_ratio_interval_ == alone.captured_ratio_interval_
+        assert (other.explained_variance_ratio_ == alone.explained_variance_ratio_).all()
+
+
+@pytest.mark.parametrize("gamma", [4.0, 0.5, 0.02])
+def test_variances_on_many_points_are_those_of_the_generalised_eigenproblem(cloud, gamma):
+    """By a triangular whitening where the points' gram shows its rank by itself (the first two widths), and by its
+    eigenvectors where it does not, against scipy; and a span that is said to keep them to another tolerance does.
+    """
+    kernel, S = named_kernel("rbf", gamma=gamma), np.random.default_rng(1).permutation(cloud)[:420]
+    sample = Sample(sample_rows(cloud, 3000, np.random.default_rng(0), None, merge=False), kernel, 5, True)
+    chosen = Points(kernel, S, None)
+    rows, gram = sample.reference, rbf_kernel(S, gamma=gamma)
+    cross = rbf_kernel(rows, S, gamma=gamma)
+    assert (triangular_whitening(chosen.gram) is None) == (gamma == 0.02)
+    (found,) = variances_on_reference(sample, chosen, 1e-11)
+    assert found.sum() == pytest.approx(captured_by(gram, cross, 5, center=True), rel=1e-6)
+    for tolerance in (1e-9, 1e-6, 1e-3, 0.1):
+        values, vectors = np.linalg.eigh(gram)
+        kept = vectors[:, values > tolerance * values[-1]] / np.sqrt(values[values > tolerance * values[-1]])
+        features = (cross - cross.mean(axis=0)) @ kept
+        truth = np.linalg.eigvalsh(features.T @ features / len(rows))[::-1][:5]
+        enough = len(truth) == 5 and (found - truth <= 1e-3 * found).all()
+        assert surely_kept(sample, chosen, tolerance, 1e-3) <= enough
+        if tolerance <= 1e-6:
+            assert surely_kept(sample, chosen, tolerance, 1e-3)
 
 
 def test_refined_vectors_are_the_top_of_the_spectrum():

@@ -19,7 +19,7 @@ from kernelsieve.fit.moments import gram_of as gram_of_points
 from kernelsieve.fit.span import PointSpan
 from kernelsieve.kernels import named_kernel
 from kernelsieve.rows.memory import LARGEST, finite
-from kernelsieve.solvers.spectrum import whiten
+from kernelsieve.solvers.spectrum import triangular_whitening, whiten
 
 
 def moments_over(kernel, points, X, sample_weight=None, n_threads=1):
@@ -222,6 +222,23 @@ def test_whitening_drops_what_is_rounding():
     assert found.matrix.shape == (10, 4)
     assert found.negative_share < 1e-14
     np.testing.assert_allclose(found.matrix.T @ gram @ found.matrix, np.eye(4), atol=1e-10)
+
+
+@pytest.mark.parametrize("smallest", [1e-3, 1e-7, 1e-10, 3e-12, 0.0, -1e-6])
+def test_a_triangular_whitening_is_one_or_is_not_given(smallest):
+    """Never where an eigenvalue is rounding, and always where the smallest is far above it."""
+    rng = np.random.default_rng(0)
+    basis, _ = np.linalg.qr(rng.standard_normal((60, 60)))
+    values = np.r_[np.geomspace(1.0, 1e-3, 59), smallest]
+    gram = (basis * values) @ basis.T
+    found = triangular_whitening((gram + gram.T) / 2)
+    if smallest < 1e-11:
+        assert found is None
+    elif smallest >= 1e-7:
+        assert found is not None
+    if found is not None:
+        np.testing.assert_allclose(found.T @ gram @ found, np.eye(60), atol=1e-15 / smallest)
+        assert np.array_equal(found, np.triu(found))
 
 
 def test_whitening_of_an_indefinite_gram():

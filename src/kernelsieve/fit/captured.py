@@ -45,20 +45,18 @@ from ..arrays import (
     is_numpy,
     like,
     namespace,
-    product,
     row_dot,
-    take_rows,
     to_numpy,
     top_eigh,
 )
 from ..kernels import Kernel
 from ..rows.memory import shares_of
-from ..solvers.spectrum import RANK_TOLERANCE, block_krylov, exact_components
+from ..solvers.spectrum import RANK_TOLERANCE, block_krylov, exact_components, triangular_whitening
 from ..threads import matmul, one_blas_thread, ordered_map, row_ranges
 from .expansion import KernelExpansion
 from .indefinite import agreement, best_cut, variances_at
 from .moments import points_like
-from .sample import GRAM_BLOCK_ROWS, Sample
+from .sample import Sample, cross_gram_of, gram_times
 from .span import Points, PointSpan, Span
 
 # An optimism of .5 adds .004 to the error of a captured ratio, one of .8 adds .17, one of 1 adds 1.  Of 132 fits that
@@ -73,7 +71,7 @@ EXTRAPOLATION_ERROR = 0.3
 SAFE_ERRORS, KNOWN_WELL = 1.25, 0.0015
 # From so many features on their components come from a Krylov space: the covariance alone would cost more.
 MANY_FEATURES, MANY_FEATURES_PER_COMPONENT = 400, 6
-FEATURE_BLOCK_ROWS = 512  # of so many features, which stay in the cache between two products
+FEATURE_BLOCK_ROWS = 250  # of so many features, which stay in the cache between two products
 EIGENVECTORS_ON_DEVICE = 128  # from so many on a device finds them sooner than they are copied and found on the host
 
 
@@ -138,11 +136,11 @@ def ratio_of_points(sample: Sample, chosen: Points, n_samples: int) -> CapturedR
     # error does not know of that: where all rows are at hand, the ratio is measured on all of them.
     by_reference = chosen.by_reference or (chosen.seeds is not None and len(chosen.seeds) > 0)
     if everything is None or not by_reference:
-        features = _best_features(sample, chosen, RANK_TOLERANCE)
-        ratio = _ratio(sample, features, n_samples, as_it_is=chosen.by_reference, seeds=chosen.seeds)
+        best = _best_span(sample, chosen, RANK_TOLERANCE)
+        ratio = _ratio(sample, best, n_samples, as_it_is=chosen.by_reference, seeds=chosen.seeds)
         if everything is None or ratio.interval[1] - ratio.interval[0] <= 2 * CONFIDENCE_ERRORS * KNOWN_WELL:
             return ratio
-    return _ratio(everything, _best_features(everything, chosen, RANK_TOLERANCE), n_samples)
+    return _ratio(everything, _best_span(everything, chosen, RANK_TOLERANCE), n_samples)
 
 
 def ratio_of_model(sample: Sample, expansion: KernelExpansion, n_samples: int) -> CapturedRatio:
@@ -150,9 +148,10 @@ def ratio_of_model(sample: Sample, expansion: KernelExpansion, n_samples: int) -
     expansion = expansion.orthonormal
     coef = float64_like(expansion.coef, sample.reference)
     features = _features(sample, expansion.kernel, expansion.points, coef)
-    if sample.indefiniteness:
-        return _agreed(sample, _components(features, sample.reference_weights, sample)[0])
-    return _ratio(sample, features, n_samples)
+    span = _SeenSpan(expansion.points, coef, features)
+    return (
+        _agreed(sample, span.components(sample).variances) if sample.indefiniteness else _ratio(sample, span, n_samples)
+    )
 
 
 def _agreed(sample: Sample, variances: np.ndarray) -> CapturedRatio:
@@ -199,11 +198,7 @@ def mean_outside(sample: Sample, span: Span) -> float:
     omega = shares_of(sample.reference_weights, n)
     features = _features(sample, span.kernel, span.points, span.moments.whitening)
     inside = to_numpy(like(omega, features) @ features)
-    # a few rows at a time: a float32 gram times float64 weights would be copied whole
-    products = [
-        to_numpy(product(gram[rows, :], omega)) for rows in row_ranges(n, GRAM_BLOCK_ROWS if is_numpy(gram) else n)
-    ]
-    whole, part = float(omega @ np.concatenate(products)), float(inside @ inside)
+    whole, part = float(omega @ gram_times(gram, omega)), float(inside @ inside)
     if not sample.reference_is_all:
         squares = omega**2
         whole -= float(squares @ to_numpy(namespace(gram).linalg.diagonal(gram)))
@@ -222,26 +217,41 @@ def mean_outside(sample: Sample, span: Span) -> float:
 
 def variances_on_reference(sample: Sample, chosen: Points, *tolerances: float) -> list[np.ndarray]:
     """Variances of the reference rows along the best components on chosen points, at each rank tolerance."""
-    return [
-        _components(_best_features(sample, chosen, tolerance), sample.reference_weights, sample)[0]
-        for tolerance in tolerances
-    ]
+    return [_best_span(sample, chosen, tolerance).components(sample).variances for tolerance in tolerances]
+
+
+def surely_kept(sample: Sample, chosen: Points, tolerance: float, loss: float) -> bool:
+    """Whether no component loses more than a share of its variance in the span to a larger rank tolerance, by a bound.
+
+    Of components with coefficients G there is W (W'K G) in that span, W being its whitening: what they capture is no
+    more than the best there do.  False where that says nothing, or where the points are so few that these are found
+    as soon.
+    """
+    if not _are_many(chosen) or chosen.spectrum.rank(tolerance) < sample.n_components:
+        return False
+    best, whitening = _best_span(sample, chosen, RANK_TOLERANCE), chosen.spectrum.whitening(tolerance).matrix
+    found = best.components(sample)
+    inside, _ = np.linalg.qr(whitening.T @ (chosen.gram @ (best.whitening @ found.vectors)))
+    scores = _features(sample, chosen.kernel, chosen.points, whitening @ inside)
+    kept = _components(scores, sample.reference_weights, sample).variances
+    return bool(np.all(found.variances - kept <= loss * found.variances))
 
 
 def _ratio(
-    sample: Sample, features: Array, n_samples: int, *, as_it_is: bool = False, seeds: np.ndarray | None = None
+    sample: Sample, span: _SeenSpan, n_samples: int, *, as_it_is: bool = False, seeds: np.ndarray | None = None
 ) -> CapturedRatio:
-    values, scores = _components(features, sample.reference_weights, sample)
+    found = span.components(sample)
+    values = found.variances
     _check_apart(sample.exact.captured, sample)
     if sample.reference_is_all and sample.kernel.definite is False:  # positive on the rows, perhaps not beside points
         return _agreed(sample, values)
     whole = float(values.sum()) / sample.exact.captured
     if sample.reference_is_all:
         return CapturedRatio.known(whole, "all rows", sample.n_reference, n_real(values))
-    squares = _Squares((scores**2).sum(axis=1), _exact_squares(sample))
+    squares = _Squares((found.scores**2).sum(axis=1), _exact_squares(sample))
     _check_apart(float(squares.exact.sum()), sample)
     left = 1 - sample.n_reference / n_samples
-    step = 0.0 if as_it_is else (whole - _ratio_of_halves(features, sample)) * left
+    step = 0.0 if as_it_is else (whole - _ratio_of_halves(span.features, found, sample)) * left
     error = float(np.hypot(squares.error(sample), EXTRAPOLATION_ERROR * step))
     value = min(whole + step - (0.0 if seeds is None else squares.owed_to(seeds, sample)), 1.0)
     safe = min(max(value - SAFE_ERRORS * max(error - KNOWN_WELL, 0.0), 0.0), 1.0)
@@ -293,13 +303,13 @@ def _exact_squares(sample: Sample) -> np.ndarray:
     return (targets[:, real] ** 2 / exact.variances[real]).sum(axis=1)
 
 
-def _ratio_of_halves(features: Array, sample: Sample) -> float:
-    """The mean ratio of the two halves of the reference rows."""
+def _ratio_of_halves(features: Array, whole: _Found, sample: Sample) -> float:
+    """The mean ratio of the two halves of the reference rows, whose components are near those of the whole."""
     ratios = []
     for half, exact in zip(sample.halves, sample.exact_halves, strict=True):
         _check_apart(exact.captured, sample)
-        values, _ = _components(take_rows(features, half.places), half.weights, sample)
-        ratios.append(float(values.sum()) / exact.captured)
+        found = _components(sample.part_of(features, half), half.weights, sample, whole.vectors)
+        ratios.append(float(found.variances.sum()) / exact.captured)
     return float(np.mean(ratios))
 
 
@@ -308,21 +318,54 @@ def n_real(variances: np.ndarray) -> int:
     return int(np.sum(variances > NO_VARIANCE * variances.max(initial=0.0)))
 
 
-def _components(features: Array, weights: np.ndarray | None, sample: Sample) -> tuple[np.ndarray, np.ndarray]:
-    """Variances along the best components in the span of whitened features, and the rows' scores on them."""
+@dataclass(frozen=True)
+class _Found:
+    """The best components in a span, as some rows have them."""
+
+    variances: np.ndarray  # (M,)
+    scores: np.ndarray  # (n, M)
+    vectors: Array  # (q, M), in the coordinates of the span
+
+
+@dataclass
+class _SeenSpan:
+    """The reference rows of a sample in the span of points, and what their best components there are, found once."""
+
+    points: Array
+    whitening: Array  # (m, q)
+    features: Array  # (n, q)
+    tolerance: float = RANK_TOLERANCE
+    nested: bool = True  # the first columns are those to a larger tolerance
+    found: _Found | None = None
+
+    def components(self, sample: Sample) -> _Found:
+        """Of all reference rows."""
+        if self.found is None:
+            self.found = _components(self.features, sample.reference_weights, sample)
+        return self.found
+
+    def to_rank(self, rank: int, tolerance: float) -> _SeenSpan:
+        """The span of the first columns."""
+        if rank == self.features.shape[1]:
+            return self
+        return _SeenSpan(self.points, self.whitening[:, :rank], self.features[:, :rank], tolerance)
+
+
+def _components(features: Array, weights: np.ndarray | None, sample: Sample, near: Array | None = None) -> _Found:
+    """The best components in the span of whitened features; `near` are vectors thought to be near them."""
     omega = like(shares_of(weights, features.shape[0]), features)
     n_components, n_features = sample.n_components, features.shape[1]
     if n_features >= max(MANY_FEATURES, MANY_FEATURES_PER_COMPONENT * n_components):
-        return _components_of_many(features, omega, sample)
+        return _components_of_many(features, omega, sample, near)
     rows = features - omega @ features if sample.center else features
     covariance = rows.T @ (omega[:, None] * rows)
     if not (is_accelerated(rows) and n_features >= EIGENVECTORS_ON_DEVICE):
         covariance = to_numpy(covariance)
     values, vectors = top_eigh(covariance, n_components)
-    return np.maximum(to_numpy(values), 0.0), to_numpy(rows @ like(vectors, rows))
+    return _Found(np.maximum(to_numpy(values), 0.0), to_numpy(rows @ like(vectors, rows)), vectors)
 
 
-def _components_of_many(features: Array, omega: Array, sample: Sample) -> tuple[np.ndarray, np.ndarray]:
+def _components_of_many(features: Array, omega: Array, sample: Sample, near: Array | None) -> _Found:
     """The same by products with the covariance, which is not formed; each of them reads the features once."""
     n, center = features.shape[0], sample.center
     mean = omega @ features
@@ -337,23 +380,35 @@ def _components_of_many(features: Array, omega: Array, sample: Sample) -> tuple[
             whole = reduce(add, ordered_map(lambda rows: product_of(rows, y), blocks, sample.n_threads))
         return whole - mean[:, None] * (mean @ y) if center else whole
 
-    values, vectors, _ = block_krylov(covariance, features[0, :], sample.n_components)
+    values, vectors, _ = block_krylov(covariance, features[0, :], sample.n_components, near)
     scores = matmul(features, vectors, sample.n_threads)
-    return np.maximum(values, 0.0), to_numpy(scores - mean @ vectors if center else scores)
+    return _Found(np.maximum(values, 0.0), to_numpy(scores - mean @ vectors if center else scores), vectors)
 
 
-def _best_features(sample: Sample, chosen: Points, tolerance: float) -> Array:
+def _are_many(chosen: Points) -> bool:
+    """Whether there are so many points, on the host, that a second way to whiten them pays."""
+    return chosen.n_support >= MANY_FEATURES and is_numpy(chosen.gram) and not chosen.exhaustive
+
+
+def _best_span(sample: Sample, chosen: Points, tolerance: float) -> _SeenSpan:
     """The reference rows in the span of chosen points; at a larger tolerance fewer of the same columns, to rounding."""
     tolerance = max(tolerance, sample.indefiniteness)
-    rank = chosen.spectrum.rank(tolerance)
-    kept = vars(sample).get("_in_best_span")  # of the points that were asked for last, which are asked for again
-    if kept is None or kept[0] is not chosen.points or kept[1].shape[1] < max(rank, 1):
-        whitening = chosen.spectrum.whitening(tolerance).matrix
-        kept = vars(sample)["_in_best_span"] = (
-            chosen.points,
-            _features(sample, chosen.kernel, chosen.points, whitening),
-        )
-    return kept[1][:, :rank]
+    kept: _SeenSpan | None = vars(sample).get("_in_best_span")  # of the points that were asked for last
+    if kept is not None and kept.points is chosen.points:
+        if kept.tolerance == tolerance:
+            return kept
+        rank = chosen.spectrum.rank(tolerance)
+        if kept.nested and kept.features.shape[1] >= max(rank, 1):
+            return kept.to_rank(rank, tolerance)
+    whitening = None
+    if tolerance == RANK_TOLERANCE and _are_many(chosen):
+        whitening = triangular_whitening(chosen.gram)
+    nested = whitening is None
+    if whitening is None:
+        whitening = chosen.spectrum.whitening(tolerance, n_threads=sample.n_threads).matrix
+    features = _features(sample, chosen.kernel, chosen.points, whitening)
+    kept = vars(sample)["_in_best_span"] = _SeenSpan(chosen.points, whitening, features, tolerance, nested)
+    return kept
 
 
 def _features(sample: Sample, kernel: Kernel, points: Array, whitening: Array) -> Array:
@@ -361,7 +416,8 @@ def _features(sample: Sample, kernel: Kernel, points: Array, whitening: Array) -
     kept = vars(sample).get("_with_points")  # of the points that were asked for last, which are asked for again
     if kept is None or kept[0] is not points:
         rows = as_float64(sample.reference)
-        kept = vars(sample)["_with_points"] = (points, kernel(rows, points_like(points, rows)))
+        cross_gram = cross_gram_of(kernel, rows, points_like(points, rows), sample.n_threads)
+        kept = vars(sample)["_with_points"] = (points, cross_gram)
     cross_gram = kept[1]
     return as_float64(matmul(cross_gram, float64_like(whitening, cross_gram), sample.n_threads))
 

@@ -20,7 +20,7 @@ from ..solvers.spectrum import RANK_TOLERANCE, RANK_TOLERANCE_FLOAT32
 from ..threads import row_ranges, side_by_side
 from ..warn import KernelWarning, warn
 from .all_rows import AllRowsSpan
-from .captured import CapturedRatio, ratio_of_points, variances_on_reference
+from .captured import CapturedRatio, ratio_of_points, surely_kept, variances_on_reference
 from .expansion import KernelExpansion
 from .indefinite import best_cut
 from .moments import MomentSum
@@ -109,6 +109,8 @@ class Problem:
         sample = self.sample
         few, many = (max(share, sample.indefiniteness) for share in (RANK_TOLERANCE_FLOAT32, RANK_TOLERANCE))
         if chosen.spectrum.rank(few) == chosen.spectrum.rank(many):
+            return True
+        if surely_kept(sample, chosen, few, FLOAT32_LOSS):
             return True
         all_of_it, kept = variances_on_reference(sample, chosen, many, few)
         if len(kept) < len(all_of_it):

@@ -33,11 +33,29 @@ MANY_POINTS, ROWS_PER_FURTHER_POINT = 200, 4
 REFERENCE_ROWS, REFERENCE_ROWS_PER_POINT = 1000, 4
 SMALL_SAMPLE = 2000  # a whole data set up to this size is its own reference
 GRAM_BLOCK_ROWS = 250
+POINTS_FOR_THREADS = 400  # with fewer the kernel values of the reference rows cost no more than threads do
 # Multiplications that the gram of a whole sample may cost, and how many of them one difference |x - y| costs.
 MAX_GRAM_WORK, DIFFERENCE_COST = 2e10, 10.0
 UNEVEN = 1.6  # tails (fit/reference.py) from which on the reference rows are drawn by what they carry
 FLOAT32_SEES = 1e-5  # of k(x, x): a captured variance that is less is known to two or three digits in float32
 INDEFINITE = 1e-6  # a negative eigenvalue below this share of the largest variance counts for nothing
+
+
+def cross_gram_of(kernel: Kernel, rows: Array, points: Array, n_threads: int) -> Array:
+    """k(rows, points), the rows spread over threads where the points are many."""
+    if not is_numpy(rows) or points.shape[0] < POINTS_FOR_THREADS:
+        return kernel(rows, points)
+    cross_gram = kernel.bind(points)
+    with one_blas_thread():
+        return np.concatenate(
+            list(ordered_map(lambda part: cross_gram(rows[part]), row_ranges(len(rows), GRAM_BLOCK_ROWS), n_threads))
+        )
+
+
+def gram_times(gram: Array, right: np.ndarray) -> np.ndarray:
+    """gram @ right on the host, a few rows at a time: a float32 gram times float64 numbers would be copied whole."""
+    parts = row_ranges(gram.shape[0], GRAM_BLOCK_ROWS if is_numpy(gram) else gram.shape[0])
+    return np.concatenate([to_numpy(product(gram[rows, :], right)) for rows in parts])
 
 
 def default_sample_size(n_support: int) -> int:
@@ -274,16 +292,19 @@ class Sample:
         directions, n_threads = self.exact.directions, self.n_threads if is_numpy(self.gram) else 1
 
         def exact_of(half: Half) -> ExactComponents:
-            gram, near = self._gram_of(half.places), take_rows(directions, half.places)
+            gram, near = self._gram_of(half.places, half.places), take_rows(directions, half.places)
             return exact_components(gram, self.n_components, center=self.center, weights=half.weights, near=near)
 
         return side_by_side([partial(exact_of, half) for half in self.halves], n_threads)
 
-    def _gram_of(self, places: np.ndarray) -> Array:
+    def _gram_of(self, rows: np.ndarray, columns: np.ndarray) -> Array:
         if self.drawn is None:  # neighbours
-            part = slice(places[0], places[-1] + 1)
-            return self.gram[part, part]
-        return take_columns(take_rows(self.gram, places), places)
+            return self.gram[slice(rows[0], rows[-1] + 1), slice(columns[0], columns[-1] + 1)]
+        return take_columns(take_rows(self.gram, rows), columns)
+
+    def part_of(self, values: Array, half: Half) -> Array:
+        """What half of the reference rows have of some values, a row each."""
+        return values[half.places[0] : half.places[-1] + 1, :] if self.drawn is None else take_rows(values, half.places)
 
     @cached_property
     def halves(self) -> list[Half]:
@@ -305,7 +326,7 @@ class Sample:
             return 0.0, 0.0
         directions = to_numpy(found.directions)[:, positive] / np.sqrt(found.variances[positive])
         first, second = (half.places for half in self.halves)
-        scores = to_numpy(product(take_columns(take_rows(self.gram, second), first), directions))
+        scores = gram_times(self._gram_of(second, first), directions)
         omega = self.halves[1].weights
         mean = np.average(scores, axis=0, weights=omega) if self.center else 0.0
         variance = np.average((scores - mean) ** 2, axis=0, weights=omega)

@@ -18,6 +18,8 @@ which gains more than twice as many coordinates would, and costs less than a ste
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import reduce
+from operator import add
 
 import numpy as np
 import scipy.sparse
@@ -36,7 +38,7 @@ from ..arrays import (
     solve_factored,
     top_eigh,
 )
-from ..fit.sample import Sample, default_reference_rows
+from ..fit.sample import POINTS_FOR_THREADS, Sample, default_reference_rows
 from ..kernels import Cosine, Kernel, Laplacian
 from ..kernels.base import dense
 from ..solvers.ascent import Ascent
@@ -83,24 +85,22 @@ class Coordinates:
     basis: Array | None  # (d, r), orthonormal columns
     lost_exponent: float = 0.0  # mean of gamma |e(x)|^2
 
-    def cross_gram(self, moved: Array, n_rows: int) -> Array:
-        """k(rows, points) of the first `n_rows` rows."""
-        cross = self.kernel(self.rows[:n_rows, :], moved)
-        return cross if self.row_scale is None else cross * self.row_scale[:n_rows, None]
+    def cross_gram(self, moved: Array, rows: slice) -> Array:
+        """k(rows, points) of some rows."""
+        cross = self.kernel(self.rows[rows, :], moved)
+        return cross if self.row_scale is None else cross * self.row_scale[rows, None]
 
-    def exact_on(self, moved: Array, sample: Sample) -> Array | None:
-        """Coefficients of exact kernel PCA's components, as the reference rows have them, projected on the points."""
-        return self.images_of_exact(moved, sample)[1]
-
-    def images_of_exact(self, moved: Array, sample: Sample) -> tuple[Array, Array | None]:
-        """k(S, .) of these components, (m, M), and their coefficients, None where the gram of the points has none."""
+    def images_of_exact(self, moved: Array, sample: Sample, gram: Array | None = None) -> tuple[Array, Array | None]:
+        """k(S, .) of exact kernel PCA's components, (m, M), and their coefficients, None where K_SS has no factor."""
         n, directions = sample.n_reference, like(sample.exact.directions, moved)
         if is_torch(moved) and self._near:
             return images_on_device(self.kernel, moved, self.rows[:n, :], directions, NUGGET)
-        gram, xp = self.kernel(moved, moved), namespace(moved)
+        gram, xp = self.kernel(moved, moved) if gram is None else gram, namespace(moved)
         factor = cholesky(add_to_diagonal(gram, NUGGET * float(xp.max(xp.linalg.diagonal(gram)))))
-        images = self.cross_gram(moved, n).T @ directions
-        return images, None if factor is None else solve_factored(factor, images)
+        parts = row_ranges(n, ROWS_AT_ONCE if is_numpy(moved) and len(moved) >= POINTS_FOR_THREADS else n)
+        images = ordered_map(lambda part: self.cross_gram(moved, part).T @ directions[part, :], parts, sample.n_threads)
+        image = reduce(add, images)
+        return image, None if factor is None else solve_factored(factor, image)
 
     @cached_property
     def _near(self) -> bool:

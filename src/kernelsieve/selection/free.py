@@ -26,7 +26,7 @@ from .gram import gram_of_sample
 from .principal import principal_points
 from .rpcholesky import randomly_pivoted_cholesky
 from .second import CLOSE_BEHIND, bettered
-from .starts import kmeans_centers, targeted_rows
+from .starts import kmeans_centers, targeted_rows, with_rows
 
 KMEANS_STEPS = 3
 # A step costs m^2 a row: beyond so many points fewer steps are taken, from centres that are settled better.
@@ -217,7 +217,7 @@ class FreePoints:
             order = np.argsort(-to_numpy(self.usefulness(previous.points)[1]), kind="stable")
             points = take_rows(previous.points, np.sort(order[:n_support]))
         else:
-            points, added = self.add_rows(previous.points, change)
+            points, added = with_rows(self, previous.points, change)
             seeds = np.union1d(seeds, added)
         coarse, n_coarse = self._coarse(n_support)
         runner = self._run(self.start(coarse, points), coarse, n_coarse)
@@ -244,11 +244,15 @@ class FreePoints:
         return self.objective.drawn(self.objective.n_rows - 1 - drawn.places, drawn.weights), n_steps
 
     def start(self, objective: CapturedVariance, points: Array) -> Ascent:
-        return objective.light(points).ascent(points, self.exact_on(points))
+        return objective.light(points).ascent(points, self.exact_on(points, objective))
 
-    def exact_on(self, points: Array) -> Array | None:
+    def exact_on(self, points: Array, objective: CapturedVariance | None = None) -> Array | None:
         """Components to start from where there are many points: exact kernel PCA's."""
-        return coordinates_of(self.sample).exact_on(points, self.sample) if self.objective.has_many(points) else None
+        objective = objective or self.objective
+        if not objective.has_many(points):
+            return None
+        gram = objective.factored(points)[0] if is_numpy(points) else None
+        return coordinates_of(self.sample).images_of_exact(points, self.sample, gram)[1]
 
     def _run(self, runner: Ascent, objective: CapturedVariance, n_steps: int) -> Ascent:
         if objective.n_rows < self.objective.n_rows:
@@ -279,21 +283,3 @@ class FreePoints:
         inverse = xp.sum(whiten(coordinates_of(self.sample).kernel(points, points)).matrix ** 2, axis=1)
         lost = xp.sum(coef**2 * values, axis=1)
         return values, xp.where(inverse > 0, lost / xp.where(inverse > 0, inverse, 1.0), 0.0)  # 0: nothing but rounding
-
-    def features(self, points: Array, n_rows: int) -> np.ndarray:
-        """The first rows of the sample in an orthonormal basis of the points' span."""
-        found = coordinates_of(self.sample)
-        return to_numpy(found.cross_gram(points, n_rows) @ whiten(found.kernel(points, points)).matrix)
-
-    def add_rows(self, points: Array, count: int) -> tuple[Array, np.ndarray]:
-        """The points and `count` sample rows, chosen for what the points leave of the targets, and their places.
-
-        The targets are those of all rows where the points were measured on all: a component that a few rows carry, and
-        the reference has too few of, was then seen to be missing, and is found there alone.
-        """
-        measured = vars(self.sample).get("on_all_rows") or self.sample
-        rows = targeted_rows(measured, count, self.features(points, measured.n_reference))
-        missing = count - len(rows)
-        if missing > 0:  # all rows are explained to rounding: any will do
-            rows = np.concatenate([rows, self.rng.choice(self.sample.size, missing)])
-        return namespace(points).concat([points, self.rows_at(rows)], axis=0), rows

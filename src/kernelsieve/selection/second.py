@@ -22,6 +22,7 @@ from ..arrays import Array, is_torch, like, namespace, take_rows, to_numpy
 from ..solvers.spectrum import whiten
 from .coordinates import coordinates_of
 from .rules import rows_by_each_rule
+from .starts import with_rows
 
 if TYPE_CHECKING:
     from .free import Candidate, FreePoints
@@ -57,7 +58,7 @@ def exchanged(search: FreePoints, found: Candidate) -> Candidate:
     promise = exact.variances[missed] - np.maximum(share[missed] * exact.variances[missed], values[-1])
     if promise.sum() - useful[order[-count:]].sum() < WORTH_A_TRY * exact.captured:
         return found
-    points, added = search.add_rows(take_rows(found.points, np.sort(order[:-count])), count)
+    points, added = with_rows(search, take_rows(found.points, np.sort(order[:-count])), count)
     # on all rows, as the last steps were: on a part of them the other points would lose what these gained
     n_steps = max(1, round(EXCHANGE_SHARE * search.n_steps(found.n_support)))
     runner, converged = search.finish(search.start(search.objective, points), n_steps)

@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.linalg
@@ -25,7 +26,12 @@ from ..arrays import Array, is_numpy, is_torch, like, namespace, row_dot, take_r
 from ..fit.sample import Sample
 from ..solvers.greedy import EXPLAINED, Gram, Residual, StoredGram, best_for_targets, choose, eliminate, start, swap
 from ..solvers.recorded import repeat
+from ..solvers.spectrum import whiten
 from ..threads import ordered_map, row_ranges
+from .coordinates import coordinates_of
+
+if TYPE_CHECKING:
+    from .free import FreePoints
 
 BLOCK_ROWS = 2048  # eliminated at a time: kernel values and residuals of a block stay in the cache
 ONE_BY_ONE = 128  # rows of a targeted choice; numbers that do not depend on how many are wanted keep prefixes
@@ -184,6 +190,22 @@ def _targeted_on_host(sample: Sample, count: int, n_swaps: int, features: np.nda
             noise=sample.rounding,
         )
     return np.asarray(state.chosen, dtype=np.intp)
+
+
+def with_rows(search: FreePoints, points: Array, count: int) -> tuple[Array, np.ndarray]:
+    """The points and `count` sample rows, chosen for what the points leave of the targets, and their places.
+
+    The targets are those of all rows where the points were measured on all: a component that a few rows carry, and
+    the reference has too few of, was then seen to be missing, and is found there alone.
+    """
+    sample, found = search.sample, coordinates_of(search.sample)
+    measured = vars(sample).get("on_all_rows") or sample
+    features = found.cross_gram(points, slice(0, measured.n_reference)) @ whiten(found.kernel(points, points)).matrix
+    rows = targeted_rows(measured, count, to_numpy(features))
+    missing = count - len(rows)
+    if missing > 0:  # all rows are explained to rounding: any will do
+        rows = np.concatenate([rows, search.rng.choice(sample.size, missing)])
+    return namespace(points).concat([points, search.rows_at(rows)], axis=0), rows
 
 
 DISTANCES_AT_ONCE = 2**18  # that a thread looks through while they are in its cache

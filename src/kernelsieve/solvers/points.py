@@ -24,10 +24,10 @@ and L-BFGS that starts from B^-1, not from a multiple of I, needs about half as 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import add
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -45,7 +45,7 @@ from ..arrays import (
     top_eigh,
 )
 from ..kernels import RBF, FixedRows, Kernel, uphill
-from ..threads import cached_property, ordered_map, row_ranges
+from ..threads import cached_property, ordered_map, row_ranges, side_by_side
 from .ascent import Ascent, Evaluation
 from .spectrum import whiten
 from .subspace import refined
@@ -53,13 +53,14 @@ from .subspace import refined
 Result = TypeVar("Result")
 
 SMALLEST_MASS = 1e-30  # of a block's weights, which are divided by
-JITTER = 1e-10  # added to K_SS, relative to its mean diagonal: coinciding points do not stop the search
+JITTER = 1e-10  # added to K_SS, relative to its mean diagonal
 # Rows that a thread takes at once, fewer where there are many points: their kernel values stay in its cache between the
 # two passes, and there is work for many threads.
 ROWS_AT_ONCE, LEAST_ROWS_AT_ONCE, VALUES_AT_ONCE = 4000, 250, 2**16
 # From so many points on (on a device, where eigenvectors take long, from fewer) the components are found from those at
 # the points of the step before (see subspace.py).
 MANY_POINTS, MANY_ON_DEVICE = 400, 100
+SPARE_THREADS = 4  # of so many a pass over the rows hardly misses the one that factorises a gram of many points
 EXTRA_VECTORS, POINTS_PER_VECTOR = 8, 6
 TRACE_PROBES = 16  # random signs by which the trace of an inverse is estimated there
 # Float32 rows lose nothing: squared Cholesky pivots of K_SS (unit diagonal) from, coordinates in kernel widths up to.
@@ -99,6 +100,7 @@ class CapturedVariance:
     center: bool
     n_threads: int = 1
     heavy: CapturedVariance | None = None  # in float64, where this is in float32
+    last: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)  # what `factored` keeps
 
     @property
     def exact(self) -> CapturedVariance:
@@ -112,21 +114,40 @@ class CapturedVariance:
     @np.errstate(over="ignore", invalid="ignore")  # of points far off: what comes of it is looked at
     def evaluate(self, points: Array, basis: Array | None = None) -> Evaluation:
         """Captured variance, its gradient in the points, and the Gauss-Newton matrix: two passes over the rows."""
-        gram = self.kernel(points, points)
-        first = self._first_pass(points, with_second=basis is None)
-        values, coef, rounding, basis = self._top(gram, first, basis)
+        beside = self.n_threads if self.n_threads >= SPARE_THREADS and is_numpy(points) and self.has_many(points) else 1
+        factored, first = side_by_side(
+            [lambda: self.factored(points), lambda: self._first_pass(points, with_second=basis is None)], beside
+        )
+        gram, (values, coef, rounding, basis) = factored[0], self._top(factored, first, basis)
         if not bool(namespace(values).isfinite(values[0])):  # the kernel overflows there: no place to go
             return Evaluation(-np.inf, namespace(points).zeros_like(points))
-        light_points = like(points, self.rows)
-        twice = 2 * like(coef, self.rows).T
-        slopes = self._each_block(
-            first, coef, lambda b, scores: self._fixed.slopes(b.rows, light_points, b.cross, scores @ twice)
-        )
         spread = (coef * values) @ coef.T
+        light_points, twice = like(points, self.rows), 2 * like(coef, self.rows).T
+
+        def slopes_of(block: Block, scores: Array) -> tuple[Array, Array | None]:
+            return self._fixed.slopes(block.rows, light_points, block.cross, scores @ twice)
+
+        slopes, metric = side_by_side(
+            [lambda: self._each_block(first, coef, slopes_of), lambda: self._metric(points, gram, spread)], beside
+        )
         gradient = uphill(slopes, self.kernel.slopes(points, points, gram, -2 * spread))
         value = float(namespace(values).sum(values))
         reliable = self.heavy is None or rounding <= MAX_ROUNDING * value
-        return Evaluation(value, gradient, self._metric(points, gram, spread), reliable, basis)
+        return Evaluation(value, gradient, metric, reliable, basis)
+
+    @np.errstate(over="ignore", invalid="ignore")
+    def factored(self, points: Array) -> tuple[Array, Array | None]:
+        """K_SS and its lower Cholesky factor, None for an indefinite kernel, kept for the points asked for last.
+
+        A little is added to the diagonal first: points that coincide do not stop the search.
+        """
+        kept = self.last.get("factored")
+        if kept is None or kept[0] is not points:
+            gram = self.kernel(points, points)
+            xp = namespace(gram)
+            jitter = JITTER * float(xp.mean(xp.abs(xp.linalg.diagonal(gram))))
+            kept = self.last["factored"] = points, gram, cholesky(add_to_diagonal(gram, jitter))
+        return kept[1], kept[2]
 
     def _each_block(self, first: FirstPass, coef: Array, function: Callable[[Block, Array], Result]) -> list[Result]:
         """function(block, omega (C K_NS coef)) of every block of rows, with the weighted scores of its rows."""
@@ -147,8 +168,8 @@ class CapturedVariance:
         For a Gaussian, whose kernel values have what the other coordinates of a row are in its scale.
         """
         assert isinstance(self.kernel, RBF)
-        gram, first = self.kernel(points, points), self._first_pass(points)
-        values, coef, _, _ = self._top(gram, first, None)
+        factored, first = self.factored(points), self._first_pass(points)
+        gram, (values, coef, _, _) = factored[0], self._top(factored, first, None)
         twice = 2 * like(coef, self.rows).T
         pulled = self._each_block(
             first, coef, lambda b, scores: as_float64((scores @ twice * b.cross).T @ rows_at(b.rows))
@@ -156,6 +177,7 @@ class CapturedVariance:
         metric = self._metric(points, gram, (coef * values) @ coef.T)
         return Evaluation(float(values.sum()), 2 * self.kernel.gamma * reduce(add, pulled), metric)
 
+    @np.errstate(over="ignore", invalid="ignore")
     def _metric(self, points: Array, gram: Array, spread: Array) -> Array | None:
         """The Cholesky factor of B."""
         tangents = self.kernel.tangents(points, gram)
@@ -195,7 +217,7 @@ class CapturedVariance:
         xp = namespace(points)
         if not self.kernel.bounded or float(xp.max(xp.abs(self.rows))) > FLOAT32_WIDTHS:
             return self
-        factor = cholesky(self.kernel(points, points))
+        factor = self.factored(points)[1]
         if factor is None or float(xp.min(xp.linalg.diagonal(factor))) ** 2 < FLOAT32_PIVOT:
             return self
         rows, row_scale, weights = (
@@ -211,7 +233,7 @@ class CapturedVariance:
     def components(self, points: Array, basis: Array | None = None) -> tuple[Array, Array]:
         """Variances and coefficients (m, M) of the best components on these points."""
         first = self._first_pass(points, with_second=basis is None)
-        values, coef, _, _ = self._top(self.kernel(points, points), first, basis)
+        values, coef, _, _ = self._top(self.factored(points), first, basis)
         return values, coef
 
     def _first_pass(self, points: Array, *, with_second: bool = True) -> FirstPass:
@@ -246,13 +268,14 @@ class CapturedVariance:
             second = second if self.center else second + mean[:, None] * mean
         return FirstPass([block for block, *_ in parts], mean, second)
 
-    def _top(self, gram: Array, first: FirstPass, basis: Array | None) -> tuple[Array, Array, float, Array | None]:
+    def _top(
+        self, factored: tuple[Array, Array | None], first: FirstPass, basis: Array | None
+    ) -> tuple[Array, Array, float, Array | None]:
         """Top pairs of second g = mu gram g, g' gram g = 1, what rounding of float32 rows can add to their sum, and
         where there are many points a basis to start from at points near by.
         """
+        gram, factor = factored
         xp = namespace(gram)
-        mean_diagonal = float(xp.mean(xp.abs(xp.linalg.diagonal(gram))))
-        factor = cholesky(add_to_diagonal(gram, JITTER * mean_diagonal))
         if factor is None:  # an indefinite kernel: its negative part is dropped
             matrix = whiten(gram).matrix
             values, vectors = top_eigh(matrix.T @ self._second(first) @ matrix, self.n_components)

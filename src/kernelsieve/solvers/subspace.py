@@ -31,16 +31,17 @@ def refined(
     if found is None:
         found = guess @ like(whiten(to_numpy(guess.T @ (gram @ guess)), DEPENDENT).matrix, guess)
     guess = found
-    image = apply(guess)
+    image, weighed = apply(guess), gram @ guess
     step = solve_lower(factor, solve_lower(factor, image), transpose=True) - guess @ (guess.T @ image)
-    xp = namespace(step)
-    lengths = xp.sqrt(xp.abs(xp.sum(step * (gram @ step), axis=0)))
+    xp, step_weighed = namespace(step), gram @ step
+    lengths = xp.sqrt(xp.abs(xp.sum(step * step_weighed, axis=0)))
     least = NO_DIRECTION * xp.max(xp.abs(xp.linalg.diagonal(guess.T @ image)))
-    step = xp.where(lengths > least, step / xp.maximum(lengths, least), xp.zeros_like(step))
+    scale = xp.where(lengths > least, 1.0 / xp.maximum(lengths, least), xp.zeros_like(lengths))
+    step, step_weighed = step * scale, step_weighed * scale
     basis = xp.concat([guess, step], axis=1)
-    images = xp.concat([image, apply(step)], axis=1)
+    images = xp.concat([weighed, step_weighed, image, apply(step)], axis=1)
     # so small a problem is solved on the host: a device takes milliseconds for it
-    metric, inner = np.split(to_numpy(basis.T @ xp.concat([gram @ basis, images], axis=1)), 2, axis=1)
+    metric, inner = np.split(to_numpy(basis.T @ images), 2, axis=1)
     mixing = whiten(metric, DEPENDENT).matrix
     inner = mixing.T @ inner @ mixing
     values, vectors = top_eigh((inner + inner.T) / 2, n_top)
