@@ -57,6 +57,7 @@ JITTER = 1e-10  # added to K_SS, relative to its mean diagonal
 # Rows that a thread takes at once, fewer where there are many points: their kernel values stay in its cache between the
 # two passes, and there is work for many threads.
 ROWS_AT_ONCE, LEAST_ROWS_AT_ONCE, VALUES_AT_ONCE = 4000, 250, 2**16
+FEW_THREADS, POINTS_A_THREAD = 4, 25
 # From so many points on (on a device, where eigenvectors take long, from fewer) the components are found from those at
 # the points of the step before (see subspace.py).
 MANY_POINTS, MANY_ON_DEVICE = 400, 100
@@ -160,7 +161,7 @@ class CapturedVariance:
             scores *= 1.0 / self.n_rows if self.weights is None else self.weights[block.rows, None]
             return function(block, scores)
 
-        return list(ordered_map(of_block, first.blocks, self.n_threads))
+        return list(ordered_map(of_block, first.blocks, self._threads_for(coef)))
 
     def beyond(self, points: Array, rows_at: Callable[[slice], Array]) -> Evaluation:
         """The same, with the gradient in coordinates that the points have none of yet, and `rows_at` gives of the rows.
@@ -190,6 +191,10 @@ class CapturedVariance:
     @cached_property
     def _fixed(self) -> FixedRows:
         return self.kernel.fixed(self.rows, self.row_scale)
+
+    def _threads_for(self, points: Array) -> int:
+        """Threads that blocks of rows are spread over: of few points more would wait for each other."""
+        return min(self.n_threads, max(FEW_THREADS, points.shape[0] // POINTS_A_THREAD))
 
     @property
     def n_rows(self) -> int:
@@ -258,7 +263,7 @@ class CapturedVariance:
             return block, mass, mean, about.T @ (about * (mass * weights)[:, None])
 
         at_once = max(LEAST_ROWS_AT_ONCE, min(ROWS_AT_ONCE, VALUES_AT_ONCE // n_points)) if is_numpy(points) else n
-        parts = list(ordered_map(block_values, row_ranges(n, at_once), self.n_threads))
+        parts = list(ordered_map(block_values, row_ranges(n, at_once), self._threads_for(points)))
         means = namespace(points).stack([as_float64(mean) for _, _, mean, _ in parts])
         masses = like([mass for _, mass, _, _ in parts], means)
         mean, second = masses @ means, None
