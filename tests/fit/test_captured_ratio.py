@@ -10,7 +10,7 @@ import scipy.sparse
 from oracles import exact_kernel_pca, gram_of
 from sklearn.base import clone
 from sklearn.decomposition import KernelPCA
-from sklearn.metrics.pairwise import polynomial_kernel, sigmoid_kernel
+from sklearn.metrics.pairwise import cosine_similarity, polynomial_kernel, sigmoid_kernel
 
 from kernelsieve import ElasticNetKernelPCA, ImprovedKernelPCA, SparseKernelPCA
 from kernelsieve.fit.captured import carriers
@@ -291,3 +291,15 @@ def test_more_variance_than_exact_kernel_pca_has_is_no_better_than_less(estimato
     found = scores if isinstance(estimator, ElasticNetKernelPCA) else model.explained_variance_
     assert model.captured_ratio_ == pytest.approx(1 - np.abs(found - truth).sum() / truth.sum(), abs=5e-3)
     assert model.captured_ratio_ < 1
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_of_a_mean_that_is_nearly_nothing_no_more_is_outside_than_there_is(seed):
+    """Kernel values of both signs, whose mean is far smaller than they are: float32 rounds them, not it."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((600, 7)) * 10.0 ** np.array([0, -0.3, -1.2, -2.5, -4, -5, -5])
+    model = SparseKernelPCA(2, n_support=3, kernel="cosine", random_state=seed).fit(X)
+    gram = cosine_similarity(X)
+    variances = np.linalg.eigvalsh(gram - gram.mean(0) - gram.mean(1)[:, None] + gram.mean())[::-1]
+    truth = variances[:2].sum() / variances.sum()
+    assert truth - 2e-8 < model.explained_variance_ratio_.sum() <= truth + 1e-12

@@ -64,6 +64,7 @@ from .span import Points, PointSpan, Span
 OPTIMISM_POWER = 8
 # Variances below this share of the largest are rounding: the rows have no such component.
 NO_VARIANCE = 1e-10
+MEAN_ERRORS = 4.0  # standard errors of a mean of rounded values
 CONFIDENCE_ERRORS = 1.645  # standard errors to each side: nine times in ten
 # The line to 1/N is only nearly straight: so much of the step along it counts as an error.
 EXTRAPOLATION_ERROR = 0.3
@@ -210,9 +211,9 @@ def mean_outside(sample: Sample, span: Span) -> float:
             )
         whole, part = (value / (1 - float(squares.sum())) for value in (whole, part))
     spare = span.total_variance - float(np.trace(span.covariance))  # the variance outside the span cannot be negative
-    if whole - part <= sample.rounding * whole:  # a difference of a gram in float32 that is less than its rounding
-        return 0.0
-    return min(whole - part, max(spare, 0.0))
+    # of a gram in float32 the mean of n^2 values is off by this much: rather too little is outside than too much
+    outside = whole - part - MEAN_ERRORS * sample.rounding * span.mean_length / n
+    return min(outside, max(spare, 0.0)) if outside > sample.rounding * whole else 0.0
 
 
 def variances_on_reference(sample: Sample, chosen: Points, *tolerances: float) -> list[np.ndarray]:
