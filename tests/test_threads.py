@@ -471,3 +471,22 @@ def test_a_progress_bar_runs(cloud, capsys):
     pytest.importorskip("rich")
     SparseKernelPCA(2, n_support=8, random_state=0).set_callbacks(callback.ProgressBar()).fit(cloud)
     assert "SparseKernelPCA" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("n_threads", [1, 2])
+def test_a_function_that_stops_an_iteration_ends_the_map_with_an_error(n_threads):
+    """A bare next() in a user's kernel: what comes after it was left out without a word."""
+
+    def function(item):
+        return next(iter(())) if item == 2 else item
+
+    with pytest.raises(RuntimeError, match="StopIteration"):
+        list(threads.ordered_map(function, range(5), n_threads))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_products_of_rows_with_themselves_have_the_same_bits_for_any_number_of_threads(dtype):
+    for n_rows in (300, 431, 700):
+        rows = np.random.default_rng(n_rows).standard_normal((n_rows, 801)).astype(dtype)
+        for n_threads in (2, 4, 16):
+            assert np.array_equal(threads.matmul(rows, rows.T, n_threads), threads.matmul(rows, rows.T, 1))

@@ -275,7 +275,8 @@ def ordered_map(function: Callable[[Item], Result], items: Sequence[Item], n_thr
         raise _Unwanted
     busy = within is not None and (within.within is not None or 2 * within.n_items > n_threads)
     if n_threads == 1 or len(items) == 1 or busy:
-        yield from map(function, items)
+        for item in items:  # not map, which a StopIteration of the function would end without a word
+            yield function(item)
         return
     batch, places = _Batch(function, len(items), within), deque[SimpleQueue[Any]]()
     tasks = _tasks(n_threads, 0 if within is None else 1)
@@ -339,7 +340,8 @@ def map_row_groups(
 def matmul(a: Array, b: Array, n_threads: int) -> Array:
     """a @ b, the rows of a spread over threads, without a word of what BLAS says of numbers that are none of theirs."""
     work = a.shape[0] * a.shape[1] * b.shape[1]
-    if n_threads == 1 or not is_numpy(a) or work < MIN_THREADED_WORK:
+    alike = is_numpy(a) and np.may_share_memory(a, b)  # a @ a.T is another routine, whose bits no parts would have
+    if n_threads == 1 or not is_numpy(a) or alike or work < MIN_THREADED_WORK:
         with np.errstate(invalid="ignore"):
             return a @ b
     out = np.empty((a.shape[0], b.shape[1]), dtype=np.result_type(a, b))

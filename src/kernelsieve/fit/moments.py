@@ -86,9 +86,9 @@ class Moments:
         return within if center else within + self.mean[:, None] * self.mean
 
 
-# Bounds, by the bytes of a number, of what rounding may add to a covariance of features, which is at most one, where it
-# is whitened at the end.  What it does add was found to be a thousandth of that, or less.
-LOST_TO_WHITENING = {4: 2e-4, 8: 1e-7}
+# A bound of what rounding may add to a covariance of features, which is at most one, where it is whitened at the end.
+# What it does add, in float64, was found to be a hundredth of that, or less; in float32 it would hide small components.
+LOST_TO_WHITENING, EPS = 1e-7, float(np.finfo(np.float64).eps)
 
 
 class FeatureSums:
@@ -221,9 +221,9 @@ class MomentSum:
 
         Of kernels with values from 0 to 1: their sums are rounded by r eps, and that is divided by an eigenvalue.
         """
-        (r, q), xp = self.whitening.shape, namespace(block)
-        rounding = r * float(xp.finfo(block.dtype).eps) * self._lengths_of_columns[0]
-        return not (self.kernel.stationary and 2 * q > r and rounding <= LOST_TO_WHITENING[itemsize(block)])
+        (r, q), rounding = self.whitening.shape, self.whitening.shape[0] * EPS * self._lengths_of_columns[0]
+        fits = self.kernel.stationary and itemsize(block) == 8 and rounding <= LOST_TO_WHITENING
+        return not (fits and 2 * q > r)
 
     def _block(self, rows: Array) -> Array:
         return as_float64(rows) if self.in_float64 else rows
