@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles import gram_of
 
+from kernelsieve.solvers import group
 from kernelsieve.solvers.alternation import kernel_pca_directions
 from kernelsieve.solvers.group import group_lasso
 from kernelsieve.solvers.lasso import LassoResult, lasso
@@ -138,3 +139,20 @@ def test_group_with_one_column_is_the_lasso_where_points_are_near_copies():
     assert joint.converged
     assert joint.objective == pytest.approx(alone.objective, rel=1e-6)
     np.testing.assert_array_equal(joint.active, alone.active)
+
+
+def test_a_row_that_a_step_leaves_on_zero_is_gone(monkeypatch):
+    """By rounding a step may carry a row to zero and not through it; the next one would divide by its length."""
+    rng = np.random.default_rng(0)
+    for _ in range(1000):
+        values = rng.standard_normal((2, 3))
+        length = np.linalg.norm(values[0])
+        if (values[0] / length) @ values[0] / length < 1:
+            break
+    move = np.stack([-values[0], np.zeros(3)])
+    monkeypatch.setattr(group, "_newton_step", lambda *given: move)
+    quadratic = HessianQuadratic(np.eye(2), np.zeros((2, 3)), 1.0)
+    support = group._Support(quadratic, 0.1, np.ones(2), np.arange(2), values)
+    assert support._step()
+    np.testing.assert_array_equal(support.members, [1])
+    np.testing.assert_array_equal(support.values, values[1:])

@@ -153,6 +153,8 @@ class _Support:
         if not self._value(trial) < before:
             return False
         self.values = trial
+        if not row_norms(trial).all():  # a row may come to rest on zero itself
+            self._keep(row_norms(trial) > 0)
         return True
 
     def _best_size(self, move: np.ndarray) -> float:
