@@ -252,8 +252,7 @@ class MomentSum:
                 sums.add(features, self._lengths(block, rows, diagonal), block_weights)
             return sums.moments()
 
-        n_columns = self.width if whitened else self.whitening.shape[0]
-        found = reduce(operator.add, map_row_groups(group_moments, X, n_columns, n_threads))
+        found = reduce(operator.add, map_row_groups(group_moments, X, self.width, n_threads))
         return found if whitened else found.whitened
 
     def over_blocks(
