@@ -284,10 +284,6 @@ def unlooked_cholesky(a: Array, ridge: float) -> tuple[Array, Array]:
 
 def solve_factored(factor: Array, b: Array) -> Array:
     """(L L')^-1 b for a lower triangular L."""
-    if is_torch(factor):
-        import torch
-
-        return torch.cholesky_solve(b, factor)
     return solve_lower(factor, solve_lower(factor, b), transpose=True)
 
 

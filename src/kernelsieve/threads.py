@@ -79,6 +79,7 @@ BLOCK_BYTES = 2**23  # of kernel values
 ROW_BYTES = 2**22  # of wide rows products with few points are a tenth slower from blocks of 2^24
 MIN_BLOCK_ROWS, MAX_BLOCK_ROWS = 128, 16384
 GROUPS = 64  # of blocks in a pass: four for each of sixteen threads, so that none waits long for the last
+SPARE_THREADS = 4  # of so many a pass over rows hardly misses one that does something else
 MOST_THREADS = 1024  # whatever n_jobs asks for: more are no faster on any machine, and systems refuse to start them
 
 _lock = threading.RLock()

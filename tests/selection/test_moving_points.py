@@ -235,7 +235,7 @@ def test_a_component_that_no_point_is_near_is_found(monkeypatch, far):
     start = moved_to(coordinates_of(sample), np.concatenate([centres[:9], centres[:5] + 0.05 * far]))
     at_nine = Candidate(start, search.objective.captured(start), None, 0, True, {}, "nine", NO_ROWS)
     monkeypatch.setattr(search, "_raced", lambda n_support: at_nine)
-    monkeypatch.setattr("kernelsieve.selection.second.ANY_RULE_WORK", 0)
+    monkeypatch.setattr("kernelsieve.selection.free.ANY_RULE_WORK", 0)
     found = search.search(14)
     exact = exact_kernel_pca(gram_of("rbf", X, gamma=gamma), 9)[0].sum() / len(X)
     assert at_nine.captured < 0.93 * exact

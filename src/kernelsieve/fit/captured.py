@@ -51,7 +51,8 @@ from ..arrays import (
 )
 from ..kernels import Kernel
 from ..rows.memory import shares_of
-from ..solvers.spectrum import RANK_TOLERANCE, block_krylov, exact_components, triangular_whitening
+from ..solvers.krylov import block_krylov
+from ..solvers.spectrum import RANK_TOLERANCE, exact_components, triangular_whitening
 from ..threads import matmul, one_blas_thread, ordered_map, row_ranges
 from .expansion import KernelExpansion
 from .indefinite import agreement, best_cut, variances_at

@@ -17,7 +17,7 @@ from ..kernels.base import dense
 from ..rows.memory import ArrayRows, Rows, finite
 from ..rows.short import ShortSide
 from ..solvers.spectrum import RANK_TOLERANCE, RANK_TOLERANCE_FLOAT32
-from ..threads import row_ranges, side_by_side
+from ..threads import SPARE_THREADS, row_ranges, side_by_side
 from ..warn import KernelWarning, warn
 from .all_rows import AllRowsSpan
 from .captured import CapturedRatio, ratio_of_points, surely_kept, variances_on_reference
@@ -41,7 +41,6 @@ LOST_IN_LENGTH = (
     "products that this kernel is made of: subtract the mean of every column first"
 )
 FAR_OUT = 1e-3  # largest difference from the mean of a column / largest number: less may be lost in products
-SPARE_THREADS = 4  # of so many a pass over all rows hardly misses one
 FLOAT32_LOSS = 1e-3  # of any component's variance, which is worth a pass in float64
 
 

@@ -25,7 +25,7 @@ from .coordinates import coordinates_of, lifted
 from .gram import gram_of_sample
 from .principal import principal_points
 from .rpcholesky import randomly_pivoted_cholesky
-from .second import CLOSE_BEHIND, bettered
+from .second import CLOSE_BEHIND, exchanged, from_any_rule
 from .starts import kmeans_centers, targeted_rows, with_rows
 
 KMEANS_STEPS = 3
@@ -38,6 +38,8 @@ ON_ALL_ROWS = 0.75  # of the steps will do on a device, where all are taken on a
 COARSE_GAIN = 3e-5  # a step on few rows that gains less, relative to the value, is the last on them
 COARSE_ROWS, COARSE_ROWS_PER_POINT = 1000, 10
 NEARLY_ALL = 0.999  # of what exact kernel PCA captures: points that have it are not looked at a second time
+LEAST_MISSED = 0.5  # of the last component's variance: points that miss so much are asked for each component
+ANY_RULE_WORK = 3e6  # n^2 m up to which rules choose sooner than points are moved
 NO_ROWS = np.empty(0, dtype=np.intp)
 NO_GAIN = 1e-8  # a step that gains less, relative to the value, is the last
 
@@ -104,7 +106,15 @@ class FreePoints:
         if self.sample.kernel.linear_in_rows:
             return self._principal(n_support)
         found = self._raced(n_support)
-        return bettered(self, found) if found.captured < NEARLY_ALL * self.sample.exact.captured else found
+        return self._bettered(found) if found.captured < NEARLY_ALL * self.sample.exact.captured else found
+
+    def _bettered(self, found: Candidate) -> Candidate:
+        """The points found, or better ones."""
+        sample = self.sample
+        if sample.exact.captured - found.captured >= LEAST_MISSED * float(sample.exact.variances[-1]):
+            found = exchanged(self, found)
+        few = sample.reference_is_all and sample.size**2 * found.n_support <= ANY_RULE_WORK
+        return from_any_rule(self, found) if few and not is_torch(sample.gram) else found
 
     def _raced(self, n_support: int) -> Candidate:
         """The race of the starts, then the better one to the end; the plain rows where they are better still."""

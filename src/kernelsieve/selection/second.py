@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..arrays import Array, is_torch, like, namespace, take_rows, to_numpy
+from ..arrays import Array, like, namespace, take_rows, to_numpy
 from ..solvers.spectrum import whiten
 from .coordinates import coordinates_of
 from .rules import rows_by_each_rule
@@ -27,23 +27,11 @@ from .starts import with_rows
 if TYPE_CHECKING:
     from .free import Candidate, FreePoints
 
-# Points that miss LEAST_MISSED of the last component's variance are asked for each.
-LEAST_MISSED = 0.5
 # Rows for components of which the points have less than the share MISSED are tried, and moved by a share of the steps,
 # where they promise WORTH_A_TRY of what exact kernel PCA captures.
 MISSED, WORTH_A_TRY, EXCHANGE_SHARE = 0.75, 0.003, 0.5
 CLOSE_BEHIND = 0.985  # unmoved rows that capture less than this share of what moved points do are not moved
-ANY_RULE_WORK = 3e6  # n^2 m up to which rules choose sooner than points are moved
 SMALLEST = 1e-300
-
-
-def bettered(search: FreePoints, found: Candidate) -> Candidate:
-    """The points found, or better ones."""
-    sample = search.sample
-    if sample.exact.captured - found.captured >= LEAST_MISSED * float(sample.exact.variances[-1]):
-        found = exchanged(search, found)
-    few = sample.reference_is_all and sample.size**2 * found.n_support <= ANY_RULE_WORK
-    return from_any_rule(search, found) if few and not is_torch(sample.gram) else found
 
 
 def exchanged(search: FreePoints, found: Candidate) -> Candidate:

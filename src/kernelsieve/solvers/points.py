@@ -45,7 +45,7 @@ from ..arrays import (
     top_eigh,
 )
 from ..kernels import RBF, FixedRows, Kernel, uphill
-from ..threads import cached_property, ordered_map, row_ranges, side_by_side
+from ..threads import SPARE_THREADS, cached_property, ordered_map, row_ranges, side_by_side
 from .ascent import Ascent, Evaluation
 from .spectrum import whiten
 from .subspace import refined
@@ -61,7 +61,6 @@ FEW_THREADS, POINTS_A_THREAD = 4, 25
 # From so many points on (on a device, where eigenvectors take long, from fewer) the components are found from those at
 # the points of the step before (see subspace.py).
 MANY_POINTS, MANY_ON_DEVICE = 400, 100
-SPARE_THREADS = 4  # of so many a pass over the rows hardly misses the one that factorises a gram of many points
 EXTRA_VECTORS, POINTS_PER_VECTOR = 8, 6
 TRACE_PROBES = 16  # random signs by which the trace of an inverse is estimated there
 # Float32 rows lose nothing: squared Cholesky pivots of K_SS (unit diagonal) from, coordinates in kernel widths up to.

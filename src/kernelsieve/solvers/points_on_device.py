@@ -22,7 +22,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from ..arrays import Array, to_numpy, unlooked_cholesky
+from ..arrays import Array, solve_factored, to_numpy, unlooked_cholesky
 from ..kernels import Kernel, uphill
 from ..threads import cached_property
 from .ascent import NO_CURVATURE, Ahead, Ascent, Evaluation, Memory
@@ -107,7 +107,7 @@ class CapturedOnDevice(CapturedVariance):
         import torch
 
         memory = PaddedMemory(moves, changes)
-        direction = memory.direction(gradient, lambda g: _divided(metric, g))
+        direction = memory.direction(gradient, lambda g: solve_factored(metric, g))
         direction = direction.masked_fill(gradient == 0, 0.0)  # off kinks: these lose either way
         furthest = (direction * direction).sum(1).max().sqrt()
         further = Ascent.MAX_MOVE * (1 + (points * points).sum(1).mean().sqrt())
@@ -174,18 +174,10 @@ def images_on_device(
         cross_gram = kernel.bind_near(points)
         images = cross_gram(rows).T @ directions
         factor, failed = unlooked_cholesky(cross_gram(points), nugget)
-        return images, _divided(factor, images), failed
+        return images, solve_factored(factor, images), failed
 
     images, coef, failed = recorded(("images", kernel, nugget), line, points, rows, directions)
     return images, None if bool(failed) else coef
-
-
-def _divided(factor: Array, b: Array) -> Array:
-    """(L L')^-1 b, by two solves that can be recorded."""
-    import torch
-
-    half = torch.linalg.solve_triangular(factor, b, upper=False)
-    return torch.linalg.solve_triangular(factor.T, half, upper=True)
 
 
 class PaddedMemory(Memory):

@@ -28,22 +28,18 @@ C = I - omega 1' (or I when not centred), the nonzero spectrum of the feature-sp
 
     B = E C' K C E,        B u = lambda u,        component v = Phi' d / sqrt(lambda),  d = C E u
 
-The top few pairs come from a block Krylov space with Rayleigh-Ritz (Musco & Musco 2015): a handful of matrix-matrix
-products, where ARPACK would read the whole matrix once a vector.
+The top few pairs come from a block Krylov space (krylov.py).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 import scipy.linalg
 
 from ..arrays import (
     Array,
-    as_float64,
     cholesky,
     inner,
     is_numpy,
@@ -57,7 +53,7 @@ from ..arrays import (
     top_eigh,
 )
 from ..threads import matmul, ordered_map, row_ranges
-from .krylov_on_device import krylov_space
+from .krylov import DENSE_AT_LAST, OVERSAMPLING, block_krylov, krylov_of_matrix
 
 # Eigenvalues of K_DD below this share of the largest are rounding, in float64 and in float32 blocks.
 RANK_TOLERANCE = 1e-11
@@ -227,15 +223,6 @@ def check_finite_kernel(values: Array) -> None:
 
 
 DENSE_LIMIT = 400  # below this many rows a dense eigensolver is as fast
-DENSE_AT_LAST = 1000  # and below this many it is called where Krylov spaces do not get to the end of a flat spectrum
-OVERSAMPLING = 8
-# The last change of the sum of the top eigenvalues; its error is then two to three digits smaller.
-SUM_TOLERANCE = 1e-3
-# What is still to come of the sum, were the changes to shrink on as they did: more where the spectrum is flat.
-SUM_TO_COME, SUM_TO_COME_OF_FEW = 2e-5, 2e-7  # of few rows more costs little
-MAX_KRYLOV_BLOCKS = 16
-# Remainders so many times longer than rounding are orthogonal to what is there, to one over that, as they come.
-FULL_RANK = 100.0
 
 
 @dataclass(frozen=True)
@@ -282,7 +269,7 @@ def exact_components(
     if not dense:
         found = None
         if is_torch(gram):
-            found = _krylov_on_device(left(left(gram).T), n_components, near)
+            found = krylov_of_matrix(left(left(gram).T), n_components, near)
         values, vectors, settled = found or block_krylov(
             lambda y: left(matmul(gram, right(y), n_threads)), gram[0, :], n_components, near
         )
@@ -300,104 +287,6 @@ def _normalised(gram: Array, weights: Array | None) -> Array:
     if weights is None:
         return xp.full_like(gram[:, 0], 1.0 / gram.shape[0])
     return like(weights / namespace(weights).sum(weights), gram)  # their ratios fit float32, they need not
-
-
-def block_krylov(
-    apply: Callable[[Array], Array], example: Array, n_top: int, near: Array | None = None
-) -> tuple[np.ndarray, Array, bool]:
-    """The top pairs of a symmetric operator on vectors like `example`, values on the host; and whether they settled.
-
-    The space is that of a random block's images, with vectors `near` the top ones in it where some are known.  Columns
-    of the operator itself would save a product, but where every row is like few others they say nothing of the rest:
-    what they cannot reach would be taken for not there.
-    """
-    xp = namespace(example)
-    block, _ = xp.linalg.qr(apply(_first_block(example, n_top, near)))
-    basis, images = [], []
-    totals = _first_totals(near)
-    for _ in range(MAX_KRYLOV_BLOCKS):
-        basis.append(block)
-        images.append(apply(block))
-        q, bq = xp.concat(basis, axis=1), xp.concat(images, axis=1)
-        ritz = to_numpy(q.T @ bq)  # so small a matrix is quicker on the host
-        totals.append(_sum_of_top(ritz, n_top))
-        if settled := _settled(totals, q.shape[0]):
-            break
-        block = _new_directions(images[-1], q)
-        if settled := block.shape[1] == 0:  # the space is exhausted: what it holds is exact
-            break
-    values, small = top_eigh((ritz + ritz.T) / 2, n_top)
-    return values, q @ like(small, q), settled
-
-
-def _sum_of_top(ritz: np.ndarray, n_top: int) -> float:
-    """The sum of the largest eigenvalues, for a fraction of what the vectors cost."""
-    return float(np.linalg.eigvalsh((ritz + ritz.T) / 2)[-n_top:].sum())
-
-
-def _krylov_on_device(matrix: Array, n_top: int, near: Array | None) -> tuple[np.ndarray, Array, bool] | None:
-    """`block_krylov` of a matrix on a device that makes the blocks at once; None where it does not come to its end."""
-    block = _first_block(matrix[0, :], n_top, near)
-    space = krylov_space(as_float64(matrix), as_float64(block))
-    if space is None:
-        return None
-    q, ritz, totals = space[0], to_numpy(space[1]), _first_totals(near)
-    for size in range(block.shape[1], q.shape[1] + 1, block.shape[1]):
-        totals.append(_sum_of_top(ritz[:size, :size], n_top))
-        if _settled(totals, q.shape[0]):
-            values, small = top_eigh(ritz[:size, :size], n_top)
-            return values, like(q[:, :size] @ like(small, q), matrix), True
-    return None
-
-
-def _first_block(example: Array, n_top: int, near: Array | None) -> Array:
-    """Random vectors, with those that are near the top ones among them where some are known."""
-    block = like(_draws(example.shape[0], n_top + OVERSAMPLING), example)
-    return block if near is None else namespace(near).concat([near, block[:, near.shape[1] :]], axis=1)
-
-
-@lru_cache(maxsize=4)
-def _draws(n_rows: int, n_vectors: int) -> np.ndarray:
-    return np.random.default_rng(0).standard_normal((n_rows, n_vectors))
-
-
-def _first_totals(near: Array | None) -> list[float]:
-    """What the sums begin with: from vectors that are nearly right the first step is no measure of others."""
-    return [0.0] if near is None else []
-
-
-def _settled(totals: list[float], n_rows: int) -> bool:
-    """Whether a growing sum has come to its end: little was added, and hardly more is to be expected."""
-    if len(totals) < 3:
-        return False
-    to_come = SUM_TO_COME if n_rows > DENSE_AT_LAST else SUM_TO_COME_OF_FEW
-    before, last = totals[-2] - totals[-3], totals[-1] - totals[-2]
-    limit = abs(totals[-1])
-    if last <= to_come**2 * limit:
-        return True
-    return last <= SUM_TOLERANCE * limit and last * last <= to_come * limit * (before - last)
-
-
-def _new_directions(image: Array, basis: Array) -> Array:
-    """An orthonormal basis of what `image` has outside the span of `basis`, rounding left out.
-
-    Once the Krylov space is exhausted the remainder is rounding: brought to unit length it would lie anywhere, inside
-    the span too, and its variance would be counted twice.
-    """
-    xp = namespace(image)
-    rounding = xp.finfo(image.dtype).eps * image.shape[0] ** 0.5 * inner(image, image) ** 0.5
-    block = image
-    for _ in range(2):  # twice is enough
-        block = block - basis @ (basis.T @ block)
-    n_more = max(0, basis.shape[0] - basis.shape[1])
-    directions, triangle = xp.linalg.qr(block)
-    if block.shape[1] <= n_more and float(xp.min(xp.abs(xp.linalg.diagonal(triangle)))) > FULL_RANK * rounding:
-        return directions
-    directions, lengths, _ = xp.linalg.svd(block, full_matrices=False)
-    rank = min(int(xp.sum(xp.astype(lengths > rounding, xp.int64))), n_more)
-    block = directions[:, :rank]
-    block, _ = xp.linalg.qr(block - basis @ (basis.T @ block))  # short remainders were orthogonal to a few digits only
-    return block
 
 
 def component_signs(coef: Array) -> Array:
