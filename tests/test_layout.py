@@ -21,7 +21,7 @@ MAX_MODULES = 24  # modules of which any code runs in a default fit
 
 # From the ground up; a layer may import those before it.  What is done with a fitted model stands side by side on top.
 LAYERS = [
-    {"arrays", "warn"},
+    {"arrays", "errors"},
     {"threads"},
     {"kernels"},
     {"solvers"},

@@ -4,6 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .errors import KernelWarning
     from .fit.expansion import KernelExpansion
     from .io import load, save
     from .linear.estimators import ElasticNetPCA
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from .monitor import KernelMonitor
     from .report import report
     from .tables import TableEncoder
-    from .warn import KernelWarning
 
 __version__ = "0.1.0"
 __all__ = [
@@ -65,7 +65,7 @@ _HOMES = {
     "KernelFeatureAnalysis": ".models.feature_analysis",
     "KernelMonitor": ".monitor",
     "KernelPCA": ".models.exact",
-    "KernelWarning": ".warn",
+    "KernelWarning": ".errors",
     "LikelihoodKernelPCA": ".models.likelihood",
     "OnlineKernelPCA": ".models.online",
     "RobustElasticNetPCA": ".linear.robust_estimator",

@@ -12,13 +12,13 @@ import numpy as np
 import scipy.sparse
 
 from ..arrays import Array, is_numpy, to_numpy
+from ..errors import KernelWarning, PoorComponentsWarning, warn
 from ..kernels import Kernel
 from ..kernels.base import dense
 from ..rows.memory import ArrayRows, Rows, finite
 from ..rows.short import ShortSide
 from ..solvers.spectrum import RANK_TOLERANCE, RANK_TOLERANCE_FLOAT32
 from ..threads import SPARE_THREADS, row_ranges, side_by_side
-from ..warn import KernelWarning, warn
 from .all_rows import AllRowsSpan
 from .captured import CapturedRatio, ratio_of_points, surely_kept, variances_on_reference
 from .expansion import KernelExpansion
@@ -178,7 +178,7 @@ def warn_about_scales(rows: Array) -> None:
     if high > WILD_SCALES * low:
         warn(
             f"column scales differ wildly (standard deviations from {low:.3g} to {high:.3g}): the kernel sees only the "
-            "largest columns. Standardise first, e.g. make_pipeline(StandardScaler(), SparseKernelPCA(...))",
+            "largest columns. Standardise them first, as StandardScaler and TableEncoder do",
             KernelWarning,
         )
 
@@ -218,9 +218,11 @@ def warn_about_kernel(
     """
     seen, unseen = seen_and_unseen
     narrower, wider = (advice.towards("larger"), advice.towards("smaller")) if advice else ("", "")
-    message = None
+    message: str | None = None
+    category: type[KernelWarning] = PoorComponentsWarning
     if spread < NEARLY_CONSTANT:
         message = f"the kernel is nearly constant on these rows (variance {spread:.1e} of k(x, x)).{narrower}"
+        category = KernelWarning
     elif explained < MIN_EXPLAINED:
         message = (
             f"the components explain {explained:.1%} of the variance: to this kernel every row is like no other."
@@ -232,7 +234,7 @@ def warn_about_kernel(
             f"found on as on others: they follow single rows.{wider} Fewer components or more rows help too."
         )
     if message:
-        warn(message, KernelWarning)
+        warn(message, category)
 
 
 def split_captured(sample: Sample) -> tuple[float, float]:

@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from ..warn import warn
+from ..errors import TooManyComponents, warn
 from .alternation import NO_VARIANCE, SparseSolution, Stop, adjusted_variance, refit, sparse_pca, unit_rows
 from .elastic_net import Penalty
 from .scatter import Scatter
@@ -109,18 +109,15 @@ def starting_axes(scatter: Scatter, n_components: int) -> np.ndarray:
     """The leading eigenvectors of the scatter, as rows."""
     n_features, rank = scatter.n_features, min(scatter.n_features, scatter.n_rows)
     if n_components > rank:
-        raise ValueError(
-            f"n_components={n_components} is more than the data have: n_features={n_features}"
-            + ("" if rank == n_features else f", n_samples={rank}")
-        )
+        sizes = f"n_features={n_features}" + ("" if rank == n_features else f", n_samples={rank}")
+        raise TooManyComponents(n_components, rank, "is more than the data have", sizes)
     values, axes = scatter.leading(n_components)
     if not values[0] > 0:
         raise ValueError("all columns are constant: there is no variance to explain")
     n_real = int(np.sum(values > NO_VARIANCE * values[0]))
     if n_real < n_components:
-        raise ValueError(
-            f"n_components={n_components} is more than the rank allows: these data have {n_real} directions of variance"
-        )
+        why = f"these data have {n_real} directions of variance"
+        raise TooManyComponents(n_components, n_real, "is more than the rank allows", why)
     return axes
 
 

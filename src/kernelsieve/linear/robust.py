@@ -27,7 +27,7 @@ from scipy.special import expit
 from sklearn.exceptions import ConvergenceWarning
 
 from ..arrays import top_eigh
-from ..warn import warn
+from ..errors import warn
 
 STEEPNESS = 8.0  # mu delta: the paper's c
 # r^(2/3) of normal noise is nearly normal (Wilson & Hilferty): its upper 1.25 % lie this many deviations up.

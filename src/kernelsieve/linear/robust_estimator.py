@@ -11,6 +11,7 @@ import numpy as np
 from sklearn.base import _fit_context
 from sklearn.utils.validation import check_is_fitted
 
+from ..errors import TooManyComponents
 from ..fit.estimator import SHARE, at_least, estimator, generator_of, more_than, one_of, parameter, unchanged_on_failure
 from ..fit.judging import JudgesRows
 from ..rows.memory import unit_of
@@ -161,10 +162,8 @@ class RobustElasticNetPCA(JudgesRows, LinearComponents):
     def _two_stage(self, rows: np.ndarray, request: Request) -> WeightedFit:
         rng = generator_of(self.random_state)
         if min(rows.shape) < self.n_components:
-            raise ValueError(
-                f"n_components={self.n_components} is more than the data have: n_samples={rows.shape[0]}, "
-                f"n_features={rows.shape[1]}"
-            )
+            sizes = f"n_samples={rows.shape[0]}, n_features={rows.shape[1]}"
+            raise TooManyComponents(self.n_components, min(rows.shape), "is more than the data have", sizes)
         found = two_stage_weights(rows, self.n_components, self.n_directions, rng)
         location = row_mean(rows, found.values)
         scatter = scatter_of(rows, found.values, location, products_only=math.isinf(request.l2))

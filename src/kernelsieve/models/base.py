@@ -18,6 +18,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, _fit_context
 
 from ..arrays import Array, on_host, take_rows
+from ..errors import TooManyComponents, warn
 from ..fit.captured import CapturedRatio, mean_outside, n_real, ratio_of_model
 from ..fit.estimator import (
     CallbackSupportMixin,
@@ -51,7 +52,6 @@ from ..rows.memory import ArrayRows, SampledRows, check_spread, finite
 from ..rows.short import MOST_WIDTHS, ShortSide
 from ..selection.base import Choice
 from ..threads import effective_n_threads, one_blas_thread
-from ..warn import warn
 from .fitted import ExpansionTransform, FittedExpansion
 
 KernelOn = Callable[[SampledRows], tuple[Kernel, float]]
@@ -76,9 +76,11 @@ class Found:
         """The best components on the chosen points, if there are so many."""
         best, chosen = span.best(n_components), choice.selection
         if (n_directions := n_real(best.variances)) < n_components:
-            raise ValueError(
-                f"n_components={n_components} is more than the rank allows: on these rows and {chosen.n_support} "
-                f"points the kernel has {n_directions} directions of variance"
+            raise TooManyComponents(
+                n_components,
+                n_directions,
+                "is more than the rank allows",
+                f"on these rows and {chosen.n_support} points the kernel has {n_directions} directions of variance",
             )
         weighted = best.variances * span.weight
         return cls(span.expansion(best), chosen.indices, best.variances, weighted, attributes=attributes)

@@ -10,9 +10,9 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils._param_validation import validate_parameter_constraints
 from sklearn.utils.validation import check_is_fitted
 
+from ..errors import warn
 from ..fit.estimator import at_least
 from ..kernels import kernel_type
-from ..warn import warn
 from .compressed import SHARED, CompressedKernelPCA
 from .exact import KernelPCA
 from .guarded import bound_callable

@@ -13,6 +13,7 @@ from sklearn.utils import assert_all_finite
 from ..arrays import Array, take_rows
 from ..compression.error import ExpansionError
 from ..compression.search import METHODS, Compression, Request, compress_expansion, error_on, unchanged
+from ..errors import warn
 from ..fit.captured import CapturedRatio
 from ..fit.estimator import INNER_SHARE, at_least, estimator, one_of, parameter, unchanged_on_failure
 from ..fit.expansion import KernelExpansion
@@ -21,7 +22,6 @@ from ..kernels import kernel_type
 from ..rows import RowRules, rows_of
 from ..rows.memory import ArrayRows, finite
 from ..threads import one_blas_thread
-from ..warn import warn
 from .base import FEW_ROWS, KernelTransformer
 from .exact import KernelPCA
 

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from ..errors import warn
 from ..fit.estimator import at_least, estimator, more_than, one_of, parameter
 from ..fit.problem import NOTHING_TO_EXPLAIN
 from ..fit.span import Span, orthonormal_in_order
 from ..selection.base import Choice
-from ..warn import warn
 from .base import Found, KernelTransformer
 from .net import ElasticNet, PublishedRule, Solution, Start, in_row_order, unit_components
 from .on_dictionary import OnDictionary

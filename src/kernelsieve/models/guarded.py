@@ -25,6 +25,7 @@ from sklearn.utils.extmath import svd_flip
 from sklearn.utils.validation import _check_psd_eigenvalues
 
 from ..arrays import FLOATS, Array, arpack_restarts, as_float64, canonical, row_dot, top_eigh
+from ..errors import KernelWarning, warn
 from ..fit.estimator import MeantParameters, generator_of
 from ..fit.problem import SHOWS_ROUNDING, warn_of_rounding
 from ..fit.sample import default_sample_size
@@ -34,7 +35,6 @@ from ..rows.gram import asymmetry
 from ..rows.memory import ArrayRows, check_spread, finite
 from ..solvers.spectrum import check_finite_kernel
 from ..threads import effective_n_threads
-from ..warn import KernelWarning, warn
 
 # gamma |x|^2 from which on distances are taken about the rows' centre, or by differences.
 FAR_OUT = 1e6

@@ -18,6 +18,7 @@ import numpy as np
 from sklearn.base import _fit_context
 
 from ..arrays import take_rows
+from ..errors import warn
 from ..fit.estimator import unchanged_on_failure
 from ..fit.sample import default_sample_size
 from ..fit.span import PointSpan
@@ -30,7 +31,6 @@ from ..selection.again import against_current
 from ..selection.base import Choice
 from ..selection.choose import FIRST_EXTRA_POINTS, ROWS_TO_CHOOSE_FROM, Effort
 from ..threads import one_blas_thread
-from ..warn import warn
 from .reading import StreamReading
 from .settled import check_settled, settle
 from .stream import KeptRows, StreamState, start_anew

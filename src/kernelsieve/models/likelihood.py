@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from ..arrays import Array, as_float64, take_rows, to_numpy
+from ..errors import warn
 from ..fit.estimator import INNER_SHARE, at_least, estimator, more_than, one_of, parameter
 from ..fit.expansion import KernelExpansion
 from ..fit.judging import JudgesKernelRows
@@ -19,7 +20,6 @@ from ..rows.memory import finite
 from ..selection.base import Choice
 from ..solvers.coordinate_ascent import coordinate_ascent
 from ..solvers.likelihood import Likelihood, LikelihoodFit, largest_within, sweeps
-from ..warn import warn
 from .base import Found, KernelTransformer
 from .likelihood_axes import Axes, axes_of, check_not_tiny, likelihood_on, sufficient
 from .on_dictionary import OnDictionary

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
+from ..errors import KernelWarning, warn
 from ..fit.estimator import AS_GIVEN
 from ..threads import one_blas_thread
-from ..warn import KernelWarning, warn
 from .settled import SETTLED, check_settled, same_value
 from .stream import KeptRows, StreamState, same_points
 

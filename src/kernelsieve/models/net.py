@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from ..errors import TooManyComponents
 from ..fit.all_rows import AllRowsSpan
 from ..fit.sample import INDEFINITE
 from ..fit.span import Span
@@ -112,10 +113,12 @@ class ElasticNet:
         n_real = int(np.sum(scatter > RANK_TOLERANCE * scatter[0]))
         if n_real < self.n_components:
             if span.negative_share > INDEFINITE:
-                raise ValueError(f"n_components={self.n_components} is too many: {DROPPED_WITH_NEGATIVE}")
-            raise ValueError(
-                f"n_components={self.n_components} is more than the rank of the kernel on these rows, {n_real}: ask "
-                "for fewer components"
+                raise TooManyComponents(self.n_components, None, "is too many", DROPPED_WITH_NEGATIVE)
+            raise TooManyComponents(
+                self.n_components,
+                n_real,
+                f"is more than the rank of the kernel on these rows, {n_real}",
+                "ask for fewer components",
             )
         l2 = self.l2 * float(scatter[0]) if self.alpha_scale == "relative" else self.l2
         if l2 > LARGEST_L2 * float(scatter[0]):

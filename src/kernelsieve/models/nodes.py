@@ -19,6 +19,7 @@ import numpy as np
 import scipy.linalg
 
 from ..arrays import to_numpy, top_eigh
+from ..errors import TooFewPoints
 from ..fit.estimator import SHARE, BlockParameters, at_least, estimator, more_than, one_of, parameter
 from ..fit.problem import Problem
 from ..fit.sample import default_sample_size
@@ -48,9 +49,11 @@ class NodeParameters(AsPublished):
         asked: Any = self.n_nodes
         wanted = int(asked) if isinstance(asked, Integral) else ceil(asked * n_samples)
         if wanted < self.n_components:
-            raise ValueError(
-                f"n_nodes={self.n_nodes} ({wanted} nodes) is too few for n_components={self.n_components}: give at "
-                f"least {self.n_components}"
+            raise TooFewPoints(
+                "n_nodes",
+                self.n_nodes,
+                f"({wanted} nodes) is too few for n_components={self.n_components}",
+                f"give at least {self.n_components}",
             )
         return wanted
 

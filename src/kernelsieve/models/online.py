@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.base import _fit_context
 
 from ..arrays import to_numpy
+from ..errors import TooFewPoints, TooManyComponents
 from ..fit.captured import CapturedRatio, ratio_of_points
 from ..fit.estimator import BlockParameters, at_least, estimator, more_than, one_of, parameter, unchanged_on_failure
 from ..fit.indefinite import is_indefinite
@@ -231,11 +232,16 @@ class OnlineKernelPCA(AsPublished, BlockParameters, KernelTransformer):
             raise ValueError("OnlineKernelPCA needs rows, one at a time: give a kernel of rows, not a precomputed one")
         least = self.n_components + int(self.center and self.rule in ("subset", "incremental"))
         if self.budget is not None and self.budget < least:
-            raise ValueError(
-                f"budget={self.budget} is too few points for n_components={self.n_components}: give at least {least}"
+            raise TooFewPoints(
+                "budget",
+                self.budget,
+                f"is too few points for n_components={self.n_components}",
+                f"give at least {least}",
             )
         if self.rank is not None and self.rank < self.n_components:
-            raise ValueError(f"rank={self.rank} is less than n_components={self.n_components}: give at least as many")
+            raise TooFewPoints(
+                "rank", self.rank, f"is less than n_components={self.n_components}", "give at least as many"
+            )
 
     def _sample_size(self, rows: Rows) -> int:
         return default_sample_size(self.n_components)
@@ -253,9 +259,11 @@ class OnlineKernelPCA(AsPublished, BlockParameters, KernelTransformer):
             following.feed(block, weights, start)
         self._keep(following)
         if not self._ready:
-            raise ValueError(
-                f"n_components={self.n_components} needs more rows that are different to this kernel than came: "
-                f"{len(following.numbers)} of {problem.rows.n_samples} became points"
+            raise TooManyComponents(
+                self.n_components,
+                len(following.numbers),
+                "needs more rows that are different to this kernel than came",
+                f"{len(following.numbers)} of {problem.rows.n_samples} became points",
             )
         return Choice(following.selection(), problem)
 

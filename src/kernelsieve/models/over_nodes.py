@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ..errors import TooManyComponents
 from ..fit.problem import Problem
 from ..fit.span import Components, PointSpan
 from ..rows.memory import ArrayRows, finite
@@ -47,17 +48,19 @@ def gained(problem: Problem, n_nodes: int, n_samples: int | None, rule: str, **o
 def check_nodes(span: PointSpan, n_components: int) -> None:
     """Refuse more components than nodes."""
     if span.n_support < n_components:
-        raise ValueError(
-            f"n_components={n_components} needs as many nodes: these rows have {span.n_support} that are different to "
-            "this kernel"
+        raise TooManyComponents(
+            n_components,
+            span.n_support,
+            "needs as many nodes",
+            f"these rows have {span.n_support} that are different to this kernel",
         )
 
 
 def too_many(choice: Choice, n_components: int, why: str) -> ValueError:
     """The error for more components than directions; an indefinite kernel's go with its negative part."""
     if choice.problem.sample.indefiniteness:
-        return ValueError(f"n_components={n_components} is too many: {DROPPED_WITH_NEGATIVE}")
-    return ValueError(f"n_components={n_components} is more than the rank allows: {why}")
+        return TooManyComponents(n_components, None, "is too many", DROPPED_WITH_NEGATIVE)
+    return TooManyComponents(n_components, None, "is more than the rank allows", why)
 
 
 def found_on_nodes(choice: Choice, span: PointSpan, coef: np.ndarray, eigenvalues: np.ndarray) -> Found:

@@ -12,6 +12,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from ..arrays import namespace, to_numpy
+from ..errors import TooFewPoints, TooManyComponents, warn
 from ..fit.captured import NO_VARIANCE, CapturedRatio, components_for, ratio_of_known, ratio_of_points
 from ..fit.estimator import INNER_SHARE, SHARE, BlockParameters, at_least, estimator, more_than, one_of, parameter
 from ..fit.problem import Problem, nothing_to_explain
@@ -28,7 +29,6 @@ from ..selection.given import own_points
 from ..selection.rules import ALIASES, SELECTORS
 from ..solvers.spectrum import check_kernel_values
 from ..threads import one_blas_thread
-from ..warn import warn
 from .base import Found, KernelTransformer
 from .incremental import Incremental
 
@@ -211,18 +211,23 @@ class SparseKernelPCA(Incremental, BlockParameters, KernelTransformer):
     def _sample_size(self, rows: Rows) -> int:
         n_support = self._n_support(rows) or (self._wanted_components or 1) + FIRST_EXTRA_POINTS
         if isinstance(self.selection, str) and n_support < self._least_points:
-            raise ValueError(
-                f"n_support={self.n_support} ({n_support} points) is too few for n_components={self.n_components}"
-                f"{' with centring' if self.center else ''}: give at least {self._least_points}"
+            raise TooFewPoints(
+                "n_support",
+                self.n_support,
+                f"({n_support} points) is too few for n_components={self.n_components}"
+                f"{' with centring' if self.center else ''}",
+                f"give at least {self._least_points}",
             )
         most = min(n_support, rows.n_samples) if rows.length_known else n_support
         return self.n_optimization_samples or default_sample_size(most)
 
     def _check_sample(self, rows: SampledRows) -> None:
         if rows.whole and len(rows.indices) < self._least_points:
-            raise ValueError(
-                f"n_components={self.n_components} needs at least {self._least_points} different rows"
-                f"{' with centring' if self.center else ''}: X has {len(rows.indices)}"
+            raise TooManyComponents(
+                self.n_components,
+                len(rows.indices),
+                f"needs at least {self._least_points} different rows{' with centring' if self.center else ''}",
+                f"X has {len(rows.indices)}",
             )
 
     @property

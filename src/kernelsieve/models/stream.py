@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse
 
 from ..arrays import Array, take_rows
+from ..errors import warn
 from ..fit.expansion import FEW_ROWS, KernelExpansion
 from ..fit.moments import FeatureSums, Moments, MomentSum
 from ..fit.span import PointSpan
@@ -16,7 +17,6 @@ from ..fit.transfer import ages, forgotten, overlap, transferred, weighing
 from ..rows.memory import ArrayRows, Summand
 from ..rows.reservoir import Reservoir
 from ..threads import cached_property
-from ..warn import warn
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from ..arrays import Array
+from ..errors import PoorComponentsWarning, warn
 from ..fit.expansion import KernelExpansion
 from ..kernels import kernel_type
 from ..models.sparse import SparseKernelPCA
@@ -20,7 +21,6 @@ from ..rows.files import is_dask, stream_of
 from ..rows.frames import column_names
 from ..rows.streams import StreamRows, same_columns
 from ..threads import effective_n_threads
-from ..warn import KernelWarning, warn
 from .advice import about_constants, about_limit, about_memory, about_whitening
 from .fitting import HeldOut, MonitorFit, Recipe, fit_as_given, fit_by_moments, fit_by_refits, fit_final_on_all
 from .inputs import InputMap
@@ -202,7 +202,7 @@ class MonitorSteps:
             if self.estimator is None:
                 # Advice on a model of the rows for its own sake.  Here the held-out limit makes up for components that
                 # follow single rows or explain little, and the number of steps is not the user's to choose.
-                warnings.filterwarnings("ignore", message="the components ", category=KernelWarning)
+                warnings.simplefilter("ignore", PoorComponentsWarning)
                 warnings.simplefilter("ignore", ConvergenceWarning)
             return fit(rows, sample, recipe, int(self.cv), n_threads)
 

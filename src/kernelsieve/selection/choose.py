@@ -15,11 +15,11 @@ import numpy as np
 import scipy.sparse
 
 from ..arrays import as_float64, namespace
+from ..errors import warn
 from ..fit.captured import carriers, n_real, ratio_of_points, variances_on_reference
 from ..fit.problem import Problem
 from ..fit.sample import Sample
 from ..kernels import Kernel
-from ..warn import warn
 from .base import Choice, Selection, Selector
 from .coordinates import MANY_POINTS, MAX_LOST_FOR_GOOD, coordinates_of, movable
 from .free import Candidate, FreePoints

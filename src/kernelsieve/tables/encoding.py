@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from ..errors import warn
 from ..rows.frames import Block, Texts, texts_of
-from ..warn import warn
 from .plan import BOOLEAN, CATEGORY, DATE, LEFT_OUT, NUMBER, SQUASHED
 from .summary import check_zones, infinite_message
 
