@@ -10,15 +10,15 @@ if TYPE_CHECKING:
     from .linear.estimators import ElasticNetPCA
     from .linear.path import sparse_pca_path
     from .linear.robust_estimator import RobustElasticNetPCA
-    from .models.compress import compress
-    from .models.compressed import CompressedKernelPCA
+    from .models.compressed import CompressedKernelPCA, compress
+    from .models.dissimilarity import DissimilarityKernelPCA
     from .models.elastic_net import ElasticNetKernelPCA
     from .models.elastic_net_path import elastic_net_path
-    from .models.exact import KernelPCA
     from .models.feature_analysis import KernelFeatureAnalysis
+    from .models.improved import ImprovedKernelPCA
+    from .models.kernel_pca import KernelPCA
     from .models.likelihood import LikelihoodKernelPCA
     from .models.likelihood_path import likelihood_path
-    from .models.nodes import DissimilarityKernelPCA, ImprovedKernelPCA
     from .models.online import OnlineKernelPCA
     from .models.robust import RobustSparseKernelPCA
     from .models.sparse import SparseKernelPCA
@@ -57,14 +57,14 @@ __all__ = [
 # Imported when first used: `kernelsieve --help` need not wait for scikit-learn.
 _HOMES = {
     "CompressedKernelPCA": ".models.compressed",
-    "DissimilarityKernelPCA": ".models.nodes",
+    "DissimilarityKernelPCA": ".models.dissimilarity",
     "ElasticNetKernelPCA": ".models.elastic_net",
     "ElasticNetPCA": ".linear.estimators",
-    "ImprovedKernelPCA": ".models.nodes",
+    "ImprovedKernelPCA": ".models.improved",
     "KernelExpansion": ".fit.expansion",
     "KernelFeatureAnalysis": ".models.feature_analysis",
     "KernelMonitor": ".monitor",
-    "KernelPCA": ".models.exact",
+    "KernelPCA": ".models.kernel_pca",
     "KernelWarning": ".errors",
     "LikelihoodKernelPCA": ".models.likelihood",
     "OnlineKernelPCA": ".models.online",
@@ -72,7 +72,7 @@ _HOMES = {
     "RobustSparseKernelPCA": ".models.robust",
     "SparseKernelPCA": ".models.sparse",
     "TableEncoder": ".tables",
-    "compress": ".models.compress",
+    "compress": ".models.compressed",
     "elastic_net_path": ".models.elastic_net_path",
     "likelihood_path": ".models.likelihood_path",
     "load": ".io",

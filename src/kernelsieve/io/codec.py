@@ -18,7 +18,7 @@ from ..fit.expansion import KernelExpansion
 from ..fit.moments import Moments
 from ..fit.preimage import RidgeMap
 from ..kernels import Kernel, kernel_from_params
-from ..models.guarded import Uncentered
+from ..models.sklearn_kernel_pca import Uncentered
 from ..models.stream import StreamState
 from ..monitor.inputs import InputMap
 from ..monitor.live import Drift, LiveState

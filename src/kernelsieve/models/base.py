@@ -52,7 +52,7 @@ from ..rows.memory import ArrayRows, SampledRows, check_spread, finite
 from ..rows.short import MOST_WIDTHS, ShortSide
 from ..selection.base import Choice
 from ..threads import effective_n_threads, one_blas_thread
-from .fitted import ExpansionTransform, FittedExpansion
+from .expansion_api import ExpansionTransform, FittedExpansion
 
 KernelOn = Callable[[SampledRows], tuple[Kernel, float]]
 

@@ -15,8 +15,8 @@ from ..fit.problem import NOTHING_TO_EXPLAIN
 from ..fit.span import Span, orthonormal_in_order
 from ..selection.base import Choice
 from .base import Found, KernelTransformer
-from .net import ElasticNet, PublishedRule, Solution, Start, in_row_order, unit_components
-from .on_dictionary import OnDictionary
+from .elastic_net_problem import ElasticNet, PublishedRule, Solution, Start, in_row_order, unit_components
+from .published import OnDictionary
 
 # A component of whose squared length less than this share is outside those before it is one of them again.
 REPEATED = 0.01

@@ -14,7 +14,7 @@ from ..fit.span import Span
 from ..solvers.path import descend
 from ..threads import one_blas_thread
 from .elastic_net import ElasticNetKernelPCA
-from .net import Start, in_row_order, unit_components
+from .elastic_net_problem import Start, in_row_order, unit_components
 from .robust import RobustSparseKernelPCA
 
 SMALLEST_ALPHA = 0.01  # relative to alpha_max, where a path ends

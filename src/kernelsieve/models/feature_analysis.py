@@ -12,7 +12,7 @@ from ..fit.span import PointSpan, Span
 from ..rows import Rows
 from ..selection.base import Choice
 from .base import Found, KernelTransformer
-from .over_nodes import AsPublished, check_nodes, found_on_nodes, gained, too_many
+from .published import AsPublished, check_nodes, found_on_nodes, gained, too_many
 
 
 @estimator

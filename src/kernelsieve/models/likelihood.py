@@ -22,7 +22,7 @@ from ..solvers.coordinate_ascent import coordinate_ascent
 from ..solvers.likelihood import Likelihood, LikelihoodFit, largest_within, sweeps
 from .base import Found, KernelTransformer
 from .likelihood_axes import Axes, axes_of, check_not_tiny, likelihood_on, sufficient
-from .on_dictionary import OnDictionary
+from .published import OnDictionary
 
 ROUNDING = 1e-9  # of log densities, which depends on how rows are cut into blocks
 

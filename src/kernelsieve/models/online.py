@@ -26,7 +26,7 @@ from ..solvers.online import RULES, Rule, Settings
 from ..threads import one_blas_thread
 from .base import Found, KernelTransformer
 from .following import Following, following_layout, in_order, least_lost_last
-from .over_nodes import AsPublished
+from .published import AsPublished
 from .settled import as_settled, check_settled, check_settled_file, settle
 from .stream import KeptRows, start_anew
 

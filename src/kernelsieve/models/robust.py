@@ -22,7 +22,7 @@ from ..selection.dictionary import dictionary
 from ..solvers.spectrum import whiten
 from .base import KernelTransformer
 from .elastic_net import NetParameters
-from .on_dictionary import OnDictionary
+from .published import OnDictionary
 
 OUTLIER = 0.5  # rows of a smaller weight
 # Where most rows lie in the plane exactly, those are in it whose squared distance to it is below this share of the

@@ -7,7 +7,7 @@ the new kernel rows.  With a_k = H u_k / sqrt(l_k), H = I - 11'/N, the same scor
 
 to rounding for any eigenvectors, because H moves from the kernel rows onto the coefficients: the form that every
 model of this package has, with all N rows as support.  What is here is that rewriting, `center=False`, and a few
-more ways to name a kernel; the fit is scikit-learn's, guarded where its numbers fail (`guarded.py`).
+more ways to name a kernel; the fit is scikit-learn's, guarded where its numbers fail (`sklearn_kernel_pca.py`).
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from ..fit.expansion import KernelExpansion
 from ..fit.saving import SavesItself
 from ..kernels import NAMED_KERNELS, Kernel, Precomputed, kernel_type, named_kernel
 from ..rows.entry import text_columns_named, validate_rows
-from .fitted import FittedExpansion
-from .guarded import GuardedKernelPCA, floating
+from .expansion_api import FittedExpansion
+from .sklearn_kernel_pca import GuardedKernelPCA, floating
 
 SKLEARN = GuardedKernelPCA._parameter_constraints  # what scikit-learn's own parameters may be
 
