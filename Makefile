@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test docs torture lint format bench reproduce wheel clean
+.PHONY: demo test docs torture mutants lint format bench reproduce wheel clean
 
 demo: $(VENV)/.demo
 	$(BIN)/kernelsieve demo --out demo/index.html
@@ -15,6 +15,10 @@ test: $(VENV)/.dev
 # Seeded fault campaigns (tests/torture): make torture TORTURE="fits --seed 7", or TORTURE="--seconds 300" for a slice.
 torture: $(VENV)/.dev
 	PYTHONPATH=tests $(BIN)/python -m torture $(TORTURE)
+
+# Changes of the source that no test notices (tests/mutation): make mutants MUTANTS="--seed 3 --number 40 linear rows".
+mutants: $(VENV)/.dev
+	PYTHONPATH=tests $(BIN)/python -m mutation $(MUTANTS)
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
