@@ -158,6 +158,66 @@ def test_admm_is_algorithm_1_on_the_gram(center):
         assert hit == list(np.flatnonzero(capped))
 
 
+def literal_pseudo_inverse(gram, alphas, l2, rho, n_inner, n_outer):
+    """Algorithm 1, line by line, with numpy's pseudo-inverses; no stopping rule."""
+    values, vectors = np.linalg.eigh(gram)
+    root = (vectors * np.sqrt(np.maximum(values, 0))) @ vectors.T
+    inverse = np.linalg.pinv(gram, rcond=1e-12, hermitian=True)
+    inverse_root = root @ inverse
+    kept, coefs = np.zeros((len(gram), 0)), []
+    for k, alpha in enumerate(alphas):
+        p = vectors[:, ::-1][:, k]
+        for _ in range(n_outer):
+            a, t = np.zeros(len(gram)), np.zeros(len(gram))
+            for _ in range(n_inner):
+                left = gram + l2 * np.eye(len(gram)) + rho * inverse
+                q = np.linalg.solve(left, gram @ p + rho * inverse_root @ (a - t / rho))
+                shifted = inverse_root @ q + t / rho
+                a = np.sign(shifted) * np.maximum(np.abs(shifted) - alpha / rho, 0)
+                t = t + rho * (inverse_root @ q - a)
+            p = gram @ q / np.linalg.norm(q)
+            p -= kept @ (kept.T @ p)
+            p /= np.linalg.norm(p)
+        kept = np.column_stack([kept, p])
+        coefs.append(a)
+    return np.stack(coefs, axis=1)
+
+
+@pytest.mark.filterwarnings("ignore")
+@centrings
+def test_the_pseudo_inverse_is_that_of_the_paper_s_text(center):
+    """A polynomial kernel, whose gram has rank 6 and a wide gap below it."""
+    X, alphas, kernel = clusters(), [0.004, 0.002], {"degree": 2, "gamma": 1.0, "coef0": 1.0}
+    model = ElasticNetKernelPCA(
+        2,
+        solver="admm",
+        inverse="pseudo-inverse",
+        center=center,
+        kernel="poly",
+        alpha=alphas,
+        l2=0.1,
+        alpha_scale="absolute",
+        eps_abs=0,
+        eps_rel=0,
+        outer_tol=0,
+        admm_max_iter=20,
+        admm_outer_max_iter=2,
+        **kernel,
+    ).fit(X)
+    gram, cross = gram_of("poly", X, **kernel), gram_of("poly", X[:9] + 0.1, X, **kernel)
+    if center:  # of the rows, and of new rows by the training rows' means
+        means = gram.mean(axis=0)
+        cross = cross - means - cross.mean(axis=1, keepdims=True) + means.mean()
+        gram = gram - means - means[:, None] + means.mean()
+    assert np.linalg.matrix_rank(gram, hermitian=True) == 6 - center
+    coef = literal_pseudo_inverse(gram, alphas, 0.1, 0.01, 20, 2)
+    assert 0 < np.count_nonzero(coef) < coef.size
+    np.testing.assert_array_equal(model.n_nonzero_, np.count_nonzero(coef, axis=0))
+    scores = cross @ coef / np.sqrt(np.sum(coef * (gram @ coef), axis=0))
+    np.testing.assert_allclose(match_signs(model.transform(X[:9] + 0.1), scores), scores, atol=1e-6)
+    assert model.n_support_ == (len(X) if center else np.count_nonzero(coef.any(axis=1)))
+
+
 def test_converged_admm_is_the_active_set():
     X = clusters()[::3]
     options = {"gamma": 10.0, "alpha": 0.2, "l2": 0.1, "max_iter": 1}

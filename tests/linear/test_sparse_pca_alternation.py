@@ -210,3 +210,82 @@ def test_few_rows_by_their_scores_are_the_alternation_itself(penalty, refit, mon
     np.testing.assert_allclose(by_scores.objective_, by_axes.objective_, rtol=1e-10)
     np.testing.assert_allclose(by_scores.alpha_, by_axes.alpha_, rtol=1e-10)
     assert by_scores.n_iter_ == by_axes.n_iter_
+
+
+# Deflation
+
+
+def deflated_by_hand(S, v, earlier, how):
+    """Mackey (2008), table 1, from the formulas."""
+    eye = np.eye(len(S))
+    if how == "hotelling":
+        return S - np.outer(v, v) * (v @ S @ v)
+    if how == "schur":
+        return S - np.outer(S @ v, S @ v) / (v @ S @ v)
+    if how == "orthogonalized":
+        basis = np.linalg.qr(np.column_stack([*earlier, v]))[0]
+        v = basis[:, -1]
+    return (eye - np.outer(v, v)) @ S @ (eye - np.outer(v, v))
+
+
+def soft_threshold_component(S, count):
+    """The fixed point of a = S b / |S b|, b the `count` largest entries of S a less the next one."""
+    a = np.linalg.eigh(S)[1][:, -1]
+    for _ in range(3000):
+        target = S @ a
+        threshold = np.sort(np.abs(target))[-count - 1]
+        b = np.sign(target) * np.maximum(np.abs(target) - threshold, 0)
+        a = S @ b / np.linalg.norm(S @ b)
+    return b / np.linalg.norm(b)
+
+
+@pytest.mark.parametrize("how", ["projection", "hotelling", "schur", "orthogonalized"])
+@pytest.mark.parametrize("shape", [(60, 9), (20, 30)], ids=["p < n", "p > n"])
+def test_deflation_is_mackey_s(how, shape):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal(shape) @ np.diag(np.linspace(3, 1, shape[1])) @ rng.standard_normal((shape[1],) * 2)
+    model = ElasticNetPCA(3, mode="sequential", n_nonzero=4, deflation=how, tol=1e-12).fit(X)
+    centred = X - X.mean(axis=0)
+    left, found = centred.T @ centred, []
+    for _ in range(3):
+        v = soft_threshold_component(left, 4)
+        left = deflated_by_hand(left, v, found, how)
+        found.append(v)
+    np.testing.assert_allclose(np.abs(model.components_), np.abs(found), atol=1e-6)
+
+
+@pytest.mark.parametrize("how", ["projection", "hotelling", "schur", "orthogonalized"])
+def test_without_a_penalty_every_deflation_is_pca(how):
+    X = np.random.default_rng(1).standard_normal((80, 6)) * np.arange(1, 7)
+    model = ElasticNetPCA(3, mode="sequential", alpha=0.0, deflation=how, tol=1e-12).fit(X)
+    truth = PCA(3).fit(X)
+    np.testing.assert_allclose(np.abs(model.components_), np.abs(truth.components_), atol=1e-5)
+    np.testing.assert_allclose(model.explained_variance_ratio_, truth.explained_variance_ratio_, rtol=1e-8)
+
+
+def test_what_a_schur_complement_leaves_is_uncorrelated_with_what_it_took():
+    """Of sparse rows too: they are made dense where loadings are taken out of them."""
+    X = scipy.sparse.random(30, 50, density=0.3, random_state=0, format="csr")
+    models = [
+        ElasticNetPCA(2, mode="sequential", n_nonzero=5, deflation="schur").fit(rows) for rows in (X, X.toarray())
+    ]
+    np.testing.assert_allclose(models[0].components_, models[1].components_, atol=1e-6)
+    centred = X.toarray() - X.toarray().mean(axis=0)
+    scores = centred @ models[0].components_[0]
+    left = centred - np.outer(scores, scores @ centred) / (scores @ scores)
+    np.testing.assert_allclose(left.T @ scores, 0, atol=1e-12)
+    np.testing.assert_allclose(
+        np.abs(models[0].components_[1]), np.abs(soft_threshold_component(left.T @ left, 5)), atol=1e-4
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"deflation": "schur"}, "give mode='sequential'"),
+        ({"deflation": "hotelling", "mode": "sequential", "l2": 1.0}, "give l2=inf, or another deflation"),
+    ],
+)
+def test_what_a_deflation_needs(options, message, tall):
+    with pytest.raises(ValueError, match=message):
+        ElasticNetPCA(2, **options).fit(tall)

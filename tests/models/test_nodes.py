@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import scipy.linalg
 import scipy.sparse as sp
 from oracles import KERNELS, assert_same_up_to_sign, captured_by, exact_kernel_pca, gram_of
 
@@ -153,7 +154,7 @@ def test_dissimilarity_solves_the_printed_eigenproblem(center, cloud, new_rows):
     np.testing.assert_allclose(plain.transform(cloud), model.transform(cloud) * np.sqrt(model.eigenvalues_), atol=1e-7)
 
 
-@pytest.mark.parametrize("normalize", ["feature", "coefficients"])
+@pytest.mark.parametrize("normalize", ["feature", "coefficients", "generalized"])
 @pytest.mark.parametrize("center", [False, True], ids=["uncentred", "centred"])
 def test_improved_solves_the_printed_eigenproblem(center, normalize, cloud):
     model = ImprovedKernelPCA(4, n_nodes=20, gamma=GAMMA, center=center, normalize=normalize).fit(cloud)
@@ -161,8 +162,11 @@ def test_improved_solves_the_printed_eigenproblem(center, normalize, cloud):
     coef = model.dual_coef_ * np.sqrt(model.eigenvalues_)
     right = (gram + 1e-3 * np.eye(20)) @ coef * model.eigenvalues_
     np.testing.assert_allclose(cross @ (cross.T @ coef), right, atol=1e-7 * np.abs(right).max())
-    lengths = np.sum(coef * (gram @ coef), axis=0) if normalize == "feature" else np.linalg.norm(coef, axis=0)
-    np.testing.assert_allclose(lengths, 1, rtol=1e-7)
+    metric = {"feature": gram, "coefficients": np.eye(20), "generalized": gram + 1e-3 * np.eye(20)}[normalize]
+    np.testing.assert_allclose(np.sum(coef * (metric @ coef), axis=0), 1, rtol=1e-7)
+    if normalize == "generalized":  # what scipy returns for the pair of matrices, as it stands
+        vectors = scipy.linalg.eigh(cross @ cross.T, metric)[1][:, ::-1][:, :4]
+        np.testing.assert_allclose(np.abs(coef), np.abs(vectors), atol=1e-6 * np.abs(vectors).max())
     np.testing.assert_allclose(model.explained_variance_, np.mean(model.transform(cloud) ** 2, axis=0), rtol=1e-6)
 
 

@@ -84,7 +84,7 @@ def sparse_pca(
         earlier = np.concatenate([s.axes for s in found]) if found else np.empty((0, axes.shape[1]))
         start = _nearest_axes(axes[j : j + 1], axes[j : j + 1], earlier)
         found.append(_alternate(scatter, penalty.only(j), start, warm[j : j + 1], stop, earlier))
-    return _together(found)
+    return together(found)
 
 
 def refit(scatter: Scatter, solution: SparseSolution, l2: float, *, sequential: bool, stop: Stop) -> SparseSolution:
@@ -175,7 +175,8 @@ def _inverse_root(gram: np.ndarray) -> np.ndarray | None:
     return (vectors / np.sqrt(values)) @ vectors.T
 
 
-def _together(parts: Sequence[SparseSolution]) -> SparseSolution:
+def together(parts: Sequence[SparseSolution]) -> SparseSolution:
+    """Components that were found one after another, as one solution."""
     return SparseSolution(
         np.concatenate([s.axes for s in parts]),
         np.concatenate([s.loadings for s in parts]),

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
 from sklearn.base import _fit_context
 
 from ..arrays import as_float64
-from ..fit.estimator import estimator, unchanged_on_failure
+from ..fit.estimator import estimator, one_of, parameter, unchanged_on_failure
 from ..rows import weights_of
 from ..rows.entry import validate_rows
 from ..rows.memory import LARGEST, SMALLEST, ScaleError, unit_of, unit_of_variances
@@ -50,6 +51,12 @@ class ElasticNetPCA(LinearComponents):
         All components together, as published, or one after another (SpaSM), where the first do not depend on the
         number of those that follow.  For a small alpha sequential components come close to PCA's, simultaneous ones to
         a rotation of them with smaller loadings.
+    deflation : {"axes", "projection", "hotelling", "schur", "orthogonalized"}, default="axes"
+        With mode="sequential", how a component is kept from finding the earlier ones again.  "axes": its axis is
+        orthogonal to theirs, as in SpaSM.  The others take the earlier loadings v out of S = X'X (Mackey 2008):
+        "projection" (I - v v') S (I - v v'), "hotelling" S - v v'(v'S v), "schur" S - S v v'S / (v'S v), and
+        "orthogonalized" the projection along the part of v that is orthogonal to all earlier loadings.  "hotelling"
+        makes S, p x p, and needs l2=inf: what it leaves can have negative variances.
     alpha : float or array-like of shape (n_components,), optional
         The l1 penalty, one for all components or one each; 0.2 (relative) where neither it nor `n_nonzero` is given.
     n_nonzero : int or array-like of shape (n_components,), optional
@@ -84,7 +91,8 @@ class ElasticNetPCA(LinearComponents):
         The absolute alpha of each component at the end; for `n_nonzero` the one at which the next variable would enter.
     objective_ : float
         The criterion at the end, before any refit; for l2=inf that of the limit,
-        sum_j |b_j|^2 - 2 a_j'X'X b_j + alpha_j |b_j|_1.
+        sum_j |b_j|^2 - 2 a_j'X'X b_j + alpha_j |b_j|_1.  Where loadings are deflated, each component's terms have the
+        X'X that was left to it.
     n_iter_ : int
     converged_ : bool
     n_features_in_ : int
@@ -94,6 +102,7 @@ class ElasticNetPCA(LinearComponents):
     ----------
     Zou, Hastie & Tibshirani (2006), Sparse principal component analysis.
     Sjoestrand, Clemmensen, Larsen & Ersboell (2012), SpaSM: a Matlab toolbox for sparse statistical modeling.
+    Mackey (2008), Deflation methods for sparse PCA.
 
     Examples
     --------
@@ -111,6 +120,8 @@ class ElasticNetPCA(LinearComponents):
     """
 
     _file_layout = {"objective_": "float~"}
+
+    deflation: str = parameter("axes", one_of("axes", "projection", "hotelling", "schur", "orthogonalized"))
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
@@ -131,7 +142,7 @@ class ElasticNetPCA(LinearComponents):
             X = self._training_rows(X)
             weights = weights_of(X, sample_weight)
             unit = unit_of(X)  # of numbers of order one, nothing that is squared again and again overflows
-            rows, request = X if unit == 1 else as_float64(X) / unit, Request.of(self).over(unit)
+            rows, request = X if unit == 1 else as_float64(X) / unit, self._request(unit)
             mean = row_mean(rows, weights)
             found = fit_components(scatter_of(rows, weights, mean, products_only=math.isinf(request.l2)), request)
             warn_about(found, request)
@@ -156,11 +167,14 @@ class ElasticNetPCA(LinearComponents):
         """
         with unchanged_on_failure(self), one_blas_thread():
             covariance, unit = checked_covariance(validate_rows(self, C, dtype=np.float64))
-            request = Request.of(self).over(unit)
+            request = self._request(unit)
             found = fit_components(GramScatter(covariance), request)
             warn_about(found, request)
             self._store(found.times(unit, request.l2), np.zeros(len(covariance)), 1.0)
         return self
+
+    def _request(self, unit: float) -> Request:
+        return replace(Request.of(self), deflation=self.deflation).over(unit)
 
     def _store(self, found: SparseComponents, mean: np.ndarray, weight: float) -> None:
         super()._store(found, mean, weight)

@@ -10,9 +10,9 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from ..errors import TooManyComponents, warn
-from .alternation import NO_VARIANCE, SparseSolution, Stop, adjusted_variance, refit, sparse_pca, unit_rows
+from .alternation import NO_VARIANCE, SparseSolution, Stop, adjusted_variance, refit, sparse_pca, together, unit_rows
 from .elastic_net import Penalty
-from .scatter import Scatter
+from .scatter import Scatter, deflated
 
 # Relative alpha where nothing is asked for: a fifth of what empties a component.
 DEFAULT_ALPHA = 0.2
@@ -30,6 +30,7 @@ class Request:
     sequential: bool
     refit: bool
     stop: Stop
+    deflation: str = "axes"
 
     @classmethod
     def of(cls, estimator: Any) -> Self:
@@ -83,15 +84,48 @@ def fit_components(scatter: Scatter, request: Request) -> SparseComponents:
     """Sparse components of a scatter."""
     axes = starting_axes(scatter, request.n_components)
     penalty = make_penalty(scatter.n_features, request)
+    if request.deflation != "axes":
+        return describe(scatter, *_deflating(scatter, penalty, request), request)
     solution = sparse_pca(scatter, penalty, axes, sequential=request.sequential, stop=request.stop)
-    return describe(scatter, solution, request)
+    return describe(scatter, solution, refitted(scatter, solution, request), request)
 
 
-def describe(scatter: Scatter, solution: SparseSolution, request: Request) -> SparseComponents:
-    """The components of a solution, refitted on their supports where that is asked for."""
-    final, sequential = solution, request.sequential
-    if request.refit:
-        final = refit(scatter, solution, request.l2, sequential=sequential, stop=request.stop)
+def refitted(scatter: Scatter, solution: SparseSolution, request: Request) -> SparseSolution:
+    """The solution, refitted on its supports where that is asked for."""
+    if not request.refit:
+        return solution
+    return refit(scatter, solution, request.l2, sequential=request.sequential, stop=request.stop)
+
+
+def _deflating(scatter: Scatter, penalty: Penalty, request: Request) -> tuple[SparseSolution, SparseSolution]:
+    """One component after another, each from what the loadings of the earlier ones leave; and the same, refitted."""
+    if not request.sequential:
+        raise ValueError(
+            f"deflation={request.deflation!r} takes one component after another: give mode='sequential' with it"
+        )
+    if request.deflation == "hotelling" and math.isfinite(request.l2):
+        raise ValueError(
+            f"deflation='hotelling' can leave negative variances, for which the elastic net with l2={request.l2:g} has "
+            "no minimum: give l2=inf, or another deflation"
+        )
+    left, taken = scatter, np.zeros((0, scatter.n_features))
+    found: list[SparseSolution] = []
+    final: list[SparseSolution] = []
+    for j in range(request.n_components):
+        found.append(sparse_pca(left, penalty.only(j), starting_axes(left, 1), sequential=False, stop=request.stop))
+        final.append(refitted(left, found[-1], request))
+        direction, how = unit_rows(final[-1].loadings)[0], request.deflation
+        if how == "orthogonalized":  # only what no earlier direction has taken away
+            how, direction = "projection", direction - (taken @ direction) @ taken
+            length = float(np.linalg.norm(direction))
+            direction = direction / length if length > NO_VARIANCE else np.zeros_like(direction)
+            taken = np.vstack([taken, direction])
+        left = deflated(left, direction, how)
+    return together(found), together(final)
+
+
+def describe(scatter: Scatter, solution: SparseSolution, final: SparseSolution, request: Request) -> SparseComponents:
+    """What there is to say about the components of a solution; `final` is that solution after any refit."""
     components = unit_rows(final.loadings)
     return SparseComponents(
         components,

@@ -17,7 +17,7 @@ from ..rows.memory import ScaleError, check_spread, finite, unit_of
 from ..threads import one_blas_thread
 from .alternation import sparse_pca
 from .estimators import ElasticNetPCA, checked_covariance
-from .fitting import Request, describe, make_penalty, starting_axes
+from .fitting import Request, describe, make_penalty, refitted, starting_axes
 from .scatter import GramScatter, Scatter, row_mean, scatter_of
 
 SMALLEST_ALPHA = 0.01  # relative, where a path of a number of alphas ends
@@ -150,7 +150,7 @@ def _follow(scatter: Scatter, unit: float, grid: np.ndarray, request: Request) -
         penalty = make_penalty(scatter.n_features, asked)
         solution = sparse_pca(scatter, penalty, axes, sequential=request.sequential, stop=request.stop, warm=loadings)
         axes, loadings = solution.axes, solution.loadings
-        found.append(describe(scatter, solution, asked))
+        found.append(describe(scatter, solution, refitted(scatter, solution, asked), asked))
     return SparsePCAPath(
         grid,
         np.array([f.components for f in found]),

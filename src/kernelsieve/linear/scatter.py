@@ -178,6 +178,42 @@ class RowScatter:
         return values, self._back(vectors.T / lengths[:, None])
 
 
+def deflated(scatter: Scatter, direction: np.ndarray, how: str) -> Scatter:
+    """What is left of S after a component of unit direction v; v = 0 takes nothing away.
+
+    projection    (I - v v') S (I - v v')
+    schur         S - S v v'S / (v'S v)         what linear regression on the scores X v leaves
+    hotelling     S - v v' (v'S v)              negative along some directions, unless v is an eigenvector
+    """
+    if isinstance(scatter, RowScatter) and how != "hotelling":
+        rows = _dense_rows(scatter)
+        scores = rows @ direction
+        if how == "projection":
+            return RowScatter(rows - np.outer(scores, direction), scatter.root_weight, None)
+        square = float(scores @ scores) or 1.0
+        return RowScatter(rows - np.outer(scores, scores @ rows) / square, scatter.root_weight, None)
+    gram = scatter.gram if isinstance(scatter, GramScatter) else _row_products(scatter)
+    image = gram @ direction
+    variance = float(direction @ image)
+    outer = np.outer(direction, direction)
+    if how == "hotelling":
+        return GramScatter(gram - variance * outer)
+    if how == "schur":
+        return GramScatter(gram - np.outer(image, image) / (variance or 1.0))
+    cross = np.outer(image, direction)
+    return GramScatter(gram - cross - cross.T + variance * outer)
+
+
+def _dense_rows(scatter: RowScatter) -> np.ndarray:
+    return scatter.rows if scatter.mean is None else scatter.columns(np.arange(scatter.n_features))
+
+
+def _row_products(scatter: Scatter) -> np.ndarray:
+    assert isinstance(scatter, RowScatter)
+    rows = _dense_rows(scatter)
+    return rows.T @ rows
+
+
 def solve_ridge(block: np.ndarray, l2: float, right: np.ndarray) -> np.ndarray:
     """(block + l2 I)^-1 right, the shortest solution where that is singular."""
     system = block + l2 * np.eye(len(block))

@@ -57,10 +57,11 @@ class NetParameters:
         start = net.start(span, self._penalty(span))
         solution = self._solution(net, span, start)
         n_nonzero = np.count_nonzero(solution.coef, axis=0)
-        places = in_row_order(span, solution.coef)
+        row_coef = solution.row_coef
+        places = in_row_order(span, solution.coef if self.refit else row_coef)
         if not places.size:
             places = np.zeros(1, dtype=np.intp)
-        coef = unit_components(span, places, solution.coef[places])
+        coef = unit_components(span, places, row_coef[places])
         if self.refit and n_nonzero.any():
             coef = span.best_at(places, self.n_components)
         largest = net.largest_alphas(start)
@@ -185,6 +186,10 @@ class ElasticNetKernelPCA(NetParameters, OnDictionary, KernelTransformer):
         Duality gap relative to the objective.
     penalty, eps_abs, eps_rel, admm_max_iter, admm_outer_max_iter, outer_tol
         Of solver="admm": the paper's rho, the two tolerances of its residual rules, the caps of its loops, its epsilon.
+    inverse : {"jitter", "pseudo-inverse"}, default="jitter"
+        Of solver="admm": what stands for K^-1 where K is singular.  "pseudo-inverse" is the paper's text, and with
+        center=True the centred gram is in place of K: `n_nonzero_` counts coefficients of centred features, which all
+        hold the mean, so that every row is a support point however few they are.
     kernel, gamma, degree, coef0, kernel_params, center, random_state, n_jobs, batch_size, device
         As in SparseKernelPCA.
     n_dictionary : int or None, default=None
@@ -243,6 +248,7 @@ class ElasticNetKernelPCA(NetParameters, OnDictionary, KernelTransformer):
     admm_max_iter: int = parameter(300, at_least(1))
     admm_outer_max_iter: int = parameter(300, at_least(1))
     outer_tol: float = parameter(1e-2, at_least(0, Real))
+    inverse: str = parameter("jitter", one_of("jitter", "pseudo-inverse"))
 
     def _check_parameters(self, sample_weight: Any) -> None:
         super()._check_parameters(sample_weight)
@@ -260,6 +266,6 @@ class ElasticNetKernelPCA(NetParameters, OnDictionary, KernelTransformer):
     def _solution(self, net: ElasticNet, span: Span, start: Start) -> Solution:
         if self.solver == "active-set":
             return net.solve(span, start)
-        names = ("penalty", "eps_abs", "eps_rel", "admm_max_iter", "admm_outer_max_iter", "outer_tol")
+        names = ("penalty", "eps_abs", "eps_rel", "admm_max_iter", "admm_outer_max_iter", "outer_tol", "inverse")
         rule = PublishedRule(**{name: getattr(self, name) for name in names})
         return rule.solve(span, net.alphas(start), start.l2)

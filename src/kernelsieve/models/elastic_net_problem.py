@@ -60,6 +60,12 @@ class Solution:
     gap: np.ndarray  # (M,)
     n_iter: int
     problems: list[str]  # why it has not converged
+    centred_features: bool = False  # coef is over features less their mean: H coef over the features themselves
+
+    @property
+    def row_coef(self) -> np.ndarray:
+        """(r, M): the coefficients of the rows' own features."""
+        return self.coef - self.coef.mean(axis=0) if self.centred_features else self.coef
 
 
 @dataclass(frozen=True)
@@ -187,6 +193,7 @@ class PublishedRule:
     admm_max_iter: int
     admm_outer_max_iter: int
     outer_tol: float
+    inverse: str
 
     def solve(self, span: Span, alphas: np.ndarray, l2: float) -> Solution:
         """What the published algorithm ends at, which need not be the minimiser."""
@@ -210,6 +217,7 @@ class PublishedRule:
             outer_max_iter=self.admm_outer_max_iter,
             outer_tol=self.outer_tol,
             center=span.center,
+            pseudo_inverse=self.inverse == "pseudo-inverse",
         )
         problems = []
         for name, capped in (("admm_max_iter", found.inner_capped), ("admm_outer_max_iter", found.outer_capped)):
@@ -218,7 +226,8 @@ class PublishedRule:
                 problems.append(f"{name}={getattr(self, name)} was hit by component(s) {which}")
         n_iter = sum(sum(inner) for inner in found.n_inner)
         gap = np.full(len(alphas), np.nan)
-        return Solution(found.coef, alphas, np.array([found.objective.sum()]), gap, n_iter, problems)
+        centred = span.center and self.inverse == "pseudo-inverse"
+        return Solution(found.coef, alphas, np.array([found.objective.sum()]), gap, n_iter, problems, centred)
 
 
 def in_row_order(span: Span, coef: np.ndarray) -> np.ndarray:

@@ -39,8 +39,9 @@ class ImprovedKernelPCA(NodeParameters, BlockParameters, KernelTransformer):
         Nodes s, or their number as a fraction of the rows; fewer where fewer rows are different.
     ridge : float, default=1e-3
         Added to the diagonal of K_SS, in the choice of nodes and in the eigenproblem.
-    normalize : {"feature", "coefficients"}, default="feature"
-        Unit components, |v| = 1, or unit coefficients, |g| = 1.
+    normalize : {"feature", "coefficients", "generalized"}, default="feature"
+        Unit components, |v| = 1; unit coefficients, |g| = 1; or g'(K_SS + ridge I) g = 1, the length that a solver of
+        the generalised eigenproblem gives its vectors.
     whiten : bool, default=True
         Divide features by the square root of their eigenvalue.
     kernel, gamma, degree, coef0, kernel_params
@@ -81,7 +82,7 @@ class ImprovedKernelPCA(NodeParameters, BlockParameters, KernelTransformer):
     """
 
     ridge: float = parameter(IMPROVED_RIDGE, more_than(0))
-    normalize: str = parameter("feature", one_of("coefficients", "feature"))
+    normalize: str = parameter("feature", one_of("coefficients", "feature", "generalized"))
     n_optimization_samples: int | None = parameter(None, at_least(2), None)
 
     def _sample_size(self, rows: Rows) -> int:
@@ -98,6 +99,8 @@ class ImprovedKernelPCA(NodeParameters, BlockParameters, KernelTransformer):
         right = np.eye(whitening.shape[1]) + self.ridge * whitening.T @ whitening
         values, vectors = scipy.linalg.eigh(span.moment, right, check_finite=False)
         values, coef = values[::-1][: self.n_components], whitening @ vectors[:, ::-1][:, : self.n_components]
+        if self.normalize == "generalized":
+            return values, coef  # eigh gives a'(I + ridge W'W) a = 1, which is g'(K_SS + ridge I) g
         if self.normalize == "coefficients":
             return values, coef / np.linalg.norm(coef, axis=0)
         return values, coef / np.sqrt(quadratic_forms(to_numpy(span.point_gram), coef))

@@ -12,11 +12,16 @@ For each component, from p = its kernel PCA eigenvector, until |q_new - q_old|^2
     q <- q/|q|,    p <- (I - P P') K q,    p <- p/|p|                 P the earlier components' p
 
 Readings.  The roots are symmetric, by an eigendecomposition.  q, a, t start afresh in every outer pass (line 4), a and
-t from zero; q_old of the first pass is p.  A singular K gets a jitter on its diagonal: with the pseudo-inverse that
-the paper asks for, a is confined to the range of K and is no longer sparse.  The a that comes out belongs to q before
-its normalisation: the component of unit length is a / sqrt(a'K a).
-With center=True the expansion stays one of uncentred features and only the covariance is centred: K p and K q become
-K^1/2 H K^1/2 p and K^1/2 H K^1/2 q, H = I - 11'/N (the paper centres K instead, and all N rows return in the mean).
+t from zero; q_old of the first pass is p.  The a that comes out belongs to q before its normalisation: the component
+of unit length is a / sqrt(a'K a).
+
+    jitter            A singular K gets a little on its diagonal.  With center=True the expansion stays one of uncentred
+                      features and only the covariance is centred: K p and K q become K^1/2 H K^1/2 p and
+                      K^1/2 H K^1/2 q, H = I - 11'/N.
+    pseudo-inverse    The paper's text: K^+ for K^-1, and with center=True the centred gram H K H for K.  a is then the
+                      coefficient vector of *centred* features, so that the component, sum_i a_i (phi(x_i) - mean), has
+                      coefficients H a over the rows: all N rows return in the mean.  K^-1/2 q lies in the range of K,
+                      and fewer of its entries are small.
 
 What is wrong in the paper: the equality in its (10) drops tr K - tr P'K P (see `alternation`); "t = argmin L" must be a
 step of ascent, as Algorithm 1 has it; and the K^-1/2 in the dual rule makes it nearly unreachable for a kernel whose
@@ -75,6 +80,7 @@ def admm(
     penalty: float,
     center: bool = False,
     jitter: float = JITTER,
+    pseudo_inverse: bool = False,
     **rules: Any,
 ) -> AdmmResult:
     """Algorithm 1 of Wang & Tanaka (2016): O(N^3) once, O(N^2) an iteration, O(N^2) memory.
@@ -92,6 +98,8 @@ def admm(
         See the module's text.
     jitter : float
         Added to the diagonal, relative to its mean.
+    pseudo_inverse : bool
+        In place of the jitter; see the module's text.
     **rules
         `eps_abs`, `eps_rel`, `max_iter`, `outer_max_iter`, `outer_tol`: the fields of `Rules`.
 
@@ -104,7 +112,10 @@ def admm(
     >>> bool(0 < np.count_nonzero(found.coef) < 40)
     True
     """
-    matrices, limits = _Matrices(gram, l2, penalty, center, jitter), Rules(**rules)
+    if pseudo_inverse and center:
+        means = gram.mean(axis=0)
+        gram, center = gram - means - means[:, None] + means.mean(), False
+    matrices, limits = _Matrices(gram, l2, penalty, center, None if pseudo_inverse else jitter), Rules(**rules)
     starts = top_eigh(matrices.scatter, len(alphas))[1]
     earlier = np.zeros((len(gram), 0))
     runs = []
@@ -125,19 +136,27 @@ def admm(
 
 
 class _Matrices:
-    """K's roots, the covariance in their coordinates (K itself, or K^1/2 H K^1/2), and the q-update's factor."""
+    """K's roots, the covariance in their coordinates (K itself, or K^1/2 H K^1/2), and the q-update's factor.
 
-    def __init__(self, gram: np.ndarray, l2: float, penalty: float, center: bool, jitter: float) -> None:
+    A jitter of None asks for the pseudo-inverse, cut where numpy and MATLAB cut.  Outside the range of K the right side
+    of the q-update is zero, so any positive number may stand there in its matrix.
+    """
+
+    def __init__(self, gram: np.ndarray, l2: float, penalty: float, center: bool, jitter: float | None) -> None:
         n = len(gram)
         values, vectors = np.linalg.eigh(gram)
-        values = np.maximum(values, 0.0) + jitter * float(np.mean(np.diagonal(gram)))
+        if jitter is None:
+            kept = values > n * np.finfo(np.float64).eps * values[-1]
+            values, divisors = np.where(kept, values, 0.0), np.where(kept, values, np.inf)
+        else:
+            values = divisors = np.maximum(values, 0.0) + jitter * float(np.mean(np.diagonal(gram)))
         self.l2, self.penalty = l2, penalty
         self.root = (vectors * np.sqrt(values)) @ vectors.T
-        self.inverse_root = (vectors / np.sqrt(values)) @ vectors.T
+        self.inverse_root = (vectors / np.sqrt(divisors)) @ vectors.T
         self.scatter = (vectors * values) @ vectors.T
         if center:
             self.scatter -= np.outer(self.root.mean(axis=0), self.root.sum(axis=0))
-        inverse = (vectors / values) @ vectors.T
+        inverse = (vectors * np.where(np.isfinite(divisors), 1.0 / divisors, 1.0)) @ vectors.T
         self._q_update = cho_factor(self.scatter + l2 * np.eye(n) + penalty * inverse, check_finite=False)
 
     def solve(self, right: np.ndarray) -> np.ndarray:
