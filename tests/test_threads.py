@@ -7,6 +7,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -261,6 +262,85 @@ def test_results_come_in_order_whatever_finishes_first():
 
     assert list(ordered_map(work, range(20), 4)) == list(range(20))
     assert list(ordered_map(work, range(5), 1)) == list(range(5))
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/task"), reason="counts the system's threads")
+def test_workers_are_as_many_as_the_largest_number_asked_for_and_end_when_idle():
+    def count():
+        return len(os.listdir("/proc/self/task"))
+
+    def wait_until(condition):
+        end = time.monotonic() + 20
+        while not condition() and time.monotonic() < end:
+            time.sleep(0.05)
+        return condition()
+
+    assert wait_until(lambda: not threads._pool.workers)
+    before, most = count(), max(effective_n_threads(-1), threads.ALWAYS_ALLOWED)
+    for n_jobs in (*range(2, 25), 1000):
+        n_threads = effective_n_threads(n_jobs)
+        assert sum(ordered_map(abs, range(50), n_threads)) == 1225
+        assert nested_sum((2, 5), n_threads) == 10
+        assert count() - before <= min(n_threads, most)
+    assert wait_until(lambda: count() <= before)
+    assert list(ordered_map(abs, range(5), 3)) == [0, 1, 2, 3, 4]  # by new ones
+
+
+def test_a_map_has_no_more_items_at_work_than_it_may():
+    """However many workers there are: a pool that has grown does not make n_jobs=2 use more than two."""
+    at_work, most, lock = 0, 0, threading.Lock()
+
+    def work(_):
+        nonlocal at_work, most
+        with lock:
+            at_work += 1
+            most = max(most, at_work)
+        time.sleep(0.002)
+        with lock:
+            at_work -= 1
+
+    list(ordered_map(abs, range(50), 8))
+    for n_threads in (2, 3):
+        most = 0
+        list(ordered_map(work, range(40), n_threads))
+        assert most == n_threads
+
+
+def test_a_long_map_does_not_keep_workers_from_another():
+    """Items are taken in turn from all maps under way."""
+    done = []
+    long = ordered_map(lambda _: done.append(time.sleep(0.003)), range(400), 2)
+    next(long)
+    other = threading.Thread(target=lambda: list(long), daemon=True)
+    other.start()
+    assert len(list(ordered_map(lambda _: time.sleep(0.003), range(20), 2))) == 20
+    assert len(done) < 200
+    other.join(20)
+    assert len(done) == 400
+
+
+def test_workers_that_end_while_work_arrives_lose_none_of_it(monkeypatch):
+    monkeypatch.setattr(threads, "IDLE_SECONDS", 0.0005)
+    for pause in np.linspace(0, 0.002, 400):
+        assert in_time(lambda: list(ordered_map(abs, range(-2, 2), 2))) == [2, 1, 0, 1]
+        time.sleep(pause)
+
+
+def test_a_system_without_threads_to_give_is_done_with_by_those_there_are(monkeypatch):
+    start, left = threads.start_new_thread, [1]
+
+    def refuses(function, args):
+        if not left:
+            raise RuntimeError("can't start new thread")
+        left.clear()
+        return start(function, args)
+
+    monkeypatch.setattr(threads, "_pool", threads._Pool())
+    monkeypatch.setattr(threads, "start_new_thread", refuses)
+    assert in_time(lambda: list(ordered_map(abs, range(-2, 2), 4))) == [2, 1, 0, 1]
+    monkeypatch.setattr(threads, "_pool", threads._Pool())
+    with pytest.raises(RuntimeError, match="new thread"):
+        list(ordered_map(abs, range(-2, 2), 4))
 
 
 def test_an_error_in_a_worker_is_raised():

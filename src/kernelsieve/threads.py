@@ -11,6 +11,9 @@ at a time: it adds up what it finds in memory of its own, and few results are le
 ranges and groups depend on the shapes alone, never on the number of threads, and results come back in order: the same
 data give the same bits on any machine size.
 
+All maps share one pool of workers.  A thread is started when there is work for one more, up to the largest `n_threads`
+that is asked for and the number of cores, and ends when it has had nothing to do for a second.
+
 An interrupt (Ctrl-C) can come between any two steps of the interpreter, and `threading`'s conditions, the queues and
 futures built on them, and `Thread.start` are written in Python: cut short, they leave locks that nobody holds and
 nobody can take.  So everything here waits on locks and queues of the interpreter itself (`RLock`, `SimpleQueue`), and
@@ -29,7 +32,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from itertools import pairwise
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -80,7 +83,9 @@ ROW_BYTES = 2**22  # of wide rows products with few points are a tenth slower fr
 MIN_BLOCK_ROWS, MAX_BLOCK_ROWS = 128, 16384
 GROUPS = 64  # of blocks in a pass: four for each of sixteen threads, so that none waits long for the last
 SPARE_THREADS = 4  # of so many a pass over rows hardly misses one that does something else
-MOST_THREADS = 1024  # whatever n_jobs asks for: more are no faster on any machine, and systems refuse to start them
+# More threads than cores gain nothing, unless they wait: a kernel that asks another machine.  So a few are allowed.
+ALWAYS_ALLOWED = 8
+IDLE_SECONDS = 1.0  # after which a worker ends: starting another takes less than a millisecond
 
 _lock = threading.RLock()
 _claims: list[weakref.ref[_Claim]] = []  # of those who are inside `one_blas_thread`
@@ -181,7 +186,7 @@ def effective_n_threads(n_jobs: int | None) -> int:
         return max(1, min(cores, allowed))
     if n_jobs == 0:
         raise ValueError("n_jobs=0 has no meaning: give None, a positive number, or -1 for all cores")
-    return min(n_jobs, MOST_THREADS) if n_jobs > 0 else max(1, cores + 1 + n_jobs)
+    return min(n_jobs, max(cores, ALWAYS_ALLOWED)) if n_jobs > 0 else max(1, cores + 1 + n_jobs)
 
 
 def _limit_this_thread() -> None:
@@ -192,30 +197,51 @@ def _limit_this_thread() -> None:
 
 
 class _Batch:
-    """The items of one `ordered_map`, each with a place for its result; asked for until somebody stops."""
+    """The items of one `ordered_map` that wait for a worker, each with a place for its result."""
 
     stopped = False
 
-    def __init__(self, function: Callable[[Any], Any], n_items: int, within: _Batch | None) -> None:
+    def __init__(self, function: Callable[[Any], Any], n_items: int, n_threads: int, within: _Batch | None) -> None:
         self.function = function
         self.n_items = n_items
         self.within = within  # the batch, one of whose items asks for this one
+        self.waiting: deque[tuple[Any, SimpleQueue[Any]]] = deque()
+        self.permits = deque(range(n_threads))  # one for each item that may be at work at the same time
 
     @property
     def wanted(self) -> bool:
         return not self.stopped and (self.within is None or self.within.wanted)
 
-    def work(self, item: Any, place: SimpleQueue[tuple[Any, BaseException | None]]) -> None:
-        """One item, in a worker."""
+    def work_on_next(self) -> bool:
+        """Put the result of the next item that waits in its place; whether there was one."""
+        try:
+            item, place = self.waiting.popleft()
+        except IndexError:
+            return False
         if not self.wanted:
-            return place.put((None, _Unwanted()))
-        _worker.batch = self
+            place.put((None, _Unwanted()))
+            return True
+        before, _worker.batch = _worker.batch, self
         try:
             place.put((self.function(item), None))
         except BaseException as error:  # raised again where the result is waited for
             place.put((None, error))
         finally:
-            _worker.batch = None
+            _worker.batch = before
+        return True
+
+    def result(self, place: SimpleQueue[tuple[Any, BaseException | None]]) -> Any:
+        """The result of one item.
+
+        A worker that waits for it meanwhile works on the items that nobody has begun, so that it never waits for
+        workers who all wait like itself.
+        """
+        while self.within is not None and place.empty() and self.work_on_next():
+            pass
+        result, error = place.get()
+        if error is not None:
+            raise error
+        return result
 
 
 class _Worker(threading.local):
@@ -231,31 +257,65 @@ class _Unwanted(BaseException):
     """Ends an item of a batch that nobody waits for any more."""
 
 
-@cache
-def _tasks(n_threads: int, depth: int) -> SimpleQueue[tuple[_Batch, Any, SimpleQueue[Any]]]:
-    """The queue of a pool of so many workers, which live as long as the process.
+class _Pool:
+    """Workers, and a queue that holds a batch at least once for each of its items that waits."""
 
-    Workers may wait for batches of their own.  Those go to another pool, so that whoever they wait for is at work.
-    """
-    tasks: SimpleQueue[tuple[_Batch, Any, SimpleQueue[Any]]] = SimpleQueue()
+    def __init__(self) -> None:
+        self.batches: SimpleQueue[_Batch] = SimpleQueue()
+        self.workers: set[int] = set()  # the identifiers of the threads
 
-    def work() -> None:
+    def hand_out(self, batch: _Batch, n_threads: int) -> None:
+        """Have the batch's next item done by one of at least `n_threads` workers."""
+        self.batches.put(batch)  # before workers are counted: one that ends looks here again once it is not counted
+        while len(self.workers) < n_threads:
+            begun: SimpleQueue[None] = SimpleQueue()
+            try:
+                start_new_thread(self._work, (begun,))
+            except RuntimeError:  # the system has no more threads to give
+                if self.workers:
+                    return
+                raise
+            begun.get()
+
+    def _work(self, begun: SimpleQueue[None]) -> None:
+        me = threading.get_ident()
+        self.workers.add(me)
+        begun.put(None)
         _limit_this_thread()
-        while True:
-            batch, item, place = tasks.get()
-            batch.work(item, place)
-            del batch, item, place  # their memory is not kept until the next task comes
+        try:
+            while True:
+                try:
+                    batch = self.batches.get(timeout=IDLE_SECONDS)
+                except Empty:
+                    self.workers.discard(me)
+                    batch = self.batches.get_nowait()
+                    self.workers.add(me)
+                self._work_on(batch)
+                del batch  # its memory is not kept until the next one comes
+        except Empty:
+            pass
+        finally:
+            self.workers.discard(me)
 
-    for _ in range(n_threads):
-        start_new_thread(work, ())
-    return tasks
+    def _work_on(self, batch: _Batch) -> None:
+        """Do one item of a batch, where fewer of its items than it has threads for are at work."""
+        try:
+            permit = batch.permits.pop()
+        except IndexError:  # whoever is at work on one of them asks for the next afterwards
+            return
+        batch.work_on_next()
+        batch.permits.append(permit)
+        if batch.waiting:
+            self.batches.put(batch)
+
+
+_pool = _Pool()
 
 
 def _after_fork() -> None:
     """In a forked child: of all threads only the forking one is there, and nobody else's locks and claims are."""
-    global _lock
-    _lock = threading.RLock()
-    _tasks.cache_clear()
+    global _lock, _pool
+    _lock, _pool = threading.RLock(), _Pool()
     _claims[:] = [r for r in _claims if (claim := r()) is not None and claim.thread == threading.get_ident()]
     if not _claims:
         _restore()
@@ -279,16 +339,17 @@ def ordered_map(function: Callable[[Item], Result], items: Sequence[Item], n_thr
         for item in items:  # not map, which a StopIteration of the function would end without a word
             yield function(item)
         return
-    batch, places = _Batch(function, len(items), within), deque[SimpleQueue[Any]]()
-    tasks = _tasks(n_threads, 0 if within is None else 1)
+    n_threads = min(n_threads, max(_available_cores(), ALWAYS_ALLOWED))
+    batch, places = _Batch(function, len(items), n_threads, within), deque[SimpleQueue[Any]]()
     try:
         for item in items:
             places.append(SimpleQueue())
-            tasks.put((batch, item, places[-1]))
+            batch.waiting.append((item, places[-1]))
+            _pool.hand_out(batch, n_threads)
             if len(places) >= 2 * n_threads:
-                yield _result(places.popleft())
+                yield batch.result(places.popleft())
         while places:
-            yield _result(places.popleft())
+            yield batch.result(places.popleft())
     finally:
         batch.stopped = True
 
@@ -301,13 +362,6 @@ def side_by_side(functions: Sequence[Callable[[], Any]], n_threads: int) -> list
 
 def _call(function: Callable[[], Any]) -> Any:
     return function()
-
-
-def _result(place: SimpleQueue[tuple[Any, BaseException | None]]) -> Any:
-    result, error = place.get()
-    if error is not None:
-        raise error
-    return result
 
 
 def row_ranges(n_rows: int, size: int) -> list[slice]:
