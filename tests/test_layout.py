@@ -12,12 +12,12 @@ import pytest
 from sklearn.datasets import load_iris
 
 import kernelsieve
+from kernelsieve.kernels import KERNEL_TYPES, kernel_type
 
 ROOT = Path(kernelsieve.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
 MAX_BODY, MAX_PARAMETERS, MAX_LINES = 45, 8, 300
 MAX_DEPTH = 12  # modules between a call of `fit` and the arithmetic, and on the way that CONTRIBUTING tells
-MAX_MODULES = 24  # modules of which any code runs in a default fit
 
 # From the ground up; a layer may import those before it.  What is done with a fitted model stands side by side on top.
 LAYERS = [
@@ -159,16 +159,31 @@ def followed():
 
 
 def test_the_way_of_a_fit_is_short(followed):
-    ran, deepest = followed
+    _, deepest = followed
     assert len(deepest) <= MAX_DEPTH, " -> ".join(deepest)
-    assert len(ran) <= MAX_MODULES, sorted(ran)
 
 
 def test_the_map_names_the_way_of_a_fit(followed):
-    """CONTRIBUTING's reading order is of modules that such a fit runs, and says how many those are."""
+    """CONTRIBUTING's reading order is of modules that such a fit runs."""
     text = Path(__file__).parents[1].joinpath("CONTRIBUTING.md").read_text()
     told = text[text.index("To follow `SparseKernelPCA.fit`") : text.index("What a class keeps")]
     named = {name.removesuffix(".py").replace("/", ".") for name in re.findall(r"`(\w+/\w+\.py)`", told)}
     assert len(named) == MAX_DEPTH
     assert named <= followed[0]
-    assert f"{len(followed[0])} modules" in told
+
+
+# Files that may name a kernel class: the kernels themselves, and what writes each of them down in C.
+KERNEL_FILES = {"kernels", "export"}
+
+
+def test_kernels_answer_for_themselves():
+    """No other file names a kernel class: what it needs to know is asked of the kernel."""
+    kinds = {kind.__name__ for kind in (*KERNEL_TYPES.values(), kernel_type(len))}
+    named = [
+        f"{module_of(path)}:{node.lineno}"
+        for path in FILES
+        if module_of(path).split(".")[0] not in KERNEL_FILES
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Name) and node.id in kinds
+    ]
+    assert not named

@@ -13,7 +13,7 @@ from sklearn.gaussian_process.kernels import RBF as GaussianProcessRBF
 from sklearn.svm import SVC
 
 from kernelsieve.kernels import NAMED_KERNELS, bind_callable, kernel_from_params, named_kernel, overwritten_blocks
-from kernelsieve.kernels.distances import resolve_gamma
+from kernelsieve.kernels.width import resolve_gamma
 
 DIFFERENTIABLE = [name for name in KERNELS if named_kernel(name).differentiable]
 

@@ -12,7 +12,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 
 from kernelsieve import SparseKernelPCA
 from kernelsieve.fit import captured
-from kernelsieve.kernels import distances, named_kernel
+from kernelsieve.kernels import named_kernel, width
 from kernelsieve.selection import free
 from kernelsieve.selection.starts import targeted_choice, targeted_on_device
 from kernelsieve.solvers.ascent import Ascent
@@ -33,7 +33,7 @@ def there(values):
 @pytest.fixture
 def accelerated(monkeypatch):
     """The host's tensors are taken for those of a device of its own."""
-    for module in (free, captured, distances):
+    for module in (free, captured, width):
         monkeypatch.setattr(module, "is_accelerated", lambda x: isinstance(x, torch.Tensor))
     monkeypatch.setattr(captured, "EIGENVECTORS_ON_DEVICE", 10)
 
@@ -169,7 +169,7 @@ def test_the_median_distance_of_pairs_that_are_apart():
         found = np.random.default_rng(n).random((n, n))
         apart = found > 0.2
         expected = np.median(found[apart]) if apart.any() else 0.0
-        assert distances._median_on_device(there(found), there(apart)) == pytest.approx(expected)
+        assert width._median_on_device(there(found), there(apart)) == pytest.approx(expected)
 
 
 def test_rows_are_let_go_after_a_fit():

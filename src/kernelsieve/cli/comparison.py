@@ -20,7 +20,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from ..kernels import NAMED_KERNELS, kernel_type
+from ..kernels import NAMED_KERNELS, kernel_type, named_kernel
 from .wording import duration
 
 # Rows whose gram gives the total variance: its mean is known to far less than a percent.
@@ -85,7 +85,7 @@ class ExactKernelPCA:
 
         keywords = setting.scikit_kernel()
         self._gram: Callable[[Any, Any], Any] | None = None
-        if setting.kernel == "laplacian":
+        if setting.kernel not in KernelPCA._parameter_constraints["kernel"][0].options:
             self._gram = partial(_gram, setting)
             keywords = {"kernel": "precomputed"}
         self._model = KernelPCA(setting.n_components, eigen_solver="arpack", random_state=setting.seed, **keywords)
@@ -102,10 +102,8 @@ class ExactKernelPCA:
 
 
 def _gram(setting: Setting, rows: np.ndarray, others: np.ndarray) -> np.ndarray:
-    from sklearn.metrics.pairwise import pairwise_kernels
-
     keywords = setting.scikit_kernel()
-    return np.asarray(pairwise_kernels(rows, others, metric=keywords.pop("kernel"), **keywords))
+    return np.asarray(named_kernel(keywords.pop("kernel"), **keywords)(rows, others))
 
 
 def ours(setting: Setting, n_support: int | float | str, **keywords: Any) -> Method:

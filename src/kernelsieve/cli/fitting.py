@@ -18,8 +18,6 @@ from .methods import READS_BLOCKS, make_estimator
 from .tables import Table, TableError
 from .widths import Width, best_width, tried_widths
 
-AUTO_KERNELS = ("rbf", "laplacian")  # whose width `--gamma auto` can choose
-
 
 @dataclass(frozen=True)
 class Request:
@@ -74,8 +72,11 @@ def fit_table(request: Request, table: Table) -> Fitted:
 def _without_auto(request: Request) -> dict[str, Any]:
     if request.options["gamma"] != "auto":
         return request.options
-    if request.options["kernel"] not in AUTO_KERNELS:
-        raise TableError(f"--gamma auto chooses the width of {' and '.join(AUTO_KERNELS)} kernels only")
+    from ..kernels import names_of_kernels
+
+    with_width = names_of_kernels(lambda kind: kind.stationary)
+    if request.options["kernel"] not in with_width:
+        raise TableError(f"--gamma auto chooses the width of {' and '.join(with_width)} kernels only")
     return request.options | {"gamma": "median"}
 
 

@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,8 +19,6 @@ from . import plain_errors
 from .options import AsJson, Columns, Exclude, Force, Key, NoHeader, Seed, check_share, names_of, parse_gamma, word
 
 ALARM, NOT_JUDGED = 3, 4  # exit codes
-LINEAR = ("linear", "cosine")  # kernels with no more directions than the rows have columns
-KERNELS = ("rbf", "laplacian", "poly", "linear", "cosine")  # those that have distances
 # Parameters of KernelMonitor, and the options that set them: a saved monitor has its own.
 FITTED = {
     "n_components": "components",
@@ -32,6 +31,13 @@ FITTED = {
     "false_alarm_rate": "false_alarm_rate",
     "random_state": "seed",
 }
+
+
+def kernels() -> Iterable[str]:
+    """The names of the kernels that have distances."""
+    from ..kernels import names_of_kernels
+
+    return names_of_kernels(lambda kind: kind.definite is not False and not kind.precomputed)
 
 
 def parse_rule(text: str) -> tuple[int, int]:
@@ -73,7 +79,7 @@ def monitor(
         ),
     ] = 30,
     support: Annotated[int, typer.Option("--support", "-s", min=2, metavar="N", help="Support points.")] = 60,
-    kernel: Annotated[str, word(KERNELS, "--kernel", "-k")] = "rbf",
+    kernel: Annotated[str, word(kernels, "--kernel", "-k", help="As in fit, where k(x, x) has distances.")] = "rbf",
     gamma: Annotated[
         str,
         typer.Option(
@@ -158,6 +164,7 @@ def _is_table(path: Path) -> bool:
 def _fitted(normal: Path, params: dict[str, Any], given: set[str]) -> Any:
     """A monitor of the rows in a table."""
     from .. import KernelMonitor
+    from ..kernels import kernel_type
     from .judging import named
     from .tables import read_table
 
@@ -165,7 +172,7 @@ def _fitted(normal: Path, params: dict[str, Any], given: set[str]) -> Any:
     names = table.pick(names_of(params["columns"]), names_of(params["exclude"]))
     rows = table.numbers(names)
     chosen = {name: params[option] for name, option in FITTED.items()}
-    if params["kernel"] in LINEAR:
+    if kernel_type(params["kernel"]).linear_in_rows:  # no more directions than the rows have columns
         chosen["n_components"] = _fewer_than_directions(rows, params, given)
     model = KernelMonitor(alarm_rule=params["rule"], **chosen)
     return model.fit(named(rows, names) if table.named else rows)

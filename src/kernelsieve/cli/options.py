@@ -14,7 +14,6 @@ import typer
 
 from .methods import METHODS
 
-KERNELS = ("rbf", "laplacian", "poly", "linear", "cosine", "sigmoid", "precomputed")
 SCALES = ("standard", "robust", "none")
 KEYWORD = inspect.Parameter.KEYWORD_ONLY
 
@@ -53,32 +52,43 @@ def parse_gamma(text: str) -> float | str | None:
     return value
 
 
-def one_of(choices: tuple[str, ...], text: str) -> str:
-    """One of a few words."""
-    if text not in choices:
-        raise typer.BadParameter(f"{text!r} is not one of {', '.join(choices)}")
-    return text
-
-
 def word(
-    choices: Iterable[str],
+    choices: Iterable[str] | Callable[[], Iterable[str]],
     *flags: str,
     check: Callable[[str], Any] | None = None,
     metavar: str = "NAME",
     help: str | None = None,
 ) -> Any:
-    """An option that is one of a few words, which the shell completes; `check` where it may be more than that."""
-    words = tuple(choices)
+    """An option that is one of a few words, which the shell completes; `check` where it may be more than that.
+
+    Words that take long to import are given as a function, and need a `help` of their own.
+    """
+
+    def words() -> list[str]:
+        return list(choices() if callable(choices) else choices)
+
+    def one_of_them(text: str) -> str:
+        if text not in words():
+            raise typer.BadParameter(f"{text!r} is not one of {', '.join(words())}")
+        return text
+
     return typer.Option(
         *flags,
-        callback=check or (lambda text: one_of(words, text)),
-        autocompletion=lambda: list(words),
+        callback=check or one_of_them,
+        autocompletion=words,
         metavar=metavar,
-        help=help or f"{', '.join(words)}.",
+        help=help or f"{', '.join(words())}.",
     )
 
 
-def selections() -> tuple[str, ...]:
+def kernels() -> Iterable[str]:
+    """The names of the kernels."""
+    from ..kernels import NAMED_KERNELS
+
+    return NAMED_KERNELS
+
+
+def selections() -> Iterable[str]:
     """The names of the rules that choose points."""
     from ..selection.rules import SELECTORS
 
@@ -136,7 +146,9 @@ Variance = Annotated[
         help="Share of exact kernel PCA's captured variance that --support auto keeps.",
     ),
 ]
-Kernel = Annotated[str, word(KERNELS, "--kernel", "-k")]
+Kernel = Annotated[
+    str, word(kernels, "--kernel", "-k", help="rbf, laplacian, poly, linear, ...; a wrong name lists them all.")
+]
 Gamma = Annotated[
     str,
     word(
@@ -152,9 +164,8 @@ Degree = Annotated[float, typer.Option(metavar="X", help="Of the poly kernel.")]
 Coef0 = Annotated[float, typer.Option(metavar="X", help="Of the poly and sigmoid kernels.")]
 Selection = Annotated[
     str,
-    typer.Option(
-        callback=lambda name: one_of(selections(), name),
-        autocompletion=lambda: list(selections()),
+    word(
+        selections,
         metavar="RULE",
         help="optimized: points move freely; targeted, uniform, rpcholesky: rows; kmeans.",
     ),

@@ -11,7 +11,7 @@ import scipy.linalg
 from ..arrays import Array, as_float64, to_numpy
 from ..fit.expansion import KernelExpansion
 from ..fit.moments import gram_of
-from ..kernels import Kernel, Precomputed
+from ..kernels import Kernel
 from ..rows.blocks import map_row_blocks
 from ..rows.memory import finite
 from ..selection.coordinates import Coordinates
@@ -64,12 +64,9 @@ def chosen(source: KernelExpansion, indices: np.ndarray) -> Support:
 
 def local_source(expansion: KernelExpansion) -> KernelExpansion:
     """The expansion in float64 numpy arrays, a precomputed kernel's columns numbered by support point."""
-    kernel = expansion.kernel
-    if kernel.precomputed:
-        kernel = Precomputed(tuple(range(expansion.n_support)), expansion.n_support)
     points = as_float64(expansion.points)
     return KernelExpansion(
-        kernel,
+        expansion.kernel.of_rows(expansion.n_support),
         points if hasattr(points, "toarray") else to_numpy(points),
         to_numpy(as_float64(expansion.coef)),
         to_numpy(as_float64(expansion.offset)),

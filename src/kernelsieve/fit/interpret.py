@@ -24,7 +24,6 @@ import numpy as np
 import scipy.sparse
 
 from ..arrays import Array, like, namespace, to_numpy
-from ..kernels import RBF
 from ..kernels.base import dense
 from ..rows.blocks import map_row_blocks
 from ..rows.memory import finite
@@ -77,35 +76,18 @@ def _gradient_blocks(
     expansion: KernelExpansion, X: Array, n_threads: int, reduced: Callable[[Array], Any]
 ) -> Iterator[Any]:
     """reduced(gradient), block by block of rows."""
-    bound = expansion.kernel.bind(expansion.points_like(X))
+    points = expansion.points_like(X)
+    bound = expansion.kernel.bind(points)
 
     def of_block(rows: slice) -> Any:
         block = finite(X[rows, :])
         cross_gram = bound(block)
         block = dense(block)
-        xp = namespace(cross_gram)
         coef = like(expansion.coef, cross_gram)
-        if isinstance(expansion.kernel, RBF):
-            return reduced(_gaussian_gradient(expansion, block, cross_gram, coef))
-        parts = [
-            weighted_gradient(expansion, block, cross_gram, xp.broadcast_to(coef[:, k], cross_gram.shape))
-            for k in range(expansion.n_components)
-        ]
-        return reduced(xp.stack(parts, axis=1))
+        return reduced(expansion.kernel.gradients(block, points, cross_gram, coef))
 
     width = expansion.n_support + expansion.n_components * X.shape[1]
     yield from map_row_blocks(of_block, X, width, n_threads)
-
-
-def _gaussian_gradient(expansion: KernelExpansion, rows: Array, cross_gram: Array, coef: Array) -> Array:
-    """All components in one product: 2 gamma (sum_i A_ik k(x, s_i) s_i - (sum_i A_ik k(x, s_i)) x)."""
-    kernel: Any = expansion.kernel
-    points = dense(expansion.points_like(rows))
-    pulls = (coef[:, :, None] * points[:, None, :]).reshape((coef.shape[0], -1))
-    gradient = (cross_gram @ pulls).reshape((rows.shape[0], coef.shape[1], rows.shape[1]))
-    gradient -= (cross_gram @ coef)[:, :, None] * rows[:, None, :]
-    gradient *= 2 * kernel.gamma
-    return gradient
 
 
 def traversal(

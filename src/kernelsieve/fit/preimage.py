@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..arrays import Array, as_float64, to_numpy
-from ..kernels import RBF
+from ..kernels import named_kernel
 from ..kernels.base import dense
 from .expansion import KernelExpansion
 
@@ -51,7 +51,6 @@ def learned_preimage(expansion: KernelExpansion, rows: Array, weights: np.ndarra
 def gaussian_preimage(expansion: KernelExpansion, scores: np.ndarray) -> np.ndarray:
     """The fixed point from the weighted mean of the support; rows that stray restart at the best point."""
     kernel = expansion.kernel
-    assert isinstance(kernel, RBF)
     points = _dense_points(expansion)
     weights = _weights(expansion, scores)  # (n, m)
     cross_gram = kernel.bind(points)
@@ -117,7 +116,7 @@ def learn_ridge_map(expansion: KernelExpansion, rows: Array, weights: np.ndarray
 
 def _ridge_features(scores: np.ndarray, centers: np.ndarray, gamma: float) -> np.ndarray:
     ones = np.ones((len(scores), 1))
-    return np.hstack([ones, scores, RBF(gamma)(scores, centers)])
+    return np.hstack([ones, scores, named_kernel("rbf", gamma=gamma)(scores, centers)])
 
 
 def _weights(expansion: KernelExpansion, scores: np.ndarray) -> np.ndarray:

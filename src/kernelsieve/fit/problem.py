@@ -156,7 +156,7 @@ def span_of(
 def nothing_to_explain(sample: Sample) -> str:
     """Why rows have no variance to a kernel: they are all one to it, or so far out that products round it away."""
     kernel = sample.kernel
-    if kernel.stationary or kernel.precomputed or kernel.name == "callable":
+    if kernel.stationary or not kernel.isotropic:  # only products of rows lose differences beside lengths
         return NOTHING_TO_EXPLAIN
     rows = to_numpy(dense(sample.reference))
     away = float(np.abs(rows - rows.mean(axis=0)).max())

@@ -218,9 +218,7 @@ class Decoder:
     def _kernel(self, content: dict[str, Any]) -> Kernel:
         params = self.decode(content["params"])
         kernel = kernel_from_params(content["name"], params)
-        numbers = list(params.values())
-        if content["name"] == "precomputed":
-            numbers = [*params["columns"], params["n_columns"]]
+        numbers = kernel.numbers()
         if not all(isinstance(n, int | float) and abs(n) < LARGEST_PARAMETER for n in numbers):  # NaN is not, either
             raise ModelFileError(f"parameters of the {content['name']} kernel are not numbers")
         return kernel

@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse
 from sklearn.preprocessing import KernelCenterer
 
-from ..kernels import Kernel, Precomputed
+from ..kernels import Kernel
 from .container import ModelFileError
 
 SPEC = re.compile(r"(?P<kind>\w+)(\[(?P<shape>[^\]]*)\])?(=(?P<size>\w+))?(?P<any>~)?(?P<none>\?)?")
@@ -229,7 +229,7 @@ def _check_centerer(name: str, centerer: Any) -> None:
 def _check_columns(expansion: Any, sizes: dict[str, int]) -> None:
     """Points have the columns of the rows; those of a precomputed kernel are a gram, and name columns of it."""
     m, p, d = sizes["m"], sizes["p"], sizes["d"]
-    if not isinstance(expansion.kernel, Precomputed):
+    if not expansion.kernel.precomputed:
         if p != d:
             raise ModelFileError(f"arrays do not fit together: points of {p} columns, rows of {d}")
         return

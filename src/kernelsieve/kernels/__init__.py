@@ -17,23 +17,20 @@ scipy.sparse everywhere, points too.
 from __future__ import annotations
 
 from .base import (
-    KERNEL_TYPES,
     CrossGram,
     FixedRows,
     Kernel,
     constant_diagonal,
     inner_products,
-    kernel_from_params,
-    kernel_type,
-    named_kernel,
     overwritten_blocks,
     overwritten_product,
     uphill,
 )
-from .distances import RBF, manhattan
-from .given import CallableKernel, Precomputed, bind_callable
-from .laplacian import Laplacian
+from .laplacian import Laplacian, manhattan
 from .products import Cosine, Linear, Polynomial, Sigmoid
+from .rbf import RBF
+from .registry import KERNEL_TYPES, NAMED_KERNELS, kernel_from_params, kernel_type, named_kernel, names_of_kernels
+from .user import CallableKernel, Precomputed, bind_callable
 
 __all__ = [
     "KERNEL_TYPES",
@@ -56,11 +53,8 @@ __all__ = [
     "kernel_type",
     "manhattan",
     "named_kernel",
+    "names_of_kernels",
     "overwritten_blocks",
     "overwritten_product",
     "uphill",
 ]
-
-KERNEL_TYPES |= {kind.name: kind for kind in (RBF, Polynomial, Linear, Sigmoid, Cosine, Laplacian, Precomputed)}
-NAMED_KERNELS = tuple(KERNEL_TYPES)
-KERNEL_TYPES[callable] = CallableKernel

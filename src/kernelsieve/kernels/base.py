@@ -6,7 +6,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from functools import reduce
 from operator import add
 from typing import Any
@@ -27,12 +27,19 @@ LARGEST_PARAMETER = {4: 1e30, 8: 1e130}
 
 
 class Kernel(ABC):
-    """A kernel function on blocks of rows."""
+    """A kernel function on blocks of rows, and everything that the rest of the library asks about it.
+
+    Values and the diagonal are enough to fit on rows.  `differentiable` kernels also have `pullback`, by which points
+    are moved; what else is here either follows from these or says what such a kernel cannot do.
+    """
 
     name: str
     linear_in_rows = False  # k(x, y) = phi(x)'phi(y) with phi(x) a multiple of x
     differentiable = False  # in its points: they can be moved
-    stationary = False  # a function of x - y: rows may be shifted together
+    stationary = False  # a function of x - y: rows may be shifted together, and k(x, x) is the same for all
+    isotropic = False  # a function of x'x, x'y and y'y: the same in any orthonormal coordinates of rows and points
+    factors = False  # for points in a subspace, k(x, s) = c k(x_r, s_r) with x_r the part of x in it (`row_scale`)
+    lifts = False  # and the gradient in directions outside of it is known there (`lift`)
     in_row_space = False  # few rows of very many columns are fitted in the space that they span (rows/short.py)
     bounded = False  # |k| <= 1: a float32 gram loses nothing that matters
     definite: bool | None = True  # positive semi-definite; None where it is not known
@@ -41,6 +48,8 @@ class Kernel(ABC):
     precomputed = False  # "rows" are kernel values, and points cannot be anything but rows
     # how rows are found for scores: "fixed-point", "linear", "ridge"; None where there are none
     preimage: str | None = "ridge"
+
+    # Values
 
     @abstractmethod
     def bind(self, points: Array) -> CrossGram:
@@ -65,6 +74,20 @@ class Kernel(ABC):
         """k(x, x) of all training rows X, which for a precomputed kernel are its gram."""
         return self.diagonal(X)
 
+    def far_exponents(self, rows: np.ndarray, points: np.ndarray) -> np.ndarray | None:
+        """log k(x, s), (n, m), of rows so far from all points that k itself is zero; None where it never is."""
+        return None
+
+    def linear_features(self, rows: Array) -> Array:
+        """phi(x) itself, for kernels that are `linear_in_rows`."""
+        raise TypeError(f"the {self.name} kernel has no features that could be written down")
+
+    def agrees_with_sklearn(self, rows: Array, points: Array) -> bool:
+        """Whether scikit-learn has this kernel by its name, and computes it on these rows to all digits."""
+        return False
+
+    # Points that stand for rows
+
     def at(self, X: Array, indices: Array) -> tuple[Kernel, Array]:
         """This kernel and the points that stand for rows `indices` of X."""
         return self, take_rows(X, indices)
@@ -73,17 +96,32 @@ class Kernel(ABC):
         """This kernel and, of points that stand for rows, those at `places`."""
         return self, take_rows(points, places)
 
-    def pullback(self, rows: Array, points: Array, cross_gram: Array, weights: Array) -> Array:
-        """sum_n weights_nj dk(x_n, s_j)/ds_j, (m, d)."""
-        raise TypeError(f"the {self.name} kernel has no derivative in its points")
+    def of_rows(self, n_rows: int) -> Kernel:
+        """This kernel for points that are the rows 0 to n_rows - 1."""
+        return self
 
-    def linear_features(self, rows: Array) -> Array:
-        """phi(x) itself, for kernels that are `linear_in_rows`."""
-        raise TypeError(f"the {self.name} kernel has no features that could be written down")
+    # Derivatives
+
+    def pullback(self, rows: Array, points: Array, cross_gram: Array, weights: Array) -> Array:
+        """sum_n weights_nj dk(x_n, s_j)/ds_j, (m, d); proportional to the given cross-gram, which may be scaled."""
+        raise TypeError(f"the {self.name} kernel has no derivative in its points")
 
     def slopes(self, rows: Array, points: Array, cross_gram: Array, weights: Array) -> tuple[Array, Array | None]:
         """`pullback`, and what a move off a kink costs, (m, d), where points are on kinks of the kernel; else None."""
         return self.pullback(rows, points, cross_gram, weights), None
+
+    def gradients(self, rows: Array, points: Array, cross_gram: Array, coef: Array) -> Array:
+        """d/dx_n of sum_i coef_ik k(x_n, s_i), (n, M, d): kernels are symmetric, and a row is moved as a point is."""
+        xp = namespace(cross_gram)
+        parts = [
+            self.pullback(points, rows, cross_gram.T, xp.broadcast_to(coef[:, k], cross_gram.shape).T)
+            for k in range(coef.shape[1])
+        ]
+        return xp.stack(parts, axis=1)
+
+    def diagonal_gradient(self, rows: Array) -> Array | None:
+        """dk(x, x)/dx, (n, d), or None where k(x, x) is constant."""
+        raise TypeError(f"the {self.name} kernel has no derivative: contributions need one")
 
     def tangents(self, points: Array, gram: Array) -> Array | None:
         """<dphi(s_i), dphi(s_j)> (m, m): how two points' features turn together as both move along a coordinate.
@@ -96,42 +134,57 @@ class Kernel(ABC):
         """The rows, each with a factor for its kernel values, for points that are moved about among them."""
         return FixedRows(self, rows, row_scale)
 
+    # Coordinates in which points are moved
+
     def unit(self, rows: Array) -> tuple[float, Kernel]:
         """(c, kernel_1) with k(x, s) proportional to kernel_1(c x, c s), numbers of order one."""
         return 1.0, self
+
+    def row_scale(self, inside: Array, outside: Array) -> Array | None:
+        """For points in a subspace, c of every row in k(x, s) = c k(x_r, s_r); None where it is one for all.
+
+        `inside` is |x_r|^2, `outside` the squared length of the rest of the row.  For kernels with `factors`.
+        """
+        return None
+
+    def lift(self, rows: Array, cross_gram: Array, weights: Array) -> Array:
+        """`pullback` in coordinates in which all points are zero and rows have these values, for kernels that `lift`.
+
+        The cross-gram is that of the whole rows.
+        """
+        raise TypeError(f"the {self.name} kernel is not known outside of a subspace")
+
+    # Files
 
     def params(self) -> dict[str, Any]:
         """The kernel's own parameters, as JSON can hold them."""
         return asdict(self)  # type: ignore[call-overload]
 
+    @classmethod
+    def from_params(cls, params: Mapping[str, Any]) -> Kernel:
+        """The inverse of `params`."""
+        return cls(**params)
 
-# The kernels by name, and that of any function under `callable`: the package, which knows them all, enters them.
-KERNEL_TYPES: dict[Any, type[Kernel]] = {}
-
-
-def kernel_type(kernel: Any) -> type[Kernel]:
-    """The type of kernel that a name or a function stands for, to be asked what it can do before it is made."""
-    if callable(kernel):
-        return KERNEL_TYPES[callable]
-    if kernel not in KERNEL_TYPES:
-        names = ", ".join(name for name in KERNEL_TYPES if isinstance(name, str))
-        raise ValueError(f"unknown kernel {kernel!r}: give one of {names}, or a callable")
-    return KERNEL_TYPES[kernel]
+    def numbers(self) -> list[Any]:
+        """What of `params` must be numbers for the kernel to be one."""
+        return list(self.params().values())
 
 
-def named_kernel(name: str, *, gamma: float = 1.0, degree: float = 3, coef0: float = 1.0) -> Kernel:
-    """The kernel of that name; parameters it does not have are ignored, as in scikit-learn."""
-    kind = kernel_type(name)
-    given = {"gamma": gamma, "degree": degree, "coef0": coef0}
-    return kind(**{f.name: float(given[f.name]) for f in fields(kind) if f.name in given})  # type: ignore[arg-type]
+@dataclass(frozen=True)
+class Stationary(Kernel):
+    """A function of gamma and x - y: one at its top, k(x, x), and zero far away."""
 
+    gamma: float
+    differentiable = True
+    stationary = True
+    bounded = True
+    uses_gamma = True
 
-def kernel_from_params(name: str, params: Mapping[str, Any]) -> Kernel:
-    """The inverse of (kernel.name, kernel.params())."""
-    kind = kernel_type(name)
-    if kind.precomputed:
-        params = {**params, "columns": tuple(params["columns"])}
-    return kind(**params)
+    def diagonal(self, rows: Array) -> Array:
+        return constant_diagonal(rows, 1.0)
+
+    def diagonal_gradient(self, rows: Array) -> Array | None:
+        return None
 
 
 def check_coef0(coef0: float, kernel: type[Kernel], rows: Array) -> None:

@@ -5,14 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import scipy.sparse
+from scipy.spatial.distance import cdist
 
 from ..arrays import Array, exp_in_place, is_numpy, like, namespace
-from .base import CrossGram, Kernel, dense
-from .distances import DistanceKernel, manhattan
+from .base import CrossGram, Kernel, Stationary, dense
 
 
 @dataclass(frozen=True)
-class Laplacian(DistanceKernel):
+class Laplacian(Stationary):
     """exp(-gamma |x - y|_1)."""
 
     name = "laplacian"
@@ -26,6 +27,12 @@ class Laplacian(DistanceKernel):
             return exp_in_place(block)
 
         return cross_gram
+
+    def far_exponents(self, rows: np.ndarray, points: np.ndarray) -> np.ndarray:
+        return -self.gamma * cdist(rows, points, "cityblock")
+
+    def agrees_with_sklearn(self, rows: Array, points: Array) -> bool:
+        return True
 
     def pullback(self, rows: Array, points: Array, cross_gram: Array, weights: Array) -> Array:
         return self.slopes(rows, points, cross_gram, weights)[0]
@@ -65,3 +72,15 @@ def _sides(rows: Array, points: Array, pull: Array) -> tuple[Array, Array]:
 
 def _identity(square: Array) -> Array:
     return like(namespace(square).eye(square.shape[0], dtype=square.dtype), square)
+
+
+def manhattan(rows: Array, points: Array) -> Array:
+    """sum_j |x_j - y_j| for all pairs of rows and points."""
+    if scipy.sparse.issparse(rows) or scipy.sparse.issparse(points) or is_numpy(rows):
+        from sklearn.metrics.pairwise import manhattan_distances
+
+        if scipy.sparse.issparse(points) and not scipy.sparse.issparse(rows):
+            points = points.toarray()
+        return manhattan_distances(rows, points).astype(rows.dtype, copy=False)
+    xp = namespace(rows)
+    return xp.stack([xp.sum(xp.abs(rows - points[j, :]), axis=1) for j in range(points.shape[0])], axis=1)

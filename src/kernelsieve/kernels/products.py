@@ -5,21 +5,40 @@ from __future__ import annotations
 from abc import abstractmethod
 from dataclasses import dataclass, replace
 
-from ..arrays import Array, namespace, row_dot
+import numpy as np
+import scipy.sparse
+
+from ..arrays import Array, as_float64, namespace, row_dot
 from .base import CrossGram, Kernel, inner_products, transposed, weighted_rows
 
+SHORT_ROW = 1e-5  # scikit-learn's cosine takes rows for zero that are shorter than ten roundings of float32
 
-class AffineProduct(Kernel):
+
+class Product(Kernel):
+    """A function of x'y: for points in a subspace nothing but the part of a row in it counts."""
+
+    differentiable = True
+    isotropic = True
+    factors = True
+
+    def agrees_with_sklearn(self, rows: Array, points: Array) -> bool:
+        return True
+
+
+class AffineProduct(Product):
     """A function of gamma x'y + coef0."""
 
     gamma: float
     coef0: float
-    differentiable = True
     uses_gamma = True
 
     @abstractmethod
     def _of(self, products: Array) -> Array:
         """The kernel for these gamma x'y + coef0."""
+
+    @abstractmethod
+    def _slope(self, products: Array) -> Array:
+        """Its derivative there."""
 
     def bind(self, points: Array) -> CrossGram:
         right = transposed(points, self.gamma)
@@ -33,6 +52,10 @@ class AffineProduct(Kernel):
 
     def diagonal(self, rows: Array) -> Array:
         return self._of(self.gamma * row_dot(rows, rows) + self.coef0)
+
+    def diagonal_gradient(self, rows: Array) -> Array | None:
+        squares = row_dot(rows, rows)[:, None]
+        return 2 * self.gamma * self._slope(self.gamma * squares + self.coef0) * rows
 
     def unit(self, rows: Array) -> tuple[float, Kernel]:
         return self.gamma**0.5, replace(self, gamma=1.0)  # type: ignore[type-var]
@@ -54,6 +77,9 @@ class Polynomial(AffineProduct):
 
     def _of(self, products: Array) -> Array:
         return _power(products, self.degree)
+
+    def _slope(self, products: Array) -> Array:
+        return self.degree * _power(products, self.degree - 1)
 
     def pullback(self, rows: Array, points: Array, cross_gram: Array, weights: Array) -> Array:
         # dk/ds = degree gamma (gamma x's + coef0)^(degree - 1) x
@@ -80,13 +106,12 @@ def _power(base: Array, exponent: float) -> Array:
 
 
 @dataclass(frozen=True)
-class Linear(Kernel):
+class Linear(Product):
     """x'y."""
 
     name = "linear"
     linear_in_rows = True
     in_row_space = True
-    differentiable = True
     preimage = "linear"
 
     def bind(self, points: Array) -> CrossGram:
@@ -98,6 +123,9 @@ class Linear(Kernel):
 
     def pullback(self, rows: Array, points: Array, cross_gram: Array, weights: Array) -> Array:
         return weighted_rows(weights, rows)
+
+    def diagonal_gradient(self, rows: Array) -> Array | None:
+        return 2 * rows
 
     def linear_features(self, rows: Array) -> Array:
         return rows
@@ -121,17 +149,19 @@ class Sigmoid(AffineProduct):
     def _of(self, products: Array) -> Array:
         return namespace(products).tanh(products)
 
+    def _slope(self, products: Array) -> Array:
+        return 1 - self._of(products) ** 2
+
     def pullback(self, rows: Array, points: Array, cross_gram: Array, weights: Array) -> Array:
         return self.gamma * weighted_rows(weights * (1 - cross_gram**2), rows)
 
 
 @dataclass(frozen=True)
-class Cosine(Kernel):
+class Cosine(Product):
     """x'y / (|x| |y|), zero where a row is zero."""
 
     name = "cosine"
     linear_in_rows = True
-    differentiable = True
     bounded = True
 
     def bind(self, points: Array) -> CrossGram:
@@ -158,7 +188,20 @@ class Cosine(Kernel):
         along = weighted_rows(weights * _inverse_norms(rows)[:, None], rows)
         return along * inverse[:, None] - (mass * inverse**2)[:, None] * points
 
+    def agrees_with_sklearn(self, rows: Array, points: Array) -> bool:
+        squares = [row_dot(block, block) for block in (as_float64(rows), as_float64(points))]
+        return not any(np.any((square > 0) & (square < SHORT_ROW**2)) for square in squares)
+
+    def diagonal_gradient(self, rows: Array) -> Array | None:
+        return None
+
+    def row_scale(self, inside: Array, outside: Array) -> Array | None:
+        lengths = inside + outside
+        return np.sqrt(inside / np.where(lengths > 0, lengths, 1.0))
+
     def linear_features(self, rows: Array) -> Array:
+        if scipy.sparse.issparse(rows):
+            return scipy.sparse.diags_array(_inverse_norms(rows)) @ rows
         return rows * _inverse_norms(rows)[:, None]
 
     def tangents(self, points: Array, gram: Array) -> Array | None:

@@ -46,7 +46,7 @@ from ..fit.saving import SavesItself
 from ..fit.span import Span
 from ..kernels import Kernel, bind_callable, kernel_type, named_kernel
 from ..kernels.base import check_coef0
-from ..kernels.distances import resolve_gamma
+from ..kernels.width import resolve_gamma
 from ..rows import RowRules, Rows, rows_of, settle_columns
 from ..rows.memory import ArrayRows, SampledRows, check_spread, finite
 from ..rows.short import MOST_WIDTHS, ShortSide

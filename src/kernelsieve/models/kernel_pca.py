@@ -23,7 +23,7 @@ from ..fit.captured import CapturedRatio
 from ..fit.estimator import at_least, estimator, one_of, parameter, unchanged_on_failure
 from ..fit.expansion import KernelExpansion
 from ..fit.saving import SavesItself
-from ..kernels import NAMED_KERNELS, Kernel, Precomputed, kernel_type, named_kernel
+from ..kernels import NAMED_KERNELS, Kernel, named_kernel
 from ..rows.entry import text_columns_named, validate_rows
 from .expansion_api import FittedExpansion
 from .sklearn_kernel_pca import GuardedKernelPCA, floating
@@ -231,10 +231,8 @@ class KernelPCA(FittedExpansion, SavesItself, GuardedKernelPCA):
     def _expansion_kernel(self) -> Kernel:
         if self._callable is not None:
             return self._callable
-        if kernel_type(self.kernel).precomputed:
-            n_samples = self.X_fit_.shape[0]
-            return Precomputed(tuple(range(n_samples)), n_samples)
-        return named_kernel(self.kernel, gamma=self.gamma_, degree=self.degree, coef0=self.coef0)
+        kernel = named_kernel(self.kernel, gamma=self.gamma_, degree=self.degree, coef0=self.coef0)
+        return kernel.of_rows(self.X_fit_.shape[0])
 
     def _rows(self, X: Any) -> Array:
         return validate_rows(self, X, reset=False, accept_sparse="csr", dtype=FLOATS)

@@ -24,21 +24,17 @@ from sklearn.utils import check_array, check_random_state
 from sklearn.utils.extmath import svd_flip
 from sklearn.utils.validation import _check_psd_eigenvalues
 
-from ..arrays import FLOATS, Array, arpack_restarts, as_float64, canonical, row_dot, top_eigh
+from ..arrays import FLOATS, Array, arpack_restarts, as_float64, canonical, top_eigh
 from ..errors import KernelWarning, warn
 from ..fit.estimator import MeantParameters, generator_of
 from ..fit.problem import SHOWS_ROUNDING, warn_of_rounding
 from ..fit.sample import default_sample_size
-from ..kernels import RBF, CallableKernel, Cosine, bind_callable, kernel_type
-from ..kernels.distances import resolve_gamma
+from ..kernels import Kernel, bind_callable, kernel_type, named_kernel
+from ..kernels.width import resolve_gamma
 from ..rows.gram import asymmetry
 from ..rows.memory import ArrayRows, check_spread, finite
 from ..solvers.spectrum import check_finite_kernel
 from ..threads import effective_n_threads
-
-# gamma |x|^2 from which on distances are taken about the rows' centre, or by differences.
-FAR_OUT = 1e6
-SHORT_ROW = 1e-5  # scikit-learn's cosine takes rows for zero that are shorter than ten roundings of float32
 
 
 class GuardedKernelPCA(MeantParameters, KernelPCA):
@@ -48,7 +44,7 @@ class GuardedKernelPCA(MeantParameters, KernelPCA):
     _centerer: Any  # scikit-learn's KernelCenterer, or Uncentered
     eigenvalues_: np.ndarray
     eigenvectors_: np.ndarray
-    _callable: CallableKernel | None = None  # the user's kernel, of two rows or two blocks of them
+    _callable: Kernel | None = None  # the user's kernel, of two rows or two blocks of them
 
     def _get_kernel(self, X: Any, Y: Any = None) -> np.ndarray:
         X = finite(canonical(X))
@@ -64,39 +60,37 @@ class GuardedKernelPCA(MeantParameters, KernelPCA):
                 self.gamma_ = self._gamma(X)
             elif kernel_type(self.kernel).uses_gamma:  # one that is too large for numbers is refused
                 resolve_gamma(self.gamma, kernel_type(self.kernel), floating(X))
-        name, parameters = self._kernel_in_use()
-        if name == "rbf" and self._loses_distances(X if Y is None else Y):
-            return RBF(float(self.gamma_))(floating(X), floating(X if Y is None else Y))
-        if name == "cosine" and (_has_short_rows(X) or (Y is not None and _has_short_rows(Y))):
-            return Cosine()(floating(X), floating(X if Y is None else Y))
-        compute = partial(
-            pairwise_kernels, metric=name, filter_params=True, n_jobs=self._n_parallel_jobs(), **parameters
-        )
-        if self._callable is None and kernel_type(name).metric != "manhattan":
-            return compute(X, Y)
         rows = floating(X)
         points = rows if Y is None else floating(Y)
         if self._callable is not None:
             return np.array(self._callable(rows, points))  # a copy: it is centred in place later
+        kernel = self._kernel_in_use()
+        if kernel is None:
+            name, parameters = self.kernel, dict(self.kernel_params or {})
+        elif kernel.precomputed or kernel.agrees_with_sklearn(rows, points):
+            name, parameters = kernel.name, {} if kernel.precomputed else kernel.params()
+        else:
+            return kernel(rows, points)
+        compute = partial(
+            pairwise_kernels, metric=name, filter_params=True, n_jobs=self._n_parallel_jobs(), **parameters
+        )
+        if kernel is None or kernel.metric != "manhattan":
+            return compute(X, Y)
         block = compute(_narrow_indices(rows), _narrow_indices(points))
         return block.astype(np.result_type(rows.dtype, points.dtype), copy=False)  # float64 for any rows
 
-    def _kernel_in_use(self) -> tuple[Any, dict[str, Any]]:
-        """The kernel and its parameters: those of the model where there is one, whatever has been set since."""
-        model = vars(self).get("expansion_")
-        if model is None:
-            given = {"gamma": self.gamma_, "degree": self.degree, "coef0": self.coef0}
-            return self.kernel, dict(self.kernel_params or {}) if callable(self.kernel) else given
-        kernel = model.kernel
-        return kernel.name, {} if kernel.precomputed or self._callable is not None else kernel.params()
+    def _kernel_in_use(self) -> Kernel | None:
+        """The model's kernel where there is a model, whatever has been set since; None for a callable by itself."""
+        model = getattr(self, "expansion_", None)
+        if model is not None:
+            kernel: Kernel = model.kernel
+            return kernel
+        if callable(self.kernel):
+            return None
+        return named_kernel(self.kernel, gamma=self.gamma_, degree=self.degree, coef0=self.coef0)
 
     def _n_parallel_jobs(self) -> int | None:
         return None if self.n_jobs is None else effective_n_threads(self.n_jobs)
-
-    def _loses_distances(self, points: Array) -> bool:
-        """Whether scikit-learn's distances, |x|^2 + |s|^2 - 2 x's, lose 1e-9 of a width or more to rounding."""
-        rows = as_float64(floating(points))
-        return float(self.gamma_) * float(row_dot(rows, rows).max()) > FAR_OUT
 
     def _gamma(self, X: Array) -> float:
         if not kernel_type(self.kernel).uses_gamma:
@@ -233,13 +227,6 @@ def _warn_of_asymmetry(gram: Array) -> None:
         warn(f"{told}. What is found depends on eigen_solver: give (K + K.T) / 2", KernelWarning)
 
 
-def _has_short_rows(X: Array) -> bool:
-    """Whether scikit-learn's cosine would take a row for zero that is not."""
-    rows = as_float64(floating(X))
-    squares = row_dot(rows, rows)
-    return bool(np.any((squares > 0) & (squares < SHORT_ROW**2)))
-
-
 def _narrow_indices(X: Any) -> Any:
     """Sparse rows with 32-bit indices where they fit: scikit-learn's Manhattan distance knows no others."""
     if not scipy.sparse.issparse(X) or max(X.nnz, *X.shape) > np.iinfo(np.int32).max:
@@ -247,7 +234,7 @@ def _narrow_indices(X: Any) -> Any:
     return type(X)((X.data, X.indices.astype(np.int32), X.indptr.astype(np.int32)), shape=X.shape)
 
 
-def bound_callable(kernel: Any, keywords: dict[str, Any] | None, X: Array) -> CallableKernel | None:
+def bound_callable(kernel: Any, keywords: dict[str, Any] | None, X: Array) -> Kernel | None:
     """The user's kernel, told apart by its form, or None where there is none, or none that works."""
     if not callable(kernel):
         return None

@@ -18,7 +18,7 @@ from ..fit.estimator import INNER_SHARE, SHARE, BlockParameters, at_least, estim
 from ..fit.problem import Problem, nothing_to_explain
 from ..fit.sample import Sample, default_sample_size
 from ..fit.span import Span
-from ..kernels.base import kernel_type
+from ..kernels import kernel_type
 from ..rows import Rows
 from ..rows.memory import ArrayRows, SampledRows, finite
 from ..rows.short import ShortSide, short_side

@@ -25,7 +25,7 @@ from ..fit.estimator import (
 )
 from ..fit.judging import JudgesRows
 from ..fit.saving import SavesItself
-from ..kernels import NAMED_KERNELS
+from ..kernels import names_of_kernels
 from ..rows import settle_columns
 from ..threads import one_blas_thread
 from .fitting import SAMPLE_ROWS, cell_rows, checked_folds
@@ -153,7 +153,7 @@ class KernelMonitor(JudgesRows, SavesItself, MonitorSteps, LiveMixin, MeantParam
 
     n_components: int = parameter(30, at_least(1), positional=True)
     n_support: int = parameter(60, at_least(2), positional=True)
-    kernel: Any = parameter("rbf", one_of(*set(NAMED_KERNELS) - {"precomputed"}), callable)
+    kernel: Any = parameter("rbf", one_of(*names_of_kernels(lambda kind: not kind.precomputed)), callable)
     gamma: float | str | None = parameter("median", more_than(0), one_of("median", "scale"), None)
     standardize: bool = parameter(True, "boolean")
     whiten: bool = parameter(False, "boolean")

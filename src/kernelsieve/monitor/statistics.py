@@ -21,16 +21,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from scipy.spatial.distance import cdist
 
 from ..arrays import Array, is_foreign, like, namespace, to_numpy
 from ..fit.expansion import KernelExpansion
 from ..fit.interpret import weighted_gradient
 from ..fit.moments import gram_of
-from ..kernels import RBF, Cosine, Kernel, Laplacian, Linear, Polynomial
 from ..kernels.base import dense
 from ..rows.blocks import map_row_blocks
 from ..rows.memory import finite
@@ -131,7 +128,7 @@ class Detector:
         if not model.kernel.stationary:
             return np.inf
         offset = to_numpy(model.offset)
-        return 1.0 + self.mean_square - float(offset @ offset)
+        return float(model.kernel.diagonal(model.points[:1, :])[0]) + self.mean_square - float(offset @ offset)
 
     @cached_property
     def mean_square(self) -> float:
@@ -144,10 +141,10 @@ class Detector:
     def _slope(self, u: Array, cross_gram: Array, weights: Array) -> Array:
         """dSPE/du, up to a factor a row."""
         model = self.expansion.orthonormal
-        if isinstance(model.kernel, RBF | Laplacian):
+        if model.kernel.stationary:
             cross_gram = _shifted(model, u, cross_gram)
         slope = weighted_gradient(model, u, cross_gram, weights)
-        own = diagonal_gradient(model.kernel, u)
+        own = model.kernel.diagonal_gradient(u)
         return slope if own is None else slope - own / 2  # only its squares, and their shares, count
 
 
@@ -177,22 +174,10 @@ def _shifted(model: KernelExpansion, u: Array, cross_gram: Array) -> Array:
     far = np.flatnonzero(to_numpy(xp.max(cross_gram, axis=1)) < SMALL_KERNEL_VALUE)
     if not len(far):
         return cross_gram
-    kernel: Any = model.kernel
-    metric = "sqeuclidean" if isinstance(kernel, RBF) else "cityblock"
-    points = to_numpy(dense(model.points))
-    exponents = -kernel.gamma * cdist(to_numpy(u)[far].astype(np.float64), points.astype(np.float64), metric)
+    points = to_numpy(dense(model.points)).astype(np.float64)
+    exponents = model.kernel.far_exponents(to_numpy(u)[far].astype(np.float64), points)
+    if exponents is None:
+        return cross_gram
     values = np.array(to_numpy(cross_gram))
     values[far] = np.exp(exponents - exponents.max(axis=1, keepdims=True))
     return like(values, cross_gram)
-
-
-def diagonal_gradient(kernel: Kernel, u: Array) -> Array | None:
-    """dk(x, x)/dx, or None where k(x, x) is constant."""
-    if isinstance(kernel, RBF | Laplacian | Cosine):
-        return None
-    if isinstance(kernel, Linear):
-        return 2 * u
-    if isinstance(kernel, Polynomial):
-        squares = namespace(u).vecdot(u, u)[:, None]
-        return 2 * kernel.gamma * kernel.degree * (kernel.gamma * squares + kernel.coef0) ** (kernel.degree - 1) * u
-    raise TypeError(f"the {kernel.name} kernel has no derivative: contributions need one")

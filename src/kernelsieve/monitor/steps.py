@@ -145,7 +145,7 @@ class MonitorSteps:
             )
         if self.half_life is not None:
             raise ValueError("half_life follows drift by moments of SparseKernelPCA: give estimator=None")
-        if getattr(given, "kernel", None) == "precomputed":
+        if hasattr(given, "kernel") and kernel_type(given.kernel).precomputed:
             raise ValueError("a monitor needs rows: an estimator with a precomputed kernel has none")
 
     def _series(self: Any, X: Any, labels: Any, *, reset: bool) -> Series:

@@ -39,7 +39,7 @@ from ..arrays import (
     top_eigh,
 )
 from ..fit.sample import POINTS_FOR_THREADS, Sample, default_reference_rows
-from ..kernels import Cosine, Kernel, Laplacian
+from ..kernels import Kernel
 from ..kernels.base import dense
 from ..solvers.ascent import Ascent
 from ..solvers.points import CapturedVariance
@@ -121,7 +121,7 @@ def movable(sample: Sample) -> bool:
         return False
     if not scipy.sparse.issparse(X):
         return True
-    if isinstance(sample.kernel, Laplacian):  # no principal directions keep sums of absolute differences
+    if not sample.kernel.factors:  # no principal directions keep, say, sums of absolute differences
         return sample.size * X.shape[1] <= MAX_DENSE_VALUES
     if X.shape[1] > MAX_SPARSE_FEATURES:
         return False
@@ -142,7 +142,7 @@ def coordinates_beside_exact(sample: Sample, n_points: int) -> None:
     is measured by: where there are threads for both.
     """
     later = sample.n_reference < min(default_reference_rows(n_points), sample.size)  # so many need another reference
-    if sample.n_threads > 1 and not later and sample.kernel.name == "rbf" and is_numpy(sample.rows.X):
+    if sample.n_threads > 1 and not later and sample.kernel.lifts and is_numpy(sample.rows.X):
         _ = sample.gram  # first, by all threads
 
         def exact() -> None:
@@ -154,13 +154,13 @@ def coordinates_beside_exact(sample: Sample, n_points: int) -> None:
 def coordinates(sample: Sample, max_lost: float = MAX_LOST_EXPONENT, *, for_good: bool = False) -> Coordinates:
     """The sample's rows in the coordinates in which points are moved; `for_good` where they are to stay in them."""
     scale, unit = sample.kernel.unit(sample.reference)
-    if scipy.sparse.issparse(sample.rows.X) and isinstance(unit, Laplacian):
+    if scipy.sparse.issparse(sample.rows.X) and not unit.factors:
         return Coordinates(unit, as_float64(dense(sample.rows.values)) * scale, None, scale, None, None)
     if scipy.sparse.issparse(sample.rows.X):
         return _sparse_coordinates(sample, scale, unit)
-    if sample.kernel.name != "rbf":
+    if not sample.kernel.lifts:
         values = as_float64(sample.rows.values)
-        short = is_numpy(values) and not isinstance(unit, Laplacian) and _is_short(*values.shape)
+        short = is_numpy(values) and unit.isotropic and _is_short(*values.shape)
         basis = _row_space(values)[0] if short else None  # inner products are the same in the rows' own space
         values = values if basis is None else values @ basis
         return Coordinates(unit, values * scale, None, scale, None, basis)
@@ -169,8 +169,9 @@ def coordinates(sample: Sample, max_lost: float = MAX_LOST_EXPONENT, *, for_good
         return Coordinates(unit, as_float64(sample.light.all) * scale, None, scale, sample.light.origin, None)
     projected, lengths, basis = found
     lost = np.maximum(lengths - row_dot(projected, projected), 0.0)
-    row_scale = np.exp(as_float64(lost) * -(scale**2))
-    return Coordinates(unit, as_float64(projected) * scale, row_scale, scale, sample.light.origin, as_float64(basis))
+    projected = as_float64(projected) * scale
+    row_scale = unit.row_scale(row_dot(projected, projected), as_float64(lost) * scale**2)
+    return Coordinates(unit, projected, row_scale, scale, sample.light.origin, as_float64(basis))
 
 
 def _in_subspace(sample: Sample, max_lost: float, for_good: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
@@ -291,10 +292,6 @@ def _sparse_coordinates(sample: Sample, scale: float, unit: Kernel) -> Coordinat
     projected = np.asarray(rows @ directions.T)
     lengths = row_dot(rows, rows)
     inside = np.einsum("ij,ij->i", projected, projected)
-    row_scale, lost_exponent = None, 0.0
-    if unit.name == "rbf":
-        lost = np.maximum(lengths - inside, 0.0)
-        row_scale, lost_exponent = np.exp(-lost), float(lost.mean())
-    elif isinstance(unit, Cosine):
-        row_scale = np.sqrt(inside / np.where(lengths > 0, lengths, 1.0))
-    return Coordinates(unit, projected, row_scale, scale, None, directions.T, lost_exponent)
+    lost = np.maximum(lengths - inside, 0.0)
+    lost_exponent = float(lost.mean()) if unit.lifts else 0.0
+    return Coordinates(unit, projected, unit.row_scale(inside, lost), scale, None, directions.T, lost_exponent)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-import scipy.sparse
 import scipy.sparse.linalg
 
-from ..arrays import Array, like, namespace, row_dot, top_eigh
+from ..arrays import Array, like, namespace, top_eigh
 from ..fit.sample import Sample
-from ..kernels import Cosine, Kernel
+from ..kernels import Kernel
 from ..rows.memory import shares_of
 from ..solvers.points import CapturedVariance
 
@@ -38,9 +37,7 @@ def _principal_directions(rows: Array, weights: Array | None, n_directions: int,
 
 def directions_of_sparse(rows: Array, unit: Kernel, sample: Sample, n_directions: int) -> np.ndarray:
     """Principal directions (r, d) of sparse rows as a linear or cosine kernel sees them, and of their mean."""
-    if isinstance(unit, Cosine):
-        lengths = np.sqrt(row_dot(rows, rows))
-        rows = scipy.sparse.diags_array(1.0 / np.where(lengths > 0, lengths, 1.0)) @ rows
+    rows = unit.linear_features(rows)
     omega = shares_of(sample.rows.weights, rows.shape[0])
     root = np.sqrt(omega)
     mean = np.asarray(omega @ rows).ravel() if sample.center else np.zeros(rows.shape[1])

@@ -44,7 +44,7 @@ from ..arrays import (
     take_rows,
     top_eigh,
 )
-from ..kernels import RBF, FixedRows, Kernel, uphill
+from ..kernels import FixedRows, Kernel, uphill
 from ..threads import SPARE_THREADS, cached_property, ordered_map, row_ranges, side_by_side
 from .ascent import Ascent, Evaluation
 from .spectrum import whiten
@@ -165,17 +165,16 @@ class CapturedVariance:
     def beyond(self, points: Array, rows_at: Callable[[slice], Array]) -> Evaluation:
         """The same, with the gradient in coordinates that the points have none of yet, and `rows_at` gives of the rows.
 
-        For a Gaussian, whose kernel values have what the other coordinates of a row are in its scale.
+        For kernels that lift: their values have what the other coordinates of a row are in its scale.
         """
-        assert isinstance(self.kernel, RBF)
         factored, first = self.factored(points), self._first_pass(points)
         gram, (values, coef, _, _) = factored[0], self._top(factored, first, None)
         twice = 2 * like(coef, self.rows).T
         pulled = self._each_block(
-            first, coef, lambda b, scores: as_float64((scores @ twice * b.cross).T @ rows_at(b.rows))
+            first, coef, lambda b, scores: as_float64(self.kernel.lift(rows_at(b.rows), b.cross, scores @ twice))
         )
         metric = self._metric(points, gram, (coef * values) @ coef.T)
-        return Evaluation(float(values.sum()), 2 * self.kernel.gamma * reduce(add, pulled), metric)
+        return Evaluation(float(values.sum()), reduce(add, pulled), metric)
 
     @np.errstate(over="ignore", invalid="ignore")
     def _metric(self, points: Array, gram: Array, spread: Array) -> Array | None:

@@ -55,6 +55,16 @@ class Precomputed(Kernel):
         columns = tuple(self.columns[int(i)] for i in chosen)
         return Precomputed(columns, self.n_columns), take_rows(take_rows(points, chosen).T, chosen).T
 
+    def of_rows(self, n_rows: int) -> Kernel:
+        return Precomputed(tuple(range(n_rows)), n_rows)
+
+    @classmethod
+    def from_params(cls, params: Mapping[str, Any]) -> Kernel:
+        return cls(**{**params, "columns": tuple(params["columns"])})
+
+    def numbers(self) -> list[Any]:
+        return [*self.columns, self.n_columns]
+
     def diagonal_of(self, X: Array) -> Array:
         return X.diagonal() if is_numpy(X) or scipy.sparse.issparse(X) else namespace(X).linalg.diagonal(X)
 
