@@ -10,10 +10,11 @@ from kernelsieve import KernelMonitor, SparseKernelPCA
 from kernelsieve.errors import (
     ColumnError,
     KernelWarning,
-    MissingValueError,
     ParameterError,
     PoorComponentsWarning,
+    TableError,
     TooFewPoints,
+    TooFewRows,
     TooManyComponents,
 )
 
@@ -22,7 +23,8 @@ ERRORS = [
     TooFewPoints("n_support", 3, "is too few for n_components=5", "give at least 6"),
     TooManyComponents(7, 3, "is more than the rank allows", "there are 3 directions"),
     ColumnError("b", 4, "column 'b' is infinite in row 5"),
-    MissingValueError("b", 4, "column 'b' is missing in row 5"),
+    TableError("rows.csv has no rows"),
+    TooFewRows(4, 5, 15, " of 3 consecutive rows"),
 ]
 
 

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from .models.sparse import SparseKernelPCA
     from .monitor import KernelMonitor
     from .report import report
-    from .tables import TableEncoder
+    from .tables.encoder import TableEncoder
+    from .tables.files import read_table
 
 __version__ = "0.1.0"
 __all__ = [
@@ -49,6 +50,7 @@ __all__ = [
     "likelihood_path",
     "load",
     "plots",
+    "read_table",
     "report",
     "save",
     "sparse_pca_path",
@@ -71,11 +73,12 @@ _HOMES = {
     "RobustElasticNetPCA": ".linear.robust_estimator",
     "RobustSparseKernelPCA": ".models.robust",
     "SparseKernelPCA": ".models.sparse",
-    "TableEncoder": ".tables",
+    "TableEncoder": ".tables.encoder",
     "compress": ".models.compressed",
     "elastic_net_path": ".models.elastic_net_path",
     "likelihood_path": ".models.likelihood_path",
     "load": ".io",
+    "read_table": ".tables.files",
     "report": ".report",
     "save": ".io",
     "sparse_pca_path": ".linear.path",

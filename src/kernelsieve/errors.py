@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import sys
 import warnings
+from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import sklearn
-
 # Frames of these packages are not the user's: ours, and scikit-learn's pipelines, searches and decorators around us.
-_NOT_THE_USER = tuple(f"{Path(str(module)).parent}/" for module in (__file__, sklearn.__file__))
+_NOT_THE_USER = tuple(f"{Path(str(find_spec(name).origin)).parent}/" for name in (__name__, "sklearn"))  # type: ignore[union-attr]
+MAX_NAMES = 5  # spelled out in a message
 
 
 class ParameterError(ValueError):
@@ -55,8 +56,22 @@ class ColumnError(ValueError):
         return self.message
 
 
-class MissingValueError(ColumnError):
-    """A value is missing where gaps are not allowed."""
+class TableError(ValueError):
+    """A file is not a table, or not the table that is needed."""
+
+
+class TooFewRows(ValueError):
+    """Too few rows for so many folds; `window` says which rows a fold needs if one is not enough."""
+
+    def __init__(self, n_rows: int, n_folds: int, needed: int, window: str = "") -> None:
+        super().__init__(n_rows, n_folds, needed, window)
+        self.n_rows, self.n_folds, self.needed, self.window = n_rows, n_folds, needed, window
+
+    def __str__(self) -> str:
+        return (
+            f"n_samples={self.n_rows} is too few for cv={self.n_folds}: every fold needs a row{self.window}. Give more "
+            f"rows (at least {self.needed}){', fewer lags' if self.window else ''}, or a smaller cv"
+        )
 
 
 class KernelWarning(UserWarning):
@@ -65,6 +80,12 @@ class KernelWarning(UserWarning):
 
 class PoorComponentsWarning(KernelWarning):
     """The components explain little of the variance, or follow single rows."""
+
+
+def quoted(names: Sequence[Any]) -> str:
+    """The first few names, and how many more there are, for a message."""
+    more = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
+    return ", ".join(repr(str(name)) for name in names[:MAX_NAMES]) + more
 
 
 def warn(message: str, category: type[Warning] = UserWarning) -> None:

@@ -12,7 +12,7 @@ from sklearn.preprocessing import StandardScaler
 
 import kernelsieve
 from kernelsieve import SparseKernelPCA
-from kernelsieve.cli import csv_records, tables
+from kernelsieve.tables import csv, files
 
 STREAMED = [".csv", ".tsv", ".parquet"]
 
@@ -21,7 +21,7 @@ STREAMED = [".csv", ".tsv", ".parquet"]
 def small_blocks(monkeypatch):
     """CSV files are cut every few hundred bytes."""
     pytest.importorskip("pyarrow")
-    monkeypatch.setattr(csv_records, "BLOCK_BYTES", 300)
+    monkeypatch.setattr(csv, "BLOCK_BYTES", 300)
 
 
 @pytest.mark.parametrize("extension", STREAMED)
@@ -94,15 +94,15 @@ def test_a_transform_in_blocks_is_the_transform(extension, target, folder, tmp_p
 def test_large_files_are_read_in_blocks_and_small_ones_are_not(extension, folder, monkeypatch):
     pytest.importorskip("pyarrow")
     for most, whole in ((10**6, True), (100, extension not in STREAMED)):
-        monkeypatch.setattr(tables, "STREAMED_BYTES", most)
-        table = tables.read_table(folder / f"rows{extension}")
+        monkeypatch.setattr(files, "STREAMED_BYTES", most)
+        table = files.open_table(folder / f"rows{extension}")
         assert (table.data is not None) == whole
         assert table.n_rows == 150
 
 
 @pytest.mark.parametrize("extension", STREAMED)
 def test_nothing_whole_is_held_when_blocks_are_read(extension, folder, small_blocks):
-    table = tables.read_table(folder / f"rows{extension}", batch_size=7)
+    table = files.open_table(folder / f"rows{extension}", batch_size=7)
     heights = [len(block) for block in table.blocks(["a", "label"], 10**6)]
     assert table.data is None
     assert max(heights) <= 7
@@ -244,11 +244,11 @@ def test_a_transform_that_fails_late_leaves_the_old_file(target, rows, folder, t
 
 
 def test_parquet_in_blocks_needs_pyarrow(folder, tmp_path, monkeypatch):
-    monkeypatch.setattr(tables, "find_spec", lambda _: None)
+    monkeypatch.setattr(files, "find_spec", lambda _: None)
     out = tmp_path / "model.ks"
     result = run("fit", folder / "rows.parquet", "--batch-size", 40, "-o", out)
     assert_fails(result, "pyarrow", "kernelsieve[files]")
-    monkeypatch.setattr(tables, "STREAMED_BYTES", 100)  # large, but it may fit in memory
+    monkeypatch.setattr(files, "STREAMED_BYTES", 100)  # large, but it may fit in memory
     assert run("fit", folder / "rows.parquet", "-s", 5, "-o", out).exit_code == 0
 
 

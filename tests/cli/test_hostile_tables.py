@@ -8,8 +8,8 @@ import polars as pl
 import pytest
 from calling import assert_fails, fit_text, run, shell
 
-from kernelsieve.cli.parquet import ParquetRows
-from kernelsieve.cli.wording import TableError
+from kernelsieve.errors import TableError
+from kernelsieve.tables.files import ParquetRows
 
 
 def test_damaged_parquet_files_are_refused_in_one_line(folder, tmp_path):
@@ -145,4 +145,4 @@ def test_what_the_reader_panics_at_is_refused_block_by_block(folder, monkeypatch
     monkeypatch.setattr(pl, "from_arrow", panic)
     path = folder / "rows.parquet"
     with pytest.raises(TableError, match=r"rows\.parquet cannot be read as PARQUET: it is damaged"):
-        list(ParquetRows(path, path, 10).frames())
+        list(ParquetRows(path, path, tuple(pl.read_parquet(path).columns), 10).frames())

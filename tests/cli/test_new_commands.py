@@ -14,8 +14,9 @@ from sklearn.base import BaseEstimator
 
 import kernelsieve
 from kernelsieve import SparseKernelPCA
-from kernelsieve.cli import fitting, widths
-from kernelsieve.cli.methods import METHODS
+from kernelsieve.cli import auto_gamma
+from kernelsieve.cli import fit as fitting
+from kernelsieve.cli.options import METHODS
 
 pytestmark = pytest.mark.filterwarnings("ignore::kernelsieve.KernelWarning")
 
@@ -62,7 +63,7 @@ def test_gamma_auto_is_the_width_that_loses_least_of_held_out_rows(folder, rows,
     assert result.exit_code == 0, result.output
     told = json.loads(result.stdout)
     tried = {width["gamma"]: width["error"] for width in told["gamma_tried"]}
-    assert len(tried) == len(widths.FACTORS)
+    assert len(tried) == len(auto_gamma.FACTORS)
     assert told["kernel"]["gamma"] in tried
     assert tried[told["kernel"]["gamma"]] <= 1.001 * min(tried.values())
     # against a plain computation of the same error for the width that was chosen

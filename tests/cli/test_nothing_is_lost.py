@@ -105,15 +105,15 @@ def test_a_table_that_gained_columns_since_is_not_replaced(table, folder, tmp_pa
 
 KILLED = """
 import sys, time
-from kernelsieve.cli import main, writing
-slow = writing._write_csv
+from kernelsieve.cli import main, outputs
+slow = outputs._write_csv
 def write(file, frames, separator):
     done = slow(file, frames, separator)
     file.flush()
     print("half way", flush=True)
     time.sleep(60)
     return done
-writing._write_csv = write
+outputs._write_csv = write
 main()
 """
 

@@ -6,7 +6,7 @@ import polars.testing
 from calling import assert_fails, core, fit_text, run
 
 import kernelsieve
-from kernelsieve.cli import writing
+from kernelsieve.cli import outputs
 
 
 def test_other_separators_integers_and_booleans(tmp_path):
@@ -75,7 +75,7 @@ def test_a_failed_write_leaves_the_old_file_alone(folder, tmp_path, monkeypatch)
 
     out = tmp_path / "scores.csv"
     out.write_text("old")
-    monkeypatch.setattr(writing, "_write_csv", full)
+    monkeypatch.setattr(outputs, "_write_csv", full)
     result = run("transform", folder / "model.ks", folder / "rows.csv", "-o", out, "--force")
     assert_fails(result, "No space left on device")
     assert out.read_text() == "old"

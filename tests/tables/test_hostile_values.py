@@ -12,7 +12,7 @@ import pytest
 
 import kernelsieve as ks
 from kernelsieve import TableEncoder
-from kernelsieve.cli.csv_types import open_csv
+from kernelsieve.tables.csv import open_csv
 
 
 def table() -> pd.DataFrame:

@@ -1,7 +1,7 @@
-"""The commands, each in a module of its own, and what they have in common.
+"""The list of commands, and the program that holds them.
 
-Each reads its files, calls the library, and writes or prints; whatever takes time to import is imported
-where it is used, so that `--help` is quick.  A new command is one more line in `COMMANDS`.
+A command reads its files, calls the library, and writes or prints.  What takes long to import is imported where it is
+used, so that `--help` is quick.  A new command is one more line in `COMMANDS`.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from typer.core import TyperCommand, TyperGroup
 
 # Module, function: in the order in which `--help` lists them.
 COMMANDS = (
-    ("fit_command", "fit"),
-    ("using", "transform"),
-    ("scoring", "score"),
-    ("using", "inverse"),
-    ("showing", "report"),
-    ("showing", "plot"),
-    ("inspecting", "info"),
-    ("inspecting", "compare"),
-    ("using", "compress"),
+    ("fit", "fit"),
+    ("transform", "transform"),
+    ("score", "score"),
+    ("transform", "inverse"),
+    ("report", "report"),
+    ("report", "plot"),
+    ("describe", "info"),
+    ("compare", "compare"),
+    ("transform", "compress"),
     ("export", "export"),
     ("monitor", "monitor"),
-    ("showing", "demo"),
+    ("demo", "demo"),
 )
 
 

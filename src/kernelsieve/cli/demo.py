@@ -1,8 +1,8 @@
-"""The demonstration: scikit-learn's digits, 20 support points, one page of pictures.
+"""`kernelsieve demo`: scikit-learn's digits, 20 support points, one page of pictures.
 
 Two thirds of the digits are fitted, the rest are held out.  Exact kernel PCA compares every new digit with all
-1,198 it was fitted to; the model here compares it with 20, and this measures what is lost, what Nystroem + PCA
-loses with as many points, and how many points that needs to lose as little.
+1,198 it was fitted to; the model here compares it with 20.  The demo measures what that loses, what Nystroem + PCA
+loses with as many points, and how many points Nystroem + PCA needs to lose no more.
 """
 
 from __future__ import annotations
@@ -11,51 +11,95 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+import typer
+from rich.console import Console
 
-from ..threads import one_blas_thread
-from .comparison import (
+from . import options, plain_errors
+from .compare import (
     Result,
     Setting,
     captured_variance,
     comparison_table,
     exact,
-    measure,
+    measured,
     nystroem,
     ours,
+    result_cells,
     total_variance,
 )
-from .writing import check_output
+from .outputs import check_output
 
 N_COMPONENTS, N_SUPPORT = 10, 20
-CURVE_SIZES = (11, 15, 20, 30, 50, 75, 100, 150, 200, 300, 400)
-MAX_OWN_SIZE = 200  # ours has long reached exact kernel PCA there
-CURVE_SEEDS = 5  # runs that a point of Nystroem's curve is the mean of
-MATCH_STEP, MAX_MATCH = 20, 1000  # sizes at which Nystroem is tried until it matches ours
+SIZES = (11, 15, 20, 30, 50, 75, 100, 150, 200, 300, 400)  # numbers of points along the curves
+MAX_OWN_SIZE = 200  # SparseKernelPCA has long reached exact kernel PCA there
+CURVE_SEEDS = 5  # draws of Nystroem's points that a figure is the mean of
+MATCH_STEP, MAX_MATCH = 20, 1000  # sizes at which Nystroem is tried until it matches
 TIMING_REPEATS = 5
+EXAMPLE = """\
+from sklearn.datasets import load_digits
+from sklearn.model_selection import train_test_split
+from kernelsieve import SparseKernelPCA
+
+X, y = load_digits(return_X_y=True)
+train, test = train_test_split(X / 16, test_size=1/3, random_state=0)
+
+model = SparseKernelPCA(n_components=10, n_support=20, random_state=0)
+scores = model.fit(train).transform(test)
+print(model.captured_ratio_)   # share of what exact kernel PCA captures
+model.save("digits.ks")        # a few kilobytes, no pickle"""
 
 
-@dataclass(frozen=True)
-class Digits:
-    """Images as rows of 64 numbers between 0 and 1, and the digits they show."""
+@plain_errors
+def demo(
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="The page to write.")] = Path(
+        "kernelsieve-demo.html"
+    ),
+    force: options.Force = False,
+) -> None:
+    """Fit handwritten digits, print a comparison and write a page with pictures.
 
-    train: np.ndarray
-    test: np.ndarray
-    test_labels: np.ndarray
+    \b
+    Example
+      kernelsieve demo --out demo.html
+    """
+    if out.parent.is_dir():
+        check_output(out, kind="page", force=force)
+    if find_spec("vl_convert") is None:
+        raise ImportError("the demo's page needs vl-convert-python: pip install 'kernelsieve[cli,report]'")
+    out.parent.mkdir(parents=True, exist_ok=True)
+    check_output(out)
+    console = Console()
+    with console.status("measuring") as status:
+        found = measure_demo(status.update)
+        status.update("drawing")
+        report = page(found)
+    title = f"Handwritten digits: {len(found.train):,} to fit, {len(found.test)} held out"
+    console.print(comparison_table(found.results, found.total, len(found.test), title, points="kernel values\na row"))
+    own, matching = found.results[1], found.results[3]
+    console.print(
+        f"{own.n_points} points keep {100 * found.of_exact(1):.1f} % of what exact kernel PCA captures on digits it "
+        f"has not seen, and transform {found.speedup:.0f} times faster. Nystroem + PCA keeps "
+        f"{100 * found.of_exact(2):.1f} % with as many points and needs {matching.n_points} to match.",
+        highlight=False,
+    )
+    report.save(out)
+    console.print(f"page with pictures: {out}", highlight=False, soft_wrap=True)
 
 
 @dataclass(frozen=True)
 class Demo:
     """Everything that the page shows."""
 
-    digits: Digits
+    train: np.ndarray  # digits as rows of 64 numbers between 0 and 1
+    test: np.ndarray
+    test_labels: np.ndarray
     model: Any
     results: list[Result]  # exact, ours, Nystroem with as many points, Nystroem that matches
     total: float  # variance of the held-out digits
-    sizes: tuple[int, ...]  # numbers of points along the curves
-    curves: dict[str, list[float]]  # shares of exact kernel PCA's captured variance at those
+    curves: dict[str, list[tuple[int, float]]]  # number of points, share of exact kernel PCA's captured variance
 
     def of_exact(self, place: int) -> float:
         """The share of exact kernel PCA's captured variance that a result reached."""
@@ -67,94 +111,89 @@ class Demo:
         return self.results[0].transform_seconds / self.results[1].transform_seconds
 
 
-def run_demo(out_path: str | Path, console: Any) -> None:
-    """Fit, compare, print the table and write the page.
-
-    Parameters
-    ----------
-    out_path : the HTML file to write; its folder is made where there is none, and it needs nothing beside it
-    console : rich Console for the table
-    """
-    if find_spec("vl_convert") is None:
-        raise ImportError("the demo's page needs vl-convert-python: pip install 'kernelsieve[cli,report]'")
-    from .demo_page import page
-
-    path = Path(out_path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    check_output(path)
-    with console.status("measuring") as status:
-        demo = measure_demo(status.update)
-        status.update("drawing")
-        report = page(demo)
-    title = f"Handwritten digits: {len(demo.digits.train):,} to fit, {len(demo.digits.test)} held out"
-    n_test = len(demo.digits.test)
-    console.print(comparison_table(demo.results, demo.total, n_test, title, points="kernel values\na row"))
-    console.print(summary(demo), highlight=False)
-    report.save(path)
-    console.print(f"page with pictures: {path}", highlight=False, soft_wrap=True)
-
-
-def summary(demo: Demo) -> str:
-    """What the table says, in two sentences."""
-    own, matching = demo.results[1], demo.results[3]
-    return (
-        f"{own.n_points} points keep {100 * demo.of_exact(1):.1f} % of what exact kernel PCA captures on digits it has "
-        f"not seen, and transform {demo.speedup:.0f} times faster. Nystroem + PCA keeps {100 * demo.of_exact(2):.1f} % "
-        f"with as many points and needs {matching.n_points} to match."
-    )
-
-
-def load_digits() -> Digits:
-    """scikit-learn's 8 x 8 digits, two thirds to fit and one third held out."""
-    from sklearn import datasets
+def measure_demo(tell: Callable[[str], Any]) -> Demo:
+    """Fit and time everything; `tell` is called with what is being done."""
+    from sklearn.datasets import load_digits
     from sklearn.model_selection import train_test_split
 
-    rows, labels = datasets.load_digits(return_X_y=True)
+    from ..threads import one_blas_thread
+
+    rows, labels = load_digits(return_X_y=True)
     train, test, _, test_labels = train_test_split(rows / 16, labels, test_size=1 / 3, random_state=0)
-    return Digits(train, test, test_labels)
-
-
-def measure_demo(tell: Callable[[str], Any]) -> Demo:
-    """Fit and time everything; `tell` hears what is being done."""
-    digits = load_digits()
-    train, test = digits.train, digits.test
     setting = Setting(N_COMPONENTS, "rbf", "median")
     model = ours(setting, N_SUPPORT).make().fit(train)
     setting = replace(setting, gamma=float(model.gamma_))
     reference = captured_variance(exact(setting, len(train)).make().fit(train), test)
+
+    def sampled(size: int) -> float:
+        """Held-out captured variance of Nystroem + PCA, mean over several draws of its points."""
+        models = (nystroem(replace(setting, seed=seed), size).make().fit(train) for seed in range(CURVE_SEEDS))
+        return float(np.mean([captured_variance(one, test) for one in models]))
+
     tell("captured variance against number of points")
     with one_blas_thread():  # these matrices are too small to share, and on a busy machine sharing costs tenfold
-        curves = _curves(setting, digits, reference)
-        sizes = [N_SUPPORT, _matching_size(setting, digits, captured_variance(model, test))]
+        own = [captured_variance(ours(setting, m).make().fit(train), test) for m in SIZES if m <= MAX_OWN_SIZE]
+        shares = {"kernelsieve": own, "Nystroem + PCA": [sampled(size) for size in SIZES]}
+        curves = {name: [(m, c / reference) for m, c in zip(SIZES, found)] for name, found in shares.items()}  # noqa: B905
+        tried = range(N_SUPPORT + MATCH_STEP, MAX_MATCH, MATCH_STEP)
+        matching = next((m for m in tried if sampled(m) >= captured_variance(model, test)), MAX_MATCH)
     tell("timing")
-    methods = [exact(setting, len(train)), ours(setting, N_SUPPORT), *(nystroem(setting, size) for size in sizes)]
-    results = measure(methods, train, test, TIMING_REPEATS)
-    # one draw of Nystroem's points is luck: what it captures is the mean over draws, as in its curve
-    for place, size in enumerate(sizes, start=2):
-        results[place] = replace(results[place], captured=_nystroem_captured(setting, digits, size))
-    return Demo(digits, model, results, total_variance(setting, test), CURVE_SIZES, curves)
-
-
-def _curves(setting: Setting, digits: Digits, reference: float) -> dict[str, list[float]]:
-    own = [
-        captured_variance(ours(setting, size).make().fit(digits.train), digits.test) / reference
-        if size <= MAX_OWN_SIZE
-        else float("nan")
-        for size in CURVE_SIZES
+    methods = [
+        exact(setting, len(train)),
+        ours(setting, N_SUPPORT),
+        *(nystroem(setting, m) for m in (N_SUPPORT, matching)),
     ]
-    sampled = [_nystroem_captured(setting, digits, size) / reference for size in CURVE_SIZES]
-    return {"kernelsieve": own, "Nystroem + PCA": sampled}
+    results = [measured(method, train, test, TIMING_REPEATS)[0] for method in methods]
+    # one draw of Nystroem's points is luck: what it captures is the mean over draws, as in its curve
+    results[2:] = [replace(result, captured=sampled(result.n_points)) for result in results[2:]]
+    return Demo(train, test, test_labels, model, results, total_variance(setting, test), curves)
 
 
-def _nystroem_captured(setting: Setting, digits: Digits, size: int) -> float:
-    """Held-out captured variance of Nystroem + PCA, mean over several draws of its points."""
-    models = (nystroem(replace(setting, seed=seed), size).make().fit(digits.train) for seed in range(CURVE_SEEDS))
-    return float(np.mean([captured_variance(model, digits.test) for model in models]))
+def page(found: Demo) -> Any:
+    """The report of the held-out digits, with what was measured against other methods."""
+    from ..report.contents import contents_of
+    from ..report.material import Options
+    from ..report.page import Report
+
+    n_train, n_test, n_points = len(found.train), len(found.test), found.results[1].n_points
+    options = Options(
+        title=f"Kernel PCA on {n_points} points instead of {n_train:,}",
+        lead=(
+            "Kernel PCA compares every new row with all the rows it was fitted to. kernelsieve keeps the few points "
+            f"that carry the result and forgets the rest. Here it is on scikit-learn's handwritten digits: {n_train:,} "
+            f"to fit, the {n_test} on this page held out. {n_points} points keep {100 * found.of_exact(1):.1f} % of "
+            "the variance that exact kernel PCA captures on them, and transform "
+            f"{found.speedup:.0f} times faster."
+        ),
+        image_shape=(8, 8),
+        tables=(_comparison(found),),
+        curves={
+            name: {"sizes": [size for size, _ in curve], "shares": [share for _, share in curve]}
+            for name, curve in found.curves.items()
+        },
+        code=EXAMPLE,
+    )
+    labels = {"digit": found.test_labels.astype(str)}
+    return Report(contents_of(found.model, found.test, labels, options, seed=0))
 
 
-def _matching_size(setting: Setting, digits: Digits, captured: float) -> int:
-    """The fewest points, in steps, with which Nystroem + PCA captures as much."""
-    for size in range(N_SUPPORT + MATCH_STEP, MAX_MATCH, MATCH_STEP):
-        if _nystroem_captured(setting, digits, size) >= captured:
-            return size
-    return MAX_MATCH
+def _comparison(found: Demo) -> dict[str, Any]:
+    """The table of methods, our own line marked."""
+    from sklearn import __version__ as sklearn_version
+
+    from .. import __version__
+
+    transform = f"transform\n{len(found.test)} rows"
+    reference = found.results[0].captured
+    return {
+        "title": "Against other methods",
+        "head": ["", "kernel values\na row", "captured\nheld out", "of exact", "fit", transform],
+        "rows": [result_cells(result, found.total, reference) for result in found.results],
+        "strong": 1,
+        "note": (
+            "Captured: variance of the held-out digits along the ten components, as a share of their variance in "
+            "feature space; Nystroem takes rows at random, and its figures are means of five draws. Same Gaussian "
+            "kernel for all; exact is scikit-learn's KernelPCA with its arpack solver. Times are the best of five on "
+            f"the machine that wrote this page (kernelsieve {__version__}, scikit-learn {sklearn_version})."
+        ),
+    }

@@ -1,15 +1,35 @@
-"""A model in words: what `kernelsieve info` and `kernelsieve fit` print, and the same for machines."""
+"""`kernelsieve info`, and the description of a model that other commands print: as a table, or as JSON."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from .applying import core_of, encoder_of
-from .wording import clean, percent
+from rich.console import Console
+
+from . import options, plain_errors
+from .inputs import core_of, encoder_of, load_model
+from .messages import clean, percent
 
 MAX_SHOWN = 6  # column names and ratios spelled out
+
+
+@plain_errors
+def info(model: options.ModelFile, as_json: options.AsJson = False) -> None:
+    """Say what a model file holds.
+
+    \b
+    Examples
+      kernelsieve info model.ks
+      kernelsieve info model.ks --json
+    """
+    fitted = load_model(model)
+    if as_json:
+        print(json.dumps(as_data(fitted, model)))
+    else:
+        Console().print(describe(fitted, model))
 
 
 def describe(model: Any, path: Path | None = None) -> Any:
@@ -57,7 +77,7 @@ def _kernel_facts(core: Any) -> Iterator[tuple[str, str]]:
     parameters = ", ".join(f"{name} = {value:.4g}" for name, value in _numbers_of(expansion.kernel).items())
     yield "kernel", f"{expansion.kernel.name}" + (f" ({parameters})" if parameters else "")
     yield "components", f"{expansion.n_components:,}"
-    # a monitor's points are those of the estimator that it watches with
+    # the points of a monitor are those of its estimator
     kind = "free points" if getattr(core, "estimator_", core).support_ is None else "rows"
     yield "support", f"{expansion.n_support:,} {kind}"
 
@@ -78,7 +98,7 @@ def _reached(core: Any) -> Iterator[tuple[str, str]]:
 
 
 def _monitor_facts(core: Any) -> Iterator[tuple[str, str]]:
-    """By what a monitor judges rows, and when it alarms."""
+    """The limits of a monitor, and when it alarms."""
     (low, high), (needed, remembered) = core.false_alarm_interval_, core.alarm_rule
     yield "limits", f"SPE {core.limits_['spe']:.4g}, T2 {core.limits_['t2']:.4g} ({core.n_held_out_:,} held-out rows)"
     yield "false alarms", f"{core.false_alarm_rate_:.1%} of normal rows ({low:.1%} to {high:.1%})"
@@ -88,7 +108,7 @@ def _monitor_facts(core: Any) -> Iterator[tuple[str, str]]:
 
 
 def _monitor_data(core: Any) -> dict[str, Any]:
-    """The same for machines."""
+    """The limits of a monitor, for JSON."""
     return {
         "limits": {name: float(value) for name, value in core.limits_.items()},
         "n_held_out": int(core.n_held_out_),
@@ -101,7 +121,7 @@ def _monitor_data(core: Any) -> dict[str, Any]:
 
 
 def as_data(model: Any, path: Path | None = None) -> dict[str, Any]:
-    """The same for machines: numbers as numbers."""
+    """The facts of a model, for JSON."""
     from ..rows.frames import column_names
 
     core, encoder = core_of(model), encoder_of(model)

@@ -8,10 +8,10 @@ from typing import Annotated, Any
 import typer
 
 from . import plain_errors
-from .applying import load_model
+from .inputs import load_model
+from .messages import clean
 from .options import Force, ModelFile
-from .wording import clean
-from .writing import check_output
+from .outputs import check_output
 
 FORMATS = {".onnx": "onnx", ".h": "c", ".pt": "torch", ".pt2": "torch"}
 DTYPES = {"onnx": ("float32", "float64"), "c": ("float32", "float64", "int8"), "torch": ("float32", "float64")}

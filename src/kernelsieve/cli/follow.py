@@ -1,7 +1,7 @@
-"""`kernelsieve fit --follow`: a CSV that grows, or standard input; the model is written every so many rows.
+"""`kernelsieve fit --follow`: a CSV file that grows, or standard input.
 
-The first rows settle the columns, their encoding and their scales; every further block is encoded alike and goes to
-`partial_fit`.  A record is a line: a line that has no end yet is left until it has one.
+The first block of rows decides how columns are encoded and scaled; every further block is encoded in the same way and
+goes to `partial_fit`, after which the model is written.  A record is a line; one that is still being written waits.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .fitting import Request, save_model
-from .methods import make_estimator
-from .standard_input import STDIN
-from .tables import TableError
-from .wording import clean
+from ..errors import TableError
+from .inputs import STDIN
+from .messages import clean
+from .options import Request, make_estimator
+from .outputs import save_model
 
 POLL_SECONDS = 0.2  # between looks at a file that has not grown
 
@@ -27,14 +27,14 @@ POLL_SECONDS = 0.2  # between looks at a file that has not grown
 class Following:
     """How a stream is followed."""
 
-    every: int  # rows a block, after each of which the model is written
-    idle: float | None = None  # seconds without a new row after which a file has ended; None: never
+    every: int  # rows in a block
+    idle: float | None = None  # seconds without a new row after which a file has ended; None for never
     half_life: float | None = None
     header: bool = True
 
 
 def follow_table(request: Request, data: Path, output: Path, how: Following) -> int:
-    """Fit to rows as they come, until the input ends or the user interrupts; the number of rows."""
+    """Fit to rows until the input ends or the user interrupts; return their number."""
     from sklearn.pipeline import make_pipeline
 
     if request.method != "sparse":
@@ -61,14 +61,14 @@ def follow_table(request: Request, data: Path, output: Path, how: Following) -> 
 
 
 def _encoder(request: Request, frame: Any) -> Any:
-    from ..tables import TableEncoder
+    from ..tables.encoder import TableEncoder
 
     keep = list(request.columns) or None
     return TableEncoder(request.scale, missing=request.missing, keep=keep).fit(frame)
 
 
 def _lines(data: Path, how: Following) -> Iterator[str | None]:
-    """Lines as they come; None where there is none for the moment, and at the end.  An interrupt is an end."""
+    """Lines as they are written; None while there is no new one.  An interrupt ends them."""
     try:
         if data == STDIN:
             yield from sys.stdin
@@ -99,7 +99,7 @@ def _growing(path: Path, idle: float | None) -> Iterator[str | None]:
 
 
 def _frames(lines: Iterator[str | None], how: Following, request: Request) -> Iterator[Any]:
-    """Blocks of `every` rows, and what is left at the end, as tables of the columns asked for."""
+    """Blocks of `every` rows, the last one shorter, with the columns asked for."""
     import polars
 
     schema: Any = None

@@ -9,17 +9,30 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
+import polars as pl
 import typer
+from rich.console import Console
+from rich.table import Table as Screen
 
-from . import plain_errors
-from .options import AsJson, Columns, Exclude, Force, Key, NoHeader, Seed, check_share, names_of, parse_gamma, word
+from ..errors import TableError, TooFewRows
+from ..tables.files import checked_format
+from . import options, plain_errors
+from .inputs import STDIN, matched_columns, read_input
+from .messages import clean
+from .options import check_share, given_options, names_of, parse_gamma, word
+from .outputs import STDOUT, check_guard, check_output, write_frames
 
 ALARM, NOT_JUDGED = 3, 4  # exit codes
-# Parameters of KernelMonitor, and the options that set them: a saved monitor has its own.
+SHOWN = 10  # alarms on the screen
+BLOCK_ROWS = 2**14  # judged and written at a time
+WRITTEN = ("row", "alarm", "missing", "causes", "spe", "limit", "t2", "t2_limit")
+# Parameters of KernelMonitor and the options that set them; a saved monitor keeps its own.
 FITTED = {
     "n_components": "components",
     "n_support": "support",
@@ -56,6 +69,7 @@ def check_gamma(text: str) -> float | str | None:
 
 
 @plain_errors
+@options.asking()
 def monitor(
     context: typer.Context,
     normal: Annotated[
@@ -101,13 +115,14 @@ def monitor(
     rule: Annotated[
         str, typer.Option(callback=parse_rule, metavar="K/N", help="Alarm when K of the last N rows are above.")
     ] = "1/1",
-    columns: Columns = None,
-    exclude: Exclude = None,
-    key: Key = None,
-    no_header: NoHeader = False,
-    seed: Seed = 0,
-    force: Force = False,
-    as_json: AsJson = False,
+    columns: options.Columns = None,
+    exclude: options.Exclude = None,
+    *,
+    asked: options.FileOptions,
+    seed: options.Seed = 0,
+    guard_formulas: options.GuardFormulas = False,
+    force: options.Force = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Learn what normal rows are like, judge new ones, and name the variables behind each alarm.
 
@@ -123,20 +138,15 @@ def monitor(
       kernelsieve monitor normal.csv today.csv --rule 3/5 --save plant.ks
       kernelsieve monitor plant.ks tomorrow.csv -o alarms.csv
     """
-    from .fitting import given_options
-    from .judging import WRITTEN, Judged
-    from .tables import read_table
-    from .writing import STDOUT, check_output, write_frames
-
     params, given = context.params, given_options(context)
+    check_guard(output, guard_formulas)
     if output is not None:
         check_output(output, [normal, new], kind="table", force=force, names=WRITTEN)
     if save is not None:
         check_output(save, [normal, new], kind="model", force=force)
-    model = (_fitted if _is_table(normal) else _loaded)(normal, params, given)
+    model = _fitted(normal, asked, params, given) if _is_table(normal) else _loaded(normal, params, given)
     found = Judged(model, everything)
-    frames = found.frames(read_table(new, key=key, header=not no_header))
-    write_frames(output, frames, WRITTEN)
+    write_frames(output, found.frames(read_input(new, asked)), WRITTEN, guard=guard_formulas)
     if save is not None:
         model.restart().save(save)
     if as_json and output != STDOUT:
@@ -151,40 +161,41 @@ def monitor(
 
 
 def _is_table(path: Path) -> bool:
-    """Whether the file is one of rows; anything else is a saved monitor."""
-    from .standard_input import STDIN
-    from .tables import TableError, checked_format
-
+    """Whether the file is a table; anything else is a saved monitor."""
     try:
         return path == STDIN or bool(checked_format(path))
     except TableError:
         return False
 
 
-def _fitted(normal: Path, params: dict[str, Any], given: set[str]) -> Any:
+def _fitted(normal: Path, asked: options.FileOptions, params: dict[str, Any], given: set[str]) -> Any:
     """A monitor of the rows in a table."""
     from .. import KernelMonitor
     from ..kernels import kernel_type
-    from .judging import named
-    from .tables import read_table
 
-    table = read_table(normal, key=params["key"], header=not params["no_header"])
+    table = read_input(normal, asked)
     names = table.pick(names_of(params["columns"]), names_of(params["exclude"]))
     rows = table.numbers(names)
     chosen = {name: params[option] for name, option in FITTED.items()}
     if kernel_type(params["kernel"]).linear_in_rows:  # no more directions than the rows have columns
         chosen["n_components"] = _fewer_than_directions(rows, params, given)
     model = KernelMonitor(alarm_rule=params["rule"], **chosen)
-    return model.fit(named(rows, names) if table.named else rows)
+    try:
+        return model.fit(pl.DataFrame(rows, schema=names) if table.named else rows)
+    except TooFewRows as few:
+        raise TableError(
+            f"{few.n_rows} rows are too few: each of {few.n_folds} parts held out in turn needs a row{few.window}. "
+            f"Give more rows (at least {few.needed}){', or fewer lags' if few.window else ''}"
+        ) from few
 
 
 def _fewer_than_directions(rows: Any, params: dict[str, Any], given: set[str]) -> int:
-    """So many components that a kernel, linear in its rows, leaves a direction over to judge new rows by."""
+    """A number of components that leaves a direction of a linear kernel over, to judge new rows by."""
     from ..monitor.inputs import constant_columns
 
     n_varying, lags = int((~constant_columns(rows)).sum()), int(params["lags"])
     n_directions, n_components = n_varying * (lags + 1), int(params["components"])
-    if n_components < n_directions or not n_directions:  # rows that are all the same are for the fit to refuse
+    if n_components < n_directions or not n_directions:  # the fit refuses rows that are all the same
         return n_components
     if n_directions > 1 and "components" not in given:
         return n_directions // 2
@@ -211,3 +222,98 @@ def _loaded(path: Path, params: dict[str, Any], given: set[str]) -> Any:
     if "rule" in given:
         model.set_params(alarm_rule=params["rule"])
     return model.restart()
+
+
+@dataclass
+class Judged:
+    """New rows as the monitor judges them, block by block, and the totals that are printed at the end."""
+
+    model: Any
+    everything: bool  # write every row, not only alarms
+    n_rows: int = 0
+    n_alarms: int = 0
+    n_missing: int = 0
+    first: list[tuple[int, Any]] = field(default_factory=list)  # the first alarms: row from 1, record
+
+    def frames(self, table: Any) -> Iterator[Any]:
+        """The lines to write for each block of a table."""
+        known = getattr(self.model, "feature_names_in_", None)
+        known = None if known is None else [str(name) for name in known]
+        names = matched_columns(table, known, [self.model.n_features_in_], "the monitor")
+        for block in table.blocks(names, BLOCK_ROWS):
+            parts = block.T if isinstance(block, np.ndarray) else block.get_columns()
+            columns = [_numbers(name, part, table.path) for name, part in zip(names, parts, strict=True)]
+            yield self._judge(np.column_stack(columns))
+
+    def _judge(self, rows: Any) -> Any:
+        records = list(enumerate(self.model.update(rows), start=self.n_rows + 1))
+        alarms = [(row, record) for row, record in records if record.alarm]
+        self.n_rows += len(records)
+        self.n_alarms += len(alarms)
+        self.n_missing += sum(record.missing for _, record in records)
+        self.first += alarms[: SHOWN - len(self.first)]
+        return _frame(records if self.everything else alarms)
+
+    @property
+    def n_judged(self) -> int:
+        """Rows that have a statistic."""
+        return self.n_rows - self.n_missing
+
+    def why_none(self, path: Path) -> str:
+        """The message if no row could be judged."""
+        lags = self.model._fitted_lags
+        before = f", or fewer than {lags} whole rows before it (--lags {lags})" if lags else ""
+        return f"{clean(path.name)}: not one of {self.n_rows:,} rows could be judged: each has a missing value{before}"
+
+    def facts(self) -> dict[str, Any]:
+        """The result for JSON."""
+        return {
+            "rows": self.n_rows,
+            "judged": self.n_judged,
+            "alarms": self.n_alarms,
+            "missing": self.n_missing,
+            "limit": self.model.limits_["spe"],
+            "false_alarm_rate": self.model.false_alarm_rate_,
+            "false_alarm_interval": list(self.model.false_alarm_interval_),
+            "first": [{"row": row, "spe": record.spe, "causes": record.top} for row, record in self.first],
+        }
+
+    def show(self, path: Path, output: Path | None) -> None:
+        """Print the result as a table."""
+        name = clean(path.name)
+        if self.n_alarms:
+            title = f"{name}: the first {len(self.first)} of {self.n_alarms:,} alarms"
+            screen = Screen(title=title if self.n_alarms > len(self.first) else f"{name}: alarms")
+            for column in ("row", "SPE", "limit", "variables"):
+                screen.add_column(column, justify="left" if column == "variables" else "right")
+            for row, record in self.first:
+                screen.add_row(f"{row:,}", f"{record.spe:.4g}", f"{record.limit:.4g}", clean(_causes(record, ", ")))
+            Console().print(screen, markup=False)
+        told = f"{name}: {self.n_rows:,} rows, {self.n_alarms:,} alarms, {self.n_missing:,} without a statistic"
+        told += f"; written to {clean(str(output))}" if output else ""
+        print(told)
+        low, high = self.model.false_alarm_interval_
+        print(f"about {self.model.false_alarm_rate_:.1%} of normal rows lie above the limit ({low:.1%} to {high:.1%})")
+
+
+def _numbers(name: str, column: Any, path: Path) -> Any:
+    """A column of floats, NaN where a value is missing."""
+    if isinstance(column, np.ndarray):
+        return column.astype(np.float64)
+    if not (column.dtype.is_numeric() or column.dtype in (pl.Boolean, pl.Null)):
+        raise ValueError(f"{path}: column {name!r} is not numeric, and the monitor needs it")
+    return column.cast(pl.Float64).fill_null(float("nan")).to_numpy()
+
+
+def _frame(records: list[tuple[int, Any]]) -> Any:
+    """A frame of rows and their records."""
+    types = {"row": pl.Int64, "alarm": pl.Boolean, "missing": pl.Boolean, "causes": pl.String}
+    values = [
+        (row, record.alarm, record.missing, _causes(record, "; "), record.spe, record.limit, record.t2, record.t2_limit)
+        for row, record in records
+    ]
+    return pl.DataFrame(values, schema={name: types.get(name, pl.Float64) for name in WRITTEN}, orient="row")
+
+
+def _causes(record: Any, between: str) -> str:
+    return between.join(f"{name} {share:.0%}" for name, share in record.top)

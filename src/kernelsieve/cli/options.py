@@ -1,19 +1,45 @@
-"""The options that commands share: what each may be, what its text means, and which commands ask for together."""
+"""The options that commands share: their values, the groups they come in, and the estimators that they set."""
 
 from __future__ import annotations
 
 import csv
 import functools
 import inspect
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
 import typer
 
-from .methods import METHODS
-
+METHODS = {
+    "sparse": "SparseKernelPCA",
+    "exact": "KernelPCA",
+    "compressed": "CompressedKernelPCA",
+    "elastic-net": "ElasticNetKernelPCA",
+    "robust": "RobustSparseKernelPCA",
+    "likelihood": "LikelihoodKernelPCA",
+    "dissimilarity": "DissimilarityKernelPCA",
+    "improved": "ImprovedKernelPCA",
+    "feature-analysis": "KernelFeatureAnalysis",
+    "linear": "ElasticNetPCA",
+    "robust-linear": "RobustElasticNetPCA",
+}
+# Options and the parameters that they set; an option is for the estimators that have one of its parameters.
+PARAMETERS = {
+    "components": ("n_components",),
+    "support": ("n_support", "n_nodes"),
+    "variance": ("variance",),
+    "kernel": ("kernel",),
+    "gamma": ("gamma",),
+    "degree": ("degree",),
+    "coef0": ("coef0",),
+    "selection": ("selection",),
+    "alpha": ("alpha",),
+    "seed": ("random_state",),
+    "batch_size": ("batch_size",),
+}
+READS_BLOCKS = ("sparse",)  # methods that can be fitted to rows that do not fit in memory
 SCALES = ("standard", "robust", "none")
 KEYWORD = inspect.Parameter.KEYWORD_ONLY
 
@@ -59,7 +85,7 @@ def word(
     metavar: str = "NAME",
     help: str | None = None,
 ) -> Any:
-    """An option that is one of a few words, which the shell completes; `check` where it may be more than that.
+    """An option that is one of a few words, which the shell completes; with `check` it may be more than those.
 
     Words that take long to import are given as a function, and need a `help` of their own.
     """
@@ -109,7 +135,10 @@ def names_of(text: str | None) -> list[str]:
 
 
 Data = Annotated[
-    Path, typer.Argument(metavar="DATA", help="Rows: .csv, .tsv, .parquet, .npy or .npz; - for standard input.")
+    Path,
+    typer.Argument(
+        metavar="DATA", help="Rows: .csv, .tsv, .txt (also .gz), .parquet, .npy, .npz; - for standard input."
+    ),
 ]
 ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="A model that `fit` wrote; - for standard input.")]
 ModelOutput = Annotated[Path, typer.Option("--output", "-o", metavar="MODEL", help="Where to write the model.")]
@@ -178,29 +207,44 @@ Columns = Annotated[
 Exclude = Annotated[str | None, typer.Option("--exclude", "-x", metavar="A,B,...", help="Leave these columns out.")]
 Key = Annotated[str | None, typer.Option(metavar="NAME", help="Array of an .npz file; by default X or the only table.")]
 NoHeader = Annotated[bool, typer.Option("--no-header", help="The first line of the CSV file is data.")]
+Names = Annotated[str | None, typer.Option(metavar="A,B,...", help="Names for all columns of the CSV file.")]
+GuardFormulas = Annotated[
+    bool,
+    typer.Option(
+        "--guard-formulas", help="Put ' before text in a CSV file that a spreadsheet would run (=, +, -, @ first)."
+    ),
+]
 BatchSize = Annotated[
     int | None,
     typer.Option(
         "--batch-size",
         min=1,
         metavar="N",
-        help="Read CSV and Parquet so many rows at a time; files over 128 MB are never read whole.",
+        help="Read CSV and Parquet N rows at a time; tables over 128 MB are never read whole.",
     ),
 ]
 
 
 @dataclass(frozen=True)
-class TableOptions:
+class FileOptions:
+    """Options of commands that read a table."""
+
+    key: Key = None
+    no_header: NoHeader = False
+    names: Names = None
+
+
+@dataclass(frozen=True)
+class TableOptions(FileOptions):
     """Options of commands that apply a model to a table."""
 
     keep: Keep = None
-    key: Key = None
-    no_header: NoHeader = False
+    guard_formulas: GuardFormulas = False
     batch_size: BatchSize = None
 
 
 @dataclass(frozen=True)
-class ModelOptions:
+class ModelOptions(FileOptions):
     """Options of commands that fit a model to a table."""
 
     components: Components = 2
@@ -218,15 +262,13 @@ class ModelOptions:
     seed: Seed = 0
     columns: Columns = None
     exclude: Exclude = None
-    key: Key = None
-    no_header: NoHeader = False
     batch_size: BatchSize = None
 
 
 def asking(*, without: Collection[str] = (), **defaults: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command, in the place of its `asked`, all options of what that is; some may have another default.
+    """Replace a command's parameter `asked` by all options of its group.
 
-    Those that it goes `without` are not the user's to set, and have the default that they have for all commands.
+    `defaults` are the command's own.  Options in `without` are not offered, and keep the default of the group.
     """
 
     def decorated(command: Callable[..., None]) -> Callable[..., None]:
@@ -254,3 +296,61 @@ def asking(*, without: Collection[str] = (), **defaults: Any) -> Callable[[Calla
         return wrapped
 
     return decorated
+
+
+def given_options(context: Any) -> set[str]:
+    """The options that the user wrote."""
+    return {name for name in context.params if str(context.get_parameter_source(name)).endswith("COMMANDLINE")}
+
+
+def make_estimator(method: str, options: dict[str, Any], given: set[str]) -> Any:
+    """An unfitted estimator.  It must understand the options in `given`, which the user wrote.
+
+    Of the others only those that all methods share are passed on; the rest keep the method's own defaults.
+    """
+    import kernelsieve
+
+    cls = getattr(kernelsieve, METHODS[method])
+    known = cls().get_params()
+    keywords: dict[str, Any] = {}
+    for option, value in options.items():
+        parameter = next((name for name in PARAMETERS[option] if name in known), None)
+        if parameter is None:
+            if option in given:
+                flag = f"--{option.replace('_', '-')}"
+                raise typer.BadParameter(f"has no meaning for --method {method}", param_hint=flag)
+            continue
+        shared = method == "sparse" or option in ("components", "seed", "batch_size")
+        # an exact method's own default is a linear kernel, and the command's is not
+        shared |= method == "exact" and option in ("kernel", "gamma")
+        if (shared and value is not None) or option in given:
+            keywords[parameter] = value
+    if method == "exact":
+        keywords["fit_inverse_transform"] = keywords.get("kernel") != "precomputed"
+    return cls(**keywords)
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the user asked for."""
+
+    method: str
+    options: dict[str, Any]  # values by the names of the options
+    given: set[str]  # options that were written and not left at their defaults
+    scale: str = "standard"
+    missing: str = "impute"
+    columns: Sequence[str] = ()
+    exclude: Sequence[str] = ()
+
+
+def request_of(asked: ModelOptions, given: set[str]) -> Request:
+    """What the user asked for, from the options of a command."""
+    return Request(
+        asked.method,
+        {name: getattr(asked, name) for name in PARAMETERS},
+        given & set(PARAMETERS),
+        asked.scale,
+        asked.missing,
+        names_of(asked.columns),
+        names_of(asked.exclude),
+    )

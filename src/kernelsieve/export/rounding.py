@@ -12,8 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..errors import warn
-from ..rows.frames import quoted
+from ..errors import quoted, warn
 from .cores import LinearCore
 from .forms import Form
 from .precision import MAX_PROBES

@@ -18,7 +18,7 @@ import numpy as np
 from sklearn.base import clone
 
 from ..arrays import Array, take_rows
-from ..errors import TooFewPoints, TooManyComponents
+from ..errors import TooFewPoints, TooFewRows, TooManyComponents
 from ..fit.expansion import KernelExpansion
 from ..fit.indefinite import is_indefinite
 from ..fit.moments import Moments, MomentSum, gram_of
@@ -234,8 +234,5 @@ def checked_folds(sample: WindowSample, lags: int, n_folds: int) -> np.ndarray:
         left = f"only {n_windows} such window{' is' if n_windows == 1 else 's are'} left"
         window = f" of {lags + 1} consecutive rows (lags={lags}), and {left}" if lags else ""
         needed = n_folds * (lags + 1 if n_folds > 2 else lags + 2)  # of two folds, one alone must make a model
-        raise ValueError(
-            f"n_samples={sample.n_rows} is too few for cv={n_folds}: every fold needs a row{window}. Give more rows "
-            f"(at least {needed}){', fewer lags' if lags else ''}, or a smaller cv"
-        )
+        raise TooFewRows(sample.n_rows, n_folds, needed, window)
     return folds

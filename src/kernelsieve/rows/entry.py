@@ -20,9 +20,10 @@ import scipy.sparse
 from sklearn.utils.validation import _check_sample_weight, check_array, validate_data
 
 from ..arrays import FLOATS, Array, canonical, is_foreign, namespace
+from ..errors import quoted
 from ..kernels import Kernel, kernel_type
 from .files import Stream, is_dask, stream_of
-from .frames import OTHER, TEXT, block_of, collected, is_frame, quoted
+from .frames import OTHER, TEXT, block_of, collected, is_frame
 from .gram import check_gram
 from .memory import ArrayRows, Rows, checked_weights, finite
 from .streams import StreamRows, same_columns

@@ -22,8 +22,9 @@ import numpy as np
 import scipy.sparse
 from sklearn.utils.validation import check_array
 
+from ..errors import quoted
+
 DAY = 86_400 * 10**6  # microseconds
-MAX_NAMES = 5  # spelled out in a message
 NUMBER, BOOLEAN, DATE, TEXT, OTHER = "number", "boolean", "date", "text", "other"
 
 
@@ -81,11 +82,6 @@ def column_names(model: Any, unnamed: str = "x") -> list[str]:
     """The names of the columns that a model was fitted to; x0, x1, ... where they have none."""
     names = getattr(model, "feature_names_in_", None)
     return [f"{unnamed}{j}" for j in range(model.n_features_in_)] if names is None else [str(name) for name in names]
-
-
-def quoted(names: Sequence[str]) -> str:
-    """The first few names, for a message."""
-    return ", ".join(map(repr, names[:MAX_NAMES])) + ", ..." * (len(names) > MAX_NAMES)
 
 
 def with_text_names(X: Any) -> Any:

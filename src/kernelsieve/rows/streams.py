@@ -24,9 +24,9 @@ import numpy as np
 from sklearn.utils.validation import _get_feature_names, check_array
 
 from ..arrays import FLOATS, Array, take_rows
+from ..errors import quoted
 from ..threads import start_new_thread
 from .files import Stream
-from .frames import quoted
 from .memory import ArrayRows, Rows, SampledRows, Summand, finite_rows, row_projections, sample_rows
 from .reservoir import Reservoir, stacked
 

@@ -1,5 +1,18 @@
-"""Tables as people have them, made into numbers that a kernel can compare: `TableEncoder`."""
+"""Tables as people have them: read from files, and made into numbers that a kernel can compare."""
 
-from .encoder import TableEncoder
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["TableEncoder"]
+if TYPE_CHECKING:
+    from .encoder import TableEncoder
+    from .files import read_table
+
+__all__ = ["TableEncoder", "read_table"]
+
+
+def __getattr__(name: str) -> Any:
+    """Imported when first used: the command line reads files without scikit-learn."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from . import encoder, files
+
+    return getattr(files if name == "read_table" else encoder, name)

@@ -15,15 +15,21 @@ import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin, _fit_context
 from sklearn.utils.validation import _check_feature_names, check_array, check_is_fitted
 
+from ..errors import ColumnError, quoted
 from ..fit.estimator import MeantParameters, at_least, estimator, one_of, parameter
-from ..rows.frames import block_of, collected, column_names, quoted, with_text_names
-from .decoding import decoded
-from .encoding import encoded_rows, missing_message
+from ..rows.frames import block_of, collected, column_names, with_text_names
+from .columns import decoded, encoded_rows
 from .plan import BOOLEAN, CATEGORY, DATE, LEFT_OUT, MAX_CATEGORIES, NUMBER, planned
-from .summary import TableSummary
+from .summary import TableSummary, missing_value
 
 OTHER_LABEL = "other values"
 MISSING_SUFFIX = "_missing"
+MAX_SHOWN = 6  # columns spelled out in a description
+SCALES = {
+    "standard": "mean 0, variance 1",
+    "robust": "median 0, middle half 1 wide, far values drawn in",
+    "none": "as they are",
+}
 
 
 @estimator
@@ -162,7 +168,7 @@ class TableEncoder(MeantParameters, TransformerMixin, BaseEstimator):
             raise ValueError(f"Found array with 0 sample(s) (shape=(0, {len(summary.names)})): at least 1 is required")
         if self.missing == "error" and summary.n_missing().any():
             column = int(np.flatnonzero(summary.n_missing())[0])
-            raise ValueError(missing_message(summary.names[column], summary.first_gap(column)))
+            raise missing_value(summary.names[column], summary.first_gap(column))
         keep = frozenset(map(str, self.keep or ()))
         if not keep <= set(summary.names):
             unknown = quoted(sorted(keep - set(summary.names)))
@@ -172,7 +178,8 @@ class TableEncoder(MeantParameters, TransformerMixin, BaseEstimator):
             told = "; ".join(
                 f"{name!r} is {reason}" for name, reason in zip(summary.names[:5], plan.reasons, strict=False)
             )
-            raise ValueError(f"no column of the {summary.n_rows} sample(s) is left to work with: {told}")
+            message = f"no column of the {summary.n_rows} sample(s) is left to work with: {told}"
+            raise ColumnError(None, None, message)
         _check_feature_names(self, X, reset=True)
         self.n_features_in_ = len(summary.names)
         self.n_samples_seen_ = summary.n_rows
@@ -273,9 +280,7 @@ class TableEncoder(MeantParameters, TransformerMixin, BaseEstimator):
     def describe(self) -> list[tuple[str, str]]:
         """What becomes of the columns, in words: pairs of a heading and a text."""
         check_is_fitted(self)
-        from .describing import described
-
-        return described(self)
+        return _described(self)
 
     @property
     def _n_features_out(self) -> int:
@@ -288,3 +293,31 @@ class TableEncoder(MeantParameters, TransformerMixin, BaseEstimator):
         tags.input_tags.categorical = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+def _described(encoder: TableEncoder) -> list[tuple[str, str]]:
+    """What becomes of the columns, in words that `kernelsieve info` and the report show."""
+    columns = list(zip(column_names(encoder), encoder.kinds_, encoder.n_missing_, encoder.reasons_, strict=True))
+    by_kind = {kind: [name for name, k, _, _ in columns if k == kind] for kind in (NUMBER, BOOLEAN, DATE)}
+    facts = [("scale", f"{encoder.scale} ({SCALES[encoder.scale]})")]
+    for kind, heading in ((NUMBER, "numbers"), (BOOLEAN, "true or false"), (DATE, "dates")):
+        if by_kind[kind]:
+            facts.append((heading, _counted(by_kind[kind])))
+    labelled = [name for name, kind, _, _ in columns if kind == CATEGORY]
+    sizes = [len(labels) + other for labels, other in zip(encoder.categories_, encoder.has_other_, strict=True)]
+    if labelled:
+        told = [f"{name} ({size} labels)" for name, size in zip(labelled, sizes, strict=True)]
+        facts.append(("categories", _counted(told)))
+    gaps = [f"{name} ({n:,} of {encoder.n_samples_seen_:,})" for name, k, n, _ in columns if n and k != LEFT_OUT]
+    if gaps:
+        facts.append(("gaps filled in", _counted(gaps)))
+    out = [f"{name} ({reason})" for name, kind, _, reason in columns if kind == LEFT_OUT]
+    if out:
+        facts.append(("left out", _counted(out)))
+    return facts
+
+
+def _counted(listed: list[str]) -> str:
+    """How many, and the first few."""
+    rest = f" and {len(listed) - MAX_SHOWN:,} more" if len(listed) > MAX_SHOWN else ""
+    return f"{len(listed):,}: {', '.join(listed[:MAX_SHOWN])}{rest}"

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from ..errors import ColumnError
 from ..rows.frames import BOOLEAN, DATE, NUMBER, TEXT
 from .summary import MAX_TEXTS, TableSummary, TextCounts
 
@@ -138,7 +139,8 @@ def _plan_numbers(plan: Plan, summary: TableSummary, scale: str, keep: frozenset
 
 def _check_scale(plan: Plan, j: int, name: str) -> None:
     if not (np.isfinite(plan.center[j]) and np.isfinite(plan.scale[j]) and plan.scale[j] > 0):
-        raise ValueError(f"column {name!r} holds numbers too large or too small to be scaled: rescale or leave it out")
+        message = f"column {name!r} holds numbers too large or too small to be scaled: rescale or leave it out"
+        raise ColumnError(name, None, message)
 
 
 def _quartiles(summary: TableSummary) -> np.ndarray:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ..arrays import scrambled
+from ..errors import ColumnError
 from ..rows.frames import OTHER, TEXT, Block
 
 SAMPLE_ROWS = 50_000  # that quartiles are read from: they are known to a percent of the spread
@@ -82,7 +83,7 @@ class TableSummary:
         infinite = np.isinf(block.numbers)
         if infinite.any():
             row, place = (int(i) for i in np.argwhere(infinite)[0])
-            raise ValueError(infinite_message(self.names[self.measured[place]], start + row))
+            raise infinite_value(self.names[self.measured[place]], start + row)
 
     def _add_numbers(self, numbers: np.ndarray, start: int) -> None:
         missing = np.isnan(numbers)
@@ -136,12 +137,20 @@ def check_zones(block: Block, zoned: frozenset[int]) -> None:
     """Refuse dates with a time zone where they had none, and the other way round: they would be off by hours."""
     for j in sorted(block.zoned ^ zoned):
         now, before = ("a", "none") if j in block.zoned else ("no", "one")
-        raise ValueError(
+        raise ColumnError(
+            block.names[j],
+            None,
             f"the dates of column {block.names[j]!r} have {now} time zone, and had {before} in the rows before: give "
-            "them all alike, in one zone or in none"
+            "them all alike, in one zone or in none",
         )
 
 
-def infinite_message(name: str, row: int) -> str:
-    """An infinite value, and where; rows are counted from 1, as people do."""
-    return f"column {name!r} is infinite in row {row + 1}: correct or drop such rows first"
+def infinite_value(name: str, row: int) -> ColumnError:
+    """The error for an infinite value; its message counts rows from 1, as people do."""
+    return ColumnError(name, row, f"column {name!r} is infinite in row {row + 1}: correct or drop such rows first")
+
+
+def missing_value(name: str, row: int) -> ColumnError:
+    """The error for a missing value where none is allowed."""
+    advice = "fill or drop such rows, or give missing='impute'"
+    return ColumnError(name, row, f"column {name!r} is missing (NaN) in row {row + 1}: {advice}")

@@ -1,14 +1,17 @@
 """What the commands write: tables of scores, models, pages; and what they never write over.
 
-Nothing of the user's is ever lost: an output that is an input, by whatever name, is refused; a file that is there
-already is replaced only if this program wrote one of the same kind, or if --force says so.  What is written is
-written beside and renamed, so that a command that is killed leaves the old file.
+Nothing of the user's is ever lost: an output that is an input, by whatever name, is refused; a file that exists is
+replaced only if this program wrote one of the same kind, or if --force says so.  A file is written beside its place
+and renamed, so that a command that is killed leaves the old file.
 """
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import sys
+import tempfile
 import zipfile
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -17,18 +20,19 @@ from typing import Any
 import numpy as np
 import typer
 
-from ..io.atomic import replacing
-from .tables import DEFAULT_KEY, FORMATS, TableError, checked_format
-from .wording import columns_named
+from ..errors import TableError
+from ..tables.files import DEFAULT_KEY, FORMATS, checked_format, columns_named
+from .messages import clean
 
 STDOUT = Path("-")
-MARK = b"kernelsieve"  # in what this program writes and cannot be told by its columns
-C_MARK = b"made by kernelsieve"  # in a header; code of the user's own may well name the library
-MARKED_BYTES = 2**16  # of a page, picture or export, at its start and at its end, that the mark is looked for in
+MARK = b"kernelsieve"  # in files of ours that cannot be recognised by their columns
+C_MARK = b"made by kernelsieve"  # in a header: code of the user's own may well name the library
+MARKED_BYTES = 2**16  # the mark is in the first or last bytes of a page, picture or export
+FORMULA = r"^[=+\-@\t\r]"  # how a cell begins that a spreadsheet would run
 
 
 class Refused(typer.BadParameter):
-    """A command that is understood, and would do harm."""
+    """The command is understood, and would do harm."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, param_hint="--output")
@@ -37,13 +41,13 @@ class Refused(typer.BadParameter):
 def check_output(
     path: Path, inputs: Sequence[Path] = (), *, kind: str = "", force: bool = False, names: Sequence[str] = ()
 ) -> None:
-    """Raise now what writing `path` at the end of a long run would raise then, or what would lose a file.
+    """Raise before a long run what writing `path` would raise after it, or if a file would be lost.
 
     `kind` is one of `WRITTEN`; `names` are the columns that a table will have.
     """
     if path == STDOUT:
         if kind == "model" and sys.stdout.isatty():
-            raise Refused("a model is no text: send it on, or write it to a file")
+            raise Refused("a model is not text: send it on, or write it to a file")
         return
     if path.exists() and not path.is_file():
         raise TableError(f"cannot write {path}: it is {'a folder' if path.is_dir() else 'not a plain file'}")
@@ -72,7 +76,7 @@ WRITTEN = {
 
 
 def _is_ours(path: Path, kind: str, names: Sequence[str]) -> bool:
-    """Whether this program wrote the file, as far as the file tells."""
+    """Whether this program wrote the file, as far as can be seen from it."""
     try:
         if kind == "model":
             return _is_model(path)
@@ -125,33 +129,52 @@ def scored(scores: np.ndarray, names: Sequence[str], kept: Any) -> Any:
     return pl.DataFrame(kept.to_dict() | {name: scores[:, place] for place, name in enumerate(names)})
 
 
-def write_frames(path: Path | None, frames: Iterator[Any], names: Sequence[str]) -> int:
-    """Write polars frames one after the other as one table, all or nothing; the number of rows.
+def write_frames(path: Path | None, frames: Iterator[Any], names: Sequence[str], *, guard: bool = False) -> int:
+    """Write polars frames one after the other as one table, all or nothing; return the number of rows.
 
     `names` are the columns that an .npz file keeps together as "X".  Without a path the frames are only gone through.
+    With `guard`, text in a CSV file that a spreadsheet would run as a formula begins with an apostrophe.
     """
     if path is None:
         return sum(frame.height for frame in frames)
+    if guard:
+        frames = (_guarded(frame) for frame in frames)
     if path == STDOUT:
         return _write_csv(sys.stdout.buffer, frames, ",")
+    from ..io.atomic import replacing
+
     extension = checked_format(path)
     with replacing(path) as temporary:
         if extension in (".npy", ".npz"):
             return _write_arrays(temporary, extension, frames, names)
         if extension == ".parquet":
             return _write_parquet(temporary, frames)
-        if path.suffix.lower() == ".gz":
-            import gzip
+        import gzip
 
-            with gzip.open(temporary, "wb") as packed:
-                return _write_csv(packed, frames, written_separator(extension))
-        with temporary.open("wb") as file:
+        opened: Any = gzip.open if path.suffix.lower() == ".gz" else open
+        with opened(temporary, "wb") as file:
             return _write_csv(file, frames, written_separator(extension))
+
+
+def check_guard(path: Path | None, guard: bool) -> None:
+    """Refuse to guard the formulas of a file that no spreadsheet reads as text."""
+    if guard and path is not None and path != STDOUT and checked_format(path) in (".parquet", ".npy", ".npz"):
+        raise typer.BadParameter(
+            "is for .csv and .tsv files: other formats hold no formulas", param_hint="--guard-formulas"
+        )
+
+
+def _guarded(frame: Any) -> Any:
+    import polars as pl
+
+    text = pl.col(pl.String)
+    frame = frame.with_columns(pl.when(text.str.contains(FORMULA)).then(pl.lit("'") + text).otherwise(text).name.keep())
+    return frame.rename({name: f"'{name}" for name in frame.columns if re.match(FORMULA, name)})
 
 
 def _write_csv(file: Any, frames: Iterable[Any], separator: str) -> int:
     n_rows = 0
-    for number, frame in enumerate(frames):  # of which the first may have no rows
+    for number, frame in enumerate(frames):
         text = frame.write_csv(separator=separator, include_header=number == 0)
         file.write(text.encode())
         n_rows += frame.height
@@ -191,7 +214,7 @@ def _write_arrays(path: Path, extension: str, frames: Iterable[Any], names: Sequ
             np.savez(file, allow_pickle=False, **{DEFAULT_KEY: scores}, **columns)
     if extension == ".npz":
         with zipfile.ZipFile(path, "a") as archive:
-            archive.comment = MARK  # by which the next command knows that it may replace it
+            archive.comment = MARK  # so that the next command may replace it
     return int(frame.height)
 
 
@@ -204,3 +227,23 @@ def _plain_array(column: Any) -> np.ndarray:
 def written_separator(extension: str) -> str:
     """Between cells of a file of this extension."""
     return "\t" if extension == ".tsv" else ","
+
+
+def save_model(model: Any, path: Path) -> None:
+    """Write a model to a file, or to standard output."""
+    from .. import save
+
+    if path != STDOUT:
+        save(model, path)
+        return
+    with tempfile.TemporaryDirectory(prefix="kernelsieve-") as folder:
+        file = Path(folder) / "model.ks"
+        save(model, file)
+        sys.stdout.buffer.write(file.read_bytes())
+        sys.stdout.buffer.flush()
+
+
+def say_written(output: Path, as_json: bool, text: str, **facts: Any) -> None:
+    """Say what was written, unless it went to standard output itself."""
+    if output != STDOUT:
+        print(json.dumps({"output": str(output)} | facts) if as_json else f"{clean(str(output))}: {text}")

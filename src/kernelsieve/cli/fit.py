@@ -1,44 +1,99 @@
-"""`kernelsieve fit`, and the fit that `report` and `compare` make: a table in, a pipeline out."""
+"""`kernelsieve fit`, and the fit that `report` makes: a table in, a pipeline out."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator, Sequence
+import json
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+import typer
 from rich.console import Console
 
-from .applying import BLOCK_ROWS
-from .methods import READS_BLOCKS, make_estimator
-from .tables import Table, TableError
-from .widths import Width, best_width, tried_widths
+from ..errors import TableError
+from ..tables.files import Table, columns_named
+from . import options, plain_errors
+from .auto_gamma import Width, best_width, tried_widths
+from .describe import as_data, describe
+from .inputs import BLOCK_ROWS, naming_file, read_input
+from .messages import clean, duration
+from .options import READS_BLOCKS, Request, given_options, make_estimator, request_of
+from .outputs import STDOUT, check_output, save_model
 
 
-@dataclass(frozen=True)
-class Request:
-    """What the user asked for."""
+@plain_errors
+@options.asking()
+def fit(
+    context: typer.Context,
+    data: options.Data,
+    output: options.ModelOutput,
+    *,
+    asked: options.ModelOptions,
+    follow: Annotated[bool, typer.Option(help="Follow a CSV that grows, or stdin; write as rows come.")] = False,
+    every: Annotated[
+        int, typer.Option(min=1, metavar="ROWS", help="With --follow: how often to write the model.")
+    ] = 1000,
+    half_life: Annotated[
+        float | None, typer.Option(metavar="ROWS", help="With --follow: rows after which one weighs half.")
+    ] = None,
+    idle: Annotated[
+        float | None, typer.Option(metavar="SECONDS", help="With --follow: end if no row comes for so long.")
+    ] = None,
+    force: options.Force = False,
+    as_json: options.AsJson = False,
+) -> None:
+    """Fit kernel PCA to a table and write the model.
 
-    method: str
-    options: dict[str, Any]  # values by the names of the options
-    given: set[str]  # options that were written and not left at their defaults
-    scale: str = "standard"
-    missing: str = "impute"
-    columns: Sequence[str] = ()
-    exclude: Sequence[str] = ()
+    The table is taken as it is: numbers are scaled, categories encoded,
+    gaps filled in, columns that only name rows left out, and all of it is
+    kept in the model.  Files larger than memory are read in blocks.
+
+    \b
+    Examples
+      kernelsieve fit sales.csv -o sales.ks
+      kernelsieve fit sales.csv -x price -c 10 --scale robust -o sales.ks
+      kernelsieve fit large.parquet --batch-size 100000 -o model.ks
+      kernelsieve fit rows.npy --method exact --gamma auto -o model.ks
+      zcat rows.csv.gz | kernelsieve fit - -o model.ks
+      tail -n +1 -F log.csv | kernelsieve fit - --follow --every 500 -o m.ks
+    """
+    request = request_of(asked, given_options(context))
+    check_output(output, [data], kind="model", force=force)
+    if follow:
+        from .follow import Following, follow_table
+
+        follow_table(request, data, output, Following(every, idle, half_life, not asked.no_header))
+        return
+    table = read_input(data, asked, whole=asked.kernel == "precomputed")
+    fitted = fit_table(request, table)
+    save_model(fitted.model, output)
+    if output != STDOUT:
+        show_fit(fitted, output, notes(fitted), as_json)
+
+
+def show_fit(fitted: Fitted, output: Path, told: list[str], as_json: bool) -> None:
+    """Print what came out, as a table or as JSON."""
+    if as_json:
+        widths = {"gamma_tried": [asdict(width) for width in fitted.widths]} if fitted.widths else {}
+        print(json.dumps(as_data(fitted.model, output) | {"fit_seconds": fitted.seconds, "notes": told} | widths))
+        return
+    Console().print(describe(fitted.model, output))
+    for note in told:
+        print(f"note: {clean(note)}")
+    print(f"fitted in {duration(fitted.seconds)}, written to {clean(str(output))}")
 
 
 @dataclass(frozen=True)
 class Fitted:
-    """A fitted model, and how it came about."""
+    """A fitted model, and what is said about the fit."""
 
     model: Any
     seconds: float
-    names: list[str]  # columns of the table that went in
+    names: list[str]  # columns of the table that it was fitted to
     widths: list[Width] = field(default_factory=list)  # that `--gamma auto` tried
 
 
@@ -52,12 +107,12 @@ def fit_table(request: Request, table: Table) -> Fitted:
         return Fitted(watched_fit(estimator, rows), perf_counter() - start, names)
     from sklearn.pipeline import make_pipeline
 
-    from ..tables import TableEncoder
+    from ..tables.encoder import TableEncoder
 
     start = perf_counter()
     keep = [name for name in names if request.columns]
     encoder = TableEncoder(request.scale, missing=request.missing, keep=keep or None)
-    with in_words(table):
+    with naming_file(table):
         if table.data is None and request.method in READS_BLOCKS:
             encoder.fit_blocks(table.blocks(names, BLOCK_ROWS))
             rows = _stream(encoder, table, names)
@@ -80,20 +135,8 @@ def _without_auto(request: Request) -> dict[str, Any]:
     return request.options | {"gamma": "median"}
 
 
-@contextmanager
-def in_words(table: Table) -> Iterator[None]:
-    """Errors about a column, with the file that it is in."""
-    try:
-        yield
-    except ValueError as error:
-        if isinstance(error, TableError) or not str(error).startswith(("column ", "no column ")):
-            raise
-        text = str(error).replace(", or have gaps imputed", ", or give --missing impute")
-        raise TableError(f"{table.path}: {text}") from error
-
-
 def _stream(encoder: Any, table: Table, names: list[str]) -> Any:
-    """Encoded rows, as often as they are asked for."""
+    """The encoded rows of a table that is read in blocks, once for every pass."""
     from ..rows.files import Stream
 
     def blocks() -> Iterator[np.ndarray]:
@@ -115,7 +158,7 @@ def _choose_width(request: Request, estimator: Any, rows: Any) -> list[Width]:
 
 
 def watched_fit(estimator: Any, rows: Any) -> Any:
-    """Fit; whoever looks at a terminal sees what is being done and for how long."""
+    """Fit, with a bar that names the stage if standard error is a terminal."""
     console = Console(stderr=True)
     if not console.is_terminal:
         return estimator.fit(rows)
@@ -123,14 +166,14 @@ def watched_fit(estimator: Any, rows: Any) -> Any:
 
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(bar_width=30), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as progress:
-        task = progress.add_task("fitting", total=None)  # a bar that moves until it is over
-        with _told(estimator, lambda text: progress.update(task, description=text)):
+        task = progress.add_task("fitting", total=None)
+        with _stages(estimator, lambda text: progress.update(task, description=text)):
             return estimator.fit(rows)
 
 
 @contextmanager
-def _told(estimator: Any, tell: Callable[[str], Any]) -> Iterator[None]:
-    """Hear the names of the stages of a fit, where scikit-learn has callbacks and the estimator tells them."""
+def _stages(estimator: Any, tell: Callable[[str], Any]) -> Iterator[None]:
+    """Call `tell` with the name of each stage of a fit, if this scikit-learn has callbacks."""
     if not hasattr(estimator, "set_callbacks"):
         yield
         return
@@ -142,7 +185,7 @@ def _told(estimator: Any, tell: Callable[[str], Any]) -> Iterator[None]:
 
 
 class StageNames:
-    """A callback of scikit-learn's that hears what a fit is about to do."""
+    """A scikit-learn callback that is told what a fit is about to do."""
 
     def __init__(self, tell: Callable[[str], Any]) -> None:
         self._tell = tell
@@ -161,18 +204,11 @@ class StageNames:
         """Nothing to tidy up."""
 
 
-def given_options(context: Any) -> set[str]:
-    """The options that the user wrote."""
-    return {name for name in context.params if str(context.get_parameter_source(name)).endswith("COMMANDLINE")}
-
-
 def notes(fitted: Fitted) -> list[str]:
-    """What the user may want to know of a fit, and can act on."""
+    """What the user may want to act on after a fit."""
     found = []
     encoder = fitted.model[0] if hasattr(fitted.model, "steps") else None
     if encoder is not None and encoder.heavy_tails_ and encoder.scale == "standard":
-        from .wording import columns_named
-
         many = len(encoder.heavy_tails_) > 1
         found.append(
             f"a few rows make most of the spread of {columns_named(encoder.heavy_tails_)}: --scale robust keeps "
@@ -182,20 +218,3 @@ def notes(fitted: Fitted) -> list[str]:
         tried = ", ".join(f"{width.gamma:.3g} ({100 * width.error:.1f} %)" for width in fitted.widths)
         found.append(f"gamma tried, with the share of held-out rows' variance that was lost: {tried}")
     return found
-
-
-def save_model(model: Any, path: Path) -> None:
-    """To a file, or to standard output."""
-    from .. import save
-    from .writing import STDOUT
-
-    if path != STDOUT:
-        save(model, path)
-        return
-    import tempfile
-
-    with tempfile.TemporaryDirectory(prefix="kernelsieve-") as folder:
-        file = Path(folder) / "model.ks"
-        save(model, file)
-        sys.stdout.buffer.write(file.read_bytes())
-        sys.stdout.buffer.flush()

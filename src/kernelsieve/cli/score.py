@@ -12,17 +12,17 @@ import numpy as np
 import typer
 from rich.console import Console
 
+from ..errors import TableError
 from . import options, plain_errors
-from .applying import core_of
-from .tables import TableError
-from .using import applied_to, loaded
-from .wording import clean, percent
-from .writing import STDOUT, check_output, check_written, scored, write_frames
+from .inputs import core_of, load_model
+from .messages import clean, percent
+from .outputs import STDOUT, check_guard, check_output, check_written, scored, write_frames
+from .transform import applied_to
 
-WORST = 5  # rows with the largest error that are shown
+WORST = 5  # rows shown
 ALARM = 3  # exit code, as of `kernelsieve monitor`
 QUANTILE = 0.95  # of normal rows' errors: the limit that `--normal` sets
-FEW_NORMAL = 60  # below which a limit may alarm twice as often as it says
+FEW_NORMAL = 60  # with fewer normal rows the limit may alarm twice as often as it says
 
 
 @plain_errors
@@ -64,7 +64,7 @@ def score(
       kernelsieve score model.ks new.csv --normal train.csv -o odd.csv --keep id
       kernelsieve score model.ks new.csv --normal train.csv --alarm-above 0.1
     """
-    fitted = loaded(model, data)
+    fitted = load_model(model, data)
     applied = applied_to(fitted, data, asked)
     core = core_of(fitted)
     if not hasattr(core, "transform"):
@@ -75,6 +75,7 @@ def score(
         raise typer.BadParameter("--alarm-above needs a limit, which this model has not: give --normal FILE")
     if output is not None:
         check_written(output, names, applied.kept)
+        check_guard(output, asked.guard_formulas)
         inputs = [data, model, *([normal] if normal else [])]
         check_output(output, inputs, kind="table", force=force, names=[*applied.kept, *names])
     worst = Worst(names)
@@ -82,7 +83,7 @@ def score(
         scored(worst.seen(first, measured(core, rows, names, limit)), names, kept)
         for first, rows, kept in applied.blocks("score")
     )
-    write_frames(output, frames, names)
+    write_frames(output, frames, names, guard=asked.guard_formulas)
     if output != STDOUT:
         worst.show(output, as_json, limit)
     if alarm_above is not None and worst.n_odd > alarm_above * worst.n_rows:
@@ -129,7 +130,7 @@ def _limit(model: Any, path: Path, asked: options.TableOptions) -> float:
 
 
 def _warn_of_few(n_rows: int, path: Path) -> None:
-    """Say what a limit from so few rows is worth: above the k-th of n, a share of Beta(n + 1 - k, k) of rows lies."""
+    """Say what a limit from few rows is worth: the share of rows above the k-th of n follows Beta(n + 1 - k, k)."""
     from scipy.stats import beta
 
     place = 1 + QUANTILE * (n_rows - 1)  # k of `np.quantile`, which may lie between two rows
@@ -143,7 +144,7 @@ def _warn_of_few(n_rows: int, path: Path) -> None:
 
 
 class Worst:
-    """The rows that fit worst, and sums over all, as blocks go by."""
+    """The rows that fit worst and the sums over all rows, gathered block by block."""
 
     def __init__(self, names: list[str]) -> None:
         self.names = names
@@ -153,7 +154,7 @@ class Worst:
         self.rows: list[tuple[float, int, list[float]]] = []
 
     def seen(self, first: int, values: np.ndarray) -> np.ndarray:
-        """Take note of a block, and hand it on."""
+        """Add a block, and return it."""
         self.n_rows += len(values)
         self.totals += values.sum(axis=0)
         if "decision" in self.names:
@@ -165,7 +166,7 @@ class Worst:
         return values
 
     def show(self, output: Path | None, as_json: bool, limit: float | None) -> None:
-        """Print the rows that fit worst, and what holds for all."""
+        """Print the rows that fit worst and the means, as a table or as JSON."""
         means = {name: float(total / self.n_rows) for name, total in zip(self.names, self.totals, strict=True)}
         if as_json:
             worst = [{"row": row} | dict(zip(self.names, values, strict=True)) for _, row, values in self.rows]

@@ -1,4 +1,4 @@
-"""`kernelsieve report`, `plot` and `demo`: what is looked at."""
+"""`kernelsieve report` and `plot`: pages and pictures."""
 
 from __future__ import annotations
 
@@ -9,18 +9,19 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
-from rich.console import Console
 
+from ..errors import TableError
+from ..tables.files import Table
 from . import options, plain_errors
-from .applying import Applied, core_of, encoder_of, load_model
-from .options import word
-from .tables import TableError, read_asked, read_table
-from .wording import clean
-from .writing import MARK, Refused, check_output
+from .fit import fit_table
+from .inputs import Applied, core_of, encoder_of, load_model, read_input
+from .messages import clean
+from .options import given_options, request_of, word
+from .outputs import MARK, Refused, check_output
 
 PICTURES = (".png", ".svg", ".pdf")
 KINDS = ("scores", "spectrum", "support", "contours")
-MAX_POINTS = 50_000  # rows drawn
+MAX_POINTS = 50_000  # more rows than that only hide each other
 
 
 @plain_errors
@@ -55,11 +56,8 @@ def report(
     import kernelsieve
 
     check_output(output, [data, *([model] if model else [])], kind="page", force=force)
-    table = read_asked(data, asked, whole=True)
+    table = read_input(data, asked, whole=True)
     if model is None:
-        from .fit_command import request_of
-        from .fitting import fit_table, given_options
-
         found = fit_table(request_of(asked, given_options(context)), table)
         fitted, seconds, names = found.model, found.seconds, found.names
     else:
@@ -79,6 +77,7 @@ def report(
 
 
 @plain_errors
+@options.asking()
 def plot(
     model: options.ModelFile,
     data: Annotated[Path | None, typer.Argument(metavar="[DATA]", help="Rows to draw; - for standard input.")] = None,
@@ -88,8 +87,8 @@ def plot(
     kind: Annotated[str, word(KINDS, metavar="KIND")] = "scores",
     components: Annotated[str, typer.Option("--components", "-c", metavar="I,J", help="Which two.")] = "0,1",
     color: Annotated[str | None, typer.Option(metavar="COLUMN", help="A column of DATA to colour the rows by.")] = None,
-    key: options.Key = None,
-    no_header: options.NoHeader = False,
+    *,
+    asked: options.FileOptions,
     force: options.Force = False,
 ) -> None:
     """Draw a model, or the rows of a table in its components.
@@ -104,9 +103,11 @@ def plot(
     if output.suffix.lower() not in PICTURES:
         raise Refused(f"{output} is no picture: the name must end in one of {', '.join(PICTURES)}")
     check_output(output, [model, *([data] if data else [])], kind="picture", force=force)
-    fitted = load_model(model)
+    fitted = load_model(model, data)
     _check_kind(kind, core_of(fitted), data)
-    _draw(output, fitted, data, kind, _pair(components, core_of(fitted)), color, key, no_header)
+    pair = _pair(components, core_of(fitted))
+    rows = None if data is None or kind in ("spectrum", "support") else _rows(fitted, read_input(data, asked), color)
+    _draw(output, fitted, kind, pair, rows)
     print(f"{clean(str(output))}: {kind}")
 
 
@@ -131,10 +132,8 @@ def _pair(text: str, core: Any) -> tuple[int, int]:
     return first, second
 
 
-def _draw(
-    output: Path, model: Any, data: Path | None, kind: str, pair: tuple[int, int], color: str | None, key: str | None,
-    no_header: bool,
-) -> None:  # fmt: skip
+def _draw(output: Path, model: Any, kind: str, pair: tuple[int, int], drawn: tuple[Any, Any] | None) -> None:
+    """Write the picture; `drawn` are rows and their colours."""
     import matplotlib
 
     matplotlib.use("agg")
@@ -150,8 +149,8 @@ def _draw(
     elif kind == "support":
         plots.support(_named(core, model), ax=axes)
     else:
-        assert data is not None
-        rows, labels = _rows(model, data, color, key, no_header)
+        assert drawn is not None
+        rows, labels = drawn
         if kind == "scores":
             plots.scores(core, rows, pair, labels, ax=axes)
         else:
@@ -163,7 +162,7 @@ def _draw(
 
 
 def _named(core: Any, model: Any) -> Any:
-    """The estimator with the names of the columns that it works on, which a pipeline keeps from it."""
+    """The estimator with the names of its columns, which a pipeline does not pass on to it."""
     encoder = encoder_of(model)
     if encoder is None or hasattr(core, "feature_names_in_"):
         return core
@@ -174,9 +173,8 @@ def _named(core: Any, model: Any) -> Any:
     return named
 
 
-def _rows(model: Any, data: Path, color: str | None, key: str | None, no_header: bool) -> tuple[Any, Any]:
-    """Rows as the estimator takes them, and what they are coloured by; at random so many that they can be told."""
-    table = read_table(data, key=key, header=not no_header)
+def _rows(model: Any, table: Table, color: str | None) -> tuple[Any, Any]:
+    """Rows as the estimator takes them and what they are coloured by, at most `MAX_POINTS` of them, at random."""
     applied = Applied(model, table, [color] if color else [])
     parts, labels = [], []
     for _, rows, kept in applied.blocks("reading"):
@@ -190,23 +188,3 @@ def _rows(model: Any, data: Path, color: str | None, key: str | None, no_header:
         chosen = np.random.default_rng(0).permutation(len(rows))[:MAX_POINTS]
         return rows[chosen], None if colors is None else colors[chosen]
     return rows, colors
-
-
-@plain_errors
-def demo(
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="The page to write.")] = Path(
-        "kernelsieve-demo.html"
-    ),
-    force: options.Force = False,
-) -> None:
-    """Fit handwritten digits, print a comparison and write a page with pictures.
-
-    \b
-    Example
-      kernelsieve demo --out demo.html
-    """
-    from .demo import run_demo
-
-    if out.parent.is_dir():
-        check_output(out, kind="page", force=force)
-    run_demo(out, Console())

@@ -1,4 +1,8 @@
-"""Rows of a table as rows of numbers, by what an encoder has settled: numbers scaled, labels as indicators."""
+"""Columns of a table as numbers and back: values scaled, labels as indicators, by what an encoder has settled.
+
+On the way back a category becomes the label with the largest indicator, and a gap returns where it is likelier than
+a value.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import warn
-from ..rows.frames import Block, Texts, texts_of
+from ..errors import ColumnError, warn
+from ..rows.frames import Block, Texts, column_names, texts_of
 from .plan import BOOLEAN, CATEGORY, DATE, LEFT_OUT, NUMBER, SQUASHED
-from .summary import check_zones, infinite_message
+from .summary import check_zones, infinite_value, missing_value
+
+LIKELY = 0.5  # an indicator above this says yes
+NEARLY_BOUND = 1 - 1e-9  # of the robust bound: a value on it would be infinitely far out
 
 
 def encoded_rows(encoder: Any, block: Block, first: int) -> np.ndarray:
@@ -52,10 +59,10 @@ def _encode_number(encoder: Any, block: Block, j: int, place: int, encoded: np.n
     missing = np.isnan(values)
     if missing.any():
         if encoder.missing == "error":
-            raise ValueError(missing_message(block.names[j], first + int(missing.argmax())))
+            raise missing_value(block.names[j], first + int(missing.argmax()))
         values[missing] = encoder.fill_[j]
     if np.isinf(values).any():
-        raise ValueError(infinite_message(block.names[j], first + int(np.isinf(values).argmax())))
+        raise infinite_value(block.names[j], first + int(np.isinf(values).argmax()))
     scaled = (values - encoder.center_[j]) / encoder.scale_[j]
     encoded[:, 0] = squash(scaled) if encoder.scale == "robust" and encoder.kinds_[j] != BOOLEAN else scaled
     if not encoder.n_missing_[j]:
@@ -69,7 +76,7 @@ def _encode_category(encoder: Any, block: Block, j: int, category: int, encoded:
     n_labels, has_other, has_missing = len(labels), encoder.has_other_[category], bool(encoder.n_missing_[j])
     texts = _as_texts(block, j)
     if encoder.missing == "error" and (texts.codes < 0).any():
-        raise ValueError(missing_message(block.names[j], first + int((texts.codes < 0).argmax())))
+        raise missing_value(block.names[j], first + int((texts.codes < 0).argmax()))
     places = np.array([labels.get(label, -2) for label in texts.labels] + [-1], dtype=np.int64)[texts.codes]
     unseen = places == -2
     if has_other:
@@ -98,7 +105,8 @@ def _check_kinds(encoder: Any, block: Block) -> None:
             if j in block.texts and block.texts[j].labels:
                 example = f" (first {block.texts[j].labels[0]!r})"
             what = "dates" if kind == DATE else "numbers"
-            raise ValueError(f"column {block.names[j]!r} is not numeric{example}: the model needs {what} there")
+            message = f"column {block.names[j]!r} is not numeric{example}: the model needs {what} there"
+            raise ColumnError(block.names[j], None, message)
 
 
 def squash(z: np.ndarray) -> np.ndarray:
@@ -107,17 +115,93 @@ def squash(z: np.ndarray) -> np.ndarray:
         return np.asarray(np.where(np.abs(z) > 1e100, np.sign(z) * SQUASHED, z / np.sqrt(1 + np.square(z / SQUASHED))))
 
 
-def missing_message(name: str, row: int) -> str:
-    """A gap, and where; rows are counted from 1."""
-    return f"column {name!r} is missing (NaN) in row {row + 1}: fill or drop such rows, or have gaps imputed"
-
-
 def _as_texts(block: Block, j: int) -> Texts:
     """A categorical column; numbers in it (a file whose labels all look like numbers) are taken as their text."""
     if j in block.texts:
         return block.texts[j]
     place = int(np.searchsorted(block.measured, j))
     if place == len(block.measured) or block.measured[place] != j:
-        raise ValueError(f"column {block.names[j]!r} holds neither text nor numbers: the model needs labels there")
+        message = f"column {block.names[j]!r} holds neither text nor numbers: the model needs labels there"
+        raise ColumnError(block.names[j], None, message)
     values = block.numbers[:, place]
     return texts_of(None if value != value else f"{value:g}" for value in values.tolist())
+
+
+def decoded(encoder: Any, rows: np.ndarray) -> Any:
+    """The table, as a frame of the library that the encoder was fitted to."""
+    width = len(encoder.get_feature_names_out())
+    if rows.ndim != 2 or rows.shape[1] != width:
+        raise ValueError(f"encoded rows have shape {rows.shape}, {width} columns are needed")
+    names, columns, at, category = [], [], 0, 0
+    for j, (name, kind) in enumerate(zip(column_names(encoder), encoder.kinds_, strict=True)):
+        gaps = bool(encoder.n_missing_[j])
+        if kind == LEFT_OUT:
+            continue
+        if kind == CATEGORY:
+            labels = encoder.categories_[category]
+            n_indicators = len(labels) + encoder.has_other_[category] + gaps
+            columns.append(_labels(rows[:, at : at + n_indicators], labels))
+            category += 1
+        else:
+            n_indicators = 1 + gaps
+            values = _number(encoder, j, kind, rows[:, at])
+            columns.append(_gapped(values, rows[:, at + 1] > LIKELY) if gaps else values)
+        names.append(name)
+        at += n_indicators
+    zoned = {column_names(encoder)[j] for j in getattr(encoder, "zoned_", ())}  # files of older versions do not tell
+    return _framed(names, columns, encoder.library_, zoned)
+
+
+def _number(encoder: Any, j: int, kind: str, values: np.ndarray) -> np.ndarray:
+    if encoder.scale == "robust" and kind != BOOLEAN:
+        values = np.clip(values, -SQUASHED * NEARLY_BOUND, SQUASHED * NEARLY_BOUND)
+        values = values / np.sqrt(1 - np.square(values / SQUASHED))
+    values = values * encoder.scale_[j] + encoder.center_[j]
+    if kind == BOOLEAN:
+        return np.asarray(values > LIKELY)
+    if kind == DATE:
+        days = np.clip(values, -100_000_000, 100_000_000)  # within what a datetime64 of microseconds can say
+        return (days * 86_400e6).astype(np.int64).astype("datetime64[us]")
+    return values
+
+
+def _gapped(values: np.ndarray, missing: np.ndarray) -> np.ndarray:
+    if not missing.any():
+        return values
+    if values.dtype.kind == "M":
+        return np.where(missing, np.datetime64("NaT", "us"), values)
+    if values.dtype.kind == "b":
+        return np.where(missing, np.array(None), values.astype(object))
+    return np.where(missing, np.nan, values)
+
+
+def _labels(indicators: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """The label with the largest indicator; none where that is the one of rarer labels or of gaps."""
+    choices = np.concatenate([labels, np.full(indicators.shape[1] - len(labels), None, dtype=object)])
+    return np.asarray(choices[indicators.argmax(axis=1)])
+
+
+def _framed(names: list[str], columns: list[np.ndarray], library: str, zoned: set[str]) -> Any:
+    """A frame of these columns; those that had a time zone are in Greenwich's."""
+    if library == "numpy":
+        plain = all(column.dtype.kind in "fb" for column in columns)
+        return np.stack([column.astype(float) if plain else column.astype(object) for column in columns], axis=1)
+    if library == "pandas":
+        import pandas as pd
+
+        frame = pd.DataFrame(dict(zip(names, columns, strict=True)))
+        return frame.assign(**{name: frame[name].dt.tz_localize("UTC") for name in zoned & set(names)})
+    lists = {
+        name: column.tolist() if column.dtype == object else column for name, column in zip(names, columns, strict=True)
+    }
+    if library == "polars":
+        import polars as pl
+
+        frame = pl.DataFrame(lists)
+        return frame.with_columns(pl.col(name).dt.replace_time_zone("UTC") for name in zoned & set(names))
+    import pyarrow as pa
+
+    in_greenwich = pa.timestamp("us", tz="UTC")
+    return pa.table(
+        {name: pa.array(lists[name], type=in_greenwich) if name in zoned else lists[name] for name in lists}
+    )

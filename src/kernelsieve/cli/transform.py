@@ -1,4 +1,4 @@
-"""`kernelsieve transform`, `inverse` and `compress`: what is done with a model and new rows."""
+"""`kernelsieve transform`, `inverse` and `compress`: a model and new rows, scores, or fewer points."""
 
 from __future__ import annotations
 
@@ -11,13 +11,15 @@ import numpy as np
 import typer
 from rich.console import Console
 
+from ..errors import TableError
 from . import options, plain_errors
-from .applying import Applied, core_of, encoder_of, load_model, row_progress, scored_frames
+from .describe import as_data, describe
+from .inputs import Applied, core_of, encoder_of, is_precomputed, load_model, read_input, row_progress
+from .messages import clean
 from .options import names_of
-from .standard_input import STDIN
-from .tables import TableError, read_asked, read_table
-from .wording import clean
-from .writing import STDOUT, Refused, check_output, check_written, write_frames
+from .outputs import STDOUT, check_guard, check_output, check_written, save_model, say_written, scored, write_frames
+
+INVERSE_ROWS = 4096  # turned back at a time: a pre-image compares every row with every point, several times
 
 
 @plain_errors
@@ -43,24 +45,29 @@ def transform(
       kernelsieve transform model.ks new.parquet -o scores.parquet --keep id,label
       cat new.csv | kernelsieve transform model.ks - -o - | head
     """
-    fitted = loaded(model, data)
+    fitted = load_model(model, data)
     if not hasattr(fitted, "transform"):
         raise TableError(f"{model} holds a {type(core_of(fitted)).__name__} at its end, which gives no scores")
     applied = applied_to(fitted, data, asked)
     names = [str(name) for name in fitted.get_feature_names_out()]
     check_written(output, names, applied.kept)
+    check_guard(output, asked.guard_formulas)
     check_output(output, [data, model], kind="table", force=force, names=[*applied.kept, *names])
-    n_rows = write_frames(output, scored_frames(applied, core_of(fitted).transform, names, "transform"), names)
-    _tell(output, as_json, f"{n_rows:,} rows, {len(names)} components", rows=n_rows, columns=names)
+    scores = core_of(fitted).transform
+    frames = (scored(np.asarray(scores(rows)), names, kept) for _, rows, kept in applied.blocks("transform"))
+    n_rows = write_frames(output, frames, names, guard=asked.guard_formulas)
+    say_written(output, as_json, f"{n_rows:,} rows, {len(names)} components", rows=n_rows, columns=names)
 
 
 @plain_errors
+@options.asking()
 def inverse(
     model: options.ModelFile,
     scores: Annotated[Path, typer.Argument(metavar="SCORES", help="Scores that `transform` wrote; - for input.")],
     output: options.TableOutput,
-    key: options.Key = None,
-    no_header: options.NoHeader = False,
+    *,
+    asked: options.FileOptions,
+    guard_formulas: options.GuardFormulas = False,
     force: options.Force = False,
     as_json: options.AsJson = False,
 ) -> None:
@@ -73,19 +80,18 @@ def inverse(
     Example
       kernelsieve inverse model.ks scores.csv -o rows.csv
     """
-    fitted = loaded(model, scores)
-    table = read_table(scores, key=key, header=not no_header)
+    fitted = load_model(model, scores)
+    table = read_input(scores, asked)
     names = [str(name) for name in fitted.get_feature_names_out()]
     chosen = names if table.named and set(names) <= set(table.names) else list(table.names)
     if len(chosen) != len(names):
         raise TableError(f"{table.path} has {len(chosen)} columns, the model has {len(names)} components")
+    check_guard(output, guard_formulas)
     check_output(output, [scores, model], kind="table", force=force, names=_row_names(fitted))
     values = table.numbers(chosen, "scores are numbers")
-    with row_progress() as progress:
-        task = progress.add_task("inverse", total=len(values))
-        frames = _rows_back(fitted, values, lambda n: progress.advance(task, n))
-        n_rows = write_frames(output, frames, _row_names(fitted))
-    _tell(output, as_json, f"{n_rows:,} rows", rows=n_rows)
+    with row_progress("inverse", len(values)) as advance:
+        n_rows = write_frames(output, _rows_back(fitted, values, advance), _row_names(fitted), guard=guard_formulas)
+    say_written(output, as_json, f"{n_rows:,} rows", rows=n_rows)
 
 
 def _row_names(model: Any) -> list[str]:
@@ -102,15 +108,13 @@ def _rows_back(model: Any, values: np.ndarray, advance: Any) -> Iterator[Any]:
 
     core = core_of(model)
     if not hasattr(core, "inverse_transform"):
-        raise TableError(f"this model, a {type(core).__name__}, knows no way back")
-    for start in range(0, len(values), 4096):
-        rows = core.inverse_transform(values[start : start + 4096])
+        raise TableError(f"this model, a {type(core).__name__}, cannot turn scores back into rows")
+    for start in range(0, len(values), INVERSE_ROWS):
+        rows = core.inverse_transform(values[start : start + INVERSE_ROWS])
         for _, step in reversed(getattr(model, "steps", [(None, core)])[:-1]):
             rows = step.inverse_transform(rows)
-        if isinstance(rows, pl.DataFrame):
-            yield rows
-        else:
-            yield pl.DataFrame(np.asarray(rows), schema=_row_names(model), orient="row")
+        framed = isinstance(rows, pl.DataFrame)
+        yield rows if framed else pl.DataFrame(np.asarray(rows), schema=_row_names(model), orient="row")
         advance(len(rows))
 
 
@@ -137,8 +141,6 @@ def compress(
     from sklearn.pipeline import Pipeline
 
     from .. import compress as compressed
-    from .describe import as_data, describe
-    from .fitting import save_model
 
     if (support is None) == (error is None):
         raise typer.BadParameter("give one of --support and --error", param_hint="--support")
@@ -161,23 +163,6 @@ def compress(
     print(f"{before:,} points became {after:,}, written to {clean(str(output))}")
 
 
-def loaded(model: Path, data: Path) -> Any:
-    """The model, for use on a table; only one of the two can be standard input."""
-    if model == STDIN and data == STDIN:
-        raise Refused("only one of the model and the table can come from standard input")
-    return load_model(model)
-
-
 def applied_to(model: Any, data: Path, asked: options.TableOptions) -> Applied:
     """A model and the table that it is to be applied to."""
-    whole = getattr(core_of(model), "kernel", None) == "precomputed"
-    return Applied(model, read_asked(data, asked, whole=whole), names_of(asked.keep))
-
-
-def _tell(output: Path, as_json: bool, text: str, **facts: Any) -> None:
-    if output == STDOUT:
-        return
-    if as_json:
-        print(json.dumps({"output": str(output)} | facts))
-    else:
-        print(f"{clean(str(output))}: {text}")
+    return Applied(model, read_input(data, asked, whole=is_precomputed(model)), names_of(asked.keep))

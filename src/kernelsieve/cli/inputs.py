@@ -1,0 +1,193 @@
+"""What the commands read: tables and models, from files or standard input, and a model applied to a table."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+
+from ..errors import ColumnError, TableError
+from ..tables.files import Table, numbers_of, open_table
+from .options import FileOptions, names_of
+
+STDIN = Path("-")
+MAGIC = {b"PAR1": ".parquet", b"\x93NUM": ".npy", b"PK\x03\x04": ".npz"}  # first bytes of formats other than CSV
+BLOCK_ROWS = 2**16  # transformed at a time: their kernel values take some 50 MB with a hundred points
+_spooled: dict[str, Any] = {}  # standard input can be read only once, so a command keeps what it read
+
+
+def spooled_input() -> Path:
+    """Standard input as a file, which is removed when the command ends."""
+    if "path" not in _spooled:
+        if sys.stdin is None or sys.stdin.isatty():
+            raise TableError("nothing is sent to standard input: pipe a table into the command, or name a file")
+        folder = tempfile.TemporaryDirectory(prefix="kernelsieve-")
+        plain = Path(folder.name) / "standard-input"
+        with plain.open("wb") as file:
+            while piece := sys.stdin.buffer.read(2**20):
+                file.write(piece)
+        with plain.open("rb") as file:
+            suffix = MAGIC.get(file.read(4), ".csv")
+        _spooled.update(folder=folder, path=plain.rename(plain.with_suffix(suffix)))
+    return Path(_spooled["path"])
+
+
+def forget_input() -> None:
+    """Remove what `spooled_input` kept."""
+    folder = _spooled.pop("folder", None)
+    _spooled.clear()
+    if folder is not None:
+        folder.cleanup()
+
+
+def read_input(path: Path, asked: FileOptions, *, whole: bool = False) -> Table:
+    """The table in a file, or in standard input, read as the options of a command ask for."""
+    called = Path("standard input") if path == STDIN else path
+    return open_table(
+        spooled_input() if path == STDIN else path,
+        called=called,
+        key=asked.key,
+        header=not asked.no_header,
+        names=names_of(asked.names),
+        batch_size=getattr(asked, "batch_size", None),
+        whole=whole,
+    )
+
+
+@contextmanager
+def naming_file(table: Table) -> Iterator[None]:
+    """Add the file to errors about its columns."""
+    try:
+        yield
+    except ColumnError as error:
+        raise TableError(f"{table.path}: {error}") from error
+
+
+def load_model(path: Path, data: Path | None = None) -> Any:
+    """The model in a file, or in standard input if the table `data` does not come from there."""
+    from .. import load
+    from .outputs import Refused
+
+    if path == STDIN and data == STDIN:
+        raise Refused("only one of the model and the table can come from standard input")
+    return load(spooled_input() if path == STDIN else path)
+
+
+def core_of(model: Any) -> Any:
+    """The estimator at the end of a pipeline, or the model itself."""
+    return model[-1] if hasattr(model, "steps") else model
+
+
+def encoder_of(model: Any) -> Any:
+    """The step that turns a table into numbers, None if there is none."""
+    from ..tables.encoder import TableEncoder
+
+    return model[0] if hasattr(model, "steps") and isinstance(model[0], TableEncoder) else None
+
+
+def is_precomputed(model: Any) -> bool:
+    """Whether the model takes kernel values in place of rows."""
+    return getattr(core_of(model), "kernel", None) == "precomputed"
+
+
+def matched_columns(
+    table: Table, names: Sequence[str] | None, sizes: Sequence[int], needed_by: str, kept: Sequence[str] = ()
+) -> list[str]:
+    """The columns of a table that a model takes: by name if both have names, else all but `kept`, in their order."""
+    if names is not None and (table.named or set(names) <= set(table.names)):
+        return table.require(names, needed_by)
+    if names is not None:
+        warnings.warn(
+            f"{table.path} has no column names: its columns are taken in the order of {needed_by}", stacklevel=3
+        )
+    columns = [name for name in table.names if name not in kept]
+    if len(columns) not in sizes:
+        raise TableError(f"{table.path} has {len(columns)} columns, {needed_by} needs {sizes[0]}")
+    return columns
+
+
+class Applied:
+    """A model and the columns of a table that it is given."""
+
+    def __init__(self, model: Any, table: Table, kept: Sequence[str] = ()) -> None:
+        self.model, self.table = model, table
+        self.encoder = encoder_of(model)
+        self.kept = table.require(kept, "--keep")
+        names = getattr(model, "feature_names_in_", None)
+        self.names = None if names is None else [str(name) for name in names]
+        self.absent = self._not_needed()
+        needed = None if self.names is None else [name for name in self.names if name not in self.absent]
+        sizes = [model.n_features_in_, *([core_of(model).n_support_] if is_precomputed(model) else [])]
+        self.columns = matched_columns(table, needed, sizes, "the model", self.kept)
+
+    def _not_needed(self) -> list[str]:
+        """Columns that the encoder has seen and leaves out, and that the table lacks."""
+        if self.encoder is None or self.names is None or not self.table.named:
+            return []
+        seen = zip(self.names, self.encoder.reasons_, strict=True)
+        return [name for name, reason in seen if reason and name not in self.table.names]
+
+    def rows(self, block: Any, first: int) -> Any:
+        """Rows of the table as the estimator at the end takes them; `first` is the number of the first."""
+        steps = [step for _, step in getattr(self.model, "steps", [(None, None)])[:-1]]
+        if not isinstance(block, np.ndarray) and self.names is not None and len(self.names) == len(self.columns):
+            block = block.rename(dict(zip(self.columns, self.names, strict=True)))  # those of a file without names
+        if self.encoder is not None:
+            with naming_file(self.table):
+                rows = self.encoder._transform(self._ordered(block), first)
+            steps = steps[1:]
+        elif steps and self.names is not None and not isinstance(block, np.ndarray):
+            rows = block
+        else:
+            rows = numbers_of(block, self.columns, self.table.path, "the model needs numbers there", first)
+        for step in steps:
+            rows = step.transform(rows)
+        return rows
+
+    def _ordered(self, block: Any) -> Any:
+        """A frame with the encoder's columns in its order; an array if the encoder was fitted to one."""
+        import polars as pl
+
+        if isinstance(block, np.ndarray):
+            return block
+        if self.names is None:
+            numeric = all(dtype.is_numeric() for dtype in block.dtypes)
+            return block.to_numpy() if numeric else block.to_numpy().astype(object)
+        return block.with_columns(pl.lit(None).alias(name) for name in self.absent).select(self.names)
+
+    def blocks(self, doing: str) -> Iterator[tuple[int, Any, Any]]:
+        """Number of the first row, rows for the estimator, and the kept columns, block by block, with progress."""
+        import polars as pl
+
+        wanted = [*self.columns, *(name for name in self.kept if name not in self.columns)]
+        first = 0
+        with row_progress(doing, self.table.n_rows) as advance:
+            for block in self.table.blocks(wanted, BLOCK_ROWS):
+                if isinstance(block, np.ndarray):
+                    part = block[:, : len(self.columns)]
+                    kept = pl.DataFrame({name: block[:, wanted.index(name)] for name in self.kept})
+                else:
+                    part, kept = block.select(self.columns), block.select(self.kept)
+                yield first, self.rows(part, first), kept
+                first += len(block)
+                advance(len(block))
+
+
+@contextmanager
+def row_progress(doing: str, total: int) -> Iterator[Callable[[int], None]]:
+    """A bar that counts rows, if standard error is a terminal; gives the function to be called with each number."""
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    console = Console(stderr=True)
+    counted = TextColumn("{task.completed:,.0f} of {task.total:,.0f} rows")
+    columns = (TextColumn("{task.description}"), BarColumn(), counted, TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        task = progress.add_task(doing, total=total)
+        yield lambda n_rows: progress.advance(task, n_rows)

@@ -1,0 +1,85 @@
+"""What the commands say: errors and warnings in one line each, numbers as people read them."""
+
+from __future__ import annotations
+
+import re
+import sys
+import warnings
+from typing import Any
+
+# Parameters of the library whose option has another name; a switch stands for the value that it sets.
+RENAMED = {
+    "n_components": "--components",
+    "n_support": "--support",
+    "n_nodes": "--support",
+    "random_state": "--seed",
+    "header=False": "--no-header",
+    "whiten=True": "--whiten",
+    "whiten=False": "leaving --whiten out",
+}
+# Those whose option has the same name.
+SHARED = (
+    "alpha", "batch_size", "coef0", "columns", "degree", "dtype", "exclude", "false_alarm_rate", "gamma", "inputs",
+    "kernel", "key", "lags", "missing", "name", "names", "outputs", "scale", "selection", "smoothing", "variance",
+)  # fmt: skip
+# A parameter with its value, as all messages of the library write it; not in the path of a file.
+PARAMETER = re.compile(
+    rf"(?<![\w/\\])(?:({'|'.join(RENAMED)})|({'|'.join(SHARED)})(?==))(?:=(?:'([^']*)'|\"([^\"]*)\"|([\w+-]*(?:\.\w+)*)))?"
+)
+
+
+def in_options(text: str) -> str:
+    """A message of the library with options in place of parameters: --support 5 for n_support=5."""
+
+    def option(found: re.Match[str]) -> str:
+        renamed, shared, *values = found.groups()
+        value = next((part for part in values if part), "")
+        return " ".join(filter(None, [RENAMED.get(renamed) or f"--{shared.replace('_', '-')}", value]))
+
+    return PARAMETER.sub(option, text)
+
+
+def clean(text: str) -> str:
+    """Text that a terminal only shows: control characters, which could steer it, are spelled out."""
+    return "".join(c if c.isprintable() or c == "\n" else f"\\x{ord(c):02x}" for c in text)
+
+
+def one_line(error: BaseException) -> str:
+    """What an exception says, on one line."""
+    if isinstance(error, MemoryError) and not str(error):
+        return "out of memory"
+    if isinstance(error, OSError) and error.strerror:
+        place = f": {error.filename}" if error.filename is not None else ""
+        return f"{error.strerror}{place}"
+    # scikit-learn's advice on missing values and the like follows in paragraphs of its own
+    return in_options(" ".join(str(error).split("\n\n")[0].split())) or type(error).__name__
+
+
+def show_warnings_plainly() -> None:
+    """Print one line for each warning, and none twice; leave out those that are meant for programmers."""
+    warnings.simplefilter("always")
+    for category in (DeprecationWarning, PendingDeprecationWarning, FutureWarning, ImportWarning, ResourceWarning):
+        warnings.simplefilter("ignore", category)
+    # scikit-learn's: the columns were matched by name before the names were left behind
+    warnings.filterwarnings("ignore", message="X does not have valid feature names")
+    shown: set[str] = set()
+
+    def show(message: Warning | str, *_: Any, **__: Any) -> None:
+        text = clean(in_options(" ".join(str(message).split())))
+        if text not in shown:
+            shown.add(text)
+            print(f"warning: {text}", file=sys.stderr)
+
+    warnings.showwarning = show
+
+
+def percent(share: float) -> str:
+    """12.3 %."""
+    return f"{100 * share:.1f} %"
+
+
+def duration(seconds: float) -> str:
+    """Three digits in a suitable unit."""
+    if seconds >= 60:
+        return f"{seconds / 60:.1f} min"
+    return f"{seconds:.2f} s" if seconds >= 1 else f"{1000 * seconds:.3g} ms"

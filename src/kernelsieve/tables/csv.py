@@ -1,0 +1,328 @@
+"""CSV files, read by the same rules whole and in blocks.
+
+A file is cut into blocks of whole records.  A record ends at a line break outside quotes, which takes a few
+operations on arrays of bytes:
+
+    inside(i)  = parity of the quotes up to byte i          xor, accumulated
+    end(i)     = byte i is a line break and not inside      records
+    cells(r)   = separators outside quotes in record r, + 1
+
+The counts also give the number of a row with too few or too many cells, which a parser would fill up or cut off.
+Blank lines are no rows, except in a table of a single column, where they are its missing values.
+
+Polars parses each block.  What two blocks find in a column is joined: whole numbers and numbers are numbers, dates and
+times are times, anything else is text.  Only an empty cell or one of `MISSING` is missing.
+"""
+
+from __future__ import annotations
+
+import codecs
+import gzip
+import io
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..errors import quoted
+
+BLOCK_BYTES = 2**25  # read at a time: large enough for polars to be fast, small beside the memory of any machine
+MAX_RECORD = 2**28  # bytes of one record; beyond that a quote was opened and never closed
+SEPARATORS = (",", ";", "\t", "|")
+GZIP, UTF16 = b"\x1f\x8b", (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+# What R, pandas, spreadsheets, databases and the UCI archive write for a missing value.
+MISSING = ("", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "-nan", "NULL", "null", "None", "<NA>", "?", "NaT")
+# Unambiguous forms of dates; 3/4/2021 is not one.
+DATES = ("%Y-%m-%d", "%Y/%m/%d", "%d.%m.%Y")
+TIMES = tuple(f"{date}{gap}%H:%M{rest}" for date in DATES for gap in (" ", "T") for rest in ("", ":%S", ":%S%.f"))
+DATE_LIKE = r"^\d{4}[-/]\d{1,2}[-/]\d{1,2}|^\d{1,2}\.\d{1,2}\.\d{4}"
+
+
+class CsvError(ValueError):
+    """A file that cannot be read as CSV."""
+
+
+@dataclass(frozen=True)
+class CsvFile:
+    """A CSV file whose columns are known."""
+
+    path: Path
+    separator: str
+    names: tuple[str, ...]
+    header: bool
+    types: dict[str, Any]  # polars data types; None for a column without values
+    n_rows: int
+
+    def frames(self) -> Iterator[Any]:
+        """All rows, as polars frames of one schema."""
+        import polars as pl
+
+        text = [name for name, kind in self.types.items() if kind == pl.String]
+        for frame in _parsed_blocks(self.path, self.separator, self.names, self.header, text):
+            yield _cast(frame, self.types, self.separator)
+
+
+def open_csv(path: Path, *, header: bool, names: Sequence[str] = ()) -> tuple[CsvFile, Any]:
+    """The file, and its rows in one frame if they fit into one block, else None.
+
+    `names` are used in place of those in the first line, or of column_1, column_2, ...
+    """
+    separator = _separator(path)
+    called = _names(path, separator, header, names)
+    types: dict[str, Any] = {}
+    n_rows, first = 0, None
+    for number, frame in enumerate(_parsed_blocks(path, separator, called, header, ())):
+        types = _joined(types, _types(frame, separator)) if number else _types(frame, separator)
+        n_rows += frame.height
+        first = frame if number == 0 else None
+    file = CsvFile(path, separator, called, header, types, n_rows)
+    return file, None if first is None else _cast(first, types, separator)
+
+
+# --- bytes and records ---------------------------------------------------------------------------------------------
+
+
+def _chunks(path: Path, size: int) -> Iterator[bytes]:
+    """The bytes of a file as UTF-8, unpacked and without a byte order mark."""
+    with path.open("rb") as file:
+        packed = file.read(2) == GZIP
+    unpacked: Any = gzip.open if packed else open
+    with unpacked(path, "rb") as file:
+        piece = file.read(size)
+        decoder = codecs.getincrementaldecoder("utf-16")() if piece[:2] in UTF16 else None
+        piece = piece.removeprefix(codecs.BOM_UTF8)
+        old_breaks = b"\n" not in piece and b"\r" in piece  # of old Macintoshes, and of some instruments
+        while piece:
+            text = decoder.decode(piece).encode() if decoder else piece
+            yield text.replace(b"\r", b"\n") if old_breaks else text
+            piece = file.read(size)
+
+
+def _separator(path: Path) -> str:
+    """A tab for .tsv, else the separator that occurs most often in the first line."""
+    if ".tsv" in [suffix.lower() for suffix in path.suffixes]:
+        return "\t"
+    line = next(_chunks(path, 2**16), b"").split(b"\n")[0]
+    return max(SEPARATORS, key=lambda separator: line.count(separator.encode()))
+
+
+def _record_blocks(path: Path, size: int = 0) -> Iterator[bytes]:
+    """The file in blocks of whole records, without the blank lines at its end."""
+    pending = b""
+    for chunk in _chunks(path, size or BLOCK_BYTES):
+        pending += chunk
+        cut = _last_end(pending)
+        if cut == 0 and len(pending) > MAX_RECORD:
+            raise CsvError("a quote is opened and not closed, or a line has no end")
+        block, pending = pending[:cut], pending[cut:]
+        kept = block.rstrip(b"\r\n")
+        if kept:  # blank lines behind it may be the last of the file: they wait until something follows
+            end = len(kept) + (2 if block[len(kept) : len(kept) + 2] == b"\r\n" else 1)
+            yield block[:end]
+            block = block[end:]
+        pending = block + pending
+    rest = pending.rstrip(b"\r\n")
+    if rest:
+        if rest.count(b'"') % 2:
+            raise CsvError("a quote is opened and never closed")
+        yield rest + b"\n"
+
+
+def _last_end(data: bytes) -> int:
+    """The place after the last line break outside quotes; 0 if there is none."""
+    if b'"' not in data:
+        return data.rfind(b"\n") + 1
+    array = np.frombuffer(data, np.uint8)
+    ends = np.flatnonzero((array == ord("\n")) & _outside_quotes(array))
+    return int(ends[-1]) + 1 if len(ends) else 0
+
+
+def _outside_quotes(data: np.ndarray) -> np.ndarray:
+    return ~np.logical_xor.accumulate(data == ord('"'))
+
+
+def _checked(block: bytes, separator: str, width: int, first: int) -> tuple[bytes, int]:
+    """A block of which every record has `width` cells, and the number of records; `first` rows come before it."""
+    data = np.frombuffer(block, np.uint8)
+    breaks, separators = data == ord("\n"), data == ord(separator)
+    if b'"' in block:
+        outside = _outside_quotes(data)
+        breaks &= outside
+        separators &= outside
+    ends = np.flatnonzero(breaks)
+    starts = np.concatenate([[0], ends[:-1] + 1])
+    lengths = ends - starts
+    lengths -= (lengths > 0) & (data[np.maximum(ends - 1, 0)] == ord("\r"))
+    blank = lengths == 0
+    if width > 1 and blank.any():
+        keep = np.ones(len(data), dtype=bool)
+        for start, end in zip(starts[blank], ends[blank], strict=True):
+            keep[start : end + 1] = False
+        return _checked(data[keep].tobytes(), separator, width, first) if keep.any() else (b"", 0)
+    counts = np.add.reduceat(separators, starts) + 1 if len(starts) else np.empty(0)
+    wrong = np.flatnonzero(counts != width)
+    if len(wrong):
+        row, cells = first + int(wrong[0]) + 1, int(counts[wrong[0]])
+        raise CsvError(f"row {row} has {cells} cell{'s' * (cells > 1)} where the table has {width} columns")
+    return block, len(ends)
+
+
+# --- names and types -----------------------------------------------------------------------------------------------
+
+
+def _names(path: Path, separator: str, header: bool, given: Sequence[str]) -> tuple[str, ...]:
+    import polars as pl
+
+    first = next(_record_blocks(path, 2**16), None)
+    if first is None:
+        raise CsvError("it is empty")
+    # the first record alone, which may hold line breaks in quotes
+    frame = pl.read_csv(
+        io.BytesIO(_utf8(first, path)), separator=separator, has_header=False, n_rows=1, infer_schema=False,
+        truncate_ragged_lines=True,
+    )  # fmt: skip
+    if given and len(given) != frame.width:
+        raise CsvError(f"{len(given)} names were given for its {frame.width} columns")
+    if given or not header:
+        return tuple(given) or tuple(f"column_{number}" for number in range(1, frame.width + 1))
+    return unique_names(frame.row(0), path.name)
+
+
+def unique_names(given: Sequence[str | None], file: str) -> tuple[str, ...]:
+    """A name of its own for every column: column_3 for the third if it has none, a_duplicated_0 for a second a."""
+    names = [(name or "").strip() for name in given]
+    found: list[str] = []
+    for number, name in enumerate(names, start=1):
+        called, copies = name or f"column_{number}", 0
+        while called in found or (called != name and called in names):
+            called = f"{name}_duplicated_{copies}" if name else f"{called}_"
+            copies += 1
+        found.append(called)
+    doubles = [found[place] for place, name in enumerate(names) if name and name in names[:place]]
+    if doubles:
+        warnings.warn(
+            f"{file} names columns more than once: the later ones are called {quoted(doubles)} here", stacklevel=2
+        )
+    return tuple(found)
+
+
+def _parsed_blocks(
+    path: Path, separator: str, names: tuple[str, ...], header: bool, text: Sequence[str]
+) -> Iterator[Any]:
+    """Every block as polars reads it; columns in `text` are left as text."""
+    import polars as pl
+
+    n_rows, skip = 0, int(header)
+    for raw in _record_blocks(path):
+        block, count = _checked(raw, separator, len(names), n_rows - skip)
+        n_rows += count
+        if count > skip:
+            options: dict[str, Any] = {
+                "separator": separator,
+                "has_header": False,
+                "skip_rows": skip,
+                "new_columns": list(names),
+                "null_values": list(MISSING),
+                "schema_overrides": dict.fromkeys(text, pl.String),
+            }
+            content = _utf8(block, path)
+            try:
+                yield pl.read_csv(io.BytesIO(content), infer_schema_length=1000, **options)
+            except pl.exceptions.ComputeError:  # a later row is of another type, such as a late decimal point
+                yield pl.read_csv(io.BytesIO(content), infer_schema_length=None, **options)
+        n_rows -= min(skip, count)
+        skip -= min(skip, count)
+
+
+def _utf8(block: bytes, path: Path) -> bytes:
+    try:
+        block.decode("utf-8")
+    except UnicodeDecodeError:  # then it is nearly always what spreadsheets write on Windows
+        warnings.warn(f"{path.name} is not in UTF-8: it is read as Windows-1252", stacklevel=2)
+        return block.decode("cp1252", errors="replace").encode()
+    return block
+
+
+def _types(frame: Any, separator: str) -> dict[str, Any]:
+    """The types of a block's columns; None for a column without values."""
+    import polars as pl
+
+    found: dict[str, Any] = {}
+    for column in frame.iter_columns():
+        kind = column.dtype
+        if column.null_count() == len(column):
+            kind = None
+        elif kind == pl.String:
+            read = _read_text(column, separator)
+            kind = pl.String if read is None else read.dtype
+        elif kind.is_numeric() and kind != pl.Int64:
+            kind = pl.Float64  # also for whole numbers beyond 64 bits
+        found[column.name] = kind
+    return found
+
+
+def _joined(known: dict[str, Any], found: dict[str, Any]) -> dict[str, Any]:
+    import polars as pl
+
+    def joined(one: Any, other: Any) -> Any:
+        if one is None or other is None or one == other:
+            return other if one is None else one
+        if one.is_numeric() and other.is_numeric():
+            return pl.Float64
+        if one.is_temporal() and other.is_temporal() and pl.Time not in (one, other):
+            return pl.Datetime("us")
+        return pl.String
+
+    return {name: joined(known[name], kind) for name, kind in found.items()}
+
+
+def _read_text(column: Any, separator: str) -> Any:
+    """Text as numbers, truth values or dates if all of it is; else None.
+
+    Numbers may have blanks around them, or a decimal comma if semicolons separate the cells.
+    """
+    import polars as pl
+
+    text = _stripped(column)
+    n_missing = text.null_count()
+    if n_missing == len(text):
+        return text.cast(pl.Float64)
+    for attempt in [text] + ([text.str.replace(",", ".", literal=True)] if separator == ";" else []):
+        numbers = attempt.cast(pl.Float64, strict=False)
+        if numbers.null_count() == n_missing:
+            return numbers
+    if text.is_in(["true", "false"]).sum() == len(text) - n_missing:
+        return text == "true"
+    if not text.drop_nulls()[:100].str.contains(DATE_LIKE).all():  # settles it at once for nearly all text
+        return None
+    plain = text.str.strip_suffix("Z")
+    for form in (*DATES, *TIMES):
+        kind: Any = pl.Date if form in DATES else pl.Datetime("us")
+        dates = plain.str.strptime(kind, form, strict=False, exact=True)
+        if dates.null_count() == n_missing:
+            return dates
+    return None
+
+
+def _stripped(column: Any) -> Any:
+    """Text without the blanks around it, null where it then says that a value is missing."""
+    text = column.str.strip_chars()
+    return text.set(text.is_in(list(MISSING)), None)
+
+
+def _cast(frame: Any, types: dict[str, Any], separator: str) -> Any:
+    """A block with the types of the file."""
+    import polars as pl
+
+    columns = []
+    for column in frame.iter_columns():
+        wanted = types[column.name] or pl.Float64
+        if column.dtype == pl.String and wanted != pl.String and column.null_count() < len(column):
+            column = _read_text(column, separator)
+        elif column.dtype == pl.String and wanted == pl.String:
+            column = _stripped(column)
+        columns.append(column if column.dtype == wanted else column.cast(wanted))
+    return pl.DataFrame(columns)

@@ -1,0 +1,429 @@
+"""Tables in files: CSV, Parquet, .npy and .npz, whole or block by block.
+
+`read_table` reads a file into one polars frame.  `open_table`, which it and the command line use, gives a `Table`
+whose rows are polars frames (arrays stay arrays), all at once or in blocks, either way by the same rules.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+import sys
+import tokenize
+import warnings
+import zipfile
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..errors import TableError, quoted
+from .csv import CsvError, open_csv, unique_names
+
+FORMATS = (".csv", ".tsv", ".txt", ".parquet", ".npy", ".npz")
+STREAMED_BYTES = 2**27  # a table that takes more than this in memory is read in blocks
+PARQUET_ROWS = 2**16  # read at a time by default
+DEFAULT_KEY = "X"  # of the table in an .npz file
+CHOOSE_COLUMNS = "leave out with exclude='{0}', or name the columns to use with columns="
+# What readers of packed files, and of headers of arrays, raise if these are damaged.
+DAMAGED = (EOFError, zipfile.BadZipFile, zlib.error, tokenize.TokenError)
+
+
+def read_table(
+    path: str | os.PathLike[str],
+    *,
+    header: bool = True,
+    names: Sequence[str] | None = None,
+    columns: Sequence[str] | None = None,
+    exclude: Sequence[str] | None = None,
+    key: str | None = None,
+) -> Any:
+    """Read a table from a file, as the command line does.
+
+    In CSV files the separator (comma, semicolon, tab or bar), decimal commas between semicolons, quotes, gzip, UTF-8
+    with or without a mark, UTF-16 and Windows-1252 are recognised.  Empty cells, `?`, `NA`, `NaN`, `NULL` and their
+    like are missing values.  Numbers may have blanks around them; a column of dates becomes dates.  A row with too
+    few or too many cells is an error that names the row.
+
+    Parameters
+    ----------
+    path : str or path-like
+        A file whose name ends in .csv, .tsv, .txt (also packed: .csv.gz), .parquet, .npy or .npz.
+    header : bool, default=True
+        Whether the first line of a CSV file names the columns; else they are column_1, column_2, ...
+    names : sequence of str, optional
+        Names for the columns of a CSV file, in place of those in its first line.
+    columns : sequence of str, optional
+        The columns to return, in this order; all of them by default.
+    exclude : sequence of str, optional
+        Columns to leave out.
+    key : str, optional
+        Name of the array in an .npz file; by default "X", or the only 2-D array.
+
+    Returns
+    -------
+    polars.DataFrame
+        Columns of an array are called x0, x1, ...
+
+    Raises
+    ------
+    kernelsieve.errors.TableError
+        If the file is not a table, or lacks one of the columns.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> import kernelsieve
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "rows.csv")
+    ...     with open(path, "w") as file:
+    ...         _ = file.write("size; cut; price\\n1,5; a; 3\\n?; b; 4\\n2,5; a; 5\\n")
+    ...     frame = kernelsieve.read_table(path, exclude=["price"])
+    >>> frame["size"].to_list(), frame["cut"].to_list()
+    ([1.5, None, 2.5], ['a', 'b', 'a'])
+    """
+    if find_spec("polars") is None:
+        raise ImportError("tables are read with polars: pip install 'kernelsieve[cli]'")
+    import polars as pl
+
+    table = open_table(Path(path), key=key, header=header, names=names or (), whole=True)
+    chosen = table.pick(columns or (), exclude or ())
+    rows = table.selected(table.whole(), chosen)
+    return pl.DataFrame(np.asarray(rows), schema=chosen) if isinstance(rows, np.ndarray) else rows
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows with named columns."""
+
+    path: Path  # as the user called it
+    names: tuple[str, ...]
+    named: bool  # False if `names` only count the columns
+    n_rows: int
+    data: Any = None  # polars DataFrame, or ndarray of shape (n_rows, n_columns); None if rows come in blocks
+    source: Any = field(default=None, repr=False)  # has `frames()`, if rows come in blocks
+    batch_size: int | None = None
+
+    def whole(self) -> Any:
+        """All rows in one frame or array."""
+        if self.data is not None:
+            return self.data
+        import polars as pl
+
+        return pl.concat(list(self.source.frames()))
+
+    def blocks(self, names: Sequence[str], size: int) -> Iterator[Any]:
+        """The named columns, at most `size` rows at a time."""
+        parts = [self.data] if self.data is not None else self.source.frames()
+        for part in parts:
+            for start in range(0, len(part), self.batch_size or size):
+                yield self.selected(part[start : start + (self.batch_size or size)], names)
+
+    def selected(self, rows: Any, names: Sequence[str]) -> Any:
+        """The named columns of some of its rows."""
+        if isinstance(rows, np.ndarray):
+            return rows if tuple(names) == self.names else rows[:, [self.names.index(name) for name in names]]
+        return rows.select(names)
+
+    def require(self, names: Sequence[str], needed_by: str) -> list[str]:
+        """These columns as the table calls them; an error if one is missing or named twice."""
+        # columns of an array go by number, or as scikit-learn calls them
+        found = [f"x{name}" if not self.named and f"x{name}" in self.names else name for name in names]
+        missing = [name for name in found if name not in self.names]
+        if missing:
+            has = quoted(self.names)
+            raise TableError(f"{self.path} has no {columns_named(missing)}, which {needed_by} needs; it has {has}")
+        twice = sorted({name for name in found if found.count(name) > 1})
+        if twice:
+            raise TableError(f"{needed_by} names {columns_named(twice)} twice")
+        return found
+
+    def pick(self, columns: Sequence[str] = (), exclude: Sequence[str] = ()) -> list[str]:
+        """The names that are left, in the order of `columns` if given, else of the table."""
+        wanted, unwanted = self.require(columns, "columns="), self.require(exclude, "exclude=")
+        chosen = [name for name in (wanted or self.names) if name not in unwanted]
+        if not chosen:
+            raise TableError(f"no columns are left of the {len(self.names)} in {self.path}")
+        return chosen
+
+    def columns(self, names: Sequence[str]) -> dict[str, Any]:
+        """The named columns, each as the table holds it."""
+        rows = self.whole()
+        return {name: self.selected(rows, [name])[:, 0] for name in names}
+
+    def numbers(self, names: Sequence[str], advice: str = CHOOSE_COLUMNS) -> np.ndarray:
+        """The named columns as a finite float array; `advice` ends the message if they are not numbers."""
+        return numbers_of(self.selected(self.whole(), names), names, self.path, advice)
+
+
+def columns_named(names: Sequence[str]) -> str:
+    """Column 'a', or columns 'a', 'b'."""
+    return f"column{'s' if len(names) > 1 else ''} {quoted(names)}"
+
+
+def numbers_of(rows: Any, names: Sequence[str], path: Path, advice: str, first: int = 0) -> np.ndarray:
+    """Rows of a frame or array as finite floats; `first` is the number of the first row."""
+    if isinstance(rows, np.ndarray):
+        kept = rows.dtype in (np.float32, np.float64)
+        values = rows if kept else rows.astype(np.float32 if rows.dtype == np.float16 else np.float64)
+    else:
+        values = _frame_numbers(rows, path, advice)
+    for start in range(0, len(values), PARQUET_ROWS):  # so that a large array needs no mask of its own size
+        bad = ~np.isfinite(values[start : start + PARQUET_ROWS])
+        if bad.any():
+            row, column = (int(i) for i in np.argwhere(bad)[0])
+            what = "missing (NaN)" if np.isnan(values[start + row, column]) else "infinite"
+            place = f"column {names[column]!r} is {what} in row {first + start + row + 1}"
+            raise TableError(f"{path}: {place}: fill or drop such rows first")
+    return values
+
+
+def _frame_numbers(frame: Any, path: Path, advice: str) -> np.ndarray:
+    import polars as pl
+
+    text = [name for name, dtype in frame.schema.items() if not (dtype.is_numeric() or dtype == pl.Boolean)]
+    if text:
+        column = frame[text[0]].drop_nulls()
+        held = f" (first {str(column[0])!r})" if len(column) else " (it is empty)"
+        verb = "is" if len(text) == 1 else "are"
+        raise TableError(f"{path}: {columns_named(text)} {verb} not numeric{held}: {advice.format(','.join(text))}")
+    single = all(dtype == pl.Float32 for dtype in frame.dtypes)
+    return frame.cast(pl.Float32 if single else pl.Float64).fill_null(float("nan")).to_numpy(order="c")
+
+
+def open_table(
+    path: Path,
+    *,
+    called: Path | None = None,
+    key: str | None = None,
+    header: bool = True,
+    names: Sequence[str] = (),
+    batch_size: int | None = None,
+    whole: bool = False,
+) -> Table:
+    """Open a table whose format is known by the extension of its name.
+
+    Parameters
+    ----------
+    path : file to read
+    called : what messages call it, if that is not its path
+    key, header, names : as in `read_table`
+    batch_size : rows to be read at a time from a CSV or Parquet file
+    whole : never in blocks, however large
+    """
+    called = called or path
+    check_regular(path)
+    extension = checked_format(path)
+    if extension in (".npy", ".npz"):
+        return _array_table(called, _read_array(path, called, key))
+    if extension == ".parquet":
+        return _parquet_table(path, called, batch_size, whole)
+    in_blocks = not whole and (batch_size is not None or path.stat().st_size > STREAMED_BYTES)
+    return _csv_table(path, called, header, names, batch_size, in_blocks)
+
+
+def check_regular(path: Path) -> None:
+    """Raise unless `path` is a file that can be read more than once."""
+    try:
+        mode = os.stat(path).st_mode
+    except FileNotFoundError:
+        raise FileNotFoundError(f"no such file: {path}") from None
+    if stat.S_ISDIR(mode):
+        raise TableError(f"{path} is a folder, a file is needed")
+    if not stat.S_ISREG(mode):
+        raise TableError(f"{path} is a pipe or a device: give - and have it sent to standard input")
+
+
+def checked_format(path: Path) -> str:
+    """The extension, if it is one of `FORMATS`; that of the unpacked file if gzip packed it."""
+    extension = path.suffix.lower()
+    if extension == ".gz" and Path(path.stem).suffix.lower() in (".csv", ".tsv", ".txt"):
+        return Path(path.stem).suffix.lower()
+    if extension not in FORMATS:
+        known = ", ".join(FORMATS)
+        raise TableError(f"{path}: unknown format {extension!r}: the name must end in one of {known}")
+    return extension
+
+
+# --- CSV -----------------------------------------------------------------------------------------------------------
+
+
+def _csv_table(
+    path: Path, called: Path, header: bool, names: Sequence[str], batch_size: int | None, in_blocks: bool
+) -> Table:
+    import polars as pl
+
+    try:
+        file, frame = open_csv(path, header=header, names=names)
+        if not file.n_rows:
+            raise TableError(f"{called} has no rows")
+        if frame is None and not in_blocks:
+            frame = pl.concat(list(file.frames()))
+    except (CsvError, pl.exceptions.PolarsError, UnicodeDecodeError, *DAMAGED) as error:
+        raise TableError(f"{called} cannot be read as CSV: {_first_sentence(error)}") from error
+    if header and not names and _look_like_data(file.names):
+        warnings.warn(
+            f"the first line of {called} was read as column names and looks like data: if it is, give header=False",
+            stacklevel=4,
+        )
+    return Table(called, file.names, header or bool(names), file.n_rows, None if in_blocks else frame, file, batch_size)
+
+
+def _look_like_data(names: Sequence[str]) -> bool:
+    """Whether column names are numbers, and not just 0, 1, 2, ... or 1, 2, 3, ..."""
+    try:
+        numbers = [float(name.split("_duplicated")[0]) for name in names]
+    except ValueError:
+        return False
+    return any(number != numbers[0] + place for place, number in enumerate(numbers))
+
+
+def _first_sentence(error: BaseException) -> str:
+    return " ".join(str(error).split(". ")[0].split()) or type(error).__name__
+
+
+# --- Parquet -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ParquetRows:
+    """A Parquet file whose rows are read some at a time, by pyarrow."""
+
+    path: Path
+    called: Path
+    names: tuple[str, ...]
+    batch_size: int
+
+    def frames(self) -> Iterator[Any]:
+        """All rows, as polars frames."""
+        import polars as pl
+        from pyarrow.parquet import ParquetFile
+
+        with _damage_in_one_line(self.called), ParquetFile(self.path, buffer_size=2**16, pre_buffer=False) as file:
+            for batch in file.iter_batches(self.batch_size, use_threads=False):
+                with _quiet_panics():
+                    frame = pl.from_arrow(batch.rename_columns(list(self.names)))
+                yield frame
+
+
+def _parquet_table(path: Path, called: Path, batch_size: int | None, whole: bool) -> Table:
+    import polars as pl
+
+    if find_spec("pyarrow") is None:
+        if batch_size and not whole:
+            raise ImportError("batch_size= for Parquet needs pyarrow: pip install 'kernelsieve[files]'")
+        about: tuple[tuple[str, ...], int, int] = (), 1, 0  # it may yet fit in memory
+    else:
+        about = _parquet_footer(path, called)
+    names, n_rows, n_bytes = about
+    called_apart = len(set(names)) == len(names)  # polars alone cannot read a file that has a name twice
+    names = unique_names(names, called.name)
+    frame = source = None
+    if called_apart and (whole or not (batch_size or n_bytes > STREAMED_BYTES)):
+        with _damage_in_one_line(called), _quiet_panics():
+            frame = pl.read_parquet(path)
+        frame.columns = list(names or unique_names(frame.columns, called.name))
+        names, n_rows = tuple(frame.columns), frame.height
+    else:
+        source = ParquetRows(path, called, names, batch_size or PARQUET_ROWS)
+    if not n_rows:
+        raise TableError(f"{called} has no rows")
+    return Table(called, names, True, n_rows, frame, source, batch_size)
+
+
+def _parquet_footer(path: Path, called: Path) -> tuple[tuple[str, ...], int, int]:
+    """Names, number of rows, and the bytes that the table takes in memory, from the end of a Parquet file.
+
+    The footer states the uncompressed size.  Repeated values may still be packed in that, so that the table takes at
+    least 8 bytes a value.
+    """
+    from pyarrow.parquet import ParquetFile
+
+    with _damage_in_one_line(called), ParquetFile(path) as file:
+        about, names = file.metadata, tuple(file.schema_arrow.names)
+        stated = sum(about.row_group(number).total_byte_size for number in range(about.num_row_groups))
+        return names, int(about.num_rows), max(stated, 8 * about.num_rows * about.num_columns)
+
+
+@contextlib.contextmanager
+def _damage_in_one_line(called: Path) -> Iterator[None]:
+    """Whatever the readers raise for a damaged Parquet file, as one TableError."""
+    import polars as pl
+
+    expected: tuple[type[BaseException], ...] = (pl.exceptions.PolarsError, OSError)
+    if find_spec("pyarrow") is not None:
+        import pyarrow as pa
+
+        expected = (*expected, pa.ArrowException)
+    try:
+        yield
+    except expected as error:
+        raise TableError(f"{called} cannot be read as PARQUET: {_first_sentence(error)}") from error
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":  # which is no Exception, and has no public name to catch it by
+            raise
+        raise TableError(f"{called} cannot be read as PARQUET: it is damaged") from None
+
+
+@contextlib.contextmanager
+def _quiet_panics() -> Iterator[None]:
+    """Polars prints its panics to the standard error of the process, past Python: they are kept off the screen."""
+    sys.stderr.flush()
+    try:
+        kept = os.dup(2)
+    except OSError:  # there is no standard error
+        yield
+        return
+    try:
+        with open(os.devnull, "wb") as nowhere:
+            os.dup2(nowhere.fileno(), 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+
+
+# --- arrays --------------------------------------------------------------------------------------------------------
+
+
+def _read_array(path: Path, called: Path, key: str | None) -> Any:
+    try:
+        # rows of an .npy file stay on disk until they are used
+        loaded = np.load(path, allow_pickle=False, mmap_mode="r" if path.suffix.lower() == ".npy" else None)
+        if isinstance(loaded, np.ndarray):
+            return loaded
+        with loaded:
+            return loaded[_key(called, loaded, key)]
+    except TableError:
+        raise
+    except (ValueError, *DAMAGED) as error:
+        raise TableError(f"{called} cannot be read: damaged, of Python objects, or not a NumPy file") from error
+
+
+def _key(called: Path, loaded: Any, key: str | None) -> str:
+    """Which array of an .npz file is the table."""
+    if key is None and DEFAULT_KEY not in loaded.files:
+        tables = [name for name in loaded.files if loaded[name].ndim == 2]
+        if len(tables) == 1:
+            return str(tables[0])
+        raise TableError(f"{called} holds {quoted(loaded.files)}: say which array with key=")
+    chosen = DEFAULT_KEY if key is None else key
+    if chosen not in loaded.files:
+        raise TableError(f"{called} holds no array {chosen!r}, only {quoted(loaded.files)}")
+    return chosen
+
+
+def _array_table(called: Path, values: Any) -> Table:
+    if values.ndim != 2 or values.dtype.kind not in "biuf":
+        raise TableError(
+            f"{called} holds a {values.dtype} array of shape {values.shape}: a 2-D array of numbers is needed"
+        )
+    if 0 in values.shape:
+        raise TableError(f"{called} is empty: its array has shape {values.shape}")
+    names = tuple(f"x{number}" for number in range(values.shape[1]))
+    return Table(called, names, False, len(values), values)
