@@ -14,11 +14,12 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).parent
-sys.path[:0] = [str(HERE / "_ext"), str(HERE / "scripts")]
+sys.path[:0] = [str(HERE), str(HERE / "_ext")]
 # The threads of BLAS and of the examples must not fight over two cores while sphinx runs them one after another.
 os.environ.setdefault("MPLBACKEND", "agg")
 
 import example_cache
+import figures
 import page_order
 import reports
 
@@ -39,12 +40,14 @@ extensions = [
     "sphinx.ext.napoleon",
     "sphinx_gallery.gen_gallery",
     "myst_parser",
+    "console",
     "mathml",
     "spelled_out",
 ]
 exclude_patterns = [
     "scripts",
     "_ext",
+    "_parts",
     "README.md",
     "**/GALLERY_HEADER.rst",
     "sg_execution_times.rst",
@@ -54,7 +57,8 @@ templates_path = ["_templates"]
 default_role = "py:obj"
 nitpicky = False
 
-myst_enable_extensions = ["dollarmath", "colon_fence", "deflist", "attrs_block", "attrs_inline"]
+myst_enable_extensions = ["dollarmath", "colon_fence", "deflist", "attrs_block", "attrs_inline", "substitution"]
+myst_substitutions = figures.figures()  # {{ mnist_fit }} and the like, from the results of the benchmarks
 myst_heading_anchors = 3
 
 autosummary_generate = True
@@ -85,10 +89,10 @@ sphinx_gallery_conf = {
     "reference_url": {"kernelsieve": None},
     "inspect_global_variables": True,
     "matplotlib_animations": False,
-    "image_srcset": [],
+    "image_srcset": ["2x"],
     "write_computation_times": False,
-    "reset_modules": ("pictures.reset_for_example",),
-    "default_thumb_file": str(HERE / "_static" / "home-light.png"),
+    "reset_modules": ("page_style.reset",),
+    "default_thumb_file": str(HERE / "_static" / "home-curve-light.png"),
     "nested_sections": False,
 }
 # Reports begin where their experiment does, which may be at a heading of the second rank.
@@ -123,4 +127,4 @@ html_theme_options = {
     "use_edit_page_button": False,
     "back_to_top_button": False,
 }
-html_sidebars = {"index": [], "faq": [], "newcomers": []}
+html_sidebars = {"index": [], "faq": [], "command_line": []}

@@ -1,8 +1,6 @@
-"""The picture of the home page and of the README, on a light and on a dark page.
+"""The pictures of the home page, on a light and on a dark page, and that of the README: python docs/home_picture.py
 
-    PYTHONPATH=docs/scripts python docs/home_picture.py
-
-Left: what m points keep of exact kernel PCA's variance, on rows that were held out.  Right: twenty such points.
+First: what m support points keep of exact kernel PCA's variance on held-out rows.  Second: twenty such points.
 """
 
 from __future__ import annotations
@@ -11,8 +9,8 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
-import pictures
-import shown
+from sklearn.datasets import load_digits
+from sklearn.model_selection import train_test_split
 
 from kernelsieve import KernelPCA, SparseKernelPCA
 from kernelsieve.plots import COLORS, MARKERS
@@ -21,59 +19,61 @@ from kernelsieve.plots.style import draw_images, percent, plain_log_axis, tidy
 SIZES = (12, 16, 20, 30, 50, 80, 120, 200)
 SEEDS = range(3)
 INK = {"light": "#1f2328", "dark": "#e6edf3"}
+STATIC = Path(__file__).with_name("_static")
 
 
-def kept(data: shown.Images) -> dict[str, list[float]]:
+def kept(train: np.ndarray, test: np.ndarray) -> dict[str, list[float]]:
     """Held-out captured variance over exact kernel PCA's, for both ways and each number of points."""
-    exact = KernelPCA(10, kernel="rbf", gamma="median", random_state=0).fit(data.train)
-    best = exact.score(data.test)
-    curves: dict[str, list[float]] = {"kernelsieve": [], "Nystroem + PCA": []}
-    for size in SIZES:
-        ours, theirs = [], []
-        for seed in SEEDS:
-            shared = {"n_support": size, "gamma": exact.gamma_, "random_state": seed}
-            ours.append(SparseKernelPCA(10, **shared).fit(data.train).score(data.test) / best)
-            # Nystroem is SparseKernelPCA on uniformly drawn rows: the same span, the same principal components.
-            theirs.append(SparseKernelPCA(10, selection="uniform", **shared).fit(data.train).score(data.test) / best)
-        curves["kernelsieve"].append(float(np.mean(ours)))
-        curves["Nystroem + PCA"].append(float(np.mean(theirs)))
+    exact = KernelPCA(10, kernel="rbf", gamma="median", random_state=0).fit(train)
+    best = exact.score(test)
+    # Nystroem is SparseKernelPCA on uniformly drawn rows: the same span, the same principal components.
+    rules = {"kernelsieve": "optimized", "Nystroem + PCA": "uniform"}
+    curves: dict[str, list[float]] = {}
+    for name, rule in rules.items():
+        curves[name] = []
+        for size in SIZES:
+            settings = {"n_support": size, "selection": rule, "gamma": exact.gamma_}
+            models = [SparseKernelPCA(10, random_state=seed, **settings).fit(train) for seed in SEEDS]
+            curves[name].append(float(np.mean([model.score(test) / best for model in models])))
     return curves
 
 
-def draw(curves: dict[str, list[float]], model: SparseKernelPCA, data: shown.Images, theme: str) -> plt.Figure:
-    """Both halves of the picture, in the ink of a theme."""
-    ink = INK[theme]
-    look = dict.fromkeys(("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"), ink)
-    with plt.rc_context({**look, "figure.facecolor": "none", "axes.facecolor": "none", "font.size": 11}):
-        figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.5), layout="constrained", width_ratios=(1.25, 1))
-        names = (("kernelsieve", "#2f8fd0"), ("Nystroem + PCA", COLORS[1]))
-        for (name, color), marker in zip(names, MARKERS, strict=False):
-            left.plot(SIZES, curves[name], color=color, marker=marker, label=name, linewidth=2)
-        left.set(xlabel="support points", title=f"variance kept of exact kernel PCA ({len(data.train):,} points)")
-        left.yaxis.set_major_formatter(percent)
-        plain_log_axis(left, "x")
-        left.legend(loc="lower right")
-        tidy(left, "y")
-        draw_images(right, np.clip(model.support_vectors_, 0, 1).reshape(-1, *data.shape))
-        share = 100 * curves["kernelsieve"][SIZES.index(20)]
-        right.set_title(f"20 points that keep {share:.1f} %")
-    return figure
+def draw_curve(ax: plt.Axes, curves: dict[str, list[float]]) -> None:
+    """What each number of points keeps."""
+    for (name, values), color, marker in zip(curves.items(), ("#2f8fd0", COLORS[1]), MARKERS, strict=False):
+        ax.plot(SIZES, values, color=color, marker=marker, label=name, linewidth=2)
+    ax.set(xlabel="support points", title="variance kept of exact kernel PCA")
+    ax.yaxis.set_major_formatter(percent)
+    plain_log_axis(ax, "x")
+    ax.legend(loc="lower right")
+    tidy(ax, "y")
+
+
+def draw_points(ax: plt.Axes, curves: dict[str, list[float]], points: np.ndarray) -> None:
+    """Twenty points as pictures."""
+    draw_images(ax, np.clip(points, 0, 1).reshape(-1, 8, 8))
+    share = 100 * curves["kernelsieve"][SIZES.index(20)]
+    ax.set_title(f"20 points that keep {share:.1f} %")
 
 
 def main() -> None:
-    """Write the three files."""
-    folder = Path(__file__).with_name("_static")
-    data = shown.digits()
-    curves = kept(data)
-    model = SparseKernelPCA(10, n_support=20, random_state=0).fit(data.train)
-    for theme in INK:
-        figure = draw(curves, model, data, theme)
-        figure.savefig(folder / f"home-{theme}.png", dpi=130, transparent=True)
-    figure = draw(curves, model, data, "light")
-    figure.set_facecolor("white")
-    figure.savefig(folder / "readme.png", dpi=110, facecolor="white")
+    """Write the five files."""
+    train, test = train_test_split(load_digits().data / 16, test_size=1 / 3, random_state=0)
+    curves = kept(train, test)
+    points = SparseKernelPCA(10, n_support=20, random_state=0).fit(train).support_vectors_
+    for theme, ink in INK.items():
+        look = dict.fromkeys(("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"), ink)
+        with plt.rc_context({**look, "axes.facecolor": "none", "font.size": 11, "legend.frameon": False}):
+            for name, draw in (("curve", lambda ax: draw_curve(ax, curves)), ("points", None)):
+                figure, ax = plt.subplots(figsize=(4.5, 3.3), layout="constrained")
+                draw(ax) if draw else draw_points(ax, curves, points)
+                figure.savefig(STATIC / f"home-{name}-{theme}.png", dpi=160, transparent=True)
+    with plt.rc_context({"font.size": 11, "legend.frameon": False}):
+        figure, axes = plt.subplots(1, 2, figsize=(9, 3.5), layout="constrained", width_ratios=(1.25, 1))
+        draw_curve(axes[0], curves)
+        draw_points(axes[1], curves, points)
+        figure.savefig(STATIC / "readme.png", dpi=110, facecolor="white")
 
 
 if __name__ == "__main__":
-    pictures.reset_for_example(None, "home")
     main()

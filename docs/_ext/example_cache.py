@@ -1,14 +1,13 @@
 """Examples are run again when their own text changes (sphinx-gallery sees to it) or the code behind them (this does).
 
-Pictures of an older library would be worse than a slow build: the kept output goes when a digest of the package and of
-the examples' helpers differs from the one it was made with.
+Pictures of an older library would be worse than a slow build: the kept output goes when a digest of the package or of
+the pictures' style differs from the one it was made with.
 """
 
 from __future__ import annotations
 
 import ast
 import hashlib
-import os
 import shutil
 from pathlib import Path
 
@@ -17,7 +16,7 @@ DIGEST_FILE = ".examples-digest"
 
 
 def clear_when_code_changed(docs: Path) -> None:
-    """Remove what examples left in `docs` unless it was made by this very code, with the same data at hand."""
+    """Remove what examples left in `docs` unless it was made by this very code."""
     place, digest = docs / DIGEST_FILE, _digest(docs)
     if place.is_file() and place.read_text(encoding="ascii") == digest:
         return
@@ -27,8 +26,8 @@ def clear_when_code_changed(docs: Path) -> None:
 
 
 def _digest(docs: Path) -> str:
-    total = hashlib.sha256(os.environ.get("KERNELSIEVE_DATA", "").encode())
-    for path in sorted([*(docs.parent / "src").rglob("*.py"), *(docs / "scripts").glob("*.py")]):
+    total = hashlib.sha256()
+    for path in sorted([*(docs.parent / "src").rglob("*.py"), docs / "_ext" / "page_style.py"]):
         total.update(ast.dump(_without_docstrings(ast.parse(path.read_text(encoding="utf-8")))).encode())
     return total.hexdigest()
 

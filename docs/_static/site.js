@@ -1,6 +1,6 @@
-/* Wide pictures keep their size on narrow screens: each lies in a frame that scrolls, by touch or by keyboard. */
 document.addEventListener("DOMContentLoaded", () => {
-  for (const image of document.querySelectorAll(".bd-article img.sphx-glr-single-img, .bd-article img.wide")) {
+  /* Wide pictures keep legible letters on narrow screens: each lies in a frame that scrolls, by touch or by keyboard. */
+  for (const image of document.querySelectorAll(".bd-article img.sphx-glr-single-img, .bd-article img.wide, .bd-article img.drawn")) {
     const frame = document.createElement("div");
     frame.className = "picture";
     frame.tabIndex = 0;
@@ -9,5 +9,16 @@ document.addEventListener("DOMContentLoaded", () => {
     for (const theme of ["only-light", "only-dark"]) if (image.classList.contains(theme)) frame.classList.add(theme);
     image.before(frame);
     frame.append(image);
+  }
+  /* Tables with a heading: on a narrow screen each cell says which column it is from (site.css). */
+  for (const table of document.querySelectorAll(".bd-article table")) {
+    if (table.closest(".highlight, dl, .autosummary") || table.classList.contains("autosummary")) continue;
+    const heads = [...table.querySelectorAll("thead th")].map((cell) => cell.textContent.trim());
+    table.classList.add("stacked");
+    for (const row of table.querySelectorAll("tbody tr")) {
+      [...row.children].forEach((cell, number) => {
+        if (heads[number] && cell.textContent.trim()) cell.dataset.label = heads[number];
+      });
+    }
   }
 });

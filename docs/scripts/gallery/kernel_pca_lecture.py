@@ -2,82 +2,94 @@
 A lecture's three experiments
 =============================
 
-The experiments with which kernel PCA is usually taught: a parabola with a polynomial kernel, three clusters with a
-Gaussian one, and handwritten digits for a linear classifier. The report is
-:doc:`/reports/kernel_pca_lecture`.
+The experiments with which kernel PCA is usually taught: a parabola with a
+polynomial kernel, three clusters with a Gaussian one, and handwritten digits
+for a linear classifier. :doc:`/reports/kernel_pca_lecture` has more.
 """
 
 import matplotlib.pyplot as plt
 import numpy as np
-import pictures
-import shown
+from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA
 from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import train_test_split
 
 from kernelsieve import KernelPCA, SparseKernelPCA, plots
 
-print("made rows: a parabola, three clusters; then the digits of scikit-learn")
-rng = np.random.default_rng(0)
-x = rng.uniform(-1, 1, 150)
-parabola = np.column_stack([x, x**2 + 0.1 * rng.standard_normal(150)])
-centres = np.array([(-0.5, -0.2), (0.0, 0.6), (0.5, 0.0)])
-clusters = np.vstack([centre + 0.1 * rng.standard_normal((30, 2)) for centre in centres])
+
+def draw(model, rows):
+    """Two components over the plane."""
+    _, axes = plt.subplots(1, 2, figsize=(7.2, 3), layout="constrained")
+    for component, ax in enumerate(axes):
+        plots.contours(model, rows, component=component, resolution=80, ax=ax)
+        ax.set_title(("1st component", "2nd component")[component])
+    plt.show()
+
 
 # %%
 # The parabola
 # ------------
 #
-# With a polynomial kernel of degree 2, the first component is the place along the curve, the second the distance from
-# its middle. Six points are enough.
+# With a polynomial kernel of degree 2, the first component is the place along
+# the curve, the second the distance from its middle. Six support points are
+# enough.
 
-model = SparseKernelPCA(2, n_support=6, kernel="poly", degree=2, gamma=1.0, random_state=0).fit(parabola)
-figure, axes = pictures.panels(2, 4.4, 3.4)
-for component, ax in enumerate(axes):
-    plots.contours(model, parabola, component=component, resolution=shown.amount(120, 40), ax=ax)
-plt.show()
-print(f"kept of exact: {model.captured_ratio_:.4f}")
+rng = np.random.default_rng(0)
+x = rng.uniform(-1, 1, 150)
+parabola = np.column_stack([x, x**2 + 0.1 * rng.standard_normal(150)])
+model = SparseKernelPCA(
+    2, n_support=6, kernel="poly", degree=2, gamma=1.0, random_state=0
+).fit(parabola)
+print(f"captured_ratio_: {model.captured_ratio_:.4f}")
+draw(model, parabola)
 
 # %%
 # Three clusters
 # --------------
 #
-# With a Gaussian kernel two components split three clusters.
+# With a Gaussian kernel two components separate three clusters.
 
-model = SparseKernelPCA(2, n_support=8, gamma=1 / (2 * 0.05), random_state=0).fit(clusters)
-figure, axes = pictures.panels(3, 3.6, 3)
-for component, ax in enumerate(axes[:2]):
-    plots.contours(model, clusters, component=component, resolution=shown.amount(120, 40), ax=ax)
-pictures.classes(axes[2], model.transform(clusters), np.repeat([0, 1, 2], 30), "scores")
-plt.show()
-print(f"kept of exact: {model.captured_ratio_:.4f}")
+centres = np.repeat([(-0.5, -0.2), (0.0, 0.6), (0.5, 0.0)], 30, axis=0)
+clusters = centres + 0.1 * rng.standard_normal((90, 2))
+model = SparseKernelPCA(2, n_support=8, gamma=1 / (2 * 0.05), random_state=0)
+draw(model.fit(clusters), clusters)
 
 # %%
 # Digits
 # ------
 #
-# A logistic regression on raw pixels, on PCA's scores, and on kernel PCA's. Curved scores let a straight classifier
-# draw curved borders.
+# Logistic regression on raw pixels, on PCA's scores, and on kernel PCA's.
+# Curved scores let a linear classifier draw curved borders.
 
-data = shown.digits()
-numbers = [5, 10, 20, 40, 60][: shown.amount(5, 2)]
-
-
-def accuracy(train, test):
-    return 100 * LogisticRegression(C=shown.amount(100, 1), max_iter=1000).fit(train, data.train_labels).score(
-        test, data.test_labels
-    )
+digits = load_digits()
+train, test, train_labels, test_labels = train_test_split(
+    digits.data / 16, digits.target, test_size=1 / 3, random_state=0
+)
 
 
-raw = accuracy(data.train, data.test)
-pca, kernel = PCA(numbers[-1]).fit(data.train), KernelPCA(numbers[-1], kernel="rbf", gamma="median").fit(data.train)
-sparse = SparseKernelPCA(numbers[-1], n_support=shown.amount(150, 40), random_state=0).fit(data.train)
-curves = {"PCA": [], "exact kernel PCA": [], f"{sparse.n_support_} points": []}
-for name, model in zip(curves, (pca, kernel, sparse), strict=True):
-    train, test = model.transform(data.train), model.transform(data.test)
-    scale = train[:, 0].std()
-    curves[name] = [accuracy(train[:, :n] / scale, test[:, :n] / scale) for n in numbers]
-figure, (ax,) = pictures.panels(1, 6, 3.6)
-pictures.curve(ax, numbers, curves, "components", "held-out accuracy, %")
-ax.axhline(raw, color=pictures.COLORS[8], linestyle="--")
-ax.text(numbers[0], raw, "raw pixels", va="bottom", ha="left", fontsize=9)
+def accuracy(train_rows, test_rows):
+    """Held-out accuracy of logistic regression on rows of one scale."""
+    scale = train_rows.std(axis=0).max()
+    classifier = LogisticRegression(C=100, max_iter=1000)
+    classifier.fit(train_rows / scale, train_labels)
+    return classifier.score(test_rows / scale, test_labels)
+
+
+numbers = [5, 10, 20, 40, 60]
+models = {
+    "PCA": PCA(60),
+    "exact kernel PCA": KernelPCA(60, kernel="rbf", gamma="median"),
+    "150 support points": SparseKernelPCA(60, n_support=150, random_state=0),
+}
+for name, model in models.items():
+    train_scores = model.fit_transform(train)
+    test_scores = model.transform(test)
+    values = [
+        accuracy(train_scores[:, :n], test_scores[:, :n]) for n in numbers
+    ]
+    plt.plot(numbers, values, marker="o", label=name)
+plt.axhline(accuracy(train, test), linestyle="--", label="raw pixels")
+plt.xlabel("components")
+plt.title("held-out accuracy")
+plt.legend()
 plt.show()

@@ -2,80 +2,94 @@
 How many components
 ===================
 
-How many components should a model have? As many as what comes after them can use: about 30 for neighbours and novelty,
-50 to 80 for linear models on the scores, 2 only for pictures. This page shows how to see it on your data.
+How many components should a model have? As many as the next step can use: about
+30 for nearest neighbours and novelty, 50 to 80 for linear models on the scores,
+2 only for pictures. This page shows how to find out on your data.
 """
 
 # %%
-# The number of components is the strongest setting of kernel PCA behind a task, stronger than the width. Variance alone
-# does not tell it: there is rarely an elbow, because a Gaussian kernel spreads variance over many directions.
+# The number of components is the setting that affects downstream results most,
+# more than the width of the kernel. Variance alone will not tell you: a
+# Gaussian kernel spreads variance over many directions, so there is rarely an
+# elbow.
 
 import matplotlib.pyplot as plt
 import numpy as np
-import pictures
-import shown
+from sklearn.datasets import load_digits
 from sklearn.linear_model import RidgeClassifier
+from sklearn.model_selection import train_test_split
 from sklearn.neighbors import KNeighborsClassifier
 
 from kernelsieve import SparseKernelPCA, plots
 
-data = shown.digits()
-print(data.source)
-most = shown.amount(80, 20)
-model = SparseKernelPCA(most, n_support=shown.amount(160, 50), random_state=0).fit(data.train)
+digits = load_digits()
+train, test, train_labels, test_labels = train_test_split(
+    digits.data / 16, digits.target, test_size=1 / 3, random_state=0
+)
+model = SparseKernelPCA(80, n_support=160, random_state=0).fit(train)
 plots.spectrum(model)
 plt.show()
 
 # %%
-# Components come in order and each is the best there is after those before it. So one fit with many components answers
-# the question for all smaller numbers: leave columns of the scores out.
+# One fit answers for all smaller numbers
+# ---------------------------------------
+#
+# Components come in order, and each is the best there is after those before it.
+# So fit once with many components and leave columns of the scores out:
 
-train, test = model.transform(data.train), model.transform(data.test)
-numbers = [n for n in (2, 5, 10, 20, 30, 50, 80) if n <= most]
-curves = {"5 neighbours": [], "ridge classifier": []}
-for number in numbers:
-    for name, predictor in (("5 neighbours", KNeighborsClassifier(5)), ("ridge classifier", RidgeClassifier(1e-3))):
-        predictor.fit(train[:, :number], data.train_labels)
-        curves[name].append(100 * predictor.score(test[:, :number], data.test_labels))
-
-figure, (ax,) = pictures.panels(1, 6, 3.6)
-pictures.curve(ax, numbers, curves, "components", "held-out accuracy, %")
-ax.set_title("Neighbours have enough at 20 to 30, a linear model wants more")
+train_scores, test_scores = model.transform(train), model.transform(test)
+numbers = [2, 5, 10, 20, 30, 50, 80]
+for classifier in (KNeighborsClassifier(5), RidgeClassifier(1e-3)):
+    accuracy = []
+    for n in numbers:
+        classifier.fit(train_scores[:, :n], train_labels)
+        accuracy.append(classifier.score(test_scores[:, :n], test_labels))
+    plt.plot(numbers, accuracy, marker="o", label=type(classifier).__name__)
+plt.xlabel("components")
+plt.title("held-out accuracy")
+plt.legend()
 plt.show()
 
 # %%
-# By a share of the variance
-# --------------------------
+# Nearest neighbours have enough at 20 to 30. A linear model wants more.
 #
-# Where there is no task, ask for a share of the total variance: ``n_components=0.5`` takes as many as exact kernel PCA
-# needs for half of it, and ``n_components=None`` as many as for ``variance``.
+# A share of the variance
+# -----------------------
+#
+# Without a task, ask for a share of the total variance. ``n_components=0.5``
+# takes as many as exact kernel PCA needs for half of it. ``n_components=None``
+# takes as many as ``variance`` asks for.
 
 for share in (0.4, 0.6, 0.75):
-    fitted = SparseKernelPCA(share, n_support=shown.amount(100, 60), random_state=0).fit(data.train)
-    print(f"{share:.0%} of the variance: {fitted.dual_coef_.shape[1]} components")
+    fitted = SparseKernelPCA(share, n_support=100, random_state=0).fit(train)
+    n_components = fitted.dual_coef_.shape[1]
+    print(f"{share:.0%} of the variance: {n_components} components")
 
 # %%
-# More than chance
-# ----------------
+# Better than chance
+# ------------------
 #
-# A component is worth having if it explains more than it would on rows without structure. Shuffling each column by
-# itself destroys all relations between columns and keeps everything else:
+# A component is worth keeping if it explains more than it would on data without
+# structure. Shuffling each column independently destroys all relations between
+# columns and keeps everything else:
 
-rng = np.random.default_rng(0)
-shuffled = rng.permuted(data.train, axis=0)
-chance = SparseKernelPCA(20, n_support=60, gamma=model.gamma_, random_state=0).fit(shuffled).explained_variance_ratio_
-real = model.explained_variance_ratio_[:20]
-figure, (ax,) = pictures.panels(1, 6, 3.2)
-shares = {"data": 100 * real, "columns shuffled": 100 * chance}
-pictures.curve(ax, np.arange(1, len(real) + 1), shares, "component", "variance explained, %")
-ax.set_title("Components above the shuffled ones are real")
+shuffled = np.random.default_rng(0).permuted(train, axis=0)
+chance = SparseKernelPCA(20, n_support=60, gamma=model.gamma_, random_state=0)
+chance.fit(shuffled)
+plt.plot(range(1, 21), model.explained_variance_ratio_[:20], label="data")
+plt.plot(range(1, 21), chance.explained_variance_ratio_, label="shuffled")
+plt.xlabel("component")
+plt.xticks([1, 5, 10, 15, 20])
+plt.title("share of the variance explained")
+plt.legend()
 plt.show()
-print("components above chance:", int(np.argmax(real < chance)) or f"{len(real)} or more")
 
 # %%
-# :func:`kernelsieve.report` makes the same comparison for any model and draws it. One limit is hard: with
-# centring, :math:`M` components need at least :math:`M + 1` points.
+# Components above the shuffled curve are real. :func:`kernelsieve.report` draws
+# this comparison for any model. One limit is hard: with centring, :math:`M`
+# components need at least :math:`M + 1` support points.
 #
 # .. admonition:: In short
 #
-#    Fit once with 80, look at the task for 10, 20, 30, 50 and 80, and keep the smallest that is as good.
+#    Fit once with 80, look at the task for 10, 20, 30, 50 and 80, and keep the
+#    smallest number that is as good.

@@ -1,109 +1,134 @@
 """
-How many points
-===============
+How many support points
+=======================
 
-How many support points does a model need, and how sure is the number that says so? By default you need not decide:
-``n_support="auto"`` finds the fewest that keep 99 % of what exact kernel PCA keeps. This page says what that means.
+How many support points does a model need, and how reliable is the number that
+says so? By default you need not decide: ``n_support="auto"`` finds the fewest
+that keep 99 % of what exact kernel PCA captures.
 """
 
 # %%
 # What ``captured_ratio_`` is
 # ---------------------------
 #
-# Exact kernel PCA with :math:`M` components captures as much variance as :math:`M` components can. A model on few
-# points captures a little less. The ratio of the two is ``captured_ratio_``: 1 is exact, 0.99 has lost one per cent of
-# what could be had. It is *not* the share of all variance that the components explain; that is
-# ``explained_variance_ratio_``, which is small for ten components of any kernel, exact or not.
+# Exact kernel PCA captures as much variance as :math:`M` components can. A
+# model on a few support points captures slightly less. The ratio of the two is
+# ``captured_ratio_``: 1 is exact, 0.99 has lost one per cent. It is *not* the
+# share of the total variance that the components explain. That is
+# ``explained_variance_ratio_``, which is modest for ten components of any
+# kernel, exact or not.
 
 import matplotlib.pyplot as plt
-import pictures
-import shown
+from sklearn.datasets import load_digits
+from sklearn.model_selection import train_test_split
 
-from kernelsieve import KernelPCA, SparseKernelPCA
+from kernelsieve import KernelPCA, SparseKernelPCA, plots
 
-data = shown.usps()
-print(data.source)
-model = SparseKernelPCA(10, random_state=0).fit(data.train)
-print("points found:", model.n_support_)
+train, test = train_test_split(
+    load_digits().data / 16, test_size=1 / 3, random_state=0
+)
+model = SparseKernelPCA(10, random_state=0).fit(train)
+print("support points found:", model.n_support_)
 print(f"captured_ratio_: {model.captured_ratio_:.4f}")
-print(f"explained_variance_ratio_, sum: {model.explained_variance_ratio_.sum():.3f}")
+explained = model.explained_variance_ratio_.sum()
+print(f"explained_variance_ratio_, summed: {explained:.3f}")
 
 # %%
-# Points against what they keep
-# -----------------------------
+# The points themselves
+# ---------------------
 #
-# Points that may move keep far more than rows that were picked, and picked rows more than random ones. The curve is
-# steep at first and flat soon: the last per cent costs more points than the first ninety.
+# ``selection="optimized"``, the default, moves each point to where it captures
+# most variance. The points need not be rows. On images they look like blends of
+# digits:
 
-rows = data.train[: shown.amount(1000, 200)]
-gamma = model.gamma_
-exact = KernelPCA(10, kernel="rbf", gamma=gamma).fit(rows).score(data.test)
-sizes = [15, 20, 30, 50, 100][: shown.amount(5, 3)]
-curves = {"optimized": [], "kmeans": [], "targeted": [], "uniform": []}
-for rule, kept in curves.items():
-    for size in sizes:
-        fitted = SparseKernelPCA(10, n_support=size, selection=rule, gamma=gamma, random_state=0).fit(rows)
-        kept.append(100 * fitted.score(data.test) / exact)
-
-figure, (ax,) = pictures.panels(1, 6, 3.8)
-pictures.curve(ax, sizes, curves, "support points", "held-out variance kept of exact, %")
-ax.set(xscale="log", title="How points are chosen decides how many are needed")
-ax.set_xticks(sizes, sizes)
-ax.minorticks_off()
+plots.support(model, image_shape=(8, 8))
 plt.show()
 
 # %%
-# ``selection="optimized"``, the default, moves points to wherever they help most; they need not be rows, and on images
-# they look like blends of digits. Take ``"targeted"`` when points must be rows: to show them to people, or for kernels
-# that are a matrix or a function. The other rules are there for comparison with the literature.
-#
-# How sure it is
-# --------------
-#
-# ``captured_ratio_`` compares with exact kernel PCA, which cannot be computed on many rows. So ``captured_ratio_kind_``
-# tells on what it was measured:
-#
-# ========================== ================================================================================
-# kind                       means
-# ========================== ================================================================================
-# ``"exact"``                all rows are support: it is exact kernel PCA, and the ratio 1
-# ``"all rows"``             both were computed on all rows: no doubt about it
-# ``"sample"``               both were computed on the same sample of rows
-# ``"sample, extrapolated"`` as before, carried on to all rows from how the sample's halves differ
-# ========================== ================================================================================
-#
-# ``captured_ratio_interval_`` is where the true ratio lies with 90 % confidence. Where it is wide the ratio itself is
-# on its low side, so that the promise of 99 % is rather kept than broken. We can hold it against the truth on rows that
-# were not seen:
+# Take ``selection="targeted"`` when support points must be rows: to show them
+# to people, or for kernels that are a matrix or a function. How the points are
+# chosen decides how many you need:
 
-print("kind:", model.captured_ratio_kind_, "on", model.captured_ratio_n_samples_, "rows")
+exact = KernelPCA(10, kernel="rbf", gamma=model.gamma_).fit(train)
+best = exact.score(test)
+sizes = [15, 20, 30, 50, 100]
+for rule in ("optimized", "kmeans", "targeted", "uniform"):
+    kept = []
+    for size in sizes:
+        fitted = SparseKernelPCA(
+            10,
+            n_support=size,
+            selection=rule,
+            gamma=model.gamma_,
+            random_state=0,
+        ).fit(train)
+        kept.append(fitted.score(test) / best)
+    plt.semilogx(sizes, kept, marker="o", label=rule)
+plt.xticks(sizes, sizes)
+plt.minorticks_off()
+plt.xlabel("support points")
+plt.title("held-out variance, relative to exact kernel PCA")
+plt.legend()
+plt.show()
+
+# %%
+# How reliable it is
+# ------------------
+#
+# ``captured_ratio_`` compares with exact kernel PCA, which cannot be computed
+# on many rows. ``captured_ratio_kind_`` says what it was measured on:
+#
+# .. list-table::
+#    :header-rows: 1
+#
+#    * - kind
+#      - meaning
+#    * - ``"exact"``
+#      - all rows are support points, so the ratio is 1
+#    * - ``"all rows"``
+#      - both sides were computed on all rows: no uncertainty
+#    * - ``"sample"``
+#      - both sides were computed on the same sample of rows
+#    * - ``"sample, extrapolated"``
+#      - extrapolated from the sample to all rows
+#
+# ``captured_ratio_interval_`` is a 90 % confidence interval. Where the interval
+# is wide, the ratio itself is estimated cautiously, so the 99 % target errs on
+# the safe side. Here is the ratio beside the truth on rows that were held out:
+
 low, high = model.captured_ratio_interval_
-print(f"interval: {low:.4f} .. {high:.4f}")
+print(f"{model.captured_ratio_kind_}: {low:.4f} to {high:.4f}")
 for size in (15, 30, 60):
-    fitted = SparseKernelPCA(10, n_support=size, gamma=gamma, random_state=0).fit(rows)
-    truth = fitted.score(data.test) / exact
-    print(f"{size} points: captured_ratio_ {fitted.captured_ratio_:.4f}, on held-out rows {truth:.4f}")
+    fitted = SparseKernelPCA(
+        10, n_support=size, gamma=model.gamma_, random_state=0
+    ).fit(train)
+    truth = fitted.score(test) / best
+    print(
+        f"{size} points: captured_ratio_ {fitted.captured_ratio_:.4f}, "
+        f"on held-out rows {truth:.4f}"
+    )
 
 # %%
 # Asking for another share
 # ------------------------
 #
-# ``variance`` is the share that ``"auto"`` keeps of rows like these. Of the rows themselves it keeps a little more: it
-# is easier to fit the rows that points were chosen for than others, and the fewer carry the variance the more so.
-# The search costs two to three times a fit with the number given, and ``selection_report_`` says which sizes it tried.
+# ``variance`` is the share that ``"auto"`` aims for on rows like these. On the
+# training rows it keeps slightly more, because the points were chosen for them;
+# the effect grows when a few rows carry most of the variance. The search costs
+# about two fits with the number given, and ``selection_report_`` lists the
+# sizes it tried.
 
 for variance in (0.95, 0.99, 0.995):
-    fitted = SparseKernelPCA(10, variance=variance, random_state=0).fit(rows)
-    print(f"variance={variance}: {fitted.n_support_} points, kept {fitted.captured_ratio_:.4f}")
-
-from kernelsieve import plots
-
-plots.support(model, image_shape=data.shape)
-plt.show()
+    fitted = SparseKernelPCA(10, variance=variance, random_state=0).fit(train)
+    print(
+        f"variance={variance}: {fitted.n_support_} support points keep "
+        f"{fitted.captured_ratio_:.4f}"
+    )
 
 # %%
 # .. admonition:: In short
 #
-#    Leave ``n_support="auto"``. Read ``captured_ratio_`` with its interval. If it finds more than a few hundred points,
-#    the kernel is too narrow or there are too many components: see :doc:`kernel and width <kernel_and_width>` and
-#    :doc:`how many components <how_many_components>`.
+#    Leave ``n_support="auto"``, and read ``captured_ratio_`` with its interval.
+#    If it finds more than a few hundred points, the kernel is too narrow or
+#    there are too many components: see :doc:`kernel and width
+#    <kernel_and_width>` and :doc:`how many components <how_many_components>`.

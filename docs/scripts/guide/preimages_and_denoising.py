@@ -2,82 +2,100 @@
 Pre-images and denoising
 ========================
 
-How do I get rows back from scores? ``inverse_transform`` finds the row whose scores these are, as nearly as there is
-one. What components do not know, noise above all, is then gone.
+How do I get rows back from scores? ``inverse_transform`` finds the row whose
+scores come closest, its *pre-image*. Whatever the components do not describe,
+noise above all, is then gone.
 """
 
 # %%
-# Scores are numbers in feature space. A row with exactly these scores need not exist; the *pre-image* is the row that
-# comes nearest. For Gaussian kernels it is a weighted mean of the support points, found by iterating
+# Scores live in the kernel's feature space, and a row with exactly these scores
+# need not exist. For Gaussian kernels the pre-image is a weighted mean of the
+# support points, found by iterating
 #
-# .. math:: x \leftarrow \frac{\sum_i c_i\, k(x, s_i)\, s_i}{\sum_i c_i\, k(x, s_i)}
+# .. math::
 #
-# and for other kernels a regression from scores to rows. No setting such as scikit-learn's
-# ``fit_inverse_transform=True`` is needed, and nothing of the size of the data is kept.
+#    x \leftarrow \frac{\sum_i c_i\, k(x, s_i)\, s_i}{\sum_i c_i\, k(x, s_i)}
+#
+# and for other kernels it is a regression from scores to rows. There is no
+# setting like scikit-learn's ``fit_inverse_transform=True``, and nothing of the
+# size of the data is kept.
 
 import matplotlib.pyplot as plt
 import numpy as np
-import pictures
-import shown
+from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA
+from sklearn.model_selection import train_test_split
 
 from kernelsieve import SparseKernelPCA
 
-data = shown.usps(n_train=1500, n_test=150)
-print(data.source)
-rng = np.random.default_rng(0)
-noisy = data.test + 0.3 * rng.standard_normal(data.test.shape)
-
-n_components = shown.amount(64, 20)
-model = SparseKernelPCA(n_components, n_support=shown.amount(150, 60), random_state=0).fit(data.train)
-pca = PCA(n_components).fit(data.train)
-restored = model.inverse_transform(model.transform(noisy))
-linear = pca.inverse_transform(pca.transform(noisy))
-
-figure, axes = pictures.panels(1, 7, 1.1, rows=4)
-for ax, rows, title in zip(
-    axes,
-    (data.test, noisy, linear, restored),
-    ("clean", "noise added", f"PCA, {n_components} components", f"kernel PCA, {n_components} components"),
-    strict=True,
-):
-    pictures.images(ax, np.clip(rows[:12], 0, 1), data.shape, title)
+train, test = train_test_split(
+    load_digits().data / 16, test_size=1 / 3, random_state=0
+)
+noise = 0.3 * np.random.default_rng(0).standard_normal(test.shape)
+noisy = test + noise
+model = SparseKernelPCA(30, n_support=100, random_state=0).fit(train)
+pca = PCA(30).fit(train)
+pictures = {
+    "clean": test,
+    "with noise": noisy,
+    "PCA, 30 components": pca.inverse_transform(pca.transform(noisy)),
+    "kernel PCA": model.inverse_transform(model.transform(noisy)),
+}
+fig, axes = plt.subplots(4, 1, figsize=(7.2, 4.2), layout="constrained")
+for ax, (name, rows) in zip(axes, pictures.items(), strict=True):
+    ax.imshow(
+        np.hstack(rows[:12].reshape(-1, 8, 8)), cmap="gray_r", vmin=0, vmax=1
+    )
+    ax.set_title(name, fontsize=10)
+    ax.axis("off")
 plt.show()
 
 # %%
 # How much of the noise is gone
 # -----------------------------
 #
-# The error is in the units of the data, so it can be compared between kernels, widths and numbers of components, which
-# variance in feature space cannot. One minus it, relative to the spread of the rows, is a *denoising score*:
+# The error is in the units of the data, so it can be compared between kernels,
+# widths and numbers of components. Variance in feature space cannot. One minus
+# the error, relative to the spread of the rows, is a *denoising score*:
 
 
-def denoising_score(model, clean, noisy):
-    """1 where noise is all gone, 0 where the mean would be as good."""
-    error = np.sum((clean - model.inverse_transform(model.transform(noisy))) ** 2)
-    return 1 - error / np.sum((clean - clean.mean(axis=0)) ** 2)
+def denoising_score(model):
+    """1 if all noise is gone, 0 if the mean row would do as well."""
+    restored = model.inverse_transform(model.transform(noisy))
+    spread = np.sum((test - test.mean(axis=0)) ** 2)
+    return 1 - np.sum((test - restored) ** 2) / spread
 
 
-numbers = [8, 16, 32, 64][: shown.amount(4, 2)]
-curves = {"PCA": [], "kernel PCA": []}
-for number in numbers:
-    curves["PCA"].append(denoising_score(PCA(number).fit(data.train), data.test, noisy))
-    sparse = SparseKernelPCA(number, n_support=max(60, 2 * number), random_state=0).fit(data.train)
-    curves["kernel PCA"].append(denoising_score(sparse, data.test, noisy))
-figure, (ax,) = pictures.panels(1, 6, 3.4)
-pictures.curve(ax, numbers, curves, "components", "denoising score")
-ax.set_title("Held-out digits with noise of 0.3")
+numbers = [5, 10, 20, 30, 40]
+kernel = [
+    denoising_score(
+        SparseKernelPCA(n, n_support=100, random_state=0).fit(train)
+    )
+    for n in numbers
+]
+linear = [denoising_score(PCA(n).fit(train)) for n in numbers]
+plt.plot(numbers, kernel, marker="o", label="kernel PCA")
+plt.plot(numbers, linear, marker="s", label="PCA")
+plt.xlabel("components")
+plt.ylabel("denoising score")
+plt.legend()
 plt.show()
 
 # %%
+# PCA gets worse with more components, because it lets more of the noise
+# through. Kernel PCA keeps improving: its pre-images stay close to digits.
+#
 # Pitfalls
 # --------
 #
-# * Pre-images are *not* an inverse: even with all components a row comes back only as nearly as the points allow.
-# * For ``"precomputed"`` kernels there is no row to return, and for a function of yours a regression stands in.
-# * Rows far from all points have no likeness to any of them; their scores are those of nothing, and so is their
-#   pre-image. ``reconstruction_error`` tells which rows these are.
+# * A pre-image is *not* an inverse. Even with all components a row comes back
+#   only as closely as the support points allow.
+# * With a ``"precomputed"`` kernel there is no row to return.
+# * Rows far from all support points are similar to none of them. Their scores,
+#   and hence their pre-images, are meaningless. ``reconstruction_error`` tells
+#   which rows these are.
 #
 # .. admonition:: In short
 #
-#    ``model.inverse_transform(model.transform(noisy))``, with more components than you would take for a map.
+#    ``model.inverse_transform(model.transform(noisy))``, with more components
+#    than you would use for a map.

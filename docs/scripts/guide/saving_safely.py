@@ -2,22 +2,23 @@
 Saving safely
 =============
 
-Is it safe to load a model from someone else? Yes: a model file holds numbers and plain words, and nothing in it is ever
-executed.
+Is it safe to load a model from someone else? Yes: a model file holds numbers
+and plain words, and nothing in it is ever executed.
 """
 
 # %%
-# A pickle runs whatever its author wrote. A file of kernelsieve is a zip of JSON and arrays; a name in it can only
-# choose from a fixed list of classes, and every attribute is checked when the file is read.
+# A pickle runs whatever its author wrote. A kernelsieve file is a zip of JSON
+# and arrays. A name in it can only choose from a fixed list of classes, and
+# every attribute is checked when the file is read.
 
 import json
-import tempfile
+import pickle
 import zipfile
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
-import matplotlib.pyplot as plt
-import pictures
-import shown
+from sklearn.datasets import load_digits
+from sklearn.decomposition import KernelPCA
 from sklearn.linear_model import RidgeClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -25,16 +26,16 @@ from sklearn.preprocessing import StandardScaler
 import kernelsieve
 from kernelsieve import SparseKernelPCA
 
-data = shown.digits()
-print(data.source)
+X, y = load_digits(return_X_y=True)
 features = SparseKernelPCA(20, n_support=60, random_state=0)
-pipeline = make_pipeline(StandardScaler(), features, RidgeClassifier(1e-3)).fit(data.train, data.train_labels)
+pipeline = make_pipeline(StandardScaler(), features, RidgeClassifier(1e-3))
+pipeline.fit(X, y)
 
-folder = tempfile.TemporaryDirectory()
+folder = TemporaryDirectory()
 path = Path(folder.name) / "digits.ks"
 kernelsieve.save(pipeline, path)
 loaded = kernelsieve.load(path)
-print("the same answers:", bool((loaded.predict(data.test) == pipeline.predict(data.test)).all()))
+print("same predictions:", (loaded.predict(X) == pipeline.predict(X)).all())
 
 # %%
 # Look inside
@@ -43,33 +44,25 @@ print("the same answers:", bool((loaded.predict(data.test) == pipeline.predict(d
 with zipfile.ZipFile(path) as archive:
     header = json.loads(archive.read("header.json"))
     print("header:", ", ".join(header))
-    for member in archive.infolist()[: shown.amount(8, 3)]:
+    for member in archive.infolist()[:8]:
         print(f"{member.file_size:>8} bytes  {member.filename}")
 
 # %%
-# What it weighs
-# --------------
+# How large it is
+# ---------------
 #
-# A model is as large as its points, not as its rows:
+# A model is as large as its support points, not as its training rows:
 
-import pickle
-
-from sklearn.decomposition import KernelPCA
-
-exact = KernelPCA(20, kernel="rbf", gamma=features.gamma_).fit(data.train)
-sizes = {
-    "scikit-learn's KernelPCA, pickled": len(pickle.dumps(exact)) / 1000,
-    "ours: the whole pipeline": path.stat().st_size / 1000,
-}
-figure, (ax,) = pictures.panels(1, 7, 1.7)
-pictures.bars(ax, list(sizes), list(sizes.values()), "kB", "{:.0f}")
-plt.show()
+exact = KernelPCA(20, kernel="rbf", gamma=features.gamma_).fit(X)
+print(f"scikit-learn, pickled: {len(pickle.dumps(exact)) / 1000:,.0f} kB")
+print(f"this whole pipeline:   {path.stat().st_size / 1000:,.0f} kB")
 
 # %%
 # What is refused
 # ---------------
 #
-# A file that was cut, edited, or whose numbers do not fit together is refused when it is read, not when it is used:
+# A file that was cut, edited, or whose numbers do not fit together is refused
+# when it is read, not when it is used:
 
 damaged = Path(folder.name) / "damaged.ks"
 damaged.write_bytes(path.read_bytes()[:-200])
@@ -80,11 +73,14 @@ except ValueError as error:
 folder.cleanup()
 
 # %%
-# Saving is atomic: a crash or a full disk leaves the old file. A callable kernel, or a step that is a function, is code
-# and cannot be in a file; saving says so by name. The list of scikit-learn's classes that a pipeline may hold, and why
-# this is not skops, are on :doc:`/model-files`.
+# Saving is atomic: a crash or a full disk leaves the old file. A callable
+# kernel, or a step that is a function, is code and cannot be in a file; saving
+# says so by name. :doc:`/model-files` lists the scikit-learn classes that a
+# pipeline may hold.
 #
 # .. admonition:: In short
 #
-#    ``kernelsieve.save(pipeline, "model.ks")`` and ``kernelsieve.load("model.ks")``. A digest finds damage; it is no
-#    signature, so a stranger's file gives you a stranger's numbers, and no more than that.
+#    ``kernelsieve.save(pipeline, "model.ks")`` and
+#    ``kernelsieve.load("model.ks")``. A digest detects damage. It is no
+#    signature, so a stranger's file gives you a stranger's numbers, and no more
+#    than that.

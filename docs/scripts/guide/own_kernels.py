@@ -1,0 +1,120 @@
+"""
+Kernels of your own, strings, graphs
+====================================
+
+My rows are not vectors, or I have a kernel of my own. For vectors, pass a
+function. For strings, graphs or any other objects, compute the kernel yourself
+and pass the matrix.
+"""
+
+# %%
+# A function of two matrices
+# --------------------------
+#
+# ``kernel`` takes any function ``k(X, Y)`` that returns a matrix of kernel
+# values. The kernels of scikit-learn's Gaussian processes are such functions.
+# Here is a Matern kernel on the chemical analysis of 178 wines:
+
+import numpy as np
+from sklearn.datasets import load_wine
+from sklearn.gaussian_process.kernels import Matern
+from sklearn.preprocessing import StandardScaler
+
+from kernelsieve import SparseKernelPCA
+
+wine = load_wine()
+X = StandardScaler().fit_transform(wine.data)
+matern = Matern(length_scale=5, nu=1.5)
+model = SparseKernelPCA(3, n_support=30, kernel=matern, random_state=0).fit(X)
+print(f"30 points keep {model.captured_ratio_:.1%} of exact kernel PCA")
+
+# %%
+# A kernel should be symmetric and positive semidefinite. If it is not, the fit
+# warns, and components with negative variance are left out.
+#
+# Strings: compute the matrix
+# ---------------------------
+#
+# A kernel of objects that are not rows of numbers is given as a matrix, with
+# ``kernel="precomputed"``. This one counts pairs of neighbouring letters that
+# two words share:
+
+families = (
+    "analysis analytic paralysis analyst catalyst catalysis dialysis",
+    "component opponent exponent proponent deponent postponement",
+    "kernel colonel kennel channel tunnel panel funnel",
+    "matrix matrices metric metrics symmetric geometric",
+)
+words = " ".join(families).split()
+
+
+def pairs(word):
+    """The pairs of neighbouring letters of a word."""
+    padded = f" {word} "
+    return {padded[i : i + 2] for i in range(len(padded) - 1)}
+
+
+def similarity(first, second):
+    """Shared pairs, relative to all pairs of both words."""
+    a, b = pairs(first), pairs(second)
+    return len(a & b) / len(a | b)
+
+
+gram = np.array([[similarity(a, b) for b in words] for a in words])
+model = SparseKernelPCA(2, n_support=12, kernel="precomputed", random_state=0)
+scores = model.fit_transform(gram)
+print("support words:", *np.array(words)[model.support_])
+
+import matplotlib.pyplot as plt
+
+fig, ax = plt.subplots(figsize=(7.2, 4.6), layout="constrained")
+ax.scatter(scores[:, 0], scores[:, 1], s=8)
+for (x, y), word in zip(scores, words, strict=True):
+    ax.annotate(word, (x, y), fontsize=9)
+ax.set(xlabel="1st component", ylabel="2nd component")
+plt.show()
+
+# %%
+# New objects
+# -----------
+#
+# With a precomputed kernel the support points are rows of the matrix. A new
+# word is compared with all training words; only the columns of the support
+# words count.
+
+new = ["metrical", "cannel"]
+cross = np.array([[similarity(word, other) for other in words] for word in new])
+nearest = [
+    np.argmin(((scores - z) ** 2).sum(axis=1)) for z in model.transform(cross)
+]
+for word, place in zip(new, nearest, strict=True):
+    print(f"{word} lies next to {words[place]}")
+
+# %%
+# What such kernels cannot do
+# ---------------------------
+#
+# .. list-table::
+#    :header-rows: 1
+#    :widths: 40 30 30
+#
+#    * -
+#      - a function
+#      - a matrix
+#    * - moved support points
+#      - Gaussian-process kernels with a gradient; otherwise rows
+#      - no, rows
+#    * - ``inverse_transform``
+#      - yes, by regression
+#      - no: there is no row to return
+#    * - ``save``
+#      - no: a function is code
+#      - yes
+#    * - ONNX, C
+#      - no
+#      - no
+#
+# .. admonition:: In short
+#
+#    ``SparseKernelPCA(10, kernel=Matern(length_scale=5))`` for vectors;
+#    ``kernel="precomputed"`` and a matrix for anything else.
