@@ -266,3 +266,34 @@ def test_no_progress_where_nobody_looks(folder, tmp_path, small_blocks):
     result = run("fit", folder / "rows.csv", "-x", "id,label", "--batch-size", 40, "-o", tmp_path / "model.ks")
     assert result.exit_code == 0
     assert "fitting" not in result.output
+
+
+@pytest.mark.parametrize("names", [["a", "", "c"], ["a", "b", "a"], ["", "", "a"]])
+@pytest.mark.parametrize("options", [[], ["--batch-size", 20]])
+def test_parquet_columns_without_a_name_of_their_own_get_one(names, options, rows, tmp_path):
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    pq.write_table(pa.table(list(rows[:, :3].T), names=names), tmp_path / "rows.parquet")
+    (tmp_path / "rows.csv").write_text(
+        ",".join(names) + "\n" + "\n".join(",".join(map(repr, map(float, r))) for r in rows[:, :3])
+    )
+    found = []
+    for name in ("rows.parquet", "rows.csv"):
+        out = tmp_path / f"{name}.ks"
+        result = run("fit", tmp_path / name, "-s", 6, "--selection", "uniform", "-o", out, *options)
+        assert result.exit_code == 0, result.output
+        assert run("transform", out, tmp_path / name, "-o", tmp_path / f"{name}.npy", *options).exit_code == 0
+        found.append((kernelsieve.load(out).feature_names_in_.tolist(), np.load(tmp_path / f"{name}.npy")))
+    assert found[0][0] == found[1][0]
+    assert len(set(found[0][0])) == 3
+    np.testing.assert_allclose(found[0][1], found[1][1], atol=1e-9)
+
+
+def test_a_parquet_file_is_judged_by_what_it_holds_and_not_by_its_packed_size(tmp_path, monkeypatch):
+    pytest.importorskip("pyarrow")
+    path = tmp_path / "rows.parquet"
+    pl.DataFrame({name: np.zeros(20_000) for name in "abcd"}).write_parquet(path)
+    assert path.stat().st_size < 20_000
+    monkeypatch.setattr(files, "STREAMED_BYTES", 500_000)  # of the 640,000 that the table takes
+    table = files.open_table(path)
+    assert table.data is None
+    assert sum(len(block) for block in table.blocks(["a", "d"], 1000)) == 20_000

@@ -132,3 +132,50 @@ def test_info_says_what_a_model_is(folder, rows, tmp_path):
     output = run("info", tmp_path / "exact.ks").output
     assert "KernelPCA" in output
     assert "150 rows" in output
+
+
+def test_a_file_without_a_header_for_a_model_with_names_is_taken_in_order(folder, tmp_path):
+    """By itself, and with the columns that the encoder leaves out among the others."""
+    frame = pl.read_csv(folder / "rows.csv")
+    for columns, model in ((COLUMNS, folder / "model.ks"), (frame.columns, tmp_path / "all.ks")):
+        named, bare = tmp_path / "named.csv", tmp_path / "bare.csv"
+        frame.select(columns).write_csv(named)
+        frame.select(columns).write_csv(bare, include_header=False)
+        if not model.exists():
+            assert run("fit", named, "-c", 3, "-s", 8, "-o", model).exit_code == 0
+        assert run("transform", model, named, "-o", tmp_path / "one.npy", "--force").exit_code == 0
+        for options in ([], ["--batch-size", 40]):
+            result = run("transform", model, bare, "--no-header", *options, "-o", tmp_path / "two.npy", "--force")
+            assert result.exit_code == 0, result.output
+            assert "no column names" in result.output
+            np.testing.assert_allclose(np.load(tmp_path / "two.npy"), np.load(tmp_path / "one.npy"), atol=1e-12)
+
+
+def test_a_model_of_a_file_without_a_header_takes_that_file(folder, tmp_path):
+    """With the flags of the fit, although a column was left out there."""
+    bare, model = tmp_path / "bare.csv", tmp_path / "model.ks"
+    pl.read_csv(folder / "rows.csv").write_csv(bare, include_header=False)
+    assert run("fit", bare, "--no-header", "-x", "column_5,column_6", "-s", 12, "-c", 3, "-o", model).exit_code == 0
+    result = run("transform", model, bare, "--no-header", "-o", tmp_path / "bare.npy")
+    assert result.exit_code == 0, result.output
+    assert "warning" not in result.output
+    assert run("transform", folder / "model.ks", folder / "rows.csv", "-o", tmp_path / "named.npy").exit_code == 0
+    np.testing.assert_allclose(np.load(tmp_path / "bare.npy"), np.load(tmp_path / "named.npy"), atol=1e-12)
+    names = "a,b,c,d,id,label"
+    assert run("transform", folder / "model.ks", bare, "--no-header", "--names", names, "-o", tmp_path / "n.npy")
+    np.testing.assert_allclose(np.load(tmp_path / "n.npy"), np.load(tmp_path / "named.npy"), atol=1e-12)
+
+
+def test_cells_that_a_spreadsheet_would_run_are_guarded_if_asked_for(folder, tmp_path):
+    texts = ["=1+1", "+1", "-1", "@a", "\tb", "plain", None]
+    frame = pl.read_csv(folder / "rows.csv").head(7).with_columns(pl.Series("=note", texts), number=pl.lit(-1.5))
+    frame.write_parquet(tmp_path / "rows.parquet")
+    transform = ["transform", folder / "model.ks", tmp_path / "rows.parquet", "--keep", "=note,number", "--force"]
+    assert run(*transform, "-o", tmp_path / "plain.csv").exit_code == 0
+    assert pl.read_csv(tmp_path / "plain.csv")["=note"].to_list() == texts
+    assert run(*transform, "--guard-formulas", "-o", tmp_path / "safe.csv").exit_code == 0
+    safe = pl.read_csv(tmp_path / "safe.csv")
+    assert safe.columns[:2] == ["'=note", "number"]
+    assert safe["'=note"].to_list() == ["'=1+1", "'+1", "'-1", "'@a", "'\tb", "plain", None]
+    assert safe["number"].to_list() == [-1.5] * 7  # a number is not run
+    assert run(*transform, "--guard-formulas", "-o", tmp_path / "safe.parquet").exit_code == 2

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import textwrap
 import time
+import tracemalloc
 import zipfile
 
 import numpy as np
@@ -130,13 +131,28 @@ def test_large_headers_are_refused_quickly(tmp_path):
         rewritten(path, header | {"state": header["state"] | much}, members)
         assert path.stat().st_size > 4e6
         start = time.process_time()
-        with pytest.raises(ModelFileError, match=r"names that no model has|more than any model has"):
+        with pytest.raises(ModelFileError, match=r"names that no model has|more than any model has|more values than"):
             load(path)
         assert time.process_time() - start < 4
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("header.json", b"[" + b"0," * 2**24 + b"0]")
     with pytest.raises(ModelFileError, match="header is larger"):
         load(path)
+
+
+@pytest.mark.parametrize("values", [b"[],", b"{},", b"0,", b'"a",'])
+def test_a_header_of_many_values_is_refused_before_it_is_parsed(values, tmp_path):
+    """Some 32 MB of empty lists became 850 MB."""
+    path = tmp_path / "model.ks"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("header.json", b"[" + values * (2**25 // len(values) - 4) + b"0]")
+    tracemalloc.start()
+    try:
+        with pytest.raises(ModelFileError, match="more values than"):
+            load(path)
+        assert tracemalloc.get_traced_memory()[1] < 1e8
+    finally:
+        tracemalloc.stop()
 
 
 # --- temporary files ---------------------------------------------------------------------------------------------

@@ -6,8 +6,7 @@ from report_tables import encoder, sales
 from sklearn.pipeline import make_pipeline
 
 from kernelsieve import SparseKernelPCA
-from kernelsieve.report.reading import reader_of
-from kernelsieve.report.subject import Subject
+from kernelsieve.report.model_view import ModelView, reader_of
 
 
 @pytest.fixture(scope="session")
@@ -37,7 +36,7 @@ def model(clusters):
 
 @pytest.fixture(scope="session")
 def subject(pipeline, table):
-    return Subject.of(pipeline, table, 0)
+    return ModelView.of(pipeline, table, 0)
 
 
 @pytest.fixture(scope="session")

@@ -135,6 +135,25 @@ def test_the_slider_moves_the_map(opened, width):
     assert "as fitted" in shown.page.locator("#width-slider label").inner_text()
 
 
+def test_nothing_runs_but_the_scripts_of_the_page(opened):
+    """What an injected script or event handler would do, the page's policy forbids."""
+    shown = opened("table")
+    ran = shown.page.evaluate(
+        """() => {
+            const script = document.createElement("script");
+            script.textContent = "window.ran = 'script'";
+            document.body.append(script);
+            document.body.insertAdjacentHTML("beforeend", `<button onclick="window.ran = 'handler'">press</button>`);
+            document.body.lastChild.click();
+            return window.ran ?? null;
+        }"""
+    )
+    assert ran is None
+    assert len(shown.said) == 2
+    assert all("Content Security Policy" in text for text in shown.said)
+    shown.said.clear()
+
+
 def test_the_slider_reacts_within_100_milliseconds_with_5000_rows(opened):
     shown = opened("large")
     assert "5,000 of the 50,000 rows" in shown.page.locator("#map-text").inner_text()

@@ -1,6 +1,7 @@
 """The page as a file: what is in it, how large it is, and what cannot be reported on."""
 
 import base64
+import hashlib
 import html
 import json
 import re
@@ -16,8 +17,9 @@ from sklearn.preprocessing import StandardScaler
 
 import kernelsieve
 from kernelsieve import SparseKernelPCA
-from kernelsieve.report import library, packing
-from kernelsieve.report.frames import as_column
+from kernelsieve.report import page as library
+from kernelsieve.report import page_data
+from kernelsieve.rows.frames import as_column
 
 EVIL = "</script><script>alert('x')</script><!-- \u2028 & \"quoted\" ñ 漢字 🎉 \ud800"
 
@@ -120,9 +122,19 @@ def test_texts_of_the_table_cannot_become_markup(tmp_path):
     assert contents_in(text)["columns"][0]["name"].startswith("</script>")
 
 
+def test_the_policy_of_a_page_names_the_digests_of_its_scripts(report):
+    policy = re.search(r'Content-Security-Policy" content="([^"]*)"', report.html).group(1)
+    scripts = re.findall(r"<script>(.*?)</script>", report.html, re.DOTALL)
+    digests = [base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts]
+    assert len(digests) == 2
+    assert re.findall(r"'sha256-([^']*)'", policy) == digests
+    assert policy.startswith("default-src 'none'; script-src 'sha256-")
+    assert "http" not in policy
+
+
 def test_numbers_are_packed_as_small_as_they_can_be():
     def kind(values):
-        return packing.packed_column(as_column("x", np.asarray(values)), True)["type"]
+        return page_data.packed_column(as_column("x", np.asarray(values)), True)["type"]
 
     assert kind([1, 2, 300]) == "i2"
     assert kind([1, 2, 70_000]) == "i4"
@@ -133,7 +145,7 @@ def test_numbers_are_packed_as_small_as_they_can_be():
 
 
 def test_scores_that_are_all_the_same_are_packed():
-    packed = packing.packed_scores(np.full(4, 2.5))
+    packed = page_data.packed_scores(np.full(4, 2.5))
     assert (packed["low"], packed["high"]) == (2.5, 2.5)
     assert unpacked(packed).tolist() == [0, 0, 0, 0]
 
@@ -253,7 +265,7 @@ def test_missing_values_for_the_model_alone_are_an_error(model, clusters):
 
 
 def test_report_can_be_called_whatever_was_imported_first():
-    import kernelsieve.report.packing  # makes the package an attribute of kernelsieve
+    import kernelsieve.report.page_data  # makes the package an attribute of kernelsieve
 
     assert callable(kernelsieve.report)
 

@@ -152,8 +152,8 @@ def measure_demo(tell: Callable[[str], Any]) -> Demo:
 def page(found: Demo) -> Any:
     """The report of the held-out digits, with what was measured against other methods."""
     from ..report.contents import contents_of
-    from ..report.material import Options
     from ..report.page import Report
+    from ..report.page_data import Options
 
     n_train, n_test, n_points = len(found.train), len(found.test), found.results[1].n_points
     options = Options(

@@ -20,6 +20,9 @@ FORMAT, VERSION = "kernelsieve-model", 1
 NEWEST = 2  # file version that can be read: 2 has pipelines
 HEADER = "header.json"
 MAX_HEADER = 2**25  # bytes of JSON: names of a million columns
+# Values in the header beside what the arrays account for: a column has a name, a kind and a reason there, and at least
+# 32 bytes in the arrays.  A value can take 60 times its bytes in memory once it is parsed.
+FREE_VALUES, BYTES_A_VALUE = 2**20, 4
 MAX_ARRAYS = 10_000  # a pipeline of dozens of steps has hundreds
 MAX_NPY_HEADER = 1024  # numpy writes 128 bytes for every array that a model has
 EPOCH = (1980, 1, 1, 0, 0, 0)  # of zip: files made at different times are the same
@@ -121,7 +124,12 @@ def read(file: BinaryIO) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         _check_stored(archive, os.fstat(file.fileno()).st_size)
         if members[HEADER].file_size > MAX_HEADER or len(members) > MAX_ARRAYS:
             raise ModelFileError("its header is larger, or its arrays are more, than those of any model: refused")
-        header = _read_header(archive.read(HEADER))
+        data = archive.read(HEADER)
+        n_values = sum(data.count(mark) for mark in (b",", b"[", b"{"))
+        n_bytes = sum(info.file_size for info in members.values()) - len(data)
+        if n_values > FREE_VALUES + n_bytes // BYTES_A_VALUE:
+            raise ModelFileError("its header holds more values than belong to its arrays: refused")
+        header = _read_header(data)
         described = header["arrays"]
         if set(members) != {HEADER, *(f"{name}.npy" for name in described)}:
             raise ModelFileError("members are missing from the file, or others were added to it")

@@ -2,10 +2,10 @@
 
 The page is a file that needs nothing else: the chart library, the data of up to 5,000 rows and the scripts are in it.
 
-    frames, subject, reading    the table, the model, and the way between raw and encoded columns
-    amount, widths, meaning, odd, points, recipe      what is computed, a section each
-    packing, contents           the same as data that a page can hold
-    library, page, assets/      the page
+    model_view                  the model on the rows, and the way from encoded columns back to raw ones
+    scree, widths, sensitivity, outliers, support, code      what is computed, a section each
+    page_data, contents         all of it as data that a page can hold
+    page, assets/               the page
 """
 
 from __future__ import annotations

@@ -15,51 +15,68 @@ from typing import Any
 
 import numpy as np
 
-from . import amount, meaning, odd, recipe
-from .frames import Column, Frame, as_column
-from .material import FEW_ROWS, MAX_SIDE_COMPONENTS, Material, Options, few_beside, shown_columns, shown_rows
-from .packing import JSON, cell, cells, packed, packed_column, packed_pictures, packed_scores
-from .reading import reader_of
-from .sections import handling_section, meaning_section, odd_section, points_section
-from .subject import Subject
+from ..rows.frames import Column, Frame, as_column
+from . import code
+from .model_view import ModelView, reader_of
+from .outliers import outlier_section, worst_rows
+from .page_data import (
+    FEW_ROWS,
+    JSON,
+    MAX_SIDE_COMPONENTS,
+    Options,
+    PageData,
+    cell,
+    cells,
+    few_beside,
+    packed,
+    packed_column,
+    packed_pictures,
+    packed_scores,
+    shown_columns,
+    shown_rows,
+)
+from .scree import Scree, captured, scree
+from .sensitivity import sensitivity, sensitivity_section
+from .support import support_section
 from .widths import Width, widths
 
-PICTURE_BYTES = 700_000  # that pictures of rows may take in the page
+PICTURE_BYTES = 700_000  # for pictures of rows, of the 5 MB of a page
+MAX_NAMED = 20  # names of columns that are left out
 
 
 def contents_of(model: Any, X: Any, beside: Any, options: Options, seed: int) -> JSON:
     """The whole page as data."""
-    subject = Subject.of(model, X, seed)
-    reader = reader_of(subject)
-    _check_image_shape(options.image_shape, subject)
-    further = few_beside(beside_columns(beside, subject.n_rows), subject.some_rows(FEW_ROWS))
-    material = Material(subject, reader, meaning.sensitivity(subject, reader), further, options)
-    worst = odd.odd_rows(subject)
-    columns = shown_columns(material)
-    shown = shown_rows(material, columns, worst)
+    view = ModelView.of(model, X, seed)
+    reader = reader_of(view)
+    _check_image_shape(options.image_shape, view)
+    further = few_beside(beside_columns(beside, view.n_rows), view.some_rows(FEW_ROWS))
+    data = PageData(view, reader, sensitivity(view, reader), further, options)
+    worst = worst_rows(view)
+    columns = shown_columns(data)
+    shown = shown_rows(data, columns, worst)
     return {
-        **_heading(material, len(shown)),
-        **_rows(material, columns, shown),
-        **_amount(material, shown),
-        **meaning_section(material),
-        "odd": odd_section(material, worst, shown),
-        "points": points_section(material),
-        "handling": handling_section(material),
-        "facts": recipe.facts(subject, options.fit_seconds),
-        "code": options.code or recipe.code(subject, options.source),
+        **_heading(data, len(shown)),
+        **_rows(data, columns, shown),
+        **_amount(data, shown),
+        **sensitivity_section(data),
+        "odd": outlier_section(data, worst, shown),
+        "points": support_section(data),
+        "handling": handling_section(data),
+        "facts": code.facts(view, options.fit_seconds),
+        "code": options.code or code.code(view, options.source),
         "tables": list(options.tables),
     }
 
 
-def _check_image_shape(shape: tuple[int, int] | None, subject: Subject) -> None:
+def _check_image_shape(shape: tuple[int, int] | None, view: ModelView) -> None:
     if shape is None:
         return
-    if shape[0] * shape[1] != subject.encoded.shape[1]:
-        raise ValueError(f"image_shape={tuple(shape)} does not fit rows of {subject.encoded.shape[1]} columns")
+    if shape[0] * shape[1] != view.encoded.shape[1]:
+        raise ValueError(f"image_shape={tuple(shape)} does not fit rows of {view.encoded.shape[1]} columns")
 
 
 def beside_columns(beside: Any, n_rows: int) -> list[Column]:
-    """Columns that are not the model's, to colour and to compare by: one array, a mapping of names, or a frame."""
+    """Columns that the model does not use, to colour and to compare by: one array, a mapping of names, or a frame."""
     if beside is None:
         return []
     if isinstance(beside, Mapping):
@@ -82,66 +99,66 @@ def _listed(values: Any) -> np.ndarray:
     return array if array.ndim == 1 else array.reshape(len(array), -1)[:, 0]
 
 
-def _heading(material: Material, n_shown: int) -> JSON:
-    subject, options = material.subject, material.options
+def _heading(data: PageData, n_shown: int) -> JSON:
+    view, options = data.view, data.options
     from .. import __version__
 
-    model = subject.model
+    model = view.model
     captured = getattr(model, "captured_ratio_", None)
     return {
         "title": options.title or (options.source or "Kernel PCA report").rsplit("/", 1)[-1],
         "lead": options.lead,
         "version": __version__,
-        "n_rows": subject.n_rows,
+        "n_rows": view.n_rows,
         "n_shown": n_shown,
-        "n_columns": subject.frame.n_columns,
-        "n_used": int(material.reader.used().sum()),
-        "n_components": subject.n_components,
+        "n_columns": view.frame.n_columns,
+        "n_used": int(data.reader.used().sum()),
+        "n_components": view.n_components,
         "n_support": int(model.n_support_),
         "shares": cells(getattr(model, "explained_variance_ratio_", [])),
         "captured_ratio": None if captured is None else cell(captured),
-        "kernel": subject.model.expansion_.kernel.name,
+        "kernel": view.model.expansion_.kernel.name,
     }
 
 
-def _rows(material: Material, columns: list[int], shown: np.ndarray) -> JSON:
-    subject = material.subject
-    used = material.reader.used() if material.reader.raw else np.ones(subject.frame.n_columns, dtype=bool)
-    own = [packed_column(subject.frame.column(place, shown), bool(used[place])) for place in columns]
-    further = [packed_column(Column(c.name, c.kind, c.values[shown]), False) for c in material.beside]
+def _rows(data: PageData, columns: list[int], shown: np.ndarray) -> JSON:
+    view = data.view
+    used = data.reader.used() if data.reader.raw else np.ones(view.frame.n_columns, dtype=bool)
+    own = [packed_column(view.frame.column(place, shown), bool(used[place])) for place in columns]
+    further = [packed_column(Column(c.name, c.kind, c.values[shown]), False) for c in data.beside]
     found: JSON = {
         "columns": further + own,
-        "n_columns_left_off": subject.frame.n_columns - len(columns) if material.pictures is None else 0,
+        "n_columns_left_off": view.frame.n_columns - len(columns) if data.pictures is None else 0,
         "rows": packed(shown, "i4"),
-        "scores": [packed_scores(subject.scores[shown, place]) for place in range(subject.n_components)],
-        "errors": packed(subject.errors[shown], "f4"),
+        "scores": [packed_scores(view.scores[shown, place]) for place in range(view.n_components)],
+        "errors": packed(view.errors[shown], "f4"),
     }
-    if material.pictures is not None:
-        count = max(1, min(len(shown), PICTURE_BYTES // subject.encoded.shape[1]))
-        low, high = material.gray_range
+    if data.pictures is not None:
+        count = max(1, min(len(shown), PICTURE_BYTES // view.encoded.shape[1]))
+        low, high = data.gray_range
         every = np.linspace(0, len(shown) - 1, count).astype(int)
-        rows = subject.encoded_rows(shown[every])
-        found["pictures"] = {**packed_pictures(rows, material.pictures, low, high), "rows": packed(every, "i4")}
+        rows = view.encoded_rows(shown[every])
+        found["pictures"] = {**packed_pictures(rows, data.pictures, low, high), "rows": packed(every, "i4")}
     return found
 
 
-def _amount(material: Material, shown: np.ndarray) -> JSON:
-    subject = material.subject
-    found = amount.scree(subject, material.reader)
-    curve = amount.captured(subject)
-    tried = widths(subject, shown)
+def _amount(data: PageData, shown: np.ndarray) -> JSON:
+    view = data.view
+    found = scree(view, data.reader)
+    curve = captured(view)
+    tried = widths(view, shown)
     chosen = [place for place, width in enumerate(tried) if width.factor == 1.0]
     curves = [{"name": "this model", "sizes": curve.sizes, "shares": cells(curve.shares)}]
-    if material.options.curves is not None:
-        curves = [{"name": name, **values} for name, values in material.options.curves.items()]
+    if data.options.curves is not None:
+        curves = [{"name": name, **values} for name, values in data.options.curves.items()]
     return {
         "scree": None if found is None else _scree(found),
-        "captured": {"chosen": int(subject.model.n_support_), "curves": curves},
+        "captured": {"chosen": int(view.model.n_support_), "curves": curves},
         "widths": {"chosen": chosen[0] if chosen else 0, "tried": [_width(width) for width in tried]},
     }
 
 
-def _scree(found: amount.Scree) -> JSON:
+def _scree(found: Scree) -> JSON:
     return {
         "shares": cells(found.shares),
         "low": cells(found.low),
@@ -160,3 +177,21 @@ def _width(width: Width) -> JSON:
         "agreement": cell(width.agreement),
         "scores": [packed_scores(width.scores[:, place]) for place in kept],
     }
+
+
+def handling_section(data: PageData) -> list[tuple[str, str]]:
+    """What was done to the columns before the model saw them, in words."""
+    view, reader = data.view, data.reader
+    if view.front is None:
+        return [("columns", "as they are: the model was fitted to these numbers directly")]
+    told: list[tuple[str, str]] = []
+    for name, step in view.front.steps:
+        if hasattr(step, "describe"):
+            told += [(str(heading), str(text)) for heading, text in step.describe()]
+        else:
+            told.append((name, repr(step)))
+    unused = [name for name, used in zip(reader.names, reader.used(), strict=True) if not used]
+    if reader.raw and unused and not any(heading == "left out" for heading, _ in told):
+        rest = f" and {len(unused) - MAX_NAMED} more" if len(unused) > MAX_NAMED else ""
+        told.append(("left out", ", ".join(unused[:MAX_NAMED]) + rest))
+    return told

@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+import base64
+import contextlib
+import hashlib
 import html
+import os
+import sys
 from functools import cache
-from importlib import resources
+from importlib import metadata, resources
 from os import PathLike
+from pathlib import Path
 from string import Template
 from typing import Any
 
 from ..fit.arguments import instance_of, two_whole_numbers, whole_number
 from ..io.atomic import replacing
 from .contents import contents_of
-from .library import chart_library
-from .material import Options
-from .packing import JSON, as_script
+from .page_data import JSON, Options, as_script
 
 SCRIPTS = ("data.js", "charts.js", "map.js", "chosen.js", "amount.js", "meaning.js", "tables.js", "start.js")
+# Vega draws thousands of points on a canvas in milliseconds and links charts by signals; vl-convert-python holds it
+# as one script of 0.9 MB that needs no network.
+SNIPPET = "window.vegaEmbed = vegaEmbed;"  # the one name that all versions of the bundle fill
+DISTRIBUTION = "vl-convert-python"
 NOTEBOOK_HEIGHT = 900  # pixels of the frame that shows a page in a notebook
 
 
@@ -125,18 +133,84 @@ def report(
 
 
 def page(contents: JSON) -> str:
-    """The page as text; whatever comes from the user's table reaches it as data or escaped."""
+    """The page as text; whatever comes from the user's table reaches it as data or escaped.
+
+    Its Content-Security-Policy lets nothing run but the two scripts of the page itself, known by their digests, and
+    lets nothing be loaded or sent anywhere.  'unsafe-eval' is for Vega, which compiles the expressions of a chart:
+    interpreted, they make the slider twice as slow.
+    """
+    library = _script(chart_library().replace("</script", "<\\/script"))
+    script = _script("\n".join(asset(name) for name in SCRIPTS))
+    digests = " ".join(f"'sha256-{_digest64(text)}'" for text in (library, script))
     text = Template(asset("page.html")).substitute(
         title=html.escape(contents["title"]),
+        policy=(
+            f"default-src 'none'; script-src {digests} 'unsafe-eval'; style-src 'unsafe-inline'; "
+            "img-src data: blob:; base-uri 'none'; form-action 'none'"
+        ),
         style=asset("page.css"),
-        library=chart_library().replace("</script", "<\\/script"),
+        library=library,
         contents=as_script(contents),
-        script="\n".join(asset(name) for name in SCRIPTS),
+        script=script,
     )
     return text.encode("utf-8", "replace").decode()  # half of a surrogate pair cannot be written to a file
+
+
+def _script(text: str) -> str:
+    """JavaScript whose names stay its own."""
+    return f"(() => {{\n{text}\n}})();"
+
+
+def _digest64(text: str) -> str:
+    return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
 @cache
 def asset(name: str) -> str:
     """A file of the page, as text."""
     return resources.files(__package__).joinpath("assets", name).read_text(encoding="utf-8")
+
+
+@cache
+def chart_library() -> str:
+    """JavaScript that leaves `vegaEmbed` on the window."""
+    try:
+        version = metadata.version(DISTRIBUTION)
+    except metadata.PackageNotFoundError as error:
+        raise ImportError("reports need vl-convert-python: pip install 'kernelsieve[report]'") from error
+    path = cache_folder() / f"vega-embed-{version}.js"
+    kept = _read(path)
+    if kept is not None:
+        return kept
+    import vl_convert
+
+    script: str = vl_convert.javascript_bundle(SNIPPET)
+    with contextlib.suppress(OSError):  # a cache that cannot be written only costs two seconds for the next report
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(path) as temporary:
+            temporary.write_bytes(f"{_digest(script)}\n{script}".encode())
+    return script
+
+
+def cache_folder() -> Path:
+    """The user's cache, where the script is kept from one report to the next."""
+    if sys.platform == "win32":
+        base = os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local"
+    elif sys.platform == "darwin":
+        base = Path.home() / "Library" / "Caches"
+    else:
+        base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "kernelsieve"
+
+
+def _read(path: Path) -> str | None:
+    """The script of an earlier report; None if the file is missing, cut off or changed."""
+    try:
+        digest, script = path.read_bytes().decode().split("\n", 1)
+    except (OSError, ValueError):
+        return None
+    return script if digest == _digest(script) else None
+
+
+def _digest(script: str) -> str:
+    return hashlib.sha256(script.encode()).hexdigest()

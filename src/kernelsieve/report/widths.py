@@ -21,7 +21,7 @@ from ..fit.span import PointSpan
 from ..kernels import Kernel, named_kernel
 from ..solvers.spectrum import whiten
 from ..threads import one_blas_thread
-from .subject import Subject
+from .model_view import ModelView
 
 # Widths that are tried, as multiples of the model's own: half an octave apart, to a quarter and to four times.
 WIDTHS = (0.25, 0.35, 0.5, 0.71, 1.0, 1.41, 2.0, 2.83, 4.0)
@@ -41,28 +41,28 @@ class Width:
     scores: np.ndarray  # (n_shown, M)
 
 
-def widths(subject: Subject, shown: np.ndarray) -> list[Width]:
+def widths(view: ModelView, shown: np.ndarray) -> list[Width]:
     """Narrower and wider kernels, in order; empty where the kernel has no width or too few rows are there."""
-    kernel = subject.model.expansion_.kernel
-    gamma = subject.kernel_settings.get("gamma")
-    if gamma is None or len(subject.sample) < max(MIN_ROWS, 2 * (subject.n_components + 1)):
+    kernel = view.model.expansion_.kernel
+    gamma = view.kernel_settings.get("gamma")
+    if gamma is None or len(view.sample) < max(MIN_ROWS, 2 * (view.n_components + 1)):
         return []
     power = 1.0 if kernel.metric == "manhattan" else 2.0
-    rows, own = subject.encoded_rows(shown).astype(np.float32), subject.scores[shown]  # two bytes of each are drawn
+    rows, own = view.encoded_rows(shown).astype(np.float32), view.scores[shown]  # two bytes of each are drawn
     found = []
     with one_blas_thread():
         for factor in WIDTHS:
-            width = _width(subject, gamma / factor**power, factor, rows, own)
+            width = _width(view, gamma / factor**power, factor, rows, own)
             if width is not None:
                 found.append(width)
     return found if len(found) > 1 and any(width.factor == 1.0 for width in found) else []
 
 
-def _width(subject: Subject, gamma: float, factor: float, rows: np.ndarray, own: np.ndarray) -> Width | None:
-    kernel = named_kernel(subject.model.expansion_.kernel.name, **{**subject.kernel_settings, "gamma": gamma})
-    spans = _spans(subject, kernel)
-    found = [span.best(subject.n_components) for span in spans]
-    if found[0].coef.shape[1] < subject.n_components or not spans[0].total_variance > 0:
+def _width(view: ModelView, gamma: float, factor: float, rows: np.ndarray, own: np.ndarray) -> Width | None:
+    kernel = named_kernel(view.model.expansion_.kernel.name, **{**view.kernel_settings, "gamma": gamma})
+    spans = _spans(view, kernel)
+    found = [span.best(view.n_components) for span in spans]
+    if found[0].coef.shape[1] < view.n_components or not spans[0].total_variance > 0:
         return None
     whole, *halves = (span.expansion(components) for span, components in zip(spans, found, strict=True))
     few = rows[:: max(1, len(rows) // AGREEMENT_ROWS)]
@@ -71,10 +71,10 @@ def _width(subject: Subject, gamma: float, factor: float, rows: np.ndarray, own:
     return Width(factor, gamma, float(found[0].variances.sum()) / spans[0].total_variance, agreement, scores)
 
 
-def _spans(subject: Subject, kernel: Kernel) -> list[PointSpan]:
+def _spans(view: ModelView, kernel: Kernel) -> list[PointSpan]:
     """Some points with the moments of the whole sample over them, and of each half."""
-    sample, center = subject.sample, subject.model.expansion_.mean_coef is not None
-    own = subject.points[: N_POINTS // 2]
+    sample, center = view.sample, view.model.expansion_.mean_coef is not None
+    own = view.points[: N_POINTS // 2]
     points = np.vstack([own, sample[:: max(1, -(-len(sample) // (N_POINTS - len(own))))]])
     whitening = whiten(gram_of(kernel, points))
     total = MomentSum(kernel, points, whitening.matrix)

@@ -1,4 +1,4 @@
-"""Any table as one kind of block: a matrix of numbers, and texts as codes.
+"""Any table as one kind of block, a matrix of numbers and texts as codes; or column by column, as people read it.
 
 What can be measured becomes a column of floats with NaN where nothing is there:
 
@@ -12,6 +12,8 @@ nothing.
 
 from __future__ import annotations
 
+import datetime
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -23,8 +25,10 @@ import scipy.sparse
 from sklearn.utils.validation import check_array
 
 from ..errors import quoted
+from ..threads import cached_property
 
 DAY = 86_400 * 10**6  # microseconds
+FEW_LEVELS = 10  # of a class, which each have a colour of their own on a page
 NUMBER, BOOLEAN, DATE, TEXT, OTHER = "number", "boolean", "date", "text", "other"
 
 
@@ -128,13 +132,17 @@ def _from_array(X: Any) -> Block:
     return _assembled(names, [_objects(X[:, j].tolist()) for j in range(X.shape[1])], len(X), "numpy")
 
 
-def _from_frame(X: Any) -> Block:
+def _narwhals() -> Any:
     try:
         import narwhals as nw
     except ImportError as error:  # scikit-learn before 1.9 does not bring it
-        raise ImportError("tables of pandas, polars and arrow need narwhals: pip install 'kernelsieve[tables]'") from (
-            error
-        )
+        advice = "pip install 'kernelsieve[tables]'"
+        raise ImportError(f"tables of pandas, polars and arrow need narwhals: {advice}") from error
+    return nw
+
+
+def _from_frame(X: Any) -> Block:
+    nw = _narwhals()
     frame = nw.from_native(with_text_names(collected(X)), eager_only=True)
     names = tuple(frame.columns)
     columns = [_series(nw, frame[name]) for name in frame.columns]
@@ -245,3 +253,118 @@ def texts_of(values: Iterable[Any]) -> Texts:
     labels: dict[str, int] = {}  # different values may read alike, as 1 and "1" do
     codes = [-1 if is_missing(value) else labels.setdefault(_whole_text(value), len(labels)) for value in numbers]
     return Texts(np.array(codes, dtype=np.int64)[raw], list(labels))
+
+
+# --- column by column ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of some rows, as people read it."""
+
+    name: str
+    kind: str  # "number", "date" (days since 1970) or "class" (text, categories, truth values)
+    values: np.ndarray  # float64 with NaN, or str with None, where a value is missing
+
+    @property
+    def missing(self) -> np.ndarray:
+        """Which values are missing."""
+        if self.kind == "class":
+            return np.array([value is None for value in self.values], dtype=bool)
+        return np.isnan(self.values)
+
+    @cached_property
+    def levels(self) -> list[str]:
+        """The different values of a class: few in their natural order, many with the most frequent first."""
+        values, counts = np.unique([value for value in self.values if value is not None], return_counts=True)
+        if len(values) <= FEW_LEVELS:
+            return [str(value) for value in sorted(values, key=_natural)]
+        return [str(values[place]) for place in np.argsort(-counts, kind="stable")]
+
+
+def _natural(text: str) -> list[tuple[bool, float, str]]:
+    """A sort key that puts row 2 before row 10."""
+    parts = re.split(r"(\d+)", text)
+    return [(not part.isdecimal(), float(part) if part.isdecimal() else 0.0, part) for part in parts if part]
+
+
+class Frame:
+    """A table in memory whose rows and columns can be asked for by their numbers."""
+
+    def __init__(self, table: Any, names: list[str] | None = None) -> None:
+        table = np.asarray(table) if isinstance(table, list | tuple) else collected(table)
+        if not hasattr(table, "shape") or len(table.shape) != 2:
+            shape = getattr(table, "shape", None)
+            given = f"an array of shape {shape}" if shape is not None else f"{type(table).__name__}"
+            raise ValueError(f"the report needs a table in memory, rows by columns: {given} was given")
+        if callable(getattr(table, "compute", None)):
+            raise ValueError("the report needs a table in memory: give it some of the rows, e.g. X.head(100_000)")
+        self.table = table
+        self.n_rows, self.n_columns = map(int, table.shape)
+        self._columns = _narwhals().from_native(table, eager_only=True) if is_frame(table) else None
+        self.named = self._columns is not None
+        if self._columns is not None:
+            self.names = [str(name) for name in self._columns.columns]
+        else:
+            self.names = names or [f"feature {place}" for place in range(self.n_columns)]
+
+    def column(self, place: int, rows: np.ndarray) -> Column:
+        """One column of some rows."""
+        if self._columns is not None:
+            return _column_of_series(self.names[place], self._columns[:, int(place)][np.asarray(rows)])
+        if scipy.sparse.issparse(self.table):
+            return as_column(self.names[place], self.table[:, [place]].tocsr()[rows].toarray()[:, 0])
+        return as_column(self.names[place], np.asarray(self.table[np.asarray(rows), int(place)]))
+
+    def gather(self, rows: np.ndarray) -> Any:
+        """A table whose value in line i and column j is that of row rows[i, j]."""
+        places = range(self.n_columns)
+        if self._columns is not None:
+            nw = _narwhals()
+            parts = [nw.maybe_reset_index(self._columns[:, place][rows[:, place]]).to_frame() for place in places]
+            return nw.concat(parts, how="horizontal").to_native()
+        if scipy.sparse.issparse(self.table):
+            columns = [self.table[:, [place]].tocsr()[rows[:, place]] for place in places]
+            return scipy.sparse.hstack(columns, format="csr")
+        return self.table[rows, np.arange(self.n_columns)]
+
+
+def _column_of_series(name: str, series: Any) -> Column:
+    nw = _narwhals()
+    if getattr(series.dtype, "time_zone", None) is not None:
+        series = series.dt.replace_time_zone(None)  # people read the clock on the wall
+    kind, _, values = _series(nw, series)
+    if kind == OTHER or series.dtype in (nw.Object, nw.Unknown):
+        return as_column(name, np.fromiter(series.to_list(), dtype=object, count=len(series)))
+    return _as_people_read(name, kind, values)
+
+
+def as_column(name: str, values: np.ndarray) -> Column:
+    """An array of any type as a column."""
+    kind = values.dtype.kind
+    if kind in "Mm":
+        unit = np.timedelta64(1, "D")
+        days = (values - np.datetime64("1970-01-01")) / unit if kind == "M" else values / unit
+        return Column(name, "date" if kind == "M" else "number", np.where(np.isnat(values), np.nan, days))
+    if kind in "iuf":
+        return Column(name, "number", values.astype(np.float64))
+    listed: list[Any] = [v.decode("utf-8", "replace") if isinstance(v, bytes) else v for v in values.tolist()]
+    present = [value for value in listed if not is_missing(value)]
+    if present and all(isinstance(value, datetime.date) for value in present):
+        return Column(name, "date", np.array([np.nan if is_missing(value) else _day(value) for value in listed]))
+    found = _objects([str(v) if isinstance(v, list | tuple | dict | set | np.ndarray) else v for v in listed])
+    return _as_people_read(name, found[0] if present else TEXT, found[2] if present else texts_of(listed))
+
+
+def _as_people_read(name: str, kind: str, values: Any) -> Column:
+    """A column of a block: truth values and texts are classes, and what is missing is None."""
+    if kind in (NUMBER, DATE):
+        return Column(name, "date" if kind == DATE else "number", np.asarray(values, dtype=np.float64))
+    texts = texts_of([None if v != v else str(bool(v)) for v in values.tolist()]) if kind == BOOLEAN else values
+    return Column(name, "class", np.array([*texts.labels, None], dtype=object)[texts.codes])
+
+
+def _day(value: datetime.date) -> float:
+    if isinstance(value, datetime.datetime):
+        return (value.replace(tzinfo=None) - datetime.datetime(1970, 1, 1)).total_seconds() / 86_400
+    return float(value.toordinal() - datetime.date(1970, 1, 1).toordinal())

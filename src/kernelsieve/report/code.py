@@ -8,33 +8,33 @@ from typing import Any
 
 import numpy as np
 
-from .subject import Subject
+from .model_view import ModelView
 
 MAX_REPR = 400  # characters of one parameter's value in the code
 LINE_LENGTH = 88
 
 
-def facts(subject: Subject, fit_seconds: float | None) -> list[tuple[str, str]]:
+def facts(view: ModelView, fit_seconds: float | None) -> list[tuple[str, str]]:
     """What can be said of the fit, as label and value."""
-    return [(label, value) for label, value in _facts(subject, fit_seconds) if value]
+    return [(label, value) for label, value in _facts(view, fit_seconds) if value]
 
 
-def _facts(subject: Subject, fit_seconds: float | None) -> Iterator[tuple[str, str]]:
-    model, kernel = subject.model, subject.model.expansion_.kernel
+def _facts(view: ModelView, fit_seconds: float | None) -> Iterator[tuple[str, str]]:
+    model, kernel = view.model, view.model.expansion_.kernel
     yield "method", type(model).__name__
     yield "rows fitted", f"{int(getattr(model, 'n_samples_seen_', 0)):,}" if hasattr(model, "n_samples_seen_") else ""
-    yield "columns the model sees", f"{subject.encoded.shape[1]:,}"
-    settings = ", ".join(f"{name} = {value:.4g}" for name, value in subject.kernel_settings.items())
+    yield "columns the model sees", f"{view.encoded.shape[1]:,}"
+    settings = ", ".join(f"{name} = {value:.4g}" for name, value in view.kernel_settings.items())
     given = getattr(model, "kernel", None)
     name = getattr(given, "__name__", type(given).__name__) if callable(given) else kernel.name
     yield "kernel", f"{name} with {settings}" if settings else name
     rule = getattr(model, "gamma", None)
-    if "gamma" in subject.kernel_settings and (rule is None or isinstance(rule, str)):
+    if "gamma" in view.kernel_settings and (rule is None or isinstance(rule, str)):
         yield (
             "gamma chosen by",
             {"median": "the median distance between rows", None: "1 / number of columns"}.get(rule, str(rule)),
         )
-    yield "components", str(subject.n_components)
+    yield "components", str(view.n_components)
     explained = float(np.sum(getattr(model, "explained_variance_ratio_", np.nan)))
     yield "variance in the components", percent(explained)
     yield "support points", f"{int(model.n_support_):,}"
@@ -73,16 +73,16 @@ def percent(share: float) -> str:
     return f"{100 * share:.1f} %" if share < 0.995 or share == 1 else f"{100 * share:.2f} %"
 
 
-def code(subject: Subject, source: str | None) -> str:
+def code(view: ModelView, source: str | None) -> str:
     """Python that makes the same model from the same table."""
-    steps = [] if subject.front is None else [step for _, step in subject.front.steps]
-    steps.append(subject.model)
+    steps = [] if view.front is None else [step for _, step in view.front.steps]
+    steps.append(view.model)
     names = [type(step).__name__ for step in steps]
     reading = _reading(source)
     library = [f"import {reading.split('.')[0]}"] if source is not None else []
     lines = [*library, *_imports(steps, pipeline=len(steps) > 1), "", f"X = {reading}"]
     if len(steps) == 1:
-        lines.append(f"model = {_constructor(subject.model)}.fit(X)")
+        lines.append(f"model = {_constructor(view.model)}.fit(X)")
     else:
         lines.append(_call("model = make_pipeline(", [_constructor(step, 4) for step in steps], ").fit(X)", 0))
     lines += ["", "scores = model.transform(X)", "kernelsieve.report(model, X)"]

@@ -7,14 +7,14 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from kernelsieve import SparseKernelPCA
-from kernelsieve.report import amount, widths
-from kernelsieve.report.reading import reader_of
-from kernelsieve.report.subject import Subject
+from kernelsieve.report import scree as amount
+from kernelsieve.report import widths
+from kernelsieve.report.model_view import ModelView, reader_of
 
 
 @pytest.fixture(scope="module")
 def subject(model, clusters):
-    return Subject.of(model, clusters[0][:200], 0)
+    return ModelView.of(model, clusters[0][:200], 0)
 
 
 def exact(rows, gamma, n_components):
@@ -37,14 +37,14 @@ def test_components_rise_above_the_band_where_columns_go_together(clusters):
     together = rng.standard_normal((300, 1)) + 0.3 * rng.standard_normal((300, 6))
     for rows, least, most in ((apart, 0, 1), (together, 1, 4)):
         model = SparseKernelPCA(3, n_support=20, random_state=0).fit(rows)
-        subject = Subject.of(model, rows, 0)
+        subject = ModelView.of(model, rows, 0)
         found = amount.scree(subject, reader_of(subject))
         assert least <= found.n_above <= most
         assert np.all(found.low <= found.high)
 
 
 def test_shuffling_keeps_each_column_and_the_codes_of_a_class_together(pipeline, table):
-    subject = Subject.of(pipeline, table, 0)
+    subject = ModelView.of(pipeline, table, 0)
     reader = reader_of(subject)
     rows = subject.sample[:100]
     mixed = amount._shuffled(rows, reader, np.random.default_rng(0))
@@ -65,7 +65,7 @@ def test_captured_curve_goes_through_the_model_itself(model, subject):
 
 def test_numbers_that_auto_tried_are_on_the_curve(clusters):
     model = SparseKernelPCA(2, random_state=0).fit(clusters[0])
-    found = amount.captured(Subject.of(model, clusters[0], 0))
+    found = amount.captured(ModelView.of(model, clusters[0], 0))
     for size, share in model.selection_report_["curve"]:
         assert found.shares[found.sizes.index(size)] == pytest.approx(share)
 
@@ -106,11 +106,11 @@ def test_agreement_is_one_for_a_rotation_and_small_for_noise():
 @pytest.mark.parametrize("kernel", ["linear", "cosine"])
 def test_kernels_without_a_width_have_none_tried(clusters, kernel):
     model = SparseKernelPCA(2, kernel=kernel, n_support=8, random_state=0).fit(clusters[0])
-    assert widths.widths(Subject.of(model, clusters[0], 0), np.arange(10)) == []
+    assert widths.widths(ModelView.of(model, clusters[0], 0), np.arange(10)) == []
 
 
 def test_few_rows_have_no_scree_and_no_widths(model, clusters):
-    subject = Subject.of(model, clusters[0][:3], 0)
+    subject = ModelView.of(model, clusters[0][:3], 0)
     assert amount.scree(subject, reader_of(subject)) is None
     assert widths.widths(subject, np.arange(3)) == []
 
@@ -118,6 +118,6 @@ def test_few_rows_have_no_scree_and_no_widths(model, clusters):
 def test_a_laplacian_kernel_scales_with_the_width_itself(clusters):
     model = make_pipeline(StandardScaler(), SparseKernelPCA(2, kernel="laplacian", n_support=12, random_state=0))
     model.fit(clusters[0][:, :4])
-    found = widths.widths(Subject.of(model, clusters[0][:, :4], 0), np.arange(10))
+    found = widths.widths(ModelView.of(model, clusters[0][:, :4], 0), np.arange(10))
     gammas = {width.factor: width.gamma for width in found}
     assert gammas[0.5] == pytest.approx(2 * gammas[1.0])

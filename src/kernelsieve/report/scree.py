@@ -1,9 +1,9 @@
-"""How much: how many components stand out, and how many points they take.
+"""How many components stand out from chance, and how many points they need.
 
 Both are measured on a sample of the rows with the model's own kernel, so that they cost little beside the fit:
 
-    scree       shares of variance of exact kernel PCA on n rows, and of the same rows with every column shuffled by
-                itself: components above that band hold structure between columns
+    scree       shares of variance of exact kernel PCA on n rows, and on the same rows with every column shuffled
+                independently: components above that band show structure between columns
     captured    share of exact kernel PCA's variance that m points keep, for several m
 """
 
@@ -15,15 +15,14 @@ from typing import Any
 import numpy as np
 
 from ..threads import one_blas_thread
-from .reading import Reader
-from .subject import Subject, quietly
+from .model_view import ColumnReader, ModelView, quietly
 
 SCREE_ROWS = 200
-N_SHUFFLES = 19  # the band's ends are then their 5 % and 95 % points
+N_SHUFFLES = 19  # so that the ends of the band are the 5 % and 95 % points
 BAND = (0.05, 0.95)
 MIN_SCREE, MAX_SCREE = 10, 20  # components drawn, where there are as many
-SIZES = (0.5, 0.75, 1.5, 2.0, 4.0)  # numbers of points that are tried, as multiples of the model's own
-MORE_SIZES = (2.0,)  # the same where `fit` has tried some itself
+SIZES = (0.5, 0.75, 1.5, 2.0, 4.0)  # numbers of points to try, as multiples of the model's own
+MORE_SIZES = (2.0,)  # those to try if `fit` has tried some itself
 MAX_TRIED_POINTS = 300
 
 
@@ -43,23 +42,23 @@ class Scree:
         return int(below[0]) if len(below) else len(self.shares)
 
 
-def scree(subject: Subject, reader: Reader) -> Scree | None:
-    """Spectrum of a sample, and of the same sample with its columns shuffled apart; None for fewer than 4 rows."""
-    rows = subject.sample[:: max(1, len(subject.sample) // SCREE_ROWS)][:SCREE_ROWS]
+def scree(view: ModelView, reader: ColumnReader) -> Scree | None:
+    """Spectrum of a sample, and of the sample with its columns shuffled independently; None for fewer than 4 rows."""
+    rows = view.sample[:: max(1, len(view.sample) // SCREE_ROWS)][:SCREE_ROWS]
     if len(rows) < 4:
         return None
-    count = min(max(MIN_SCREE, subject.n_components + 4), MAX_SCREE, len(rows) - 1)
-    count = max(count, min(subject.n_components, len(rows) - 1))
-    rng = np.random.default_rng(subject.seed)
+    count = min(max(MIN_SCREE, view.n_components + 4), MAX_SCREE, len(rows) - 1)
+    count = max(count, min(view.n_components, len(rows) - 1))
+    rng = np.random.default_rng(view.seed)
     with one_blas_thread():
-        shares = _spectrum(subject, rows)[:count]
-        shuffled = np.array([_spectrum(subject, _shuffled(rows, reader, rng))[:count] for _ in range(N_SHUFFLES)])
+        shares = _spectrum(view, rows)[:count]
+        shuffled = np.array([_spectrum(view, _shuffled(rows, reader, rng))[:count] for _ in range(N_SHUFFLES)])
     low, high = np.quantile(shuffled, BAND, axis=0)
     return Scree(shares, low, high, len(rows))
 
 
-def _shuffled(rows: np.ndarray, reader: Reader, rng: np.random.Generator) -> np.ndarray:
-    """Every column in an order of its own; the encoded columns of one raw column stay together."""
+def _shuffled(rows: np.ndarray, reader: ColumnReader, rng: np.random.Generator) -> np.ndarray:
+    """Shuffle every column independently; the encoded columns of one raw column stay together."""
     if all(len(group) == 1 for group in reader.groups):
         return rng.permuted(rows, axis=0)
     mixed = rows.copy()
@@ -69,9 +68,9 @@ def _shuffled(rows: np.ndarray, reader: Reader, rng: np.random.Generator) -> np.
     return mixed
 
 
-def _spectrum(subject: Subject, rows: np.ndarray) -> np.ndarray:
+def _spectrum(view: ModelView, rows: np.ndarray) -> np.ndarray:
     """Eigenvalues of the (centred) gram as shares of its trace, the largest first."""
-    expansion = subject.model.expansion_
+    expansion = view.model.expansion_
     gram = np.asarray(expansion.kernel(rows, rows), dtype=np.float64)
     if expansion.mean_coef is not None:
         mean = gram.mean(axis=0)
@@ -81,25 +80,25 @@ def _spectrum(subject: Subject, rows: np.ndarray) -> np.ndarray:
     return values / total if total > 0 else np.zeros_like(values)
 
 
-def small_fit(subject: Subject, n_support: int) -> Any:
-    """SparseKernelPCA with this model's kernel on the sample; None where it does not carry so many components."""
+def small_fit(view: ModelView, n_support: int) -> Any:
+    """SparseKernelPCA with this model's kernel on the sample; None if that has too few directions."""
     from .. import SparseKernelPCA
 
-    model = subject.model
+    model = view.model
     given = getattr(model, "kernel", "rbf")
-    settings: dict[str, Any] = dict(subject.kernel_settings)
+    settings: dict[str, Any] = dict(view.kernel_settings)
     estimator = SparseKernelPCA(
-        subject.n_components,
+        view.n_components,
         n_support=n_support,
         kernel=given if callable(given) else model.expansion_.kernel.name,
         kernel_params=getattr(model, "kernel_params", None) if callable(given) else None,
         center=model.expansion_.mean_coef is not None,
-        random_state=subject.seed,
+        random_state=view.seed,
         **settings,
     )
     with quietly():
         try:
-            return estimator.fit(subject.sample)
+            return estimator.fit(view.sample)
         except (ValueError, np.linalg.LinAlgError):
             return None
 
@@ -112,12 +111,12 @@ class Captured:
     shares: list[float]
 
 
-def captured(subject: Subject) -> Captured:
-    """The curve about the model's own number of points, which is on it with what `fit` measured."""
-    model = subject.model
+def captured(view: ModelView) -> Captured:
+    """Captured share around the model's own number of points, with the values that `fit` measured."""
+    model = view.model
     chosen = int(model.n_support_)
-    fewest = subject.n_components + 1
-    most = min(MAX_TRIED_POINTS, len(subject.sample) // 2)
+    fewest = view.n_components + 1
+    most = min(MAX_TRIED_POINTS, len(view.sample) // 2)
     report = getattr(model, "selection_report_", None) or {}
     known = {int(size): float(share) for size, share in report.get("curve", [])}
     factors = MORE_SIZES if len(known) > 1 else SIZES
@@ -127,7 +126,7 @@ def captured(subject: Subject) -> Captured:
     curve = dict(known)
     fewest_too = [] if factors is MORE_SIZES else [fewest]
     for size in {*fewest_too, *(round(chosen * factor) for factor in factors)} - set(known):
-        found = small_fit(subject, size) if fewest <= size <= most else None
+        found = small_fit(view, size) if fewest <= size <= most else None
         if found is not None:
             curve[size] = float(found.captured_ratio_)
     return Captured(sorted(curve), [curve[size] for size in sorted(curve)])

@@ -8,12 +8,12 @@ from sklearn.preprocessing import StandardScaler
 
 import kernelsieve
 from kernelsieve import ElasticNetKernelPCA, KernelPCA, LikelihoodKernelPCA, SparseKernelPCA
-from kernelsieve.report import recipe
-from kernelsieve.report.subject import Subject
+from kernelsieve.report import code as recipe
+from kernelsieve.report.model_view import ModelView
 
 
 def scores_of_code(model, X, source=None):
-    code = recipe.code(Subject.of(model, X, 0), source)
+    code = recipe.code(ModelView.of(model, X, 0), source)
     names = {}
     code = code.replace("X = ...  # your table", "").replace("kernelsieve.report(model, X)", "")
     exec(code, names if source else (names := {"X": X}))
@@ -56,12 +56,12 @@ def test_the_code_reads_the_table(tmp_path):
 
 def test_chance_is_pointed_out(clusters):
     model = SparseKernelPCA(2, n_support=5).fit(clusters[0])
-    assert "random_state=0" in recipe.code(Subject.of(model, clusters[0], 0), None)
+    assert "random_state=0" in recipe.code(ModelView.of(model, clusters[0], 0), None)
 
 
 def test_facts_say_how_the_fit_went(clusters):
     model = SparseKernelPCA(2, random_state=0).fit(clusters[0])
-    facts = dict(recipe.facts(Subject.of(model, clusters[0], 0), 1.5))
+    facts = dict(recipe.facts(ModelView.of(model, clusters[0], 0), 1.5))
     assert facts["method"] == "SparseKernelPCA"
     assert facts["rows fitted"] == "400"
     assert facts["support points"] == str(model.n_support_)

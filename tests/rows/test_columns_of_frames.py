@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 import scipy.sparse
 
-from kernelsieve.report.frames import Frame, as_column
+from kernelsieve.rows.frames import Frame, as_column
 
 
 def pandas_table():

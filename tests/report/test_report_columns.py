@@ -8,8 +8,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from kernelsieve import SparseKernelPCA
-from kernelsieve.report.reading import reader_of
-from kernelsieve.report.subject import Subject
+from kernelsieve.report.model_view import ModelView, reader_of
 
 
 def test_groups_are_what_the_encoder_says(subject, reader):
@@ -40,7 +39,7 @@ def test_every_library_is_read_alike(pipeline, reader):
     frame = sales().drop(columns=["sold"])
     encoding = encoder().set_output(transform="default")
     model = make_pipeline(encoding, SparseKernelPCA(2, n_support=10, random_state=0)).fit(pl.from_pandas(frame))
-    found = reader_of(Subject.of(model, pl.from_pandas(frame), 0))
+    found = reader_of(ModelView.of(model, pl.from_pandas(frame), 0))
     assert [len(group) for group in found.groups] == [0, 1, 2, 2, 2]
 
 
@@ -52,7 +51,7 @@ def test_squares_are_summed_over_the_columns_of_a_class(reader):
 def test_columns_that_a_step_mixes_are_shown_as_the_model_sees_them(clusters):
     X, _ = clusters
     model = make_pipeline(StandardScaler(), PCA(3), SparseKernelPCA(2, n_support=8, random_state=0)).fit(X)
-    found = reader_of(Subject.of(model, X, 0))
+    found = reader_of(ModelView.of(model, X, 0))
     assert not found.raw
     assert found.names == ["pca0", "pca1", "pca2"]
     np.testing.assert_allclose(np.transpose(found.read(model[:-1].transform(X[:4]))), model[:-1].transform(X[:4]))
@@ -67,6 +66,6 @@ def test_many_levels_are_all_found():
     frame = pd.DataFrame({"x": rng.standard_normal(600), "town": [f"t{i % 150}" for i in range(600)]})
     encoding = make_column_transformer((StandardScaler(), ["x"]), (OneHotEncoder(sparse_output=False), ["town"]))
     model = make_pipeline(encoding, SparseKernelPCA(2, n_support=8, random_state=0)).fit(frame)
-    found = reader_of(Subject.of(model, frame, 0))
+    found = reader_of(ModelView.of(model, frame, 0))
     assert [len(group) for group in found.groups] == [1, 150]
     assert found.read(encoding.transform(frame))[1].tolist() == frame["town"].tolist()

@@ -6,15 +6,14 @@ from report_tables import needs_interpretation
 from sklearn.metrics import pairwise_distances
 
 from kernelsieve import SparseKernelPCA
-from kernelsieve.report import meaning, odd, points
-from kernelsieve.report.reading import reader_of
-from kernelsieve.report.subject import Subject
+from kernelsieve.report import outliers, sensitivity, support
+from kernelsieve.report.model_view import ModelView, reader_of
 
 
 @needs_interpretation
 def test_a_component_listens_to_the_columns_that_make_it(clusters, model):
-    subject = Subject.of(model, clusters[0], 0)
-    found = meaning.sensitivity(subject, reader_of(subject))
+    subject = ModelView.of(model, clusters[0], 0)
+    found = sensitivity.sensitivity(subject, reader_of(subject))
     assert found.shape == (2, 5)
     assert set(np.argsort(-found.max(axis=0))[:2]) == {0, 1}  # the groups differ in these
     assert np.all(found[:, 4] == 0)  # a constant
@@ -22,9 +21,9 @@ def test_a_component_listens_to_the_columns_that_make_it(clusters, model):
 
 @needs_interpretation
 def test_sensitivity_is_the_difference_quotient_of_the_scores(clusters, model):
-    subject = Subject.of(model, clusters[0], 0)
-    found = meaning.sensitivity(subject, reader_of(subject))
-    rows = subject.encoded_rows(subject.some_rows(meaning.GRADIENT_ROWS))
+    subject = ModelView.of(model, clusters[0], 0)
+    found = sensitivity.sensitivity(subject, reader_of(subject))
+    rows = subject.encoded_rows(subject.some_rows(sensitivity.GRADIENT_ROWS))
     for column in range(4):
         step = np.zeros(5)
         step[column] = 1e-5
@@ -35,8 +34,8 @@ def test_sensitivity_is_the_difference_quotient_of_the_scores(clusters, model):
 
 @needs_interpretation
 def test_classes_count_as_one_column(subject, reader):
-    encoded = subject.model.sensitivity(subject.encoded_rows(subject.some_rows(meaning.GRADIENT_ROWS)))
-    found = meaning.sensitivity(subject, reader)
+    encoded = subject.model.sensitivity(subject.encoded_rows(subject.some_rows(sensitivity.GRADIENT_ROWS)))
+    found = sensitivity.sensitivity(subject, reader)
     place = reader.names.index("size")
     np.testing.assert_allclose(found[:, place], np.sqrt((encoded[:, reader.groups[place]] ** 2).sum(axis=1)))
     assert np.all(found[:, reader.names.index("id")] == 0)
@@ -44,7 +43,7 @@ def test_classes_count_as_one_column(subject, reader):
 
 @needs_interpretation
 def test_walks_are_read_in_the_units_of_the_table(subject, reader, table):
-    walk = meaning.walks(subject, reader)[0]
+    walk = sensitivity.walks(subject, reader)[0]
     size, price = reader.names.index("size"), reader.names.index("price")
     ends = {walk.values[size][0]: walk.values[price][0], walk.values[size][-1]: walk.values[price][-1]}
     assert set(ends) == {"large", "small"}  # the first component separates them
@@ -56,7 +55,7 @@ def test_walks_are_read_in_the_units_of_the_table(subject, reader, table):
 
 @needs_interpretation
 def test_walks_stay_where_the_others_scores_are_zero(subject, reader):
-    walk = meaning.walks(subject, reader)[1]
+    walk = sensitivity.walks(subject, reader)[1]
     assert np.all(np.diff(walk.positions) > 0)
     assert walk.positions[3] == pytest.approx(0, abs=1e-12)
 
@@ -64,31 +63,31 @@ def test_walks_stay_where_the_others_scores_are_zero(subject, reader):
 def test_a_callable_kernel_means_nothing_here(clusters):
     X = clusters[0][:100]
     model = SparseKernelPCA(2, kernel=lambda A, B: A @ B.T, n_support=8, random_state=0).fit(X)
-    subject = Subject.of(model, X, 0)
-    assert meaning.sensitivity(subject, reader_of(subject)) is None
+    subject = ModelView.of(model, X, 0)
+    assert sensitivity.sensitivity(subject, reader_of(subject)) is None
 
 
 def test_the_planted_row_is_the_oddest_for_the_planted_column(subject, reader):
-    worst = odd.odd_rows(subject)
+    worst = outliers.worst_rows(subject)
     assert worst[0] == 7
     errors = subject.model.reconstruction_error(subject.encoded)
     np.testing.assert_array_equal(worst, np.argsort(-errors, kind="stable")[:12])
-    found = odd.explain_odd(subject, reader, worst)[0]
+    found = outliers.explained_rows(subject, reader, worst)[0]
     assert reader.names[int(np.argmax(found.shares))] == "price"
     assert found.expected[reader.names.index("price")] < 200
 
 
 def test_shares_of_an_odd_row_are_those_of_its_squared_distance(subject, reader):
-    worst = odd.odd_rows(subject)
+    worst = outliers.worst_rows(subject)
     expected = subject.model.inverse_transform(subject.scores[worst])
     squares = (subject.encoded[worst] - expected) ** 2
-    for place, found in enumerate(odd.explain_odd(subject, reader, worst)):
+    for place, found in enumerate(outliers.explained_rows(subject, reader, worst)):
         assert found.shares.sum() == pytest.approx(1.0)
         assert found.shares[reader.names.index("price")] == pytest.approx(squares[place, 0] / squares[place].sum())
 
 
 def test_support_points_are_read_back_and_stand_for_the_rows_near_them(subject, reader):
-    found = points.support_points(subject, reader)
+    found = support.support_points(subject, reader)
     assert found.n_all == 10
     assert found.shares.sum() == pytest.approx(1.0)
     assert np.all(np.diff(found.shares) <= 0)
@@ -100,8 +99,8 @@ def test_support_points_are_read_back_and_stand_for_the_rows_near_them(subject, 
 def test_points_that_are_rows_have_their_numbers(clusters):
     X = clusters[0]
     model = SparseKernelPCA(2, n_support=6, selection="targeted", random_state=0).fit(X)
-    subject = Subject.of(model, X, 0)
-    found = points.support_points(subject, reader_of(subject))
+    subject = ModelView.of(model, X, 0)
+    found = support.support_points(subject, reader_of(subject))
     np.testing.assert_allclose(found.encoded, X[found.rows])
-    part = Subject.of(model, X[:100], 0)
-    assert points.support_points(part, reader_of(part)).rows is None  # of other rows the numbers would be wrong
+    part = ModelView.of(model, X[:100], 0)
+    assert support.support_points(part, reader_of(part)).rows is None  # of other rows the numbers would be wrong

@@ -1,0 +1,192 @@
+"""What a page is made of: the rows and columns it has room for, and arrays and texts in the form that it holds.
+
+scores    two bytes each, between the smallest and the largest
+numbers   whole ones as integers, others in single precision
+classes   a number a row, and the list of what the numbers stand for
+pictures  one byte a pixel
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..rows.frames import Column
+from .model_view import ColumnReader, ModelView
+
+MAX_COLUMNS = 60  # of the table that the page shows
+MAX_TEXTS = 6  # of those, columns of texts, which take the room of ten others
+MAX_BESIDE = 20  # further columns that the model does not use
+FEW_ROWS = 200  # enough to see what a column is like
+MAX_SIDE_COMPONENTS = 10  # whose scores at other widths are kept
+PAGE_ROW_BYTES = 3_200_000  # for rows and columns, of 5 MB with the chart library
+MAX_LEVELS = 1000  # a column with more different texts is not a class
+MAX_TEXT = 40  # characters of one text
+STEPS = 2**16 - 2  # between the smallest and the largest score
+
+JSON = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the caller chose."""
+
+    title: str | None = None
+    max_rows: int = 5000
+    image_shape: tuple[int, int] | None = None
+    source: str | None = None
+    fit_seconds: float | None = None
+    lead: str | None = None  # a paragraph below the title
+    tables: tuple[JSON, ...] = ()  # further tables: title, head, rows, note
+    curves: Mapping[str, JSON] | None = None  # captured share against points, by name, instead of the model's own
+    code: str | None = None  # instead of the code that makes the model
+
+
+@dataclass(frozen=True)
+class PageData:
+    """What the sections of a page are computed from."""
+
+    view: ModelView
+    reader: ColumnReader
+    sensitivity: np.ndarray | None  # (M, n_columns)
+    beside: list[Column]  # further columns of all rows
+    options: Options
+
+    @property
+    def pictures(self) -> tuple[int, int] | None:
+        return self.options.image_shape
+
+    @property
+    def gray_range(self) -> tuple[float, float]:
+        """The values that pictures draw black and white."""
+        sample = self.view.sample
+        return float(sample.min()), float(sample.max())
+
+
+def shown_columns(data: PageData) -> list[int]:
+    """The columns of the table that the page shows: if there are many, those that matter most to the components."""
+    if data.pictures is not None:
+        return []
+    frame, reader = data.view.frame, data.reader
+    if frame.n_columns <= MAX_COLUMNS:
+        return _without_many_texts(data, range(frame.n_columns))
+    weight = np.var(data.view.sample, axis=0) if data.sensitivity is None else data.sensitivity.max(axis=0)
+    if not reader.raw or len(weight) != frame.n_columns:
+        return _without_many_texts(data, range(MAX_COLUMNS))
+    return _without_many_texts(data, sorted(np.argsort(-weight, kind="stable")[:MAX_COLUMNS].tolist()))
+
+
+def _without_many_texts(data: PageData, places: Sequence[int]) -> list[int]:
+    """All but the surplus columns of texts."""
+    few = data.view.some_rows(FEW_ROWS)
+    texts = [place for place in places if is_text(data.view.frame.column(place, few))]
+    return [place for place in places if place not in texts[MAX_TEXTS:]]
+
+
+def few_beside(columns: list[Column], few: np.ndarray) -> list[Column]:
+    """The further columns that the page has room for."""
+    texts = [column.name for column in columns if is_text(Column(column.name, column.kind, column.values[few]))]
+    return [column for column in columns if column.name not in texts[MAX_TEXTS:]][:MAX_BESIDE]
+
+
+def shown_rows(data: PageData, columns: list[int], worst: np.ndarray) -> np.ndarray:
+    """Random rows, as many as the page has room for, and the worst ones."""
+    view = data.view
+    few = view.some_rows(FEW_ROWS)
+    a_row = sum(column_bytes(view.frame.column(place, few)) for place in columns) + sum(
+        column_bytes(Column(column.name, column.kind, column.values[few])) for column in data.beside
+    )
+    a_row += 2.7 * (view.n_components + 8 * min(view.n_components, MAX_SIDE_COMPONENTS)) + 12
+    count = max(1, min(data.options.max_rows, int(PAGE_ROW_BYTES / a_row)))
+    if count >= view.n_rows:
+        return np.arange(view.n_rows)
+    worst = worst[: max(1, count // 2)]
+    others = np.setdiff1d(view.some_rows(count), worst)
+    rng = np.random.default_rng(view.seed)
+    return np.union1d(rng.choice(others, max(0, count - len(worst)), replace=False), worst)
+
+
+def packed(values: np.ndarray, kind: str) -> JSON:
+    """An array of numbers as base64, with its type."""
+    array = np.ascontiguousarray(values, dtype=np.dtype(kind).newbyteorder("<"))
+    return {"type": kind, "data": base64.b64encode(array.tobytes()).decode("ascii")}
+
+
+def packed_scores(scores: np.ndarray) -> JSON:
+    """One component's scores, to 1/65534 of their range."""
+    low, high = (float(scores.min()), float(scores.max())) if len(scores) else (0.0, 0.0)
+    steps = np.zeros(len(scores)) if high <= low else (scores - low) / (high - low) * STEPS
+    return {**packed(np.round(steps), "u2"), "low": low, "high": high, "steps": STEPS}
+
+
+def packed_column(column: Column, used: bool) -> JSON:
+    """One column of the rows that are shown."""
+    about = {"name": column.name, "kind": column.kind, "used": used, "missing": int(column.missing.sum())}
+    if column.kind == "class":
+        levels = column.levels
+        if len(levels) > MAX_LEVELS or is_text(column):
+            texts = [None if value is None else shortened(value) for value in column.values]
+            return {**about, "kind": "text", "texts": texts}
+        place = {level: number for number, level in enumerate(levels)}
+        codes = np.array([-1 if value is None else place[value] for value in column.values])
+        return {**about, "levels": [shortened(level) for level in levels], **packed(codes, "i2")}
+    values = column.values
+    finite = values[np.isfinite(values)]
+    whole = column.kind == "number" and len(finite) == len(values) and bool(np.all(finite == np.round(finite)))
+    largest = float(np.abs(finite).max(initial=0.0))
+    if whole and largest < 2**31:
+        return {**about, **packed(values, "i2" if largest < 2**15 else "i4"), "whole": True}
+    exact = column.kind == "date" or largest > 3e38 or 0 < largest < 1e-37
+    return {**about, **packed(values, "f8" if exact else "f4")}
+
+
+def is_text(column: Column) -> bool:
+    """Whether a column, judged by a few rows, holds texts that mostly differ, and not classes."""
+    return column.kind == "class" and len(column.levels) > len(column.values) / 2 > 10
+
+
+def column_bytes(column: Column) -> float:
+    """About how many bytes of the page a row of this column takes."""
+    if column.kind == "class":
+        lengths = [len(shortened(level).encode()) for level in column.levels] if is_text(column) else []
+        return 4 + sum(lengths) / len(lengths) if lengths else 2.7
+    return 10.7 if column.kind == "date" else 5.4
+
+
+def packed_pictures(rows: np.ndarray, shape: tuple[int, int], low: float, high: float) -> JSON:
+    """Rows as pictures between black and white."""
+    span = high - low if high > low else 1.0
+    gray = np.clip(np.round((rows - low) / span * 255), 0, 255)
+    return {**packed(gray, "u1"), "height": shape[0], "width": shape[1], "count": len(rows)}
+
+
+def shortened(text: str) -> str:
+    """A text that fits a cell of a table."""
+    return text if len(text) <= MAX_TEXT else text[: MAX_TEXT - 1] + "…"
+
+
+def cell(value: Any) -> Any:
+    """A value of a small table: a float of six digits, a short text, or None if it is missing."""
+    if value is None:
+        return None
+    if isinstance(value, str):
+        return shortened(value)
+    number = float(value)
+    return float(f"{number:.6g}") if math.isfinite(number) else None
+
+
+def cells(values: Any) -> list[Any]:
+    """Values of a small table."""
+    return [cell(value) for value in values]
+
+
+def as_script(contents: JSON) -> str:
+    """JSON for a script element, which no text in it can end."""
+    text = json.dumps(contents, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
