@@ -4,13 +4,23 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test docs torture mutants lint format bench reproduce wheel clean
+.PHONY: demo test docs torture mutants lint format bench reproduce wheel release-check test-oldest clean
 
 demo: $(VENV)/.demo
 	$(BIN)/kernelsieve demo --out demo/index.html
 
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest -n auto $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n auto --durations=25 $(PYTEST_ARGS)
+
+# The tests with the lowest version of everything that pyproject.toml allows, in an environment of its own.
+test-oldest: build/oldest/.installed
+	build/oldest/bin/python -m pytest -n auto --durations=25 $(PYTEST_ARGS)
+
+build/oldest/.installed: pyproject.toml .ci/oldest.py
+	$(PYTHON) -m venv --clear build/oldest
+	$(PYTHON) .ci/oldest.py > build/oldest/versions.txt
+	build/oldest/bin/python -m pip --disable-pip-version-check --quiet install --editable . --requirement build/oldest/versions.txt
+	@touch $@
 
 # Seeded fault campaigns (tests/torture): make torture TORTURE="fits --seed 7", or TORTURE="--seconds 300" for a slice.
 torture: $(VENV)/.dev
@@ -50,6 +60,23 @@ wheel: $(VENV)/.dev
 	$(PYTHON) -m venv build/wheel-check
 	build/wheel-check/bin/python -m pip --disable-pip-version-check --quiet install "$$(ls dist/*.whl)[cli,report]"
 	cd build/wheel-check && bin/kernelsieve demo --out page/index.html
+
+# Everything that is checked before an upload (RELEASING.md): the same bytes twice, what is in them, and that they install.
+release-check: $(VENV)/.dev
+	rm -rf dist build/again build/release-check
+	$(BIN)/python -m build --outdir dist . > /dev/null
+	$(BIN)/python -m build --outdir build/again . > /dev/null
+	diff -r dist build/again
+	$(BIN)/python -m twine check --strict dist/*
+	$(BIN)/check-wheel-contents dist/*.whl
+	$(BIN)/python .ci/check_contents.py dist
+	$(BIN)/python tests/public_api.py --check
+	$(PYTHON) -m venv build/release-check
+	build/release-check/bin/python -m pip --disable-pip-version-check --quiet install "$$(ls dist/*.whl)"
+	cd build/release-check && bin/python -c "import kernelsieve; kernelsieve.SparseKernelPCA(2, n_support=5).fit([[i % 7, i % 11] for i in range(80)])"
+	build/release-check/bin/python -m pip --disable-pip-version-check --quiet install "$$(ls dist/*.whl)[all]"
+	build/release-check/bin/python -m pip --disable-pip-version-check check
+	cd build/release-check && bin/kernelsieve demo --out page/index.html
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "kernelsieve needs Python 3.11 or newer: make PYTHON=python3.12 ..."; exit 1; }

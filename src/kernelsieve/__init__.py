@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from .tables.encoder import TableEncoder
     from .tables.files import read_table
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = [
     "CompressedKernelPCA",
     "DissimilarityKernelPCA",

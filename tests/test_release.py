@@ -1,0 +1,87 @@
+"""What a release promises: no public name leaves, one version everywhere, bounds that are stated, clean imports."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+from public_api import LIST, public_names
+
+import kernelsieve
+
+ROOT = Path(__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+EXTRAS = PROJECT["optional-dependencies"]
+
+
+def test_nothing_leaves_the_public_api():
+    """Names that are new are added by `python tests/public_api.py`; none is taken out by accident."""
+    listed = LIST.read_text().splitlines()
+    if importlib.util.find_spec("typer") is None:
+        listed = [name for name in listed if not name.startswith("$")]
+    assert not sorted(set(listed) - set(public_names()))
+
+
+def test_one_version_everywhere():
+    version = kernelsieve.__version__
+    assert re.search(r"^version: (.+)$", (ROOT / "CITATION.cff").read_text(), re.MULTILINE)[1] == version
+    assert re.search(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)[1] == version
+    assert f'version: "{version}"' in (ROOT / "conda" / "recipe.yaml").read_text()
+
+
+def test_every_dependency_of_users_has_a_lower_bound():
+    extras = [one for name, extra in EXTRAS.items() if name not in ("dev", "docs") for one in extra]
+    unbounded = [
+        one for one in (*PROJECT["dependencies"], *extras) if not one.startswith("kernelsieve[") and ">=" not in one
+    ]
+    assert not unbounded
+
+
+def test_all_is_every_extra_for_users_but_torch():
+    named = set(re.search(r"\[(.+)\]", EXTRAS["all"][0])[1].split(","))
+    held = {one for name in named for one in EXTRAS[name]}
+    users = set(EXTRAS) - {"all", "dev", "docs", "torch"}
+    assert {one for name in users for one in EXTRAS[name]} <= held
+
+
+def test_the_conda_recipe_asks_for_what_pip_does():
+    recipe = (ROOT / "conda" / "recipe.yaml").read_text()
+    for one in PROJECT["dependencies"]:
+        assert f"- {one.replace('>=', ' >=')}\n" in recipe
+
+
+def test_types_are_shipped():
+    assert (Path(kernelsieve.__file__).parent / "py.typed").exists()
+    assert "Typing :: Typed" in PROJECT["classifiers"]
+
+
+@pytest.mark.parametrize("option", ["error::DeprecationWarning", "error::FutureWarning", "error::SyntaxWarning"])
+def test_imports_are_clean(option):
+    """Of our own modules: what libraries warn of on their own import is not ours to mend."""
+    code = """
+        import importlib, pkgutil, sys, warnings
+        extras = ["array_api_compat.numpy", "scipy.sparse.linalg", "scipy.stats", "sklearn.callback", "torch", "polars"]
+        extras += ["pyarrow", "typer", "rich", "narwhals", "matplotlib.pyplot", "dask.array", "onnx", "skl2onnx", "pandas"]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            for name in extras:
+                try:
+                    importlib.import_module(name)
+                except ImportError:
+                    pass
+        import kernelsieve
+        for module in pkgutil.walk_packages(kernelsieve.__path__, "kernelsieve."):
+            if not module.name.endswith("__main__"):
+                try:
+                    importlib.import_module(module.name)
+                except ImportError as error:
+                    assert "kernelsieve" not in str(error.name), error
+    """
+    code = "\n".join(line.removeprefix("        ") for line in code.splitlines())
+    done = subprocess.run([sys.executable, "-W", option, "-c", code], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
