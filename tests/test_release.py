@@ -66,7 +66,7 @@ def test_imports_are_clean(option):
     code = """
         import importlib, pkgutil, sys, warnings
         extras = ["array_api_compat.numpy", "scipy.sparse.linalg", "scipy.stats", "sklearn.callback", "torch", "polars"]
-        extras += ["pyarrow", "typer", "rich", "narwhals", "matplotlib.pyplot", "dask.array", "onnx", "skl2onnx", "pandas"]
+        extras += ["pyarrow", "typer", "rich", "narwhals", "matplotlib.pyplot", "dask.array", "onnx", "pandas"]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             for name in extras:
