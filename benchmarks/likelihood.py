@@ -63,7 +63,7 @@ def million_rows(report: Report) -> None:
     rng = np.random.default_rng(0)
     source = ArrayRows(X, None)
     rows = source.sample(rows_to_choose_from(512), rng)
-    sample = Sample(rows, RBF(median_gamma(X[:2000])), 1, False, effective_n_threads(None))
+    sample = Sample.of(rows, RBF(median_gamma(X[:2000])), 1, center=False, n_threads=effective_n_threads(None))
     start = time.perf_counter()
     with one_blas_thread():
         problem = Problem(source, sample, sample.kernel.gamma, rng)

@@ -22,13 +22,13 @@ import kernelsieve as ks
 from kernelsieve.compression.error import LeastSquares
 from kernelsieve.compression.l1 import l1_path
 from kernelsieve.compression.objective import ScoreObjective
+from kernelsieve.fit.importance import heavy_tailed
 from kernelsieve.fit.problem import split_captured
-from kernelsieve.fit.reference import heavy_tailed
 from kernelsieve.fit.sample import Sample
 from kernelsieve.kernels import RBF, Linear, inner_products
 from kernelsieve.rows.memory import sample_rows
 from kernelsieve.solvers.online.base import coherence_with
-from kernelsieve.solvers.spectrum import exact_components
+from kernelsieve.solvers.top import exact_components
 
 pytestmark = pytest.mark.filterwarnings("ignore::kernelsieve.KernelWarning")
 
@@ -345,10 +345,10 @@ def test_the_oracle_holds_shares_of_compressed_models_to_the_distances_that_they
 
 
 def test_components_of_half_the_rows_that_have_no_variance_compare_with_none():
-    sample = Sample(
+    sample = Sample.of(
         sample_rows(np.zeros((300, 1)), 300, np.random.default_rng(0), None, merge=False), Linear(), 2, center=True
     )
-    assert split_captured(sample) == (1.0, 1.0)
+    assert split_captured(sample.evaluation) == (1.0, 1.0)
 
 
 def test_a_point_like_no_row_explains_nothing_quietly():

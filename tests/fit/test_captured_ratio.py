@@ -14,7 +14,7 @@ from sklearn.metrics.pairwise import cosine_similarity, polynomial_kernel, sigmo
 
 from kernelsieve import ElasticNetKernelPCA, ImprovedKernelPCA, SparseKernelPCA
 from kernelsieve.fit.captured import carriers
-from kernelsieve.fit.reference import draw, heavy_tailed
+from kernelsieve.fit.importance import draw, heavy_tailed
 from kernelsieve.fit.sample import Sample
 from kernelsieve.kernels import named_kernel
 from kernelsieve.rows.memory import sample_rows
@@ -62,7 +62,8 @@ def test_rows_drawn_by_what_they_carry_miss_no_heavy_one():
 
 def sample_of(X, kernel, n_components, seed, weights=None):
     rng = np.random.default_rng(seed)
-    return Sample(sample_rows(X, 10**6, rng, weights, merge=True), kernel, n_components, center=True).representative
+    rows = sample_rows(X, 10**6, rng, weights, merge=True)
+    return Sample.of(rows, kernel, n_components, center=True).representative
 
 
 def rows_that_carry(gram, n_components):
@@ -80,7 +81,7 @@ def test_a_reference_knows_how_many_rows_carry_the_variance(name, params, heavy)
     kernel = named_kernel(name, **params)
     for seed in range(3):
         sample = sample_of(heavy, kernel, 5, seed)
-        assert sample.n_reference < len(heavy) / 2
+        assert sample.n_evaluation < len(heavy) / 2
         assert carriers(sample) == pytest.approx(truth, rel=0.2)
 
 

@@ -97,7 +97,7 @@ def counted(counts):
 def sampled(X, kernel, n_dictionary=None, weights=None, *, center=False, seed=0):
     rng = np.random.default_rng(seed)
     rows = ArrayRows(X, weights).sample(rows_to_choose_from(n_dictionary), rng)
-    return Sample(rows, kernel, 1, center), rng
+    return Sample.of(rows, kernel, 1, center=center), rng
 
 
 def fitted(X, **options):

@@ -56,7 +56,7 @@ def test_captured_ratio_of_any_coefficients(center, cloud, new_rows):
     coef = rng.standard_normal((6, 3))
     coef = np.column_stack([coef, coef @ [1.0, -2.0, 0.5]])  # a fourth that adds nothing
     kernel = named_kernel("rbf", gamma=0.3)
-    sample = Sample(sample_rows(cloud, 2000, rng, None, merge=True), kernel, 4, center)
+    sample = Sample.of(sample_rows(cloud, 2000, rng, None, merge=True), kernel, 4, center=center)
     found = ratio_of_model(sample, KernelExpansion(kernel, new_rows[:6], coef, np.zeros(4), orthogonal=False), 80)
     gram, cross = gram_of("rbf", new_rows[:6], gamma=0.3), gram_of("rbf", cloud, new_rows[:6], gamma=0.3)
     root = np.linalg.cholesky(coef[:, :3].T @ gram @ coef[:, :3])

@@ -29,7 +29,7 @@ def dictionary_of(X, kernel, *, center=True, weights=None, n_dictionary=None, me
     rng = np.random.default_rng(seed)
     source = ArrayRows(X, weights, merge_copies=merge)
     rows = source.sample(10_000, rng)
-    return dictionary_span(source, Sample(rows, kernel, 2, center), n_dictionary, rng)
+    return dictionary_span(source, Sample.of(rows, kernel, 2, center=center), n_dictionary, rng)
 
 
 def of_kind(kind, X, name="rbf", **options):

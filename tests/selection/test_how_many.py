@@ -20,7 +20,7 @@ from kernelsieve.fit.sample import Sample
 from kernelsieve.kernels import named_kernel
 from kernelsieve.rows.memory import sample_rows
 from kernelsieve.selection.again import moved_to
-from kernelsieve.selection.coordinates import coordinates_of
+from kernelsieve.selection.coordinates import coordinates_for
 from kernelsieve.selection.free import NO_ROWS, Candidate, FreePoints
 from kernelsieve.selection.size import fewest
 
@@ -288,11 +288,10 @@ def test_points_that_come_are_looked_for_where_those_before_were_measured(seed):
     centres = 10 * np.eye(len(sizes))
     X = np.repeat(centres, sizes, axis=0) + 0.01 * rng.standard_normal((sum(sizes), len(sizes)))
     rows = sample_rows(X, 10**6, rng, None, merge=True)
-    sample = Sample(rows, named_kernel("rbf", gamma=0.1), 10, center=False)
-    assert sample.n_reference < len(X) / 2
-    search = FreePoints(sample, 5, 0.0, rng)
-    found = coordinates_of(sample)
-    assert sample.on_all_rows is not None  # the points were measured on all rows
+    sample = Sample.of(rows, named_kernel("rbf", gamma=0.1), 10, center=False)
+    assert sample.n_evaluation < len(X) / 2
+    found = coordinates_for(sample, 10)
+    search = FreePoints(sample, found, 5, 0.0, rng)
     start = search.resize(Candidate(moved_to(found, centres[:9]), 0.0, None, 0, True, {}, "", NO_ROWS), 10)
     (added,) = start.seeds
     assert np.argmax(X[rows.indices[added]]) == 9

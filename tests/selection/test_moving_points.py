@@ -12,11 +12,11 @@ from kernelsieve.fit.sample import Sample
 from kernelsieve.kernels import named_kernel
 from kernelsieve.rows.memory import sample_rows
 from kernelsieve.selection.again import moved_to
-from kernelsieve.selection.coordinates import coordinates_of
+from kernelsieve.selection.coordinates import coordinates_for
 from kernelsieve.selection.free import NO_ROWS, Candidate, FreePoints
 from kernelsieve.solvers.ascent import Ascent
 from kernelsieve.solvers.points import CapturedVariance
-from kernelsieve.solvers.spectrum import exact_components
+from kernelsieve.solvers.top import exact_components
 
 
 def training_ratio(model, X, kernel="rbf", **params):
@@ -230,9 +230,10 @@ def test_a_component_that_no_point_is_near_is_found(monkeypatch, far):
     centres = far * np.eye(10)
     X = np.repeat(centres, np.arange(80, 60, -2), axis=0) + 0.05 * far * rng.standard_normal((710, 10))
     gamma = 2.0 / far**2
-    sample = Sample(sample_rows(X, 10**6, rng, None, merge=True), named_kernel("rbf", gamma=gamma), 9, center=True)
-    search = FreePoints(sample, 13, 0.0, rng)
-    start = moved_to(coordinates_of(sample), np.concatenate([centres[:9], centres[:5] + 0.05 * far]))
+    rows, kernel = sample_rows(X, 10**6, rng, None, merge=True), named_kernel("rbf", gamma=gamma)
+    sample = Sample.of(rows, kernel, 9, center=True)
+    search = FreePoints(sample, coordinates_for(sample, 14), 13, 0.0, rng)
+    start = moved_to(search.coordinates, np.concatenate([centres[:9], centres[:5] + 0.05 * far]))
     at_nine = Candidate(start, search.objective.captured(start), None, 0, True, {}, "nine", NO_ROWS)
     monkeypatch.setattr(search, "_raced", lambda n_support: at_nine)
     monkeypatch.setattr("kernelsieve.selection.free.ANY_RULE_WORK", 0)

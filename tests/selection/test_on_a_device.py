@@ -11,15 +11,15 @@ from oracles import KERNELS, captured_by, gram_of, value_and_gradient
 from sklearn.metrics.pairwise import rbf_kernel
 
 from kernelsieve import SparseKernelPCA
-from kernelsieve.fit import captured
 from kernelsieve.kernels import named_kernel, width
 from kernelsieve.selection import free
 from kernelsieve.selection.starts import targeted_choice, targeted_on_device
+from kernelsieve.solvers import top
 from kernelsieve.solvers.ascent import Ascent
 from kernelsieve.solvers.greedy import StoredGram
 from kernelsieve.solvers.points import CapturedVariance
 from kernelsieve.solvers.points_on_device import CapturedOnDevice
-from kernelsieve.solvers.spectrum import exact_components
+from kernelsieve.solvers.top import exact_components
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
@@ -33,9 +33,9 @@ def there(values):
 @pytest.fixture
 def accelerated(monkeypatch):
     """The host's tensors are taken for those of a device of its own."""
-    for module in (free, captured, width):
+    for module in (free, top, width):
         monkeypatch.setattr(module, "is_accelerated", lambda x: isinstance(x, torch.Tensor))
-    monkeypatch.setattr(captured, "EIGENVECTORS_ON_DEVICE", 10)
+    monkeypatch.setattr(top, "SOLVED_ON_DEVICE", 10)
 
 
 @pytest.mark.parametrize("weighted", [False, True], ids=["", "weights"])

@@ -15,7 +15,7 @@ from kernelsieve.rows.memory import sample_rows
 from kernelsieve.selection.coordinates import coordinates, lifted
 from kernelsieve.solvers.ascent import Ascent
 from kernelsieve.solvers.points import CapturedVariance
-from kernelsieve.solvers.spectrum import exact_components
+from kernelsieve.solvers.top import exact_components
 
 DIFFERENTIABLE = [name for name in KERNELS if named_kernel(name).differentiable]
 
@@ -146,7 +146,7 @@ def test_points_moved_in_a_few_coordinates_have_their_true_kernel_values(name, s
     X *= rng.uniform(size=X.shape) < 0.3 if sparse else 1.0
     kernel = named_kernel(name, gamma=0.002, degree=3, coef0=1.0)
     rows = sample_rows(scipy.sparse.csr_matrix(X) if sparse else X, 1000, rng, None, merge=True)
-    c = coordinates(Sample(rows, kernel, 3, True))
+    c = coordinates(Sample.of(rows, kernel, 3, center=True))
     moved = c.rows[:5] + 0.1 * rng.standard_normal((5, c.rows.shape[1]))
     seen = c.kernel(c.rows, moved) * (1.0 if c.row_scale is None else np.asarray(c.row_scale)[:, None])
     params = {"rbf": {"gamma": 0.002}, "poly": {"gamma": 0.002, "degree": 3, "coef0": 1.0}}.get(name, {})
@@ -166,15 +166,15 @@ def wide_sample(n=1500, seed=0):
     sheet = np.sin(rng.uniform(0, 3, (n, 4)) @ rng.standard_normal((4, 30)))
     X = sheet @ rng.standard_normal((30, 120)) / 5 + 0.2 * rng.standard_normal((n, 120))
     rows = sample_rows(X, 1000, rng, None, merge=True)
-    return Sample(rows, named_kernel("rbf", gamma=0.01), 3, True, n_population=n), X
+    return Sample.of(rows, named_kernel("rbf", gamma=0.01), 3, center=True, n_population=n), X
 
 
 def test_rows_that_are_asked_for_in_parts_are_those_of_the_whole():
     sample, X = wide_sample()
-    parts = [sample.light.some(slice(0, 130)), sample.light.some(slice(130, sample.size))]
-    np.testing.assert_array_equal(np.concatenate(parts), sample.light.all)
-    away = X[sample.rows.indices] - sample.light.origin
-    np.testing.assert_allclose(sample.light.all, away, atol=1e-6)
+    parts = [sample.values(slice(0, 130)), sample.values(slice(130, sample.size))]
+    np.testing.assert_array_equal(np.concatenate(parts), sample.all_values)
+    away = X[sample.rows.indices] - sample.origin
+    np.testing.assert_allclose(sample.all_values, away, atol=1e-6)
 
 
 def test_the_gradient_beyond_the_coordinates_is_that_of_input_space():
@@ -183,7 +183,7 @@ def test_the_gradient_beyond_the_coordinates_is_that_of_input_space():
     c = coordinates(sample, 0.3)
     assert c.basis.shape[1] < 60
     moved = c.rows[:5] + 0.1
-    found = CapturedVariance(c.kernel, c.rows, c.row_scale, None, 3, True).beyond(moved, sample.light.some)
+    found = CapturedVariance(c.kernel, c.rows, c.row_scale, None, 3, True).beyond(moved, sample.values)
     rows, points = X[sample.rows.indices], c.points(moved)
     outside = np.random.default_rng(1).standard_normal(points.shape)
     outside -= (outside @ c.basis) @ c.basis.T
@@ -201,7 +201,7 @@ def test_the_gradient_beyond_the_coordinates_is_that_of_input_space():
 def test_points_moved_on_in_all_directions_capture_more(max_lost):
     sample, X = wide_sample()
     c = coordinates(sample, max_lost)
-    objective = CapturedVariance(c.kernel, c.rows, c.row_scale, None, 3, True).part(sample.steering)
+    objective = CapturedVariance(c.kernel, c.rows, c.row_scale, None, 3, True).part(sample.search)
     moved = Ascent(objective, c.rows[100:110]).run(20).points
     before, after = (
         captured_by(gram_of("rbf", points, gamma=0.01), gram_of("rbf", X, points, gamma=0.01), 3)

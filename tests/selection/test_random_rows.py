@@ -96,7 +96,7 @@ def test_leverage_is_that_of_the_whole_gram(weighted, cloud):
     """l_i = [W^1/2 K W^1/2 (W^1/2 K W^1/2 + ridge I)^-1]_ii with Musco & Musco's ridge for M components."""
     weights = np.random.default_rng(0).integers(1, 4, 80).astype(float) if weighted else None
     rows = sample_rows(cloud, 80, np.random.default_rng(0), weights, merge=True)
-    sample = Sample(rows, CallableKernel(Counter()), 3, False)
+    sample = Sample.of(rows, CallableKernel(Counter()), 3, center=False)
     mass = np.ones(80) if weights is None else weights / weights.mean()
     gram = np.sqrt(mass)[:, None] * gram_of("rbf", cloud, gamma=0.3) * np.sqrt(mass)
     values = np.linalg.eigvalsh(gram)
@@ -110,7 +110,7 @@ def test_leverage_from_a_part_of_the_rows_is_close(blobs):
     scores = []
     for size in (1000, 999):  # all rows, and half of so many
         rows = sample_rows(X, size, np.random.default_rng(0), None, merge=True)
-        sample = Sample(rows, CallableKernel(lambda X, Y: gram_of("rbf", X, Y, gamma=0.02)), 5, True)
+        sample = Sample.of(rows, CallableKernel(lambda X, Y: gram_of("rbf", X, Y, gamma=0.02)), 5, center=True)
         scores.append(dict(zip(rows.indices, ridge_leverage(sample), strict=True)))
     ratio = np.array([scores[1][i] / scores[0][i] for i in scores[1]])
     assert 0.95 < np.median(ratio) < 1.05

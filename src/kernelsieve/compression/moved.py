@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import scipy.sparse
@@ -43,7 +44,8 @@ class Moved:
 def coordinates_for(error: ExpansionError) -> Coordinates | None:
     """The coordinates in which points are moved, or None where the kernel does not allow that."""
     rows, kernel = error.search_rows, error.source.kernel
-    sample = Sample(SampledRows(rows, np.arange(rows.shape[0]), None, True), kernel, error.source.n_components, True)
+    sampled = SampledRows(rows, np.arange(rows.shape[0]), None, True)
+    sample = Sample.of(sampled, kernel, error.source.n_components, center=True)
     if not kernel.differentiable or (scipy.sparse.issparse(rows) and not movable(sample)):
         return None
     return coordinates(sample, MAX_LOST_FOR_GOOD, for_good=True)
@@ -96,7 +98,7 @@ class ErrorGone:
     first: float
 
     @np.errstate(over="ignore", invalid="ignore")  # of points where the kernel has no value: a trial is no answer yet
-    def evaluate(self, points: np.ndarray, basis: Array | None = None) -> Evaluation:
+    def evaluate(self, points: np.ndarray, basis: Array | None = None, known: Any = None) -> Evaluation:
         """What is gone at these points, and its gradient."""
         value, gradient = self.objective(points)
         return Evaluation(1.0 - value / self.first, gradient / -self.first)

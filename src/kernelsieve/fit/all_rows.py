@@ -1,8 +1,7 @@
 """The span of all rows, where they are few: exact kernel PCA, and candidates for methods that choose among all rows.
 
 A row's coordinates are its row of the pivoted Cholesky factor G, K = G G', and their mean and covariance need no pass
-over the data.  Neither the gram nor its factor is made before it is asked for; what follows from either is taken from
-the one that is there.
+over the data.  Neither the gram nor its factor is made before it is asked for.
 """
 
 from __future__ import annotations
@@ -11,28 +10,34 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..arrays import Array, as_float64, is_foreign, like, to_numpy
+from ..arrays import Array, as_float64, is_foreign, to_numpy
 from ..kernels import CrossGram
+from ..rows.memory import finite
 from ..solvers.greedy import pivoted_cholesky
-from ..solvers.spectrum import (
-    check_finite_kernel,
-    check_kernel_diagonal,
-    check_kernel_values,
-    component_signs,
-    exact_components,
-    negative_share,
-)
+from ..solvers.spectrum import check_finite_kernel, check_kernel_diagonal, check_kernel_values, negative_share
+from ..solvers.top import component_signs, exact_components
 from ..threads import cached_property
 from .expansion import KernelExpansion
 from .moments import gram_of
-from .span import Components, Span
+from .span import Components, Points, Span
 
 
 @dataclass(frozen=True)
 class AllRowsSpan(Span):
-    """The span of all rows, which are few; their gram, or its factor, is made when first asked for."""
+    """The span of all rows, which are few: by their gram where it is `dense`, else by its factor."""
 
     counts: np.ndarray | None  # (m,) how often each row counts, None where each does once
+    known_gram: np.ndarray | None = None
+    known_coordinates: np.ndarray | None = None
+    dense: bool = False
+
+    @classmethod
+    def of(
+        cls, chosen: Points, center: bool, known_gram: np.ndarray | None = None, *, dense: bool = False
+    ) -> AllRowsSpan:
+        """The span of rows that are all there are."""
+        rows = finite(chosen.points)
+        return cls(chosen.kernel, rows, chosen.indices, center, chosen.counts, known_gram, None, dense)
 
     @cached_property
     def _weights(self) -> np.ndarray:
@@ -65,9 +70,12 @@ class AllRowsSpan(Span):
 
     @cached_property
     def gram(self) -> np.ndarray:
-        gram = to_numpy(gram_of(self.kernel, self.points))
+        gram = to_numpy(gram_of(self.kernel, self.points)) if self.known_gram is None else self.known_gram
         check_kernel_values(gram)
         return gram
+
+    def gram_at(self, places: np.ndarray) -> np.ndarray:
+        return to_numpy(gram_of(*self.kernel.part(self.points, places)))
 
     @cached_property
     def features(self) -> np.ndarray:
@@ -76,12 +84,14 @@ class AllRowsSpan(Span):
 
     @cached_property
     def coordinates(self) -> np.ndarray:
+        if self.known_coordinates is not None:
+            return self.known_coordinates
         factor = np.ascontiguousarray(pivoted_cholesky(self._column, self._diagonal).filled)
         check_finite_kernel(factor)
         return factor
 
     def _column(self, j: int) -> np.ndarray:
-        if "gram" in vars(self):
+        if self.dense:
             return self.gram[:, j]
         return self._cross_gram(self._host_rows[j : j + 1, :])[0]
 
@@ -100,7 +110,7 @@ class AllRowsSpan(Span):
 
     @cached_property
     def mean_cross_gram(self) -> np.ndarray:
-        if "gram" in vars(self):
+        if self.dense:
             return self.gram @ (self._weights / self.weight)
         return super().mean_cross_gram
 
@@ -113,26 +123,18 @@ class AllRowsSpan(Span):
         return self.mean_length - (self.mean_square if self.center else 0.0)
 
     def reweighted(self, counts: np.ndarray) -> AllRowsSpan:
-        """The same rows with other weights; coordinates are not made again."""
-        other = replace(self, counts=counts)
-        if "coordinates" in vars(self):
-            vars(other)["coordinates"] = self.coordinates
-        return other
+        """These rows with other weights; coordinates are not made again."""
+        return replace(self, counts=counts, known_coordinates=self.coordinates)
 
     def best(self, n_components: int) -> Components:
         """Exact kernel PCA: the eigenproblem is that of the rows' (weighted) gram.
 
         As in scikit-learn's KernelPCA, an indefinite kernel loses its negative part after centring, not before.
         """
-        gram = vars(self).get("gram")
-        if gram is None:
-            gram = gram_of(self.kernel, self.points)
-            vars(self)["gram"] = to_numpy(gram)
-        check_kernel_values(gram)
-        found = exact_components(gram, n_components, center=self.center, weights=self.counts, dense=True)
+        found = exact_components(self.gram, n_components, center=self.center, weights=self.counts, precise=True)
         real = found.variances > np.finfo(np.float64).eps * found.variances[0]
         scale = np.where(real, 1.0 / np.sqrt(np.where(real, found.variances, 1.0)), 0.0)
-        coef = found.directions * like(scale, found.directions)
+        coef = found.directions * scale
         return Components(coef * component_signs(coef), found.variances)
 
     def expansion(self, found: Components, *, orthogonal: bool = True) -> KernelExpansion:

@@ -1,7 +1,7 @@
 """Where to cut the spectrum of an indefinite kernel's K_SS (solvers/spectrum.py has the mathematics).
 
 An eigenvalue of K_SS that happens to be small blows up what it is divided into, so small ones are cut.  Where is
-settled by exact kernel PCA of the reference rows: of a few cuts, the one whose variances differ least from the exact,
+settled by exact kernel PCA of the rows that are looked at: of a few cuts, the one whose variances differ least from it,
 
     agreement = 1 - sum_k |mu_k - lambda_k| / sum_k lambda_k
 """
@@ -12,56 +12,53 @@ import numpy as np
 
 from ..arrays import Array, as_float64, to_numpy
 from ..kernels import Kernel
-from ..rows.memory import shares_of
-from ..solvers.spectrum import RANK_TOLERANCE, negative_share, signed_components, signs_of
+from ..solvers.spectrum import RANK_TOLERANCE, negative_share, signs_of
+from ..solvers.top import Operator, top
 from .moments import points_like
-from .sample import INDEFINITE, Sample
+from .rowset import INDEFINITE, RowSet
 from .span import Points
 
 CUTS = (RANK_TOLERANCE, 1e-8, 1e-6, 1e-5, 1e-4, 1e-3, 3e-3, 1e-2, 3e-2, 0.1, 0.3)
 
 
-def best_cut(sample: Sample, chosen: Points) -> tuple[float, np.ndarray]:
-    """The cut of K_SS that agrees best with exact kernel PCA of the reference rows, and the variances there.
+def best_cut(rows: RowSet, chosen: Points) -> tuple[float, np.ndarray]:
+    """The cut of K_SS that agrees best with exact kernel PCA of these rows, and the variances there.
 
     Of those that leave most components: a cut may leave fewer directions than components are asked for.
     """
-    found = variances_at(CUTS, sample, chosen)
-    best = max(range(len(CUTS)), key=lambda i: (np.count_nonzero(found[i]), agreement(found[i], sample)))
+    found = variances_at(CUTS, rows, chosen)
+    best = max(range(len(CUTS)), key=lambda i: (np.count_nonzero(found[i]), agreement(found[i], rows)))
     return CUTS[best], found[best]
 
 
-def variances_at(cuts: tuple[float, ...], sample: Sample, chosen: Points) -> list[np.ndarray]:
-    """Variances of the reference rows along the best components on the points, for each cut of K_SS."""
-    kernel: Kernel = chosen.kernel
-    gram = to_numpy(chosen.gram)
-    rows = as_float64(sample.reference)
-    cross_gram = to_numpy(kernel(rows, points_like(chosen.points, rows)))
-    omega = shares_of(sample.reference_weights, len(cross_gram))
-    if sample.center:
+def variances_at(cuts: tuple[float, ...], rows: RowSet, chosen: Points) -> list[np.ndarray]:
+    """Variances of these rows along the best components on the points, for each cut of K_SS."""
+    gram, given, omega = to_numpy(chosen.gram), as_float64(rows.given), rows.shares
+    cross_gram = to_numpy(chosen.kernel(given, points_like(chosen.points, given)))
+    if rows.center:
         cross_gram = cross_gram - omega @ cross_gram
     second = cross_gram.T @ (omega[:, None] * cross_gram)
     found = []
     for cut in cuts:
         whitening = to_numpy(chosen.spectrum.whitening(cut, signed=True).matrix)
-        covariance = whitening.T @ second @ whitening
-        found.append(signed_components(covariance, signs_of(whitening, gram), sample.n_components)[0])
+        covariance = Operator.of(whitening.T @ second @ whitening)
+        found.append(top(covariance, rows.n_components, signature=signs_of(whitening, gram))[0])
     return found
 
 
-def positive_variance(sample: Sample) -> float:
-    """What all components of exact kernel PCA of the reference rows capture: the negative ones are none."""
-    gram, omega = to_numpy(as_float64(sample.gram)), shares_of(sample.reference_weights, sample.n_reference)
-    if sample.center:
+def positive_variance(rows: RowSet) -> float:
+    """What all components of exact kernel PCA of these rows capture, the negative ones left out."""
+    gram, omega = to_numpy(as_float64(rows.gram)), rows.shares
+    if rows.center:
         means = omega @ gram
         gram = gram - means - means[:, None] + float(omega @ means)
     root = np.sqrt(omega)
     return float(np.maximum(np.linalg.eigvalsh(root[:, None] * gram * root), 0.0).sum())
 
 
-def agreement(variances: np.ndarray, sample: Sample) -> float:
+def agreement(variances: np.ndarray, rows: RowSet) -> float:
     """1 less what the variances are off by, as a share of exact kernel PCA's."""
-    exact = sample.exact.variances
+    exact = rows.exact.variances
     found = np.zeros(len(exact))  # components that a model does not have capture nothing
     found[: len(variances)] = variances[: len(exact)]
     return 1.0 - float(np.abs(found - exact).sum()) / float(exact.sum())

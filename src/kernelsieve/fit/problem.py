@@ -7,24 +7,26 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 import scipy.sparse
 
-from ..arrays import Array, is_numpy, to_numpy
+from ..arrays import Array, is_numpy, itemsize, to_numpy
 from ..errors import KernelWarning, PoorComponentsWarning, warn
 from ..kernels import Kernel
 from ..kernels.base import dense
-from ..rows.memory import ArrayRows, Rows, finite
+from ..rows.memory import ArrayRows, Rows
 from ..rows.short import ShortSide
-from ..solvers.spectrum import RANK_TOLERANCE, RANK_TOLERANCE_FLOAT32
+from ..solvers.spectrum import RANK_TOLERANCE
 from ..threads import SPARE_THREADS, row_ranges, side_by_side
 from .all_rows import AllRowsSpan
-from .captured import CapturedRatio, ratio_of_points, surely_kept, variances_on_reference
+from .captured import CapturedRatio, SeenPoints, ratio_of_points
 from .expansion import KernelExpansion
 from .indefinite import best_cut
 from .moments import MomentSum
-from .sample import Sample, default_reference_rows, default_sample_size
+from .rowset import RowSet
+from .sample import Sample, default_evaluation_rows, default_sample_size
 from .span import Points, PointSpan, Span
 
 MIN_EXPLAINED = 0.05
@@ -41,7 +43,6 @@ LOST_IN_LENGTH = (
     "products that this kernel is made of: subtract the mean of every column first"
 )
 FAR_OUT = 1e-3  # largest difference from the mean of a column / largest number: less may be lost in products
-FLOAT32_LOSS = 1e-3  # of any component's variance, which is worth a pass in float64
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,7 @@ class Problem:
     gamma: float
     rng: np.random.Generator
     short: ShortSide | None = None  # where the rows, which had many more columns, are seen in their own space
+    coordinates: Any = None  # of the search for points (selection/coordinates.py), where they have been made already
 
     @property
     def kernel(self) -> Kernel:
@@ -61,36 +63,48 @@ class Problem:
     @property
     def rank_tolerance(self) -> float:
         """Share of the largest eigenvalue of K_SS below which others are rounding, or an indefinite kernel's noise."""
-        return max(rank_tolerance(self.rows), self.sample.indefiniteness)
+        return max(RANK_TOLERANCE, self.sample.indefiniteness)
 
     def span(self, chosen: Points, *, signed: bool = False) -> Span:
         """The span of chosen points with the moments of all rows over it.
 
         `signed` keeps the negative part of an indefinite kernel.
         """
-        sample = self.sample
-        if signed and sample.indefiniteness and not chosen.exhaustive:
-            cut, _ = best_cut(sample, chosen)
-            return span_of(
-                self.rows, chosen, center=sample.center, tolerance=cut, signed=True, n_threads=sample.n_threads
-            )
-        tolerance = self.rank_tolerance if self._enough(chosen) else max(RANK_TOLERANCE, sample.indefiniteness)
-        span = span_of(self.rows, chosen, center=sample.center, tolerance=tolerance, n_threads=sample.n_threads)
-        gram = vars(sample).get("gram")
-        if chosen.exhaustive and sample.reference_is_all and isinstance(gram, np.ndarray) and gram.dtype == np.float64:
-            order = np.argsort(sample.rows.indices)  # the points, being all rows, are in the order of the rows
-            vars(span)["gram"] = gram[np.ix_(order, order)]
-        return span
+        sample, tolerance = self.sample, self.rank_tolerance
+        if chosen.exhaustive:
+            return AllRowsSpan.of(chosen, sample.center, self._known_gram() if signed else None, dense=signed)
+        signed = signed and bool(sample.indefiniteness)
+        if signed:
+            tolerance, _ = best_cut(sample.evaluation, chosen)
+        return span_of(
+            self.rows, chosen, center=sample.center, tolerance=tolerance, signed=signed, n_threads=sample.n_threads
+        )
 
-    def ratio_and_span(self, chosen: Points, *, with_span: bool) -> tuple[CapturedRatio, Span | None]:
-        """How much of exact kernel PCA chosen points keep, and beside it, if wanted, their span.
+    def _known_gram(self) -> np.ndarray | None:
+        """The gram of all rows, in their order, where the evaluation rows are all rows and are seen in float64."""
+        rows = self.sample.evaluation
+        if not rows.is_all or not is_numpy(rows.values) or itemsize(rows.values) < 8:
+            return None
+        order = np.argsort(self.sample.rows.indices)
+        return rows.gram[np.ix_(order, order)]
+
+    def seen(self, chosen: Points) -> SeenPoints:
+        """Chosen points as the evaluation rows see them."""
+        return SeenPoints(chosen.kernel, chosen.points, self.sample.evaluation)
+
+    def ratio(self, seen: SeenPoints, chosen: Points) -> CapturedRatio:
+        """How much of exact kernel PCA chosen points keep."""
+        return ratio_of_points(seen, self.sample, chosen, self.rows.n_samples)
+
+    def ratio_and_span(self, seen: SeenPoints, chosen: Points) -> tuple[CapturedRatio, Span | None]:
+        """How much of exact kernel PCA chosen points keep, and beside it, where there are threads for both, their span.
 
         The ratio is the work of one thread, the span's pass over all rows that of many; the span is left to be made
-        later where there is none to spare, or where an indefinite kernel may ask for another one.
+        later where there is no thread to spare, or where an indefinite kernel may ask for another one.
         """
-        n_threads, ratio = self.sample.n_threads, partial(ratio_of_points, self.sample, chosen, self.rows.n_samples)
+        n_threads, ratio = self.sample.n_threads, partial(self.ratio, seen, chosen)
         on_host = isinstance(self.rows, ArrayRows) and is_numpy(self.rows.X)
-        if not (with_span and on_host and n_threads >= SPARE_THREADS and self.kernel.definite):
+        if not (on_host and n_threads >= SPARE_THREADS and self.kernel.definite):
             return ratio(), None
         found = side_by_side([ratio, partial(self.span, chosen)], n_threads)
         return found[0], found[1]
@@ -101,21 +115,6 @@ class Problem:
         found = self.rows.add_up(over_scores, self.sample.n_threads)
         return np.maximum(np.diagonal(to_numpy(found.covariance(self.sample.center))), 0.0)
 
-    def _enough(self, chosen: Points) -> bool:
-        """Whether the tolerance for float32 rows drops no variance that counts: else the rows are summed in float64."""
-        if not self.rows.single_precision or chosen.exhaustive:
-            return True
-        sample = self.sample
-        few, many = (max(share, sample.indefiniteness) for share in (RANK_TOLERANCE_FLOAT32, RANK_TOLERANCE))
-        if chosen.spectrum.rank(few) == chosen.spectrum.rank(many):
-            return True
-        if surely_kept(sample, chosen, few, FLOAT32_LOSS):
-            return True
-        all_of_it, kept = variances_on_reference(sample, chosen, many, few)
-        if len(kept) < len(all_of_it):
-            return False
-        return bool(np.all(all_of_it - kept <= FLOAT32_LOSS * all_of_it))
-
     def for_points(self, n_support: int, n_samples: int | None = None) -> Problem:
         """The same problem with a sample large enough for so many points, or of `n_samples` rows where that is given.
 
@@ -125,19 +124,29 @@ class Problem:
         wanted = n_samples or default_sample_size(n_support)
         if not rows.whole and wanted > len(rows.indices):
             rows = self.rows.sample(wanted, self.rng)
-        reference = default_reference_rows(n_support)
-        if sample.rows is rows and sample.n_reference >= min(reference, len(rows.indices)):
+        n_evaluation = default_evaluation_rows(n_support)
+        if sample.rows is rows and sample.n_evaluation >= min(n_evaluation, len(rows.indices)):
             return self
-        return replace(self, sample=replace(sample, rows=rows, reference_rows=reference, drawn=None).representative)
-
-
-def rank_tolerance(rows: Rows) -> float:
-    """Share of the largest eigenvalue of K_SS below which others are rounding, by the precision of the rows."""
-    return RANK_TOLERANCE_FLOAT32 if rows.single_precision else RANK_TOLERANCE
+        again = Sample.of(
+            rows,
+            sample.kernel,
+            sample.n_components,
+            center=sample.center,
+            n_threads=sample.n_threads,
+            n_evaluation=n_evaluation,
+            n_population=sample.n_population,
+        )
+        return replace(self, sample=again.representative, coordinates=None)
 
 
 def span_of(
-    rows: Rows, chosen: Points, *, center: bool, tolerance: float = 0.0, signed: bool = False, n_threads: int = 1
+    rows: Rows,
+    chosen: Points,
+    *,
+    center: bool,
+    tolerance: float = RANK_TOLERANCE,
+    signed: bool = False,
+    n_threads: int = 1,
 ) -> Span:
     """The span of the chosen points with the moments of all rows over it: one pass, unless they are all rows.
 
@@ -145,20 +154,20 @@ def span_of(
     of an indefinite kernel that are negative.
     """
     if chosen.exhaustive:
-        return AllRowsSpan(chosen.kernel, finite(chosen.points), chosen.indices, center, chosen.counts)
-    whitening = chosen.spectrum.whitening(tolerance or rank_tolerance(rows), signed=signed)
+        return AllRowsSpan.of(chosen, center)
+    whitening = chosen.spectrum.whitening(tolerance, signed=signed)
     moments = rows.add_up(MomentSum(chosen.kernel, chosen.points, whitening.matrix), n_threads)
-    span = PointSpan(chosen.kernel, chosen.points, chosen.indices, center, moments, whitening.negative_share)
-    vars(span)["point_gram"] = chosen.gram  # made already
-    return span
+    return PointSpan(
+        chosen.kernel, chosen.points, chosen.indices, center, moments, whitening.negative_share, chosen.gram
+    )
 
 
-def nothing_to_explain(sample: Sample) -> str:
+def nothing_to_explain(seen: RowSet) -> str:
     """Why rows have no variance to a kernel: they are all one to it, or so far out that products round it away."""
-    kernel = sample.kernel
+    kernel = seen.kernel
     if kernel.stationary or not kernel.isotropic:  # only products of rows lose differences beside lengths
         return NOTHING_TO_EXPLAIN
-    rows = to_numpy(dense(sample.reference))
+    rows = to_numpy(dense(seen.given))
     away = float(np.abs(rows - rows.mean(axis=0)).max())
     drowned = bool(np.any(rows != rows[:1])) and away < FAR_OUT * float(np.abs(rows).max())
     return LOST_IN_LENGTH if drowned else NOTHING_TO_EXPLAIN
@@ -237,10 +246,10 @@ def warn_about_kernel(
         warn(message, category)
 
 
-def split_captured(sample: Sample) -> tuple[float, float]:
+def split_captured(rows: RowSet) -> tuple[float, float]:
     """Variance that exact kernel PCA of one half of the rows captures on that half, and on the other."""
-    n_least = max(MIN_HALF, MIN_HALF_PER_COMPONENT * sample.n_components)
-    if sample.n_reference < 2 or len(sample.halves[0].places) < n_least:
+    n_least = max(MIN_HALF, MIN_HALF_PER_COMPONENT * rows.n_components)
+    if rows.size < 2 or len(rows.halves[0].places) < n_least:
         return 1.0, 1.0  # too few rows to tell
-    own, other = sample.captured_across
+    own, other = rows.captured_across
     return (own, other) if own > 0 else (1.0, 1.0)

@@ -26,7 +26,8 @@ import numpy as np
 
 from ..arrays import Array, like, namespace, to_numpy, top_eigh
 from ..kernels import Kernel
-from ..solvers.spectrum import Spectrum, component_signs, signed_components, signs_of, whiten
+from ..solvers.spectrum import Spectrum, signs_of, whiten
+from ..solvers.top import Operator, component_signs, top
 from ..threads import cached_property
 from .expansion import KernelExpansion
 from .moments import Moments, gram_of
@@ -42,7 +43,7 @@ class Components:
 
     coef: Array  # (m, M)
     variances: np.ndarray  # (M,)
-    directions: Array | None = None  # (q, M) in the span's coordinates, where they are known better than coef says
+    directions: Array | None = None  # (q, M) in whitened coordinates: better known than coef if K_SS is ill-conditioned
 
 
 @dataclass(frozen=True)
@@ -146,8 +147,6 @@ class Span(ABC):
 
     def gram_at(self, places: np.ndarray) -> np.ndarray:
         """K over the points at these places."""
-        if "gram" in vars(self):
-            return self.gram[np.ix_(places, places)]
         coordinates = self.coordinates[places]
         return coordinates @ coordinates.T
 
@@ -180,7 +179,8 @@ class Span(ABC):
         """
         whitening = whiten(self.gram_at(places)).matrix
         features = whitening.T @ self.coordinates[places]
-        values, vectors = top_eigh(features @ self.covariance @ features.T, n_components)
+        covariance = Operator.of(features @ self.covariance @ features.T)
+        values, vectors = top(covariance, n_components, precise=True)
         real = values > np.finfo(np.float64).eps * max(float(values[0]), 0.0)
         coef = np.zeros((len(places), n_components))
         coef[:, : len(values)] = (whitening @ vectors) * real
@@ -229,9 +229,9 @@ class Points:
     indices: np.ndarray | None  # (m,) numbers of training rows, or None for points that are no rows
     exhaustive: bool = field(default=False, kw_only=True)  # the points are all the (different) rows there are
     counts: np.ndarray | None = field(default=None, kw_only=True)  # (m,) how often each of all rows counts; None: once
-    by_reference: bool = field(default=False, kw_only=True)  # chosen by the reference rows' own components
+    by_evaluation: bool = field(default=False, kw_only=True)  # chosen by the evaluation rows' own components
     optimal: bool = field(default=False, kw_only=True)  # no points are better, for the rows of the sample
-    seeds: np.ndarray | None = field(default=None, kw_only=True)  # reference rows, by place, that points started from
+    seeds: np.ndarray | None = field(default=None, kw_only=True)  # evaluation rows, by place, that points started from
 
     @property
     def n_support(self) -> int:
@@ -257,11 +257,12 @@ class PointSpan(Span):
 
     moments: Moments
     dropped: float = 0.0  # share of the gram's spectrum that is negative
+    known_gram: Array | None = None  # K_SS, where it has been made already
 
     @cached_property
     def point_gram(self) -> Array:
         """(m, m), K_SS, where the points are."""
-        return gram_of(self.kernel, self.points)
+        return gram_of(self.kernel, self.points) if self.known_gram is None else self.known_gram
 
     @cached_property
     def coordinates(self) -> np.ndarray:
@@ -309,20 +310,17 @@ class PointSpan(Span):
         if self.signs is None:
             return super().total_variance
         total = self.mean_length - (self.mean_square if self.center else 0.0)
-        positive, _ = signed_components(self.covariance, self.signs, len(self.signs))
+        positive, _ = top(Operator.of(self.covariance), len(self.signs), signature=self.signs)
         return max(total, float(positive.sum()))
 
     def best(self, n_components: int) -> Components:
         """With C the covariance of whitened features, C V = V diag(variance): coefficients W V."""
-        if self.signs is not None:
-            variances, directions = signed_components(self.covariance, self.signs, n_components)
-            coef = self.whitening @ directions
-            signs = component_signs(coef)
-            return Components(coef * signs, variances, directions * signs)
-        values, vectors = top_eigh(self.moments.covariance(self.center), n_components)
+        covariance = Operator.of(self.moments.covariance(self.center))
+        values, vectors = top(covariance, n_components, signature=self.signs, precise=True)
+        vectors = like(vectors, self.moments.whitening)
         coef = self.moments.whitening @ vectors
         signs = component_signs(coef)
-        return Components(coef * signs, np.maximum(to_numpy(values), 0.0), vectors * signs)
+        return Components(coef * signs, np.maximum(values, 0.0), vectors * signs)
 
     def expansion(self, found: Components, *, orthogonal: bool = True) -> KernelExpansion:
         moments, coef = self.moments, like(found.coef, self.moments.whitening)

@@ -19,7 +19,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, _fit_co
 
 from ..arrays import Array, on_host, take_rows
 from ..errors import TooManyComponents, warn
-from ..fit.captured import CapturedRatio, mean_outside, n_real, ratio_of_model
+from ..fit.captured import CapturedRatio, SeenPoints, mean_outside, n_real, ratio_of_model
 from ..fit.estimator import (
     CallbackSupportMixin,
     KernelParameters,
@@ -41,7 +41,8 @@ from ..fit.problem import (
     warn_about_scales,
     warn_of_rounding,
 )
-from ..fit.sample import INDEFINITE, Sample
+from ..fit.rowset import INDEFINITE
+from ..fit.sample import Sample
 from ..fit.saving import SavesItself
 from ..fit.span import Span
 from ..kernels import Kernel, bind_callable, kernel_type, named_kernel
@@ -199,8 +200,9 @@ class KernelTransformer(
         """The sample for the number of components that is wanted, where the sample settles that."""
         return sample
 
-    def _look_ahead(self, rows: Rows, sample: Sample) -> None:
-        """Have what choosing points will ask of the sample made while there are threads without work."""
+    def _look_ahead(self, rows: Rows, sample: Sample) -> Any:
+        """What choosing points will ask of the sample, made while there are threads without work."""
+        return None
 
     def _bounded(self, ratio: CapturedRatio, sample: Sample, span: Span) -> CapturedRatio:
         """The ratio within what all rows say of it: no less than the share of the total variance."""
@@ -230,12 +232,13 @@ class KernelTransformer(
             sampled = replace(sampled, X=short.rows, turned=None)
             rows = ArrayRows(short.rows, rows.weights, merge_copies=rows.merge_copies)
         n_threads = effective_n_threads(self.n_jobs)
-        sample = Sample(
-            sampled, kernel, self._wanted_components or 1, self.center, n_threads, n_population=rows.n_samples
+        n_components = self._wanted_components or 1
+        sample = Sample.of(
+            sampled, kernel, n_components, center=self.center, n_threads=n_threads, n_population=rows.n_samples
         )
         sample = self._with_components(sample).representative
-        self._look_ahead(rows, sample)
-        problem = Problem(rows, sample.settled, gamma, rng, short)
+        coordinates, settled = self._look_ahead(rows, sample), sample.settled
+        problem = Problem(rows, settled, gamma, rng, short, coordinates if settled is sample else None)
         self._check_problem(problem)
         return problem
 
@@ -272,7 +275,7 @@ class KernelTransformer(
         """The span of the chosen points, where choosing them has not made it already."""
         span = choice.span or choice.problem.span(choice.selection, signed=self._keeps_negative_part)
         if _indefinite(choice, span):
-            share = max(span.negative_share, choice.problem.sample.negative_share)
+            share = max(span.negative_share, choice.problem.sample.evaluation.negative_share)
             warn(
                 f"the kernel is not positive semi-definite on these rows: {100 * share:.3g}% of its spectrum is "
                 "negative and was dropped"
@@ -282,7 +285,7 @@ class KernelTransformer(
     def _store(self, choice: Choice, span: Span, found: Found) -> None:
         most = 0.0
         if _indefinite(choice, span) and not self._keeps_negative_part:
-            found, most = found.as_scored(choice), positive_variance(choice.problem.sample)
+            found, most = found.as_scored(choice), positive_variance(choice.problem.sample.evaluation)
         expansion = found.expansion
         if getattr(self, "device", None) is not None and not isinstance(expansion.points, np.ndarray):
             expansion = expansion.on_host()  # the user's rows are there: the device was only lent for the work
@@ -293,7 +296,9 @@ class KernelTransformer(
         # Of an indefinite kernel only the positive part is modelled: its total, the negative part counted, can be less.
         alone = found.captured is None and not expansion.orthogonal
         most = max(most, float(captured.max() if alone else captured.sum()))
-        outside = mean_outside(choice.problem.sample, span)
+        sample = choice.problem.sample
+        seen = choice.seen or SeenPoints(span.kernel, span.points, sample.evaluation)
+        outside = mean_outside(seen, span, indefinite=bool(sample.indefiniteness))
         self.explained_variance_ratio_ = captured / max(span.total_variance - outside, most)
         self.mean_outside_ = outside + span.mean_beyond(found.expansion)
         self.eigenvalues_ = found.eigenvalues
@@ -317,7 +322,7 @@ class KernelTransformer(
         self.__dict__.update(self._bounded(ratio, sample, span).attributes)
         self._inverse_map = None
         if sample.kernel.preimage == "ridge":  # else the kernel finds rows by itself
-            self._inverse_map = learned_preimage(self.expansion_, sample.reference, sample.reference_weights)
+            self._inverse_map = learned_preimage(self.expansion_, sample.evaluation.given, sample.evaluation.weights)
 
     def _warn_about_kernel(self, sample: Sample, span: Span) -> None:
         """Warn where the kernel says little of these rows, with what to do about gamma where it is a width."""
@@ -328,7 +333,7 @@ class KernelTransformer(
         warn_about_kernel(
             explained,
             span.spread if self.center else 1.0,
-            split_captured(sample),
+            split_captured(sample.evaluation),
             GammaAdvice(self.gamma_, self.gamma != "median") if kernel.stationary else None,
         )
 

@@ -17,14 +17,15 @@ import numpy as np
 
 from ..errors import TooManyComponents
 from ..fit.all_rows import AllRowsSpan
-from ..fit.sample import INDEFINITE
+from ..fit.rowset import INDEFINITE
 from ..fit.span import Span
 from ..solvers.admm import admm
 from ..solvers.alternation import Problem, alternate, kernel_pca_directions
 from ..solvers.path import alpha_for_nonzeros
 from ..solvers.quadratic import FactorQuadratic, elastic_net_quadratic, largest_alpha
 from ..solvers.simultaneous import alternate_jointly, alternate_simultaneously
-from ..solvers.spectrum import DROPPED_WITH_NEGATIVE, RANK_TOLERANCE, component_signs
+from ..solvers.spectrum import DROPPED_WITH_NEGATIVE, RANK_TOLERANCE
+from ..solvers.top import component_signs
 
 LARGEST_L2 = 1e100  # times the largest scatter: products of larger numbers overflow
 

@@ -18,7 +18,7 @@ from ..rows.memory import ArrayRows, Rows
 from ..rows.reservoir import stacked
 from ..selection.base import Selection
 from ..solvers.online import RULES, Chooser, Independent, Rule, Settings
-from ..solvers.spectrum import component_signs
+from ..solvers.top import component_signs
 from ..threads import row_ranges
 
 BLOCK_ROWS = 1000

@@ -213,11 +213,11 @@ class LikelihoodKernelPCA(JudgesKernelRows, OnDictionary, KernelTransformer):
 
     def _store_threshold(self, sample: Sample) -> None:
         """The quantile over rows that are no vectors: vectors fit a model made of them better than new rows."""
-        chosen = sample.rows.indices[: sample.n_reference]
+        chosen = sample.rows.indices[: sample.n_evaluation]
         assert self.support_ is not None
         others = ~np.isin(sample.rows.numbers_of(chosen), self.support_)
         places = np.flatnonzero(others if others.any() else ~others)
-        rows = finite(take_rows(sample.reference, places))
+        rows = finite(take_rows(sample.evaluation.given, places))
         diagonal = None
         if sample.kernel.precomputed:
             diagonal = np.asarray(sample.rows.X.diagonal())[chosen[places]]

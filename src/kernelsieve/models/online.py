@@ -15,7 +15,7 @@ from ..fit.estimator import BlockParameters, at_least, estimator, more_than, one
 from ..fit.indefinite import is_indefinite
 from ..fit.moments import gram_of
 from ..fit.problem import Problem
-from ..fit.sample import REFERENCE_ROWS, Sample, default_sample_size
+from ..fit.sample import EVALUATION_ROWS, Sample, default_sample_size
 from ..fit.span import Span
 from ..kernels import Kernel, kernel_type
 from ..rows import RowRules, Rows, some_rows
@@ -170,7 +170,7 @@ class OnlineKernelPCA(AsPublished, BlockParameters, KernelTransformer):
                 start_anew(self, "ends the stream: partial_fit starts anew, without those rows")
             rows = some_rows(X, RowRules.of(self), sample_weight, first=reservoir is None)
             if reservoir is None:
-                reservoir = Reservoir.empty(REFERENCE_ROWS, int(self._rng().integers(2**63)), self.half_life)
+                reservoir = Reservoir.empty(EVALUATION_ROWS, int(self._rng().integers(2**63)), self.half_life)
                 self._settle_kernel(rows.X, rows.weights)
                 settle(self)
             check_settled(self)
@@ -294,7 +294,8 @@ class OnlineKernelPCA(AsPublished, BlockParameters, KernelTransformer):
 
     def _ratio(self, choice: Choice, sample: Sample) -> CapturedRatio:
         if sample.indefiniteness:
-            return ratio_of_points(sample, choice.selection, self.n_samples_seen_)
+            seen = choice.problem.seen(choice.selection)
+            return ratio_of_points(seen, sample, choice.selection, self.n_samples_seen_)
         return super()._ratio(choice, sample)
 
     # The rule, made from what is kept of it and back.
@@ -308,7 +309,7 @@ class OnlineKernelPCA(AsPublished, BlockParameters, KernelTransformer):
         """Whether the first rows of a stream say so of a kernel of which it is not known."""
         if "_online" in vars(self) or self._kernel.definite is not None:
             return False
-        return is_indefinite(self._kernel, gram_of(self._kernel, X[:REFERENCE_ROWS, :]))
+        return is_indefinite(self._kernel, gram_of(self._kernel, X[:EVALUATION_ROWS, :]))
 
     def _settings(self) -> Settings:
         return Settings(
@@ -335,4 +336,4 @@ class OnlineKernelPCA(AsPublished, BlockParameters, KernelTransformer):
                 f"gamma={self.gamma!r} cannot be settled by the {X.shape[0]} rows of the first call: give gamma as a "
                 f"number, or at least {LEAST_ROWS_FOR_WIDTH} rows"
             )
-        _, self.gamma_ = self._kernel_on(sample_rows(X, REFERENCE_ROWS, self._rng(), weights, merge=False))
+        _, self.gamma_ = self._kernel_on(sample_rows(X, EVALUATION_ROWS, self._rng(), weights, merge=False))

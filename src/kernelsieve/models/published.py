@@ -29,12 +29,12 @@ from ..rows.memory import ArrayRows, finite
 from ..selection.base import Choice, Selection
 from ..selection.dictionary import dictionary, rows_to_choose_from
 from ..selection.rules import gain
-from ..solvers.spectrum import DROPPED_WITH_NEGATIVE, check_kernel_values, component_signs
+from ..solvers.spectrum import DROPPED_WITH_NEGATIVE, check_kernel_values
+from ..solvers.top import component_signs
 from .base import Found
 
 # Eigenvalues below this share of the largest are rounding: the nodes have no such component.
 NO_EIGENVALUE = 1e-14
-FLOAT64 = 1e-10  # a larger rank tolerance means float32 rows, or a kernel that is not positive semi-definite
 
 
 class AsPublished:
@@ -45,7 +45,7 @@ class AsPublished:
     def _check_problem(self, problem: Problem) -> None:
         if isinstance(problem.rows, ArrayRows):
             finite(problem.rows.X)
-        check_kernel_values(problem.sample.gram)
+        check_kernel_values(problem.sample.evaluation.gram)
 
 
 def gained(problem: Problem, n_nodes: int, n_samples: int | None, rule: str, **options: Any) -> Choice:
@@ -80,8 +80,9 @@ def too_many(choice: Choice, n_components: int, why: str) -> ValueError:
 
 def found_on_nodes(choice: Choice, span: PointSpan, coef: np.ndarray, eigenvalues: np.ndarray) -> Found:
     """Components with these coefficients over the nodes."""
-    rounding = choice.problem.rank_tolerance  # of float64 rows no component is refused: the publications refuse none
-    n_real = int(np.sum(eigenvalues > rounding * eigenvalues.max())) if rounding > FLOAT64 else len(eigenvalues)
+    # Only an indefinite kernel's components are refused: the publications refuse none.
+    floor = choice.problem.sample.indefiniteness
+    n_real = int(np.sum(eigenvalues > floor * eigenvalues.max())) if floor else len(eigenvalues)
     if n_real < len(eigenvalues):
         why = f"on these rows and {span.n_support} nodes the kernel has {n_real} directions of variance"
         raise too_many(choice, len(eigenvalues), f"{why} that are not rounding")
@@ -147,7 +148,7 @@ class OnDictionary(BlockParameters):
     def _span(self: Any, choice: Choice) -> Span:
         span: Span = super()._span(choice)  # type: ignore[misc]
         if not span.total_variance > NO_VARIANCE * span.mean_length:
-            raise ValueError(nothing_to_explain(choice.problem.sample))
+            raise ValueError(nothing_to_explain(choice.problem.sample.evaluation))
         return span
 
     def _path_span(self: Any, X: Any, sample_weight: Any) -> Span:

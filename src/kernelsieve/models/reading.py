@@ -9,7 +9,7 @@ import numpy as np
 
 from ..arrays import to_numpy
 from ..fit.preimage import RidgeMap, learned_preimage
-from ..fit.sample import REFERENCE_ROWS
+from ..fit.sample import EVALUATION_ROWS
 from ..fit.span import PointSpan
 from ..fit.transfer import turned
 from ..threads import one_blas_thread
@@ -127,7 +127,7 @@ class StreamReading:
     def _way_back(self: Any, state: StreamState) -> RidgeMap | None:
         """The map from scores to rows, by the latest of the rows kept."""
         reservoir = state.reservoir.in_order()
-        rows, weights = reservoir.rows[:REFERENCE_ROWS], reservoir.kept_weights[:REFERENCE_ROWS]
+        rows, weights = reservoir.rows[:EVALUATION_ROWS], reservoir.kept_weights[:EVALUATION_ROWS]
         return learned_preimage(self.expansion_, rows, weights)
 
     def _measured_on_a_sample(self: Any) -> None:

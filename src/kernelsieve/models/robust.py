@@ -158,8 +158,8 @@ class RobustSparseKernelPCA(JudgesKernelRows, NetParameters, OnDictionary, Kerne
     def _measure(self, choice: Choice, span: Span) -> None:
         super()._measure(choice, span)
         sample = choice.problem.sample
-        diagonal = sample.diagonal[: sample.n_reference] if sample.kernel.precomputed else None
-        error = self.expansion_.reconstruction_error(sample.reference, diagonal)
+        diagonal = sample.diagonal[: sample.n_evaluation] if sample.kernel.precomputed else None
+        error = self.expansion_.reconstruction_error(sample.evaluation.given, diagonal)
         self.cutoff_ = math.sqrt(cutoff(to_numpy(error).astype(float)))
 
     def score_samples(self, X: Any, *, diagonal: Any = None) -> Array:

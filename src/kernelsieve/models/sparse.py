@@ -13,18 +13,18 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ..arrays import namespace, to_numpy
 from ..errors import TooFewPoints, TooManyComponents, warn
-from ..fit.captured import NO_VARIANCE, CapturedRatio, components_for, ratio_of_known, ratio_of_points
+from ..fit.captured import NO_VARIANCE, CapturedRatio, components_for, ratio_of_points
 from ..fit.estimator import INNER_SHARE, SHARE, BlockParameters, at_least, estimator, more_than, one_of, parameter
 from ..fit.problem import Problem, nothing_to_explain
 from ..fit.sample import Sample, default_sample_size
 from ..fit.span import Span
 from ..kernels import kernel_type
 from ..rows import Rows
-from ..rows.memory import ArrayRows, SampledRows, finite
+from ..rows.memory import ArrayRows, SampledRows
 from ..rows.short import ShortSide, short_side
 from ..selection.base import Choice
 from ..selection.choose import FIRST_EXTRA_POINTS, Chooser, Effort
-from ..selection.coordinates import coordinates_beside_exact
+from ..selection.coordinates import Coordinates, coordinates_beside_exact
 from ..selection.given import own_points
 from ..selection.rules import ALIASES, SELECTORS
 from ..solvers.spectrum import check_kernel_values
@@ -202,7 +202,7 @@ class SparseKernelPCA(Incremental, BlockParameters, KernelTransformer):
         if self._wanted_components is not None:
             return sample
         share = self.variance if self.n_components is None else float(self.n_components)
-        return replace(sample, n_components=components_for(share, sample))
+        return replace(sample, n_components=components_for(share, sample.evaluation))
 
     @property
     def _least_points(self) -> int:
@@ -247,17 +247,17 @@ class SparseKernelPCA(Incremental, BlockParameters, KernelTransformer):
         kind = kernel_type(self.kernel)
         return short_side(rows.X, about_origin=kind.stationary) if kind.in_row_space else None
 
-    def _look_ahead(self, rows: Rows, sample: Sample) -> None:
+    def _look_ahead(self, rows: Rows, sample: Sample) -> Coordinates | None:
         if isinstance(self.selection, str) and self.selection == "optimized" and (n_support := self._n_support(rows)):
-            coordinates_beside_exact(sample, n_support)
+            return coordinates_beside_exact(sample, n_support)
+        return None
 
     def _check_problem(self, problem: Problem) -> None:
-        sample = problem.sample
-        finite(sample.light.pool)
-        check_kernel_values(sample.gram)
-        diagonal = to_numpy(namespace(sample.gram).linalg.diagonal(sample.gram))
-        if not sample.exact.captured > NO_VARIANCE * float(np.abs(diagonal).mean()):
-            raise ValueError(nothing_to_explain(sample))
+        rows = problem.sample.evaluation
+        check_kernel_values(rows.gram)
+        diagonal = to_numpy(namespace(rows.gram).linalg.diagonal(rows.gram))
+        if not rows.exact.captured > NO_VARIANCE * float(np.abs(diagonal).mean()):
+            raise ValueError(nothing_to_explain(rows))
 
     def _points(self, problem: Problem) -> Choice:
         chooser = Chooser(problem, self._effort, self.selection)
@@ -304,8 +304,8 @@ class SparseKernelPCA(Incremental, BlockParameters, KernelTransformer):
         return found
 
     def _ratio(self, choice: Choice, sample: Sample) -> CapturedRatio:
-        return ratio_of_points(sample, choice.selection, choice.problem.rows.n_samples)
+        seen = choice.problem.seen(choice.selection)
+        return ratio_of_points(seen, sample, choice.selection, choice.problem.rows.n_samples)
 
     def _bounded(self, ratio: CapturedRatio, sample: Sample, span: Span) -> CapturedRatio:
-        captured = float(self.explained_variance_.sum())
-        return ratio_of_known(ratio.at_least(span.surely_captured(captured)), sample, captured)
+        return ratio.at_least(span.surely_captured(float(self.explained_variance_.sum())))

@@ -10,11 +10,11 @@ import numpy as np
 import scipy.sparse
 
 from ..arrays import Array, as_float64
-from ..fit.captured import variances_on_reference
+from ..fit.captured import captured_on
 from ..solvers.ascent import Ascent
 from .base import Choice, Selection
 from .choose import Effort
-from .coordinates import Coordinates, coordinates_of
+from .coordinates import Coordinates, coordinates_for
 from .free import NO_GAIN, FreePoints
 
 
@@ -26,8 +26,9 @@ def against_current(choice: Choice, points: Array, effort: Effort) -> Choice:
     if points.shape[0] != fresh.n_support:
         return choice
     sample = problem.sample
-    search = FreePoints(sample, effort.max_iter, effort.tol, problem.rng)
-    start = moved_to(coordinates_of(sample), points)
+    coordinates = problem.coordinates or coordinates_for(sample, fresh.n_support)
+    search = FreePoints(sample, coordinates, effort.max_iter, effort.tol, problem.rng)
+    start = moved_to(coordinates, points)
     objective = search.objective
     runner = Ascent(objective.light(start), start).run(effort.max_iter, NO_GAIN)
     current = Selection(
@@ -38,7 +39,7 @@ def against_current(choice: Choice, points: Array, effort: Effort) -> Choice:
         n_steps=runner.n_steps,
         converged=True,
     )
-    ours, theirs = (variances_on_reference(sample, s, problem.rank_tolerance)[0].sum() for s in (current, fresh))
+    ours, theirs = (captured_on(sample.evaluation, chosen) for chosen in (current, fresh))
     return choice if theirs >= ours else Choice(current, problem)
 
 

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from ..arrays import Array
-from ..fit.captured import CapturedRatio
+from ..fit.captured import CapturedRatio, SeenPoints
 from ..fit.problem import Problem
 from ..fit.sample import Sample
 from ..fit.span import Points, Span
@@ -52,16 +52,24 @@ class Choice:
     problem: Problem
     ratio: CapturedRatio | None = None
     span: Span | None = None  # of the selection, where choosing it has made it already
+    seen: SeenPoints | None = None  # the selection as the evaluation rows see it, where that was measured
+
+    @classmethod
+    def measured(cls, selection: Selection, problem: Problem, *, last: bool = False) -> Choice:
+        """The choice with its ratio; where it is the `last`, and there are threads for both, with its span."""
+        seen = problem.seen(selection)
+        ratio, span = problem.ratio_and_span(seen, selection) if last else (problem.ratio(seen, selection), None)
+        return cls(selection, problem, ratio, span, seen)
 
 
 Selector = Callable[[Sample, int, np.random.Generator], Selection]
 
 
 def select_rows(
-    sample: Sample, chosen: Array, *, nested: bool, by_reference: bool = False, history: dict[str, Any] | None = None
+    sample: Sample, chosen: Array, *, nested: bool, by_evaluation: bool = False, history: dict[str, Any] | None = None
 ) -> Selection:
     """The selection of the rows at the places `chosen` of the sample."""
     indices = sample.rows.indices[np.asarray(chosen, dtype=np.intp)]
     kernel, points = sample.kernel.at(sample.rows.X, indices)
     numbers = sample.rows.numbers_of(indices)
-    return Selection(kernel, points, numbers, history or {}, nested=nested, by_reference=by_reference)
+    return Selection(kernel, points, numbers, history or {}, nested=nested, by_evaluation=by_evaluation)

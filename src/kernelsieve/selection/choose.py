@@ -16,12 +16,13 @@ import scipy.sparse
 
 from ..arrays import as_float64, namespace
 from ..errors import warn
-from ..fit.captured import carriers, n_real, ratio_of_points, variances_on_reference
+from ..fit.captured import captured_on, carriers, n_real
 from ..fit.problem import Problem
 from ..fit.sample import Sample
 from ..kernels import Kernel
+from ..threads import cached_property
 from .base import Choice, Selection, Selector
-from .coordinates import MANY_POINTS, MAX_LOST_FOR_GOOD, coordinates_of, movable
+from .coordinates import MANY_POINTS, MAX_LOST_FOR_GOOD, Coordinates, coordinates_for, movable
 from .free import Candidate, FreePoints
 from .rules import ALIASES, SELECTORS, WITH_CANDIDATES, selector
 from .several import best_of_rules
@@ -72,14 +73,28 @@ class Chooser:
     def __post_init__(self) -> None:
         self.effort.check(self.rule_name)
 
-    @property
+    @cached_property
     def rule_name(self) -> str:
         """The rule that runs: free points fall back to rows where the kernel has no gradient."""
         if not isinstance(self.rule, str):
             return "callable" if callable(self.rule) else "given"
-        if self.rule == "optimized" and not movable(self.problem.sample):
+        if self.rule == "optimized" and not movable(self.problem.sample, self._sparse_coordinates):
             return "targeted"
         return ALIASES.get(self.rule, self.rule)
+
+    @cached_property
+    def _sparse_coordinates(self) -> Coordinates | None:
+        """Coordinates of sparse rows, which say whether points can be moved at all."""
+        sample = self.problem.sample
+        return coordinates_for(sample, MANY_POINTS) if scipy.sparse.issparse(sample.rows.X) else None
+
+    def _search(self, problem: Problem, n_support: int) -> FreePoints:
+        """A search for about so many free points."""
+        known = problem.coordinates
+        if known is None and problem.sample is self.problem.sample:
+            known = self._sparse_coordinates
+        known = known or coordinates_for(problem.sample, n_support)
+        return FreePoints(problem.sample, known, self.effort.max_iter, self.effort.tol, problem.rng)
 
     @property
     def _selector(self) -> Selector:
@@ -93,7 +108,7 @@ class Chooser:
         if n_support >= sample.size and sample.rows.whole and self.effort.max_residual is None:
             return Choice(everything(problem), problem)
         if self.rule_name == "optimized":
-            search = FreePoints(sample, self.effort.max_iter, self.effort.tol, problem.rng)
+            search = self._search(problem, n_support)
             return self._measured(problem, _moved(problem, search, search.search(n_support)), last=True)
         return self._measured(problem, self._select(problem, n_support), last=True)
 
@@ -119,10 +134,8 @@ class Chooser:
         if self.effort.n_samples and not whole:
             largest = min(largest, self.effort.n_samples // ROWS_TO_CHOOSE_FROM)
         free = self.rule_name == "optimized"
-        at = self._free_sizes(problem) if free else self._rule_sizes(problem)
+        at = self._free_sizes(problem, 1 - variance < FEW_MISSING) if free else self._rule_sizes(problem)
         target = _target_on_rows_seen(problem.sample, variance)
-        if free and 1 - variance < FEW_MISSING:
-            coordinates_of(problem.sample, MANY_POINTS)
         curve, best = fewest(at, first, n_components + int(center), largest, target, costly=free, else_all=few and free)
         if best is None:
             best = Choice(everything(problem), problem) if few else at(largest)
@@ -166,22 +179,26 @@ class Chooser:
 
     def _measured(self, problem: Problem, selection: Selection, *, last: bool = False) -> Choice:
         """The choice with its ratio; where it is the last, and there are threads for both, with its span."""
-        selection = _as_rows_hold_it(problem, selection)
-        ratio, span = problem.ratio_and_span(selection, with_span=last)
-        choice = Choice(selection, problem, ratio, span)
+        choice = Choice.measured(_as_rows_hold_it(problem, selection), problem, last=last)
+        selection, ratio = choice.selection, choice.ratio
+        assert ratio is not None
         if self.rule_name != "optimized" or ratio.n_directions >= problem.sample.n_components:
             return choice
         # captured variance says nothing of components that have hardly any: rows that are least alike have them all
-        rows = SELECTORS["residual"](problem.sample.exactly, selection.n_support, problem.rng)
-        rows = replace(rows, history={**selection.history, "winner": "rows"}, by_reference=False)
-        other = ratio_of_points(problem.sample, rows, problem.rows.n_samples)
-        if other.n_directions == ratio.n_directions:  # of the reference; a row that is not among it may have them
+        rows = SELECTORS["residual"](problem.sample.in_float64, selection.n_support, problem.rng)
+        rows = replace(rows, history={**selection.history, "winner": "rows"}, by_evaluation=False)
+        other = Choice.measured(rows, problem)
+        assert other.ratio is not None
+        if other.ratio.n_directions == ratio.n_directions:  # of these rows; one that is not among them may have more
             ours, theirs = (_n_directions(problem, chosen) for chosen in (selection, rows))
-            return choice if ours >= theirs else Choice(rows, problem, replace(other, n_directions=theirs))
-        return choice if other.n_directions < ratio.n_directions else Choice(rows, problem, other)
+            return choice if ours >= theirs else replace(other, ratio=replace(other.ratio, n_directions=theirs))
+        return choice if other.ratio.n_directions < ratio.n_directions else other
 
-    def _free_sizes(self, problem: Problem) -> Callable[[int], Choice]:
-        """Free points of any number, each search starting from what the last one found on the same sample."""
+    def _free_sizes(self, problem: Problem, all_directions: bool) -> Callable[[int], Choice]:
+        """Free points of any number, each search starting from what the last one found on the same sample.
+
+        Points that are to miss very little are moved in as many directions as MANY_POINTS of them.
+        """
         search: FreePoints | None = None
         last: Candidate | None = None
         rows_for = 0
@@ -193,7 +210,7 @@ class Chooser:
             if problem.sample.rows.whole and n_support >= problem.sample.size:  # of few kinds: no more to choose from
                 return self._measured(problem, everything(problem))
             if search is None or last is None or search.sample is not problem.sample:
-                search = FreePoints(problem.sample, self.effort.max_iter, self.effort.tol, problem.rng)
+                search = self._search(problem, max(n_support, MANY_POINTS) if all_directions else n_support)
                 last = search.search(n_support)
             else:
                 last = search.resize(last, n_support)
@@ -269,10 +286,10 @@ def _moved(problem: Problem, search: FreePoints, found: Candidate) -> Selection:
         kernel, points = sample.kernel.at(sample.rows.X, indices)
         numbers = sample.rows.numbers_of(indices)
         return Selection(
-            kernel, points, numbers, history, n_steps=found.n_steps, converged=found.converged, by_reference=True
+            kernel, points, numbers, history, n_steps=found.n_steps, converged=found.converged, by_evaluation=True
         )
     points = search.points(found.points)
-    seeds = found.seeds[found.seeds < sample.n_reference]
+    seeds = found.seeds[found.seeds < sample.n_evaluation]
     moved = Selection(
         sample.kernel,
         points,
@@ -283,13 +300,10 @@ def _moved(problem: Problem, search: FreePoints, found: Candidate) -> Selection:
         optimal=sample.kernel.linear_in_rows,
         seeds=seeds,
     )
-    if coordinates_of(sample).lost_exponent <= MAX_LOST_FOR_GOOD:
+    if search.coordinates.lost_exponent <= MAX_LOST_FOR_GOOD:
         return moved
     # the points were moved in too few directions to be sure that they beat the rows they could have been
     rows = SELECTORS["targeted"](sample, found.n_support, problem.rng)
-    captured, by_rows = (
-        variances_on_reference(sample, chosen, problem.rank_tolerance)[0].sum() for chosen in (moved, rows)
-    )
-    if captured >= by_rows:
+    if captured_on(sample.evaluation, moved) >= captured_on(sample.evaluation, rows):
         return moved
     return replace(rows, history={**history, "winner": "rows"}, n_steps=found.n_steps, converged=True)

@@ -38,7 +38,8 @@ from ..arrays import (
     solve_factored,
     top_eigh,
 )
-from ..fit.sample import POINTS_FOR_THREADS, Sample, default_reference_rows
+from ..fit.rowset import POINTS_FOR_THREADS, RowSet
+from ..fit.sample import Sample, default_evaluation_rows
 from ..kernels import Kernel
 from ..kernels.base import dense
 from ..solvers.ascent import Ascent
@@ -90,15 +91,15 @@ class Coordinates:
         cross = self.kernel(self.rows[rows, :], moved)
         return cross if self.row_scale is None else cross * self.row_scale[rows, None]
 
-    def images_of_exact(self, moved: Array, sample: Sample, gram: Array | None = None) -> tuple[Array, Array | None]:
+    def images_of_exact(self, moved: Array, seen: RowSet, gram: Array | None = None) -> tuple[Array, Array | None]:
         """k(S, .) of exact kernel PCA's components, (m, M), and their coefficients, None where K_SS has no factor."""
-        n, directions = sample.n_reference, like(sample.exact.directions, moved)
+        n, directions = seen.size, like(seen.exact.directions, moved)
         if is_torch(moved) and self._near:
             return images_on_device(self.kernel, moved, self.rows[:n, :], directions, NUGGET)
         gram, xp = self.kernel(moved, moved) if gram is None else gram, namespace(moved)
         factor = cholesky(add_to_diagonal(gram, NUGGET * float(xp.max(xp.linalg.diagonal(gram)))))
         parts = row_ranges(n, ROWS_AT_ONCE if is_numpy(moved) and len(moved) >= POINTS_FOR_THREADS else n)
-        images = ordered_map(lambda part: self.cross_gram(moved, part).T @ directions[part, :], parts, sample.n_threads)
+        images = ordered_map(lambda part: self.cross_gram(moved, part).T @ directions[part, :], parts, seen.n_threads)
         image = reduce(add, images)
         return image, None if factor is None else solve_factored(factor, image)
 
@@ -114,8 +115,11 @@ class Coordinates:
         return points if self.origin is None else points + self.origin
 
 
-def movable(sample: Sample) -> bool:
-    """Whether points can be moved: the kernel has a gradient in them and bounds what they can capture."""
+def movable(sample: Sample, found: Coordinates | None = None) -> bool:
+    """Whether points can be moved: the kernel has a gradient in them and bounds what they can capture.
+
+    `found` are the coordinates, where they have been made already.
+    """
     X = sample.rows.X
     if not sample.kernel.differentiable or sample.kernel.definite is False:
         return False
@@ -125,35 +129,36 @@ def movable(sample: Sample) -> bool:
         return sample.size * X.shape[1] <= MAX_DENSE_VALUES
     if X.shape[1] > MAX_SPARSE_FEATURES:
         return False
-    return coordinates_of(sample).lost_exponent <= MAX_SPARSE_LOST_EXPONENT
+    return (found or coordinates_for(sample, FEW_POINTS)).lost_exponent <= MAX_SPARSE_LOST_EXPONENT
 
 
-def coordinates_of(sample: Sample, n_points: int = FEW_POINTS) -> Coordinates:
-    """The sample's rows in the coordinates in which about so many points are moved, made once for a sample."""
-    if "_coordinates" not in vars(sample):
-        share = FEW_POINTS / min(max(n_points, FEW_POINTS), MANY_POINTS)
-        vars(sample)["_coordinates"] = coordinates(sample, MAX_LOST_EXPONENT * share)
-    found: Coordinates = vars(sample)["_coordinates"]
-    return found
+def coordinates_for(sample: Sample, n_points: int) -> Coordinates:
+    """The sample's rows in the coordinates in which about so many points are moved."""
+    share = FEW_POINTS / min(max(n_points, FEW_POINTS), MANY_POINTS)
+    return coordinates(sample, MAX_LOST_EXPONENT * share)
 
 
-def coordinates_beside_exact(sample: Sample, n_points: int) -> None:
-    """Have `coordinates_of` the sample made beside its exact kernel PCA, that of its halves included, which the result
-    is measured by: where there are threads for both.
+def coordinates_beside_exact(sample: Sample, n_points: int) -> Coordinates | None:
+    """`coordinates_for` so many points, made beside exact kernel PCA of the evaluation rows and their halves.
+
+    None where there are no threads for both, or where so many points will need other evaluation rows.
     """
-    later = sample.n_reference < min(default_reference_rows(n_points), sample.size)  # so many need another reference
+    rows = sample.evaluation
+    later = rows.size < min(default_evaluation_rows(n_points), sample.size)
     if sample.n_threads > 1 and not later and sample.kernel.lifts and is_numpy(sample.rows.X):
-        _ = sample.gram  # first, by all threads
+        _ = rows.gram  # first, by all threads
 
         def exact() -> None:
-            _ = sample.exact if sample.reference_is_all else sample.exact_halves
+            _ = rows.exact if rows.is_all else rows.exact_halves
 
-        side_by_side([exact, lambda: coordinates_of(sample, n_points)], sample.n_threads)
+        found = side_by_side([exact, lambda: coordinates_for(sample, n_points)], sample.n_threads)
+        return found[1]
+    return None
 
 
 def coordinates(sample: Sample, max_lost: float = MAX_LOST_EXPONENT, *, for_good: bool = False) -> Coordinates:
     """The sample's rows in the coordinates in which points are moved; `for_good` where they are to stay in them."""
-    scale, unit = sample.kernel.unit(sample.reference)
+    scale, unit = sample.kernel.unit(sample.evaluation.given)
     if scipy.sparse.issparse(sample.rows.X) and not unit.factors:
         return Coordinates(unit, as_float64(dense(sample.rows.values)) * scale, None, scale, None, None)
     if scipy.sparse.issparse(sample.rows.X):
@@ -166,12 +171,12 @@ def coordinates(sample: Sample, max_lost: float = MAX_LOST_EXPONENT, *, for_good
         return Coordinates(unit, values * scale, None, scale, None, basis)
     found = _in_subspace(sample, max_lost / scale**2, for_good) if is_numpy(sample.rows.X) else None
     if found is None:
-        return Coordinates(unit, as_float64(sample.light.all) * scale, None, scale, sample.light.origin, None)
+        return Coordinates(unit, as_float64(sample.all_values) * scale, None, scale, sample.origin, None)
     projected, lengths, basis = found
     lost = np.maximum(lengths - row_dot(projected, projected), 0.0)
     projected = as_float64(projected) * scale
     row_scale = unit.row_scale(row_dot(projected, projected), as_float64(lost) * scale**2)
-    return Coordinates(unit, projected, row_scale, scale, sample.light.origin, as_float64(basis))
+    return Coordinates(unit, projected, row_scale, scale, sample.origin, as_float64(basis))
 
 
 def _in_subspace(sample: Sample, max_lost: float, for_good: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
@@ -183,8 +188,8 @@ def _in_subspace(sample: Sample, max_lost: float, for_good: bool) -> tuple[np.nd
         return None
     least = DIRECTIONS_PER_COMPONENT * sample.n_components + EXTRA_DIRECTIONS
     if _is_short(n, d):
-        basis, _ = _row_space(as_float64(sample.light.all[sample.steering, :]))
-        whole = _projected(sample, basis.astype(sample.light.all.dtype))
+        basis, _ = _row_space(as_float64(sample.all_values[sample.search, :]))
+        whole = _projected(sample, basis.astype(sample.all_values.dtype))
         cut = _cut(sample, *whole, least, max_lost) if basis.shape[1] > SHORT_DIRECTIONS else None
         return cut if cut is not None and cut[2].shape[1] <= basis.shape[1] // 2 else whole
     n_directions = max(MIN_FEATURES // 2, least)
@@ -202,9 +207,9 @@ def _in_subspace(sample: Sample, max_lost: float, for_good: bool) -> tuple[np.nd
 def _some_rows(sample: Sample, n_rows: int) -> np.ndarray:
     """About so many of the rows that steer."""
     if sample.rows.whole:
-        return sample.light.all[:: max(1, sample.size // n_rows)]
-    start = sample.n_reference
-    return sample.light.some(slice(start, min(start + n_rows, sample.size)))
+        return sample.all_values[:: max(1, sample.size // n_rows)]
+    start = sample.n_evaluation
+    return sample.values(slice(start, min(start + n_rows, sample.size)))
 
 
 def _leading_directions(rows: np.ndarray, n_directions: int) -> tuple[np.ndarray, float]:
@@ -224,7 +229,7 @@ def _projected(sample: Sample, basis: np.ndarray) -> tuple[np.ndarray, np.ndarra
     lengths = np.empty(sample.size, dtype=basis.dtype)
 
     def project(part: slice) -> None:  # a few rows at a time: all of them are never held
-        rows = sample.light.some(part)
+        rows = sample.values(part)
         np.matmul(rows, basis, out=scores[part])
         lengths[part] = row_dot(rows, rows)
 
@@ -236,9 +241,9 @@ def _cut(
     sample: Sample, scores: np.ndarray, lengths: np.ndarray, basis: np.ndarray, least: int, max_lost: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
     """`_projected` along as many principal directions within the basis as are needed; None where all are too few."""
-    steering = scores[sample.steering]
+    steering = scores[sample.search]
     variances, rotation = top_eigh((steering.T @ steering).astype(np.float64) / len(steering))
-    lost = float(lengths[sample.steering].mean(dtype=np.float64)) - np.cumsum(variances)
+    lost = float(lengths[sample.search].mean(dtype=np.float64)) - np.cumsum(variances)
     if lost[-1] > max_lost:
         return None
     rotation = rotation[:, : max(int(np.argmax(lost <= max_lost)) + 1, least)].astype(basis.dtype)
@@ -251,8 +256,8 @@ def lifted(sample: Sample, c: Coordinates, objective: CapturedVariance, moved: n
     narrow, points = objective.light(moved), moved @ (c.basis / c.scale).T
 
     def rows_at(rows: slice) -> np.ndarray:
-        first = sample.steering.start
-        return sample.light.some(slice(first + rows.start, first + rows.stop))
+        first = sample.search.start
+        return sample.values(slice(first + rows.start, first + rows.stop))
 
     found = narrow.beyond(moved, rows_at)
     step = found.by_metric(found.gradient)

@@ -104,8 +104,8 @@ def central_row_of(sample: Sample) -> int:
     """The sampled row nearest to their mean; with a precomputed kernel, to their mean in feature space."""
     weights = sample.rows.weights
     if not sample.kernel.precomputed:
-        return central_row(sample.light.all, weights)
-    return central_of_gram(to_numpy(sample.gram), None if weights is None else weights[: sample.n_reference])
+        return central_row(sample.all_values, weights)
+    return central_of_gram(to_numpy(sample.evaluation.gram), sample.evaluation.weights)
 
 
 def dissimilar_nodes(gram: KernelGram, n_nodes: int, weights: np.ndarray | None, *, mean: bool) -> Selection:

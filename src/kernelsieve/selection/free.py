@@ -14,14 +14,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..arrays import Array, is_accelerated, is_numpy, is_torch, like, namespace, take_rows, to_numpy
-from ..fit.reference import carried_variance, draw, heavy_tailed
+from ..fit.importance import carried_variance, draw, heavy_tailed
 from ..fit.sample import Sample
 from ..solvers.ascent import Ascent
-from ..solvers.points import CapturedVariance
+from ..solvers.points import CapturedVariance, Factored
 from ..solvers.points_on_device import CapturedOnDevice
 from ..solvers.spectrum import whiten
 from ..threads import cached_property, ordered_map
-from .coordinates import coordinates_of, lifted
+from .coordinates import Coordinates, lifted
 from .gram import gram_of_sample
 from .principal import principal_points
 from .rpcholesky import randomly_pivoted_cholesky
@@ -86,35 +86,37 @@ class Race:
 class FreePoints:
     """The search for free points on one sample, at any number of sizes."""
 
-    def __init__(self, sample: Sample, max_iter: int, tol: float, rng: np.random.Generator) -> None:
+    def __init__(
+        self, sample: Sample, coordinates: Coordinates, max_iter: int, tol: float, rng: np.random.Generator
+    ) -> None:
         self.sample = sample
+        self.coordinates = coordinates  # in which points are moved
         self.max_iter = max_iter
         self.tol = tol
         self.rng = rng
 
     @cached_property
     def objective(self) -> CapturedVariance:
-        c, sample = coordinates_of(self.sample), self.sample
-        omega = None if sample.omega is None else like(sample.omega, c.rows)
+        c, sample = self.coordinates, self.sample
+        omega = None if sample.shares is None else like(sample.shares, c.rows)
         kind = CapturedOnDevice if is_torch(c.rows) else CapturedVariance
         whole = kind(c.kernel, c.rows, c.row_scale, omega, sample.n_components, sample.center, sample.n_threads)
-        return whole.part(sample.steering)
+        return whole.part(sample.search)
 
     def search(self, n_support: int) -> Candidate:
         """Points from the best of the starts."""
-        coordinates_of(self.sample, n_support)  # made here, for so many points: later sizes go on in the same
         if self.sample.kernel.linear_in_rows:
             return self._principal(n_support)
         found = self._raced(n_support)
-        return self._bettered(found) if found.captured < NEARLY_ALL * self.sample.exact.captured else found
+        return self._bettered(found) if found.captured < NEARLY_ALL * self.sample.evaluation.exact.captured else found
 
     def _bettered(self, found: Candidate) -> Candidate:
         """The points found, or better ones."""
-        sample = self.sample
-        if sample.exact.captured - found.captured >= LEAST_MISSED * float(sample.exact.variances[-1]):
+        rows = self.sample.evaluation
+        if rows.exact.captured - found.captured >= LEAST_MISSED * float(rows.exact.variances[-1]):
             found = exchanged(self, found)
-        few = sample.reference_is_all and sample.size**2 * found.n_support <= ANY_RULE_WORK
-        return from_any_rule(self, found) if few and not is_torch(sample.gram) else found
+        few = rows.is_all and rows.size**2 * found.n_support <= ANY_RULE_WORK
+        return from_any_rule(self, found) if few and not is_torch(rows.gram) else found
 
     def _raced(self, n_support: int) -> Candidate:
         """The race of the starts, then the better one to the end; the plain rows where they are better still."""
@@ -136,7 +138,7 @@ class FreePoints:
 
     def points(self, moved: Array) -> Array:
         """Points of a candidate in input space, after a last step in the directions that its coordinates leave out."""
-        found = coordinates_of(self.sample)
+        found = self.coordinates
         if found.basis is None or found.row_scale is None or not is_numpy(self.sample.rows.X):
             return found.points(moved)
         return lifted(self.sample, found, self.objective, moved)
@@ -165,7 +167,7 @@ class FreePoints:
         if race.objective is self.objective and is_torch(self.objective.rows):
             return race.unmoved[name]
         points = race.starts[name]
-        return self.objective.light(points).captured(points, self.exact_on(points))
+        return self.captured(self.objective, points, light=True)
 
     def from_rows(self, plain: Candidate, rule: str) -> Candidate:
         """Rows that lead all that was moved are moved themselves, on all rows; they stay where that gains nothing."""
@@ -177,9 +179,9 @@ class FreePoints:
 
     def _row_starts(self, n_support: int, only: str | None) -> dict[str, np.ndarray]:
         """Rows, by their numbers within the sample, to start from; filled up at random where a rule finds fewer."""
-        found = {"targeted": targeted_rows(self.sample, n_support)} if only in (None, "targeted") else {}
+        found = {"targeted": targeted_rows(self.sample.evaluation, n_support)} if only in (None, "targeted") else {}
         if only == "rpcholesky" or (only is None and self._heavy_tailed):
-            sample = self.sample.exactly
+            sample = self.sample.in_float64
             state = randomly_pivoted_cholesky(gram_of_sample(sample), n_support, self.rng, weights=sample.rows.weights)
             found["rpcholesky"] = np.asarray(state.chosen, dtype=np.intp)
         return {name: self.filled_up(rows, n_support) for name, rows in found.items()}
@@ -192,17 +194,17 @@ class FreePoints:
         return np.concatenate([rows, others[: n_support - len(rows)]])
 
     def rows_at(self, places: np.ndarray) -> Array:
-        return take_rows(coordinates_of(self.sample).rows, places)
+        return take_rows(self.coordinates.rows, places)
 
     @cached_property
     def _carried(self) -> np.ndarray:
-        """What each steering row carries of the variance (see fit/reference.py)."""
+        """What each row of the search carries of the variance (see fit/importance.py)."""
         o = self.objective
         return carried_variance(o.kernel, o.rows, self._weights, o.row_scale)
 
     @property
     def _weights(self) -> np.ndarray | None:
-        """What each steering row weighs, on the host."""
+        """What each row of the search weighs, on the host."""
         return None if self.objective.weights is None else to_numpy(self.objective.weights)
 
     @cached_property
@@ -227,7 +229,7 @@ class FreePoints:
             order = np.argsort(-to_numpy(self.usefulness(previous.points)[1]), kind="stable")
             points = take_rows(previous.points, np.sort(order[:n_support]))
         else:
-            points, added = with_rows(self, previous.points, change)
+            points, added = with_rows(self, previous.points, change, self.sample.all_rows or self.sample.evaluation)
             seeds = np.union1d(seeds, added)
         coarse, n_coarse = self._coarse(n_support)
         runner = self._run(self.start(coarse, points), coarse, n_coarse)
@@ -254,15 +256,22 @@ class FreePoints:
         return self.objective.drawn(self.objective.n_rows - 1 - drawn.places, drawn.weights), n_steps
 
     def start(self, objective: CapturedVariance, points: Array) -> Ascent:
-        return objective.light(points).ascent(points, self.exact_on(points, objective))
+        """A climb from these points."""
+        known = objective.factored(points) if is_numpy(points) else None
+        return objective.light(points, known).ascent(points, self._exact_on(points, objective, known), known)
 
-    def exact_on(self, points: Array, objective: CapturedVariance | None = None) -> Array | None:
+    def captured(self, objective: CapturedVariance, points: Array, *, light: bool = False) -> float:
+        """What these points capture; `light` in float32 where they allow it."""
+        known = objective.factored(points) if is_numpy(points) else None
+        basis = self._exact_on(points, objective, known)
+        return (objective.light(points, known) if light else objective).captured(points, basis, known)
+
+    def _exact_on(self, points: Array, objective: CapturedVariance, known: Factored | None) -> Array | None:
         """Components to start from where there are many points: exact kernel PCA's."""
-        objective = objective or self.objective
         if not objective.has_many(points):
             return None
-        gram = objective.factored(points)[0] if is_numpy(points) else None
-        return coordinates_of(self.sample).images_of_exact(points, self.sample, gram)[1]
+        gram = None if known is None else known.gram
+        return self.coordinates.images_of_exact(points, self.sample.evaluation, gram)[1]
 
     def _run(self, runner: Ascent, objective: CapturedVariance, n_steps: int) -> Ascent:
         if objective.n_rows < self.objective.n_rows:
@@ -290,6 +299,6 @@ class FreePoints:
         """Variances mu, and what of them is lost without each point, the components kept: sum mu g_i^2 / (K^-1)_ii."""
         xp = namespace(points)
         values, coef = self.objective.components(points)
-        inverse = xp.sum(whiten(coordinates_of(self.sample).kernel(points, points)).matrix ** 2, axis=1)
+        inverse = xp.sum(whiten(self.coordinates.kernel(points, points)).matrix ** 2, axis=1)
         lost = xp.sum(coef**2 * values, axis=1)
         return values, xp.where(inverse > 0, lost / xp.where(inverse > 0, inverse, 1.0), 0.0)  # 0: nothing but rounding

@@ -65,8 +65,8 @@ class KernelGram:
 
 def gram_of_sample(sample: Sample) -> Gram:
     """The gram of the sampled rows: what the sample has of it, else its kernel's columns."""
-    if sample.n_reference == sample.size:
-        return StoredGram(sample.gram_on_host)
+    if sample.n_evaluation == sample.size:
+        return StoredGram(sample.evaluation.gram_on_host)
     if sample.kernel.precomputed:
         return StoredGram(to_numpy(sample.kernel.at(sample.rows.X, sample.rows.indices)[1]))
-    return KernelGram(sample.kernel, sample.light.all, sample.n_threads)
+    return KernelGram(sample.kernel, sample.all_values, sample.n_threads)

@@ -20,10 +20,10 @@ MIN_RIDGE = 1e-10  # of the mean |k(x, x)|: kernel PCA that leaves nothing over
 
 def ridge_leverage(sample: Sample) -> np.ndarray:
     """The leverage of every sampled row, O(n r^2) for r reference rows."""
-    n_counted, weights = sample.n_reference, sample.rows.weights
+    n_counted, weights = sample.n_evaluation, sample.rows.weights
     mass = np.ones(sample.size) if weights is None else weights * (sample.size / weights.sum())
     diagonal = sample.diagonal
-    gram = as_float64(to_numpy(sample.gram))
+    gram = as_float64(to_numpy(sample.evaluation.gram))
     counted_mass = mass[:n_counted]
     if sample.drawn is not None:
         counted_mass = sample.drawn.weights * (n_counted / sample.drawn.weights.sum())
@@ -42,7 +42,7 @@ def ridge_leverage(sample: Sample) -> np.ndarray:
 def _explained(sample: Sample, gram: np.ndarray, mass: np.ndarray) -> float:
     """Mean square that the leading components, and the mean where it is taken off, account for."""
     omega = mass / mass.sum()
-    return sample.exact.captured + (float(omega @ gram @ omega) if sample.center else 0.0)
+    return sample.evaluation.exact.captured + (float(omega @ gram @ omega) if sample.center else 0.0)
 
 
 def draw_without_replacement(scores: np.ndarray, rng: np.random.Generator) -> np.ndarray:

@@ -53,7 +53,7 @@ def residual(
     if max_residual is None:
         return _selected(state, n_support, sample, rng)
     left = {"unexplained": [float(u) for u in state.unexplained], "largest_residual": float(state.diagonal.max())}
-    return select_rows(sample, np.asarray(state.chosen), nested=True, by_reference=True, history=left)
+    return select_rows(sample, np.asarray(state.chosen), nested=True, by_evaluation=True, history=left)
 
 
 def rpcholesky(sample: Sample, n_support: int, rng: np.random.Generator) -> Selection:
@@ -84,8 +84,8 @@ def gain(
     rule: Rule
     weights = sample.rows.weights
     if n_candidates is None:
-        counted = sample.reference_weights
-        columns = gram_of_sample(sample).columns(np.arange(sample.n_reference))
+        counted = sample.evaluation.weights
+        columns = gram_of_sample(sample).columns(np.arange(sample.n_evaluation))
         rule = LargestGain(as_float64(columns), counted, ridge, divided)
     else:
         rule = SampledGain(gram_of_sample(sample), n_candidates, rng, weights, ridge, divided)
@@ -97,13 +97,13 @@ def gain(
 def spread(sample: Sample, n_support: int, rng: np.random.Generator, *, combine: Combine) -> Selection:
     """Rows far from those chosen, beginning at the one nearest to the mean."""
     chosen = spread_rows(sample, min(n_support, sample.size), combine)
-    return select_rows(sample, chosen, nested=True, by_reference=True)
+    return select_rows(sample, chosen, nested=True, by_evaluation=True)
 
 
 def leverage(sample: Sample, n_support: int, rng: np.random.Generator) -> Selection:
     """Rows drawn without replacement by their ridge leverage scores (Alaoui & Mahoney 2015)."""
     drawn = draw_without_replacement(ridge_leverage(sample), rng)
-    return select_rows(sample, drawn[:n_support], nested=True, by_reference=True)
+    return select_rows(sample, drawn[:n_support], nested=True, by_evaluation=True)
 
 
 def kmeans(sample: Sample, n_support: int, rng: np.random.Generator) -> Selection:
@@ -129,16 +129,16 @@ def _selected(
         others = np.setdiff1d(np.arange(sample.size), chosen)
         chosen = np.concatenate([chosen, rng.permutation(others)[: count - len(chosen)]])
     history: dict[str, Any] = {"swaps": swaps} if swaps else {"unexplained": [float(u) for u in state.unexplained]}
-    return select_rows(sample, chosen, nested=nested, by_reference=True, history=history)
+    return select_rows(sample, chosen, nested=nested, by_evaluation=True, history=history)
 
 
 def rows_by_each_rule(sample: Sample, n_rows: int, rng: np.random.Generator) -> dict[str, np.ndarray]:
     """Places, within a sample that is its own reference, of the rows that each rule of rows would choose."""
-    choose = partial(greedy, sample.column, sample.diagonal, n_rows, noise=sample.rounding)
+    choose = partial(greedy, sample.column, sample.diagonal, n_rows, noise=sample.evaluation.rounding)
     drawn = randomly_pivoted_cholesky(gram_of_sample(sample), n_rows, rng, weights=sample.rows.weights)
     return {
         UNSWAPPED: choose(best_for_targets, targets=sample.all_targets),
-        "gain": choose(LargestGain(as_float64(sample.gram_on_host), sample.reference_weights)),
+        "gain": choose(LargestGain(as_float64(sample.evaluation.gram_on_host), sample.evaluation.weights)),
         "residual": choose(worst_explained),
         "rpcholesky": np.asarray(drawn.chosen, dtype=np.intp),
         "farthest": spread_rows(sample, n_rows, np.minimum),

@@ -20,7 +20,6 @@ import numpy as np
 
 from ..arrays import Array, like, namespace, take_rows, to_numpy
 from ..solvers.spectrum import whiten
-from .coordinates import coordinates_of
 from .rules import rows_by_each_rule
 from .starts import with_rows
 
@@ -36,7 +35,8 @@ SMALLEST = 1e-300
 
 def exchanged(search: FreePoints, found: Candidate) -> Candidate:
     """The points found; where they have little of a component, with rows for it in place of the idlest."""
-    exact, share = search.sample.exact, _shares_of_components(search, found.points)
+    rows = search.sample.evaluation
+    exact, share = rows.exact, _shares_of_components(search, found.points)
     missed = share < MISSED
     count = int(missed.sum())
     if not count:
@@ -46,7 +46,7 @@ def exchanged(search: FreePoints, found: Candidate) -> Candidate:
     promise = exact.variances[missed] - np.maximum(share[missed] * exact.variances[missed], values[-1])
     if promise.sum() - useful[order[-count:]].sum() < WORTH_A_TRY * exact.captured:
         return found
-    points, added = with_rows(search, take_rows(found.points, np.sort(order[:-count])), count)
+    points, added = with_rows(search, take_rows(found.points, np.sort(order[:-count])), count, rows)
     # on all rows, as the last steps were: on a part of them the other points would lose what these gained
     n_steps = max(1, round(EXCHANGE_SHARE * search.n_steps(found.n_support)))
     runner, converged = search.finish(search.start(search.objective, points), n_steps)
@@ -71,7 +71,7 @@ def from_any_rule(search: FreePoints, found: Candidate) -> Candidate:
     for name, chosen in rows_by_each_rule(search.sample, found.n_support, search.rng).items():
         rows = search.filled_up(chosen, found.n_support)
         points = search.rows_at(rows)
-        value = search.objective.captured(points, search.exact_on(points))
+        value = search.captured(search.objective, points)
         plain[name] = replace(found, points=points, captured=value, rows=rows, seeds=rows)
     leader = max(plain, key=lambda name: plain[name].captured)
     if plain[leader].captured <= CLOSE_BEHIND * found.captured:
@@ -83,12 +83,12 @@ def from_any_rule(search: FreePoints, found: Candidate) -> Candidate:
 
 def _shares_of_components(search: FreePoints, points: Array) -> np.ndarray:
     """(M,) the share of each exact component's direction that is in the span of the points."""
-    sample = search.sample
-    directions, xp = sample.exact.directions, namespace(sample.exact.directions)
-    lengths = to_numpy(xp.sum(directions * like(sample.targets, directions), axis=0))
-    images, coef = coordinates_of(sample).images_of_exact(points, sample)
+    rows, coordinates = search.sample.evaluation, search.coordinates
+    directions, xp = rows.exact.directions, namespace(rows.exact.directions)
+    lengths = to_numpy(xp.sum(directions * like(rows.targets, directions), axis=0))
+    images, coef = coordinates.images_of_exact(points, rows)
     if coef is None:  # an indefinite kernel
-        inside = to_numpy(whiten(coordinates_of(sample).kernel(points, points)).matrix.T @ images) ** 2
+        inside = to_numpy(whiten(coordinates.kernel(points, points)).matrix.T @ images) ** 2
     else:
         inside = to_numpy(images * coef)
     return np.asarray(inside.sum(axis=0) / np.maximum(lengths, SMALLEST))

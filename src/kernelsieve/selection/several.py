@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..arrays import as_float64, is_numpy, to_numpy
-from ..fit.captured import ratio_of_points
 from ..fit.problem import Problem
 from ..fit.sample import Sample
 from .base import Choice, Selection
@@ -28,7 +27,7 @@ TRY_ALL_WORK = 3e6  # the same, for rows so few that all rules are tried whether
 def best_of_rules(problem: Problem, n_support: int, n_swaps: int = 0, *, thorough: bool = True) -> Selection:
     """So many points by the best of a few rules; `thorough` tries them all where the kernel may be indefinite."""
     sample = problem.sample
-    work = sample.size * sample.n_reference * n_support
+    work = sample.size * sample.n_evaluation * n_support
     names = (*ROW_RULES, "kmeans") if _centres_may_do(sample) else ROW_RULES
     if work <= GAIN_WORK:
         names = (*names, "gain")
@@ -58,8 +57,7 @@ def _best_of(names: tuple[str, ...], problem: Problem, n_support: int, n_swaps: 
         chosen = rule(problem.sample, n_support, problem.rng)
         tried.append(replace(chosen, history={**chosen.history, "winner": name}))
     tried = [one for one in tried if _has_positive_part(one)] or [one for one in tried if one.n_support] or tried
-    n_rows = problem.rows.n_samples
-    return max((Choice(one, problem, ratio_of_points(problem.sample, one, n_rows)) for one in tried), key=merit)
+    return max((Choice.measured(one, problem) for one in tried), key=merit)
 
 
 def _has_positive_part(chosen: Selection) -> bool:

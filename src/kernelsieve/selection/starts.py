@@ -23,12 +23,11 @@ import scipy.linalg
 import scipy.sparse
 
 from ..arrays import Array, is_numpy, is_torch, like, namespace, row_dot, take_rows, to_numpy
-from ..fit.sample import Sample
+from ..fit.rowset import RowSet
 from ..solvers.greedy import EXPLAINED, Gram, Residual, StoredGram, best_for_targets, choose, eliminate, start, swap
 from ..solvers.recorded import repeat
 from ..solvers.spectrum import whiten
 from ..threads import ordered_map, row_ranges
-from .coordinates import coordinates_of
 
 if TYPE_CHECKING:
     from .free import FreePoints
@@ -156,30 +155,30 @@ def _best_among(
     return taken, np.tril(factor[taken, : len(taken)])
 
 
-def targeted_rows(sample: Sample, n_rows: int, features: np.ndarray | None = None) -> np.ndarray:
-    """Numbers, within the sample, of reference rows chosen by targeted greedy selection.
+def targeted_rows(rows: RowSet, n_rows: int, features: np.ndarray | None = None) -> np.ndarray:
+    """Places of rows chosen by targeted greedy selection.
 
     `features` are the rows' whitened features over points that are already there.  Where rounding of a float32 gram
     leaves too few rows to choose from, the gram is made again in float64.
     """
-    count = min(n_rows, sample.n_reference)
+    count = min(n_rows, rows.size)
     n_swaps = min(MAX_SWAPS, SWAP_WORK // max(1, n_rows) ** 2)
-    if features is None and not n_swaps and is_torch(sample.gram):
-        found = targeted_on_device(sample.gram, sample.targets, count, sample.rounding)
+    if features is None and not n_swaps and is_torch(rows.gram):
+        found = targeted_on_device(rows.gram, rows.targets, count, rows.rounding)
     else:
-        found = _targeted_on_host(sample, count, n_swaps, features)
-    if len(found) < count and sample.rounding:
-        return targeted_rows(sample.exactly, n_rows, features)
+        found = _targeted_on_host(rows, count, n_swaps, features)
+    if len(found) < count and rows.rounding:
+        return targeted_rows(rows.in_float64, n_rows, features)
     return found
 
 
-def _targeted_on_host(sample: Sample, count: int, n_swaps: int, features: np.ndarray | None) -> np.ndarray:
-    gram, targets = sample.gram_on_host, to_numpy(sample.targets)
+def _targeted_on_host(rows: RowSet, count: int, n_swaps: int, features: np.ndarray | None) -> np.ndarray:
+    gram, targets = rows.gram_on_host, to_numpy(rows.targets)
     if features is None:
-        state = targeted_choice(StoredGram(gram, sample.n_threads), targets, count, sample.rounding)
+        state = targeted_choice(StoredGram(gram, rows.n_threads), targets, count, rows.rounding)
         swap(state, lambda j: gram[:, j], n_swaps)
     else:
-        targets = targets - features @ (features.T @ to_numpy(sample.exact.directions))
+        targets = targets - features @ (features.T @ to_numpy(rows.exact.directions))
         state = eliminate(
             lambda j: gram[:, j],
             np.diagonal(gram),
@@ -187,21 +186,16 @@ def _targeted_on_host(sample: Sample, count: int, n_swaps: int, features: np.nda
             best_for_targets,
             targets=targets,
             explained=features,
-            noise=sample.rounding,
+            noise=rows.rounding,
         )
     return np.asarray(state.chosen, dtype=np.intp)
 
 
-def with_rows(search: FreePoints, points: Array, count: int) -> tuple[Array, np.ndarray]:
-    """The points and `count` sample rows, chosen for what the points leave of the targets, and their places.
-
-    The targets are those of all rows where the points were measured on all: a component that a few rows carry, and
-    the reference has too few of, was then seen to be missing, and is found there alone.
-    """
-    sample, found = search.sample, coordinates_of(search.sample)
-    measured = vars(sample).get("on_all_rows") or sample
-    features = found.cross_gram(points, slice(0, measured.n_reference)) @ whiten(found.kernel(points, points)).matrix
-    rows = targeted_rows(measured, count, to_numpy(features))
+def with_rows(search: FreePoints, points: Array, count: int, among: RowSet) -> tuple[Array, np.ndarray]:
+    """The points and `count` rows, chosen among these for what the points leave of the targets, and their places."""
+    sample, found = search.sample, search.coordinates
+    features = found.cross_gram(points, slice(0, among.size)) @ whiten(found.kernel(points, points)).matrix
+    rows = targeted_rows(among, count, to_numpy(features))
     missing = count - len(rows)
     if missing > 0:  # all rows are explained to rounding: any will do
         rows = np.concatenate([rows, search.rng.choice(sample.size, missing)])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -42,8 +42,11 @@ class Ahead:
 class Objective(Protocol):
     """What is maximised."""
 
-    def evaluate(self, points: Array, basis: Array | None = None) -> Evaluation:
-        """The objective at these points; `basis` is that of an evaluation near by, to start from."""
+    def evaluate(self, points: Array, basis: Array | None = None, known: Any = None) -> Evaluation:
+        """The objective at these points; `basis` is that of an evaluation near by, to start from.
+
+        `known` is what the objective has already found at these points, in a form of its own.
+        """
 
     @property
     def exact(self) -> Objective:
@@ -114,10 +117,10 @@ class Ascent:
     MAX_MOVE = 2.0  # of a point in one step, in lengths of a point: further off the kernel says nothing
     GRADIENT_TOLERANCE = 1e-10
 
-    def __init__(self, objective: Objective, points: Array, basis: Array | None = None) -> None:
+    def __init__(self, objective: Objective, points: Array, basis: Array | None = None, known: Any = None) -> None:
         self.objective = objective
         self.points = points
-        self.at = self._evaluate(points, basis)
+        self.at = self._evaluate(points, basis, known)
         self.n_steps = 0
         self.n_evaluations = 1
         self.converged = False
@@ -148,11 +151,11 @@ class Ascent:
         self.n_evaluations += 1
         return self
 
-    def _evaluate(self, points: Array, basis: Array | None) -> Evaluation:
-        found = self.objective.evaluate(points, basis)
+    def _evaluate(self, points: Array, basis: Array | None, known: Any = None) -> Evaluation:
+        found = self.objective.evaluate(points, basis, known)
         if not found.reliable:
             self.objective = self.objective.exact
-            found = self.objective.evaluate(points, found.basis)
+            found = self.objective.evaluate(points, found.basis, known)
         return found
 
     def _step(self) -> bool:

@@ -24,10 +24,10 @@ and L-BFGS that starts from B^-1, not from a multiple of I, needs about half as 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
@@ -42,13 +42,12 @@ from ..arrays import (
     namespace,
     solve_lower,
     take_rows,
-    top_eigh,
 )
 from ..kernels import FixedRows, Kernel, uphill
 from ..threads import SPARE_THREADS, cached_property, ordered_map, row_ranges, side_by_side
 from .ascent import Ascent, Evaluation
 from .spectrum import whiten
-from .subspace import refined
+from .top import Operator, is_large, top
 
 Result = TypeVar("Result")
 
@@ -58,11 +57,8 @@ JITTER = 1e-10  # added to K_SS, relative to its mean diagonal
 # two passes, and there is work for many threads.
 ROWS_AT_ONCE, LEAST_ROWS_AT_ONCE, VALUES_AT_ONCE = 4000, 250, 2**16
 FEW_THREADS, POINTS_A_THREAD = 4, 25
-# From so many points on (on a device, where eigenvectors take long, from fewer) the components are found from those at
-# the points of the step before (see subspace.py).
-MANY_POINTS, MANY_ON_DEVICE = 400, 100
-EXTRA_VECTORS, POINTS_PER_VECTOR = 8, 6
-TRACE_PROBES = 16  # random signs by which the trace of an inverse is estimated there
+EXTRA_VECTORS = 8  # beyond the components, in a basis that those at points near by are found from: they converge faster
+TRACE_PROBES = 16  # random signs by which the trace of an inverse is estimated where there are many points
 # Float32 rows lose nothing: squared Cholesky pivots of K_SS (unit diagonal) from, coordinates in kernel widths up to.
 FLOAT32_PIVOT, FLOAT32_WIDTHS = 1e-3, 1e12
 # FLOAT32_ROUNDING tr(K_SS^-1), relative to the captured variance, is a hundredth of the error that the gradient of
@@ -89,6 +85,26 @@ class FirstPass:
 
 
 @dataclass(frozen=True)
+class Factored:
+    """K_SS at some points and, where the kernel is definite there, its lower Cholesky factor.
+
+    A little is added to the diagonal first: points that coincide do not stop the search.
+    """
+
+    gram: Array
+    factor: Array | None
+
+    @classmethod
+    @np.errstate(over="ignore", invalid="ignore")
+    def of(cls, kernel: Kernel, points: Array) -> Factored:
+        """At these points."""
+        gram = kernel(points, points)
+        xp = namespace(gram)
+        jitter = JITTER * float(xp.mean(xp.abs(xp.linalg.diagonal(gram))))
+        return cls(gram, cholesky(add_to_diagonal(gram, jitter)))
+
+
+@dataclass(frozen=True)
 class CapturedVariance:
     """The objective of free support points, on a fixed sample of rows."""
 
@@ -100,25 +116,32 @@ class CapturedVariance:
     center: bool
     n_threads: int = 1
     heavy: CapturedVariance | None = None  # in float64, where this is in float32
-    last: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)  # what `factored` keeps
 
     @property
     def exact(self) -> CapturedVariance:
         """This objective with its rows in float64."""
         return self if self.heavy is None else self.heavy
 
-    def ascent(self, points: Array, basis: Array | None = None) -> Ascent:
-        """A climb from these points; `basis` as in `evaluate`."""
-        return Ascent(self, points, basis)
+    def ascent(self, points: Array, basis: Array | None = None, known: Factored | None = None) -> Ascent:
+        """A climb from these points; `basis` and `known` as in `evaluate`."""
+        return Ascent(self, points, basis, known)
+
+    def factored(self, points: Array) -> Factored:
+        """K_SS at these points, for those who ask several things there."""
+        return Factored.of(self.kernel, points)
 
     @np.errstate(over="ignore", invalid="ignore")  # of points far off: what comes of it is looked at
-    def evaluate(self, points: Array, basis: Array | None = None) -> Evaluation:
-        """Captured variance, its gradient in the points, and the Gauss-Newton matrix: two passes over the rows."""
+    def evaluate(self, points: Array, basis: Array | None = None, known: Factored | None = None) -> Evaluation:
+        """Captured variance, its gradient in the points, and the Gauss-Newton matrix: two passes over the rows.
+
+        `basis` is that of an evaluation near by, to start from; `known` is K_SS, where it has been made already.
+        """
         beside = self.n_threads if self.n_threads >= SPARE_THREADS and is_numpy(points) and self.has_many(points) else 1
-        factored, first = side_by_side(
-            [lambda: self.factored(points), lambda: self._first_pass(points, with_second=basis is None)], beside
+        at, first = side_by_side(
+            [lambda: known or self.factored(points), lambda: self._first_pass(points, with_second=basis is None)],
+            beside,
         )
-        gram, (values, coef, rounding, basis) = factored[0], self._top(factored, first, basis)
+        gram, (values, coef, rounding, basis) = at.gram, self._top(at, first, basis)
         if not bool(namespace(values).isfinite(values[0])):  # the kernel overflows there: no place to go
             return Evaluation(-np.inf, namespace(points).zeros_like(points))
         spread = (coef * values) @ coef.T
@@ -135,20 +158,6 @@ class CapturedVariance:
         reliable = self.heavy is None or rounding <= MAX_ROUNDING * value
         return Evaluation(value, gradient, metric, reliable, basis)
 
-    @np.errstate(over="ignore", invalid="ignore")
-    def factored(self, points: Array) -> tuple[Array, Array | None]:
-        """K_SS and its lower Cholesky factor, None for an indefinite kernel, kept for the points asked for last.
-
-        A little is added to the diagonal first: points that coincide do not stop the search.
-        """
-        kept = self.last.get("factored")
-        if kept is None or kept[0] is not points:
-            gram = self.kernel(points, points)
-            xp = namespace(gram)
-            jitter = JITTER * float(xp.mean(xp.abs(xp.linalg.diagonal(gram))))
-            kept = self.last["factored"] = points, gram, cholesky(add_to_diagonal(gram, jitter))
-        return kept[1], kept[2]
-
     def _each_block(self, first: FirstPass, coef: Array, function: Callable[[Block, Array], Result]) -> list[Result]:
         """function(block, omega (C K_NS coef)) of every block of rows, with the weighted scores of its rows."""
         light, offset = like(coef, self.rows), like(first.mean @ coef, self.rows)
@@ -163,12 +172,14 @@ class CapturedVariance:
         return list(ordered_map(of_block, first.blocks, self._threads_for(coef)))
 
     def beyond(self, points: Array, rows_at: Callable[[slice], Array]) -> Evaluation:
-        """The same, with the gradient in coordinates that the points have none of yet, and `rows_at` gives of the rows.
+        """Captured variance, with its gradient in the input directions outside the search's subspace.
+
+        `rows_at(slice)` returns the full rows.
 
         For kernels that lift: their values have what the other coordinates of a row are in its scale.
         """
-        factored, first = self.factored(points), self._first_pass(points)
-        gram, (values, coef, _, _) = factored[0], self._top(factored, first, None)
+        at, first = self.factored(points), self._first_pass(points)
+        gram, (values, coef, _, _) = at.gram, self._top(at, first, None)
         twice = 2 * like(coef, self.rows).T
         pulled = self._each_block(
             first, coef, lambda b, scores: as_float64(self.kernel.lift(rows_at(b.rows), b.cross, scores @ twice))
@@ -215,12 +226,12 @@ class CapturedVariance:
         heavy = None if self.heavy is None else self.heavy.drawn(places, weights)
         return replace(self, rows=take_rows(self.rows, places), row_scale=row_scale, weights=weights, heavy=heavy)
 
-    def light(self, points: Array) -> CapturedVariance:
+    def light(self, points: Array, known: Factored | None = None) -> CapturedVariance:
         """This objective with its rows in float32, twice as fast, where these points allow it; else itself."""
         xp = namespace(points)
         if not self.kernel.bounded or float(xp.max(xp.abs(self.rows))) > FLOAT32_WIDTHS:
             return self
-        factor = self.factored(points)[1]
+        factor = (known or self.factored(points)).factor
         if factor is None or float(xp.min(xp.linalg.diagonal(factor))) ** 2 < FLOAT32_PIVOT:
             return self
         rows, row_scale, weights = (
@@ -228,15 +239,17 @@ class CapturedVariance:
         )
         return replace(self, rows=rows, row_scale=row_scale, weights=weights, heavy=self)
 
-    def captured(self, points: Array, basis: Array | None = None) -> float:
-        """The captured variance alone; `basis` as in `evaluate`."""
-        values, _ = self.components(points, basis)
+    def captured(self, points: Array, basis: Array | None = None, known: Factored | None = None) -> float:
+        """The captured variance alone; `basis` and `known` as in `evaluate`."""
+        values, _ = self.components(points, basis, known)
         return float(namespace(values).sum(values))
 
-    def components(self, points: Array, basis: Array | None = None) -> tuple[Array, Array]:
+    def components(
+        self, points: Array, basis: Array | None = None, known: Factored | None = None
+    ) -> tuple[Array, Array]:
         """Variances and coefficients (m, M) of the best components on these points."""
         first = self._first_pass(points, with_second=basis is None)
-        values, coef, _, _ = self._top(self.factored(points), first, basis)
+        values, coef, _, _ = self._top(known or self.factored(points), first, basis)
         return values, coef
 
     def _first_pass(self, points: Array, *, with_second: bool = True) -> FirstPass:
@@ -271,40 +284,25 @@ class CapturedVariance:
             second = second if self.center else second + mean[:, None] * mean
         return FirstPass([block for block, *_ in parts], mean, second)
 
-    def _top(
-        self, factored: tuple[Array, Array | None], first: FirstPass, basis: Array | None
-    ) -> tuple[Array, Array, float, Array | None]:
-        """Top pairs of second g = mu gram g, g' gram g = 1, what rounding of float32 rows can add to their sum, and
+    def _top(self, at: Factored, first: FirstPass, basis: Array | None) -> tuple[Array, Array, float, Array | None]:
+        """Variances and coefficients of the best components, what rounding of float32 rows can add to their sum, and
         where there are many points a basis to start from at points near by.
         """
-        gram, factor = factored
-        xp = namespace(gram)
+        gram, factor = at.gram, at.factor
         if factor is None:  # an indefinite kernel: its negative part is dropped
-            matrix = whiten(gram).matrix
-            values, vectors = top_eigh(matrix.T @ self._second(first) @ matrix, self.n_components)
-            return values, matrix @ vectors, 0.0, None
-        top = slice(0, self.n_components)
-        if basis is not None:
-            values, basis = refined(lambda y: self._applied(first, y), gram, factor, basis, self._n_kept)
-            return values[top], basis[:, top], self._rounding(factor), basis
-        half = solve_lower(factor, self._second(first))
-        reduced = solve_lower(factor, half.T)
-        if not bool(xp.isfinite(xp.sum(reduced))):  # points so far off that their kernel values overflow
-            return xp.zeros_like(gram[0, top]) - np.inf, xp.zeros_like(gram[:, top]), 0.0, None
-        many = self.has_many(gram)
-        values, vectors = top_eigh((reduced + reduced.T) / 2, self._n_kept if many else self.n_components)
-        coef = solve_lower(factor, vectors, transpose=True)
-        return values[top], coef[:, top], self._rounding(factor), coef if many else None
-
-    @property
-    def _n_kept(self) -> int:
-        """Vectors of a basis: a few more than the components, which therefore converge faster."""
-        return self.n_components + EXTRA_VECTORS
+            whitening = whiten(gram).matrix
+            covariance = whitening.T @ self._second(first) @ whitening
+            values, vectors = top(Operator.of(covariance), self.n_components, precise=True)
+            return like(values, gram), whitening @ vectors, 0.0, None
+        operator = Operator(gram[0, :], lambda y: self._applied(first, y), lambda: self._second(first), (gram, factor))
+        many = basis is not None or self.has_many(gram)
+        values, coef = top(operator, self.n_components + EXTRA_VECTORS * many, near=basis)
+        variances, components = like(values[: self.n_components], gram), coef[:, : self.n_components]
+        return variances, components, self._rounding(factor), coef if many else None
 
     def has_many(self, points: Array) -> bool:
         """Whether there are so many points that a basis near the components' span pays."""
-        many = MANY_POINTS if is_numpy(points) else MANY_ON_DEVICE
-        return bool(points.shape[0] >= max(many, POINTS_PER_VECTOR * self._n_kept))
+        return is_large(int(points.shape[0]), self.n_components)
 
     def _second(self, first: FirstPass) -> Array:
         """K_NS' C' diag(omega) C K_NS."""
@@ -322,7 +320,7 @@ class CapturedVariance:
         if self.heavy is None:
             return 0.0
         m = int(factor.shape[0])
-        if m < MANY_POINTS:
+        if not is_large(m, self.n_components):
             inverse = solve_lower(factor, like(namespace(factor).eye(m, dtype=factor.dtype), factor))
             return FLOAT32_ROUNDING * inner(inverse, inverse)
         signs = np.random.default_rng(0).choice([-1.0, 1.0], (m, TRACE_PROBES))  # E |L^-1 s|^2 = tr K^-1

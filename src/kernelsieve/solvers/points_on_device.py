@@ -26,7 +26,7 @@ from ..arrays import Array, solve_factored, to_numpy, unlooked_cholesky
 from ..kernels import Kernel, uphill
 from ..threads import cached_property
 from .ascent import NO_CURVATURE, Ahead, Ascent, Evaluation, Memory
-from .points import JITTER, METRIC_RIDGE, CapturedVariance
+from .points import JITTER, METRIC_RIDGE, CapturedVariance, Factored
 from .recorded import recorded
 
 # Powers of R that Y is multiplied by, one after the other, and made orthonormal.  What the last column has left of the
@@ -46,18 +46,18 @@ class CapturedOnDevice(CapturedVariance):
         """Always: eigenvectors take longer there than all the rest."""
         return True
 
-    def light(self, points: Array) -> CapturedOnDevice:
+    def light(self, points: Array, known: Factored | None = None) -> CapturedOnDevice:
         """Itself: so few rows take no longer in float64."""
         return self
 
-    def ascent(self, points: Array, basis: Array | None = None) -> Ascent:
+    def ascent(self, points: Array, basis: Array | None = None, known: Factored | None = None) -> Ascent:
         """One whose steps are lines as well."""
-        return AscentOnDevice(self, points, basis)
+        return AscentOnDevice(self, points, basis, known)
 
-    def evaluate(self, points: Array, basis: Array | None = None) -> Evaluation:
+    def evaluate(self, points: Array, basis: Array | None = None, known: Factored | None = None) -> Evaluation:
         """Captured variance, its gradient in the points, and the Gauss-Newton matrix."""
         if basis is None or not self._near:
-            return super().evaluate(points, basis)
+            return super().evaluate(points, basis, known)
         result, *found = self._run("_evaluated", points, basis[:, : self.n_components])
         return self._evaluation(points, to_numpy(result).tolist(), found)
 

@@ -1,4 +1,4 @@
-"""The spectrum of a gram: a basis of the span of its points by whitening, and exact kernel PCA of its rows.
+"""The spectrum of a gram, and by it an orthonormal basis of the span of its points: whitening.
 
 Whitening is over the eigenvalues that are more than rounding:
 
@@ -13,22 +13,7 @@ variance along them too large.  There W is corrected by the Cholesky factor of w
 Where K = L L' shows by itself that all eigenvalues are more than rounding, W = L^-T is a whitening, too, for a tenth of
 what eigenvectors cost:  1 / |L^-1|^2 = 1 / tr K^-1 <= l_q  and  l_1 <= max_i sum_j |K_ij|.
 
-A kernel that is not positive semi-definite is the inner product of a space with a signature (a Krein space), and its
-negative part may be kept.  With W = U |L|^-1/2 and J = sign(L), rows have coordinates F = k(X, S) W, and with C the
-covariance of F the covariance operator is C J.  Its eigenpairs come from a symmetric matrix,
-
-    C^1/2 J C^1/2 q = mu q,      component J C^1/2 q / sqrt(mu) for mu > 0
-
-and with all rows as points they are scikit-learn's KernelPCA to rounding, which takes the positive eigenvalues of the
-centred gram.  Dropping the negative part first, as a positive semi-definite kernel's rounding is dropped, loses the
-components that it balances.
-
-Exact kernel PCA is the top of the weighted, centred spectrum.  With weights omega (sum 1) and E = diag(omega)^1/2,
-C = I - omega 1' (or I when not centred), the nonzero spectrum of the feature-space covariance is that of
-
-    B = E C' K C E,        B u = lambda u,        component v = Phi' d / sqrt(lambda),  d = C E u
-
-The top few pairs come from a block Krylov space (krylov.py).
+Where the negative part of an indefinite kernel is kept, W = U |L|^-1/2 and W'K W = J, a diagonal of signs.
 """
 
 from __future__ import annotations
@@ -43,8 +28,6 @@ from ..arrays import (
     cholesky,
     inner,
     is_numpy,
-    is_torch,
-    like,
     namespace,
     solve_lower,
     take_columns,
@@ -53,13 +36,13 @@ from ..arrays import (
     top_eigh,
 )
 from ..threads import matmul, ordered_map, row_ranges
-from .krylov import DENSE_AT_LAST, OVERSAMPLING, block_krylov, krylov_of_matrix
 
 # Eigenvalues of K_DD below this share of the largest are rounding, in float64 and in float32 blocks.
 RANK_TOLERANCE = 1e-11
 RANK_TOLERANCE_FLOAT32 = 1e-6
 # Eigenvalues above this share of the largest come with eigenvectors that are good to ten digits.
 WELL_KNOWN = 1e-6
+VECTORS_FOR_THREADS = 400  # with fewer, a triangular system is solved sooner than handed to threads
 SOLVED_AT_ONCE = 125  # right sides of a triangular system that a thread takes, where there are more of them
 SMALLEST_LENGTH = 1e-140  # of k(x, x): below it squares lose digits, and cubes are zero
 NO_POSITIVE_PART = "the kernel matrix of the support points has no positive part: nothing to model"
@@ -131,7 +114,7 @@ def orthonormal(basis: Array, gram: Array, n_threads: int = 1) -> Array | None:
     """B C^-T with B' K B = C C', which has the span of B and is orthonormal; None where B is dependent."""
     metric = matmul(basis.T, matmul(gram, basis, n_threads), n_threads)
     factor = cholesky((metric + metric.T) / 2)
-    if factor is None or not is_numpy(basis) or len(basis) < DENSE_LIMIT:
+    if factor is None or not is_numpy(basis) or len(basis) < VECTORS_FOR_THREADS:
         return None if factor is None else solve_lower(factor, basis.T).T
     parts = row_ranges(len(basis), SOLVED_AT_ONCE)  # whatever the number of threads: the same bits
     return np.concatenate(list(ordered_map(lambda rows: solve_lower(factor, basis[rows].T).T, parts, n_threads)))
@@ -163,21 +146,6 @@ def share_of_negative(values: Array) -> float:
     magnitude = xp.abs(values)
     total = float(xp.sum(magnitude))
     return float(xp.sum(xp.where(values < 0, magnitude, xp.zeros_like(values)))) / total if total > 0 else 0.0
-
-
-def signed_components(covariance: np.ndarray, signs: np.ndarray, n_components: int) -> tuple[np.ndarray, np.ndarray]:
-    """(mu, J v): variances of the best components of positive length, and what features are multiplied by.
-
-    Zeros where there are fewer than `n_components`.
-    """
-    values, vectors = top_eigh(covariance)
-    root = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
-    found, small = top_eigh(root @ (signs[:, None] * root), n_components)
-    variances, directions = np.zeros(n_components), np.zeros((len(signs), n_components))
-    n_real = int(np.sum(found > 0))
-    variances[:n_real] = found[:n_real]
-    directions[:, :n_real] = signs[:, None] * (root @ small[:, :n_real]) / np.sqrt(found[:n_real])
-    return variances, directions
 
 
 def signs_of(whitening: np.ndarray, gram: np.ndarray) -> np.ndarray:
@@ -220,79 +188,3 @@ def check_finite_kernel(values: Array) -> None:
             "the kernel gives NaN or infinity (or nearly so) on these rows: scale the rows, or give a smaller gamma or "
             "degree (a whole one, where the polynomial's base can be negative)"
         )
-
-
-DENSE_LIMIT = 400  # below this many rows a dense eigensolver is as fast
-
-
-@dataclass(frozen=True)
-class ExactComponents:
-    """The top of the spectrum of the covariance, and its vectors over the rows of the gram."""
-
-    variances: np.ndarray  # (M,) variance along each component
-    directions: Array  # (n, M): sqrt(lambda) v = Phi' directions
-
-    @property
-    def captured(self) -> float:
-        return float(self.variances.sum())
-
-
-def exact_components(
-    gram: Array,
-    n_components: int,
-    *,
-    center: bool,
-    weights: Array | None = None,
-    n_threads: int = 1,
-    dense: bool = False,
-    near: Array | None = None,
-) -> ExactComponents:
-    """The top `n_components` of exact kernel PCA on `gram`; negative eigenvalues count as zero.
-
-    `dense` asks for the vectors to full precision; without it their span is good to a few digits.  `near` are vectors,
-    one for each of them, that they are thought to be near.
-    """
-    n = gram.shape[0]
-    xp = namespace(gram)
-    omega = _normalised(gram, weights)
-    root = xp.sqrt(omega)
-
-    def right(block: Array) -> Array:  # C E block
-        block = root[:, None] * block
-        return block - omega[:, None] * xp.sum(block, axis=0) if center else block
-
-    def left(block: Array) -> Array:  # E C' block
-        return root[:, None] * (block - omega @ block if center else block)
-
-    n_components = min(n_components, n)
-    dense = dense or n <= max(DENSE_LIMIT, 4 * (n_components + OVERSAMPLING))
-    if not dense:
-        found = None
-        if is_torch(gram):
-            found = krylov_of_matrix(left(left(gram).T), n_components, near)
-        values, vectors, settled = found or block_krylov(
-            lambda y: left(matmul(gram, right(y), n_threads)), gram[0, :], n_components, near
-        )
-        dense = not settled and n <= DENSE_AT_LAST
-    if dense:
-        identity = xp.eye(n, dtype=gram.dtype)
-        b = left(gram @ right(like(identity, gram)))
-        values, vectors = top_eigh((b + b.T) / 2, n_components)
-    variances = np.maximum(to_numpy(values).astype(np.float64), 0.0)
-    return ExactComponents(variances, right(vectors))
-
-
-def _normalised(gram: Array, weights: Array | None) -> Array:
-    xp = namespace(gram)
-    if weights is None:
-        return xp.full_like(gram[:, 0], 1.0 / gram.shape[0])
-    return like(weights / namespace(weights).sum(weights), gram)  # their ratios fit float32, they need not
-
-
-def component_signs(coef: Array) -> Array:
-    """+-1 for each component, such that its largest coefficient becomes positive."""
-    xp = namespace(coef)
-    largest = xp.argmax(xp.abs(coef), axis=0)
-    places = like(xp.arange(coef.shape[0]), largest)
-    picked = xp.sum(xp.where(places[:, None] == largest, coef, xp.zeros_like(coef)), axis=0)
-    return xp.where(picked < 0, -xp.ones_like(picked), xp.ones_like(picked))

@@ -1,0 +1,100 @@
+"""Samples that miss no heavy rows.
+
+Heavy tails are rows that carry far more of the variance than others.  What a row brings to the variance is its squared
+distance from the mean in feature space, for which that from the feature of the mean row c stands here,
+
+    b_n = k(x_n, x_n) - 2 k(x_n, c) + k(c, c)
+
+exact for a linear kernel and a good guide for others, at one kernel column.  A sample drawn evenly misses rows that are
+few and carry much.  Rows drawn with chances
+
+    p_n = min(1, size (1/2 omega_n / sum omega + 1/2 omega_n b_n / sum omega b))        and counted omega_n / p_n times
+
+take the heaviest for certain and the others in proportion; sums over them are right on average, whatever the tails.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..arrays import Array, like, namespace, to_numpy
+from ..kernels import Kernel
+from ..rows.memory import shares_of
+
+# n sum b^2 / (sum b)^2 from which on tails are heavy: 1 for rows alike, 2 for an exponential distribution of b.
+HEAVY = 3.0
+
+
+@dataclass(frozen=True)
+class Half:
+    """Half of some rows, by their places, and how much each counts."""
+
+    places: np.ndarray
+    weights: np.ndarray | None
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """Rows drawn by what they carry."""
+
+    places: np.ndarray  # (size,), ascending
+    weights: np.ndarray  # (size,) how much each counts
+    chances: np.ndarray  # (size,) of being drawn; 1 for rows so heavy that every draw takes them
+
+    @property
+    def halves(self) -> list[Half]:
+        """Two halves; rows that no draw could have missed are in both, and the others count twice."""
+        certain, others = np.flatnonzero(self.chances >= 1.0), np.flatnonzero(self.chances < 1.0)
+        return [
+            Half(np.concatenate([certain, part]), np.concatenate([self.weights[certain], 2 * self.weights[part]]))
+            for part in (others[::2], others[1::2])
+        ]
+
+
+def carried_variance(
+    kernel: Kernel, rows: Array, weights: np.ndarray | None, row_scale: Array | None = None
+) -> np.ndarray:
+    """b, what each row carries; `row_scale` multiplies the kernel values of a row with others."""
+    xp = namespace(rows)
+    if weights is None:
+        center = xp.mean(rows, axis=0)
+    else:
+        center = like(weights / weights.sum(), rows) @ rows
+    center = center[None, :]
+    cross = kernel(rows, center)[:, 0]
+    if row_scale is not None:
+        cross = cross * row_scale
+    return np.maximum(to_numpy(kernel.diagonal(rows) - 2 * cross + kernel.diagonal(center)[0]), 0.0).astype(np.float64)
+
+
+def heavy_tailed(carried: np.ndarray, weights: np.ndarray | None, level: float = HEAVY) -> bool:
+    """Whether few rows carry much of the variance."""
+    omega = shares_of(weights, len(carried))
+    mean = float(omega @ carried)
+    return mean > 0 and float(omega @ (carried / mean) ** 2) > level
+
+
+def draw(carried: np.ndarray, weights: np.ndarray | None, size: int) -> Drawn:
+    """About `size` rows by systematic sampling in the order they are in, which is taken to be random."""
+    omega = np.ones(len(carried)) if weights is None else np.asarray(weights, dtype=np.float64)
+    mass = omega / omega.sum() / 2 + omega * carried / (2 * float(omega @ carried))
+    chance = _chances(mass, size)
+    ends = np.floor(np.cumsum(chance) + 0.5 + 1e-9)
+    places = np.flatnonzero(np.diff(ends, prepend=0.0) > 0)
+    return Drawn(places, omega[places] / chance[places], chance[places])
+
+
+def _chances(mass: np.ndarray, size: int) -> np.ndarray:
+    """min(1, c mass) with sum `size`."""
+    size = min(size, len(mass))
+    certain = np.zeros(len(mass), dtype=bool)
+    while True:
+        left = size - int(certain.sum())
+        rest = float(mass[~certain].sum())
+        chance = np.where(certain, 1.0, mass * (left / rest if rest > 0 else 0.0))
+        more = ~certain & (chance >= 1.0)
+        if not more.any():
+            return chance
+        certain |= more

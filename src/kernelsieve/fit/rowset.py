@@ -1,0 +1,229 @@
+"""RowSet: rows that are looked at under a kernel, and exact kernel PCA of them.
+
+A fit looks at several sets of rows: it searches for points on one, measures what it found on another, and sums up all
+rows in the end.  A `RowSet` says what each of its rows counts and what chance each had of being in it, and computes
+once, when first asked, what several users share: the gram, exact kernel PCA of all rows and of two halves of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+
+from ..arrays import Array, as_float64, is_numpy, itemsize, namespace, product, take_columns, take_rows, to_numpy
+from ..kernels import CrossGram, Kernel
+from ..rows.memory import shares_of
+from ..solvers.spectrum import RANK_TOLERANCE, check_finite_kernel, share_of_negative
+from ..solvers.top import ExactComponents, exact_components
+from ..threads import cached_property, matmul, one_blas_thread, ordered_map, row_ranges, side_by_side
+from .importance import Drawn, Half
+
+GRAM_BLOCK_ROWS = 250
+POINTS_FOR_THREADS = 400  # with fewer points, kernel values of a row set cost no more than handing them to threads
+INDEFINITE = 1e-6  # a negative eigenvalue below this share of the largest variance counts for nothing
+
+
+def cross_gram_of(kernel: Kernel, rows: Array, points: Array, n_threads: int) -> Array:
+    """k(rows, points), the rows spread over threads where the points are many."""
+    if not is_numpy(rows) or points.shape[0] < POINTS_FOR_THREADS:
+        return kernel(rows, points)
+    cross_gram = kernel.bind(points)
+    with one_blas_thread():
+        return np.concatenate(
+            list(ordered_map(lambda part: cross_gram(rows[part]), row_ranges(len(rows), GRAM_BLOCK_ROWS), n_threads))
+        )
+
+
+def gram_times(gram: Array, right: np.ndarray) -> np.ndarray:
+    """gram @ right on the host, a few rows at a time: a float32 gram times float64 numbers would be copied whole."""
+    parts = row_ranges(gram.shape[0], GRAM_BLOCK_ROWS if is_numpy(gram) else gram.shape[0])
+    return np.concatenate([to_numpy(product(gram[rows, :], right)) for rows in parts])
+
+
+@dataclass(frozen=True)
+class RowSet:
+    """Rows under a kernel."""
+
+    given: Array  # (n, d) as the user gave them
+    values: Array  # (n, d) seen from `origin`, in the precision that the search works in
+    origin: Array | None  # (d,), where only differences of rows count
+    weights: np.ndarray | None  # (n,) what each row counts; None where all count the same
+    is_all: bool  # these are all the rows there are
+    chance: float  # that a training row had of being here; where `drawn`, of being among those drawn from
+    drawn: Drawn | None  # how the rows were drawn, where they carry very different shares of the variance
+    kernel: Kernel
+    n_components: int
+    center: bool
+    n_threads: int = 1
+    known_gram: Array | None = None  # of a precomputed kernel
+
+    @property
+    def size(self) -> int:
+        return int(self.values.shape[0])
+
+    @property
+    def shares(self) -> np.ndarray:
+        """(n,) what each row counts, with sum one."""
+        return shares_of(self.weights, self.size)
+
+    @property
+    def chances(self) -> np.ndarray:
+        """(n,) the chance that each row, as one of all training rows, had of being in this set."""
+        return np.full(self.size, self.chance) if self.drawn is None else self.drawn.chances * self.chance
+
+    @property
+    def in_float64(self) -> RowSet:
+        """These rows without shortcuts in precision."""
+        if itemsize(self.values) == 8 or self.known_gram is not None:
+            return self
+        values = as_float64(self.given)
+        return replace(self, values=values if self.origin is None else values - self.origin)
+
+    @cached_property
+    def gram(self) -> Array:
+        """K of the rows."""
+        if self.known_gram is not None:
+            return self.known_gram
+        rows = self.values
+        if not is_numpy(rows):
+            return self.kernel(rows, rows)
+        gram = np.empty((self.size, self.size), dtype=rows.dtype)
+
+        def fill(tile: tuple[slice, slice, CrossGram]) -> None:
+            left, right, cross_gram = tile
+            gram[left, right] = part = cross_gram(rows[left])
+            if left != right:
+                gram[right, left] = part.T
+
+        blocks = row_ranges(self.size, GRAM_BLOCK_ROWS)
+        with one_blas_thread():
+            bound = list(ordered_map(lambda block: self.kernel.bind(rows[block]), blocks, self.n_threads))
+            # k(x, y) = k(y, x): only the tiles up to the diagonal are computed
+            tiles = [(blocks[i], blocks[j], bound[j]) for i in range(len(blocks)) for j in range(i + 1)]
+            list(ordered_map(fill, tiles, self.n_threads))
+        return gram
+
+    @cached_property
+    def gram_on_host(self) -> np.ndarray:
+        """The gram as a numpy array: from a device it is copied once."""
+        return to_numpy(self.gram)
+
+    @cached_property
+    def rounding(self) -> float:
+        """How far rounding has moved the gram, as a share of its largest diagonal value.
+
+        k(x, x) is known without rounding, and on the gram's diagonal it has come out like every other value: from
+        products that cancel, the more so the further a row is from the origin.
+        """
+        gram = self.gram
+        if itemsize(gram) == 8 or self.known_gram is not None:
+            return 0.0
+        truth = to_numpy(self.kernel.diagonal(as_float64(self.values)))
+        largest = float(np.abs(truth).max())
+        diagonal = to_numpy(namespace(gram).linalg.diagonal(gram))
+        return 4 * float(np.finfo(np.float32).eps) + 2 * float(np.abs(diagonal - truth).max()) / largest
+
+    @cached_property
+    def indefiniteness(self) -> float:
+        """|most negative| / largest eigenvalue of the gram: what is smaller is no better known than that.
+
+        Dividing by such eigenvalues of K_SS would let an indefinite kernel's captured variance grow without bound.
+        """
+        if self.kernel.definite:
+            return 0.0
+        gram, values = self.gram, self._eigenvalues
+        lowest, largest = float(values[0]), float(values[-1])
+        if not largest > 0:
+            raise ValueError("the kernel matrix of these rows has no positive part: nothing to model")
+        # Compare with the centred variance too: a large constant gives one huge eigenvalue that would hide real
+        # negative ones.
+        little = INDEFINITE if self.kernel.definite is None else RANK_TOLERANCE  # values of a user's kernel are rounded
+        little *= min(self.size * float(self.exact.variances[0]), largest)
+        error = 4 * self.size**0.5 * float(namespace(gram).max(gram)) + 10 * largest  # of values, of eigenvalues
+        single = itemsize(gram) < 8
+        error *= 2.0 ** (-23 if single else -52)
+        if single and little < -lowest <= error and self.known_gram is None:
+            return self.in_float64.indefiniteness  # float32 cannot tell it from rounding
+        return -lowest / largest if -lowest > max(little, error) else 0.0
+
+    @property
+    def negative_share(self) -> float:
+        """|negative eigenvalues| / all of them, of the gram."""
+        return 0.0 if self.kernel.definite else share_of_negative(self._eigenvalues)
+
+    @cached_property
+    def _eigenvalues(self) -> Array:
+        gram = as_float64(self.gram)
+        check_finite_kernel(gram)
+        return namespace(gram).linalg.eigvalsh((gram + gram.T) / 2)
+
+    @cached_property
+    def exact(self) -> ExactComponents:
+        """Exact kernel PCA of the rows."""
+        return exact_components(
+            self.gram, self.n_components, center=self.center, weights=self.weights, n_threads=self.n_threads
+        )
+
+    @cached_property
+    def targets(self) -> Array:
+        """(n, M), sqrt(lambda_k) v_k(x) of exact kernel PCA, uncentred: what greedy selection explains."""
+        return matmul(self.gram, self.exact.directions, self.n_threads)
+
+    @cached_property
+    def exact_squares(self) -> np.ndarray:
+        """(n,) squared lengths of the rows' scores by exact kernel PCA."""
+        exact, targets = self.exact, to_numpy(self.targets).astype(np.float64)
+        real = exact.variances > 1e-12 * exact.variances[0]
+        if self.center:
+            targets = targets - self.shares @ targets
+        return (targets[:, real] ** 2 / exact.variances[real]).sum(axis=1)
+
+    # Two halves of the rows tell how much depends on their number.
+
+    @cached_property
+    def halves(self) -> list[Half]:
+        """Two halves of the rows; rows that no draw could have missed are in both."""
+        if self.drawn is not None:
+            return self.drawn.halves
+        places = np.arange(self.size)
+        parts = [places[part] for part in row_ranges(self.size, -(-self.size // 2))]
+        return [Half(part, None if self.weights is None else self.weights[part]) for part in parts]
+
+    @cached_property
+    def exact_halves(self) -> list[ExactComponents]:
+        """Exact kernel PCA of each half."""
+        directions, n_threads = self.exact.directions, self.n_threads if is_numpy(self.gram) else 1
+
+        def exact_of(half: Half) -> ExactComponents:
+            gram, near = self._gram_of(half.places, half.places), take_rows(directions, half.places)
+            return exact_components(gram, self.n_components, center=self.center, weights=half.weights, near=near)
+
+        return side_by_side([partial(exact_of, half) for half in self.halves], n_threads)
+
+    def _gram_of(self, rows: np.ndarray, columns: np.ndarray) -> Array:
+        if self.drawn is None:  # neighbours
+            return self.gram[slice(rows[0], rows[-1] + 1), slice(columns[0], columns[-1] + 1)]
+        return take_columns(take_rows(self.gram, rows), columns)
+
+    def part_of(self, values: Array, half: Half) -> Array:
+        """The rows of some values, one for each row of the set, that belong to a half."""
+        return values[half.places[0] : half.places[-1] + 1, :] if self.drawn is None else take_rows(values, half.places)
+
+    @cached_property
+    def captured_across(self) -> tuple[float, float]:
+        """Variance that exact kernel PCA of one half captures on that half, and on the other; (0, 0) of none."""
+        if self.size < 2:
+            return 0.0, 0.0
+        found = self.exact_halves[0]
+        positive = found.variances > 1e-12 * found.variances[0]
+        if not positive.any():
+            return 0.0, 0.0
+        directions = to_numpy(found.directions)[:, positive] / np.sqrt(found.variances[positive])
+        first, second = (half.places for half in self.halves)
+        scores = gram_times(self._gram_of(second, first), directions)
+        omega = self.halves[1].weights
+        mean = np.average(scores, axis=0, weights=omega) if self.center else 0.0
+        variance = np.average((scores - mean) ** 2, axis=0, weights=omega)
+        return found.captured, float(variance.sum())
