@@ -10,12 +10,15 @@ import kernelsieve
 from kernelsieve import ElasticNetKernelPCA, KernelPCA, LikelihoodKernelPCA, SparseKernelPCA
 from kernelsieve.report import code as recipe
 from kernelsieve.report.model_view import ModelView
+from kernelsieve.report.page_data import Options
+
+SHOWN = 'kernelsieve.report(model, X).save("report.html")'
 
 
 def scores_of_code(model, X, source=None):
-    code = recipe.code(ModelView.of(model, X, 0), source)
+    code = recipe.code(ModelView.of(model, X, 0), Options(source=source))
     names = {}
-    code = code.replace("X = ...  # your table", "").replace("kernelsieve.report(model, X)", "")
+    code = code.replace("X = ...  # your table", "").replace(SHOWN, "")
     exec(code, names if source else (names := {"X": X}))
     return np.asarray(names["scores"])
 
@@ -46,17 +49,17 @@ def test_the_code_rebuilds_nested_steps():
 
 @pytest.mark.skipif("TableEncoder" not in kernelsieve.__all__, reason="TableEncoder is not in this version")
 def test_the_code_reads_the_table(tmp_path):
-    polars = pytest.importorskip("polars")
+    pytest.importorskip("polars")
     path = tmp_path / "it's a table.csv"
     sales(120).to_csv(path, index=False)
-    frame = polars.read_csv(path)
+    frame = kernelsieve.read_table(path)
     model = make_pipeline(kernelsieve.TableEncoder(), SparseKernelPCA(2, random_state=0)).fit(frame)
     np.testing.assert_allclose(scores_of_code(model, frame, str(path)), model.transform(frame))
 
 
 def test_chance_is_pointed_out(clusters):
     model = SparseKernelPCA(2, n_support=5).fit(clusters[0])
-    assert "random_state=0" in recipe.code(ModelView.of(model, clusters[0], 0), None)
+    assert "random_state=0" in recipe.code(ModelView.of(model, clusters[0], 0), Options())
 
 
 def test_facts_say_how_the_fit_went(clusters):

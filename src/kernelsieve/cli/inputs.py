@@ -137,11 +137,10 @@ class Applied:
     def rows(self, block: Any, first: int) -> Any:
         """Rows of the table as the estimator at the end takes them; `first` is the number of the first."""
         steps = [step for _, step in getattr(self.model, "steps", [(None, None)])[:-1]]
-        if not isinstance(block, np.ndarray) and self.names is not None and len(self.names) == len(self.columns):
-            block = block.rename(dict(zip(self.columns, self.names, strict=True)))  # those of a file without names
+        block = self.in_order(block)
         if self.encoder is not None:
             with naming_file(self.table):
-                rows = self.encoder._transform(self._ordered(block), first)
+                rows = self.encoder._transform(block, first)
             steps = steps[1:]
         elif steps and self.names is not None and not isinstance(block, np.ndarray):
             rows = block
@@ -151,15 +150,17 @@ class Applied:
             rows = step.transform(rows)
         return rows
 
-    def _ordered(self, block: Any) -> Any:
-        """A frame with the encoder's columns in its order; an array if the encoder was fitted to one."""
+    def in_order(self, block: Any) -> Any:
+        """Rows with the names and the order of the model's columns; as an array if the encoder was fitted to one."""
         import polars as pl
 
-        if isinstance(block, np.ndarray):
+        if isinstance(block, np.ndarray) or (self.names is None and self.encoder is None):
             return block
         if self.names is None:
             numeric = all(dtype.is_numeric() for dtype in block.dtypes)
             return block.to_numpy() if numeric else block.to_numpy().astype(object)
+        if not self.absent:  # a file without names has columns of other names
+            block = block.rename(dict(zip(self.columns, self.names, strict=True)))
         return block.with_columns(pl.lit(None).alias(name) for name in self.absent).select(self.names)
 
     def blocks(self, doing: str) -> Iterator[tuple[int, Any, Any]]:

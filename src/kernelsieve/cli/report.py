@@ -16,7 +16,7 @@ from . import options, plain_errors
 from .fit import fit_table
 from .inputs import Applied, core_of, encoder_of, load_model, read_input
 from .messages import clean
-from .options import given_options, request_of, word
+from .options import given_options, names_of, request_of, word
 from .outputs import MARK, Refused, check_output
 
 PICTURES = (".png", ".svg", ".pdf")
@@ -55,18 +55,31 @@ def report(
     """
     import kernelsieve
 
+    from ..report.model_view import is_kernel_estimator
+
     check_output(output, [data, *([model] if model else [])], kind="page", force=force)
     table = read_input(data, asked, whole=True)
     if model is None:
         found = fit_table(request_of(asked, given_options(context)), table)
         fitted, seconds, names = found.model, found.seconds, found.names
     else:
-        fitted, seconds = load_model(model), None
-        names = Applied(fitted, table).columns
+        fitted, seconds = load_model(model, data), None
+        applied = Applied(fitted, table)
+        names = applied.columns
+    if not is_kernel_estimator(core_of(fitted)):
+        kind = type(core_of(fitted)).__name__
+        raise TableError(f"a report shows kernel models, and a {kind} is none: see `kernelsieve {_other(kind)}`")
     rows = table.selected(table.whole(), names)
     beside = table.columns([name for name in table.names if name not in names])
     page = kernelsieve.report(
-        fitted, rows, beside=beside or None, source=table.path.name, fit_seconds=seconds, random_state=asked.seed
+        fitted,
+        rows if model is None else applied.in_order(rows),
+        beside=beside or None,
+        source=table.path.name,
+        fit_seconds=seconds,
+        random_state=asked.seed,
+        read_options=_read_options(asked, table, names),
+        model_file=None if model is None else model.name,
     )
     page.save(output)
     if as_json:
@@ -74,6 +87,24 @@ def report(
         return
     size = f"{output.stat().st_size / 1e6:.1f} MB"
     print(f"{clean(str(output))}: {table.n_rows:,} rows, {size}: open it in a browser")
+
+
+def _other(kind: str) -> str:
+    """The command for a model that is not a kernel model."""
+    return "monitor" if kind == "KernelMonitor" else "score"
+
+
+def _read_options(asked: options.ModelOptions, table: Table, names: list[str]) -> dict[str, Any]:
+    """The keywords of `read_table` that give these columns."""
+    found: dict[str, Any] = {"key": asked.key} if asked.key is not None else {}
+    if asked.no_header:
+        found["header"] = False
+    if asked.names is not None:
+        found["names"] = names_of(asked.names)
+    left_out = [name for name in table.names if name not in names]
+    if names == [name for name in table.names if name not in left_out]:
+        return found | ({"exclude": left_out} if left_out else {})
+    return found | {"columns": names}
 
 
 @plain_errors

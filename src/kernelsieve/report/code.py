@@ -1,4 +1,4 @@
-"""How the fit went, and the code that makes the same model: facts as pairs, code as text."""
+"""Facts about the fit, and the code that makes the same model."""
 
 from __future__ import annotations
 
@@ -8,14 +8,16 @@ from typing import Any
 
 import numpy as np
 
+from ..tables.files import FORMATS
 from .model_view import ModelView
+from .page_data import Options
 
 MAX_REPR = 400  # characters of one parameter's value in the code
-LINE_LENGTH = 88
+LINE_LENGTH = 80  # that the code on the page is not cut
 
 
 def facts(view: ModelView, fit_seconds: float | None) -> list[tuple[str, str]]:
-    """What can be said of the fit, as label and value."""
+    """Facts about the fit, as label and value."""
     return [(label, value) for label, value in _facts(view, fit_seconds) if value]
 
 
@@ -67,32 +69,33 @@ def _search(model: Any) -> Iterator[tuple[str, str]]:
 
 
 def percent(share: float) -> str:
-    """A share as people read it; "" where it is not known."""
+    """A share as people read it; "" if it is not known."""
     if not np.isfinite(share):
         return ""
     return f"{100 * share:.1f} %" if share < 0.995 or share == 1 else f"{100 * share:.2f} %"
 
 
-def code(view: ModelView, source: str | None) -> str:
+def code(view: ModelView, options: Options) -> str:
     """Python that makes the same model from the same table."""
     steps = [] if view.front is None else [step for _, step in view.front.steps]
     steps.append(view.model)
-    names = [type(step).__name__ for step in steps]
-    reading = _reading(source)
-    library = [f"import {reading.split('.')[0]}"] if source is not None else []
-    lines = [*library, *_imports(steps, pipeline=len(steps) > 1), "", f"X = {reading}"]
-    if len(steps) == 1:
-        lines.append(f"model = {_constructor(view.model)}.fit(X)")
+    if options.model_file is not None:
+        imports, model = ["import kernelsieve"], f"kernelsieve.load({options.model_file!r})"
     else:
-        lines.append(_call("model = make_pipeline(", [_constructor(step, 4) for step in steps], ").fit(X)", 0))
-    lines += ["", "scores = model.transform(X)", "kernelsieve.report(model, X)"]
-    if any(getattr(step, "random_state", 0) is None for step in steps):
-        lines.insert(-2, f"# {names[-1]} drew at random: give random_state=0 for the same points every time")
-    return "\n".join(lines)
+        imports = _imports(steps, pipeline=len(steps) > 1)
+        model = _constructor(view.model)
+        if len(steps) > 1:
+            model = _call("make_pipeline(", [_constructor(step, 4) for step in steps], ")", 0)
+        model += ".fit(X)"
+    lines = [*imports, "", f"X = {_reading(options)}", f"model = {model}", "", "scores = model.transform(X)"]
+    if options.model_file is None and any(getattr(step, "random_state", 0) is None for step in steps):
+        name = type(view.model).__name__
+        lines.insert(-1, f"# {name} drew at random: give random_state=0 for the same points every time")
+    return "\n".join([*lines, 'kernelsieve.report(model, X).save("report.html")'])
 
 
 def _imports(steps: list[Any], *, pipeline: bool) -> list[str]:
-    """Import lines, ours last; a class from the shortest public module that has it."""
+    """Import lines, ours last; each class from the shortest public module that has it."""
     wanted: dict[str, set[str]] = {}
     for step in _nested(steps):
         wanted.setdefault(_public_module(type(step)), set()).add(type(step).__name__)
@@ -104,7 +107,7 @@ def _imports(steps: list[Any], *, pipeline: bool) -> list[str]:
 
 
 def _nested(steps: list[Any]) -> Iterator[Any]:
-    """Estimators, and those that are parameters of them."""
+    """Estimators, and the estimators among their parameters."""
     for step in steps:
         yield step
         if hasattr(step, "get_params"):
@@ -136,7 +139,7 @@ def _constructor(step: Any, indent: int = 0) -> str:
 
 
 def _call(opening: str, parts: list[str], closing: str, indent: int) -> str:
-    """On one line where it fits, else a line for each part."""
+    """A call on one line if it fits, else with a line for each part."""
     line = f"{opening}{', '.join(parts)}{closing}"
     if len(line) + indent <= LINE_LENGTH and "\n" not in line:
         return line
@@ -161,10 +164,8 @@ def _value(value: Any, indent: int) -> str:
     return text if len(text) <= MAX_REPR else f"...  # {type(value).__name__}, too long to print"
 
 
-def _reading(source: str | None) -> str:
-    if source is None:
+def _reading(options: Options) -> str:
+    if options.source is None or not options.source.lower().removesuffix(".gz").endswith(FORMATS):
         return "...  # your table"
-    readers = {".parquet": "polars.read_parquet", ".npy": "numpy.load", ".feather": "polars.read_ipc"}
-    suffix = "." + source.rsplit(".", 1)[-1].lower()
-    reader = readers.get(suffix, "polars.read_csv")
-    return f"{reader}({source!r})"
+    given = [f"{name}={value!r}" for name, value in options.read_options.items()]
+    return _call("kernelsieve.read_table(", [repr(options.source), *given], ")", 0)

@@ -63,7 +63,7 @@ def contents_of(model: Any, X: Any, beside: Any, options: Options, seed: int) ->
         "points": support_section(data),
         "handling": handling_section(data),
         "facts": code.facts(view, options.fit_seconds),
-        "code": options.code or code.code(view, options.source),
+        "code": options.code or code.code(view, options),
         "tables": list(options.tables),
     }
 

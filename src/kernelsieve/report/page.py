@@ -8,6 +8,7 @@ import hashlib
 import html
 import os
 import sys
+from collections.abc import Mapping
 from functools import cache
 from importlib import metadata, resources
 from os import PathLike
@@ -79,13 +80,15 @@ def report(
     source: str | None = None,
     fit_seconds: float | None = None,
     random_state: int = 0,
+    read_options: Mapping[str, Any] | None = None,
+    model_file: str | None = None,
 ) -> Report:
     """A page that shows what a fitted model found in a table.
 
-    Scores as a map to brush and colour, with what sets the brushed rows apart; how many components stand out from
-    shuffled columns, how many points they take, and the map at narrower and wider kernels; the columns each component
-    listens to and what changes along it; the rows that fit worst and why; the support points in the table's own
-    units; and the code that makes the same model.
+    A map of the scores to brush and to colour, and what sets the brushed rows apart; how many components stand out
+    from chance and how many points they need; the map at narrower and wider kernels; the columns that each component
+    depends on and what changes along it; the rows that the model describes worst, and why; the support points in the
+    units of the table; and the code that makes the same model.
 
     Cost: one transform of all rows, and small fits on 1,000 of them, whatever their number.
 
@@ -109,6 +112,10 @@ def report(
         How long the fit took, to be shown.
     random_state : int, default=0
         Of the choice of rows, and of the small fits.
+    read_options : mapping, optional
+        Keywords of `kernelsieve.read_table` with which X was read from `source`: for the code on the page.
+    model_file : str, optional
+        The file that the model was loaded from: the code on the page then loads it, in place of fitting one.
 
     Returns
     -------
@@ -126,9 +133,9 @@ def report(
     """
     max_rows, seed = whole_number("max_rows", max_rows), whole_number("random_state", random_state, 0)
     shape = None if image_shape is None else two_whole_numbers("image_shape", image_shape, 1)
-    for name, text in (("title", title), ("source", source)):
+    for name, text in (("title", title), ("source", source), ("model_file", model_file)):
         instance_of(name, text, (str, type(None)))
-    options = Options(title, max_rows, shape, source, fit_seconds)
+    options = Options(title, max_rows, shape, source, fit_seconds, dict(read_options or {}), model_file)
     return Report(contents_of(model, X, beside, options, seed))
 
 

@@ -12,7 +12,7 @@ import base64
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -42,6 +42,8 @@ class Options:
     image_shape: tuple[int, int] | None = None
     source: str | None = None
     fit_seconds: float | None = None
+    read_options: Mapping[str, Any] = field(default_factory=dict)  # of `read_table`, with which X was read
+    model_file: str | None = None  # that the model was loaded from
     lead: str | None = None  # a paragraph below the title
     tables: tuple[JSON, ...] = ()  # further tables: title, head, rows, note
     curves: Mapping[str, JSON] | None = None  # captured share against points, by name, instead of the model's own

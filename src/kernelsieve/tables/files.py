@@ -127,7 +127,10 @@ class Table:
     def selected(self, rows: Any, names: Sequence[str]) -> Any:
         """The named columns of some of its rows."""
         if isinstance(rows, np.ndarray):
-            return rows if tuple(names) == self.names else rows[:, [self.names.index(name) for name in names]]
+            if tuple(names) == self.names:
+                return rows
+            # row by row, as a frame gives them: sums over rows then have the same bits
+            return np.ascontiguousarray(rows[:, [self.names.index(name) for name in names]])
         return rows.select(names)
 
     def require(self, names: Sequence[str], needed_by: str) -> list[str]:
