@@ -16,7 +16,7 @@ import torch
 
 from kernelsieve import SparseKernelPCA
 from kernelsieve.fit.moments import MomentSum, gram_of
-from kernelsieve.solvers.spectrum import whiten
+from kernelsieve.spectrum.whitening import whiten
 
 from .report import Report
 

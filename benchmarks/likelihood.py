@@ -13,7 +13,7 @@ from kernelsieve.fit.problem import Problem
 from kernelsieve.fit.sample import Sample
 from kernelsieve.kernels import RBF
 from kernelsieve.rows.memory import ArrayRows
-from kernelsieve.selection.dictionary import dictionary, rows_to_choose_from
+from kernelsieve.search.dictionary import dictionary, rows_to_choose_from
 from kernelsieve.solvers.coordinate_ascent import coordinate_ascent
 from kernelsieve.solvers.likelihood import Likelihood, sweeps
 from kernelsieve.threads import effective_n_threads, one_blas_thread

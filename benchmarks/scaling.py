@@ -23,7 +23,7 @@ from threadpoolctl import threadpool_limits
 
 from kernelsieve import SparseKernelPCA
 from kernelsieve.fit.moments import MomentSum, gram_of
-from kernelsieve.solvers.spectrum import whiten
+from kernelsieve.spectrum.whitening import whiten
 
 from .report import Report
 

@@ -14,11 +14,11 @@ from kernelsieve.fit.moments import MomentSum
 from kernelsieve.fit.moments import gram_of as gram_of_points
 from kernelsieve.fit.span import PointSpan
 from kernelsieve.kernels import named_kernel
-from kernelsieve.selection.starts import kmeans_centers
-from kernelsieve.solvers.ascent import Ascent
-from kernelsieve.solvers.points import CapturedVariance
-from kernelsieve.solvers.spectrum import whiten
-from kernelsieve.solvers.top import exact_components
+from kernelsieve.rules.kmeans import kmeans_centers
+from kernelsieve.search.lbfgs import Ascent
+from kernelsieve.search.objective import CapturedVariance
+from kernelsieve.spectrum.top import exact_components
+from kernelsieve.spectrum.whitening import whiten
 
 strict = pytest.importorskip("array_api_strict")
 ATOL = 1e-10

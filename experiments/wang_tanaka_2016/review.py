@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from kernelsieve import KernelPCA, SparseKernelPCA, compress, elastic_net_path
-from kernelsieve.selection.gain import LargestGain
+from kernelsieve.rules.gain import LargestGain
 from kernelsieve.solvers.greedy import greedy, worst_explained
 
 from ..report import Report, span

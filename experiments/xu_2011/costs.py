@@ -16,9 +16,9 @@ from sklearn.metrics.pairwise import rbf_kernel
 
 from kernelsieve import DissimilarityKernelPCA, ImprovedKernelPCA
 from kernelsieve.kernels import CallableKernel
-from kernelsieve.selection.distances import dissimilar_nodes
-from kernelsieve.selection.gain import LargestGain
-from kernelsieve.selection.gram import KernelGram
+from kernelsieve.rules.farthest import dissimilar_nodes
+from kernelsieve.rules.gain import LargestGain
+from kernelsieve.rules.lazy_gram import KernelGram
 from kernelsieve.solvers.greedy import greedy, worst_explained
 
 from ..report import Report

@@ -28,7 +28,7 @@ from kernelsieve.fit.sample import Sample
 from kernelsieve.kernels import RBF, Linear, inner_products
 from kernelsieve.rows.memory import sample_rows
 from kernelsieve.solvers.online.base import coherence_with
-from kernelsieve.solvers.top import exact_components
+from kernelsieve.spectrum.top import exact_components
 
 pytestmark = pytest.mark.filterwarnings("ignore::kernelsieve.KernelWarning")
 

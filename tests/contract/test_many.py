@@ -8,20 +8,21 @@ from sklearn.cluster import KMeans
 from sklearn.metrics.pairwise import rbf_kernel
 
 from kernelsieve import SparseKernelPCA, threads
-from kernelsieve.fit.captured import captured_on
+from kernelsieve.fit.captured_ratio import captured_on
 from kernelsieve.fit.moments import MomentSum
 from kernelsieve.fit.sample import Sample
 from kernelsieve.fit.span import Points
 from kernelsieve.kernels import named_kernel
 from kernelsieve.rows.memory import sample_rows
-from kernelsieve.selection import starts
-from kernelsieve.selection.starts import kmeans_centers, targeted_choice
+from kernelsieve.rules import targeted as starts
+from kernelsieve.rules.kmeans import kmeans_centers
+from kernelsieve.rules.targeted import targeted_choice
+from kernelsieve.search.lbfgs import Ascent
+from kernelsieve.search.objective import CapturedVariance
 from kernelsieve.solvers import top as solvers
-from kernelsieve.solvers.ascent import Ascent
 from kernelsieve.solvers.greedy import StoredGram, best_for_targets, eliminate
-from kernelsieve.solvers.krylov import refined
-from kernelsieve.solvers.points import CapturedVariance
-from kernelsieve.solvers.spectrum import triangular_whitening, whiten
+from kernelsieve.spectrum.krylov import refined
+from kernelsieve.spectrum.whitening import triangular_whitening, whiten
 
 THREADS = (2, 3, 5, 8, 16)
 

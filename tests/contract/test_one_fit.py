@@ -17,7 +17,7 @@ from kernelsieve import (
     SparseKernelPCA,
     elastic_net_path,
 )
-from kernelsieve.fit import captured
+from kernelsieve.fit import captured_ratio as captured
 from kernelsieve.rows.memory import ArrayRows
 
 

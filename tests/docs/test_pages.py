@@ -172,7 +172,7 @@ def write_sales_model():
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_the_code_blocks_of_a_page_run_one_after_the_other(page, readers_names):
-    from kernelsieve.selection.rules import SELECTORS
+    from kernelsieve.rules.registry import SELECTORS
 
     rules = dict(SELECTORS)
     if page.name == "export.md":

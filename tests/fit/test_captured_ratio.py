@@ -13,7 +13,7 @@ from sklearn.decomposition import KernelPCA
 from sklearn.metrics.pairwise import cosine_similarity, polynomial_kernel, sigmoid_kernel
 
 from kernelsieve import ElasticNetKernelPCA, ImprovedKernelPCA, SparseKernelPCA
-from kernelsieve.fit.captured import carriers
+from kernelsieve.fit.captured_ratio import carriers
 from kernelsieve.fit.importance import draw, heavy_tailed
 from kernelsieve.fit.sample import Sample
 from kernelsieve.kernels import named_kernel

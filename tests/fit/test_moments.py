@@ -19,7 +19,7 @@ from kernelsieve.fit.moments import gram_of as gram_of_points
 from kernelsieve.fit.span import PointSpan
 from kernelsieve.kernels import named_kernel
 from kernelsieve.rows.memory import LARGEST, finite
-from kernelsieve.solvers.spectrum import triangular_whitening, whiten
+from kernelsieve.spectrum.whitening import triangular_whitening, whiten
 
 
 def moments_over(kernel, points, X, sample_weight=None, n_threads=1):

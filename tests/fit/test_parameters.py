@@ -12,7 +12,7 @@ import pytest
 from sklearn.base import clone
 
 import kernelsieve as ks
-from kernelsieve.fit.estimator import plain
+from kernelsieve.fit.parameters import plain
 
 ROWS = np.random.default_rng(0).standard_normal((300, 4))
 Number = Callable[[Any], Any]

@@ -16,7 +16,7 @@ from scipy.stats import multivariate_normal
 from kernelsieve import LikelihoodKernelPCA
 from kernelsieve.fit.sample import Sample
 from kernelsieve.rows.memory import ArrayRows
-from kernelsieve.selection.dictionary import rows_to_choose_from
+from kernelsieve.search.dictionary import rows_to_choose_from
 from kernelsieve.solvers.coordinate_ascent import coordinate_ascent
 from kernelsieve.solvers.likelihood import Likelihood, LikelihoodFit, sweeps
 

@@ -19,7 +19,7 @@ from oracles import exact_kernel_pca, gram_of
 from sklearn.exceptions import ConvergenceWarning
 
 from kernelsieve import LikelihoodKernelPCA, likelihood_path
-from kernelsieve.fit.captured import ratio_of_model
+from kernelsieve.fit.captured_ratio import ratio_of_model
 from kernelsieve.fit.expansion import KernelExpansion
 from kernelsieve.fit.sample import Sample
 from kernelsieve.kernels import named_kernel

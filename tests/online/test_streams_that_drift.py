@@ -22,7 +22,7 @@ from kernelsieve.fit.moments import gram_of as kernel_gram
 from kernelsieve.fit.transfer import overlap, rows_until_choice, transferred, turned
 from kernelsieve.kernels import RBF
 from kernelsieve.rows.reservoir import Reservoir
-from kernelsieve.solvers.spectrum import whiten
+from kernelsieve.spectrum.whitening import whiten
 
 N, GAMMA = 1200, 0.15
 DATA = Path(__file__).with_name("data")

@@ -9,7 +9,7 @@ from scipy.spatial.distance import pdist
 
 import kernelsieve.rows.memory
 from kernelsieve import KernelPCA, SparseKernelPCA, load
-from kernelsieve.rows.short import short_side
+from kernelsieve.rows.row_space import short_side
 
 pytestmark = pytest.mark.filterwarnings("ignore::kernelsieve.KernelWarning")
 

@@ -9,10 +9,10 @@ from selection_cases import Counter, schur
 
 from kernelsieve import SparseKernelPCA
 from kernelsieve.kernels import CallableKernel
-from kernelsieve.selection.distances import far_rows
-from kernelsieve.selection.gain import SampledGain
-from kernelsieve.selection.gram import KernelGram
-from kernelsieve.selection.rpcholesky import randomly_pivoted_cholesky
+from kernelsieve.rules.farthest import far_rows
+from kernelsieve.rules.gain import SampledGain
+from kernelsieve.rules.lazy_gram import KernelGram
+from kernelsieve.rules.rpcholesky import randomly_pivoted_cholesky
 from kernelsieve.solvers.greedy import StoredGram, best_for_targets, eliminate, greedy, swap, worst_explained
 
 

@@ -19,10 +19,10 @@ from kernelsieve import SparseKernelPCA
 from kernelsieve.fit.sample import Sample
 from kernelsieve.kernels import named_kernel
 from kernelsieve.rows.memory import sample_rows
+from kernelsieve.search.how_many import fewest
+from kernelsieve.search.moved import NO_ROWS, Candidate, FreePoints
+from kernelsieve.search.subspace import coordinates_for
 from kernelsieve.selection.again import moved_to
-from kernelsieve.selection.coordinates import coordinates_for
-from kernelsieve.selection.free import NO_ROWS, Candidate, FreePoints
-from kernelsieve.selection.size import fewest
 
 # How many
 
@@ -81,8 +81,8 @@ def test_auto_ends_at_the_rank(name, selection, cloud):
 
 def test_auto_has_a_ceiling(monkeypatch, digits):
     """A kernel too narrow for few points must not end in a gram of all rows: it stops, and says what was reached."""
-    monkeypatch.setattr("kernelsieve.selection.choose.MAX_AUTO_SUPPORT", 40)
-    monkeypatch.setattr("kernelsieve.selection.choose.MAX_AUTO_EXACT", 100)
+    monkeypatch.setattr("kernelsieve.search.chooser.MAX_AUTO_SUPPORT", 40)
+    monkeypatch.setattr("kernelsieve.search.chooser.MAX_AUTO_EXACT", 100)
     with pytest.warns(UserWarning, match=r"stopped at 40 points, which keep .*% .*smaller gamma") as caught:
         model = SparseKernelPCA(5, gamma=0.5, random_state=0).fit(digits[0][:500])
     assert model.n_support_ == 40

@@ -11,12 +11,12 @@ from kernelsieve import SparseKernelPCA
 from kernelsieve.fit.sample import Sample
 from kernelsieve.kernels import named_kernel
 from kernelsieve.rows.memory import sample_rows
+from kernelsieve.search.lbfgs import Ascent
+from kernelsieve.search.moved import NO_ROWS, Candidate, FreePoints
+from kernelsieve.search.objective import CapturedVariance
+from kernelsieve.search.subspace import coordinates_for
 from kernelsieve.selection.again import moved_to
-from kernelsieve.selection.coordinates import coordinates_for
-from kernelsieve.selection.free import NO_ROWS, Candidate, FreePoints
-from kernelsieve.solvers.ascent import Ascent
-from kernelsieve.solvers.points import CapturedVariance
-from kernelsieve.solvers.top import exact_components
+from kernelsieve.spectrum.top import exact_components
 
 
 def training_ratio(model, X, kernel="rbf", **params):
@@ -236,7 +236,7 @@ def test_a_component_that_no_point_is_near_is_found(monkeypatch, far):
     start = moved_to(search.coordinates, np.concatenate([centres[:9], centres[:5] + 0.05 * far]))
     at_nine = Candidate(start, search.objective.captured(start), None, 0, True, {}, "nine", NO_ROWS)
     monkeypatch.setattr(search, "_raced", lambda n_support: at_nine)
-    monkeypatch.setattr("kernelsieve.selection.free.ANY_RULE_WORK", 0)
+    monkeypatch.setattr("kernelsieve.search.moved.ANY_RULE_WORK", 0)
     found = search.search(14)
     exact = exact_kernel_pca(gram_of("rbf", X, gamma=gamma), 9)[0].sum() / len(X)
     assert at_nine.captured < 0.93 * exact

@@ -12,14 +12,14 @@ from sklearn.metrics.pairwise import rbf_kernel
 
 from kernelsieve import SparseKernelPCA
 from kernelsieve.kernels import named_kernel, width
-from kernelsieve.selection import free
-from kernelsieve.selection.starts import targeted_choice, targeted_on_device
-from kernelsieve.solvers import top
-from kernelsieve.solvers.ascent import Ascent
+from kernelsieve.rules.targeted import targeted_choice, targeted_on_device
+from kernelsieve.search import moved as free
+from kernelsieve.search.lbfgs import Ascent
+from kernelsieve.search.objective import CapturedVariance
+from kernelsieve.search.objective_cuda import CapturedOnDevice
 from kernelsieve.solvers.greedy import StoredGram
-from kernelsieve.solvers.points import CapturedVariance
-from kernelsieve.solvers.points_on_device import CapturedOnDevice
-from kernelsieve.solvers.top import exact_components
+from kernelsieve.spectrum import top
+from kernelsieve.spectrum.top import exact_components
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"

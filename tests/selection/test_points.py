@@ -12,10 +12,10 @@ from kernelsieve.arrays import top_eigh
 from kernelsieve.fit.sample import Sample
 from kernelsieve.kernels import named_kernel
 from kernelsieve.rows.memory import sample_rows
-from kernelsieve.selection.coordinates import coordinates, lifted
-from kernelsieve.solvers.ascent import Ascent
-from kernelsieve.solvers.points import CapturedVariance
-from kernelsieve.solvers.top import exact_components
+from kernelsieve.search.lbfgs import Ascent
+from kernelsieve.search.objective import CapturedVariance
+from kernelsieve.search.subspace import coordinates, lifted
+from kernelsieve.spectrum.top import exact_components
 
 DIFFERENTIABLE = [name for name in KERNELS if named_kernel(name).differentiable]
 
@@ -73,7 +73,7 @@ def test_gradient_of_an_indefinite_kernel_points_uphill(cloud, new_rows):
 def test_many_blocks_of_rows_make_no_difference(n_threads, monkeypatch, cloud, new_rows):
     kernel, points = named_kernel("rbf", gamma=0.3), new_rows[:6]
     value, gradient = value_and_gradient(CapturedVariance(kernel, cloud, None, None, 3, True), points)
-    monkeypatch.setattr("kernelsieve.solvers.points.ROWS_AT_ONCE", 7)
+    monkeypatch.setattr("kernelsieve.search.objective.ROWS_AT_ONCE", 7)
     in_blocks = value_and_gradient(CapturedVariance(kernel, cloud, None, None, 3, True, n_threads), points)
     assert in_blocks[0] == pytest.approx(value, rel=1e-12)
     np.testing.assert_allclose(in_blocks[1], gradient, atol=1e-12)

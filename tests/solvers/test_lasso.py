@@ -28,7 +28,7 @@ from solver_cases import (
 from kernelsieve.solvers.active_set import Support
 from kernelsieve.solvers.admm import admm
 from kernelsieve.solvers.alternation import Problem, alternate, kernel_pca_directions
-from kernelsieve.solvers.group import group_lasso
+from kernelsieve.solvers.group_lasso import group_lasso
 from kernelsieve.solvers.lasso import lasso
 from kernelsieve.solvers.quadratic import FactorQuadratic, HessianQuadratic, elastic_net_quadratic, largest_alpha
 

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles import gram_of
 
-from kernelsieve.solvers import group
+from kernelsieve.solvers import group_lasso as group
 from kernelsieve.solvers.alternation import kernel_pca_directions
-from kernelsieve.solvers.group import group_lasso
+from kernelsieve.solvers.group_lasso import group_lasso
 from kernelsieve.solvers.lasso import LassoResult, lasso
 from kernelsieve.solvers.path import _Search, alpha_for_nonzeros, descend
 from kernelsieve.solvers.quadratic import HessianQuadratic, elastic_net_quadratic, largest_alpha

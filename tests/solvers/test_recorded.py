@@ -6,7 +6,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
-from kernelsieve.solvers.recorded import AT_ONCE, KEPT, recorded, repeat  # noqa: E402
+from kernelsieve.spectrum.cuda_graphs import AT_ONCE, KEPT, recorded, repeat  # noqa: E402
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 

@@ -44,9 +44,9 @@ import numpy as np
 import scipy.sparse
 
 import kernelsieve
-from kernelsieve.selection.dictionary import MAX_ALL_ROWS
+from kernelsieve.search.dictionary import MAX_ALL_ROWS
 from kernelsieve.solvers.greedy import FACTORISED
-from kernelsieve.solvers.spectrum import RANK_TOLERANCE, RANK_TOLERANCE_FLOAT32
+from kernelsieve.spectrum.whitening import RANK_TOLERANCE, RANK_TOLERANCE_FLOAT32
 
 SAFETY = 2.0
 LARGEST_EXPONENT = 1.0  # e exp(-e) is less: the error of exp(-e) where e itself has a relative error

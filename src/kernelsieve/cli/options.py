@@ -116,7 +116,7 @@ def kernels() -> Iterable[str]:
 
 def selections() -> Iterable[str]:
     """The names of the rules that choose points."""
-    from ..selection.rules import SELECTORS
+    from ..rules.registry import SELECTORS
 
     return ("optimized", *SELECTORS)
 

@@ -14,8 +14,8 @@ from ..fit.moments import gram_of
 from ..kernels import Kernel
 from ..rows.blocks import map_row_blocks
 from ..rows.memory import finite
-from ..selection.coordinates import Coordinates
-from ..solvers.spectrum import RANK_TOLERANCE, RANK_TOLERANCE_FLOAT32, whiten
+from ..search.subspace import Coordinates
+from ..spectrum.whitening import RANK_TOLERANCE, RANK_TOLERANCE_FLOAT32, whiten
 from ..threads import cached_property
 from .objective import FeatureObjective, ScoreObjective
 

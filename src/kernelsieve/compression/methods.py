@@ -9,8 +9,8 @@ from typing import ClassVar, Protocol
 
 import numpy as np
 
-from ..selection.coordinates import Coordinates
-from ..selection.starts import kmeans_centers
+from ..rules.kmeans import kmeans_centers
+from ..search.subspace import Coordinates
 from ..threads import cached_property
 from .candidates import Candidates, Found
 from .error import Support

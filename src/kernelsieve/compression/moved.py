@@ -13,8 +13,8 @@ from ..arrays import Array, as_float64
 from ..fit.sample import Sample
 from ..kernels.base import dense
 from ..rows.memory import SampledRows
-from ..selection.coordinates import MAX_LOST_FOR_GOOD, Coordinates, coordinates, movable
-from ..solvers.ascent import Ascent, Evaluation
+from ..search.lbfgs import Ascent, Evaluation
+from ..search.subspace import MAX_LOST_FOR_GOOD, Coordinates, coordinates, movable
 from .error import ExpansionError
 from .objective import Objective
 

@@ -10,7 +10,7 @@ from ..arrays import Array, as_float64
 from ..fit.expansion import KernelExpansion
 from ..fit.indefinite import is_indefinite
 from ..fit.moments import gram_of
-from ..selection.coordinates import Coordinates
+from ..search.subspace import Coordinates
 from .candidates import Candidates, Found, find_candidates
 from .error import ExpansionError, FeatureError, ScoreError, local_source, projected_mean
 from .methods import Lasso, Method, Moving, Nested, fewest

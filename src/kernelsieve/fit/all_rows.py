@@ -14,8 +14,8 @@ from ..arrays import Array, as_float64, is_foreign, to_numpy
 from ..kernels import CrossGram
 from ..rows.memory import finite
 from ..solvers.greedy import pivoted_cholesky
-from ..solvers.spectrum import check_finite_kernel, check_kernel_diagonal, check_kernel_values, negative_share
-from ..solvers.top import component_signs, exact_components
+from ..spectrum.top import component_signs, exact_components
+from ..spectrum.whitening import check_finite_kernel, check_kernel_diagonal, check_kernel_values, negative_share
 from ..threads import cached_property
 from .expansion import KernelExpansion
 from .moments import gram_of

@@ -25,7 +25,7 @@ from ..kernels import CrossGram, Kernel, overwritten_blocks
 from ..kernels.base import product
 from ..rows.blocks import map_row_blocks
 from ..rows.memory import finite
-from ..solvers.spectrum import RANK_TOLERANCE
+from ..spectrum.whitening import RANK_TOLERANCE
 from ..threads import cached_property
 from .moments import gram_of, points_like
 

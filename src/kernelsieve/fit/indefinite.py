@@ -1,4 +1,4 @@
-"""Where to cut the spectrum of an indefinite kernel's K_SS (solvers/spectrum.py has the mathematics).
+"""Where to cut the spectrum of an indefinite kernel's K_SS (spectrum/whitening.py has the mathematics).
 
 An eigenvalue of K_SS that happens to be small blows up what it is divided into, so small ones are cut.  Where is
 settled by exact kernel PCA of the rows that are looked at: of a few cuts, the one whose variances differ least from it,
@@ -12,8 +12,8 @@ import numpy as np
 
 from ..arrays import Array, as_float64, to_numpy
 from ..kernels import Kernel
-from ..solvers.spectrum import RANK_TOLERANCE, negative_share, signs_of
-from ..solvers.top import Operator, top
+from ..spectrum.top import Operator, top
+from ..spectrum.whitening import RANK_TOLERANCE, negative_share, signs_of
 from .moments import points_like
 from .rowset import INDEFINITE, RowSet
 from .span import Points

@@ -27,9 +27,9 @@ from ..arrays import Array, like, namespace, to_numpy
 from ..kernels.base import dense
 from ..rows.blocks import map_row_blocks
 from ..rows.memory import finite
-from .arguments import check_component, positive_number, whole_number
 from .expansion import KernelExpansion
 from .preimage import preimage
+from .validation import check_component, positive_number, whole_number
 
 
 @dataclass(frozen=True)

@@ -36,11 +36,22 @@ from functools import partial, reduce
 import numpy as np
 import scipy.sparse
 
-from ..arrays import Array, as_float64, float64_like, is_foreign, is_numpy, itemsize, like, namespace, numbers, to_numpy
+from ..arrays import (
+    Array,
+    as_float64,
+    float64_like,
+    is_foreign,
+    is_numpy,
+    itemsize,
+    like,
+    namespace,
+    numbers,
+    to_numpy,
+)
 from ..kernels import CrossGram, Kernel, overwritten_blocks, overwritten_product
 from ..rows.blocks import device_blocks, with_smaller_blocks
 from ..rows.memory import finite
-from ..solvers.spectrum import RANK_TOLERANCE_FLOAT32
+from ..spectrum.whitening import RANK_TOLERANCE_FLOAT32
 from ..threads import cached_property, map_row_groups
 
 

@@ -17,11 +17,11 @@ from ..errors import KernelWarning, PoorComponentsWarning, warn
 from ..kernels import Kernel
 from ..kernels.base import dense
 from ..rows.memory import ArrayRows, Rows
-from ..rows.short import ShortSide
-from ..solvers.spectrum import RANK_TOLERANCE
+from ..rows.row_space import ShortSide
+from ..spectrum.whitening import RANK_TOLERANCE
 from ..threads import SPARE_THREADS, row_ranges, side_by_side
 from .all_rows import AllRowsSpan
-from .captured import CapturedRatio, SeenPoints, ratio_of_points
+from .captured_ratio import CapturedRatio, SeenPoints, ratio_of_points
 from .expansion import KernelExpansion
 from .indefinite import best_cut
 from .moments import MomentSum
@@ -54,7 +54,7 @@ class Problem:
     gamma: float
     rng: np.random.Generator
     short: ShortSide | None = None  # where the rows, which had many more columns, are seen in their own space
-    coordinates: Any = None  # of the search for points (selection/coordinates.py), where they have been made already
+    coordinates: Any = None  # of the search for points (search/subspace.py), where they have been made already
 
     @property
     def kernel(self) -> Kernel:

@@ -15,8 +15,8 @@ import numpy as np
 from ..arrays import Array, as_float64, is_numpy, itemsize, namespace, product, take_columns, take_rows, to_numpy
 from ..kernels import CrossGram, Kernel
 from ..rows.memory import shares_of
-from ..solvers.spectrum import RANK_TOLERANCE, check_finite_kernel, share_of_negative
-from ..solvers.top import ExactComponents, exact_components
+from ..spectrum.top import ExactComponents, exact_components
+from ..spectrum.whitening import RANK_TOLERANCE, check_finite_kernel, share_of_negative
 from ..threads import cached_property, matmul, one_blas_thread, ordered_map, row_ranges, side_by_side
 from .importance import Drawn, Half
 

@@ -11,7 +11,7 @@ components, the variance along given ones, their offset, the captured variance, 
     a few points    PointSpan: G = K_SS W by whitening, f(x) = W'k(S, x); mean and covariance from a pass over all rows
     all rows        AllRowsSpan: G by pivoted Cholesky, f the rows of G themselves; nothing N x N unless it is asked for
 
-An indefinite kernel may keep its negative part: then W'K_SS W = J, a diagonal of signs (`solvers/spectrum.py`).
+An indefinite kernel may keep its negative part: then W'K_SS W = J, a diagonal of signs (`spectrum/whitening.py`).
 With centring the covariance is centred and K_SS is not: expansions are over uncentred features.  Where a method keeps
 only some of the points, `places` says which.
 """
@@ -26,8 +26,8 @@ import numpy as np
 
 from ..arrays import Array, like, namespace, to_numpy, top_eigh
 from ..kernels import Kernel
-from ..solvers.spectrum import Spectrum, signs_of, whiten
-from ..solvers.top import Operator, component_signs, top
+from ..spectrum.top import Operator, component_signs, top
+from ..spectrum.whitening import Spectrum, signs_of, whiten
 from ..threads import cached_property
 from .expansion import KernelExpansion
 from .moments import Moments, gram_of

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..fit.estimator import AS_GIVEN
+from ..fit.parameters import AS_GIVEN
 from .container import ModelFileError
 from .layout import check_dict
 

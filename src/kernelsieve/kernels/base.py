@@ -40,7 +40,7 @@ class Kernel(ABC):
     isotropic = False  # a function of x'x, x'y and y'y: the same in any orthonormal coordinates of rows and points
     factors = False  # for points in a subspace, k(x, s) = c k(x_r, s_r) with x_r the part of x in it (`row_scale`)
     lifts = False  # and the gradient in directions outside of it is known there (`lift`)
-    in_row_space = False  # few rows of very many columns are fitted in the space that they span (rows/short.py)
+    in_row_space = False  # few rows of very many columns are fitted in the space that they span (rows/row_space.py)
     bounded = False  # |k| <= 1: a float32 gram loses nothing that matters
     definite: bool | None = True  # positive semi-definite; None where it is not known
     uses_gamma = False  # and so sees the scales of the columns

@@ -14,11 +14,11 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
 from ..arrays import FLOATS, Array, on_host, row_dot
-from ..fit.arguments import checked_scores
-from ..fit.estimator import MeantParameters, at_least, estimator, one_of, parameter
+from ..fit.parameters import MeantParameters, at_least, estimator, one_of, parameter
 from ..fit.saving import SavesItself
+from ..fit.validation import checked_scores
 from ..kernels.base import dense
-from ..rows.entry import validate_rows
+from ..rows.dispatch import validate_rows
 from ..rows.memory import check_spread, finite
 from .fitting import SparseComponents
 from .scatter import cancels

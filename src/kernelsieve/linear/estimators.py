@@ -10,9 +10,9 @@ import numpy as np
 from sklearn.base import _fit_context
 
 from ..arrays import as_float64
-from ..fit.estimator import estimator, one_of, parameter, unchanged_on_failure
+from ..fit.parameters import estimator, one_of, parameter, unchanged_on_failure
 from ..rows import weights_of
-from ..rows.entry import validate_rows
+from ..rows.dispatch import validate_rows
 from ..rows.memory import LARGEST, SMALLEST, ScaleError, unit_of, unit_of_variances
 from ..threads import one_blas_thread
 from .components import LinearComponents

@@ -12,8 +12,17 @@ from sklearn.base import _fit_context
 from sklearn.utils.validation import check_is_fitted
 
 from ..errors import TooManyComponents
-from ..fit.estimator import SHARE, at_least, estimator, generator_of, more_than, one_of, parameter, unchanged_on_failure
-from ..fit.judging import JudgesRows
+from ..fit.outliers import JudgesRows
+from ..fit.parameters import (
+    SHARE,
+    at_least,
+    estimator,
+    generator_of,
+    more_than,
+    one_of,
+    parameter,
+    unchanged_on_failure,
+)
 from ..rows.memory import unit_of
 from ..threads import one_blas_thread
 from .alternation import adjusted_variance

@@ -19,8 +19,10 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, _fit_co
 
 from ..arrays import Array, on_host, take_rows
 from ..errors import TooManyComponents, warn
-from ..fit.captured import CapturedRatio, SeenPoints, mean_outside, n_real, ratio_of_model
-from ..fit.estimator import (
+from ..fit.captured_ratio import CapturedRatio, SeenPoints, mean_outside, n_real, ratio_of_model
+from ..fit.expansion import KernelExpansion
+from ..fit.indefinite import positive_variance
+from ..fit.parameters import (
     CallbackSupportMixin,
     KernelParameters,
     MeantParameters,
@@ -29,8 +31,6 @@ from ..fit.estimator import (
     generator_of,
     unchanged_on_failure,
 )
-from ..fit.expansion import KernelExpansion
-from ..fit.indefinite import positive_variance
 from ..fit.preimage import learned_preimage
 from ..fit.problem import (
     SHOWS_ROUNDING,
@@ -50,8 +50,8 @@ from ..kernels.base import check_coef0
 from ..kernels.width import resolve_gamma
 from ..rows import RowRules, Rows, rows_of, settle_columns
 from ..rows.memory import ArrayRows, SampledRows, check_spread, finite
-from ..rows.short import MOST_WIDTHS, ShortSide
-from ..selection.base import Choice
+from ..rows.row_space import MOST_WIDTHS, ShortSide
+from ..rules.base import Choice
 from ..threads import effective_n_threads, one_blas_thread
 from .expansion_api import ExpansionTransform, FittedExpansion
 

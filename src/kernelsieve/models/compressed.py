@@ -18,9 +18,9 @@ from ..arrays import Array, take_rows
 from ..compression.error import ExpansionError
 from ..compression.search import METHODS, Compression, Request, compress_expansion, error_on, unchanged
 from ..errors import warn
-from ..fit.captured import CapturedRatio
-from ..fit.estimator import INNER_SHARE, at_least, estimator, one_of, parameter, unchanged_on_failure
+from ..fit.captured_ratio import CapturedRatio
 from ..fit.expansion import KernelExpansion
+from ..fit.parameters import INNER_SHARE, at_least, estimator, one_of, parameter, unchanged_on_failure
 from ..fit.preimage import RidgeMap, learned_preimage
 from ..kernels import kernel_type
 from ..rows import RowRules, rows_of

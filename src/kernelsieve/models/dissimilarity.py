@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 
 from ..arrays import top_eigh
-from ..fit.estimator import estimator, one_of, parameter
+from ..fit.parameters import estimator, one_of, parameter
 from ..fit.problem import Problem
 from ..fit.sample import default_sample_size
 from ..fit.span import PointSpan
 from ..rows import Rows
 from ..rows.memory import ArrayRows
-from ..selection.base import Choice
-from ..selection.distances import dissimilar_nodes
-from ..selection.gram import KernelGram
+from ..rules.base import Choice
+from ..rules.farthest import dissimilar_nodes
+from ..rules.lazy_gram import KernelGram
 from .base import KernelTransformer
 from .published import NodeParameters
 

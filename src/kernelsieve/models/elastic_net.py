@@ -10,10 +10,10 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from ..errors import warn
-from ..fit.estimator import at_least, estimator, more_than, one_of, parameter
+from ..fit.parameters import at_least, estimator, more_than, one_of, parameter
 from ..fit.problem import NOTHING_TO_EXPLAIN
 from ..fit.span import Span, orthonormal_in_order
-from ..selection.base import Choice
+from ..rules.base import Choice
 from .base import Found, KernelTransformer
 from .elastic_net_problem import ElasticNet, PublishedRule, Solution, Start, in_row_order, unit_components
 from .published import OnDictionary

@@ -24,8 +24,8 @@ from ..solvers.alternation import Problem, alternate, kernel_pca_directions
 from ..solvers.path import alpha_for_nonzeros
 from ..solvers.quadratic import FactorQuadratic, elastic_net_quadratic, largest_alpha
 from ..solvers.simultaneous import alternate_jointly, alternate_simultaneously
-from ..solvers.spectrum import DROPPED_WITH_NEGATIVE, RANK_TOLERANCE
-from ..solvers.top import component_signs
+from ..spectrum.top import component_signs
+from ..spectrum.whitening import DROPPED_WITH_NEGATIVE, RANK_TOLERANCE
 
 LARGEST_L2 = 1e100  # times the largest scatter: products of larger numbers overflow
 

@@ -10,10 +10,10 @@ from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from ..arrays import FLOATS, Array, as_float64, namespace
-from ..fit.arguments import checked_scores
 from ..fit.expansion import KernelExpansion
 from ..fit.interpret import Traversal, input_gradient, sensitivity, traversal
 from ..fit.preimage import RidgeMap, preimage
+from ..fit.validation import checked_scores
 from ..rows import RowRules, mapped, new_rows
 from ..threads import effective_n_threads
 

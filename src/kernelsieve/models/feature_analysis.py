@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from ..arrays import cholesky, solve_lower, to_numpy
-from ..fit.estimator import BlockParameters, at_least, estimator, parameter
+from ..fit.parameters import BlockParameters, at_least, estimator, parameter
 from ..fit.problem import Problem
 from ..fit.sample import default_sample_size
 from ..fit.span import PointSpan, Span
 from ..rows import Rows
-from ..selection.base import Choice
+from ..rules.base import Choice
 from .base import Found, KernelTransformer
 from .published import AsPublished, check_nodes, found_on_nodes, gained, too_many
 

@@ -16,9 +16,9 @@ from ..fit.moments import gram_of
 from ..kernels import Kernel
 from ..rows.memory import ArrayRows, Rows
 from ..rows.reservoir import stacked
-from ..selection.base import Selection
+from ..rules.base import Selection
 from ..solvers.online import RULES, Chooser, Independent, Rule, Settings
-from ..solvers.top import component_signs
+from ..spectrum.top import component_signs
 from ..threads import row_ranges
 
 BLOCK_ROWS = 1000

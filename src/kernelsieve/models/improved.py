@@ -6,13 +6,13 @@ import numpy as np
 import scipy.linalg
 
 from ..arrays import to_numpy
-from ..fit.estimator import BlockParameters, at_least, estimator, more_than, one_of, parameter
+from ..fit.parameters import BlockParameters, at_least, estimator, more_than, one_of, parameter
 from ..fit.problem import Problem
 from ..fit.sample import default_sample_size
 from ..fit.span import PointSpan, quadratic_forms
 from ..rows import Rows
-from ..selection.base import Choice
-from ..selection.rules import IMPROVED_RIDGE
+from ..rules.base import Choice
+from ..rules.registry import IMPROVED_RIDGE
 from .base import KernelTransformer
 from .published import NodeParameters, gained
 

@@ -19,7 +19,7 @@ from sklearn.base import _fit_context
 
 from ..arrays import take_rows
 from ..errors import warn
-from ..fit.estimator import unchanged_on_failure
+from ..fit.parameters import unchanged_on_failure
 from ..fit.sample import default_sample_size
 from ..fit.span import PointSpan
 from ..fit.transfer import faded, rows_until_choice
@@ -27,9 +27,9 @@ from ..kernels import Kernel, kernel_type
 from ..rows import RowRules, some_rows
 from ..rows.memory import ArrayRows, SampledRows, row_bytes
 from ..rows.reservoir import Reservoir
+from ..rules.base import Choice
+from ..search.chooser import FIRST_EXTRA_POINTS, ROWS_TO_CHOOSE_FROM, Effort
 from ..selection.again import against_current
-from ..selection.base import Choice
-from ..selection.choose import FIRST_EXTRA_POINTS, ROWS_TO_CHOOSE_FROM, Effort
 from ..threads import one_blas_thread
 from .reading import StreamReading
 from .settled import check_settled, settle

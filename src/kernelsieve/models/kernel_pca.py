@@ -19,12 +19,12 @@ import numpy as np
 import scipy.sparse
 
 from ..arrays import FLOATS, Array, canonical
-from ..fit.captured import CapturedRatio
-from ..fit.estimator import at_least, estimator, one_of, parameter, unchanged_on_failure
+from ..fit.captured_ratio import CapturedRatio
 from ..fit.expansion import KernelExpansion
+from ..fit.parameters import at_least, estimator, one_of, parameter, unchanged_on_failure
 from ..fit.saving import SavesItself
 from ..kernels import NAMED_KERNELS, Kernel, named_kernel
-from ..rows.entry import text_columns_named, validate_rows
+from ..rows.dispatch import text_columns_named, validate_rows
 from .expansion_api import FittedExpansion
 from .sklearn_kernel_pca import GuardedKernelPCA, floating
 

@@ -10,14 +10,14 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ..arrays import Array, as_float64, take_rows, to_numpy
 from ..errors import warn
-from ..fit.estimator import INNER_SHARE, at_least, estimator, more_than, one_of, parameter
 from ..fit.expansion import KernelExpansion
-from ..fit.judging import JudgesKernelRows
+from ..fit.outliers import JudgesKernelRows
+from ..fit.parameters import INNER_SHARE, at_least, estimator, more_than, one_of, parameter
 from ..fit.problem import NOTHING_TO_EXPLAIN
 from ..fit.sample import Sample
 from ..fit.span import Span
 from ..rows.memory import finite
-from ..selection.base import Choice
+from ..rules.base import Choice
 from ..solvers.coordinate_ascent import coordinate_ascent
 from ..solvers.likelihood import Likelihood, LikelihoodFit, largest_within, sweeps
 from .base import Found, KernelTransformer

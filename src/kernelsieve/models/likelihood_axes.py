@@ -15,7 +15,7 @@ from ..arrays import top_eigh
 from ..fit.span import Span
 from ..solvers.coordinate_ascent import coordinate_ascent
 from ..solvers.likelihood import Likelihood, LikelihoodFit
-from ..solvers.top import component_signs
+from ..spectrum.top import component_signs
 
 # Model eigenvalues below this share of the largest are rounding: they are no axes.
 NO_AXIS = 1e-10

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from ..fit.arguments import MOST_POINTS, instance_of, some_numbers, whole_number
+from ..fit.validation import MOST_POINTS, instance_of, some_numbers, whole_number
 from ..solvers.likelihood import LikelihoodFit
 from ..threads import one_blas_thread
 from .likelihood import LikelihoodKernelPCA

@@ -16,7 +16,7 @@ import numpy as np
 from sklearn.base import clone
 
 from ..errors import KernelWarning, warn
-from ..fit.estimator import AS_GIVEN
+from ..fit.parameters import AS_GIVEN
 from ..threads import one_blas_thread
 from .settled import SETTLED, check_settled, same_value
 from .stream import KeptRows, StreamState, same_points

@@ -10,10 +10,10 @@ from sklearn.base import _fit_context
 
 from ..arrays import to_numpy
 from ..errors import TooFewPoints, TooManyComponents
-from ..fit.captured import CapturedRatio, ratio_of_points
-from ..fit.estimator import BlockParameters, at_least, estimator, more_than, one_of, parameter, unchanged_on_failure
+from ..fit.captured_ratio import CapturedRatio, ratio_of_points
 from ..fit.indefinite import is_indefinite
 from ..fit.moments import gram_of
+from ..fit.parameters import BlockParameters, at_least, estimator, more_than, one_of, parameter, unchanged_on_failure
 from ..fit.problem import Problem
 from ..fit.sample import EVALUATION_ROWS, Sample, default_sample_size
 from ..fit.span import Span
@@ -21,7 +21,7 @@ from ..kernels import Kernel, kernel_type
 from ..rows import RowRules, Rows, some_rows
 from ..rows.memory import SampledRows, sample_rows
 from ..rows.reservoir import Reservoir, forgetting_rate
-from ..selection.base import Choice
+from ..rules.base import Choice
 from ..solvers.online import RULES, Rule, Settings
 from ..threads import one_blas_thread
 from .base import Found, KernelTransformer

@@ -20,17 +20,17 @@ from typing import Any
 import numpy as np
 
 from ..errors import TooFewPoints, TooManyComponents
-from ..fit.captured import NO_VARIANCE
-from ..fit.estimator import SHARE, BlockParameters, at_least, estimator, parameter
+from ..fit.captured_ratio import NO_VARIANCE
+from ..fit.parameters import SHARE, BlockParameters, at_least, estimator, parameter
 from ..fit.problem import Problem, nothing_to_explain
 from ..fit.span import Components, PointSpan, Span
 from ..rows import Rows
 from ..rows.memory import ArrayRows, finite
-from ..selection.base import Choice, Selection
-from ..selection.dictionary import dictionary, rows_to_choose_from
-from ..selection.rules import gain
-from ..solvers.spectrum import DROPPED_WITH_NEGATIVE, check_kernel_values
-from ..solvers.top import component_signs
+from ..rules.base import Choice, Selection
+from ..rules.registry import gain
+from ..search.dictionary import dictionary, rows_to_choose_from
+from ..spectrum.top import component_signs
+from ..spectrum.whitening import DROPPED_WITH_NEGATIVE, check_kernel_values
 from .base import Found
 
 # Eigenvalues below this share of the largest are rounding: the nodes have no such component.

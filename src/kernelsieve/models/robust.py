@@ -10,16 +10,16 @@ import numpy as np
 
 from ..arrays import Array, as_float64, namespace, row_dot, to_numpy
 from ..fit.all_rows import AllRowsSpan
-from ..fit.estimator import at_least, estimator, parameter
-from ..fit.judging import JudgesKernelRows
 from ..fit.moments import gram_of
+from ..fit.outliers import JudgesKernelRows
+from ..fit.parameters import at_least, estimator, parameter
 from ..fit.problem import Problem
 from ..fit.span import Span
 from ..kernels import Kernel
 from ..linear.robust import LogisticLoss, cutoff, fit_plane, two_stage_weights, warn_if_many
-from ..selection.base import Choice, Selection
-from ..selection.dictionary import dictionary
-from ..solvers.spectrum import whiten
+from ..rules.base import Choice, Selection
+from ..search.dictionary import dictionary
+from ..spectrum.whitening import whiten
 from .base import KernelTransformer
 from .elastic_net import NetParameters
 from .published import OnDictionary

@@ -26,14 +26,14 @@ from sklearn.utils.validation import _check_psd_eigenvalues
 
 from ..arrays import FLOATS, Array, arpack_restarts, as_float64, canonical, top_eigh
 from ..errors import KernelWarning, warn
-from ..fit.estimator import MeantParameters, generator_of
+from ..fit.parameters import MeantParameters, generator_of
 from ..fit.problem import SHOWS_ROUNDING, warn_of_rounding
 from ..fit.sample import default_sample_size
 from ..kernels import Kernel, bind_callable, kernel_type, named_kernel
 from ..kernels.width import resolve_gamma
-from ..rows.gram import asymmetry
 from ..rows.memory import ArrayRows, check_spread, finite
-from ..solvers.spectrum import check_finite_kernel
+from ..rows.precomputed import asymmetry
+from ..spectrum.whitening import check_finite_kernel
 from ..threads import effective_n_threads
 
 

@@ -13,21 +13,21 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ..arrays import namespace, to_numpy
 from ..errors import TooFewPoints, TooManyComponents, warn
-from ..fit.captured import NO_VARIANCE, CapturedRatio, components_for, ratio_of_points
-from ..fit.estimator import INNER_SHARE, SHARE, BlockParameters, at_least, estimator, more_than, one_of, parameter
+from ..fit.captured_ratio import NO_VARIANCE, CapturedRatio, components_for, ratio_of_points
+from ..fit.parameters import INNER_SHARE, SHARE, BlockParameters, at_least, estimator, more_than, one_of, parameter
 from ..fit.problem import Problem, nothing_to_explain
 from ..fit.sample import Sample, default_sample_size
 from ..fit.span import Span
 from ..kernels import kernel_type
 from ..rows import Rows
 from ..rows.memory import ArrayRows, SampledRows
-from ..rows.short import ShortSide, short_side
-from ..selection.base import Choice
-from ..selection.choose import FIRST_EXTRA_POINTS, Chooser, Effort
-from ..selection.coordinates import Coordinates, coordinates_beside_exact
-from ..selection.given import own_points
-from ..selection.rules import ALIASES, SELECTORS
-from ..solvers.spectrum import check_kernel_values
+from ..rows.row_space import ShortSide, short_side
+from ..rules.base import Choice
+from ..rules.registry import ALIASES, SELECTORS
+from ..search.chooser import FIRST_EXTRA_POINTS, Chooser, Effort
+from ..search.subspace import Coordinates, coordinates_beside_exact
+from ..search.user_points import own_points
+from ..spectrum.whitening import check_kernel_values
 from ..threads import one_blas_thread
 from .base import Found, KernelTransformer
 from .incremental import Incremental

@@ -13,7 +13,8 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
 from ..arrays import Array
-from ..fit.estimator import (
+from ..fit.outliers import JudgesRows
+from ..fit.parameters import (
     INNER_SHARE,
     MeantParameters,
     at_least,
@@ -23,7 +24,6 @@ from ..fit.estimator import (
     parameter,
     unchanged_on_failure,
 )
-from ..fit.judging import JudgesRows
 from ..fit.saving import SavesItself
 from ..kernels import names_of_kernels
 from ..rows import settle_columns

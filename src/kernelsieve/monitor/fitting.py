@@ -23,7 +23,7 @@ from ..fit.expansion import KernelExpansion
 from ..fit.indefinite import is_indefinite
 from ..fit.moments import Moments, MomentSum, gram_of
 from ..fit.span import PointSpan
-from ..solvers.spectrum import RANK_TOLERANCE, RANK_TOLERANCE_FLOAT32, whiten
+from ..spectrum.whitening import RANK_TOLERANCE, RANK_TOLERANCE_FLOAT32, whiten
 from .inputs import InputMap, learn_map, no_map
 from .limits import fold_of, run_bounds
 from .series import Series, WindowSample

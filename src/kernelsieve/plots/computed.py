@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils import _safe_indexing
 
-from ..fit.arguments import some_numbers, whole_number
+from ..fit.validation import some_numbers, whole_number
 
 CURVE_ROWS = 5000  # of the rows that the curve is measured on
 N_SIZES, MAX_SIZE = 7, 200

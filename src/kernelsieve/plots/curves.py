@@ -8,23 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from ..fit.arguments import check_component, instance_of, some_numbers
+from ..fit.validation import check_component, instance_of, some_numbers
 from ..linear.path import SparsePCAPath
 from ..models.elastic_net_path import ElasticNetPath
 from ..models.likelihood_path import LikelihoodPath
 from .computed import computed_curves
-from .style import (
-    COLORS,
-    MARKERS,
-    Axes,
-    axes_or_new,
-    few_ticks,
-    fitted,
-    percent,
-    plain_log_axis,
-    set_apart,
-    tidy,
-)
+from .style import COLORS, MARKERS, Axes, axes_or_new, few_ticks, fitted, percent, plain_log_axis, set_apart, tidy
 
 
 def captured_curve(

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_array
 
-from ..fit.arguments import check_component, two_whole_numbers, whole_number
+from ..fit.validation import check_component, two_whole_numbers, whole_number
 from .rows import DENSITY_ROWS, checked_image_shape, checked_labels, draw_density, draw_labelled, point_style
 from .style import (
     COLORS,

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..fit.arguments import check_component, two_whole_numbers, whole_number
+from ..fit.validation import check_component, two_whole_numbers, whole_number
 from .gaps import statistics_with_gaps
 from .rows import checked_image_shape
 from .style import (

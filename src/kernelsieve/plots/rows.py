@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..fit.arguments import two_whole_numbers
+from ..fit.validation import two_whole_numbers
 from .style import COLORS, MARKERS, Axes
 
 # More different numbers than this among the labels are a scale, not classes.

@@ -16,7 +16,7 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from ..fit.arguments import instance_of, two_whole_numbers, whole_number
+from ..fit.validation import instance_of, two_whole_numbers, whole_number
 from ..io.atomic import replacing
 from .contents import contents_of
 from .page_data import JSON, Options, as_script

@@ -19,7 +19,7 @@ import numpy as np
 from ..fit.moments import MomentSum, gram_of
 from ..fit.span import PointSpan
 from ..kernels import Kernel, named_kernel
-from ..solvers.spectrum import whiten
+from ..spectrum.whitening import whiten
 from ..threads import one_blas_thread
 from .model_view import ModelView
 

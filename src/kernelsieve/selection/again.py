@@ -10,12 +10,12 @@ import numpy as np
 import scipy.sparse
 
 from ..arrays import Array, as_float64
-from ..fit.captured import captured_on
-from ..solvers.ascent import Ascent
-from .base import Choice, Selection
-from .choose import Effort
-from .coordinates import Coordinates, coordinates_for
-from .free import NO_GAIN, FreePoints
+from ..fit.captured_ratio import captured_on
+from ..rules.base import Choice, Selection
+from ..search.chooser import Effort
+from ..search.lbfgs import Ascent
+from ..search.moved import NO_GAIN, FreePoints
+from ..search.subspace import Coordinates, coordinates_for
 
 
 def against_current(choice: Choice, points: Array, effort: Effort) -> Choice:

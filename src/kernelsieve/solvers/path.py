@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .group import group_lasso
+from .group_lasso import group_lasso
 from .lasso import TOLERANCE, LassoResult, lasso
 from .quadratic import Quadratic, largest_alpha
 

@@ -13,10 +13,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ..spectrum.whitening import RANK_TOLERANCE
 from .alternation import Alternation, Passes, Problem
-from .group import group_lasso
+from .group_lasso import group_lasso
 from .lasso import LassoResult, lasso
-from .spectrum import RANK_TOLERANCE
 
 
 def alternate_jointly(problem: Problem, directions: np.ndarray, alpha: float) -> Alternation:

@@ -16,7 +16,7 @@ from sklearn.base import BaseEstimator, TransformerMixin, _fit_context
 from sklearn.utils.validation import _check_feature_names, check_array, check_is_fitted
 
 from ..errors import ColumnError, quoted
-from ..fit.estimator import MeantParameters, at_least, estimator, one_of, parameter
+from ..fit.parameters import MeantParameters, at_least, estimator, one_of, parameter
 from ..rows.frames import block_of, collected, column_names, with_text_names
 from .columns import decoded, encoded_rows
 from .plan import BOOLEAN, CATEGORY, DATE, LEFT_OUT, MAX_CATEGORIES, NUMBER, planned

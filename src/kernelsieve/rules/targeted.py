@@ -1,36 +1,28 @@
-"""Where points start from: rows that explain most of the leading components, and k-means centres.
+"""Targeted rows: those that explain most of the leading components.
 
-Targeted rows are chosen several at once: what the greedy loop does row by row, by matrix products.  Rows i_1 .. i_b
+They are chosen several at once: what the greedy loop does row by row, by matrix products.  Rows i_1 .. i_b
 leave the residual kernel R = K - F F' together: with the Cholesky factor L of their residual gram,
 
     C = R_.i L'^-1,      F <- [F, C],      diag R <- diag R - sum_k C_.k^2,      T <- T - C (L^-1 T_i)
 
 The rule takes its first rows one by one and then looks for each block of rows among the candidates that lead before
 it, whose own scores it keeps up to date; the block ends where a row that is no candidate might be better.
-
-Centres, where the rows are dense, are those of Lloyd's iteration, on any array namespace.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.linalg
 import scipy.sparse
 
-from ..arrays import Array, is_numpy, is_torch, like, namespace, row_dot, take_rows, to_numpy
+from ..arrays import Array, is_torch, to_numpy
 from ..fit.rowset import RowSet
 from ..solvers.greedy import EXPLAINED, Gram, Residual, StoredGram, best_for_targets, choose, eliminate, start, swap
-from ..solvers.recorded import repeat
-from ..solvers.spectrum import whiten
+from ..spectrum.cuda_graphs import repeat
 from ..threads import ordered_map, row_ranges
-
-if TYPE_CHECKING:
-    from .free import FreePoints
 
 BLOCK_ROWS = 2048  # eliminated at a time: kernel values and residuals of a block stay in the cache
 ONE_BY_ONE = 128  # rows of a targeted choice; numbers that do not depend on how many are wanted keep prefixes
@@ -189,92 +181,3 @@ def _targeted_on_host(rows: RowSet, count: int, n_swaps: int, features: np.ndarr
             noise=rows.rounding,
         )
     return np.asarray(state.chosen, dtype=np.intp)
-
-
-def with_rows(search: FreePoints, points: Array, count: int, among: RowSet) -> tuple[Array, np.ndarray]:
-    """The points and `count` rows, chosen among these for what the points leave of the targets, and their places."""
-    sample, found = search.sample, search.coordinates
-    features = found.cross_gram(points, slice(0, among.size)) @ whiten(found.kernel(points, points)).matrix
-    rows = targeted_rows(among, count, to_numpy(features))
-    missing = count - len(rows)
-    if missing > 0:  # all rows are explained to rounding: any will do
-        rows = np.concatenate([rows, search.rng.choice(sample.size, missing)])
-    return namespace(points).concat([points, search.rows_at(rows)], axis=0), rows
-
-
-DISTANCES_AT_ONCE = 2**18  # that a thread looks through while they are in its cache
-
-
-def kmeans_centers(
-    rows: Array,
-    n_centers: int,
-    n_steps: int,
-    rng: np.random.Generator,
-    weights: Array | None = None,
-    n_threads: int = 1,
-) -> Array:
-    """`n_steps` of Lloyd's iteration from distinct random rows; a centre left empty stays where it was."""
-    probability = None if weights is None else to_numpy(weights) / to_numpy(weights).sum()
-    start = rng.choice(rows.shape[0], n_centers, replace=False, p=probability)
-    centers = take_rows(rows, start)
-    xp = namespace(rows)
-    found = NearestOnHost.of(rows, weights, n_threads) if is_numpy(rows) else NearestOnDevice(rows, weights)
-    for _ in range(n_steps):
-        sums, mass = found.gathered(centers)
-        occupied = mass > 0
-        centers = xp.where(occupied[:, None], sums / xp.where(occupied, mass, xp.ones_like(mass))[:, None], centers)
-    return centers
-
-
-@dataclass(frozen=True)
-class NearestOnHost:
-    """Rows that look for their nearest centre in float32, about their mean and in units of the largest value."""
-
-    rows: np.ndarray
-    weights: np.ndarray
-    shift: np.ndarray
-    scale: float
-    light: np.ndarray
-    n_threads: int
-
-    @classmethod
-    def of(cls, rows: np.ndarray, weights: np.ndarray | None, n_threads: int) -> NearestOnHost:
-        shift = rows.mean(axis=0)
-        light = rows - shift
-        scale = float(np.abs(light).max(initial=0.0)) or 1.0
-        light /= scale
-        weights = np.ones(len(rows), dtype=rows.dtype) if weights is None else weights
-        return cls(rows, weights, shift, scale, light.astype(np.float32, copy=False), n_threads)
-
-    def gathered(self, centers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Sum and weight of the rows nearest to each centre."""
-        light = ((centers - self.shift) / self.scale).astype(np.float32)
-        norms, right = row_dot(light, light), -2 * light.T
-
-        def nearest(part: slice) -> np.ndarray:
-            distances = self.light[part] @ right
-            distances += norms
-            return distances.argmin(axis=1)
-
-        n, m = len(self.rows), len(centers)
-        parts = row_ranges(n, max(1, DISTANCES_AT_ONCE // m))
-        labels = np.concatenate(list(ordered_map(nearest, parts, self.n_threads)))
-        members = scipy.sparse.csr_array((self.weights, labels, np.arange(n + 1)), shape=(n, m))
-        return members.T @ self.rows, np.bincount(labels, self.weights, minlength=m)
-
-
-@dataclass(frozen=True)
-class NearestOnDevice:
-    """The same on a device, where a product with ones and zeros is quick."""
-
-    rows: Array
-    weights: Array | None
-
-    def gathered(self, centers: Array) -> tuple[Array, Array]:
-        """Sum and weight of the rows nearest to each centre."""
-        xp = namespace(self.rows)
-        nearest = xp.argmin(row_dot(centers, centers) - 2 * (self.rows @ centers.T), axis=1)
-        members = xp.astype(nearest[:, None] == like(xp.arange(centers.shape[0]), nearest), self.rows.dtype)
-        if self.weights is not None:
-            members = members * self.weights[:, None]
-        return members.T @ self.rows, xp.sum(members, axis=0)

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..arrays import add_to_diagonal, as_float64, cholesky, solve_lower, to_numpy
 from ..fit.sample import Sample
-from .gram import gram_of_sample
+from .lazy_gram import gram_of_sample
 
 MIN_RIDGE = 1e-10  # of the mean |k(x, x)|: kernel PCA that leaves nothing over
 

@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.utils import check_array
 
 from ..arrays import FLOATS
-from .estimator import LARGEST_COUNT
+from .parameters import LARGEST_COUNT
 
 MOST_POINTS = 100_000  # of a path
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..solvers.greedy import Gram, Residual, start
-from .starts import eliminate_together
+from .targeted import eliminate_together
 
 PROPOSALS = 128  # a block; it does not depend on how many rows are wanted, so that every choice is a prefix
 

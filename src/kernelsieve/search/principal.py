@@ -9,7 +9,7 @@ from ..arrays import Array, like, namespace, top_eigh
 from ..fit.sample import Sample
 from ..kernels import Kernel
 from ..rows.memory import shares_of
-from ..solvers.points import CapturedVariance
+from .objective import CapturedVariance
 
 
 def principal_points(objective: CapturedVariance, n_points: int) -> Array:

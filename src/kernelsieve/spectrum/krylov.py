@@ -17,8 +17,8 @@ from functools import lru_cache
 import numpy as np
 
 from ..arrays import Array, as_float64, inner, like, namespace, solve_lower, to_numpy, top_eigh, unlooked_cholesky
-from .recorded import recorded
-from .spectrum import orthonormal, whiten
+from .cuda_graphs import recorded
+from .whitening import orthonormal, whiten
 
 DENSE_AT_LAST = 1000  # rows of a flat spectrum up to which a dense eigensolver is called in the end
 OVERSAMPLING = 8

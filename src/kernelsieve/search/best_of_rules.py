@@ -11,8 +11,8 @@ from dataclasses import replace
 from ..arrays import as_float64, is_numpy, to_numpy
 from ..fit.problem import Problem
 from ..fit.sample import Sample
-from .base import Choice, Selection
-from .rules import UNSWAPPED, selector
+from ..rules.base import Choice, Selection
+from ..rules.registry import UNSWAPPED, selector
 
 ROW_RULES = ("targeted", UNSWAPPED, "rpcholesky")
 GOOD_ENOUGH = 0.998  # kept by the first few rules: no others are tried

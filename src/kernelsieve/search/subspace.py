@@ -8,7 +8,7 @@ row in it and e(x) the rest of the row,
 
 exactly, so the rest of a row is one number, `row_scale`, and points are moved in 30 coordinates instead of 784 pixels.
 Where they would go beyond, one pass over the rows as they are says at the end: with V the principal directions and B
-the Gauss-Newton matrix of captured variance (solvers/points.py), which is the same for every coordinate,
+the Gauss-Newton matrix of captured variance (search/objective.py), which is the same for every coordinate,
 
     S <- S + a B^-1 dS (I - V V'),        a = 1, or less where that loses
 
@@ -42,10 +42,10 @@ from ..fit.rowset import POINTS_FOR_THREADS, RowSet
 from ..fit.sample import Sample, default_evaluation_rows
 from ..kernels import Kernel
 from ..kernels.base import dense
-from ..solvers.ascent import Ascent
-from ..solvers.points import CapturedVariance
-from ..solvers.points_on_device import images_on_device
 from ..threads import cached_property, ordered_map, row_ranges, side_by_side
+from .lbfgs import Ascent
+from .objective import CapturedVariance
+from .objective_cuda import images_on_device
 from .principal import directions_of_sparse
 
 # Mean exponent gamma |e(x)|^2 that may be left outside the subspace: by points that are moved on in all directions at

@@ -16,17 +16,17 @@ import scipy.sparse
 
 from ..arrays import as_float64, namespace
 from ..errors import warn
-from ..fit.captured import captured_on, carriers, n_real
+from ..fit.captured_ratio import captured_on, carriers, n_real
 from ..fit.problem import Problem
 from ..fit.sample import Sample
 from ..kernels import Kernel
+from ..rules.base import Choice, Selection, Selector
+from ..rules.registry import ALIASES, SELECTORS, WITH_CANDIDATES, selector
 from ..threads import cached_property
-from .base import Choice, Selection, Selector
-from .coordinates import MANY_POINTS, MAX_LOST_FOR_GOOD, Coordinates, coordinates_for, movable
-from .free import Candidate, FreePoints
-from .rules import ALIASES, SELECTORS, WITH_CANDIDATES, selector
-from .several import best_of_rules
-from .size import fewest
+from .best_of_rules import best_of_rules
+from .how_many import fewest
+from .moved import Candidate, FreePoints
+from .subspace import MANY_POINTS, MAX_LOST_FOR_GOOD, Coordinates, coordinates_for, movable
 
 FIRST_EXTRA_POINTS = 8  # the search for a number starts at n_components + this
 MAX_AUTO_SUPPORT = 1000  # more points are not looked for, they must be asked for

@@ -24,8 +24,8 @@ from ..errors import quoted
 from ..kernels import Kernel, kernel_type
 from .files import Stream, is_dask, stream_of
 from .frames import OTHER, TEXT, block_of, collected, is_frame
-from .gram import check_gram
 from .memory import ArrayRows, Rows, checked_weights, finite
+from .precomputed import check_gram
 from .streams import StreamRows, same_columns
 
 

@@ -44,10 +44,10 @@ from ..arrays import (
     take_rows,
 )
 from ..kernels import FixedRows, Kernel, uphill
+from ..spectrum.top import Operator, is_large, top
+from ..spectrum.whitening import whiten
 from ..threads import SPARE_THREADS, cached_property, ordered_map, row_ranges, side_by_side
-from .ascent import Ascent, Evaluation
-from .spectrum import whiten
-from .top import Operator, is_large, top
+from .lbfgs import Ascent, Evaluation
 
 Result = TypeVar("Result")
 

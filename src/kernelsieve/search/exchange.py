@@ -19,12 +19,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..arrays import Array, like, namespace, take_rows, to_numpy
-from ..solvers.spectrum import whiten
-from .rules import rows_by_each_rule
-from .starts import with_rows
+from ..rules.registry import rows_by_each_rule
+from ..spectrum.whitening import whiten
 
 if TYPE_CHECKING:
-    from .free import Candidate, FreePoints
+    from .moved import Candidate, FreePoints
 
 # Rows for components of which the points have less than the share MISSED are tried, and moved by a share of the steps,
 # where they promise WORTH_A_TRY of what exact kernel PCA captures.
@@ -46,7 +45,7 @@ def exchanged(search: FreePoints, found: Candidate) -> Candidate:
     promise = exact.variances[missed] - np.maximum(share[missed] * exact.variances[missed], values[-1])
     if promise.sum() - useful[order[-count:]].sum() < WORTH_A_TRY * exact.captured:
         return found
-    points, added = with_rows(search, take_rows(found.points, np.sort(order[:-count])), count, rows)
+    points, added = search.with_rows(take_rows(found.points, np.sort(order[:-count])), count, rows)
     # on all rows, as the last steps were: on a part of them the other points would lose what these gained
     n_steps = max(1, round(EXCHANGE_SHARE * search.n_steps(found.n_support)))
     runner, converged = search.finish(search.start(search.objective, points), n_steps)

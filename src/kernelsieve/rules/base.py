@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from ..arrays import Array
-from ..fit.captured import CapturedRatio, SeenPoints
+from ..fit.captured_ratio import CapturedRatio, SeenPoints
 from ..fit.problem import Problem
 from ..fit.sample import Sample
 from ..fit.span import Points, Span

@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..fit.problem import Problem
-from .base import Selection
-from .choose import everything
-from .rules import SELECTORS
+from ..rules.base import Selection
+from ..rules.registry import SELECTORS
+from .chooser import everything
 
 MAX_ALL_ROWS = 2000  # so many different rows are all taken
 DEFAULT_SIZE = 512

@@ -15,18 +15,20 @@ import numpy as np
 
 from ..arrays import Array, is_accelerated, is_numpy, is_torch, like, namespace, take_rows, to_numpy
 from ..fit.importance import carried_variance, draw, heavy_tailed
+from ..fit.rowset import RowSet
 from ..fit.sample import Sample
-from ..solvers.ascent import Ascent
-from ..solvers.points import CapturedVariance, Factored
-from ..solvers.points_on_device import CapturedOnDevice
-from ..solvers.spectrum import whiten
+from ..rules.kmeans import kmeans_centers
+from ..rules.lazy_gram import gram_of_sample
+from ..rules.rpcholesky import randomly_pivoted_cholesky
+from ..rules.targeted import targeted_rows
+from ..spectrum.whitening import whiten
 from ..threads import cached_property, ordered_map
-from .coordinates import Coordinates, lifted
-from .gram import gram_of_sample
+from .exchange import CLOSE_BEHIND, exchanged, from_any_rule
+from .lbfgs import Ascent
+from .objective import CapturedVariance, Factored
+from .objective_cuda import CapturedOnDevice
 from .principal import principal_points
-from .rpcholesky import randomly_pivoted_cholesky
-from .second import CLOSE_BEHIND, exchanged, from_any_rule
-from .starts import kmeans_centers, targeted_rows, with_rows
+from .subspace import Coordinates, lifted
 
 KMEANS_STEPS = 3
 # A step costs m^2 a row: beyond so many points fewer steps are taken, from centres that are settled better.
@@ -229,13 +231,23 @@ class FreePoints:
             order = np.argsort(-to_numpy(self.usefulness(previous.points)[1]), kind="stable")
             points = take_rows(previous.points, np.sort(order[:n_support]))
         else:
-            points, added = with_rows(self, previous.points, change, self.sample.all_rows or self.sample.evaluation)
+            points, added = self.with_rows(previous.points, change, self.sample.all_rows or self.sample.evaluation)
             seeds = np.union1d(seeds, added)
         coarse, n_coarse = self._coarse(n_support)
         runner = self._run(self.start(coarse, points), coarse, n_coarse)
         runner, converged = self.finish(runner, self.n_steps(n_support) - n_coarse)
         starts = {**previous.starts, "resized": runner.value}
         return Candidate(runner.points, runner.value, None, runner.n_steps, converged, starts, "resized", seeds)
+
+    def with_rows(self, points: Array, count: int, among: RowSet) -> tuple[Array, np.ndarray]:
+        """The points and `count` more rows, chosen for what the points leave of the targets, and the rows' places."""
+        found = self.coordinates
+        features = found.cross_gram(points, slice(0, among.size)) @ whiten(found.kernel(points, points)).matrix
+        rows = targeted_rows(among, count, to_numpy(features))
+        missing = count - len(rows)
+        if missing > 0:  # all rows are explained to rounding: any will do
+            rows = np.concatenate([rows, self.rng.choice(self.sample.size, missing)])
+        return namespace(points).concat([points, self.rows_at(rows)], axis=0), rows
 
     def n_steps(self, n_support: int) -> int:
         """Steps for so many points."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from .base import Choice
+from ..rules.base import Choice
 
 FIRST_EXPONENT = 1.5  # of 1 - ratio ~ m^-exponent, before two sizes are known
 MIN_EXPONENT, MAX_EXPONENT = 0.2, 5.0

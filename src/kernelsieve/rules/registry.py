@@ -13,12 +13,13 @@ from ..arrays import as_float64
 from ..fit.sample import Sample
 from ..solvers.greedy import Residual, Rule, best_for_targets, eliminate, greedy, swap, worst_explained
 from .base import Selection, Selector, select_rows
-from .distances import Combine, spread_rows
+from .farthest import Combine, spread_rows
 from .gain import LargestGain, SampledGain
-from .gram import gram_of_sample
+from .kmeans import kmeans_centers
+from .lazy_gram import gram_of_sample
 from .leverage import draw_without_replacement, ridge_leverage
 from .rpcholesky import randomly_pivoted_cholesky
-from .starts import kmeans_centers, targeted_choice
+from .targeted import targeted_choice
 
 KMEANS_SELECTION_STEPS = 20
 IMPROVED_RIDGE = 1e-3  # as published

@@ -24,10 +24,10 @@ import numpy as np
 
 from ..arrays import Array, solve_factored, to_numpy, unlooked_cholesky
 from ..kernels import Kernel, uphill
+from ..spectrum.cuda_graphs import recorded
 from ..threads import cached_property
-from .ascent import NO_CURVATURE, Ahead, Ascent, Evaluation, Memory
-from .points import JITTER, METRIC_RIDGE, CapturedVariance, Factored
-from .recorded import recorded
+from .lbfgs import NO_CURVATURE, Ahead, Ascent, Evaluation, Memory
+from .objective import JITTER, METRIC_RIDGE, CapturedVariance, Factored
 
 # Powers of R that Y is multiplied by, one after the other, and made orthonormal.  What the last column has left of the
 # first component comes back larger by such a power of how much more that one has; by the turns before it is as much

@@ -10,7 +10,7 @@ import scipy.sparse
 from ..arrays import Array, to_numpy
 from ..fit.problem import Problem
 from ..kernels import Kernel
-from .base import Selection
+from ..rules.base import Selection
 
 
 def own_points(selection: Any, problem: Problem, n_support: int | None) -> Selection:

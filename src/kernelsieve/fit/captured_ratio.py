@@ -40,8 +40,8 @@ import numpy as np
 from ..arrays import Array, as_float64, float64_like, is_numpy, like, namespace, row_dot, to_numpy
 from ..kernels import Kernel
 from ..rows.memory import shares_of
-from ..solvers.spectrum import RANK_TOLERANCE, triangular_whitening
-from ..solvers.top import Operator, exact_components, is_large, top
+from ..spectrum.top import Operator, exact_components, is_large, top
+from ..spectrum.whitening import RANK_TOLERANCE, triangular_whitening
 from ..threads import cached_property, matmul, one_blas_thread, ordered_map, row_ranges
 from .expansion import KernelExpansion
 from .indefinite import agreement, best_cut, variances_at
