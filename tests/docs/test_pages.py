@@ -6,6 +6,9 @@ import importlib
 import importlib.util
 import re
 import runpy
+import shlex
+import shutil
+import subprocess
 import sys
 import warnings
 from pathlib import Path
@@ -187,6 +190,51 @@ def test_the_code_blocks_of_a_page_run_one_after_the_other(page, readers_names):
         SELECTORS.clear()
         SELECTORS.update(rules)
     assert len(blocks_of(page)) >= 1
+
+
+def test_the_c_program_of_the_export_page_prints_the_scores_of_transform(readers_names, tmp_path):
+    compiler = shutil.which("cc")
+    if compiler is None:
+        pytest.skip("no C compiler")
+    page = DOCS / "export.md"
+    (header,) = [block for block in blocks_of(page) if '"plant.h", "plant"' in block]
+    exec(compile(header, str(page), "exec"), readers_names)
+    (program,) = re.findall(r"^```c\n(.*?)^```", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+    (tmp_path / "main.c").write_text(program)
+    subprocess.run([compiler, "-std=c99", "-Wall", "-Werror", "main.c", "-o", "main", "-lm"], check=True)
+    said = subprocess.run(["./main"], input="0.5 -1 2", capture_output=True, text=True, check=True).stdout
+    expected = readers_names["model"].transform([[0.5, -1, 2]])[0]
+    assert [float(word) for word in said.split()[:2]] == pytest.approx(expected, abs=1e-5)
+
+
+def write_diamonds(path, n_rows, seed):
+    """A made table with the columns of ggplot2's diamonds."""
+    rng = np.random.default_rng(seed)
+    lines = ["carat,cut,color,clarity,depth,table,price,x,y,z"]
+    for carat in rng.gamma(2, 0.4, n_rows) + 0.2:
+        size = 6.5 * carat ** (1 / 3) * rng.normal(1, 0.02, 3) * (1, 1, 0.62)
+        words = f"{rng.choice(['Fair', 'Good', 'Ideal'])},{rng.choice(list('DEF'))},{rng.choice(['SI1', 'VS2'])}"
+        numbers = f"{rng.normal(62, 1.4):.1f},{rng.integers(53, 64)},{3000 * carat**1.7:.0f}"
+        lines.append(f"{carat:.2f},{words},{numbers},{size[0]:.2f},{size[1]:.2f},{size[2]:.2f}")
+    path.write_text("\n".join(lines) + "\n")
+
+
+def test_the_commands_of_the_command_line_page_run(tmp_path, monkeypatch):
+    testing = pytest.importorskip("typer.testing")
+    pytest.importorskip("polars")
+    pytest.importorskip("onnx")
+    from kernelsieve.cli.commands import app
+
+    monkeypatch.chdir(tmp_path)
+    write_diamonds(tmp_path / "diamonds.csv", 1200, 0)
+    write_diamonds(tmp_path / "new.csv", 300, 1)
+    page = (DOCS / "command_line.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```\{console\}\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
+    commands = [line for line in "".join(blocks).replace("\\\n", "").splitlines() if line.startswith("kernelsieve ")]
+    assert len(commands) >= 7
+    for command in commands:
+        result = testing.CliRunner().invoke(app, shlex.split(command)[1:])
+        assert result.exit_code in (0, 3), (command, result.output)  # 3: the monitor raised an alarm
 
 
 def test_every_public_name_is_in_the_reference():

@@ -57,7 +57,7 @@ print(f"correlation of the first scores: {abs(agreement):.4f}")
 # What the components look like
 # -----------------------------
 #
-# A score is defined everywhere in the plane. White is its mean. The crosses are
+# A score is defined everywhere in the plane. White is its mean. The circles are
 # the support points.
 
 fig, axes = plt.subplots(1, 2, figsize=(7.2, 3), layout="constrained")

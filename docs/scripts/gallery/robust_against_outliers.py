@@ -44,7 +44,7 @@ for ax, (name, model) in zip(axes, models.items(), strict=True):
     plots.contours(model, clean, component=0, resolution=80, ax=ax)
     ax.figure.axes[-1].remove()  # the colour bar
     ax.get_legend().remove()
-    ax.set(title=name, xlabel="", ylabel="")
+    ax.set(title=name, xlabel="", ylabel="", xlim=(-1, 1), ylim=(-0.6, 1))
 plt.show()
 
 # %%

@@ -29,8 +29,8 @@ model = SparseKernelPCA(3, n_support=30, kernel=matern, random_state=0).fit(X)
 print(f"30 points keep {model.captured_ratio_:.1%} of exact kernel PCA")
 
 # %%
-# A kernel should be symmetric and positive semidefinite. If it is not, the fit
-# warns, and components with negative variance are left out.
+# A kernel must be symmetric and should be positive semidefinite. The support
+# points of a function are rows of the data; they are not moved.
 #
 # Strings: compute the matrix
 # ---------------------------
@@ -40,10 +40,9 @@ print(f"30 points keep {model.captured_ratio_:.1%} of exact kernel PCA")
 # two words share:
 
 families = (
-    "analysis analytic paralysis analyst catalyst catalysis dialysis",
-    "component opponent exponent proponent deponent postponement",
-    "kernel colonel kennel channel tunnel panel funnel",
-    "matrix matrices metric metrics symmetric geometric",
+    "analysis analyst paralysis catalysis dialysis",
+    "component opponent exponent proponent",
+    "metric matrix symmetric geometric",
 )
 words = " ".join(families).split()
 
@@ -61,13 +60,13 @@ def similarity(first, second):
 
 
 gram = np.array([[similarity(a, b) for b in words] for a in words])
-model = SparseKernelPCA(2, n_support=12, kernel="precomputed", random_state=0)
+model = SparseKernelPCA(2, n_support=8, kernel="precomputed", random_state=0)
 scores = model.fit_transform(gram)
 print("support words:", *np.array(words)[model.support_])
 
 import matplotlib.pyplot as plt
 
-fig, ax = plt.subplots(figsize=(7.2, 4.6), layout="constrained")
+fig, ax = plt.subplots(figsize=(7.2, 4), layout="constrained")
 ax.scatter(scores[:, 0], scores[:, 1], s=8)
 for (x, y), word in zip(scores, words, strict=True):
     ax.annotate(word, (x, y), fontsize=9)
@@ -82,7 +81,7 @@ plt.show()
 # word is compared with all training words; only the columns of the support
 # words count.
 
-new = ["metrical", "cannel"]
+new = ["metrical", "postponement"]
 cross = np.array([[similarity(word, other) for other in words] for word in new])
 nearest = [
     np.argmin(((scores - z) ** 2).sum(axis=1)) for z in model.transform(cross)
@@ -102,8 +101,8 @@ for word, place in zip(new, nearest, strict=True):
 #      - a function
 #      - a matrix
 #    * - moved support points
-#      - Gaussian-process kernels with a gradient; otherwise rows
-#      - no, rows
+#      - no: rows
+#      - no: rows
 #    * - ``inverse_transform``
 #      - yes, by regression
 #      - no: there is no row to return
