@@ -112,6 +112,10 @@ def figures(monkeypatch):
     sys.modules.pop("figures", None)
 
 
+def test_the_version_to_cite_is_the_version_of_the_package():
+    assert f"version = {{{kernelsieve.__version__}}}" in (DOCS / "citing.md").read_text(encoding="utf-8")
+
+
 def test_the_readme_shows_the_figures_of_the_last_benchmarks(figures):
     text = figures.README.read_text(encoding="utf-8")
     assert text == figures.filled_readme(text, figures.figures())
