@@ -137,7 +137,7 @@ def test_a_compressed_model_can_be_fitted_again(cloud, new_rows):
 
 def test_large_models_are_sampled(monkeypatch, digits_model, digits):
     """More rows than are compared, more points than are looked at: a part of each, by random_state."""
-    monkeypatch.setattr("kernelsieve.models.compressed.MAX_ROWS", 200)
+    monkeypatch.setattr("kernelsieve.models.compressed.COMPARED_ROWS", 200)
     monkeypatch.setattr("kernelsieve.models.compressed.ROWS_PER_POINT", 1)
     monkeypatch.setattr("kernelsieve.compression.candidates.MAX_POOL", 100)
     small = compress(digits_model, 20, random_state=0)
@@ -240,3 +240,10 @@ def test_rows_that_gain_nothing_by_moving_are_not_moved_again_and_again(monkeypa
     kept = CompressedKernelPCA(2, kernel="rbf", gamma=2.5, random_state=0, method="removal").fit(rows)
     assert moved.n_support_ == kept.n_support_ > 100
     assert len(tried) == 1
+
+
+@pytest.mark.parametrize("n_components", [None, 2])
+@pytest.mark.filterwarnings("ignore")
+def test_rows_that_are_all_the_same_leave_nothing_to_compress(n_components):
+    with pytest.raises(ValueError, match="nothing to compress"):
+        CompressedKernelPCA(n_components).fit(np.ones((30, 2)))

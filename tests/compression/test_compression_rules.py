@@ -10,9 +10,8 @@ from oracles import KERNELS, finite_difference, gram_of
 from kernelsieve import KernelPCA, SparseKernelPCA, compress
 from kernelsieve.compression.candidates import find_candidates
 from kernelsieve.compression.error import FeatureError, LeastSquares, ScoreError, local_source
-from kernelsieve.compression.l1 import SHRINK, l1_path
-from kernelsieve.compression.moved import coordinates_for, in_coordinates
-from kernelsieve.compression.removal import eigen_order, prefix_errors, removal_order
+from kernelsieve.compression.orders import SHRINK, eigen_order, l1_path, prefix_errors, removal_order
+from kernelsieve.compression.search import coordinates_for
 
 pytestmark = pytest.mark.filterwarnings("ignore:the kernel is not positive", "ignore::kernelsieve.KernelWarning")
 
@@ -135,7 +134,7 @@ def test_the_gradient_is_that_of_the_error(name, on_rows, cloud, new_rows):
     coordinates = coordinates_for(error)
     objective = error.objective(coordinates)
     points = new_rows[3:7] if name != "linear" else new_rows[3:5]
-    start = in_coordinates(points, coordinates)
+    start = coordinates.inside(points)
     value, gradient = objective(start)
     np.testing.assert_allclose(coordinates.points(start), points, atol=1e-12)
     columns = gram_of(name, new_rows, points, **params)
@@ -161,11 +160,11 @@ def test_a_part_of_the_rows_is_an_error_of_its_own(gaussian, cloud):
     coordinates = coordinates_for(error)
     points = cloud[:6] + 0.1
     part = error.objective(coordinates).part(27)
-    value, gradient = part(in_coordinates(points, coordinates))
+    value, gradient = part(coordinates.inside(points))
     columns, target = gram_of("rbf", cloud[::3], points, gamma=0.3), gaussian.transform(cloud)
     left = squared_error(columns - columns.mean(axis=0), target[::3] - target[::3].mean(axis=0))
     assert value == pytest.approx(left / np.sum(target**2) * 80 / 27, rel=1e-6)
-    differences = finite_difference(lambda p: part(p)[0], in_coordinates(points, coordinates), 1e-6)
+    differences = finite_difference(lambda p: part(p)[0], coordinates.inside(points), 1e-6)
     np.testing.assert_allclose(gradient, differences, atol=1e-6)
 
 

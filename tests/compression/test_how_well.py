@@ -9,7 +9,7 @@ from oracles import gram_of
 from sklearn.decomposition import KernelPCA as SklearnKernelPCA
 
 from kernelsieve import compress
-from kernelsieve.compression.methods import fewest
+from kernelsieve.compression.methods import fewest_within
 
 pytestmark = pytest.mark.filterwarnings("ignore:the kernel is not positive", "ignore::kernelsieve.KernelWarning")
 
@@ -94,7 +94,7 @@ class Steps:
 @pytest.mark.parametrize("size", [1, 2, 7, 30, 63, 64])
 def test_the_search_ends_at_the_fewest(size):
     method = Steps([1.0] * size + [0.1] * (65 - size))
-    assert fewest(method, 0.1).support.size == size
+    assert fewest_within(method, 0.1).support.size == size
     assert len(method.tried) <= 9
 
 

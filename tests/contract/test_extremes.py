@@ -19,16 +19,16 @@ from torture.invariants import exact_variances
 from torture.rounding import rounding_of
 
 import kernelsieve as ks
+from kernelsieve.compression.descent import ScoreObjective
 from kernelsieve.compression.error import LeastSquares
-from kernelsieve.compression.l1 import l1_path
-from kernelsieve.compression.objective import ScoreObjective
+from kernelsieve.compression.orders import l1_path
 from kernelsieve.fit.importance import heavy_tailed
 from kernelsieve.fit.problem import split_captured
 from kernelsieve.fit.sample import Sample
 from kernelsieve.kernels import RBF, Linear, inner_products
 from kernelsieve.rows.memory import sample_rows
-from kernelsieve.solvers.online.base import coherence_with
 from kernelsieve.spectrum.top import exact_components
+from kernelsieve.streaming.online_rules.base import coherence_with
 
 pytestmark = pytest.mark.filterwarnings("ignore::kernelsieve.KernelWarning")
 

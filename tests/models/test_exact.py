@@ -2,12 +2,14 @@
 
 import inspect
 import pickle
+import warnings
 from contextlib import contextmanager
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
+from oracles import assert_same_up_to_sign
 from scipy.sparse.linalg._interface import MatrixLinearOperator
 from sklearn.base import clone
 from sklearn.decomposition import KernelPCA as SklearnKernelPCA
@@ -515,3 +517,16 @@ def test_parameters_that_no_kernel_would_read_are_refused():
     ours = KernelPCA(2, kernel=rbf_kernel, kernel_params={"gamma": 0.5}).fit(rows)
     theirs = SklearnKernelPCA(2, kernel="rbf", gamma=0.5).fit(rows)
     assert_allclose(ours.eigenvalues_, theirs.eigenvalues_, rtol=1e-10)
+
+
+@pytest.mark.parametrize("dtype", ["float16", ">f2", ">f4", ">f8", "int8"])
+@pytest.mark.parametrize("kernel", ["rbf", "linear", "poly", "laplacian"])
+def test_numbers_of_other_types_give_no_warnings(dtype, kernel):
+    """Squares of float16 overflow, and limits that float16 does not hold; neither is the user's business."""
+    rows = (20 * np.random.default_rng(0).standard_normal((40, 3))).astype(dtype)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fitted = KernelPCA(2, kernel=kernel, gamma=1e-3).fit(rows)
+        scores = fitted.transform(rows)
+    expected = KernelPCA(2, kernel=kernel, gamma=1e-3).fit(rows.astype(np.float64)).transform(rows.astype(np.float64))
+    assert_same_up_to_sign(scores, expected, 1e-3 * np.abs(expected).max())

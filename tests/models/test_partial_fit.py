@@ -87,7 +87,7 @@ def test_a_first_call_larger_than_what_is_kept(rows):
     eigenvalues, _ = by_brute_force(rows, fitted.support_vectors_)
     np.testing.assert_allclose(fitted.eigenvalues_, eigenvalues, rtol=0.05)
     assert fitted.eigenvalues_.sum() / fitted.explained_variance_.sum() == pytest.approx(N)
-    assert fitted.captured_ratio_kind_ == "sample"
+    assert fitted.captured_ratio_kind_ == "sample, extrapolated"
 
 
 @pytest.mark.parametrize("cuts", [(), (700,), (5, 15)], ids=str)
@@ -175,6 +175,65 @@ def test_given_points_serve_at_once(rows):
     assert_brute_force(fed(fitted, rows[5:], (400,)), rows)
 
 
+@pytest.mark.parametrize("cuts", [(), (3, 4, 5, 700), np.arange(1, N), np.arange(40, N, 40)], ids=len)
+@pytest.mark.parametrize("n_kept", [40, 5000])
+@pytest.mark.parametrize("half_life", [None, 300])
+def test_given_points_stay_and_their_stream_is_a_fit(cuts, n_kept, half_life, rows):
+    """However the rows are cut, however few are kept: nothing moves the points, and all rows count."""
+    points, options = rows[::120] + 0.1, {"half_life": half_life, "n_optimization_samples": n_kept}
+    fitted = fed(model(selection=points, **options), rows, cuts)
+    ages = np.ones(N) if half_life is None else 0.5 ** (np.arange(N)[::-1] / half_life)
+    expected = model(selection=points).fit(rows, sample_weight=ages)
+    for stream in (fitted, fitted.refresh(), pickle.loads(pickle.dumps(fitted)).refresh()):
+        np.testing.assert_array_equal(stream.support_vectors_, points)
+        np.testing.assert_allclose(stream.explained_variance_, expected.explained_variance_, rtol=1e-12)
+        assert_same_up_to_sign(stream.transform(rows), expected.transform(rows), 1e-11)
+
+
+@pytest.mark.parametrize("other", [{}, {"selection": "optimized"}, {"selection": "kmeans"}], ids=str)
+def test_points_of_a_sum_are_those_that_the_left_model_was_given(other, rows):
+    points = rows[::120] + 0.1
+    one = fed(model(selection=points, n_optimization_samples=60), rows[:400], (70, 90))
+    both = one + fed(model(**{"selection": points, "n_optimization_samples": 60, **other}), rows[400:], (500,))
+    np.testing.assert_array_equal(both.support_vectors_, points)
+    expected = model(selection=points).fit(rows)
+    exactly = {"rtol": 1e-12} if not other else {"rtol": 0.15}  # carried over from other points
+    np.testing.assert_allclose(both.explained_variance_, expected.explained_variance_, **exactly)
+
+
+@pytest.mark.parametrize("half_life", [None, 100])
+def test_centres_are_chosen_again_by_the_rule_that_chose_them(half_life, rows):
+    """k-means centres are means of rows that are kept: no search has moved them."""
+    fitted = fed(model(selection="kmeans", n_optimization_samples=60, half_life=half_life), rows, (100, 500))
+    other = fed(model(selection="kmeans", half_life=half_life), rows[:300], (40,))
+    for stream in (fitted, fitted.refresh(), fitted + other):
+        assert stream.selection_report_["rule"] == "kmeans"
+        assert stream.selection_report_.get("winner") != "current"
+
+
+def test_a_function_chooses_again(rows):
+    fitted = fed(model(selection=lambda X, n, **_: X[:n] + 0.25, n_optimization_samples=60), rows, (100, 500))
+    moved = fitted.support_vectors_ - 0.25
+    assert all(np.any(np.all(np.isclose(rows, point), axis=1)) for point in moved)
+
+
+@pytest.mark.parametrize("order", ["sorted", "as they come"])
+@pytest.mark.parametrize("n_kept", [400, 5000])
+def test_the_ratio_is_that_of_the_rows_that_have_come(order, n_kept, rows):
+    """It is measured when it is read, not when points were chosen: sorted rows are not like those before them."""
+    stream = rows[np.argsort(rows[:, 0])] if order == "sorted" else rows
+    fitted = fed(model(n_optimization_samples=n_kept), stream[:1100], np.arange(50, 1100, 50))
+    for more in (stream[1100:1150], stream[1150:]):
+        seen = stream[: fitted.partial_fit(more).n_samples_seen_]
+        gram = gram_of("rbf", seen, gamma=GAMMA)
+        total = np.trace(gram) - gram.mean() * len(gram)
+        captured = fitted.transform(seen).var(axis=0).sum() * len(seen)
+        ratio, tolerance = captured / exact_kernel_pca(gram, 3)[0].sum(), 1e-6 if n_kept >= N else 0.03
+        assert fitted.captured_ratio_ == pytest.approx(ratio, abs=2 * tolerance)
+        assert fitted.explained_variance_ratio_.sum() == pytest.approx(captured / total, abs=tolerance)
+        assert fitted.score(seen) == pytest.approx(captured / total, abs=tolerance)
+
+
 @pytest.mark.parametrize("selection", ["targeted", "rpcholesky", "uniform"])
 def test_row_numbers_are_those_of_the_stream(selection, rows):
     for options in ({}, {"n_optimization_samples": 60}):
@@ -197,11 +256,13 @@ def test_automatic_number_of_points(rows):
 
 
 def test_all_of_the_first_rows_as_support(rows):
-    """What is exact on them is no longer exact when others come."""
+    """What is measured on them is measured again when others come: of those that are kept, all."""
     fitted = model(n_support=30, selection="uniform").partial_fit(rows[:60])
-    assert fitted.captured_ratio_kind_ == "all rows"
-    assert fed(fitted, rows[60:119]).captured_ratio_kind_ == "sample"
-    assert fitted.captured_ratio_n_samples_ == 60
+    assert (fitted.captured_ratio_kind_, fitted.captured_ratio_n_samples_) == ("all rows", 60)
+    fed(fitted, rows[60:119])
+    assert (fitted.captured_ratio_kind_, fitted.captured_ratio_n_samples_) == ("all rows", 119)
+    exact = exact_kernel_pca(gram_of("rbf", rows[:119], gamma=GAMMA), 3)[0].sum() / 119
+    assert fitted.captured_ratio_ == pytest.approx(fitted.explained_variance_.sum() / exact, abs=1e-9)
 
 
 # --- refresh -----------------------------------------------------------------------------------------------------
@@ -228,7 +289,7 @@ def test_refresh_from_a_sample(rows, weights):
     assert fitted.eigenvalues_.sum() / fitted.explained_variance_.sum() == pytest.approx(weights.sum())
     eigenvalues, _ = by_brute_force(rows, fitted.support_vectors_, weights)
     np.testing.assert_allclose(fitted.eigenvalues_, eigenvalues, rtol=0.15)
-    assert fitted.captured_ratio_kind_ == "sample"
+    assert fitted.captured_ratio_kind_ == "sample, extrapolated"
     fitted.partial_fit(rows[:100], sample_weight=weights[:100])
     assert fitted.eigenvalues_.sum() / fitted.explained_variance_.sum() == pytest.approx(
         weights.sum() + weights[:100].sum()

@@ -193,3 +193,13 @@ def test_rows_fewer_than_the_lags_have_no_statistic_wherever_they_are():
         assert found.predict(form).tolist() == [1, 1]
     with pytest.raises(ValueError, match="lags=3 needs more rows"):
         monitor(lags=3).fit(da.from_array(few))
+
+
+@pytest.mark.parametrize(("dtype", "tiny"), [("float64", 1e-158), ("float32", 1e-17)])
+@pytest.mark.parametrize("whiten", [False, True])
+def test_a_column_too_small_to_be_standardised_is_refused_by_name(dtype, tiny, whiten):
+    """Its factor could be neither squared nor saved: `fit` says so, not `save`."""
+    pd = pytest.importorskip("pandas")
+    rows = np.random.default_rng(0).standard_normal((200, 3)) * [1.0, tiny, 1.0]
+    with pytest.raises(ValueError, match=r"column 'b' has a standard deviation of .* too small"):
+        KernelMonitor(2, 10, whiten=whiten).fit(pd.DataFrame(rows.astype(dtype), columns=list("abc")))

@@ -183,7 +183,7 @@ def test_subset_forgets_like_the_weighted_batch(rows):
     fitted.partial_fit(rows[:25])
     settings = fitted._settings()
     ages = np.arange(len(rows))[::-1]
-    rule = fitted._following()
+    rule = fitted._driver(fitted._stream.kernel, fitted._stream.rule)
     object.__setattr__(rule.rule.settings, "coherence", 0.0)  # no row enters any more
     rule.feed(rows[25:], None, 25)
     assert settings.rate == pytest.approx(np.log(2) / 60)

@@ -12,9 +12,10 @@ import time
 
 import numpy as np
 import pytest
+import scipy.sparse
 from oracles import captured_by, gram_of
 
-from kernelsieve import LikelihoodKernelPCA, SparseKernelPCA
+from kernelsieve import KernelMonitor, LikelihoodKernelPCA, SparseKernelPCA
 
 dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")
@@ -347,3 +348,15 @@ def test_a_cluster_that_goes_away(cluster, rows, expected):
         fitted.fit(slow(rows))
     closing.join()
     assert vars(fitted) == before
+
+
+def test_sparse_chunks_are_refused_in_words_that_help(rows):
+    chunks = da.from_array(rows[:200, :3], chunks=(50, 3)).map_blocks(scipy.sparse.csr_matrix)
+    fitted = SparseKernelPCA(2, n_support=10, random_state=0).fit(rows[:200, :3])
+    for use in (
+        SparseKernelPCA(2, n_support=10).fit,
+        lambda X: fitted.transform(X).compute(),
+        KernelMonitor(2, 10).fit,
+    ):
+        with pytest.raises(TypeError, match=r"chunks of the dask array are sparse.*toarray"):
+            use(chunks)

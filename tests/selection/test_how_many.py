@@ -22,7 +22,6 @@ from kernelsieve.rows.memory import sample_rows
 from kernelsieve.search.how_many import fewest
 from kernelsieve.search.moved import NO_ROWS, Candidate, FreePoints
 from kernelsieve.search.subspace import coordinates_for
-from kernelsieve.selection.again import moved_to
 
 # How many
 
@@ -292,6 +291,6 @@ def test_points_that_come_are_looked_for_where_those_before_were_measured(seed):
     assert sample.n_evaluation < len(X) / 2
     found = coordinates_for(sample, 10)
     search = FreePoints(sample, found, 5, 0.0, rng)
-    start = search.resize(Candidate(moved_to(found, centres[:9]), 0.0, None, 0, True, {}, "", NO_ROWS), 10)
+    start = search.resize(Candidate(found.inside(centres[:9]), 0.0, None, 0, True, {}, "", NO_ROWS), 10)
     (added,) = start.seeds
     assert np.argmax(X[rows.indices[added]]) == 9

@@ -129,7 +129,7 @@ def _use(model: Any, rows: np.ndarray, folder: str) -> None:
         more = rows[::-1] + 0.1
         model.partial_fit(more[:7]).partial_fit(more)
         _read(model, rows, folder)
-    if isinstance(model, kernelsieve.SparseKernelPCA) and "_stream" in vars(model):
+    if isinstance(model, kernelsieve.SparseKernelPCA) and model._stream is not None:
         (model + model).transform(rows)
         if model._enough(model._stream.reservoir):  # for as many points as its parameters now ask for
             model.refresh().transform(rows)
@@ -142,7 +142,7 @@ def _use(model: Any, rows: np.ndarray, folder: str) -> None:
 
 def _follows(model: Any) -> bool:
     """Whether it was in the middle of a stream."""
-    return "_stream" in vars(model) or "_kept" in vars(model)
+    return getattr(model, "_stream", None) is not None
 
 
 def _read(model: Any, rows: np.ndarray, folder: str) -> None:

@@ -18,7 +18,7 @@ MAX_POOL = 2000  # points looked at: a random part of more
 
 
 @dataclass(frozen=True)
-class Found:
+class ReducedSet:
     """A support with its refit, and how it was come by."""
 
     support: Support
@@ -46,11 +46,11 @@ class Candidates:
     def gram(self) -> np.ndarray:
         return to_numpy(gram_of(self.support.kernel, self.support.points))
 
-    def kept(self, places: np.ndarray) -> Found:
+    def kept(self, places: np.ndarray) -> ReducedSet:
         """The refit on some of them."""
         assert self.support.indices is not None
         support = chosen(self.error.source, np.sort(self.support.indices[places]))
-        return Found(support, self.error.refit(support))
+        return ReducedSet(support, self.error.refit(support))
 
 
 def find_candidates(error: ExpansionError, most: int, rng: np.random.Generator) -> Candidates:

@@ -17,7 +17,7 @@ from ..rows.memory import finite
 from ..search.subspace import Coordinates
 from ..spectrum.whitening import RANK_TOLERANCE, RANK_TOLERANCE_FLOAT32, whiten
 from ..threads import cached_property
-from .objective import FeatureObjective, ScoreObjective
+from .descent import FeatureObjective, ScoreObjective
 
 # Singular values of the least-squares problem below this share of the largest are rounding.
 CUTOFF, CUTOFF_FLOAT32 = 1e-12, 1e-6
@@ -133,7 +133,7 @@ class ScoreError:
 
     @property
     def largest_support(self) -> int:
-        """Points beyond this number cannot be told apart."""
+        """More points than this have no coefficients of their own: the problem has no more directions."""
         return self.n_rows - int(self.center)
 
     def least_squares(self, candidates: Support) -> LeastSquares:
@@ -205,7 +205,7 @@ class FeatureError:
 
     @property
     def largest_support(self) -> int:
-        """Points beyond this number cannot be told apart."""
+        """More points than this have no coefficients of their own: the problem has no more directions."""
         return self.source.n_support
 
     def least_squares(self, candidates: Support) -> LeastSquares:

@@ -12,17 +12,16 @@ import numpy as np
 from ..rules.kmeans import kmeans_centers
 from ..search.subspace import Coordinates
 from ..threads import cached_property
-from .candidates import Candidates, Found
+from .candidates import Candidates, ReducedSet
+from .descent import move
 from .error import Support
-from .l1 import l1_path
-from .moved import in_coordinates, move
-from .removal import prefix_errors, removal_order
+from .orders import l1_path, prefix_errors, removal_order
 
-KMEANS_STEPS = 3
-# From MANY points on a try takes seconds.  If a share NEARLY of the rows that are enough gains next to nothing (LITTLE
-# of their error) by moving, as where all rows are unlike each other, fewer are not tried; and the fewest are only found
-# to a share of CLOSE.
-MANY, NEARLY, LITTLE, CLOSE = 100, 0.9, 0.01, 0.02
+KMEANS_STEPS = 3  # a start need not be converged: the points are moved on from there
+# A try with more than MANY_MOVED points takes seconds.  If moving FEWER_SHARE of the rows that are enough lowers their
+# error by less than LITTLE_GAIN of it, as where all rows are unlike each other, fewer are not tried; and the fewest are
+# found to within a share CLOSE.
+MANY_MOVED, FEWER_SHARE, LITTLE_GAIN, CLOSE = 100, 0.9, 0.01, 0.02
 
 
 class Method(Protocol):
@@ -34,10 +33,10 @@ class Method(Protocol):
     def enough_is_fewest(self) -> bool:
         """Whether no size below that of `enough` reaches its target."""
 
-    def at(self, n_support: int) -> Found:
+    def at(self, n_support: int) -> ReducedSet:
         """A support of that size; smaller where fewer points already say everything."""
 
-    def enough(self, target: float) -> Found | None:
+    def enough(self, target: float) -> ReducedSet | None:
         """A support whose error is at most `target`, or None."""
 
 
@@ -54,10 +53,10 @@ class Nested:
         """Relative error on the first 0, 1, ..., r candidates."""
         return prefix_errors(self.candidates.problem, self.order)
 
-    def at(self, n_support: int) -> Found:
+    def at(self, n_support: int) -> ReducedSet:
         return self.candidates.kept(self.order[:n_support])
 
-    def enough(self, target: float) -> Found | None:
+    def enough(self, target: float) -> ReducedSet | None:
         """The smallest prefix; the curve says where to look, the refit decides."""
         first = int(np.argmax(self.curve <= target)) if np.any(self.curve <= target) else len(self.order)
         return _first_within(target, (self.at(m) for m in range(max(first, 1), len(self.order) + 1)))
@@ -65,7 +64,7 @@ class Nested:
 
 @dataclass
 class Lasso:
-    """The heaviest candidates where the group lasso's path first has so many."""
+    """The heaviest candidates at the first alpha of the group lasso's path that keeps enough of them."""
 
     candidates: Candidates
     enough_is_fewest: ClassVar[bool] = False
@@ -74,11 +73,11 @@ class Lasso:
     def path(self) -> list[np.ndarray]:
         return list(l1_path(self.candidates.problem))
 
-    def at(self, n_support: int) -> Found:
+    def at(self, n_support: int) -> ReducedSet:
         long_enough = (choice for choice in self.path if len(choice) >= n_support)
         return self.candidates.kept(next(long_enough, self.path[-1])[:n_support])
 
-    def enough(self, target: float) -> Found | None:
+    def enough(self, target: float) -> ReducedSet | None:
         return _first_within(target, (self.candidates.kept(choice) for choice in self.path))
 
 
@@ -97,29 +96,29 @@ class Moving:
     def rows(self) -> Nested:
         return Nested(self.candidates, removal_order(self.candidates.problem))
 
-    def at(self, n_support: int) -> Found:
+    def at(self, n_support: int) -> ReducedSet:
         n_support = min(n_support, self.candidates.size)
         rows, error, c = self.rows.at(n_support), self.candidates.error, self.coordinates
         found = move(error.objective(c), self._starts(rows, n_support), self.max_iter)
         support = Support(error.source.kernel, c.points(found.points), None)
         refit = error.refit(support)
         if not refit.total < rows.refit.total:
-            return Found(rows.support, rows.refit, found.n_steps, found.converged)
+            return ReducedSet(rows.support, rows.refit, found.n_steps, found.converged)
         self.known[n_support] = found.points
-        return Found(support, refit, found.n_steps, found.converged)
+        return ReducedSet(support, refit, found.n_steps, found.converged)
 
-    def enough(self, target: float) -> Found | None:
+    def enough(self, target: float) -> ReducedSet | None:
         """The rows that are enough, or fewer points that are, where the rows are many."""
         found = self.rows.enough(target)
-        if found is None or found.support.size <= MANY:
+        if found is None or found.support.size <= MANY_MOVED:
             return found
-        n_support = round(NEARLY * found.support.size)
+        n_support = round(FEWER_SHARE * found.support.size)
         tried, unmoved = self.at(n_support), self.rows.at(n_support)
-        self.enough_is_fewest = tried.refit.total > max(target, (1 - LITTLE) * unmoved.refit.total)
+        self.enough_is_fewest = tried.refit.total > max(target, (1 - LITTLE_GAIN) * unmoved.refit.total)
         return tried if tried.refit.total <= target else found
 
-    def _starts(self, rows: Found, n_support: int) -> list[np.ndarray]:
-        starts = [in_coordinates(rows.support.points, self.coordinates)]
+    def _starts(self, rows: ReducedSet, n_support: int) -> list[np.ndarray]:
+        starts = [self.coordinates.inside(rows.support.points)]
         if n_support <= len(self.coordinates.rows):
             starts.append(kmeans_centers(self.coordinates.rows, n_support, KMEANS_STEPS, self.rng))
         larger = min((m for m in self.known if m > n_support), default=None)
@@ -134,7 +133,7 @@ class Moving:
         return points[np.sort(removal_order(problem)[:n_support])]
 
 
-def fewest(method: Method, target: float) -> Found:
+def fewest_within(method: Method, target: float) -> ReducedSet:
     """The fewest points whose error is at most `target`: the order of a nested method says, others are tried."""
     found = method.enough(target)
     if found is None:
@@ -156,5 +155,5 @@ def fewest(method: Method, target: float) -> Found:
     return found
 
 
-def _first_within(target: float, tries: Iterable[Found]) -> Found | None:
+def _first_within(target: float, tries: Iterable[ReducedSet]) -> ReducedSet | None:
     return next((found for found in tries if found.refit.total <= target), None)

@@ -1,28 +1,30 @@
-"""From what was asked to a compressed expansion: by any method, so many points or so small an error."""
+"""From a request (a method, and a number of points or an error) to a compressed expansion."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
 import numpy as np
+import scipy.sparse
 
 from ..arrays import Array, as_float64
 from ..fit.expansion import KernelExpansion
 from ..fit.indefinite import is_indefinite
 from ..fit.moments import gram_of
-from ..search.subspace import Coordinates
-from .candidates import Candidates, Found, find_candidates
+from ..fit.sample import Sample
+from ..rows.memory import SampledRows
+from ..search.subspace import MAX_LOST_FOR_GOOD, Coordinates, coordinates, movable
+from .candidates import Candidates, ReducedSet, find_candidates
 from .error import ExpansionError, FeatureError, ScoreError, local_source, projected_mean
-from .methods import Lasso, Method, Moving, Nested, fewest
-from .moved import coordinates_for
-from .removal import eigen_order, removal_order
+from .methods import Lasso, Method, Moving, Nested, fewest_within
+from .orders import eigen_order, removal_order
 
 METHODS = ("optimized", "removal", "l1", "eigen-removal")
 
-# The choice starts from so many points that targeted greedy selection has left.
-CANDIDATES, CANDIDATES_PER_POINT = 200, 4
+# Candidates that targeted greedy selection leaves to choose from.
+LEAST_CANDIDATES, CANDIDATES_PER_POINT = 200, 4
 CANDIDATES_FOR_TARGET = 1000  # when the number of points is not known beforehand
-# An eigenproblem for every point removed: from more than so many, or twice those asked for, it would take minutes.
+# Most candidates for "eigen-removal", or twice those asked for: it solves an eigenproblem for every point removed.
 EIGEN_CANDIDATES = 300
 
 
@@ -67,29 +69,39 @@ def error_on(expansion: KernelExpansion, rows: Array | None, kind: str, n_thread
     return FeatureError(source, float32, n_threads)
 
 
+def coordinates_for(error: ExpansionError) -> Coordinates | None:
+    """The coordinates in which points are moved, or None where the kernel does not allow that."""
+    rows, kernel = error.search_rows, error.source.kernel
+    sampled = SampledRows(rows, np.arange(rows.shape[0]), None, True)
+    sample = Sample.of(sampled, kernel, error.source.n_components, center=True)
+    if not kernel.differentiable or (scipy.sparse.issparse(rows) and not movable(sample)):
+        return None
+    return coordinates(sample, MAX_LOST_FOR_GOOD, for_good=True)
+
+
 def compress_expansion(
     expansion: KernelExpansion, error: ExpansionError, request: Request, rng: np.random.Generator
 ) -> Compression:
     """The expansion on fewer points."""
     if not error.scale > 0:
         raise ValueError("the model's components are all zero: there is nothing to compress")
-    coordinates = coordinates_for(error) if request.method in ("auto", "optimized") else None
+    moved_in = coordinates_for(error) if request.method in ("auto", "optimized") else None
     method = request.method
     if method == "auto":
-        method = "removal" if coordinates is None else "optimized"
+        method = "removal" if moved_in is None else "optimized"
     candidates = find_candidates(error, _n_candidates(method, request.n_support), rng)
-    way = _method(method, candidates, coordinates, request, rng)
+    way = _method(method, candidates, moved_in, request, rng)
     if request.n_support is not None:
         found = way.at(request.n_support)
     else:
         assert request.target_error is not None
-        found = fewest(way, request.target_error)
+        found = fewest_within(way, request.target_error)
     curve = way.curve if method == "removal" and isinstance(way, Nested) else None
     return _compression(expansion, error, found, method, curve)
 
 
 def _n_candidates(method: str, n_support: int | None) -> int:
-    most = CANDIDATES_FOR_TARGET if n_support is None else max(CANDIDATES, CANDIDATES_PER_POINT * n_support)
+    most = CANDIDATES_FOR_TARGET if n_support is None else max(LEAST_CANDIDATES, CANDIDATES_PER_POINT * n_support)
     return min(most, max(EIGEN_CANDIDATES, 2 * (n_support or 0))) if method == "eigen-removal" else most
 
 
@@ -113,7 +125,7 @@ def _method(
 
 
 def _compression(
-    expansion: KernelExpansion, error: ExpansionError, found: Found, method: str, curve: np.ndarray | None
+    expansion: KernelExpansion, error: ExpansionError, found: ReducedSet, method: str, curve: np.ndarray | None
 ) -> Compression:
     support, refit, kernel, points = found.support, found.refit, found.support.kernel, found.support.points
     if support.indices is not None:

@@ -80,15 +80,12 @@ class CapturedRatio:
         value = min(max(value, 0.0), 1.0)
         return cls(value, kind, n_samples, (value, value), n_directions)
 
-    @property
-    def attributes(self) -> dict[str, Any]:
-        """The fitted attributes that say it."""
-        return {
-            "captured_ratio_": self.value,
-            "captured_ratio_interval_": self.interval,
-            "captured_ratio_kind_": self.kind,
-            "captured_ratio_n_samples_": self.n_samples,
-        }
+    def store(self, estimator: Any) -> None:
+        """Set the fitted attributes that report it."""
+        estimator.captured_ratio_ = self.value
+        estimator.captured_ratio_interval_ = self.interval
+        estimator.captured_ratio_kind_ = self.kind
+        estimator.captured_ratio_n_samples_ = self.n_samples
 
     def at_least(self, bound: float) -> CapturedRatio:
         """The same, where all rows together say that it is no less than `bound`."""

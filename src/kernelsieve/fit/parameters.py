@@ -104,11 +104,11 @@ class MeantParameters:
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name in self._parameter_constraints:
-            meant, given = plain(value), dict(vars(self).get(AS_GIVEN, {}))
+            meant, given = plain(value), dict(getattr(self, AS_GIVEN, {}))
             if meant is not value or given.pop(name, None) is not None:
                 if meant is not value:
                     given[name] = value
-                vars(self)[AS_GIVEN] = given
+                super().__setattr__(AS_GIVEN, given)
             value = meant
         super().__setattr__(name, value)
 
@@ -125,7 +125,7 @@ class MeantParameters:
         dict
         """
         found: dict[str, Any] = super().get_params(deep)  # type: ignore[misc]  # of the estimator that this is part of
-        return found | vars(self).get(AS_GIVEN, {})
+        return found | getattr(self, AS_GIVEN, {})
 
     def _validate_params(self: Any) -> None:
         """Refuse True and False where a number is asked for, numbers that nothing can be counted by, idle parameters.
@@ -181,12 +181,12 @@ RESULTS += ["components_", "mean_", "gamma_", "alpha_"]
 @contextmanager
 def unchanged_on_failure(estimator: Any) -> Iterator[None]:
     """Give the estimator its attributes back where what is inside fails, is interrupted, or finds no numbers."""
-    before = dict(vars(estimator))
+    state = vars(estimator)
+    before = dict(state)
     try:
         yield
         _refuse_what_is_not_finite(estimator)
     except BaseException as error:
-        state = vars(estimator)
         # scikit-learn still has to tear its callbacks down
         callbacks = {name: value for name, value in state.items() if "callback" in name}
         estimator.__dict__ = before | callbacks  # at one stroke: a second interrupt finds the old model or the new one
@@ -200,11 +200,22 @@ def unchanged_on_failure(estimator: Any) -> Iterator[None]:
         raise
 
 
+def forget_fit(estimator: Any) -> None:
+    """Delete what an earlier fit left: fitted attributes, and the private ones that the class lists in `_stale`."""
+    for name in [name for name in vars(estimator) if name.endswith("_") or name in estimator._stale]:
+        delattr(estimator, name)
+
+
 def _refuse_what_is_not_finite(estimator: Any) -> None:
-    found = {name: vars(estimator).get(name) for name in RESULTS}
-    expansion = vars(estimator).get("expansion_")
+    stored = vars(estimator)  # what is found only when it is read is not looked for
+    found, expansion = {name: stored.get(name) for name in RESULTS}, stored.get("expansion_")
     if expansion is not None:
         found |= {"dual_coef_": expansion.coef, "offset_": expansion.offset}
+    refuse_what_is_not_finite(found)
+
+
+def refuse_what_is_not_finite(found: dict[str, Any]) -> None:
+    """Raise where one of these results, by name, holds NaN or infinity."""
     for name, value in found.items():
         if isinstance(value, float | np.ndarray) and not np.all(np.isfinite(value)):
             raise ValueError(

@@ -26,6 +26,7 @@ import errno
 import os
 from typing import Any
 
+import numpy as np
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
@@ -84,10 +85,10 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
         )
     check_is_fitted(model)
     encoder = Encoder(name)
-    content = encoder.estimator(model)
     try:
+        content = encoder.estimator(model)
         check_fitted(rebuilt(content, Decoder(encoder.arrays)))
-    except ModelFileError as error:  # better now than when it is needed
+    except (ModelFileError, np.linalg.LinAlgError) as error:  # better now than when it is needed
         raise ValueError(f"{name} cannot be saved: {error}") from error
     header = {"format": FORMAT, "version": PIPELINE_VERSION if whole else VERSION, "kernelsieve": package_version()}
     header |= content

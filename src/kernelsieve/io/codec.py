@@ -19,12 +19,13 @@ from ..fit.moments import Moments
 from ..fit.preimage import RidgeMap
 from ..kernels import Kernel, kernel_from_params
 from ..models.sklearn_kernel_pca import Uncentered
-from ..models.stream import StreamState
 from ..monitor.inputs import InputMap
-from ..monitor.live import Drift, LiveState
+from ..monitor.online import Drift, LiveState
 from ..monitor.statistics import Detector
 from ..rows.reservoir import Reservoir
+from ..streaming.state import StreamState
 from .container import DTYPES, ModelFileError
+from .layout import record_layout, restored
 from .registry import is_known, parts_of, rebuilt
 
 LARGEST_PARAMETER = 1e131  # of a kernel: no gamma that is taken is larger (kernels/base.py)
@@ -149,8 +150,10 @@ class Encoder:
 
 def _fields(record: Any) -> dict[str, Any]:
     if is_dataclass(record):
-        return {field.name: getattr(record, field.name) for field in fields(record)}
-    return dict(vars(record))
+        return {
+            field.name: getattr(record, field.name) for field in fields(record) if field.metadata.get("saved", True)
+        }
+    return {name: getattr(record, name) for name in record_layout(type(record))[1] if hasattr(record, name)}
 
 
 class Decoder:
@@ -228,6 +231,4 @@ class Decoder:
         values = self.decode(content["fields"])
         if is_dataclass(made):
             return made(**values)
-        record = made()
-        vars(record).update(values)
-        return record
+        return restored(made(), values)

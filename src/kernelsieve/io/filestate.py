@@ -27,7 +27,7 @@ from typing import Any
 
 from ..fit.parameters import AS_GIVEN
 from .container import ModelFileError
-from .layout import check_dict
+from .layout import check_dict, restored
 
 # What scikit-learn hangs on an estimator that is no part of the model; and parameters, which have their own place.
 NOT_STATE = ("_skl_", "_callback", "_parent_callback", "_metadata_request", AS_GIVEN)
@@ -40,25 +40,32 @@ OUTPUT = {"_sklearn_output_config": "output optional"}
 def file_state(model: Any) -> dict[str, Any]:
     """All that `fit` left: what the file must hold besides the constructor's parameters.
 
-    A class that computes some of its attributes only when they are read computes them in `_before_saving`.
+    That is what the model stores, and what its layout names and it finds only when it is read.
     """
     if hasattr(model, "_before_saving"):
         model._before_saving()
-    names = sorted(set(vars(model)) - set(model.get_params(deep=False)))
-    return {name: vars(model)[name] for name in names if not name.startswith(NOT_STATE)}
+    cls, layout = type(model), layout_of(type(model))
+    # an attribute of the class that is None stands for one that the model does not have
+    found_when_read = {name for name in layout if hasattr(model, name) and getattr(cls, name, 0) is not None}
+    stored = set(vars(model)) - ({"_stream"} - set(layout))  # a layout without the state itself names its parts
+    names = sorted((stored | found_when_read) - set(model.get_params(deep=False)))
+    return {name: getattr(model, name) for name in names if not name.startswith(NOT_STATE)}
 
 
 def from_file_state(cls: Any, params: dict[str, Any], state: dict[str, Any]) -> Any:
-    """The model that was saved, by the class's own `_from_file_state` where it has one; `state` has been checked."""
+    """The model that was saved; `state` has been checked.
+
+    A class that follows streams takes up the one in the file in `_resumed`, and says what else is to be stored.
+    """
     if callable(params.get("kernel")):
         raise ModelFileError("damaged model file: its kernel is no name, and a file holds no code")
-    if hasattr(cls, "_from_file_state"):
-        return cls._from_file_state(params, state)
     model = cls(**params)
-    vars(model).update(state)
     if hasattr(model, "_dict_layouts"):
-        for name, layout in model._dict_layouts().items():
-            check_dict(name, state[name], layout, {"d": int(model.n_features_in_)})
+        for name, layout in model._dict_layouts(state).items():
+            check_dict(name, state[name], layout, {"d": int(state["n_features_in_"])})
+    if hasattr(model, "_resumed"):
+        state = model._resumed(state, ModelFileError)
+    restored(model, state)
     if hasattr(model, "check_loaded"):
         model.check_loaded(ModelFileError)
     return model
@@ -68,5 +75,5 @@ def layout_of(cls: type) -> dict[str, str]:
     """The layout of a class, those of its bases included."""
     merged: dict[str, str] = dict(OUTPUT)
     for base in reversed(cls.__mro__):
-        merged |= vars(base).get("_file_layout", {})
+        merged |= getattr(base, "_file_layout", {})
     return merged

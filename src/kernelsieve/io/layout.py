@@ -24,6 +24,13 @@ CENTERED = 1e-3  # by how much, beside the largest, means in float32 may be off 
 ARRAYS = {"float": "fiu", "positive": "fiu", "real": "f", "int": "iu", "bool": "b"}
 
 
+def restored(instance: Any, state: Mapping[str, Any]) -> Any:
+    """The instance with these attributes."""
+    for name, value in state.items():
+        setattr(instance, name, value)
+    return instance
+
+
 def check_state(cls: type, layout: Mapping[str, str], state: Mapping[str, Any]) -> None:
     """Raise unless `state` is what an instance of `cls` can hold."""
     check_names(cls, layout, state)
@@ -190,7 +197,7 @@ def _check_record(name: str, value: Any, kind: str, shape: str, sizes: dict[str,
         told = "the model in the file has no kernel expansion" if name == "expansion_" else None
         raise ModelFileError(told) if told else _wrong(name, value, f"a {kind}")
     outer = [part.strip() for part in shape.split(",")]
-    inner_names, layout = _record_layout(type(value))
+    inner_names, layout = record_layout(type(value))
     inner = {own: sizes[theirs] for own, theirs in zip(inner_names, outer, strict=True) if theirs in sizes}
     for part, spec in layout.items():
         if not hasattr(value, part):
@@ -209,12 +216,12 @@ def _check_record(name: str, value: Any, kind: str, shape: str, sizes: dict[str,
             _note_size(name, theirs, inner[own], sizes)
 
 
-def _record_layout(cls: type) -> tuple[tuple[str, ...], dict[str, str]]:
+def record_layout(cls: type) -> tuple[tuple[str, ...], dict[str, str]]:
     """The sizes that a record is told, and its layout; scikit-learn's one record does not tell itself."""
     if cls is KernelCenterer:
         layout = {"K_fit_rows_": "float[m]", "K_fit_all_": "float", "n_features_in_": "int=m"}
         return ("m",), layout | {"_sklearn_output_config": "output optional"}
-    return cls._file_sizes, vars(cls)["_file_layout"]  # type: ignore[attr-defined]
+    return cls._file_sizes, cls._file_layout  # type: ignore[attr-defined]
 
 
 def _check_centerer(name: str, centerer: Any) -> None:

@@ -1,7 +1,7 @@
 """The classes that a file can make, and how each is taken apart and put together.
 
-Our own classes are asked (`_file_layout`, and `_before_saving`, `_from_file_state` where they have them); for
-scikit-learn's, `scikit` answers.
+Our own classes are asked (`_file_layout`, and `_before_saving`, `_resumed` where they have them); for scikit-learn's,
+`scikit` answers.
 """
 
 from __future__ import annotations

@@ -27,6 +27,7 @@ from sklearn import preprocessing as pre
 
 from .container import ModelFileError
 from .filestate import OUTPUT
+from .layout import restored
 
 D = {"n_features_in_": "int=d", "feature_names_in_": "strings[d] optional"}
 LINEAR = D | {"coef_": "rows[d] | rows[t, d]", "intercept_": "float | float[t]", "n_iter_": "data optional"}
@@ -70,8 +71,7 @@ class Class:
         model = self.cls(**params)
         if self.built is not None:
             return self.built(model, state)
-        vars(model).update(state)
-        return model
+        return restored(model, state)
 
 
 def _plain(value: Any) -> Any:
@@ -152,8 +152,7 @@ def _column_transformer(model: Any, state: dict[str, Any]) -> Any:
         for place in places.get(entry[0], []):
             if not isinstance(place, int) or not 0 <= place < d:
                 raise ModelFileError(f"arrays do not fit together: part {entry[0]!r} takes column {place} of {d}")
-    vars(model).update(state)
-    return model
+    return restored(model, state)
 
 
 def _scaler(model: Any, state: dict[str, Any]) -> Any:
@@ -162,8 +161,7 @@ def _scaler(model: Any, state: dict[str, Any]) -> Any:
     stretches = getattr(model, "with_std", None) or getattr(model, "with_scaling", None)
     if (moves and state.get("mean_", state.get("center_")) is None) or (stretches and state["scale_"] is None):
         raise ModelFileError("damaged model file: a scaler without its means or scales")
-    vars(model).update(state)
-    return model
+    return restored(model, state)
 
 
 _SCALERS = [

@@ -56,8 +56,9 @@ class Penalty:
 
     def only(self, component: int) -> Self:
         """The penalty of one component."""
-        given = {name: value for name, value in vars(self).items() if name != "l2" and value is not None}
-        return replace(self, **{name: value[component : component + 1] for name, value in given.items()})
+        given = {name: getattr(self, name) for name in ("alpha", "share", "n_nonzero", "support")}
+        one = slice(component, component + 1)
+        return replace(self, **{name: value[one] for name, value in given.items() if value is not None})
 
     def alpha_for(self, targets: np.ndarray) -> np.ndarray:
         """Absolute alphas.  A component is empty from 2 max_i |t_i| on, for any l2."""

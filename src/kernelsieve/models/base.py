@@ -28,6 +28,7 @@ from ..fit.parameters import (
     MeantParameters,
     Stages,
     estimator,
+    forget_fit,
     generator_of,
     unchanged_on_failure,
 )
@@ -112,7 +113,7 @@ class KernelTransformer(
     """Validation, fitting and use of the sparse kernel estimators."""
 
     _keeps_negative_part = False  # of an indefinite kernel's spectrum
-    _stale: ClassVar[tuple[str, ...]] = ()  # attributes that an earlier fit may leave and this one would not overwrite
+    _stale: ClassVar[tuple[str, ...]] = ()  # private attributes that an earlier fit may leave
     _file_layout = {
         "_inverse_map": "RidgeMap[M, d]?",
         "n_iter_": "int optional",
@@ -143,8 +144,7 @@ class KernelTransformer(
         """
         self._check_parameters(sample_weight)
         with unchanged_on_failure(self):
-            for name in self._stale:
-                self.__dict__.pop(name, None)
+            forget_fit(self)
             stages = Stages(self, 3, X, y)
             with stages.stage("choose points"), one_blas_thread():
                 choice = self._points(self._problem(X, sample_weight))
@@ -319,7 +319,7 @@ class KernelTransformer(
             if spread < SHOWS_ROUNDING[4 if choice.problem.rows.single_precision else 8]:
                 warn_of_rounding(spread)
         ratio = choice.ratio or self._ratio(choice, sample)
-        self.__dict__.update(self._bounded(ratio, sample, span).attributes)
+        self._bounded(ratio, sample, span).store(self)
         self._inverse_map = None
         if sample.kernel.preimage == "ridge":  # else the kernel finds rows by itself
             self._inverse_map = learned_preimage(self.expansion_, sample.evaluation.given, sample.evaluation.weights)

@@ -31,7 +31,7 @@ from .kernel_pca import KernelPCA
 from .sklearn_kernel_pca import bound_callable
 
 # Rows on which scores are compared: a random part of more.
-MAX_ROWS, ROWS_PER_POINT = 5000, 50
+COMPARED_ROWS, COMPARED_ROWS_PER_POINT = 5000, 50
 # Attributes that describe the original's fit, and its scores, which the compressed model's are to be.
 INHERITED = (
     "n_features_in_",
@@ -165,6 +165,8 @@ class CompressedKernelPCA(KernelTransformer):
     def _compress(self, model: Any, X: Any) -> None:
         """Become the compressed form of a fitted model."""
         expansion, rng = model.expansion_, self._rng()
+        if not expansion.n_components:
+            raise ValueError("the model has no components of nonzero variance: there is nothing to compress")
         n_support = None if isinstance(self.n_support, str) else self.n_support
         rows, kind = _comparison_rows(model, X, n_support or 0, rng)
         with one_blas_thread():
@@ -211,7 +213,7 @@ class CompressedKernelPCA(KernelTransformer):
             before = (model.captured_ratio_, *getattr(model, "captured_ratio_interval_", (0.0, 1.0)))
             value, low, high = (min(ratio * found.captured_share, 1.0) for ratio in before)
             kind = "all rows" if error.n_rows == model.n_samples_seen_ else error.kind
-            self.__dict__.update(CapturedRatio(value, kind, error.n_rows, (low, high), len(found.error)).attributes)
+            CapturedRatio(value, kind, error.n_rows, (low, high), len(found.error)).store(self)
         self._inverse_map = getattr(model, "_inverse_map", None) or _inverse_map(found.expansion, error)
 
 
@@ -224,7 +226,7 @@ def _comparison_rows(model: Any, X: Any, n_support: int, rng: np.random.Generato
         rows, kind = model.expansion_.points, "training rows"
     else:
         return None, "feature space"
-    most = max(MAX_ROWS, ROWS_PER_POINT * n_support)
+    most = max(COMPARED_ROWS, COMPARED_ROWS_PER_POINT * n_support)
     if rows.shape[0] > most:
         rows = take_rows(rows, np.sort(rng.choice(rows.shape[0], most, replace=False)))
     return rows, kind

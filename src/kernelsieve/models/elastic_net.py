@@ -168,7 +168,7 @@ class ElasticNetKernelPCA(NetParameters, OnDictionary, KernelTransformer):
         "relative": alpha is a share of alpha_max, from which on a component is zero, and l2 one of the largest
         eigenvalue of the gram; both then mean the same for any number of rows.  "absolute": as the paper prints them.
     n_nonzero : int or sequence of n_components ints, optional
-        Nonzero coefficients of each component, instead of alpha: the most found that are at most so many.
+        Nonzero coefficients of each component, instead of alpha: as many as can be found up to this number.
     solver : {"active-set", "admm"}, default="active-set"
         "active-set": the minimiser, to a duality gap of `tol`.  "admm": Algorithm 1 of the paper as printed, on all
         rows.

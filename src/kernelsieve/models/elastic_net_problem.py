@@ -47,7 +47,7 @@ class Start:
 
     @property
     def joint_alpha_max(self) -> float:
-        """The same for all components on one support."""
+        """The smallest alpha that empties components which share one support."""
         return largest_alpha(self.joint_quadratic, self.penalty)
 
 

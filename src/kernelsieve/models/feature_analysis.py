@@ -38,7 +38,7 @@ class KernelFeatureAnalysis(AsPublished, BlockParameters, KernelTransformer):
     accelerated : bool, default=True
         AKFA's criterion; False for SKFA's.
     n_candidates : int or None, default=None
-        Look at so many random rows a step, not at all.
+        Look at this many random rows a step, not at all of them.
     kernel, gamma, degree, coef0, kernel_params
         As in SparseKernelPCA.
     center : bool, default=False

@@ -21,7 +21,7 @@ import scipy.sparse
 from ..arrays import FLOATS, Array, canonical
 from ..fit.captured_ratio import CapturedRatio
 from ..fit.expansion import KernelExpansion
-from ..fit.parameters import at_least, estimator, one_of, parameter, unchanged_on_failure
+from ..fit.parameters import at_least, estimator, forget_fit, one_of, parameter, unchanged_on_failure
 from ..fit.saving import SavesItself
 from ..kernels import NAMED_KERNELS, Kernel, named_kernel
 from ..rows.dispatch import text_columns_named, validate_rows
@@ -132,6 +132,7 @@ class KernelPCA(FittedExpansion, SavesItself, GuardedKernelPCA):
     True
     """
 
+    _stale = ("_callable",)
     _file_layout = {
         "X_fit_": "rows[m, p]",
         "eigenvalues_": "positive[M]",
@@ -175,13 +176,10 @@ class KernelPCA(FittedExpansion, SavesItself, GuardedKernelPCA):
         self
         """
         with unchanged_on_failure(self):
-            for name in ("expansion_", "_callable"):  # an older model's kernel is not this one's
-                self.__dict__.pop(name, None)
-            # until the first kernel values are asked for, of the training rows, which settle gamma
+            forget_fit(self)
             self._kernel_open = True
             with text_columns_named(self, X):
                 super().fit(canonical(X) if scipy.sparse.issparse(X) and X.format == "csr" else X, y)
-            self.__dict__.pop("_kernel_open", None)
             self._store()
         return self
 
@@ -214,7 +212,7 @@ class KernelPCA(FittedExpansion, SavesItself, GuardedKernelPCA):
         if not self.fit_inverse_transform:
             self.dual_coef_ = coef
         self.support_ = np.arange(n_samples)
-        self.__dict__.update(CapturedRatio.known(1.0, "exact", n_samples, coef.shape[1]).attributes)
+        CapturedRatio.known(1.0, "exact", n_samples, coef.shape[1]).store(self)
         self.n_samples_seen_ = n_samples
 
     def check_loaded(self, error: type[ValueError]) -> None:
@@ -223,7 +221,7 @@ class KernelPCA(FittedExpansion, SavesItself, GuardedKernelPCA):
             raise error("the kernel of the KernelPCA in the file has another gamma than its fit settled")
         if not self.fit_inverse_transform:
             return
-        found = [getattr(vars(self).get(name), "shape", None) for name in ("X_transformed_fit_", "dual_coef_")]
+        found = [getattr(getattr(self, name, None), "shape", None) for name in ("X_transformed_fit_", "dual_coef_")]
         n_samples, n_components = self.expansion_.coef.shape
         if found != [(n_samples, n_components), (n_samples, self.n_features_in_)]:
             raise error(f"the KernelPCA in the file has no inverse map of its rows: its parts have shapes {found}")

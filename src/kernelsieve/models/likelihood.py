@@ -24,7 +24,7 @@ from .base import Found, KernelTransformer
 from .likelihood_axes import Axes, axes_of, check_not_tiny, likelihood_on, sufficient
 from .published import OnDictionary
 
-ROUNDING = 1e-9  # of log densities, which depends on how rows are cut into blocks
+DENSITY_ROUNDING = 1e-9  # of log densities, which depends on how rows are cut into blocks
 
 
 @estimator
@@ -52,9 +52,9 @@ class LikelihoodKernelPCA(JudgesKernelRows, OnDictionary, KernelTransformer):
     noise_fraction : float or None, default=None
         The noise variance as a fraction of that upper end.
     n_support : int or None, default=None
-        Look for the noise variance at which the most, but at most so many, vectors remain.  Not every number occurs.
-        Where none of these three is given, the noise variance is lowered until the vectors explain 95 % of the variance
-        about the mean, or would be more than 60.
+        Look for the noise variance at which as many vectors as possible, up to this number, remain.  Not every number
+        occurs.  Where none of these three is given, the noise variance is lowered until the vectors explain 95 % of the
+        variance about the mean, or would be more than 60.
     update : {"coordinate", "fast", "em"}, default="coordinate"
         "coordinate": one weight at a time, exactly, from an empty model.  "fast" and "em": the published
         re-estimation rules for all weights at once, from equal weights; "fast" takes an EM step where the likelihood
@@ -203,7 +203,7 @@ class LikelihoodKernelPCA(JudgesKernelRows, OnDictionary, KernelTransformer):
 
     @property
     def _least_score(self) -> float:
-        if "threshold_" not in vars(self):
+        if not hasattr(self, "threshold_"):
             raise ValueError("this model was saved by a version that had no threshold_: fit it again to judge rows")
         return self.threshold_
 
@@ -224,7 +224,7 @@ class LikelihoodKernelPCA(JudgesKernelRows, OnDictionary, KernelTransformer):
         scores = to_numpy(self._log_densities(rows, diagonal)).astype(np.float64)
         weights = None if sample.rows.weights is None else sample.rows.weights[places]
         limit = float(np.quantile(scores, self.false_alarm_rate, method="inverted_cdf", weights=weights))
-        self.threshold_ = limit - ROUNDING * float(np.abs(scores).max())  # the row at the limit is within it
+        self.threshold_ = limit - DENSITY_ROUNDING * float(np.abs(scores).max())  # the row at the limit is within it
 
     def _maximise(self, likelihood: Likelihood, span: Span) -> LikelihoodFit:
         limit = likelihood.largest_noise_variance

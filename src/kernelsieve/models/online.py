@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any, Self
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import _fit_context
+from sklearn.base import _fit_context, clone
 
 from ..arrays import to_numpy
+from ..compression.orders import least_lost_last
 from ..errors import TooFewPoints, TooManyComponents
 from ..fit.captured_ratio import CapturedRatio, ratio_of_points
 from ..fit.indefinite import is_indefinite
@@ -19,39 +20,80 @@ from ..fit.sample import EVALUATION_ROWS, Sample, default_sample_size
 from ..fit.span import Span
 from ..kernels import Kernel, kernel_type
 from ..rows import RowRules, Rows, some_rows
-from ..rows.memory import SampledRows, sample_rows
+from ..rows.memory import ArrayRows, sample_rows
 from ..rows.reservoir import Reservoir, forgetting_rate
 from ..rules.base import Choice
-from ..solvers.online import RULES, Rule, Settings
-from ..threads import one_blas_thread
+from ..streaming.online_driver import OnlineDriver, driver_layout
+from ..streaming.online_rules import RULES, Rule, Settings
+from ..streaming.state import (
+    STORED,
+    FromStream,
+    ReservoirRows,
+    check_frozen,
+    check_frozen_in_file,
+    frozen_parameters,
+    start_anew,
+)
+from ..threads import cached_property, one_blas_thread
 from .base import Found, KernelTransformer
-from .following import Following, following_layout, in_order, least_lost_last
 from .published import AsPublished
-from .settled import as_settled, check_settled, check_settled_file, settle
-from .stream import KeptRows, start_anew
 
 # Rows that a first call needs for a width that is a rule: of fewer, distances say nothing.
 LEAST_ROWS_FOR_WIDTH = 10
-# What is found, from a sample of the rows, when it is first asked for after partial_fit.
-REPORT = (
-    "expansion_",
-    "support_",
-    "explained_variance_",
-    "explained_variance_ratio_",
-    "eigenvalues_",
-    "captured_ratio_",
-    "captured_ratio_interval_",
-    "captured_ratio_kind_",
-    "captured_ratio_n_samples_",
-    "selection_report_",
-    "_inverse_map",
-)
 OUTSIDE = 1e-10  # share of a component's squared length that may lie outside the span's numerical rank
 OVERLAP = 1e-6  # of two components that count as orthogonal, as a share of their lengths
 
 
+@dataclass(frozen=True)
+class OnlineState:
+    """A stream so far: what its rule keeps, and a sample of the rows to report on."""
+
+    reservoir: Reservoir
+    begun: Any  # an unfitted estimator with the parameters of the first call
+    parameters: dict[str, Any]
+    kernel: Kernel
+    gamma: float
+    rule: dict[str, Any] | None = None  # the state of the driver
+    ready: bool = False  # enough rows have come for as many components as are asked for
+    n_evaluations: int = 0
+
+    @cached_property
+    def report(self) -> Any:
+        """The model fitted to the rows of the reservoir, on the rule's points and components."""
+        return clone(self.begun)._reported(self)
+
+
+class OfStream:
+    """What `fit` of OnlineKernelPCA stores, and `partial_fit` leaves to be read off the state."""
+
+    _stream: OnlineState | None = None
+    _stale: ClassVar[tuple[str, ...]] = ("_stream", "_online", "_kernel", "_ready")
+
+    n_samples_seen_: Any = FromStream("reservoir.n_seen", always=True)
+    n_evaluations_: Any = FromStream("n_evaluations", always=True)
+    gamma_: Any = FromStream("gamma", always=True)
+    expansion_: Any = FromStream("report.expansion_")
+    support_: Any = FromStream("report.support_")
+    explained_variance_: Any = FromStream("report.explained_variance_")
+    explained_variance_ratio_: Any = FromStream("report.explained_variance_ratio_")
+    eigenvalues_: Any = FromStream("report.eigenvalues_")
+    mean_outside_: Any = FromStream("report.mean_outside_")
+    captured_ratio_: Any = FromStream("report.captured_ratio_")
+    captured_ratio_interval_: Any = FromStream("report.captured_ratio_interval_")
+    captured_ratio_kind_: Any = FromStream("report.captured_ratio_kind_")
+    captured_ratio_n_samples_: Any = FromStream("report.captured_ratio_n_samples_")
+    selection_report_: Any = FromStream("report.selection_report_")
+    _inverse_map: Any = FromStream("report._inverse_map")
+    # their names in files
+    _kept: Any = FromStream("reservoir", always=True)
+    _online: Any = FromStream("rule", always=True)
+    _kernel: Any = FromStream("kernel", always=True)
+    _ready: Any = FromStream("ready", always=True)
+    _settled: Any = FromStream("parameters", always=True)
+
+
 @estimator
-class OnlineKernelPCA(AsPublished, BlockParameters, KernelTransformer):
+class OnlineKernelPCA(OfStream, AsPublished, BlockParameters, KernelTransformer):
     """Kernel PCA one row at a time, by the published rules, as published.
 
     For comparison and citation: for results, `SparseKernelPCA.partial_fit` ends within half a percent of a batch fit.
@@ -89,7 +131,7 @@ class OnlineKernelPCA(AsPublished, BlockParameters, KernelTransformer):
     rank : int or None, default=None
         Of "incremental": eigenvectors carried along; None for 2 M.
     half_life : float or None, default=None
-        After so many more rows a row weighs half of what it did, in means, moments and eigenvalues.
+        After this many more rows a row weighs half of what it did, in means, moments and eigenvalues.
     kernel, gamma, degree, coef0, kernel_params, center, random_state, n_jobs, batch_size, device
         As in SparseKernelPCA.  The rules run on the host, one thread.  `partial_fit` settles a `gamma` that is a rule
         by the rows of its first call.  The rules are for positive semi-definite kernels: for another one the points
@@ -125,7 +167,6 @@ class OnlineKernelPCA(AsPublished, BlockParameters, KernelTransformer):
     ((1797, 5), True)
     """
 
-    _stale = ("_online", "_kept", "_kernel", "_ready", "_settled")
     _file_layout = {
         "_online": "dict",
         "_kept": "Reservoir[d] optional",
@@ -135,6 +176,7 @@ class OnlineKernelPCA(AsPublished, BlockParameters, KernelTransformer):
         "_settled": "dict optional",
     }
     _keeps_negative_part = True
+
     rule: str = parameter("subset", one_of(*RULES))
     budget: int | None = parameter(100, at_least(1), None)
     coherence: float = parameter(0.8, more_than(0))
@@ -165,65 +207,82 @@ class OnlineKernelPCA(AsPublished, BlockParameters, KernelTransformer):
         """
         self._check_parameters(sample_weight)
         with unchanged_on_failure(self), one_blas_thread():
-            reservoir = vars(self).get("_kept")
-            if reservoir is None and "n_samples_seen_" in vars(self):
+            first = self._stream is None
+            if first and hasattr(self, "n_samples_seen_"):
                 start_anew(self, "ends the stream: partial_fit starts anew, without those rows")
-            rows = some_rows(X, RowRules.of(self), sample_weight, first=reservoir is None)
-            if reservoir is None:
-                reservoir = Reservoir.empty(EVALUATION_ROWS, int(self._rng().integers(2**63)), self.half_life)
-                self._settle_kernel(rows.X, rows.weights)
-                settle(self)
-            check_settled(self)
-            following = self._following(self._looks_indefinite(rows.X))
-            following.feed(rows.X, rows.weights, reservoir.n_seen)
-            self._keep(following)
-            self._kept = reservoir.add(rows.X, rows.weights)
-            self.n_samples_seen_ = self._kept.n_seen
-            for name in REPORT:
-                self.__dict__.pop(name, None)
+            rows = some_rows(X, RowRules.of(self), sample_weight, first=first)
+            state = self._begun(rows) if self._stream is None else self._stream
+            check_frozen(self, state.parameters)
+            driver = self._driver(state.kernel, state.rule, first and self._looks_indefinite(state.kernel, rows.X))
+            driver.feed(rows.X, rows.weights, state.reservoir.n_seen)
+            self._stream = replace(
+                state,
+                reservoir=state.reservoir.add(rows.X, rows.weights),
+                rule=driver.state(),
+                ready=driver.rule.ready,
+                n_evaluations=driver.n_evaluations,
+            )
         return self
 
     def __sklearn_is_fitted__(self) -> bool:
-        return "_online" in vars(self) and self._ready
+        return getattr(self, "_ready", False)
 
-    def __getattr__(self, name: str) -> Any:
-        if name in REPORT and "_kept" in vars(self) and "_online" in vars(self) and self._ready:
-            self._report()
-            return vars(self)[name]
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+    def _begun(self, rows: ArrayRows) -> OnlineState:
+        """The state before the first row: its kernel is settled by the rows of the first call."""
+        reservoir = Reservoir.empty(EVALUATION_ROWS, int(self._rng().integers(2**63)), self.half_life)
+        by_rule = self.gamma in ("median", "scale") and kernel_type(self.kernel).uses_gamma
+        if by_rule and rows.n_samples < LEAST_ROWS_FOR_WIDTH:
+            raise ValueError(
+                f"gamma={self.gamma!r} cannot be settled by the {rows.n_samples} rows of the first call: give gamma as "
+                f"a number, or at least {LEAST_ROWS_FOR_WIDTH} rows"
+            )
+        sampled = sample_rows(rows.X, EVALUATION_ROWS, self._rng(), rows.weights, merge=False)
+        kernel, gamma = self._kernel_on(sampled)
+        return OnlineState(reservoir, clone(self), frozen_parameters(self), kernel, gamma)
+
+    def _reported(self, state: OnlineState) -> Self:
+        """Itself, with what `fit` says of all rows found on a sample of those that have come."""
+        self._online, self._kernel, self._ready = state.rule, state.kernel, state.ready
+        with one_blas_thread():
+            rows, rng = ReservoirRows(state.reservoir), np.random.default_rng(state.reservoir.seed)
+            problem = self._problem_on(rows, rng, lambda _: (state.kernel, state.gamma))
+            choice = Choice(self._driver(self._kernel, self._online).selection(), problem)
+            span = self._span(choice)
+            self._store(choice, span, self._components(choice, span))
+            self._measure(choice, span)
+            if not state.reservoir.whole and self.captured_ratio_kind_ == "all rows":
+                self.captured_ratio_kind_ = "sample"
+        return self
+
+    # Files.
 
     def _before_saving(self) -> None:
-        if "_kept" in vars(self):  # after partial_fit what is reported is only found when it is read: read it now
-            self._kept = self._kept.in_order()
-            _ = self.expansion_
+        if self._stream is not None:
+            self._stream = replace(self._stream, reservoir=self._stream.reservoir.in_order())
 
-    def check_loaded(self, error: type[ValueError]) -> None:
-        """Raise `error` unless the stream in a file is one that its rule can go on with."""
-        if "_kept" not in vars(self):
-            return
-        check_settled_file(self, self._kept, error)
+    def _dict_layouts(self, state: dict[str, Any]) -> dict[str, Any]:
+        return {"_online": driver_layout(self.rule, state["_online"])} if "_kept" in state else {}
+
+    def _resumed(self, state: dict[str, Any], error: type[ValueError]) -> dict[str, Any]:
+        """Take up the stream of a file, if it holds one that its rule can go on with; what else the model stores."""
+        reservoir = state.get("_kept")
+        if reservoir is None:
+            return state
+        check_frozen_in_file(self, state.get("_settled"), reservoir, error)
         try:
             self._check_parameters(None)
         except ValueError as problem:
             raise error(str(problem)) from None
-        if self._kept.size <= self.n_components:
-            raise error(f"a sample of {self._kept.size} rows is too small to report {self.n_components} components by")
-        if self._kernel != self.expansion_.kernel or not self._following().whole or not self._ready:
+        if reservoir.size <= self.n_components:
+            raise error(f"a sample of {reservoir.size} rows is too small to report {self.n_components} components by")
+        kernel, rule = state["_kernel"], state["_online"]
+        if kernel != state["expansion_"].kernel or not self._driver(kernel, rule).whole or not state["_ready"]:
             raise error("the points, the kernel and what the rule keeps of them do not fit together in the file")
-
-    def _dict_layouts(self) -> dict[str, Any]:
-        return {"_online": following_layout(self.rule, vars(self)["_online"])} if "_kept" in vars(self) else {}
-
-    def _report(self) -> None:
-        """What `fit` says of all rows, of a sample of those that have come."""
-        with one_blas_thread(), as_settled(self):
-            problem = self._problem_on(KeptRows(self._kept), np.random.default_rng(self._kept.seed))
-            choice = Choice(self._following().selection(), problem)
-            span = self._span(choice)
-            self._store(choice, span, self._components(choice, span))
-            self._measure(choice, span)
-            if not self._kept.whole and self.captured_ratio_kind_ == "all rows":
-                self.captured_ratio_kind_ = "sample"
+        counted = {"ready": True, "n_evaluations": state["n_evaluations_"]}
+        self._stream = OnlineState(
+            reservoir, clone(self), frozen_parameters(self), kernel, state["gamma_"], rule, **counted
+        )
+        return {name: state[name] for name in STORED if name in state}
 
     # The way of every fit.
 
@@ -246,34 +305,28 @@ class OnlineKernelPCA(AsPublished, BlockParameters, KernelTransformer):
     def _sample_size(self, rows: Rows) -> int:
         return default_sample_size(self.n_components)
 
-    def _kernel_on(self, rows: SampledRows) -> tuple[Kernel, float]:
-        if "_kept" in vars(self):
-            return vars(self)["_kernel"], self.gamma_
-        kernel, gamma = super()._kernel_on(rows)
-        self._kernel = kernel
-        return kernel, gamma
-
     def _points(self, problem: Problem) -> Choice:
-        following = self._following(bool(problem.sample.indefiniteness))
-        for start, block, weights in in_order(problem.rows):
-            following.feed(block, weights, start)
-        self._keep(following)
+        driver, weights = self._driver(problem.kernel, None, bool(problem.sample.indefiniteness)), problem.rows.weights
+        for start, block in problem.rows.blocks():
+            driver.feed(block, None if weights is None else weights[start : start + block.shape[0]], start)
+        self._online, self._kernel, self._ready = driver.state(), problem.kernel, driver.rule.ready
+        self.n_evaluations_ = driver.n_evaluations
         if not self._ready:
             raise TooManyComponents(
                 self.n_components,
-                len(following.numbers),
+                len(driver.numbers),
                 "needs more rows that are different to this kernel than came",
-                f"{len(following.numbers)} of {problem.rows.n_samples} became points",
+                f"{len(driver.numbers)} of {problem.rows.n_samples} became points",
             )
-        return Choice(following.selection(), problem)
+        return Choice(driver.selection(), problem)
 
     def _components(self, choice: Choice, span: Span) -> Found:
-        following, history = self._following(), dict(choice.selection.history)
-        # of an indefinite kernel the rule's coordinates L^-1 k(D, x) are none, and blow up
-        if choice.problem.sample.indefiniteness or not isinstance(following.rule, Rule):
+        driver, history = self._driver(self._kernel, self._online), dict(choice.selection.history)
+        # under an indefinite kernel L^-1 k(D, x), the rule's coordinates, do not exist and blow up
+        if choice.problem.sample.indefiniteness or not isinstance(driver.rule, Rule):
             return Found.best(choice, span, self.n_components, {"selection_report_": history})
         gram = to_numpy(choice.selection.gram)
-        expansion = following.expansion(gram)
+        expansion = driver.expansion(gram)
         coef = np.asarray(expansion.coef)
         variances, captured = (np.maximum(v, 0.0) for v in (span.variances(coef), span.variances_in_order(coef)))
         metric = coef.T @ gram @ coef
@@ -298,18 +351,14 @@ class OnlineKernelPCA(AsPublished, BlockParameters, KernelTransformer):
             return ratio_of_points(seen, sample, choice.selection, self.n_samples_seen_)
         return super()._ratio(choice, sample)
 
-    # The rule, made from what is kept of it and back.
+    def _driver(self, kernel: Kernel, state: dict[str, Any] | None, indefinite: bool = False) -> OnlineDriver:
+        """The rule, made again from its state; without one, a new rule, for a kernel that is indefinite or not."""
+        indefinite = indefinite or kernel.definite is False
+        return OnlineDriver(kernel, self.rule, self._settings(), state, indefinite=indefinite)
 
-    def _following(self, indefinite: bool = False) -> Following:
-        """The rule as it is kept; at first, the one for a kernel that rows show to be indefinite, or none."""
-        indefinite = indefinite or self._kernel.definite is False
-        return Following(self._kernel, self.rule, self._settings(), vars(self).get("_online"), indefinite=indefinite)
-
-    def _looks_indefinite(self, X: Any) -> bool:
-        """Whether the first rows of a stream say so of a kernel of which it is not known."""
-        if "_online" in vars(self) or self._kernel.definite is not None:
-            return False
-        return is_indefinite(self._kernel, gram_of(self._kernel, X[:EVALUATION_ROWS, :]))
+    def _looks_indefinite(self, kernel: Kernel, X: Any) -> bool:
+        """Whether the first rows of a stream show it, where it is not known of the kernel."""
+        return kernel.definite is None and is_indefinite(kernel, gram_of(kernel, X[:EVALUATION_ROWS, :]))
 
     def _settings(self) -> Settings:
         return Settings(
@@ -323,17 +372,3 @@ class OnlineKernelPCA(AsPublished, BlockParameters, KernelTransformer):
             forgetting_rate(self.half_life),
             least_lost_last,
         )
-
-    def _keep(self, following: Following) -> None:
-        self._online = following.state()
-        self._ready = following.rule.ready
-        self.n_evaluations_ = following.n_evaluations
-
-    def _settle_kernel(self, X: Any, weights: np.ndarray | None) -> None:
-        by_rule = self.gamma in ("median", "scale") and kernel_type(self.kernel).uses_gamma
-        if by_rule and X.shape[0] < LEAST_ROWS_FOR_WIDTH:
-            raise ValueError(
-                f"gamma={self.gamma!r} cannot be settled by the {X.shape[0]} rows of the first call: give gamma as a "
-                f"number, or at least {LEAST_ROWS_FOR_WIDTH} rows"
-            )
-        _, self.gamma_ = self._kernel_on(sample_rows(X, EVALUATION_ROWS, self._rng(), weights, merge=False))

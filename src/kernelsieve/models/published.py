@@ -49,7 +49,7 @@ class AsPublished:
 
 
 def gained(problem: Problem, n_nodes: int, n_samples: int | None, rule: str, **options: Any) -> Choice:
-    """Nodes by `gain`, among `n_samples` rows where the user says so many."""
+    """Nodes by `gain`, among `n_samples` rows where the user gives that number."""
     if n_samples is not None and not problem.sample.rows.whole and n_samples < n_nodes:
         raise ValueError(
             f"n_optimization_samples={n_samples} rows are too few to choose {n_nodes} nodes from: give at least as many"

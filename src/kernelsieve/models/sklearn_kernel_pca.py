@@ -44,11 +44,13 @@ class GuardedKernelPCA(MeantParameters, KernelPCA):
     _centerer: Any  # scikit-learn's KernelCenterer, or Uncentered
     eigenvalues_: np.ndarray
     eigenvectors_: np.ndarray
+    _kernel_open = False  # whether the next kernel values asked for are those of the training rows, which settle gamma
     _callable: Kernel | None = None  # the user's kernel, of two rows or two blocks of them
 
     def _get_kernel(self, X: Any, Y: Any = None) -> np.ndarray:
         X = finite(canonical(X))
-        if self.__dict__.pop("_kernel_open", False):
+        if self._kernel_open:
+            del self._kernel_open
             if self.fit_inverse_transform and scipy.sparse.issparse(X):  # scikit-learn's words, before the work is done
                 raise NotImplementedError("Inverse transform not implemented for sparse matrices!")
             if kernel_type(self.kernel).precomputed:
@@ -222,9 +224,9 @@ def floating(X: Array) -> Array:
 def _warn_of_asymmetry(gram: Array) -> None:
     """What other estimators refuse, scikit-learn's takes: one triangle of the gram, or both, as its solvers do."""
     square = gram.ndim == 2 and gram.shape[0] == gram.shape[1]  # else it is refused when it is centred
-    told = asymmetry(floating(gram)) if square else None
-    if told is not None:
-        warn(f"{told}. What is found depends on eigen_solver: give (K + K.T) / 2", KernelWarning)
+    problem = asymmetry(floating(gram)) if square else None
+    if problem is not None:
+        warn(f"{problem}. What is found depends on eigen_solver: give (K + K.T) / 2", KernelWarning)
 
 
 def _narrow_indices(X: Any) -> Any:
@@ -235,7 +237,7 @@ def _narrow_indices(X: Any) -> Any:
 
 
 def bound_callable(kernel: Any, keywords: dict[str, Any] | None, X: Array) -> Kernel | None:
-    """The user's kernel, told apart by its form, or None where there is none, or none that works."""
+    """The user's kernel, of two rows or of two blocks; None where there is none, or where binding it fails."""
     if not callable(kernel):
         return None
     try:

@@ -28,13 +28,13 @@ from ..search.chooser import FIRST_EXTRA_POINTS, Chooser, Effort
 from ..search.subspace import Coordinates, coordinates_beside_exact
 from ..search.user_points import own_points
 from ..spectrum.whitening import check_kernel_values
+from ..streaming.partial_fit import PartialFit
 from ..threads import one_blas_thread
 from .base import Found, KernelTransformer
-from .incremental import Incremental
 
 
 @estimator
-class SparseKernelPCA(Incremental, BlockParameters, KernelTransformer):
+class SparseKernelPCA(PartialFit, BlockParameters, KernelTransformer):
     """Kernel PCA on a few support points, moved to where they capture most variance.
 
     Finds m points S and M components in span(phi(S)) that maximise the captured variance

@@ -1,16 +1,16 @@
 """Monitoring: is this row normal, and which variables say so.
 
+estimator    KernelMonitor
+series       rows in order, wherever they are
 inputs       windows of rows, standardised or whitened
 statistics   T2, SPE and the contributions of the inputs
 limits       quantiles of held-out folds, smoothing, the rule of k of n
-series       rows in order, wherever they are
-fitting      a detector and its held-out values, by refits or by the moments of folds
-advice       what a monitor says of its own limit
-live         what is kept between two rows of a running process
-estimator    KernelMonitor
+crossfit     a detector and its held-out values, by refits or by the moments of folds
+online       rows judged as they come, and what is kept between two of them
+warnings     what a monitor says of its own limit
 """
 
 from .estimator import KernelMonitor, MonitorStatistics
-from .live import Record
+from .online import Record
 
 __all__ = ["KernelMonitor", "MonitorStatistics", "Record"]

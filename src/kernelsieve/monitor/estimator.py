@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, OutlierMixin, _fit_context
+from sklearn.base import BaseEstimator, OutlierMixin, _fit_context, clone
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
 from ..arrays import Array
+from ..errors import PoorComponentsWarning, warn
+from ..fit.expansion import KernelExpansion
 from ..fit.outliers import JudgesRows
 from ..fit.parameters import (
     INNER_SHARE,
@@ -25,13 +30,29 @@ from ..fit.parameters import (
     unchanged_on_failure,
 )
 from ..fit.saving import SavesItself
-from ..kernels import names_of_kernels
-from ..rows import settle_columns
-from ..threads import one_blas_thread
-from .fitting import SAMPLE_ROWS, cell_rows, checked_folds
-from .inputs import summed_over_lags
-from .steps import MonitorSteps
-from .updates import LiveMixin
+from ..kernels import kernel_type, names_of_kernels
+from ..models.sparse import SparseKernelPCA
+from ..rows import RowRules, ordered_rows, settle_columns
+from ..rows.frames import column_names
+from ..rows.streams import same_columns
+from ..threads import effective_n_threads, one_blas_thread
+from .crossfit import (
+    SAMPLE_WINDOWS,
+    HeldOut,
+    MonitorFit,
+    Recipe,
+    cell_rows,
+    checked_folds,
+    fit_as_given,
+    fit_by_moments,
+    fit_by_refits,
+    fit_final_on_all,
+)
+from .inputs import InputMap, summed_over_lags
+from .limits import Limit, limit_of, run_bounds, runs_of, smoothed_runs
+from .online import LiveState, OnlineMonitor, started
+from .series import Series, WindowSample, numbered, series_of
+from .warnings import about_constants, about_limit, about_memory, about_whitening
 
 LEAST_SMOOTHING = 1e-6  # a mean over a million rows: fewer say nothing of its limit, and a count of 1/w overflows
 
@@ -52,7 +73,7 @@ class MonitorStatistics:
 
 
 @estimator
-class KernelMonitor(JudgesRows, SavesItself, MonitorSteps, LiveMixin, MeantParameters, OutlierMixin, BaseEstimator):
+class KernelMonitor(JudgesRows, SavesItself, OnlineMonitor, MeantParameters, OutlierMixin, BaseEstimator):
     """Novelty detection and process monitoring by sparse kernel PCA, with limits that hold and causes that are named.
 
     A kernel PCA of normal rows is fitted on a few support points.  A new row is judged by how far it lies off the
@@ -85,7 +106,7 @@ class KernelMonitor(JudgesRows, SavesItself, MonitorSteps, LiveMixin, MeantParam
         the *correlations* of many linearly related sensors (all that is gained on the Tennessee Eastman process), and
         hurts where normal rows lie on a curve in few variables.
     lags : int, default=0
-        Judge each row together with so many rows before it.  The first `lags` rows of X then have no statistic (NaN,
+        Judge each row together with this many rows before it.  The first `lags` rows of X then have no statistic (NaN,
         predicted +1).
     smoothing : float or None, default=None
         Weight of the newest row in an exponentially weighted mean of SPE over time, from 1e-6 to 1; None for
@@ -98,7 +119,7 @@ class KernelMonitor(JudgesRows, SavesItself, MonitorSteps, LiveMixin, MeantParam
     alarm_rule : tuple (k, n), default=(1, 1)
         For `update`: alarm when k of the last n rows, the newest among them, lie above the limit.
     half_life : float or None, default=None
-        For `update`: follow slow drift with a memory of so many rows.  Rows above the limit do not enter.
+        For `update`: follow slow drift with a memory of this many rows.  Rows above the limit do not enter.
     estimator : kernel estimator of this package, optional
         Monitor this instead of SparseKernelPCA(n_components, n_support): it is cloned and fitted to the prepared rows.
     random_state : int, RandomState or None, default=None
@@ -151,6 +172,24 @@ class KernelMonitor(JudgesRows, SavesItself, MonitorSteps, LiveMixin, MeantParam
     array([3, 3, 3])
     """
 
+    _file_layout = {
+        "n_features_in_": "int=d",
+        "feature_names_in_": "strings[d] optional",
+        "n_samples_seen_": "int",
+        "limits_": "dict",
+        "training_limits_": "dict",
+        "spe_mean_": "float",
+        "offset_": "float",
+        "false_alarm_rate_": "float~",
+        "false_alarm_interval_": "list",
+        "n_held_out_": "int",
+        "estimator_": "data",
+        "_detector": "Detector[m, w, M]",
+        "_live": "LiveState[d]",
+        "_drift": "Drift[m]?",
+        "_smoothing": "positive? optional",  # that of the fit, whose limits are those of smoothed values
+    }
+
     n_components: int = parameter(30, at_least(1), positional=True)
     n_support: int = parameter(60, at_least(2), positional=True)
     kernel: Any = parameter("rbf", one_of(*names_of_kernels(lambda kind: not kind.precomputed)), callable)
@@ -192,9 +231,9 @@ class KernelMonitor(JudgesRows, SavesItself, MonitorSteps, LiveMixin, MeantParam
         """
         self._check_options()
         with unchanged_on_failure(self), one_blas_thread():
-            rows = self._series(X, series, reset=True)
+            rows = self._series(X, series, fits=True)
             seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-            sample = rows.sample(SAMPLE_ROWS, cell_rows(self.lags, self.smoothing), seed)
+            sample = rows.sample(SAMPLE_WINDOWS, cell_rows(self.lags, self.smoothing), seed)
             if self.cv != "prefit":  # before anything is said of windows that are too few to tell
                 checked_folds(sample, int(self.lags), int(self.cv))
             if rows.columns is not None:  # else scikit-learn has looked at them
@@ -258,13 +297,205 @@ class KernelMonitor(JudgesRows, SavesItself, MonitorSteps, LiveMixin, MeantParam
             A frame with the names of the columns where X is one of pandas or polars.
         """
         check_is_fitted(self)
-        rows = self._series(X, series, reset=False)
+        rows = self._series(X, series, fits=False)
         detector, n_features, n_threads = self._detector, self.n_features_in_, self._n_threads()
 
         def parts(windows: Array) -> np.ndarray:
             return summed_over_lags(detector.contributions(windows, n_threads)[2], n_features)
 
         return self._framed_like(X, rows.each(parts, n_features))
+
+    @property
+    def expansion_(self) -> KernelExpansion:
+        """The kernel expansion, over rows that have gone through `input_map_`."""
+        return self._detector.expansion
+
+    @property
+    def input_map_(self) -> InputMap:
+        """What happens to a row (and its lags) before the kernel sees it: an affine map."""
+        return self._detector.inputs
+
+    @property
+    def explained_variance_(self) -> np.ndarray:
+        """Variances of the training scores."""
+        return self._detector.variances
+
+    @property
+    def n_components_(self) -> int:
+        """The number of components."""
+        return self._detector.expansion.n_components
+
+    @property
+    def n_support_(self) -> int:
+        """The number of support points."""
+        return self._detector.expansion.n_support
+
+    @property
+    def variable_names_(self) -> list[str]:
+        """Names of the inputs: of the columns where they have any, else x0, x1, ..."""
+        return column_names(self)
+
+    def _smoothed_series(self, spe: np.ndarray, labels: np.ndarray | None) -> np.ndarray:
+        bounds = run_bounds(runs_of(np.arange(len(spe)), labels))
+        return smoothed_runs(spe, bounds, self._fitted_smoothing, self.spe_mean_)
+
+    def check_loaded(self, error: type[ValueError]) -> None:
+        """Raise `error` unless what was read from a file fits together."""
+        inputs = self._detector.inputs
+        columns = int(self.n_features_in_) * max(1, self._fitted_lags + 1)
+        width = self.expansion_.points.shape[1]
+        widths = {"center": (len(inputs.center), columns), "points": (width, inputs.factor.shape[-1])}
+        for name, (found, wanted) in widths.items():  # all else the layouts have looked at
+            if found != wanted:
+                raise error(f"arrays do not fit together: {name} of {found} columns, where {wanted} are expected")
+        waiting = [] if self._drift is None else self._drift.waiting
+        if not all(isinstance(one, np.ndarray) and one.shape[1:] == (columns,) for one in waiting):
+            raise error("the rows that wait to enter the monitor in the file are no rows")
+        if self._live is not None and not all(isinstance(one, bool) for one in self._live.recent):
+            raise error("the monitor in the file does not know its last rows")
+        if set(self.limits_) != {"spe", "t2"} or not all(isinstance(v, float) for v in self.limits_.values()):
+            raise error("the monitor in the file has no limits")
+
+    def _n_threads(self) -> int:
+        return effective_n_threads(self.n_jobs)
+
+    @property
+    def _fitted_lags(self) -> int:
+        """Lags of the fit, whatever the parameter has been set to since."""
+        return len(self._detector.inputs.center) // self.n_features_in_ - 1
+
+    @property
+    def _fitted_smoothing(self) -> float | None:
+        """Smoothing of the fit, which its limits are for; files of version 0.1.0 do not say, the parameter does."""
+        return getattr(self, "_smoothing", self.smoothing)
+
+    def _check_rule(self) -> None:
+        rule = self.alarm_rule
+        whole = len(rule) == 2 and all(isinstance(n, Integral) and not isinstance(n, bool) for n in rule)
+        if not whole or not 1 <= rule[0] <= rule[1]:
+            raise ValueError(f"alarm_rule={rule!r} must be two whole numbers (k, n), 1 <= k <= n: k of n rows")
+
+    def _check_options(self) -> None:
+        if self.cv == "prefit":
+            if self.estimator is None or not hasattr(self.estimator, "expansion_"):
+                raise ValueError('cv="prefit" needs estimator=, a fitted kernel estimator')
+            if self.whiten or self.lags:
+                raise ValueError('a fitted estimator (cv="prefit") sees rows as they are: give whiten=False, lags=0')
+        if self.estimator is not None:
+            self._check_estimator()
+
+    def _check_estimator(self) -> None:
+        given = self.estimator
+        if isinstance(given, type):
+            raise ValueError(f"estimator={given.__name__} is a class: give an instance, {given.__name__}(...)")
+        if not hasattr(given, "input_gradient"):  # which all kernel estimators have, and no linear one
+            raise ValueError(
+                f"estimator={type(given).__name__} is no kernel estimator of this package (for scikit-learn's "
+                "KernelPCA give kernelsieve.KernelPCA)"
+            )
+        if self.half_life is not None:
+            raise ValueError("half_life follows drift by moments of SparseKernelPCA: give estimator=None")
+        if hasattr(given, "kernel") and kernel_type(given.kernel).precomputed:
+            raise ValueError("a monitor needs rows: an estimator with a precomputed kernel has none")
+
+    def _series(self, X: Any, labels: Any, *, fits: bool) -> Series:
+        """The rows in order, checked as far as they can be before they are read."""
+        kernel = kernel_type(self.kernel) if fits else type(self.expansion_.kernel)
+        rules = RowRules(self, kernel, self.batch_size)
+        lags, known = int(self.lags) if fits else self._fitted_lags, None if labels is None else numbered(labels)
+        return series_of(ordered_rows(X, rules, fits=fits), lags, known, None if fits else rules.columns)
+
+    def _row_statistics(self, X: Any, series: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+        """T2 and SPE of each row, not smoothed, and the series that it is of."""
+        rows = self._series(X, series, fits=False)
+        detector, n_threads = self._detector, self._n_threads()
+        found = rows.each(lambda windows: np.stack(detector.statistics(windows, n_threads), axis=1), 2)
+        return found[:, 0], found[:, 1], rows.labels
+
+    def _recipe(self, seed: int) -> Recipe:
+        if self.cv == "prefit":  # it must have seen the columns that set its limits
+            names, known = (getattr(model, "feature_names_in_", None) for model in (self, self.estimator))
+            same_columns(self.n_features_in_, names, self.estimator.n_features_in_, known)
+            return Recipe(None, False, False, prefit=self.estimator)
+        make = self._default_estimator(seed) if self.estimator is None else lambda *_: clone(self.estimator)
+        return Recipe(make, self.standardize, self.whiten)
+
+    def _default_estimator(self, seed: int) -> Callable[[int, int], Any]:
+        def make(most: int, n_rows: int) -> SparseKernelPCA:
+            n_components = max(1, min(self.n_components, most - 1))
+            n_support = min(max(self.n_support, n_components + 1), n_rows)
+            return SparseKernelPCA(
+                n_components,
+                n_support=n_support,
+                kernel=self.kernel,
+                gamma=self.gamma,
+                random_state=seed,
+                n_jobs=self.n_jobs,
+            )
+
+        return make
+
+    def _fitted(self, rows: Series, sample: WindowSample, recipe: Recipe) -> MonitorFit:
+        n_threads = self._n_threads()
+        if recipe.prefit is not None:
+            return fit_as_given(sample, recipe, n_threads)
+        fit = fit_by_refits if sample.whole else fit_by_moments if self.estimator is None else fit_final_on_all
+        with warnings.catch_warnings():
+            if self.estimator is None:
+                # Advice on a model of the rows for its own sake.  Here the held-out limit makes up for components that
+                # follow single rows or explain little, and the number of steps is not the user's to choose.
+                warnings.simplefilter("ignore", PoorComponentsWarning)
+                warnings.simplefilter("ignore", ConvergenceWarning)
+            return fit(rows, sample, recipe, int(self.cv), n_threads)
+
+    def _store(self, found: MonitorFit) -> None:
+        limits = {name: self._limit(found.held_out, name) for name in ("t2", "spe")}
+        spe = limits["spe"]
+        said = about_limit(spe, found, self.false_alarm_rate, self.smoothing)
+        if said:
+            warn(said)
+        self.spe_mean_ = float(found.held_out.spe.mean())
+        self.limits_ = {name: limit.value for name, limit in limits.items()}
+        self.training_limits_ = {name: self._limit(found.training, name).value for name in limits}
+        self.false_alarm_rate_, self.false_alarm_interval_, self.n_held_out_ = spe.rate, spe.interval, spe.n_held_out
+        self.offset_ = -spe.value
+        self.estimator_ = found.estimator
+        self.n_samples_seen_ = found.n_rows
+        self._detector = found.detector
+        self._live, self._smoothing = LiveState(), self.smoothing
+        self._drift = None
+        if self.half_life is not None and found.moments is not None:
+            self._drift = started(found.moments, float(self.half_life))
+            said = about_memory(self._drift, self.n_components_)
+            if said:
+                warn(said)
+
+    def _limit(self, values: HeldOut, name: str) -> Limit:
+        if name == "t2":
+            return limit_of(values.t2, self.false_alarm_rate)
+        spe = smoothed_runs(values.spe, values.bounds, self.smoothing, float(values.spe.mean()))
+        return limit_of(spe, self.false_alarm_rate, self.smoothing)
+
+    def _warn_about_columns(self, windows: Array) -> None:
+        constant = about_constants(windows, self.variable_names_, whiten=self.whiten)
+        if constant and (self.standardize or self.whiten) and self.cv != "prefit":
+            warn(constant)
+        few = about_whitening(windows, self.n_features_in_) if self.whiten else None
+        if few:
+            warn(few)
+
+    def _framed_like(self, X: Any, values: np.ndarray) -> Any:
+        """Values, one row a row of X, as a frame where X is one."""
+        module = type(X).__module__.partition(".")[0]
+        if module == "pandas":
+            import pandas as pd
+
+            return pd.DataFrame(values, index=X.index, columns=self.variable_names_)
+        if module == "polars":
+            import polars as pl
+
+            return pl.DataFrame(values, schema=self.variable_names_)
+        return values
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -18,10 +18,11 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse
 
-from ..arrays import Array, like, namespace, to_numpy
+from ..arrays import Array, itemsize, like, namespace, to_numpy
+from ..rows.memory import SMALLEST, ScaleError
 
 # Directions of less variance than this share of the largest are rounding, or columns that repeat others.
-NO_DIRECTION = 1e-6
+NO_INPUT_DIRECTION = 1e-6
 # A column whose standard deviation is below this share of its magnitude is constant but for rounding.
 CONSTANT = 1e-12
 CONSTANT_FLOAT32 = 1e-6
@@ -54,7 +55,7 @@ class InputMap:
         return np.sum(self.factor**2, axis=1) if self.factor.ndim == 2 else self.factor**2
 
     def moved(self, center: np.ndarray) -> InputMap:
-        """The same map about another centre."""
+        """This map about another centre."""
         return InputMap(center, self.factor)
 
 
@@ -73,11 +74,16 @@ def learn_map(windows: Array, *, standardize: bool, whiten: bool) -> InputMap:
     if not (standardize or whiten):
         return no_map(values.shape[1])
     center, scale = column_scales(values)
+    if scale.min() < SMALLEST[itemsize(values)]:
+        raise ScaleError(
+            int(np.argmin(scale)),
+            f"has a standard deviation of {scale.min():.3g}, too small to bring to one: scale it, or leave it out",
+        )
     if not whiten:
         return InputMap(center, 1.0 / scale)
     standard = (values - center) / scale
     variances, directions = scipy.linalg.eigh(standard.T @ standard / len(standard))
-    kept = variances > NO_DIRECTION * variances[-1]
+    kept = variances > NO_INPUT_DIRECTION * variances[-1]
     if not variances[-1] > 0:
         raise ValueError("all columns are constant: there is nothing to monitor")
     return InputMap(center, (directions[:, kept] / np.sqrt(variances[kept])) / scale[:, None])

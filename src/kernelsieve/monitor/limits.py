@@ -37,7 +37,7 @@ class Limit:
     rate: float  # expected share of new rows above it
     interval: tuple[float, float]  # that holds the share with probability CONFIDENCE
     n_held_out: int
-    n_effective: float  # as so many independent values they count
+    n_effective: float  # number of independent values that they are worth
 
 
 def limit_of(values: np.ndarray, false_alarm_rate: float, smoothing: float | None = None) -> Limit:

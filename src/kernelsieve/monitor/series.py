@@ -1,6 +1,6 @@
 """Rows in the order in which they came: windows over them, block by block, wherever the rows are.
 
-A monitor asks four things of its rows, and this is the only place that knows what kind of rows they are:
+A monitor asks four things of its rows, whatever `rows` has found them to be:
 
     windows()        the windows of all rows, in order; those of a block reach back into the blocks before
     sample()         some windows in whole cells of consecutive rows: those with the smallest of one random key a cell,
@@ -25,14 +25,14 @@ from ..arrays import Array, namespace, scrambled, take_rows
 from ..fit.moments import Moments, MomentSum
 from ..kernels.base import dense
 from ..rows.files import Stream
-from ..rows.memory import finite
+from ..rows.memory import ArrayRows, Rows, finite
 from ..rows.streams import StreamRows, same_columns
 from ..threads import cached_property
 from .inputs import InputMap, windows_of
 from .limits import fold_of, runs_of
 
-BLOCK_ROWS = 2**15  # of an array, worked on at once
-MAX_DENSE = 2**27  # elements of sparse rows that are made dense: 1 GB
+WINDOW_BLOCK_ROWS = 2**15  # of an array, worked on at once
+MAX_DENSE_ELEMENTS = 2**27  # elements of sparse rows that are made dense: 1 GB
 
 Columns: TypeAlias = tuple[int, Any]  # their number, and their names where they have any
 
@@ -176,7 +176,7 @@ class ArraySeries(Series):
     """Rows in one array, sliced where they lie."""
 
     def __init__(self, X: Array, lags: int, labels: np.ndarray | None = None) -> None:
-        if scipy.sparse.issparse(X) and X.shape[0] * X.shape[1] > MAX_DENSE:
+        if scipy.sparse.issparse(X) and X.shape[0] * X.shape[1] > MAX_DENSE_ELEMENTS:
             raise ValueError(
                 f"sparse rows are made dense here, and {X.shape[0]} x {X.shape[1]} are too many: reduce the columns "
                 "first, e.g. by TruncatedSVD"
@@ -190,8 +190,8 @@ class ArraySeries(Series):
         return namespace(blocks[0]).concat(blocks, axis=0)
 
     def _blocks(self) -> Iterator[tuple[int, Array]]:
-        for start in range(0, self.X.shape[0], BLOCK_ROWS):
-            yield start, self.X[start : start + BLOCK_ROWS, :]
+        for start in range(0, self.X.shape[0], WINDOW_BLOCK_ROWS):
+            yield start, self.X[start : start + WINDOW_BLOCK_ROWS, :]
 
 
 class StreamSeries(Series):
@@ -218,11 +218,9 @@ class StreamSeries(Series):
 class DaskSeries(Series):
     """Rows in a dask array: windows are slices of it side by side, worked on where the chunks are."""
 
-    def __init__(self, X: Any, lags: int, labels: np.ndarray | None = None, expected: Columns | None = None) -> None:
-        from ..rows.dask import _as_array
-
+    def __init__(self, rows: Any, lags: int, labels: np.ndarray | None = None, expected: Columns | None = None) -> None:
         super().__init__(self._blocks, lags, labels)
-        self._names, self.array = _as_array(X)
+        self._names, self.array = rows.names, rows.array
         if np.isnan(self.array.chunks[0]).any():
             self.array = self.array.compute_chunk_sizes()
         if expected is not None:
@@ -241,9 +239,11 @@ class DaskSeries(Series):
         return ends[self._inside(ends)]
 
     def _blocks(self) -> Iterator[tuple[int, Array]]:
+        from ..rows.dask_worker import on_worker
+
         start = 0
         for block in self.array.blocks:
-            rows = np.asarray(block.compute())
+            rows = on_worker(block.compute(), None)
             yield start, rows
             start += len(rows)
 
@@ -279,6 +279,15 @@ class DaskSeries(Series):
         if len(out) > self.lags:
             out[self.ends] = self._mapped(function, width).compute()[self.ends - self.lags]
         return out
+
+
+def series_of(rows: Rows, lags: int, labels: np.ndarray | None, expected: Columns | None) -> Series:
+    """The series of some rows; where columns are expected, theirs must be the same."""
+    if isinstance(rows, ArrayRows):
+        return ArraySeries(rows.X, lags, labels)
+    if isinstance(rows, StreamRows):
+        return StreamSeries(rows, lags, labels, expected)
+    return DaskSeries(rows, lags, labels, expected)
 
 
 def numbered(labels: Any) -> np.ndarray:

@@ -5,7 +5,7 @@
 
 For a Gaussian kernel T2 falls again for rows far from all points, because their scores go to a constant: T2 alone must
 never decide.  SPE decides.  It is a distance, and so asks for a kernel that is positive semi-definite: of others, such
-as tanh, k(x, x) - ... - |z|^2 has no sign, and they are refused (`fitting.check_distances`).
+as tanh, k(x, x) - ... - |z|^2 has no sign, and they are refused (`crossfit.check_distances`).
 
 Contributions to SPE.  With  dSPE/dx = dk(x, x)/dx - 2 sum_i (c_i + (A z)_i) dk(x, s_i)/dx  in the inputs, and P_jj the
 squared length of a unit of input j in the kernel's metric,
@@ -35,10 +35,10 @@ from ..threads import cached_property
 from .inputs import InputMap
 
 # Score variances below this share of the largest are no directions: T2 leaves them out.
-NO_VARIANCE = 1e-12
+NO_SCORE_VARIANCE = 1e-12
 # Kernel values below this are recomputed with shifted exponents: their products would lose digits or vanish.
 SMALL_KERNEL_VALUE = 1e-12
-ROUNDING = 100.0  # units of rounding in a row's squared length that SPE, a difference, may be off by
+SPE_ROUNDING = 100.0  # units of rounding in a row's squared length that SPE, a difference, may be off by
 # Blocks of that many kernel values and columns a row are worked on at once: smaller ones stay in the cache.
 TEMPORARIES = 8
 
@@ -119,7 +119,7 @@ class Detector:
     def rounding(self, windows: Array) -> float:
         """What SPE of rows like the training rows, in the dtype of these, may be off by."""
         precision = np.finfo(np.float32 if "32" in str(windows.dtype) else np.float64).eps
-        return ROUNDING * float(precision) * (float(self.variances.sum()) + abs(self.mean_square))
+        return SPE_ROUNDING * float(precision) * (float(self.variances.sum()) + abs(self.mean_square))
 
     @property
     def farthest(self) -> float:
@@ -164,7 +164,7 @@ def shares(slope: np.ndarray, metric: np.ndarray) -> np.ndarray:
 
 def _precision(variances: np.ndarray) -> np.ndarray:
     """1 / lambda_k, and zero for components without variance."""
-    real = variances > NO_VARIANCE * max(float(variances.max(initial=0.0)), 0.0)
+    real = variances > NO_SCORE_VARIANCE * max(float(variances.max(initial=0.0)), 0.0)
     return np.where(real, 1.0 / np.where(real, variances, 1.0), 0.0)
 
 

@@ -159,7 +159,7 @@ def fitted(model: Any, *needed: str) -> Any:
     name = type(last).__name__
     if all(hasattr(last, attribute) for attribute in needed):
         return last
-    if hasattr(last, "fit") and not any(attribute.endswith("_") and attribute[0] != "_" for attribute in vars(last)):
+    if hasattr(last, "fit") and not hasattr(last, "n_features_in_"):
         raise NotFittedError(f"this {name} is not fitted yet: call fit(X) before drawing it")
     missing = ", ".join(attribute for attribute in needed if not hasattr(last, attribute))
     raise TypeError(f"{name} cannot be drawn like this, it has no {missing}: give a fitted estimator of kernelsieve")

@@ -1,6 +1,16 @@
 """Rows, wherever they are: in memory, in blocks, in files, on a cluster or on a device."""
 
-from .dispatch import RowRules, mapped, new_rows, rows_of, settle_columns, some_rows, weights_of
+from .dispatch import RowRules, mapped, new_rows, ordered_rows, rows_of, settle_columns, some_rows, weights_of
 from .memory import Rows
 
-__all__ = ["RowRules", "Rows", "mapped", "new_rows", "rows_of", "settle_columns", "some_rows", "weights_of"]
+__all__ = [
+    "RowRules",
+    "Rows",
+    "mapped",
+    "new_rows",
+    "ordered_rows",
+    "rows_of",
+    "settle_columns",
+    "some_rows",
+    "weights_of",
+]

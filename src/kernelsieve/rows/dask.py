@@ -34,7 +34,13 @@ class DaskRows(Rows):
     """Training rows in a dask array or dataframe."""
 
     def __init__(
-        self, X: Any, weights: np.ndarray | None, *, merge_copies: bool = True, device: str | None = None
+        self,
+        X: Any,
+        weights: np.ndarray | None,
+        *,
+        merge_copies: bool = True,
+        device: str | None = None,
+        least: int = 2,
     ) -> None:
         self.names, self.array = _as_array(X)
         self.device = device  # of the workers'
@@ -51,8 +57,8 @@ class DaskRows(Rows):
             lengths = _computed([dask.delayed(len)(block) for block in self._blocks])
         self._starts = np.concatenate([[0], np.cumsum(np.asarray(lengths, dtype=np.intp))])
         self.n_samples = int(self._starts[-1])
-        if self.n_samples < 2:
-            raise ValueError(f"the dask array has {self.n_samples} rows, at least 2 are needed")
+        if self.n_samples < least:
+            raise ValueError(f"the dask array has {self.n_samples} rows, at least {least} are needed")
         if weights is not None and len(weights) != self.n_samples:
             raise ValueError(f"sample_weight has {len(weights)} values, the dask array has {self.n_samples} rows")
 

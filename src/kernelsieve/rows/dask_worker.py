@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 import array_api_compat
 import numpy as np
+import scipy.sparse
 
 from ..arrays import Array, as_float64, float64_like, is_foreign, take_rows, to_numpy
 from ..threads import row_ranges
@@ -60,6 +61,11 @@ def _this_worker() -> str:
 
 def on_worker(block: Any, device: str | None) -> Array:
     """The rows of a chunk: where they are if they are on a device, else on the device of that name."""
+    if scipy.sparse.issparse(block):
+        raise TypeError(
+            "the chunks of the dask array are sparse, and chunks must be dense: give X.map_blocks(lambda chunk: "
+            "chunk.toarray()), or all rows as one scipy.sparse matrix"
+        )
     if not is_foreign(block):
         rows = np.ascontiguousarray(block)
         if device is None:

@@ -94,6 +94,18 @@ def rows_of(X: Any, rules: RowRules, sample_weight: Any = None) -> Rows:
     return DeviceRows(rows, checked_device(rules.device))
 
 
+def ordered_rows(X: Any, rules: RowRules, *, fits: bool) -> Rows:
+    """Rows that are read in their order, wherever they are: of a fit, or for a fitted estimator."""
+    if fits:
+        return rows_of(X, rules)
+    if is_dask(X):
+        from .dask import DaskRows
+
+        return DaskRows(X, None, least=1)
+    stream = stream_of(X, rules.batch_size, fits=False)
+    return ArrayRows(new_rows(X, rules)) if stream is None else StreamRows(stream)
+
+
 def some_rows(X: Any, rules: RowRules, sample_weight: Any, *, first: bool) -> ArrayRows:
     """Some rows of a stream, checked; the first settle what the others must look like."""
     plain = not first and _is_plain(X, *rules.columns)
@@ -181,7 +193,8 @@ def _foreign(X: Array, rules: RowRules) -> Array:
 def settle_columns(estimator: Any, n_features: int, names: Any) -> None:
     """The number and names of the columns of a fit, where scikit-learn has not looked at them."""
     estimator.n_features_in_ = int(n_features)
-    estimator.__dict__.pop("feature_names_in_", None)
+    if hasattr(estimator, "feature_names_in_"):
+        del estimator.feature_names_in_
     if names is not None:
         estimator.feature_names_in_ = np.array(names, dtype=object)
 

@@ -36,7 +36,7 @@ import numpy as np
 import scipy.sparse
 from sklearn.utils import assert_all_finite
 
-from ..arrays import Array, is_numpy, itemsize, namespace, take_rows, to_numpy
+from ..arrays import FLOATS, Array, is_numpy, itemsize, namespace, take_rows, to_numpy
 from ..kernels.base import dense
 from ..threads import cached_property, row_ranges
 from .blocks import map_row_blocks
@@ -90,7 +90,8 @@ def finite_rows(block: Array, start: int) -> Array:
 def within(values: Array, limit: float) -> bool:
     """Whether all are from -limit to limit; not where one is NaN."""
     if is_numpy(values):
-        if values.flags.c_contiguous and np.vdot(values, values) < NEARLY_ALL * limit**2:  # the sum of all squares
+        # the sum of all squares, of numbers that BLAS knows: of others it would be rounded to their few bits
+        if values.flags.c_contiguous and values.dtype in FLOATS and np.vdot(values, values) < NEARLY_ALL * limit**2:
             return True
         return float(values.max()) <= limit and float(values.min()) >= -limit
     return bool(namespace(values).max(namespace(values).abs(values)) <= limit)
@@ -156,6 +157,7 @@ def check_spread(rows: Array) -> None:
 
 
 VALUES_AT_ONCE = 2**20  # that are looked at together: they stay in the cache
+ROWS_IN_TURN = 1000  # handed over at a time to methods that look at one row after another
 LONG_ROW = 4096  # bytes of a row beyond which a digest stands for them
 # Rows so few that their gram costs less than to read them again and again, of so many columns.
 FEW, WIDE, COLUMNS_PER_ROW = 1000, 4096, 8
@@ -337,6 +339,11 @@ class Rows(ABC):
     def each(self, function: Callable[[Array], Array], n_columns: int, n_threads: int) -> np.ndarray:
         """function(rows), one number a row, for all rows: one pass; blocks are sized for `n_columns` kernel values."""
 
+    def blocks(self) -> Iterator[tuple[int, Array]]:
+        """All rows in their order: the number of the first row of each block, and the block."""
+        for part in row_ranges(self.n_samples, ROWS_IN_TURN):
+            yield part.start, self.take(np.arange(part.start, part.stop))
+
     def weighted(self, weights: np.ndarray) -> Self:
         """The same rows with these weights."""
         other = copy(self)
@@ -368,6 +375,9 @@ class ArrayRows(Rows):
 
     def take(self, numbers: np.ndarray) -> Array:
         return take_rows(self.X, numbers)
+
+    def blocks(self) -> Iterator[tuple[int, Array]]:
+        return ((part.start, self.X[part, :]) for part in row_ranges(self.n_samples, ROWS_IN_TURN))
 
     def add_up(self, summand: Summand, n_threads: int) -> Any:
         return summand.over(self.X, self.weights, n_threads)

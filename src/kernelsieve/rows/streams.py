@@ -30,7 +30,7 @@ from .files import Stream
 from .memory import ArrayRows, Rows, SampledRows, Summand, finite_rows, row_projections, sample_rows
 from .reservoir import Reservoir, stacked
 
-ROUNDING = 1e-10  # of a sum, relative to that of the absolute values, when they are added in other blocks
+SUM_ROUNDING = 1e-10  # of a sum, relative to that of the absolute values, when they are added in other blocks
 GOLDEN = (math.sqrt(5) - 1) / 2  # the fractions of its multiples are all different and fill (0, 1) evenly
 
 
@@ -177,7 +177,7 @@ class Fingerprint:
 
     def matches(self, other: Fingerprint) -> bool:
         """Whether both can be those of the same rows."""
-        return math.isclose(self.total, other.total, rel_tol=0.0, abs_tol=ROUNDING * max(self.size, other.size))
+        return math.isclose(self.total, other.total, rel_tol=0.0, abs_tol=SUM_ROUNDING * max(self.size, other.size))
 
 
 def fingerprint(rows: Array, start: int) -> Fingerprint:

@@ -114,6 +114,15 @@ class Coordinates:
             points = points @ self.basis.T
         return points if self.origin is None else points + self.origin
 
+    def inside(self, points: Array) -> np.ndarray:
+        """Points of input space in these coordinates, projected on their subspace: the inverse of `points`."""
+        inside = as_float64(points)
+        if self.origin is not None:
+            inside = inside - self.origin
+        if self.basis is not None:
+            inside = inside @ self.basis
+        return np.asarray(dense(inside * self.scale))
+
 
 def movable(sample: Sample, found: Coordinates | None = None) -> bool:
     """Whether points can be moved: the kernel has a gradient in them and bounds what they can capture.

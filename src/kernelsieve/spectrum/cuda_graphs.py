@@ -9,6 +9,7 @@ where CUDA cannot record it, it is simply run.
 from __future__ import annotations
 
 import threading
+from collections import defaultdict
 from collections.abc import Callable, Hashable
 from typing import Any
 
@@ -150,8 +151,7 @@ def _stage() -> _Stage:
     """This thread's stage on the current device."""
     import torch
 
-    device, stages = torch.cuda.current_device(), vars(_stages)
-    if device not in stages:
-        stages[device] = _Stage()
-    stage: _Stage = stages[device]
+    if not hasattr(_stages, "by_device"):
+        _stages.by_device = defaultdict(_Stage)
+    stage: _Stage = _stages.by_device[torch.cuda.current_device()]
     return stage

@@ -1,14 +1,14 @@
-"""What a monitor says of itself after a fit: where its limit is uncertain, or means nothing."""
+"""Warnings of a monitor about its own fit: where its limit is uncertain, or means nothing."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from ..arrays import Array, to_numpy
-from .fitting import MonitorFit
+from .crossfit import MonitorFit
 from .inputs import constant_columns
 from .limits import Limit
-from .live import Drift
+from .online import Drift
 
 ROWS_A_COMPONENT = 3  # that a monitor which follows drift must remember
 # Whitening divides by what the rows' own covariance says: with fewer rows a column it says too little, the models

@@ -1,13 +1,22 @@
-"""The kernel Hebbian algorithm (Kim, Franz & Schoelkopf 2005): Sanger's rule in feature space.
+"""Gradient rules: components that follow Sanger's rule in feature space.
 
 Components psi_k = sum_i a_ik phi(s_i), scores y = psi' (phi(x) - mean), step eta_t = eta_0 / (1 + t / t_0):
 
     psi_k += eta y_k (phi(x) - mean - sum_{l <= k} y_l psi_l)
     A     += eta ((b - c) y' - A UT[y y'])          b: phi(x) over the points, c: the mean over them
 
-Every row is kept, b its unit vector; with a budget the row of the smallest coefficients goes.  The mean is that of the
-rows so far; <psi, mean> and |mean|^2 are followed, so that no gram is needed.  A step is no longer than 1 / |y|^2:
-beyond that the rule diverges.
+The mean is that of the rows so far; <psi, mean> and |mean|^2 are followed, so that no gram is needed.  A step is no
+longer than 1 / |y|^2: beyond that the rule diverges.
+
+The kernel Hebbian algorithm (Kim, Franz & Schoelkopf 2005) keeps every row, b its unit vector; with a budget the row of
+the smallest coefficients goes.
+
+Online kernel PCA with a coherence dictionary (Honeine 2012) admits a row where it is like none of the points,
+
+    max_d |k(x, d)| / sqrt(k(x, x) k(d, d)) <= mu_0
+
+(a dictionary so made is finite on a compact set); else the row is its projection, b = K_DD^-1 k(D, x).  The first rows,
+as many as components, are admitted in any case.
 """
 
 from __future__ import annotations
@@ -17,7 +26,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ...arrays import solve_lower
-from .base import Change, Rule, Solution, entered
+from .base import Change, Rule, Solution, coherence_with, entered
 
 
 @dataclass
@@ -120,3 +129,26 @@ class Hebbian(Sanger):
 
 def _grown(gram: np.ndarray, cross: np.ndarray, length: float) -> np.ndarray:
     return np.block([[gram, cross[:, None]], [cross, np.array([length])]]) if len(cross) else np.array([[length]])
+
+
+@dataclass
+class Coherence(Sanger):
+    """Sanger's rule over a dictionary of rows that are unlike each other."""
+
+    def step(self, cross: np.ndarray, length: float, weight: float) -> Change:
+        inside = solve_lower(self.lower, cross) if len(cross) else cross
+        room = self.settings.budget is None or len(cross) < self.settings.budget
+        if not self.ready:
+            return Change(enters=self.start(inside, length, weight))
+        unlike = room and coherence_with(cross, length, self.lower) <= self.settings.coherence
+        lower = entered(self.lower, inside, length) if unlike else None
+        if lower is None:
+            row = solve_lower(self.lower, inside, transpose=True)
+            self.learn(row, cross, float(inside @ inside), weight)
+            return Change()
+        self.lower = lower
+        self.grow()
+        row = np.zeros(len(lower))
+        row[-1] = 1.0
+        self.learn(row, np.append(cross, length), length, weight)
+        return Change(enters=True)

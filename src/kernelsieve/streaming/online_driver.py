@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import scipy.sparse
 
 from ..arrays import Array, as_float64, take_rows, to_numpy
-from ..compression.error import LeastSquares
-from ..compression.removal import removal_order
 from ..fit.expansion import KernelExpansion
 from ..fit.moments import gram_of
 from ..kernels import Kernel
-from ..rows.memory import ArrayRows, Rows
 from ..rows.reservoir import stacked
 from ..rules.base import Selection
-from ..solvers.online import RULES, Chooser, Independent, Rule, Settings
 from ..spectrum.top import component_signs
-from ..threads import row_ranges
+from .online_rules import RULES, Chooser, Independent, Rule, Settings
 
-BLOCK_ROWS = 1000
 DRIFTED = 1e-3  # of the largest k(s, s): by how much the factor that a rule carries along may be off the points' gram
 
 # What a file holds of each rule, in the words of model files.
@@ -39,8 +33,8 @@ RULE_LAYOUTS = {
 INDEPENDENT_LAYOUT = {"lower": "float[m, m]", "signs": "float[m]"}
 
 
-def following_layout(rule: str, state: Any) -> dict[str, Any]:
-    """What `Following.state` holds, of this rule or of the points that are kept in its place."""
+def driver_layout(rule: str, state: Any) -> dict[str, Any]:
+    """What `OnlineDriver.state` holds, of this rule or of the points that are kept in its place."""
     layout = INDEPENDENT_LAYOUT if _only_chooses(state) else RULE_LAYOUTS[rule]
     return {"points": "rows[m, d]", "numbers": "int[m]", "n_evaluations": "count", "rule": layout}
 
@@ -50,8 +44,8 @@ def _only_chooses(state: Any) -> bool:
     return isinstance(rule, dict) and "signs" in rule
 
 
-class Following:
-    """An online rule and its points; of an indefinite kernel only the points, and no rule."""
+class OnlineDriver:
+    """An online rule and its points; under an indefinite kernel only the points, and no rule."""
 
     def __init__(
         self,
@@ -150,7 +144,7 @@ class _Buffer:
         return self._space[: self._used]
 
     def start(self, like: Array) -> None:
-        """Room for rows like these, where there is none yet."""
+        """Make room for rows of this kind before the first one comes."""
         if self._space is None:
             self._space = like[:0]
 
@@ -170,26 +164,3 @@ class _Buffer:
     def keep(self, places: np.ndarray) -> None:
         self._space = take_rows(self._space, places)
         self._used = len(places)
-
-
-def in_order(rows: Rows) -> Iterator[tuple[int, Array, np.ndarray | None]]:
-    """Blocks of rows in their order: the number of the first, the rows, their weights."""
-    for start, block in _blocks(rows):
-        weights = None if rows.weights is None else rows.weights[start : start + block.shape[0]]
-        yield start, block, weights
-
-
-def _blocks(rows: Rows) -> Iterator[tuple[int, Array]]:
-    if hasattr(rows, "blocks"):
-        yield from rows.blocks()
-        return
-    for part in row_ranges(rows.n_samples, BLOCK_ROWS):
-        if isinstance(rows, ArrayRows):
-            yield part.start, rows.X[part, :]
-        else:
-            yield part.start, rows.take(np.arange(part.start, part.stop))
-
-
-def least_lost_last(columns: np.ndarray, target: np.ndarray) -> np.ndarray:
-    """Candidates, those without which the target loses most first: every beginning of them is a reduced set."""
-    return removal_order(LeastSquares(columns, target, 0.0, float(np.sum(target**2))))

@@ -1,4 +1,4 @@
-"""Rules that order the candidates by how much is lost without them: every size is a prefix of the next.
+"""Orders of the candidates: by how much is lost without them, where every size is a prefix of the next, and by a lasso.
 
 Backward elimination.  With H = (F'F)^-1 and B the refit on the points that are left, leaving out point i and
 refitting the others raises the squared error by exactly
@@ -9,19 +9,35 @@ Schoelkopf et al. (1999): with beta the unit eigenvector of the gram's smallest 
 the kernel is indefinite), |sum_j beta_j phi(s_j)| = sqrt(lambda) is nearly nothing, so that any point can be written
 through the others at an error of sqrt(lambda) |a_i / beta_i|; the point where that is smallest goes, and
 A <- A - beta a_i' / beta_i.
+
+The l1 programme: a group lasso over the candidates, one group for the coefficients of each.
+
+    min_B  |Y - F B|^2 / 2 + alpha sum_i |F_i| |b_i|_2
+
+Its path runs from no point to many as alpha falls.  Only the choice of points is taken from it: the lasso shrinks
+coefficients, and the refit that follows undoes that.
 """
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Iterator
+
 import numpy as np
 import scipy.linalg
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import MultiTaskLasso
 
 from .error import LeastSquares
 
 # Rows added to F, relative to its columns' length, so that points without effect (centring leaves one) divide nothing.
-RIDGE = 1e-11
+COLUMN_RIDGE = 1e-11
 # The inverse is made anew when subtraction has left less than this of an element of its diagonal, and of its digits.
 REFRESH = 1e-8
+SHRINK = 0.8  # from one alpha of the path to the next
+MAX_SWEEPS = 200  # of coordinate descent at each alpha: which points are chosen is settled long before the digits are
+LASSO_TOLERANCE = 1e-3
+LAST_ALPHA = 1e-7  # of the largest
 
 
 def removal_order(problem: LeastSquares) -> np.ndarray:
@@ -33,6 +49,11 @@ def removal_order(problem: LeastSquares) -> np.ndarray:
         alive = _eliminate(columns[:, active], problem.target, removed, active)
         active = active[alive]
     return np.asarray([*active, *reversed(removed)], dtype=np.intp)
+
+
+def least_lost_last(columns: np.ndarray, target: np.ndarray) -> np.ndarray:
+    """Candidates, those without which the target loses most first: every beginning of them is a reduced set."""
+    return removal_order(LeastSquares(columns, target, 0.0, float(np.sum(target**2))))
 
 
 def _eliminate(columns: np.ndarray, target: np.ndarray, removed: list[int], names: np.ndarray) -> np.ndarray:
@@ -58,7 +79,7 @@ def _eliminate(columns: np.ndarray, target: np.ndarray, removed: list[int], name
 def _inverse_and_refit(columns: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(F'F)^-1 and the refit, through R of F = Q R: the condition number is not squared."""
     n_columns = columns.shape[1]
-    ridge = RIDGE * np.sqrt(np.mean(np.sum(columns**2, axis=0)))
+    ridge = COLUMN_RIDGE * np.sqrt(np.mean(np.sum(columns**2, axis=0)))
     q, r = np.linalg.qr(np.vstack([columns, ridge * np.eye(n_columns)]))
     half = scipy.linalg.solve_triangular(r, np.eye(n_columns), check_finite=False)
     return half @ half.T, half @ (q[: len(columns)].T @ target)
@@ -90,3 +111,27 @@ def prefix_errors(problem: LeastSquares, order: np.ndarray) -> np.ndarray:
     gains[: len(inside)] = np.sum(inside**2, axis=1)
     left = np.concatenate([np.cumsum(gains[::-1])[::-1], [0.0]])
     return np.sqrt((left + unreachable) / problem.scale)
+
+
+def l1_path(problem: LeastSquares) -> Iterator[np.ndarray]:
+    """Ever longer choices of candidates as alpha falls, each by the weight of its members."""
+    lengths = np.linalg.norm(problem.columns, axis=0)
+    columns = problem.columns / np.where(lengths > 0, lengths, 1.0)
+    pull = np.linalg.norm(columns.T @ problem.target, axis=1)
+    if not pull.any():  # components of zeros: any candidate expands them
+        yield np.zeros(1, dtype=np.intp)
+        return
+    alpha = float(pull.max()) / len(columns)  # scikit-learn divides the squares by the number of rows
+    smallest = LAST_ALPHA * alpha
+    lasso = MultiTaskLasso(fit_intercept=False, warm_start=True, tol=LASSO_TOLERANCE, max_iter=MAX_SWEEPS)
+    longest = 0
+    while alpha > smallest:
+        alpha *= SHRINK
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            lasso.set_params(alpha=alpha).fit(columns, problem.target)
+        weight = np.linalg.norm(lasso.coef_, axis=0)
+        order = np.argsort(-weight, kind="stable")[: np.count_nonzero(weight)]
+        if len(order) > longest:
+            longest = len(order)
+            yield order

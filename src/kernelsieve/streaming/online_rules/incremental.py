@@ -20,8 +20,8 @@ from ...arrays import solve_lower, top_eigh
 from .base import Change, Rule, Solution, entered, kept
 
 # A part of a row outside the eigenspace shorter than this share of it is rounding.
-INSIDE = 1e-12
-SLACK = 0.2  # of the budget: so many points are left out at a time
+IN_SPAN = 1e-12
+SLACK = 0.2  # share of the budget that is removed at a time, so that the reduced set is not found for every row
 
 
 @dataclass
@@ -72,7 +72,7 @@ class Incremental(Rule):
         along, outside = along + correction, outside - self.basis @ correction
         distance = float(np.linalg.norm(outside))
         basis, values = self.basis, self.values
-        if distance > INSIDE * max(float(np.linalg.norm(inside)), math.ulp(1.0)):
+        if distance > IN_SPAN * max(float(np.linalg.norm(inside)), math.ulp(1.0)):
             basis = np.column_stack([basis, outside / distance])
             values, along = np.append(values, 0.0), np.append(along, distance)
         found, rotation = top_eigh(np.diag(values) + share * np.outer(along, along), self.settings.rank)

@@ -1,6 +1,6 @@
 """From a series of rows to a detector and its held-out values.
 
-Up to `SAMPLE_ROWS` windows everything is done anew without each fold: input map, points, components.  Beyond that, a
+Up to `SAMPLE_WINDOWS` windows everything is done anew without each fold: input map, points, components.  Beyond that, a
 sample of them settles the input map and the points, one pass over all rows gives the moments of each fold over those
 points, and a fold's model is that of the sum of the other folds' moments: no row is read twice for it.  The held-out
 values are then those of the sample.
@@ -29,10 +29,10 @@ from .limits import fold_of, run_bounds
 from .series import Series, WindowSample
 from .statistics import Detector
 
-SAMPLE_ROWS = 20_000  # at 1 % alarms, 200 of them lie above the limit
+SAMPLE_WINDOWS = 20_000  # at 1 % alarms, 200 of them lie above the limit
 CELL_ROWS = 256  # consecutive rows that are sampled together, where windows or smoothing join them
-CHECKED_POINTS = 500  # of a function of the user's own, whose gram shows whether it is a kernel
-CELL_MEMORIES = 20  # a cell is at least so many memories of the smoothing long
+CHECKED_POINTS = 500  # points whose gram shows whether a user's function is positive semi-definite
+CELL_MEMORIES = 20  # smallest length of a cell, in memories of the smoothing: its start then counts for nothing
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Recipe:
     make: Callable[[int, int], Any] | None  # (most components + 1, number of rows) -> an unfitted estimator
     standardize: bool
     whiten: bool
-    prefit: Any = None  # a fitted estimator to be used as it is
+    prefit: Any = None  # a fitted estimator, used unchanged
 
     def fit(self, windows: Array) -> tuple[Any, InputMap]:
         """A fitted estimator and the map in front of it."""

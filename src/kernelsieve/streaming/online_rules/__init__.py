@@ -12,10 +12,9 @@ kernel is not positive semi-definite, `Independent` chooses points and leaves th
 from __future__ import annotations
 
 from .base import Change, Chooser, Rule, Settings, Solution
-from .coherence import Coherence
-from .hebbian import Hebbian
 from .incremental import Incremental
 from .independent import Independent
+from .sanger import Coherence, Hebbian
 from .subset import Subset
 
 __all__ = ["RULES", "Change", "Chooser", "Independent", "Rule", "Settings", "Solution"]

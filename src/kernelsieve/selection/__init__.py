@@ -1,1 +1,0 @@
-"""Choosing support points: one protocol, many rules."""

@@ -1,0 +1,9 @@
+"""Rows that come a few at a time and are not kept.
+
+state          what is kept of a stream, and all that can be read off it
+partial_fit    SparseKernelPCA.partial_fit and refresh: points chosen again as the stream grows
+rechoose       the points there are, moved on, against a fresh choice
+merge          a + b, the model of two streams
+online_driver  feeds rows one by one to a published rule
+online_rules   the published rules
+"""

@@ -1,0 +1,358 @@
+"""partial_fit: rows that come a few at a time and are not kept.
+
+Three things are kept: the points, the moments of all rows over them, and a reservoir, a sample of the rows.  Every row
+adds to the moments and is offered to the reservoir; when the rows since the last choice weigh half of what all do, the
+points are chosen again from the reservoir, and the moments are carried over to them.  While the reservoir still holds
+all rows a choice is a fit to them.  Points that the user gave stay where they are.
+
+Nothing of this depends on how the rows are cut into calls.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from functools import partial
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.base import _fit_context
+
+from ..arrays import take_rows
+from ..errors import warn
+from ..fit.parameters import refuse_what_is_not_finite, unchanged_on_failure
+from ..fit.sample import default_sample_size
+from ..fit.span import PointSpan
+from ..fit.transfer import faded, rows_until_choice
+from ..kernels import Kernel, kernel_type
+from ..rows import RowRules, some_rows
+from ..rows.memory import ArrayRows, SampledRows, row_bytes
+from ..rows.reservoir import Reservoir
+from ..rules.base import Choice
+from ..search.chooser import FIRST_EXTRA_POINTS, ROWS_TO_CHOOSE_FROM
+from ..threads import one_blas_thread
+from .rechoose import against_current
+from .state import (
+    STORED,
+    FromStream,
+    LastChoice,
+    ReservoirRows,
+    StreamState,
+    check_frozen,
+    check_frozen_in_file,
+    frozen_parameters,
+    start_anew,
+)
+
+# The median of distances is known to a few percent: a width that changes by less has not changed.
+SAME_WIDTH = math.log(1.1)
+# The width is settled again until the stream is this many times as long as its reservoir.
+WIDTH_SETTLED = 2
+DRIFT_RECORD = ("n_samples_seen", "drift", "explained", "chosen_at")
+
+
+class PartialFit:
+    """partial_fit and refresh of SparseKernelPCA, which every `self` here is."""
+
+    _stream: StreamState | None = None
+    _stale: ClassVar[tuple[str, ...]] = ("_stream",)
+
+    # What `fit` stores, and `partial_fit` leaves to be read off the state.
+    n_samples_seen_: Any = FromStream("reservoir.n_seen", always=True)
+    expansion_: Any = FromStream("expansion")
+    support_: Any = FromStream("choice.support")
+    gamma_: Any = FromStream("choice.gamma")
+    explained_variance_: Any = FromStream("components.variances")
+    explained_variance_ratio_: Any = FromStream("explained_variance_ratio")
+    eigenvalues_: Any = FromStream("eigenvalues")
+    mean_outside_: Any = FromStream("mean_outside")
+    captured_ratio_: Any = FromStream("captured.value")
+    captured_ratio_interval_: Any = FromStream("captured.interval")
+    captured_ratio_kind_: Any = FromStream("captured.kind")
+    captured_ratio_n_samples_: Any = FromStream("captured.n_samples")
+    selection_report_: Any = FromStream("choice.report")
+    n_iter_: Any = FromStream("choice.n_iter")
+    converged_: Any = FromStream("choice.converged")
+    chosen_at_: Any = FromStream("choice.at")
+    _inverse_map: Any = FromStream("inverse_map")
+    _settled: Any = FromStream("parameters")  # its name in files
+
+    @property
+    def drift_(self: Any) -> float:
+        """How far the components have turned since the points were last chosen: the largest principal angle, radians.
+
+        Only of a model that `partial_fit` made.
+        """
+        if self._stream is None or not self._stream.ready:
+            raise AttributeError("drift_ is that of a model that partial_fit has followed a stream with")
+        return float(self._stream.drift)
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(self: Any, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
+        """Add rows to the model.
+
+        Points are first chosen when twice as many different rows as points have come (at once where `selection` gives
+        them as an array), and again whenever the rows since the last choice weigh half of what all rows do: without
+        `half_life` that is each doubling of the stream, else every 0.72 half-lives.  They are chosen from a sample of
+        the rows, as many as `n_optimization_samples`, by the rule that `selection` names, and the moments of all rows
+        are carried over to them; points given as an array stay as they are.  A `gamma` that is a rule is settled with
+        each choice, until twice as many rows have come as are kept.  Kernel, centring, `n_components` and `half_life`
+        stay what they were in the first call; a change is refused.
+
+        The model depends on the rows and their order, not on how they are cut into calls.  Components and
+        `captured_ratio_` are found when they are first read, for the rows that have come by then, so that a call costs
+        little more than a `transform` of its rows.  On a stream that is sorted, call `refresh` at its end.  `fit`
+        keeps no moments to add to: after it, partial_fit starts anew, and says so.
+
+        Cost: O(n m (d + m)) for n rows; O(R m (d + m)) for each choice, R the rows kept; O(m^3) for each reading, and
+        as much as exact kernel PCA of 1,000 rows to read `captured_ratio_`.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+        y : ignored
+        sample_weight : array-like of shape (n_samples,), optional
+
+        Returns
+        -------
+        self
+        """
+        if kernel_type(self.kernel).precomputed:
+            raise ValueError("partial_fit needs rows: a precomputed kernel has no values for points of earlier calls")
+        with unchanged_on_failure(self):
+            first = self._stream is None
+            if first and hasattr(self, "expansion_"):
+                start_anew(self, "keeps no moments to add to: partial_fit starts anew, without those rows")
+            rows = some_rows(X, RowRules.of(self), sample_weight, first=first)
+            if first:
+                self._stream = self._empty_stream()
+            else:
+                check_frozen(self, self._stream.parameters)
+            self._follow(rows)
+            if self.record_drift and self._stream.ready:
+                self._record()
+        return self
+
+    def refresh(self: Any) -> Any:
+        """Choose the points, and the width of the kernel, again, from the sample of the rows that `partial_fit` keeps.
+
+        Worth its price where a stream was sorted or has ended: components become those of points that know all of it.
+        Points that were given as an array stay as they are.
+
+        Returns
+        -------
+        self
+        """
+        if self._stream is None or not self._enough(self._stream.reservoir):
+            raise ValueError("refresh chooses from the rows that partial_fit has seen: too few have come so far")
+        check_frozen(self, self._stream.parameters)
+        with unchanged_on_failure(self), one_blas_thread():
+            self._choose(self._stream, settle=True)
+        return self
+
+    def __add__(self: Any, other: Any) -> Any:
+        """The model of both streams: moments add, samples of rows merge (see `kernelsieve.streaming.merge`)."""
+        from .merge import merged
+
+        return merged(self, other) if isinstance(other, PartialFit) else NotImplemented
+
+    def __sklearn_is_fitted__(self) -> bool:
+        if self._stream is None:
+            return hasattr(self, "expansion_")
+        return self._stream.ready  # else rows have come, but too few to choose points
+
+    # Rows come.
+
+    def _follow(self: Any, rows: ArrayRows) -> None:
+        """Take rows in, up to each choice of points and beyond."""
+        start = 0
+        while start < rows.n_samples:
+            rest = _part(rows, slice(start, None)) if start else rows
+            count = self._rows_until_choice(rest)
+            self._stream = self._stream.with_rows(
+                rest if count is None else _part(rest, slice(count)), self._n_threads()
+            )
+            if count is None:
+                return
+            start += count
+            with one_blas_thread():
+                self._choose_or_stay(self._stream)
+
+    def _rows_until_choice(self: Any, rows: ArrayRows) -> int | None:
+        """How many of these rows come before the next choice of points; None where it is not among them."""
+        state = self._stream
+        weights = np.ones(rows.n_samples) if rows.weights is None else rows.weights
+        if not state.ready:
+            count = self._rows_until_enough(rows)
+        else:
+            count = rows_until_choice(state.since, state.reservoir.weight, weights, state.rate)
+        if not state.reservoir.whole:
+            return count
+        # While all rows are kept, each choice starts afresh from all of them and leaves nothing of those before it: of
+        # the choices that are due among these rows only the last need be made.
+        while count is not None:
+            so_far = faded(state.reservoir.weight, weights[:count], state.rate)
+            more = rows_until_choice(0.0, so_far, weights[count:], state.rate)
+            if more is None:
+                break
+            if state.reservoir.n_kept + np.count_nonzero(weights[: count + more]) > state.reservoir.size:
+                break
+            count += more
+        return count
+
+    def _choose_or_stay(self: Any, state: StreamState) -> None:
+        """Choose points; where the latest rows allow no other choice, stay with those there are."""
+        if not state.ready:
+            self._choose(state)
+        elif not self._enough(state.reservoir):  # hardly any different rows: every one would become a point
+            self._stream = replace(state, since=0.0)
+        else:
+            try:
+                self._choose(state)
+            except ValueError as error:
+                self._stream = replace(state, since=0.0)
+                warn(f"the points stay as they are, the rows kept allow no other choice: {error}")
+
+    # Points are chosen.
+
+    def _empty_stream(self: Any) -> StreamState:
+        least = self._least_rows()
+        size = self.n_optimization_samples or default_sample_size(self._points_wanted())
+        if size < least:
+            raise ValueError(
+                f"n_optimization_samples={size} rows are too few to choose points from: give at least {least}"
+            )
+        seed = int(self._rng().integers(2**63))
+        return StreamState(Reservoir.empty(size, seed, self.half_life), parameters=frozen_parameters(self))
+
+    def _points_wanted(self: Any) -> int:
+        if isinstance(self.n_support, str):
+            return (self._wanted_components or 1) + FIRST_EXTRA_POINTS
+        if isinstance(self.n_support, float):
+            raise ValueError("n_support as a fraction needs to know all rows: give a number of points to partial_fit")
+        return int(self.n_support)
+
+    def _least_rows(self: Any) -> int:
+        """How many different rows must have come before points can be chosen."""
+        if isinstance(self.selection, str) or callable(self.selection):
+            return ROWS_TO_CHOOSE_FROM * self._points_wanted()
+        if np.ndim(self.selection) == 1:
+            raise ValueError("selection as row numbers needs all rows at hand: give partial_fit the points themselves")
+        return (self._wanted_components or 1) + 1
+
+    def _enough(self: Any, reservoir: Reservoir) -> bool:
+        return len(_different(reservoir)) >= self._least_rows()
+
+    def _rows_until_enough(self: Any, rows: ArrayRows) -> int | None:
+        """After how many of these rows enough different ones have come to choose points from."""
+        different, least = _different(self._stream.reservoir), self._least_rows()
+        counting = np.arange(rows.n_samples) if rows.weights is None else np.flatnonzero(rows.weights)
+        for number, row in zip(counting, row_bytes(take_rows(rows.X, counting)), strict=True):
+            different.add(row)
+            if len(different) >= least:
+                return int(number) + 1
+        return None
+
+    def _choose(self: Any, state: StreamState, *, settle: bool = False) -> None:
+        """Points by the rows kept, and moments of all rows over them; `settle`: the kernel's width is free again."""
+        state = replace(state, reservoir=state.reservoir.in_order())
+        reservoir, rows = state.reservoir, ReservoirRows(state.reservoir, getattr(self, "feature_names_in_", None))
+        # numbers that depend on the stream alone, so that a model read from a file goes on as the one saved
+        rng = np.random.default_rng([reservoir.seed, reservoir.n_seen])
+        choice = self._points(self._problem_on(rows, rng, partial(self._kernel_of_stream, state, settle)))
+        moved = isinstance(self.selection, str) and self.selection == "optimized"
+        if moved and not settle and state.chosen is not None and not reservoir.whole:
+            choice = against_current(choice, state.chosen.points, self._effort)
+        span = self._span_over(choice, state)
+        found = self._components(choice, span)
+        expansion, said = found.expansion, found.attributes
+        refuse_what_is_not_finite({"explained_variance_": found.variances, "dual_coef_": expansion.coef})
+        support = None if found.support is None else rows.numbers[found.support]
+        report = LastChoice(
+            choice.problem.gamma,
+            support,
+            reservoir.n_seen,
+            said["selection_report_"],
+            said["n_iter_"],
+            said["converged_"],
+        )
+        self._stream = StreamState(
+            reservoir, span.moments, span.negative_share, expansion, 0.0, state.parameters, report
+        )
+        self._warn_about_kernel(choice.problem.sample, span)
+
+    def _span_over(self: Any, choice: Choice, state: StreamState) -> PointSpan:
+        """The span of chosen points with the moments of all rows that have come."""
+        # Points that are all rows so far get the span of any few points: when more rows come they are not all any more.
+        selection = replace(choice.selection, exhaustive=False)
+        span = self._span(replace(choice, selection=selection, span=None))
+        return replace(span, moments=state.moments_over(span, self._n_threads()))
+
+    def _kernel_of_stream(self: Any, state: StreamState, settle: bool, rows: SampledRows) -> tuple[Kernel, float]:
+        """The kernel that these rows settle, or the one there is, where that is settled or hardly another."""
+        last = None if settle else state.choice
+        if last is not None and state.reservoir.n_seen > WIDTH_SETTLED * state.reservoir.size:
+            return state.chosen.kernel, last.gamma  # type: ignore[union-attr]
+        kernel, gamma = self._kernel_on(rows)
+        if last is None or state.reservoir.whole or abs(math.log(gamma / last.gamma)) > SAME_WIDTH:
+            return kernel, gamma
+        return state.chosen.kernel, last.gamma  # type: ignore[union-attr]
+
+    def _record(self: Any) -> None:
+        """One more line of what `record_drift` asks for."""
+        record = getattr(self, "drift_record_", None) or {name: [] for name in DRIFT_RECORD}
+        line = (self.n_samples_seen_, self.drift_, float(self.explained_variance_ratio_.sum()), self.chosen_at_)
+        for name, value in zip(DRIFT_RECORD, line, strict=True):
+            record[name].append(value)
+        self.drift_record_ = record
+
+    # Files.
+
+    def _before_saving(self: Any) -> None:
+        if self._stream is not None:
+            self._stream = replace(self._stream, reservoir=self._stream.reservoir.in_order())
+
+    def _resumed(self: Any, state: dict[str, Any], error: type[ValueError]) -> dict[str, Any]:
+        """Take up the stream of a file, if it holds one; what is left is what else the model stores."""
+        stream, begun = state.get("_stream"), state.get("_settled")
+        if stream is None:
+            return state
+        check_frozen_in_file(self, begun, stream.reservoir, error)
+        chosen = stream.chosen
+        if chosen is None and stream.moments is not None:  # in files of version 0.1.0
+            chosen = state["expansion_"]
+        defaults = {"selection_report_": {}, "n_iter_": 1, "converged_": True}
+        names = ("gamma_", "support_", "chosen_at_", "selection_report_", "n_iter_", "converged_")
+        said = {**defaults, "chosen_at_": stream.reservoir.n_seen, **state}
+        self._stream = replace(
+            stream,
+            chosen=chosen,
+            parameters=begun or frozen_parameters(self),
+            choice=LastChoice(*(said[name] for name in names)),
+        )
+        return {name: state[name] for name in STORED if name in state}
+
+    def check_loaded(self: Any, error: type[ValueError]) -> None:
+        """Raise `error` unless the stream in a file can go on: points can be chosen again as the parameters say."""
+        if self._stream is None:
+            return
+        try:
+            self._empty_stream()
+            self._sample_size(ReservoirRows(self._stream.reservoir))
+        except ValueError as reason:
+            raise error(f"the stream in the file cannot go on: {reason}") from reason
+        given = self.selection
+        if not isinstance(given, str) and not callable(given):
+            shape, kind = np.shape(given), np.asarray(given).dtype.kind
+            if shape[1:] != (self.n_features_in_,) or kind not in "fiu":
+                raise error(f"the stream in the file cannot go on: its points have shape {shape}")
+
+
+def _different(reservoir: Reservoir) -> set[bytes]:
+    """The different rows of a reservoir; those that weigh nothing are not kept."""
+    rows = reservoir.in_order().rows
+    return set() if rows is None else set(row_bytes(rows))
+
+
+def _part(rows: ArrayRows, part: slice) -> ArrayRows:
+    return ArrayRows(rows.X[part, :], None if rows.weights is None else rows.weights[part])

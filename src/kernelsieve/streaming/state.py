@@ -1,0 +1,349 @@
+"""What is kept of a stream, and all that can be read off it.
+
+A model that `partial_fit` makes is one frozen `StreamState`: a sample of the rows (the reservoir), the points with the
+moments of all rows over them, and the parameters of the first call.  More rows make another state; nothing in it is
+ever changed, so that a call that fails leaves the model as it was.  Components, variances and `captured_ratio_` are
+found when they are first read, and belong to the rows that have come by then: the components from the moments of all
+rows, what is measured against exact kernel PCA from the rows in the reservoir.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from operator import attrgetter
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+from ..arrays import Array, take_rows, to_numpy
+from ..errors import warn
+from ..fit.captured_ratio import CapturedRatio, SeenPoints, mean_outside, n_real, ratio_of_model, ratio_of_points
+from ..fit.expansion import FEW_ROWS, KernelExpansion
+from ..fit.moments import FeatureSums, Moments, MomentSum
+from ..fit.parameters import forget_fit
+from ..fit.preimage import RidgeMap, learned_preimage
+from ..fit.sample import EVALUATION_ROWS, Sample, default_evaluation_rows
+from ..fit.span import Components, Points, PointSpan
+from ..fit.transfer import ages, forgotten, overlap, transferred, turned, weighing
+from ..rows.memory import ArrayRows, Rows, SampledRows, Summand
+from ..rows.reservoir import Reservoir, forgetting_rate
+from ..threads import cached_property, one_blas_thread
+
+# Parameters that what is kept of the rows depends on; the last two are OnlineKernelPCA's.
+KERNEL = ("kernel", "gamma", "degree", "coef0", "kernel_params")
+FROZEN = (*KERNEL, "center", "n_components", "half_life", "rule", "budget")
+NOT_SAVED = {"saved": False}  # fields that the record of a state in a file does not have
+# What a model that follows a stream stores beside its state.
+STORED = ("n_features_in_", "feature_names_in_", "drift_record_", "_sklearn_output_config")
+
+
+class FromStream:
+    """A fitted attribute that `fit` stores, and that after `partial_fit` is read off `_stream`, the state.
+
+    `path` names it there.  Reading fails, as that of a missing attribute does, while the stream has no model yet,
+    unless `always` says that the state knows it from its first row on.
+    """
+
+    def __init__(self, path: str, *, always: bool = False) -> None:
+        self._read, self._always = attrgetter(path), always
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, model: Any, owner: type) -> Any:
+        state = None if model is None else model._stream
+        if state is None or not (state.ready or self._always):
+            raise AttributeError(f"{owner.__name__!r} object has no attribute {self._name!r}")
+        return self._read(state)
+
+
+class ReservoirRows(Rows):
+    """The rows of a reservoir in the order in which they came, standing for all rows of the stream.
+
+    There are `n_samples` rows in the stream; `X` has those that are kept.  Sums over the kept ones are scaled to the
+    weight of all.
+    """
+
+    def __init__(self, reservoir: Reservoir, names: Any = None) -> None:
+        reservoir = reservoir.in_order()
+        order = np.argsort(reservoir.numbers)
+        weights = reservoir.kept_weights[order]
+        rows = np.empty((0, 0)) if reservoir.rows is None else take_rows(reservoir.rows, order)
+        self._kept = ArrayRows(rows, None if np.all(weights == 1) else weights)
+        self.X, self.weights = self._kept.X, self._kept.weights
+        self.n_features, self.single_precision = self._kept.n_features, self._kept.single_precision
+        self.n_samples, self.names = reservoir.n_seen, names
+        self.numbers = reservoir.numbers[order]  # places in the stream
+        self._weight_of_all = None if reservoir.whole else reservoir.weight
+
+    def sample(self, size: int, rng: np.random.Generator) -> SampledRows:
+        return self._kept.sample(size, rng)
+
+    def take(self, numbers: np.ndarray) -> Array:
+        return self._kept.take(numbers)
+
+    def add_up(self, summand: Summand, n_threads: int) -> Any:
+        kept = self._kept.add_up(summand, n_threads)
+        return kept if self._weight_of_all is None else weighing(kept, self._weight_of_all)
+
+    def each(self, function: Callable[[Array], Array], n_columns: int, n_threads: int) -> np.ndarray:
+        return self._kept.each(function, n_columns, n_threads)
+
+
+@dataclass(frozen=True)
+class LastChoice:
+    """What the last choice of points settled and reported."""
+
+    gamma: float
+    support: np.ndarray | None  # numbers of the points in the stream, None where they are not rows
+    at: int  # number of rows that had come
+    report: dict[str, Any] = field(default_factory=dict)
+    n_iter: int = 1
+    converged: bool = True
+
+
+@dataclass(frozen=True)
+class StreamState:
+    """A stream so far: its reservoir, its points and the moments of all rows over them."""
+
+    reservoir: Reservoir
+    moments: Moments | None = None  # None before points are chosen
+    negative_share: float = 0.0  # of the spectrum of the points' gram, which was dropped
+    chosen: KernelExpansion | None = None  # the model when its points were chosen
+    since: float = 0.0  # weight of the rows since then
+    # in files, the model's own attributes
+    parameters: dict[str, Any] = field(default_factory=dict, metadata=NOT_SAVED)  # of the first call, those of FROZEN
+    choice: LastChoice | None = field(default=None, metadata=NOT_SAVED)
+    # whitened features as scores, bound to the points once and not in every call
+    basis: KernelExpansion | None = field(default=None, metadata=NOT_SAVED)
+
+    _file_sizes = ("m", "d")
+    _file_layout = {
+        "reservoir": "Reservoir[d]",
+        "moments": "Moments[m]?",
+        "negative_share": "float",
+        "chosen": "KernelExpansion[m, d, M]?",
+        "since": "float",
+    }
+
+    def check_loaded(self, error: type[ValueError]) -> None:
+        """Raise `error` unless the parts from a file are those of one stream."""
+        if self.chosen is not None and self.moments is None:
+            raise error("the stream in the file has points, but no moments over them")
+        if self.since < 0 or not 0 <= self.negative_share <= 1:
+            raise error("the stream in the file has weights below zero")
+
+    @property
+    def ready(self) -> bool:
+        """Whether points have been chosen."""
+        return self.moments is not None
+
+    @property
+    def rate(self) -> float:
+        """Of forgetting."""
+        return self.reservoir.rate
+
+    # More rows.
+
+    def with_rows(self, rows: ArrayRows, n_threads: int) -> StreamState:
+        """With more rows, on the same points."""
+        n, own = rows.n_samples, rows.weights
+        came = float(n) if own is None else float(own.sum())
+        state = replace(self, reservoir=self.reservoir.add(rows.X, own), since=self.since + came)
+        if self.moments is None:
+            return state
+        by_age = ages(n, self.rate)
+        if by_age is not None:
+            rows = ArrayRows(rows.X, by_age if own is None else own * by_age)
+        share = 1.0 if by_age is None else float(np.exp(-self.rate * n))
+        basis = self.basis or self._whitened_features()
+        moments = forgotten(self.moments, share) + _moments_over(basis, rows, n_threads)
+        return replace(state, moments=moments, basis=basis)
+
+    def _whitened_features(self) -> KernelExpansion:
+        assert self.moments is not None
+        assert self.chosen is not None
+        whitening = self.moments.whitening
+        return KernelExpansion(self.chosen.kernel, self.chosen.points, whitening, np.zeros(whitening.shape[1]))
+
+    def moments_over(self, span: PointSpan, n_threads: int) -> Moments:
+        """Moments of all rows over the points of another span: exact where all rows are kept, else by transfer."""
+        old, before = self.chosen, self.moments
+        if not self.reservoir.whole and old is not None and before is not None and old.kernel == span.kernel:
+            if same_points(old.points, span.points):
+                return before
+        else:
+            before = None
+        kept, new = ReservoirRows(self.reservoir), span.moments.whitening
+        on_new = kept.add_up(MomentSum(span.kernel, span.points, new), n_threads)
+        # features of an indefinite kernel have no inner product that a projection could go by
+        if old is None or before is None or span.kernel.definite is False:
+            return on_new
+        on_old = kept.add_up(MomentSum(old.kernel, old.points, before.whitening), n_threads)
+        basis = overlap(span.kernel, (span.points, new), (old.points, before.whitening))
+        return transferred(before, on_old, on_new, basis)
+
+    # What can be read.
+
+    @cached_property
+    def span(self) -> PointSpan:
+        """The span of the points with the moments of all rows over it."""
+        assert self.moments is not None
+        assert self.chosen is not None
+        support = None if self.choice is None else self.choice.support
+        return PointSpan(
+            self.chosen.kernel,
+            self.chosen.points,
+            support,
+            bool(self.parameters["center"]),
+            self.moments,
+            dropped=self.negative_share,
+        )
+
+    @cached_property
+    def components(self) -> Components:
+        assert self.chosen is not None
+        with one_blas_thread():
+            return self.span.best(self.chosen.n_components)
+
+    @cached_property
+    def expansion(self) -> KernelExpansion:
+        with one_blas_thread():
+            return self.span.expansion(self.components)
+
+    @property
+    def eigenvalues(self) -> np.ndarray:
+        """n_samples times the variance."""
+        return self.components.variances * self.span.weight
+
+    @cached_property
+    def explained_variance_ratio(self) -> np.ndarray:
+        variances = self.components.variances
+        return variances / max(self.span.total_variance - self.mean_outside, float(variances.sum()))
+
+    @cached_property
+    def sample(self) -> Sample:
+        """The rows of the reservoir, to measure the model on as `fit` does on its sample."""
+        assert self.chosen is not None
+        rows, rng = ReservoirRows(self.reservoir), np.random.default_rng(self.reservoir.seed)
+        sampled = replace(rows.sample(self.reservoir.size, rng), whole=self.reservoir.whole)
+        sample = Sample.of(
+            sampled,
+            self.chosen.kernel,
+            self.chosen.n_components,
+            center=bool(self.parameters["center"]),
+            n_evaluation=default_evaluation_rows(self.chosen.n_support),
+            n_population=rows.n_samples,
+        )
+        return sample.representative.settled
+
+    @cached_property
+    def mean_outside(self) -> float:
+        """Squared length of the mean outside the span of the points, by the rows kept; 0 where these are too few."""
+        try:
+            with one_blas_thread():
+                return mean_outside(self._seen, self.span, indefinite=bool(self.sample.indefiniteness))
+        except ValueError:
+            return 0.0
+
+    @cached_property
+    def captured(self) -> CapturedRatio:
+        """How much of exact kernel PCA's variance the components keep, both on the rows of the reservoir."""
+        surely = self.span.surely_captured(float(self.components.variances.sum()))
+        try:
+            with one_blas_thread():
+                return self._ratio().at_least(surely)
+        except ValueError:  # the rows kept are too few, or too much alike: the moments alone say something
+            n_kept = self.reservoir.n_kept
+            return CapturedRatio(surely, "sample", n_kept, (surely, 1.0), n_real(self.components.variances))
+
+    def _ratio(self) -> CapturedRatio:
+        sample, n_samples = self.sample, self.reservoir.n_seen
+        if not sample.indefiniteness:
+            return ratio_of_model(sample, self.expansion, n_samples)
+        points = Points(self.span.kernel, self.span.points, None)
+        return ratio_of_points(self._seen, sample, points, n_samples)
+
+    @cached_property
+    def _seen(self) -> SeenPoints:
+        return SeenPoints(self.span.kernel, self.span.points, self.sample.evaluation)
+
+    @cached_property
+    def inverse_map(self) -> RidgeMap | None:
+        """The map from scores to rows, by the latest of the rows kept."""
+        reservoir = self.reservoir.in_order()
+        rows, weights = reservoir.rows[:EVALUATION_ROWS], reservoir.kept_weights[:EVALUATION_ROWS]
+        return learned_preimage(self.expansion, rows, weights)
+
+    @property
+    def drift(self) -> float:
+        """The largest principal angle between the components and what they were when the points were chosen."""
+        assert self.chosen is not None
+        before = np.linalg.qr(self.span.directions(to_numpy(self.chosen.coef)))[0]
+        return turned(before, to_numpy(self.components.directions))
+
+
+def _moments_over(basis: KernelExpansion, rows: ArrayRows, n_threads: int) -> Moments:
+    """Moments of some rows over the points of `basis`, whose scores are whitened features."""
+    if rows.n_samples > FEW_ROWS or not isinstance(rows.X, np.ndarray):
+        return rows.add_up(MomentSum(basis.kernel, basis.points, basis.coef), n_threads)
+    sums = FeatureSums(basis.coef)
+    sums.add(basis.transform(rows.X), basis.kernel.diagonal(rows.X), rows.weights)
+    return sums.moments()
+
+
+def same_points(some: Array, others: Array) -> bool:
+    """Whether both are the same points in the same order."""
+    if some is others:
+        return True
+    if some.shape != others.shape or scipy.sparse.issparse(some) != scipy.sparse.issparse(others):
+        return False
+    if scipy.sparse.issparse(some):
+        return (some != others).nnz == 0
+    return bool(np.array_equal(some, others))
+
+
+def start_anew(model: Any, why: str) -> None:
+    """Forget what `fit` left, which nothing can be added to."""
+    warn(f"{type(model).__name__} was fitted by fit, which {why}")
+    forget_fit(model)
+
+
+# Parameters that the first call of partial_fit freezes.  Moments of rows under one kernel say nothing of them under
+# another, so neither kernel, centring nor memory can change between two calls.
+
+
+def frozen_parameters(model: Any) -> dict[str, Any]:
+    """The parameters that a stream begins with."""
+    return {name: getattr(model, name) for name in FROZEN if hasattr(model, name)}
+
+
+def check_frozen(model: Any, parameters: dict[str, Any], error: type[ValueError] = ValueError) -> None:
+    """Raise where a parameter of the model is not what its stream was begun with."""
+    for name, begun in parameters.items():
+        now = getattr(model, name, None)
+        if not same_value(begun, now):
+            raise error(
+                f"{name}={now!r}, but the rows so far were taken in with {name}={begun!r}, which what is kept of them "
+                f"depends on: set it back, or call fit, or partial_fit of a new {type(model).__name__}, on all rows"
+            )
+
+
+def check_frozen_in_file(model: Any, parameters: Any, reservoir: Reservoir, error: type[ValueError]) -> None:
+    """Raise `error` where a model from a file is not what its stream was begun with; older files do not say."""
+    check_frozen(model, parameters or {}, error)
+    if reservoir.rate != forgetting_rate(model.half_life):
+        raise error(f"the sample of rows in the file was not drawn with half_life={model.half_life!r}")
+
+
+def same_value(one: Any, other: Any) -> bool:
+    """Whether two parameters are equal, arrays among them too."""
+    if one is other:
+        return True
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(same_value(one[key], other[key]) for key in one)
+    if isinstance(one, np.ndarray) or isinstance(other, np.ndarray):
+        return bool(np.array_equal(one, other))
+    return bool(one == other)
