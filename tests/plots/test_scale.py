@@ -14,7 +14,7 @@ import matplotlib.pyplot as plt
 
 import kernelsieve
 from kernelsieve import SparseKernelPCA, plots, sparse_pca_path
-from kernelsieve.plots import rows as row_drawing
+from kernelsieve.plots import maps as row_drawing
 
 
 @pytest.fixture(scope="module")

@@ -10,16 +10,15 @@
     loading_path    the loadings of a sparse component as its penalty falls
     monitor_chart   SPE and T2 of rows in time, with limits and alarms
     contributions   which inputs a monitor's SPE comes from: bars for a row, a heat map over time
-    sensitivity     which inputs each component listens to
-    traversal       what becomes of a row as one component grows
-    drift           how far a stream's components have turned since points were chosen
+    sensitivity     which inputs each component depends on
+    traversal       how a row changes as one component grows
+    drift           how far the components of a stream have turned since points were chosen
 
 Nothing here is needed to fit or to use a model, so matplotlib is imported only when a picture is drawn.
-Colours are told apart by the colour-blind, and never carry a meaning alone: markers or labels repeat it.
+Colour-blind readers can tell the colours apart, and no meaning rests on colour alone: markers or labels repeat it.
 """
 
-from .curves import captured_curve, likelihood_path, loading_path, path, spectrum
-from .drift import drift
+from .curves import captured_curve, drift, likelihood_path, loading_path, path, spectrum
 from .maps import contours, scores, support
 from .monitor import contributions, monitor_chart, sensitivity, traversal
 from .style import COLORS, MARGIN, MARKERS, ROW_COLOR

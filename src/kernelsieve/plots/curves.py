@@ -1,19 +1,37 @@
-"""Shares and counts against what is chosen: points, components, penalties."""
+"""Curves: shares and counts against points, components and penalties, and the drift of a stream."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from itertools import cycle
+from numbers import Integral
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
+from sklearn.utils import _safe_indexing
 
-from ..fit.validation import check_component, instance_of, some_numbers
+from ..fit.validation import check_component, instance_of, some_numbers, whole_number
 from ..linear.path import SparsePCAPath
 from ..models.elastic_net_path import ElasticNetPath
 from ..models.likelihood_path import LikelihoodPath
-from .computed import computed_curves
-from .style import COLORS, MARKERS, Axes, axes_or_new, few_ticks, fitted, percent, plain_log_axis, set_apart, tidy
+from .style import (
+    COLORS,
+    MARKERS,
+    Axes,
+    axes_or_new,
+    few_ticks,
+    fitted,
+    percent,
+    plain_log_axis,
+    set_apart,
+    tidy,
+)
+
+CURVE_ROWS = 5000  # that the captured variance is measured on: shares are then known to about .001
+N_SIZES, MAX_SIZE = 7, 200  # numbers of points along a curve, and the largest
+OWN_NAMES = {"optimized": "moved freely", "uniform": "rows at random"}
 
 
 def captured_curve(
@@ -61,7 +79,7 @@ def captured_curve(
     ['moved freely', 'rows at random', 'exact kernel PCA']
     """
     if curves is None:
-        n_support, curves = computed_curves(X, estimator, sizes)
+        n_support, curves = _computed_curves(X, estimator, sizes)
         label = "captured variance, share of exact"
     else:
         instance_of("curves", curves, Mapping)
@@ -83,6 +101,48 @@ def captured_curve(
     ax.set(xlabel="support points", ylabel=label)
     ax.legend(frameon=False)
     return tidy(ax, grid="y")
+
+
+def _computed_curves(
+    X: Any, estimator: Any = None, sizes: Sequence[int] | None = None
+) -> tuple[list[int], dict[str, list[float]]]:
+    """Numbers of points, and for each way to choose them the share of exact kernel PCA's variance."""
+    from .. import SparseKernelPCA
+
+    if estimator is None:
+        estimator = SparseKernelPCA(random_state=0)
+    if not isinstance(estimator, SparseKernelPCA):
+        raise TypeError(f"estimator must be a SparseKernelPCA, not {type(estimator).__name__}")
+    shape = np.shape(X) if not hasattr(X, "shape") else tuple(X.shape)
+    if len(shape) != 2:
+        raise ValueError(f"captured_curve needs rows by columns, or numbers of points with their curves: got {shape}")
+    rows = X
+    if shape[0] > CURVE_ROWS:
+        rows = _safe_indexing(X, np.random.default_rng(0).choice(shape[0], CURVE_ROWS, replace=False))
+    if not isinstance(estimator.n_components, Integral):
+        raise ValueError(f"captured_curve needs a number of components, not n_components={estimator.n_components}")
+    fewest = int(estimator.n_components) + 1
+    wanted = _sizes(fewest, min(shape[0], CURVE_ROWS))
+    if sizes is not None:
+        some_numbers("sizes", sizes, "numbers of support points")
+        wanted = [whole_number("sizes", size) for size in np.asarray(sizes).tolist()]
+    choices = dict.fromkeys([estimator.selection if isinstance(estimator.selection, str) else "optimized", "uniform"])
+    names = {choice: OWN_NAMES.get(choice, choice) for choice in choices}
+    return wanted, {name: [_share(estimator, rows, choice, m) for m in wanted] for choice, name in names.items()}
+
+
+def _sizes(fewest: int, n_rows: int) -> list[int]:
+    most = max(fewest, min(MAX_SIZE, n_rows // 2))
+    return sorted({round(size) for size in np.geomspace(fewest, most, N_SIZES)})
+
+
+def _share(estimator: Any, rows: Any, selection: str, n_support: int) -> float:
+    settings: dict[str, Any] = {"selection": selection, "n_support": n_support}
+    if hasattr(estimator, "gamma_"):
+        settings["gamma"] = estimator.gamma_
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # few points fit badly, which is what the curve shows
+        return float(clone(estimator).set_params(**settings).fit(rows).captured_ratio_)
 
 
 def spectrum(model: Any, ax: Axes | None = None) -> Axes:
@@ -233,3 +293,46 @@ def loading_path(
         )
     ax.set(xlabel="alpha", ylabel="loading", title=f"component {component}")
     return tidy(ax)
+
+
+def drift(model: Any, ax: Axes | None = None) -> Axes:
+    """How far the components have turned since points were last chosen, against the rows that have come.
+
+    Parameters
+    ----------
+    model : SparseKernelPCA with record_drift=True, after partial_fit
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure's without it.
+
+    Returns
+    -------
+    matplotlib Axes
+        The largest principal angle in degrees, one point a call; upright lines where points were chosen again.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from kernelsieve import SparseKernelPCA, plots
+    >>> X = load_digits().data
+    >>> model = SparseKernelPCA(5, n_support=15, half_life=300, record_drift=True, random_state=0)
+    >>> for start in range(0, len(X), 50):
+    ...     model = model.partial_fit(X[start : start + 50])
+    >>> plots.drift(model).get_xlabel()
+    'rows so far'
+    """
+    fitted(model)
+    record = getattr(model, "drift_record_", None)
+    if record is None:
+        raise ValueError("drift needs a record of it: set record_drift=True before partial_fit")
+    ax = axes_or_new(ax)
+    seen, angles = np.asarray(record["n_samples_seen"]), np.degrees(record["drift"])
+    chosen = np.unique(record["chosen_at"])
+    for i, place in enumerate(chosen):
+        ax.axvline(place, color=COLORS[8], linewidth=0.8, linestyle=":", label="points chosen" if i == 0 else None)
+    ax.plot(seen, angles, color=COLORS[0], marker="o", markersize=3, linewidth=1.2, label="turned since")
+    ax.set_xlabel("rows so far")
+    ax.set_ylabel("largest principal angle, degrees")
+    ax.set_ylim(bottom=0)
+    ax.xaxis.set_major_locator(few_ticks(6, integer=True))
+    ax.legend(frameon=False)
+    return tidy(ax, "y")

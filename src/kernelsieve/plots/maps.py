@@ -8,12 +8,13 @@ import numpy as np
 from sklearn.utils import check_array
 
 from ..fit.validation import check_component, two_whole_numbers, whole_number
-from .rows import DENSITY_ROWS, checked_image_shape, checked_labels, draw_density, draw_labelled, point_style
 from .style import (
     COLORS,
+    MARKERS,
     ROW_COLOR,
     Axes,
     axes_or_new,
+    checked_image_shape,
     component_title,
     dense,
     draw_component,
@@ -28,6 +29,12 @@ from .style import (
 )
 
 MOST_GRID_POINTS = 5000  # along an axis: 25 million scores
+MAX_CLASSES = len(COLORS)  # more different numbers than this among the labels are a scale
+OTHER_COLOR = "#BBBBBB"  # of rows whose class has no colour of its own, or is missing
+MARKED_ROWS = 2000  # with more rows, classes differ by colour alone
+DENSITY_ROWS = 10_000  # more rows without labels are drawn as a density
+DENSITY_CELLS = 90  # hexagons across
+LARGEST_INK = 30_000.0  # area in points^2 that all markers together may cover before they shrink
 
 
 def contours(model: Any, X: Any = None, component: int = 0, *, resolution: int = 200, ax: Axes | None = None) -> Axes:
@@ -151,3 +158,91 @@ def support(model: Any, image_shape: tuple[int, int] | None = None, ax: Axes | N
     if hasattr(model, "feature_names_in_") and len(names) <= 20:
         ax.set_xticks(range(len(names)), names, rotation=45, ha="right")
     return ax
+
+
+def point_style(n_rows: int, size: float, alpha: float) -> dict[str, Any]:
+    """Size and opacity of a point: the more points, the smaller and the fainter."""
+    crowding = min(1.0, LARGEST_INK / (n_rows * size))
+    return {
+        "s": max(size * crowding, 1.2),
+        "alpha": max(alpha * crowding**0.25, 0.3),
+        "rasterized": n_rows > MARKED_ROWS,  # thousands of vector points make a file that no viewer opens
+    }
+
+
+def draw_density(ax: Axes, values: np.ndarray) -> None:
+    """The number of rows in each cell, on a logarithmic scale, so that single rows are still seen."""
+    drawn = ax.hexbin(*values.T, gridsize=DENSITY_CELLS, bins="log", mincnt=1, cmap="viridis_r", linewidths=0.1)
+    ax.figure.colorbar(drawn, ax=ax, label="rows")
+
+
+def draw_labelled(ax: Axes, values: np.ndarray, labels: np.ndarray) -> None:
+    """Rows in the colour (and few in the marker) of their class, or coloured by a number."""
+    if labels.dtype.kind == "f":
+        _draw_scale(ax, values, labels)
+        return
+    names, counts = np.unique(labels[labels != ""], return_counts=True)
+    order = np.argsort(-counts, kind="stable")
+    kept = np.sort(names[order[: MAX_CLASSES - (len(names) > MAX_CLASSES)]])
+    if len(values) <= MARKED_ROWS:
+        own_marker = _draw_markers(ax, values, labels, kept)
+    else:
+        own_marker = False
+        _draw_shuffled(ax, values, labels, kept)
+    n_others = len(names) - len(kept)
+    told = [f"{n_others} others"] * bool(n_others) + ["missing"] * bool((labels == "").any())
+    if told:
+        ax.scatter([], [], color=OTHER_COLOR, s=18, label=", ".join(told))
+    if told or not own_marker:
+        ax.legend(frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0), borderaxespad=0.0)
+
+
+def _draw_scale(ax: Axes, values: np.ndarray, labels: np.ndarray) -> None:
+    missing = np.isnan(labels)
+    style = point_style(len(values), 14, 0.85)
+    if missing.any():
+        ax.scatter(*values[missing].T, color=OTHER_COLOR, linewidths=0, label="missing", **style)
+    order = _shuffled(np.flatnonzero(~missing))
+    drawn = ax.scatter(*values[order].T, c=labels[order], cmap="viridis", linewidths=0, **style)
+    bar = ax.figure.colorbar(drawn, ax=ax, label="label")
+    bar.solids.set_alpha(1.0)
+
+
+def _draw_markers(ax: Axes, values: np.ndarray, labels: np.ndarray, kept: np.ndarray) -> bool:
+    """Draw one marker for each class; return whether the markers are the labels themselves."""
+    others = ~np.isin(labels, kept)
+    ax.scatter(*values[others].T, color=OTHER_COLOR, s=18, alpha=0.85)
+    own_marker = all(len(name) == 1 and name.isascii() and name.isalnum() for name in kept)
+    for name, color, marker in zip(kept, COLORS, MARKERS, strict=False):
+        style = {"marker": f"${name}$", "s": 26, "linewidths": 0.2} if own_marker else {"marker": marker, "s": 18}
+        ax.scatter(*values[labels == name].T, color=color, alpha=0.85, label=str(name), **style)
+    return own_marker
+
+
+def _draw_shuffled(ax: Axes, values: np.ndarray, labels: np.ndarray, kept: np.ndarray) -> None:
+    """All classes in one random order: drawn one after the other, the last would cover the first."""
+    colors = np.array([*COLORS[: len(kept)], OTHER_COLOR])
+    place = np.searchsorted(kept, labels).clip(max=len(kept) - 1) if len(kept) else np.zeros(len(labels), int)
+    place = np.where(kept[place] == labels, place, len(kept)) if len(kept) else place
+    order = _shuffled(np.arange(len(values)))
+    ax.scatter(*values[order].T, c=colors[place[order]], linewidths=0, **point_style(len(values), 14, 0.85))
+    for name, color in zip(kept, COLORS, strict=False):
+        ax.scatter([], [], color=color, s=18, label=str(name))
+
+
+def _shuffled(places: np.ndarray) -> np.ndarray:
+    return np.random.default_rng(0).permutation(places)
+
+
+def checked_labels(labels: Any, n_rows: int) -> np.ndarray:
+    """One label for each row: floats if they are a scale, else texts, with "" for a missing one."""
+    values = np.asarray(labels)
+    if values.shape != (n_rows,):
+        raise ValueError(f"labels have shape {values.shape}, expected ({n_rows},): one for each row of X")
+    if values.dtype.kind in "iuf":
+        numbers = values.astype(np.float64)
+        if len(np.unique(numbers[~np.isnan(numbers)])) > MAX_CLASSES:
+            return numbers
+        return np.array(["" if number != number else f"{number:.12g}" for number in numbers])
+    missing = [value is None or value != value or type(value).__name__ == "NAType" for value in values.tolist()]
+    return np.array(["" if gone else str(value) for gone, value in zip(missing, values.tolist(), strict=True)])

@@ -1,4 +1,4 @@
-"""A monitor at work: its charts, and what it and any kernel model listen to."""
+"""Charts of a monitor, and what it and any kernel model depend on."""
 
 from __future__ import annotations
 
@@ -7,15 +7,17 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
+from sklearn.utils import _safe_indexing
 
 from ..fit.validation import check_component, two_whole_numbers, whole_number
-from .gaps import statistics_with_gaps
-from .rows import checked_image_shape
+from ..monitor.estimator import MonitorStatistics
+from ..monitor.limits import smoothed
 from .style import (
     COLORS,
     ROW_COLOR,
     Axes,
     axes_or_new,
+    checked_image_shape,
     dense,
     feature_names,
     few_ticks,
@@ -49,7 +51,7 @@ def monitor_chart(
     array of two matplotlib Axes
     """
     fitted_itself(monitor, "monitor_chart", "statistics", "limits_")
-    found = statistics_with_gaps(monitor, X)
+    found = _statistics_with_gaps(monitor, X)
     span = _fault_span(fault, len(found.spe))
     upper, lower = _pair(axes)
     _chart(upper, found.spe, found.spe_limit, "SPE", span, logarithmic=False)
@@ -61,6 +63,35 @@ def monitor_chart(
     upper.legend(handles, names, frameon=False, loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=4, borderaxespad=0.2)
     lower.set_xlabel("row")
     return np.array([upper, lower])
+
+
+def _statistics_with_gaps(monitor: Any, X: Any) -> MonitorStatistics:
+    """SPE and T2 of each row as `KernelMonitor.update` would give them.
+
+    A row with a missing value has no statistic, no window reaches over it, and smoothing goes on behind it.
+    """
+    whole = _rows_without_gaps(X)
+    if whole is None or whole.all():
+        found: MonitorStatistics = monitor.statistics(X)
+        return found
+    spe, t2 = np.full((2, len(whole)), np.nan)
+    limits = monitor.limits_["spe"], monitor.limits_["t2"]
+    if not whole.any():
+        return MonitorStatistics(spe, t2, *limits)
+    labels = np.cumsum(~whole)[whole]  # rows with a gap between them are of different series
+    t2[whole], spe[whole], _ = monitor._row_statistics(_safe_indexing(X, np.flatnonzero(whole)), labels)
+    return MonitorStatistics(smoothed(spe, monitor._fitted_smoothing, monitor.spe_mean_), t2, *limits)
+
+
+def _rows_without_gaps(X: Any) -> np.ndarray | None:
+    """Whether each row has all its values; None if X is not a table of numbers in memory."""
+    if not (isinstance(X, list | np.ndarray) or hasattr(X, "columns")) or hasattr(X, "dask"):
+        return None
+    try:
+        values = np.asarray(X, dtype=np.float64)
+    except (TypeError, ValueError):
+        return None
+    return None if values.ndim != 2 else np.asarray(~np.isnan(values).any(axis=1))
 
 
 def _fault_span(fault: tuple[int, int] | int | None, n_rows: int) -> tuple[int, int] | None:

@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from sklearn.exceptions import NotFittedError
 
+from ..fit.validation import two_whole_numbers
 from ..kernels import base
 from ..rows.frames import column_names
 
@@ -190,3 +191,15 @@ def set_apart(values: np.ndarray, gap: float) -> np.ndarray:
     apart = np.empty_like(heights)
     apart[order] = heights
     return apart
+
+
+def checked_image_shape(shape: Any, n_features: int, what: str) -> tuple[int, int] | None:
+    """The shape of images, if one is given; it must have as many pixels as rows have features."""
+    if shape is None:
+        return None
+    height, width = two_whole_numbers("image_shape", shape, 1)
+    if height * width != n_features:
+        raise ValueError(
+            f"image_shape={(height, width)} has {height * width} pixels, the {what} have {n_features} features"
+        )
+    return height, width
