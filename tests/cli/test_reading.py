@@ -80,3 +80,28 @@ def test_a_failed_write_leaves_the_old_file_alone(folder, tmp_path, monkeypatch)
     assert_fails(result, "No space left on device")
     assert out.read_text() == "old"
     assert [path.name for path in tmp_path.iterdir()] == ["scores.csv"]
+
+
+def test_a_missing_header_is_noticed_where_only_some_columns_are_numbers(tmp_path):
+    lines = "".join(f"{i % 7},x{i % 3},{i * i % 50}\n" for i in range(1, 40))
+    assert "--no-header" in fit_text("39,State,77516\n" + lines, tmp_path).output
+    for header in ("a,State,77516", "1,State,2"):
+        assert "--no-header" not in fit_text(f"{header}\n{lines}", tmp_path).output
+    years = "".join(f"x{i % 3},{i},{i % 5},{i % 7}\n" for i in range(30))
+    assert "--no-header" not in fit_text(f"country,1990,2000,2010\n{years}", tmp_path).output
+
+
+def test_percentages_are_numbers(tmp_path):
+    (tmp_path / "rows.csv").write_text("share;other\n12,5%;1\n 7 %;2\n?;3\n-1%;4\n")
+    frame = kernelsieve.read_table(tmp_path / "rows.csv")
+    assert frame["share"].to_list() == [12.5, 7.0, None, -1.0]
+    (tmp_path / "rows.csv").write_text("share,other\n12.5%,1\n7,2\n")
+    assert kernelsieve.read_table(tmp_path / "rows.csv")["share"].to_list() == ["12.5%", "7"]
+
+
+def test_a_default_number_of_components_shrinks_for_a_tiny_table(tmp_path):
+    (tmp_path / "three.csv").write_text("a,b\n1,2\n3,5\n4,1\n")
+    out = ["-o", tmp_path / "three.html"]
+    result = run("report", tmp_path / "three.csv", *out)
+    assert result.exit_code == 0, result.output
+    assert_fails(run("report", tmp_path / "three.csv", "-c", 5, *out, "--force"), "--components 5", "at least 6")

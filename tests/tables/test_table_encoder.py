@@ -352,3 +352,18 @@ def test_cells_that_are_no_labels_are_refused_in_words(cell):
     encoder = TableEncoder().fit(table(["a", "b"] * 4))
     with pytest.raises(ValueError, match=r"column 'c'|give text, a number or a date"):
         encoder.transform(table([cell, cell]))
+
+
+def test_heavy_tails_are_found_in_columns_that_are_mostly_zero():
+    """A hundred rows of ten thousand make most of the variance of a column; a rare yes among noes is no tail."""
+    rng = np.random.default_rng(0)
+    gain = np.where(rng.random(10_000) < 0.08, rng.exponential(3000, 10_000), 0.0)
+    gain[:50] = 99_999
+    columns = {
+        "gain": gain,
+        "even": rng.standard_normal(10_000),
+        "counts": rng.poisson(2, 10_000),
+        "rare": (rng.random(10_000) < 0.004).astype(int),
+        "skewed": np.exp(3 * rng.standard_normal(10_000)),
+    }
+    assert TableEncoder().fit(pd.DataFrame(columns)).heavy_tails_ == ["gain", "skewed"]

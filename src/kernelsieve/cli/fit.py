@@ -14,7 +14,7 @@ import numpy as np
 import typer
 from rich.console import Console
 
-from ..errors import TableError
+from ..errors import TableError, TooManyComponents
 from ..tables.files import Table, columns_named
 from . import options, plain_errors
 from .auto_gamma import Width, best_width, tried_widths
@@ -120,8 +120,19 @@ def fit_table(request: Request, table: Table) -> Fitted:
             frame = table.selected(table.whole(), names)
             rows = encoder.fit(frame)._transform(frame, 0)
         widths = _choose_width(request, estimator, rows)
-        fitted = watched_fit(estimator, rows)
+        fitted = _fitted_as_asked(request, estimator, rows)
     return Fitted(make_pipeline(encoder, fitted), perf_counter() - start, names, widths)
+
+
+def _fitted_as_asked(request: Request, estimator: Any, rows: Any) -> Any:
+    """Fit; if the rows have too few directions for the default number of components, take as many as there are."""
+    try:
+        return watched_fit(estimator, rows)
+    except TooManyComponents as error:
+        if "components" in request.given or error.asked < 2:
+            raise
+        fewer = error.asked - 1 if error.rank is None else min(error.asked, error.rank) - 1
+        return _fitted_as_asked(request, estimator.set_params(n_components=max(1, fewer)), rows)
 
 
 def _without_auto(request: Request) -> dict[str, Any]:

@@ -282,7 +282,8 @@ def _joined(known: dict[str, Any], found: dict[str, Any]) -> dict[str, Any]:
 def _read_text(column: Any, separator: str) -> Any:
     """Text as numbers, truth values or dates if all of it is; else None.
 
-    Numbers may have blanks around them, or a decimal comma if semicolons separate the cells.
+    Numbers may have blanks around them, a per cent sign if all have one, and a decimal comma if semicolons separate
+    the cells.
     """
     import polars as pl
 
@@ -290,7 +291,8 @@ def _read_text(column: Any, separator: str) -> Any:
     n_missing = text.null_count()
     if n_missing == len(text):
         return text.cast(pl.Float64)
-    for attempt in [text] + ([text.str.replace(",", ".", literal=True)] if separator == ";" else []):
+    plain = text.str.strip_suffix("%").str.strip_chars() if text.str.ends_with("%").all() else text
+    for attempt in [plain] + ([plain.str.replace(",", ".", literal=True)] if separator == ";" else []):
         numbers = attempt.cast(pl.Float64, strict=False)
         if numbers.null_count() == n_missing:
             return numbers

@@ -70,7 +70,7 @@ class TableEncoder(MeantParameters, TransformerMixin, BaseEstimator):
     categories_ : list of ndarrays of str
         The labels of each categorical column, in the order of the table.
     heavy_tails_ : list of str
-        Columns whose standard deviation a few rows make: `scale="robust"` suits them.
+        Columns of which 1 % of the rows make most of the variance: `scale="robust"` suits them.
     n_features_in_, feature_names_in_, n_samples_seen_
         Of the table it was fitted to.
 

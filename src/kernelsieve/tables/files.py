@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import TableError, quoted
-from .csv import CsvError, open_csv, unique_names
+from .csv import CsvError, CsvFile, open_csv, unique_names
 
 FORMATS = (".csv", ".tsv", ".txt", ".parquet", ".npy", ".npz")
 STREAMED_BYTES = 2**27  # a table that takes more than this in memory is read in blocks
@@ -269,7 +269,7 @@ def _csv_table(
             frame = pl.concat(list(file.frames()))
     except (CsvError, pl.exceptions.PolarsError, UnicodeDecodeError, *DAMAGED) as error:
         raise TableError(f"{called} cannot be read as CSV: {_first_sentence(error)}") from error
-    if header and not names and _look_like_data(file.names):
+    if header and not names and _look_like_data(file):
         warnings.warn(
             f"the first line of {called} was read as column names and looks like data: if it is, give header=False",
             stacklevel=4,
@@ -277,13 +277,20 @@ def _csv_table(
     return Table(called, file.names, header or bool(names), file.n_rows, None if in_blocks else frame, file, batch_size)
 
 
-def _look_like_data(names: Sequence[str]) -> bool:
-    """Whether column names are numbers, and not just 0, 1, 2, ... or 1, 2, 3, ..."""
-    try:
-        numbers = [float(name.split("_duplicated")[0]) for name in names]
-    except ValueError:
+def _look_like_data(file: CsvFile) -> bool:
+    """Whether every column of numbers has a number for a name, and these do not just count, as 1990, 2000, 2010 do."""
+    named: list[float] = []
+    for name, kind in file.types.items():
+        if kind is not None and kind.is_numeric():
+            try:
+                named.append(float(name.split("_duplicated")[0]))
+            except ValueError:
+                return False
+    if not named or len(named) == 1 < len(file.names):
         return False
-    return any(number != numbers[0] + place for place, number in enumerate(numbers))
+    steps = np.diff(named)
+    counts = (steps == steps[0]).all() and (steps[0] == 1 or len(named) > 2) if len(steps) else True
+    return not (counts and all(number.is_integer() for number in named))
 
 
 def _first_sentence(error: BaseException) -> str:

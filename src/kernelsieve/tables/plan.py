@@ -25,10 +25,9 @@ from .summary import MAX_TEXTS, TableSummary, TextCounts
 CATEGORY, LEFT_OUT = "category", "left out"
 SQUASHED = 3.0  # no robustly scaled value is larger
 MAX_CATEGORIES = 30  # labels of a category with an indicator of their own; the others share one
-FEW_TEXTS = 20  # different texts up to which a column may be a category even if most occur once
-MOST_TEXTS = 0.5  # more different texts than this share of the rows: names, notes, keys
-HEAVY = 5.0  # times the spread of the middle half, made comparable for a normal column, that a standard deviation is
-NORMAL_QUARTILES = 1.349  # q75 - q25 of a standard normal column
+FEW_TEXTS = 20  # up to so many different texts are a category even if most occur once
+MOST_TEXTS = 0.5  # with more different texts than this share of the rows, a column holds names, notes or keys
+HEAVY_REACH = 2.0  # standard deviations within which no row can make half of the variance of eight or more
 IDENTIFIER = re.compile(r"(^|[\W_])(id|uid|uuid|guid|key|index|rownum|row[ _]?id|nr|no|number)$|^unnamed|^$", re.I)
 
 
@@ -43,7 +42,7 @@ class Plan:
     fill: np.ndarray  # what stands in for a missing number
     categories: list[np.ndarray] = field(default_factory=list)  # labels, one array a category
     has_other: list[bool] = field(default_factory=list)  # whether rarer labels share an indicator
-    heavy: list[str] = field(default_factory=list)  # columns whose spread a few rows make
+    heavy: list[str] = field(default_factory=list)  # columns most of whose variance comes from a few rows
 
 
 def planned(summary: TableSummary, scale: str, keep: frozenset[str], max_categories: int) -> Plan:
@@ -101,7 +100,7 @@ def _why_no_category(texts: TextCounts, n_present: int, keep: bool) -> str:
 
 
 def _bounded(spread: float, scale: str) -> float:
-    """Squashed numbers stay within 3: a rare label or truth, robustly scaled, does too."""
+    """With the robust scale numbers stay within 3, and so must the indicator of a rare label."""
     return max(float(spread), 1 / SQUASHED) if scale == "robust" else float(spread)
 
 
@@ -115,6 +114,7 @@ def _plan_numbers(plan: Plan, summary: TableSummary, scale: str, keep: frozenset
         deviation = np.sqrt(summary.squares / np.maximum(summary.count, 1))
     q25, median, q75 = _quartiles(summary)
     spread = np.where(q75 > q25, q75 - q25, (summary.highest - summary.lowest) / 2)
+    reach = np.maximum(summary.highest - summary.mean, summary.mean - summary.lowest)
     for place, j in enumerate(summary.measured):
         name, kind = summary.names[j], summary.kinds[j]
         if empty[place]:
@@ -125,16 +125,25 @@ def _plan_numbers(plan: Plan, summary: TableSummary, scale: str, keep: frozenset
             _leave_out(plan, j, "identifier-like: a different whole number in every row")
         else:
             plan.fill[j] = median[place] if kind != BOOLEAN else float(median[place] > 0.5)
-            if constant[place]:  # only where it is missing says anything
+            if constant[place]:  # only its gaps carry information
                 plan.center[j] = summary.lowest[place]
             elif scale != "none" and (kind == BOOLEAN or scale == "standard"):
                 plan.center[j], plan.scale[j] = summary.mean[place], _bounded(deviation[place], scale)
             elif scale == "robust":
                 plan.center[j], plan.scale[j] = median[place], spread[place]
             _check_scale(plan, j, name)
-            if kind == NUMBER and q75[place] > q25[place]:
-                usual = (q75[place] - q25[place]) / NORMAL_QUARTILES
-                plan.heavy += [name] if deviation[place] > HEAVY * usual else []
+            if kind == NUMBER and reach[place] > HEAVY_REACH * deviation[place] and _is_heavy(summary.sample[:, place]):
+                plan.heavy.append(name)
+
+
+def _is_heavy(values: np.ndarray) -> bool:
+    """Whether 1 % of the rows make most of the variance, in a column that is more than a rare yes among noes."""
+    present = values[~np.isnan(values)]
+    if len(np.unique(present)) < 3:
+        return False
+    squares = np.square(present - present.mean())
+    n_few = max(1, len(squares) // 100)
+    return bool(np.partition(squares, -n_few)[-n_few:].sum() > squares.sum() / 2)
 
 
 def _check_scale(plan: Plan, j: int, name: str) -> None:
@@ -144,20 +153,20 @@ def _check_scale(plan: Plan, j: int, name: str) -> None:
 
 
 def _quartiles(summary: TableSummary) -> np.ndarray:
-    """q25, median and q75 of every measured column, over the sampled rows in which it is there."""
+    """q25, median and q75 of every measured column, over the sampled rows in which it has a value."""
     missing = np.isnan(summary.sample)
     if not missing.any():
         return np.asarray(np.quantile(summary.sample, [0.25, 0.5, 0.75], axis=0))
     found = np.zeros((3, summary.sample.shape[1]))
     for place in range(summary.sample.shape[1]):
         present = summary.sample[~missing[:, place], place]
-        # a sample of a long table may have missed the few rows in which a column is there
+        # the sample of a long table may have missed the few rows in which a column has a value
         found[:, place] = np.quantile(present, [0.25, 0.5, 0.75]) if len(present) else summary.mean[place]
     return found
 
 
 def _is_identifier(summary: TableSummary, j: int, place: int) -> bool:
-    """Whether whole numbers only tell rows apart: they count the rows, or are called so and are all different."""
+    """Whether whole numbers only number the rows: 1, 2, 3, ..., or all different in a column named like a key."""
     if not summary.integers[j] or summary.count[place] < summary.n_rows or summary.n_rows < 3:
         return False
     low, high = summary.lowest[place], summary.highest[place]
