@@ -19,8 +19,8 @@ from kernelsieve.rules.kmeans import kmeans_centers
 from kernelsieve.rules.targeted import targeted_choice
 from kernelsieve.search.lbfgs import Ascent
 from kernelsieve.search.objective import CapturedVariance
-from kernelsieve.solvers import top as solvers
 from kernelsieve.solvers.greedy import StoredGram, best_for_targets, eliminate
+from kernelsieve.spectrum import top as solvers
 from kernelsieve.spectrum.krylov import refined
 from kernelsieve.spectrum.whitening import triangular_whitening, whiten
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import scipy.sparse
 from oracles import captured_by, exact_kernel_pca, gram_of, value_and_gradient
 from sklearn.datasets import load_iris
 
@@ -243,3 +244,58 @@ def test_a_component_that_no_point_is_near_is_found(monkeypatch, far):
     captured = captured_by(gram_of("rbf", points, gamma=gamma), gram_of("rbf", X, points, gamma=gamma), 9)
     assert captured > 0.99 * exact
     assert found.winner == "exchanged"
+
+
+# Heavy rows, rows of heavy weight, sparse rows, float32
+
+
+def beside_centres(X, gamma, n_support, seed, weights):
+    """What two components on moved points capture of the weighted rows, over what they do on k-means centres."""
+    found = []
+    for selection in ("optimized", "kmeans"):
+        model = SparseKernelPCA(2, n_support=n_support, gamma=gamma, selection=selection, random_state=seed)
+        points = model.fit(X, sample_weight=weights).support_vectors_
+        cross = gram_of("rbf", X, points, gamma=gamma)
+        about = (cross - weights @ cross / weights.sum()) * np.sqrt(weights * len(X) / weights.sum())[:, None]
+        found.append(captured_by(gram_of("rbf", points, gamma=gamma), about, 2, center=False))
+    return found[0] / found[1]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_early_steps_see_heavy_rows():
+    """Of 3,600 rows they see a thousand, which are not to be those without the heavy ones: 0.997 then."""
+    X = np.exp(np.random.default_rng(0).standard_normal((3600, 12)))
+    X = (X - X.mean(axis=0)) / X.std(axis=0)
+    median = np.median(np.linalg.norm(X[:300, None] - X[None, :300], axis=2))
+    assert beside_centres(X, 1 / (8 * median**2), 10, 0, np.ones(len(X))) > 1.005
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("seed", range(3))
+def test_rows_of_heavy_weight_are_heavy_rows(seed):
+    """By their lengths alone these tails are light: 0.979 for the second seed then."""
+    rng = np.random.default_rng(seed)
+    X, weights = rng.standard_normal((4200, 6)), rng.pareto(1.2, 4200) + 0.01
+    assert beside_centres(X, 0.02, 8, seed, weights) > 1.005
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_more_points_keep_no_less_of_sparse_rows():
+    """On the rows that they were chosen for, rows look better than moved points, and keep 7 % less of new ones."""
+    rng = np.random.default_rng(0)
+    topics = rng.dirichlet(np.full(6000, 0.01), size=20)
+    shares = 0.7 * rng.dirichlet(np.full(20, 0.1), size=900) @ topics + 0.3 / 6000
+    counts = np.stack([rng.multinomial(56, share / share.sum()) for share in shares])
+    X = scipy.sparse.csr_array(counts / np.linalg.norm(counts, axis=1, keepdims=True))
+    models = [SparseKernelPCA(20, n_support=m, random_state=0).fit(X[:600]) for m in (200, 400)]
+    few, many = (np.var(model.transform(X[600:]), axis=0).sum() for model in models)
+    assert many > 0.99 * few
+
+
+@pytest.mark.parametrize("rule", ["targeted", "gain", "rpcholesky", "residual"])
+def test_a_greedy_rule_takes_as_many_rows_as_float64_tells_apart(rule):
+    """Under a wide kernel most rows are alike to float32, which ends such a rule after 10 to 40 rows, and not before
+    float64 would."""
+    X = np.random.default_rng(0).standard_normal((700, 3))
+    model = SparseKernelPCA(4, n_support=60, selection=rule, gamma=0.01, random_state=0).fit(X)
+    assert model.n_support_ == 60

@@ -23,7 +23,7 @@ from ..arrays import Array, like, namespace, to_numpy
 from ..kernels import Kernel
 from ..rows.memory import shares_of
 
-# n sum b^2 / (sum b)^2 from which on tails are heavy: 1 for rows alike, 2 for an exponential distribution of b.
+# n sum (w b)^2 / (sum w b)^2 from which on tails are heavy: 1 for rows alike, 2 for an exponential distribution of b.
 HEAVY = 3.0
 
 
@@ -71,9 +71,9 @@ def carried_variance(
 
 def heavy_tailed(carried: np.ndarray, weights: np.ndarray | None, level: float = HEAVY) -> bool:
     """Whether few rows carry much of the variance."""
-    omega = shares_of(weights, len(carried))
-    mean = float(omega @ carried)
-    return mean > 0 and float(omega @ (carried / mean) ** 2) > level
+    mass = shares_of(weights, len(carried)) * carried  # a row that counts much is heavy, as one that is far out is
+    total = float(mass.sum())
+    return total > 0 and len(mass) * float(np.sum((mass / total) ** 2)) > level
 
 
 def draw(carried: np.ndarray, weights: np.ndarray | None, size: int) -> Drawn:

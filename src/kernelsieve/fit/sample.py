@@ -57,7 +57,7 @@ class Sample:
     n_components: int
     center: bool
     n_threads: int
-    n_evaluation: int  # the first so many rows are for evaluation
+    given: Array  # (n_evaluation, d) the rows for evaluation, the first ones, as the user gave them
     origin: Array | None  # (d,) where the rows are seen from, when only their differences count
     dtype: Any  # that rows are looked at in; None for their own
     n_population: int = 0  # all training rows, where the sample is not all of them
@@ -81,9 +81,15 @@ class Sample:
             n_evaluation = min(size // 2, n_evaluation)  # at least as many are left to guide the search
         elif size <= max(SMALL_SAMPLE, n_evaluation):
             n_evaluation = size
-        origin = _origin_for(rows, n_evaluation, kernel)
-        dtype = _dtype_for(rows, n_evaluation, kernel, origin)
-        return cls(rows, kernel, n_components, center, n_threads, n_evaluation, origin, dtype, n_population)
+        given = rows.first(n_evaluation)
+        origin = _origin_for(given, rows.X, kernel)
+        dtype = _dtype_for(given, rows, kernel, origin)
+        return cls(rows, kernel, n_components, center, n_threads, given, origin, dtype, n_population)
+
+    @property
+    def n_evaluation(self) -> int:
+        """The first so many rows are for evaluation."""
+        return int(self.given.shape[0])
 
     @property
     def size(self) -> int:
@@ -120,7 +126,8 @@ class Sample:
         chance = 1.0 if self.rows.whole else self.size / max(self.n_population, self.size)
         return self._row_set(
             slice(0, n),
-            weights=None if weights is None else weights[:n],
+            self.given,
+            None if weights is None else weights[:n],
             is_all=self.rows.whole and n == self.size,
             chance=chance * (n / self.size if drawn is None else 1.0),
             drawn=drawn,
@@ -134,7 +141,7 @@ class Sample:
             return self.evaluation
         if not self.rows.whole or cost * self.rows.X.shape[1] * self.size**2 > MAX_GRAM_WORK:
             return None
-        return self._row_set(slice(0, self.size), weights=self.rows.weights, is_all=True, chance=1.0)
+        return self._row_set(slice(0, self.size), self.rows.values, self.rows.weights, is_all=True, chance=1.0)
 
     @cached_property
     def other_rows(self) -> RowSet:
@@ -142,16 +149,22 @@ class Sample:
         n, weights = self.n_evaluation, self.rows.weights
         last = slice(self.size - n, self.size)
         share = 1.0 if self.rows.whole else self.size / max(self.n_population, self.size)
-        return self._row_set(
-            last, weights=None if weights is None else weights[last], is_all=False, chance=share * n / self.size
-        )
+        given, weights = take_rows(self.rows.X, self.rows.indices[last]), None if weights is None else weights[last]
+        return self._row_set(last, given, weights, is_all=False, chance=share * n / self.size)
 
     def _row_set(
-        self, rows: slice, *, weights: np.ndarray | None, is_all: bool, chance: float, drawn: Drawn | None = None
+        self,
+        rows: slice,
+        given: Array,
+        weights: np.ndarray | None,
+        *,
+        is_all: bool,
+        chance: float,
+        drawn: Drawn | None = None,
     ) -> RowSet:
         indices, kernel = self.rows.indices[rows], self.kernel
         return RowSet(
-            given=self.rows.values if len(indices) == self.size else take_rows(self.rows.X, indices),
+            given=given,
             values=self.values(rows),
             origin=self.origin,
             weights=weights,
@@ -186,9 +199,9 @@ class Sample:
             return self
         drawn = draw(carried, weights, self.n_evaluation)
         rows = self.rows.at(np.concatenate([drawn.places, np.setdiff1d(np.arange(self.size), drawn.places)]))
-        n_evaluation = len(drawn.places)
-        dtype = _dtype_for(rows, n_evaluation, self.kernel, self.origin) if self.dtype == np.float32 else self.dtype
-        return replace(self, rows=rows, drawn=drawn, n_evaluation=n_evaluation, dtype=dtype)
+        given = rows.first(len(drawn.places))
+        dtype = _dtype_for(given, rows, self.kernel, self.origin) if self.dtype == np.float32 else self.dtype
+        return replace(self, rows=rows, drawn=drawn, given=given, dtype=dtype)
 
     # Rows as they are looked at, in what precision that is, and columns of their gram.
 
@@ -276,23 +289,23 @@ class Sample:
         return to_numpy(kernel(self.all_values, points))
 
 
-def _origin_for(rows: SampledRows, n_evaluation: int, kernel: Kernel) -> Array | None:
+def _origin_for(given: Array, X: Array, kernel: Kernel) -> Array | None:
     """Where rows are seen from; None where not only their differences count."""
-    if not kernel.stationary or scipy.sparse.issparse(rows.X):
+    if not kernel.stationary or scipy.sparse.issparse(X):
         return None
-    origin = origin_of(as_float64(rows.first(n_evaluation)))
+    origin = origin_of(as_float64(given))
     # a number that float32 rows could have: subtracted from them in float32 it leaves nothing to round twice
-    return as_float64(origin.astype(np.float32)) if rows.X.dtype == np.float32 else origin
+    return as_float64(origin.astype(np.float32)) if X.dtype == np.float32 else origin
 
 
-def _dtype_for(rows: SampledRows, n_evaluation: int, kernel: Kernel, origin: Array | None) -> Any:
+def _dtype_for(given: Array, rows: SampledRows, kernel: Kernel, origin: Array | None) -> Any:
     """The precision that rows are looked at in; None for their own.
 
     In float32 where the kernel is bounded, if the rows, about their origin, can be squared there.
     """
     if is_numpy(rows.X) and kernel.bounded and len(rows.indices) > EXACT_ROWS:
-        first, about = rows.first(n_evaluation), 0.0 if origin is None else origin
-        away = np.maximum(first.max(axis=0) - about, about - first.min(axis=0)).max(initial=0.0)
+        about = 0.0 if origin is None else origin
+        away = np.maximum(given.max(axis=0) - about, about - given.min(axis=0)).max(initial=0.0)
         if SMALLEST[4] < away < LARGEST[4]:
             return np.float32
     return None if origin is None else np.float64

@@ -16,7 +16,7 @@ import scipy.sparse
 
 from ..arrays import as_float64, namespace
 from ..errors import warn
-from ..fit.captured_ratio import captured_on, carriers, n_real
+from ..fit.captured_ratio import carriers, n_real
 from ..fit.problem import Problem
 from ..fit.sample import Sample
 from ..kernels import Kernel
@@ -26,7 +26,7 @@ from ..threads import cached_property
 from .best_of_rules import best_of_rules
 from .how_many import fewest
 from .moved import Candidate, FreePoints
-from .subspace import MANY_POINTS, MAX_LOST_FOR_GOOD, Coordinates, coordinates_for, movable
+from .subspace import MANY_POINTS, Coordinates, coordinates_for, movable
 
 FIRST_EXTRA_POINTS = 8  # the search for a number starts at n_components + this
 MAX_AUTO_SUPPORT = 1000  # more points are not looked for, they must be asked for
@@ -115,7 +115,11 @@ class Chooser:
     def _select(self, problem: Problem, n_support: int, *, thorough: bool = True) -> Selection:
         """So many points by the rule; where free points cannot be moved, by the best of a few rules."""
         if self.rule != "optimized":
-            return self._selector(problem.sample, n_support, problem.rng)
+            found = self._selector(problem.sample, n_support, problem.rng)
+            exact = problem.sample.in_float64
+            if found.n_support >= n_support or exact is problem.sample or self.effort.max_residual is not None:
+                return found
+            return self._selector(exact, n_support, problem.rng)  # rounding has ended a greedy rule too soon
         return best_of_rules(problem, n_support, self.effort.n_swaps, thorough=thorough)
 
     def automatic(self, variance: float) -> Choice:
@@ -290,7 +294,7 @@ def _moved(problem: Problem, search: FreePoints, found: Candidate) -> Selection:
         )
     points = search.points(found.points)
     seeds = found.seeds[found.seeds < sample.n_evaluation]
-    moved = Selection(
+    return Selection(
         sample.kernel,
         points,
         None,
@@ -300,10 +304,3 @@ def _moved(problem: Problem, search: FreePoints, found: Candidate) -> Selection:
         optimal=sample.kernel.linear_in_rows,
         seeds=seeds,
     )
-    if search.coordinates.lost_exponent <= MAX_LOST_FOR_GOOD:
-        return moved
-    # the points were moved in too few directions to be sure that they beat the rows they could have been
-    rows = SELECTORS["targeted"](sample, found.n_support, problem.rng)
-    if captured_on(sample.evaluation, moved) >= captured_on(sample.evaluation, rows):
-        return moved
-    return replace(rows, history={**history, "winner": "rows"}, n_steps=found.n_steps, converged=True)

@@ -260,7 +260,7 @@ class FreePoints:
         if self.objective.n_rows < 2 * n_rows or is_accelerated(self.objective.rows):  # a part would save little
             return self.objective, 0
         n_steps = round(COARSE_SHARE * self.n_steps(n_support))
-        if not self._heavy_tailed:
+        if not self._heavy_tailed and self.sample.drawn is None:
             # the last rows: the first are the reference, and what is measured on rows that steered reads too high
             return self.objective.part(slice(self.objective.n_rows - n_rows, None)), n_steps
         weights = self._weights

@@ -57,13 +57,17 @@ SHORT_DIRECTIONS = 256  # of theirs are not too many to be kept; of more, all ar
 # A wide kernel has a small exponent to lose: its components are nearly those of the rows themselves, and as many
 # directions as this are kept for M of them, DIRECTIONS_PER_COMPONENT * M + EXTRA_DIRECTIONS.
 DIRECTIONS_PER_COMPONENT, EXTRA_DIRECTIONS = 2, 8
+# A kernel so wide that the exponent would leave WIDE of the rows' mean squared length outside sees small directions,
+# too (its components are nearly those of the rows themselves): then LOST_OF_WIDE of that length is left.
+WIDE, LOST_OF_WIDE = 0.5, 0.1
 # Below this many features a projection costs more than it saves.
-MIN_FEATURES = 64
+MIN_FEATURES = 128
+FIRST_DIRECTIONS = 32  # that are tried; twice as many where they are too few
 ROWS_PER_DIRECTION = 16  # tell what the directions are, where points do not stay in them
 NEARLY = 1.25  # times what may be lost, by directions that are not settled yet, may be little enough when they are
 ROWS_AT_ONCE = 250
 LENGTHS = (1.0, 0.25)  # of the last step, tried one after the other
-TRIAL_ROWS = 1000  # by which it is judged
+TRIAL_ROWS = 1000  # about so many, by which it is judged
 NUGGET = 1e-9  # added to the points' gram, relative to its largest diagonal value, before it is divided by
 
 # Sparse rows of more features than this are not moved freely (their points would be dense).
@@ -195,13 +199,16 @@ def _in_subspace(sample: Sample, max_lost: float, for_good: bool) -> tuple[np.nd
     n, d = sample.size, sample.rows.X.shape[1]
     if d <= MIN_FEATURES:
         return None
+    some = sample.values(slice(0, sample.n_evaluation))
+    length = float(np.vdot(some, some)) / len(some)
+    max_lost = LOST_OF_WIDE * length if max_lost > WIDE * length else max_lost
     least = DIRECTIONS_PER_COMPONENT * sample.n_components + EXTRA_DIRECTIONS
     if _is_short(n, d):
         basis, _ = _row_space(as_float64(sample.all_values[sample.search, :]))
         whole = _projected(sample, basis.astype(sample.all_values.dtype))
         cut = _cut(sample, *whole, least, max_lost) if basis.shape[1] > SHORT_DIRECTIONS else None
         return cut if cut is not None and cut[2].shape[1] <= basis.shape[1] // 2 else whole
-    n_directions = max(MIN_FEATURES // 2, least)
+    n_directions = max(FIRST_DIRECTIONS, least)
     while n_directions <= min(n, d) // 2:
         rows = _some_rows(sample, n if for_good else ROWS_PER_DIRECTION * n_directions)
         basis, lost = _leading_directions(rows, n_directions)
@@ -266,16 +273,16 @@ def lifted(sample: Sample, c: Coordinates, objective: CapturedVariance, moved: n
 
     def rows_at(rows: slice) -> np.ndarray:
         first = sample.search.start
-        return sample.values(slice(first + rows.start, first + rows.stop))
+        return sample.values(slice(first + rows.start, first + rows.stop, rows.step))
 
     found = narrow.beyond(moved, rows_at)
     step = found.by_metric(found.gradient)
     step -= (step @ c.basis) @ c.basis.T
     longest = c.scale * float(row_dot(step, step).max()) ** 0.5
     step *= min(1.0, Ascent.FIRST_MOVE_AT_MOST / max(longest, 1e-300))
-    last = slice(max(0, objective.n_rows - TRIAL_ROWS), objective.n_rows)
-    before = narrow.part(last)
-    trial = replace(before, rows=(rows_at(last) * c.scale).astype(narrow.rows.dtype, copy=False), row_scale=None)
+    some = slice(0, objective.n_rows, max(1, objective.n_rows // TRIAL_ROWS))  # heavy rows in proportion
+    before = narrow.part(some)
+    trial = replace(before, rows=(rows_at(some) * c.scale).astype(narrow.rows.dtype, copy=False), row_scale=None)
     least = before.captured(moved)
     length = next((a for a in LENGTHS if trial.captured(c.scale * (points + a * step)) > least), 0.0)
     points = points + length * step
