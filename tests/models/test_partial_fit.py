@@ -19,7 +19,7 @@ from sklearn.utils.estimator_checks import (
 )
 
 import kernelsieve
-from kernelsieve import SparseKernelPCA
+from kernelsieve import OnlineKernelPCA, SparseKernelPCA
 
 N = 1200
 GAMMA = 0.15
@@ -232,6 +232,15 @@ def test_the_ratio_is_that_of_the_rows_that_have_come(order, n_kept, rows):
         assert fitted.captured_ratio_ == pytest.approx(ratio, abs=2 * tolerance)
         assert fitted.explained_variance_ratio_.sum() == pytest.approx(captured / total, abs=tolerance)
         assert fitted.score(seen) == pytest.approx(captured / total, abs=tolerance)
+
+
+@pytest.mark.parametrize("stream", [model(), OnlineKernelPCA(3, gamma=GAMMA, random_state=0)], ids=["sparse", "online"])
+def test_what_has_been_read_is_not_pickled(stream, rows):
+    """The gram of a thousand rows was needed to measure it, and can be made again."""
+    fitted = clone(stream).partial_fit(rows)
+    before, ratio = len(pickle.dumps(fitted)), fitted.captured_ratio_
+    assert len(pickle.dumps(fitted)) == before
+    assert pickle.loads(pickle.dumps(fitted)).captured_ratio_ == ratio
 
 
 @pytest.mark.parametrize("selection", ["targeted", "rpcholesky", "uniform"])

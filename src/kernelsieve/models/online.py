@@ -32,6 +32,7 @@ from ..streaming.state import (
     check_frozen,
     check_frozen_in_file,
     frozen_parameters,
+    own_fields,
     start_anew,
 )
 from ..threads import cached_property, one_blas_thread
@@ -56,6 +57,9 @@ class OnlineState:
     rule: dict[str, Any] | None = None  # the state of the driver
     ready: bool = False  # enough rows have come for as many components as are asked for
     n_evaluations: int = 0
+
+    def __getstate__(self) -> dict[str, Any]:
+        return own_fields(self)
 
     @cached_property
     def report(self) -> Any:

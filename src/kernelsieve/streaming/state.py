@@ -10,7 +10,7 @@ rows, what is measured against exact kernel PCA from the rows in the reservoir.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from operator import attrgetter
 from typing import Any
 
@@ -128,6 +128,9 @@ class StreamState:
         "since": "float",
     }
 
+    def __getstate__(self) -> dict[str, Any]:
+        return own_fields(self)
+
     def check_loaded(self, error: type[ValueError]) -> None:
         """Raise `error` unless the parts from a file are those of one stream."""
         if self.chosen is not None and self.moments is None:
@@ -223,14 +226,39 @@ class StreamState:
         variances = self.components.variances
         return variances / max(self.span.total_variance - self.mean_outside, float(variances.sum()))
 
+    @property
+    def mean_outside(self) -> float:
+        """Squared length of the mean outside the span of the points."""
+        return self._measured[0]
+
+    @property
+    def captured(self) -> CapturedRatio:
+        """How much of exact kernel PCA's variance the components keep."""
+        return self._measured[1]
+
     @cached_property
-    def sample(self) -> Sample:
+    def _measured(self) -> tuple[float, CapturedRatio]:
+        """Both on the rows of the reservoir; what the moments alone say where these are too few, or too much alike."""
+        surely = self.span.surely_captured(float(self.components.variances.sum()))
+        try:
+            with one_blas_thread():
+                sample, points = self._sample(), Points(self.span.kernel, self.span.points, None)
+                seen, indefinite = SeenPoints(points.kernel, points.points, sample.evaluation), sample.indefiniteness
+                if indefinite:
+                    ratio = ratio_of_points(seen, sample, points, self.reservoir.n_seen)
+                else:
+                    ratio = ratio_of_model(sample, self.expansion, self.reservoir.n_seen)
+                return mean_outside(seen, self.span, indefinite=bool(indefinite)), ratio.at_least(surely)
+        except ValueError:
+            n_kept, n_directions = self.reservoir.n_kept, n_real(self.components.variances)
+            return 0.0, CapturedRatio(surely, "sample", n_kept, (surely, 1.0), n_directions)
+
+    def _sample(self) -> Sample:
         """The rows of the reservoir, to measure the model on as `fit` does on its sample."""
         assert self.chosen is not None
         rows, rng = ReservoirRows(self.reservoir), np.random.default_rng(self.reservoir.seed)
-        sampled = replace(rows.sample(self.reservoir.size, rng), whole=self.reservoir.whole)
         sample = Sample.of(
-            sampled,
+            replace(rows.sample(self.reservoir.size, rng), whole=self.reservoir.whole),
             self.chosen.kernel,
             self.chosen.n_components,
             center=bool(self.parameters["center"]),
@@ -238,37 +266,6 @@ class StreamState:
             n_population=rows.n_samples,
         )
         return sample.representative.settled
-
-    @cached_property
-    def mean_outside(self) -> float:
-        """Squared length of the mean outside the span of the points, by the rows kept; 0 where these are too few."""
-        try:
-            with one_blas_thread():
-                return mean_outside(self._seen, self.span, indefinite=bool(self.sample.indefiniteness))
-        except ValueError:
-            return 0.0
-
-    @cached_property
-    def captured(self) -> CapturedRatio:
-        """How much of exact kernel PCA's variance the components keep, both on the rows of the reservoir."""
-        surely = self.span.surely_captured(float(self.components.variances.sum()))
-        try:
-            with one_blas_thread():
-                return self._ratio().at_least(surely)
-        except ValueError:  # the rows kept are too few, or too much alike: the moments alone say something
-            n_kept = self.reservoir.n_kept
-            return CapturedRatio(surely, "sample", n_kept, (surely, 1.0), n_real(self.components.variances))
-
-    def _ratio(self) -> CapturedRatio:
-        sample, n_samples = self.sample, self.reservoir.n_seen
-        if not sample.indefiniteness:
-            return ratio_of_model(sample, self.expansion, n_samples)
-        points = Points(self.span.kernel, self.span.points, None)
-        return ratio_of_points(self._seen, sample, points, n_samples)
-
-    @cached_property
-    def _seen(self) -> SeenPoints:
-        return SeenPoints(self.span.kernel, self.span.points, self.sample.evaluation)
 
     @cached_property
     def inverse_map(self) -> RidgeMap | None:
@@ -283,6 +280,11 @@ class StreamState:
         assert self.chosen is not None
         before = np.linalg.qr(self.span.directions(to_numpy(self.chosen.coef)))[0]
         return turned(before, to_numpy(self.components.directions))
+
+
+def own_fields(state: Any) -> dict[str, Any]:
+    """The fields of a state, without what has been found from them: that need not be pickled."""
+    return {field.name: getattr(state, field.name) for field in fields(state)}
 
 
 def _moments_over(basis: KernelExpansion, rows: ArrayRows, n_threads: int) -> Moments:
