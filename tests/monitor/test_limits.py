@@ -164,7 +164,7 @@ def test_smoothing_starts_anew_in_every_series():
     rows = np.vstack([ring(200, 0), ring(200, 1)])
     labels = np.repeat([0, 1], 200)
     monitor = KernelMonitor(4, 20, smoothing=0.1, random_state=0)
-    rows_of_both = monitor._series(rows, labels, reset=True)
+    rows_of_both = monitor._series(rows, labels, fits=True)
     assert np.flatnonzero(np.diff(rows_of_both.sample(1000, 256, 0).runs)).tolist() == [199]
 
 
