@@ -192,7 +192,7 @@ def test_missing_values_are_no_alarm_and_rules_are_kept_to(files):
     (files / "holes.csv").write_text("\n".join([text[0], "0,,0,0", *text[1:]]))
     ended = command(files / "normal.csv", files / "holes.csv")
     assert ended.exit_code == 0
-    assert "1 without a statistic" in ended.output
+    assert "1 not judged (missing values)" in ended.output
     alone = pl.DataFrame(np.vstack([np.zeros((3, 4)), [[0, 0, 30.0, 0]], np.zeros((3, 4))]), schema=NAMES)
     alone.write_csv(files / "alone.csv")
     assert command(files / "normal.csv", files / "alone.csv").exit_code == 3

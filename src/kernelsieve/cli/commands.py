@@ -30,7 +30,7 @@ COMMANDS = (
 
 
 class _PlainHelp:
-    """Help that does not say of a switch that it is a <bool>."""
+    """Help without <bool> beside every switch."""
 
     def get_params(self, context: Any) -> list[Any]:
         params: list[Any] = super().get_params(context)  # type: ignore[misc]

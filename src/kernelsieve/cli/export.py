@@ -80,7 +80,7 @@ def _format_of(output: Path) -> str:
 
 
 def _check_options(kind: str, dtype: str, outputs: tuple[str, ...], inputs: str | None, name: str | None) -> None:
-    """Raise what does not go with this format."""
+    """Refuse options that this format does not have."""
     if dtype not in DTYPES[kind]:
         raise typer.BadParameter(f"{dtype!r} is none of {', '.join(DTYPES[kind])}", param_hint="--dtype")
     if kind != "onnx" and outputs != ("scores",):
@@ -94,7 +94,7 @@ def _check_options(kind: str, dtype: str, outputs: tuple[str, ...], inputs: str 
 
 
 def _write(model: Any, output: Path, kind: str, dtype: str, name: str | None) -> str:
-    """Write a file of C or torch; returns what it is."""
+    """Write a C header or a torch program; return its description."""
     if kind == "c":
         from ..export import to_c
         from ..export.c_header import name_from

@@ -17,7 +17,7 @@ from rich.console import Console
 from ..errors import TableError, TooManyComponents
 from ..tables.files import Table, columns_named
 from . import options, plain_errors
-from .auto_gamma import Width, best_width, tried_widths
+from .auto_gamma import TriedGamma, best_width, tried_widths
 from .describe import as_data, describe
 from .inputs import BLOCK_ROWS, naming_file, read_input
 from .messages import clean, duration
@@ -75,14 +75,14 @@ def fit(
         show_fit(fitted, output, notes(fitted), as_json)
 
 
-def show_fit(fitted: Fitted, output: Path, told: list[str], as_json: bool) -> None:
+def show_fit(fitted: Fitted, output: Path, remarks: list[str], as_json: bool) -> None:
     """Print what came out, as a table or as JSON."""
     if as_json:
         widths = {"gamma_tried": [asdict(width) for width in fitted.widths]} if fitted.widths else {}
-        print(json.dumps(as_data(fitted.model, output) | {"fit_seconds": fitted.seconds, "notes": told} | widths))
+        print(json.dumps(as_data(fitted.model, output) | {"fit_seconds": fitted.seconds, "notes": remarks} | widths))
         return
     Console().print(describe(fitted.model, output))
-    for note in told:
+    for note in remarks:
         print(f"note: {clean(note)}")
     print(f"fitted in {duration(fitted.seconds)}, written to {clean(str(output))}")
 
@@ -94,7 +94,7 @@ class Fitted:
     model: Any
     seconds: float
     names: list[str]  # columns of the table that it was fitted to
-    widths: list[Width] = field(default_factory=list)  # that `--gamma auto` tried
+    widths: list[TriedGamma] = field(default_factory=list)  # that `--gamma auto` tried
 
 
 def fit_table(request: Request, table: Table) -> Fitted:
@@ -159,7 +159,7 @@ def _stream(encoder: Any, table: Table, names: list[str]) -> Any:
     return Stream(blocks, table.n_rows)
 
 
-def _choose_width(request: Request, estimator: Any, rows: Any) -> list[Width]:
+def _choose_width(request: Request, estimator: Any, rows: Any) -> list[TriedGamma]:
     if request.options["gamma"] != "auto":
         return []
     some = rows if isinstance(rows, np.ndarray) else next(iter(rows.open()))

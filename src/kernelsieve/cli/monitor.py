@@ -101,7 +101,7 @@ def monitor(
         ),
     ] = "median",
     whiten: Annotated[bool, typer.Option("--whiten", help="For many linearly related sensors.")] = False,
-    lags: Annotated[int, typer.Option(min=0, metavar="N", help="Judge a row with so many rows before it.")] = 0,
+    lags: Annotated[int, typer.Option(min=0, metavar="N", help="Judge a row together with the N rows before it.")] = 0,
     smoothing: Annotated[
         float | None,
         typer.Option(callback=check_share, metavar="W", help="Weight of the newest row in a running mean."),
@@ -289,9 +289,9 @@ class Judged:
             for row, record in self.first:
                 screen.add_row(f"{row:,}", f"{record.spe:.4g}", f"{record.limit:.4g}", clean(_causes(record, ", ")))
             Console().print(screen, markup=False)
-        told = f"{name}: {self.n_rows:,} rows, {self.n_alarms:,} alarms, {self.n_missing:,} without a statistic"
-        told += f"; written to {clean(str(output))}" if output else ""
-        print(told)
+        written = f"; written to {clean(str(output))}" if output else ""
+        missing = f"{self.n_missing:,} not judged (missing values)"
+        print(f"{name}: {self.n_rows:,} rows, {self.n_alarms:,} alarms, {missing}{written}")
         low, high = self.model.false_alarm_interval_
         print(f"about {self.model.false_alarm_rate_:.1%} of normal rows lie above the limit ({low:.1%} to {high:.1%})")
 

@@ -122,7 +122,7 @@ def selections() -> Iterable[str]:
 
 
 def check_share(value: float | None) -> float | None:
-    """A share between 0 and 1, where one is given."""
+    """Check a share, if one is given: above 0, at most 1."""
     if value is not None and not 0 < value <= 1:
         raise typer.BadParameter(f"{value:g} is not a share: give a number above 0, at most 1")
     return value
@@ -336,7 +336,7 @@ class Request:
 
     method: str
     options: dict[str, Any]  # values by the names of the options
-    given: set[str]  # options that were written and not left at their defaults
+    given: set[str]  # options that the user wrote
     scale: str = "standard"
     missing: str = "impute"
     columns: Sequence[str] = ()

@@ -190,10 +190,10 @@ def draw_labelled(ax: Axes, values: np.ndarray, labels: np.ndarray) -> None:
         own_marker = False
         _draw_shuffled(ax, values, labels, kept)
     n_others = len(names) - len(kept)
-    told = [f"{n_others} others"] * bool(n_others) + ["missing"] * bool((labels == "").any())
-    if told:
-        ax.scatter([], [], color=OTHER_COLOR, s=18, label=", ".join(told))
-    if told or not own_marker:
+    rest = [f"{n_others} others"] * bool(n_others) + ["missing"] * bool((labels == "").any())
+    if rest:
+        ax.scatter([], [], color=OTHER_COLOR, s=18, label=", ".join(rest))
+    if rest or not own_marker:
         ax.legend(frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0), borderaxespad=0.0)
 
 

@@ -130,7 +130,7 @@ def plain_log_axis(ax: Axes, which: str) -> None:
 
 
 def few_ticks(most: int, *, integer: bool = False) -> Any:
-    """A locator of no more than so many ticks."""
+    """A locator of at most this many ticks."""
     from matplotlib.ticker import MaxNLocator
 
     return MaxNLocator(most, integer=integer)

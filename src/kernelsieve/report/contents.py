@@ -184,14 +184,14 @@ def handling_section(data: PageData) -> list[tuple[str, str]]:
     view, reader = data.view, data.reader
     if view.front is None:
         return [("columns", "as they are: the model was fitted to these numbers directly")]
-    told: list[tuple[str, str]] = []
+    lines: list[tuple[str, str]] = []
     for name, step in view.front.steps:
         if hasattr(step, "describe"):
-            told += [(str(heading), str(text)) for heading, text in step.describe()]
+            lines += [(str(heading), str(text)) for heading, text in step.describe()]
         else:
-            told.append((name, repr(step)))
+            lines.append((name, repr(step)))
     unused = [name for name, used in zip(reader.names, reader.used(), strict=True) if not used]
-    if reader.raw and unused and not any(heading == "left out" for heading, _ in told):
+    if reader.raw and unused and not any(heading == "left out" for heading, _ in lines):
         rest = f" and {len(unused) - MAX_NAMED} more" if len(unused) > MAX_NAMED else ""
-        told.append(("left out", ", ".join(unused[:MAX_NAMED]) + rest))
-    return told
+        lines.append(("left out", ", ".join(unused[:MAX_NAMED]) + rest))
+    return lines

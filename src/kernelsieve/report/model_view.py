@@ -10,8 +10,8 @@ columns that change belong to it:
     groups[j] = { e : encoded e changes when raw column j alone changes }
 
 If these sets do not overlap, a number is read back by interpolation between rows whose raw and encoded values are
-known, a class by the level whose code is nearest.  If they overlap (a PCA among the steps), no raw column can be told
-apart from the others, and the encoded columns themselves are shown.
+known, a class by the level whose code is nearest.  If they overlap (a PCA among the steps), raw columns cannot be
+separated, and the encoded columns themselves are shown.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ class Scree:
 
     @property
     def n_above(self) -> int:
-        """How many leading components rise above the band."""
+        """How many leading components lie above the band."""
         below = np.flatnonzero(self.shares <= self.high)
         return int(below[0]) if len(below) else len(self.shares)
 

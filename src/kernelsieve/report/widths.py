@@ -1,13 +1,13 @@
 """Narrower and wider kernels: what else the map could have looked like.
 
-For each width the best components in the span of some rows are found from the moments of a sample over them.  The
-moments of the sample's two halves are gathered apart and added: the halves' own components tell how far the picture
-depends on the rows that happened to be drawn,
+For each width the best components in the span of some rows are computed from the moments of a sample over them.  The
+moments of the sample's two halves are computed separately and added: the components of the halves show how far the
+map depends on the rows that happened to be drawn,
 
     agreement = |Z_1' Z_2|^2 / (|Z_1' Z_1| |Z_2' Z_2|)         linear CKA of the two halves' scores of the same rows
 
-which is 1 where one is a rotation of the other.  The share of variance explained is no reason to choose a width: it
-grows with it.
+which is 1 if one is a rotation of the other.  The share of variance explained is no reason to choose a width,
+because it grows with the width.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .model_view import ModelView
 
 # Widths that are tried, as multiples of the model's own: half an octave apart, to a quarter and to four times.
 WIDTHS = (0.25, 0.35, 0.5, 0.71, 1.0, 1.41, 2.0, 2.83, 4.0)
-N_POINTS = 80  # that span the components: the model's own, at most half of them, and rows
+N_POINTS = 80  # that span the components: the model's own, for at most half of them, and rows
 AGREEMENT_ROWS = 500
 MIN_ROWS = 8
 
@@ -37,18 +37,18 @@ class Width:
     factor: float  # of the model's own width
     gamma: float
     explained: float  # share of the variance in the M components, on the sample
-    agreement: float  # of two halves of the sample on where rows lie, 0 to 1
+    agreement: float  # between two halves of the sample about the places of rows, 0 to 1
     scores: np.ndarray  # (n_shown, M)
 
 
 def widths(view: ModelView, shown: np.ndarray) -> list[Width]:
-    """Narrower and wider kernels, in order; empty where the kernel has no width or too few rows are there."""
+    """Components at narrower and wider kernels, in order; empty if the kernel has no width or rows are too few."""
     kernel = view.model.expansion_.kernel
     gamma = view.kernel_settings.get("gamma")
     if gamma is None or len(view.sample) < max(MIN_ROWS, 2 * (view.n_components + 1)):
         return []
     power = 1.0 if kernel.metric == "manhattan" else 2.0
-    rows, own = view.encoded_rows(shown).astype(np.float32), view.scores[shown]  # two bytes of each are drawn
+    rows, own = view.encoded_rows(shown).astype(np.float32), view.scores[shown]  # the page keeps two bytes of a score
     found = []
     with one_blas_thread():
         for factor in WIDTHS:
@@ -72,7 +72,7 @@ def _width(view: ModelView, gamma: float, factor: float, rows: np.ndarray, own: 
 
 
 def _spans(view: ModelView, kernel: Kernel) -> list[PointSpan]:
-    """Some points with the moments of the whole sample over them, and of each half."""
+    """The span of some points with the moments of the whole sample, and of each half."""
     sample, center = view.sample, view.model.expansion_.mean_coef is not None
     own = view.points[: N_POINTS // 2]
     points = np.vstack([own, sample[:: max(1, -(-len(sample) // (N_POINTS - len(own))))]])
@@ -83,7 +83,7 @@ def _spans(view: ModelView, kernel: Kernel) -> list[PointSpan]:
 
 
 def turned_to(scores: np.ndarray, others: np.ndarray) -> np.ndarray:
-    """Components with the sign that goes with the others, so that none turns over for nothing."""
+    """Scores with the signs of the others, so that the map does not flip between widths."""
     return scores * np.where(np.sum(scores * others, axis=0) < 0, -1.0, 1.0)
 
 

@@ -39,7 +39,7 @@ def encoded_rows(encoder: Any, block: Block, first: int) -> np.ndarray:
 
 
 def _encode_plain(encoder: Any, block: Block, encoded: np.ndarray) -> bool:
-    """All columns at once where all are numbers without gaps, as in an array; whether they were."""
+    """Encode all columns at once if all are numbers without gaps, as in an array; return whether they were."""
     used = encoder.kinds_ != LEFT_OUT
     if (encoder.kinds_ == CATEGORY).any() or encoder.n_missing_[used].any() or len(block.measured) < len(block.names):
         return False
@@ -67,7 +67,7 @@ def _encode_number(encoder: Any, block: Block, j: int, place: int, encoded: np.n
     encoded[:, 0] = squash(scaled) if encoder.scale == "robust" and encoder.kinds_[j] != BOOLEAN else scaled
     if not encoder.n_missing_[j]:
         return 1
-    encoded[:, 1] = missing  # not scaled: a rare gap must not outweigh what was measured
+    encoded[:, 1] = missing  # not scaled: a rare gap must not outweigh the values
     return 2
 
 
@@ -95,8 +95,8 @@ def _encode_category(encoder: Any, block: Block, j: int, category: int, encoded:
 
 
 def _check_kinds(encoder: Any, block: Block) -> None:
-    """A column that was a number when the model was fitted must be one now, and dates must be in a zone or not."""
-    if hasattr(encoder, "zoned_"):  # files of older versions do not tell
+    """A column that held numbers at the fit must hold numbers now, and dates must agree on having a time zone."""
+    if hasattr(encoder, "zoned_"):  # which model files of older versions lack
         dates = {j for j in np.flatnonzero(encoder.kinds_ == DATE).tolist() if block.kinds[j] == DATE}
         check_zones(replace(block, zoned=block.zoned & dates), frozenset(map(int, encoder.zoned_)) & dates)
     for j, kind in enumerate(encoder.kinds_):
@@ -116,7 +116,7 @@ def squash(z: np.ndarray) -> np.ndarray:
 
 
 def _as_texts(block: Block, j: int) -> Texts:
-    """A categorical column; numbers in it (a file whose labels all look like numbers) are taken as their text."""
+    """A categorical column; numbers in it (if all labels of a file look like numbers) are read as text."""
     if j in block.texts:
         return block.texts[j]
     place = int(np.searchsorted(block.measured, j))
@@ -148,7 +148,7 @@ def decoded(encoder: Any, rows: np.ndarray) -> Any:
             columns.append(_gapped(values, rows[:, at + 1] > LIKELY) if gaps else values)
         names.append(name)
         at += n_indicators
-    zoned = {column_names(encoder)[j] for j in getattr(encoder, "zoned_", ())}  # files of older versions do not tell
+    zoned = {column_names(encoder)[j] for j in getattr(encoder, "zoned_", ())}  # model files of older versions lack it
     return _framed(names, columns, encoder.library_, zoned)
 
 
@@ -160,7 +160,7 @@ def _number(encoder: Any, j: int, kind: str, values: np.ndarray) -> np.ndarray:
     if kind == BOOLEAN:
         return np.asarray(values > LIKELY)
     if kind == DATE:
-        days = np.clip(values, -100_000_000, 100_000_000)  # within what a datetime64 of microseconds can say
+        days = np.clip(values, -100_000_000, 100_000_000)  # the range of a datetime64 in microseconds
         return (days * 86_400e6).astype(np.int64).astype("datetime64[us]")
     return values
 
@@ -176,13 +176,13 @@ def _gapped(values: np.ndarray, missing: np.ndarray) -> np.ndarray:
 
 
 def _labels(indicators: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """The label with the largest indicator; none where that is the one of rarer labels or of gaps."""
+    """The label with the largest indicator; None if that is the one of rarer labels or of gaps."""
     choices = np.concatenate([labels, np.full(indicators.shape[1] - len(labels), None, dtype=object)])
     return np.asarray(choices[indicators.argmax(axis=1)])
 
 
 def _framed(names: list[str], columns: list[np.ndarray], library: str, zoned: set[str]) -> Any:
-    """A frame of these columns; those that had a time zone are in Greenwich's."""
+    """A frame of these columns; dates that had a time zone are in UTC."""
     if library == "numpy":
         plain = all(column.dtype.kind in "fb" for column in columns)
         return np.stack([column.astype(float) if plain else column.astype(object) for column in columns], axis=1)

@@ -210,7 +210,7 @@ class TableEncoder(MeantParameters, TransformerMixin, BaseEstimator):
         return self._transform(X, first=0)
 
     def _transform(self, X: Any, first: int) -> np.ndarray:
-        """As `transform`, for rows whose first has the number `first`: errors name rows of the whole table."""
+        """Transform a block that begins at row `first` of a table, so that errors name rows of the whole table."""
         check_is_fitted(self)
         X = with_text_names(collected(X))
         _check_feature_names(self, X, reset=False)
@@ -266,7 +266,7 @@ class TableEncoder(MeantParameters, TransformerMixin, BaseEstimator):
         return decoded(self, rows)
 
     def check_loaded(self, error: type[ValueError]) -> None:
-        """Raise `error` unless what was read from a file says of every column what becomes of it."""
+        """Raise `error` unless the attributes read from a file fit together."""
         n_categories = int(np.sum(self.kinds_ == CATEGORY))
         labels = [isinstance(found, np.ndarray) and all(type(x) is str for x in found) for found in self.categories_]
         others = [isinstance(found, bool | np.bool_) for found in self.has_other_]
@@ -318,6 +318,6 @@ def _described(encoder: TableEncoder) -> list[tuple[str, str]]:
 
 
 def _counted(listed: list[str]) -> str:
-    """How many, and the first few."""
+    """The number of names, and the first few."""
     rest = f" and {len(listed) - MAX_SHOWN:,} more" if len(listed) > MAX_SHOWN else ""
     return f"{len(listed):,}: {', '.join(listed[:MAX_SHOWN])}{rest}"

@@ -25,7 +25,7 @@ from .summary import MAX_TEXTS, TableSummary, TextCounts
 CATEGORY, LEFT_OUT = "category", "left out"
 SQUASHED = 3.0  # no robustly scaled value is larger
 MAX_CATEGORIES = 30  # labels of a category with an indicator of their own; the others share one
-FEW_TEXTS = 20  # up to so many different texts are a category even if most occur once
+FEW_TEXTS = 20  # a column with no more different texts is a category even if most occur once
 MOST_TEXTS = 0.5  # with more different texts than this share of the rows, a column holds names, notes or keys
 HEAVY_REACH = 2.0  # standard deviations within which no row can make half of the variance of eight or more
 IDENTIFIER = re.compile(r"(^|[\W_])(id|uid|uuid|guid|key|index|rownum|row[ _]?id|nr|no|number)$|^unnamed|^$", re.I)
@@ -33,14 +33,14 @@ IDENTIFIER = re.compile(r"(^|[\W_])(id|uid|uuid|guid|key|index|rownum|row[ _]?id
 
 @dataclass
 class Plan:
-    """One entry a column of the table."""
+    """What becomes of the columns: one entry for each."""
 
     kinds: list[str]
-    reasons: list[str]  # why a column is left out, empty where it is not
+    reasons: list[str]  # why a column is left out; empty if it is not
     center: np.ndarray
     scale: np.ndarray
-    fill: np.ndarray  # what stands in for a missing number
-    categories: list[np.ndarray] = field(default_factory=list)  # labels, one array a category
+    fill: np.ndarray  # the value that replaces a missing number
+    categories: list[np.ndarray] = field(default_factory=list)  # labels of each category
     has_other: list[bool] = field(default_factory=list)  # whether rarer labels share an indicator
     heavy: list[str] = field(default_factory=list)  # columns most of whose variance comes from a few rows
 

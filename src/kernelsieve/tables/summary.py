@@ -17,9 +17,9 @@ from ..arrays import scrambled
 from ..errors import ColumnError
 from ..rows.frames import OTHER, TEXT, Block
 
-SAMPLE_ROWS = 50_000  # that quartiles are read from: they are known to a percent of the spread
-SAMPLE_VALUES = 2**24  # fewer rows where there are very many columns, so that the sample stays within 128 MB
-MAX_TEXTS = 100_000  # different texts of a column that are counted: more are never categories
+SAMPLE_ROWS = 50_000  # enough to know quartiles to a percent of the spread
+SAMPLE_VALUES = 2**24  # for tables of very many columns: keeps the sample within 128 MB
+MAX_TEXTS = 100_000  # a column with more different texts is never a category, so they are not counted
 
 
 @dataclass
@@ -65,7 +65,7 @@ class TableSummary:
         self.add(first)
 
     def add(self, block: Block) -> None:
-        """The next rows."""
+        """Add the next block of rows."""
         if block.names != self.names or block.kinds != self.kinds:
             raise ValueError("the blocks of a table must all have the same columns of the same kinds")
         check_zones(block, self.zoned)
@@ -91,7 +91,7 @@ class TableSummary:
         self.first_missing[new] = start + missing[:, new].argmax(axis=0)
         count = (~missing).sum(axis=0)
         values = np.where(missing, 0.0, numbers.astype(np.float64, copy=False))
-        with np.errstate(over="ignore", invalid="ignore"):  # what is too large to be scaled is named later
+        with np.errstate(over="ignore", invalid="ignore"):  # columns too large to be scaled are reported later
             mean = values.sum(axis=0) / np.maximum(count, 1)
             values -= mean
             values[missing] = 0.0
@@ -106,7 +106,7 @@ class TableSummary:
 
     def _add_sample(self, numbers: np.ndarray, start: int) -> None:
         keys = scrambled(np.arange(start + 1, start + 1 + len(numbers)), 0)
-        if len(self._keys) == self._most:  # most rows of a long table are out at once
+        if len(self._keys) == self._most:  # in a long table this drops most rows at once
             near = np.flatnonzero(keys < self._keys.max())
             keys, numbers = keys[near], numbers[near]
         keys = np.concatenate([self._keys, keys])
@@ -115,7 +115,7 @@ class TableSummary:
         self._keys = keys[chosen]
 
     def n_missing(self) -> np.ndarray:
-        """Of each column, as many as there are columns."""
+        """The number of missing values in each column."""
         found = np.zeros(len(self.names), dtype=np.int64)
         found[self.measured] = self.n_rows - self.count.astype(np.int64)
         for j, texts in self.texts.items():
@@ -129,12 +129,12 @@ class TableSummary:
         return int(self.first_missing[np.searchsorted(self.measured, column)])
 
     def unreadable(self, column: int) -> str | None:
-        """What a column holds that is neither measured nor text."""
+        """What a column holds if it holds neither numbers nor text."""
         return self.others.get(column) if self.kinds[column] == OTHER else None
 
 
 def check_zones(block: Block, zoned: frozenset[int]) -> None:
-    """Refuse dates with a time zone where they had none, and the other way round: they would be off by hours."""
+    """Refuse dates with a time zone if those before had none, or the reverse: they would be off by hours."""
     for j in sorted(block.zoned ^ zoned):
         now, before = ("a", "none") if j in block.zoned else ("no", "one")
         raise ColumnError(

@@ -12,7 +12,7 @@ function screeBlock() {
   if (!scree) return null;
   const above = scree.n_above, one = above === 1;
   const kept = above >= M ? (above > M ? `: ${above - M} more than the model keeps` : ": as many as the model keeps") : `, of the ${M} that the model keeps`;
-  return chartBlock("scree", "Components", `${above === 0 ? "No component rises" : `The first ${one ? "component rises" : `${above} components rise`}`} above what columns give that were shuffled apart${kept}.`,
+  return chartBlock("scree", "Components", `${above === 0 ? "No component explains" : `The first ${one ? "component explains" : `${above} components explain`}`} more than in data whose columns were shuffled independently${kept}.`,
     `Shares of variance of exact kernel PCA on ${thousands(scree.n_rows)} rows; the band is where 90 % of 19 shuffles lie.`);
 }
 

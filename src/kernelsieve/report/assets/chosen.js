@@ -144,7 +144,7 @@ function showRows() {
     const numeric = columns.flatMap((column, place) => (column.kind === "number" ? [place + 1] : []));
     shown.push(table(["row", ...columns.map(column => column.name)], first.map(i => [thousands(rowNumbers[i] + 1), ...columns.map(column => valueAt(column, i))]), { tall: true, headed: true, numeric }));
   }
-  shown.push(el("p", { class: "note" }, el("button", { type: "button", id: "download", onclick: download }, `save these ${thousands(rows.length)} rows as CSV`)));
+  shown.push(el("p", { class: "note" }, el("button", { type: "button", id: "download", onclick: download }, `save ${rows.length === 1 ? "this row" : `these ${thousands(rows.length)} rows`} as CSV`)));
   fill("chosen-rows", shown);
 }
 

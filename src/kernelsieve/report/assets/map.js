@@ -221,7 +221,7 @@ async function startMap() {
     chooser("across", "axis-x", names, state.x, k => { state.x = k; moveRows(); }),
     single ? null : chooser("up", "axis-y", names, state.y, k => { state.y = k; moveRows(); }),
     chooser("coloured by", "color", [...colorColumns.map(column => column.name + (column.used || column.derived ? "" : " (not in the model)")), "nothing"], first, place => { state.column = colorColumns[place] || null; recolor(); }),
-    el("button", { type: "button", id: "clear", onclick: () => { hideBrush(); choose(() => false); } }, "choose none"));
+    el("button", { type: "button", id: "clear", onclick: () => { hideBrush(); choose(() => false); } }, "clear selection"));
   const all = contents.n_shown === contents.n_rows;
   fill("map-text", `${all ? (nShown === 1 ? "The one row" : `All ${thousands(nShown)} rows`) : `${thousands(nShown)} of the ${thousands(contents.n_rows)} rows, drawn at random with the oddest among them`}, `
     + `placed by ${single ? "their score" : "two of their scores"}: rows that the kernel finds alike lie close together. `
@@ -238,7 +238,7 @@ function startSlider() {
   const tell = () => {
     const width = tried[state.width];
     text.textContent = state.width === contents.widths.chosen ? "as fitted" : `${number(width.factor, 3)} × as fitted`;
-    explain.textContent = `gamma ${number(width.gamma, 3)} · the components hold ${percent(width.explained)} of the variance · two halves of the rows agree to ${percent(width.agreement)}`;
+    explain.textContent = `gamma ${number(width.gamma, 3)} · the components hold ${percent(width.explained)} of the variance · maps of two halves of the rows agree to ${percent(width.agreement)}`;
   };
   const input = el("input", { type: "range", id: "width", min: 0, max: tried.length - 1, step: 1, value: state.width, "aria-label": "kernel width",
     oninput: event => { state.width = Number(event.target.value); moveRows(); tell(); markWidth(); } });

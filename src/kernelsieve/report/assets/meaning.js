@@ -7,7 +7,7 @@ async function startMeaning() {
   if (contents.listening) body.push(...listeningPictures());
   else if (contents.sensitivity?.columns.length) body.push(
     el("h3", {}, "Which columns each component listens to"),
-    el("p", { class: "soft" }, "How far a score moves when a column changes by its usual amount, one standard deviation: the darker, the further."),
+    el("p", { class: "soft" }, "How far a score moves when a column changes by its usual amount, one standard deviation: the stronger the colour, the further."),
     el("div", { class: "chart", id: "listening" }));
   if (contents.walks.length) body.push(...walkBlock());
   if (contents.returns) body.push(...returnPictures());

@@ -10,7 +10,7 @@ function startHead() {
     fact(thousands(contents.n_columns), used === contents.n_columns ? "columns" : `columns, ${thousands(used)} in the model`),
     fact(percent(explained), `of the variance in ${one ? "one component" : `${contents.n_components} components`}`),
     contents.captured_ratio === null ? null : fact(percent(contents.captured_ratio), "of what exact kernel PCA captures"),
-    fact(thousands(contents.n_support), "kernel values for a new row"));
+    fact(thousands(contents.n_support), "points that a new row is compared with"));
   const sections = [["map", "The map"], ["amount", "How much"], ["meaning", "What it means"], ["odd", "What is odd"], ["points", "Support points"], ["made", "How it was made"]];
   fill("nav", sections.map(([id, text]) => el("a", { href: `#${id}` }, text)));
   fill("footer", `Made with kernelsieve ${contents.version}. This page is one file and asks nothing of the network.`);

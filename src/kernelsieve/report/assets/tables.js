@@ -2,7 +2,7 @@
 
 function startOdd() {
   const rows = contents.odd;
-  const text = "The rows whose components tell least about them: their squared distance, in the kernel's own space, to what their scores give back. ";
+  const text = "The rows that the model describes worst: the squared distance, in the kernel's feature space, between a row and what its scores give back. ";
   const toMap = row => el("button", { type: "button", title: "choose it on the map", disabled: row.shown === null ? "" : null, onclick: () => { hideBrush(); choose(i => i === row.shown); document.getElementById("map").scrollIntoView(); } }, thousands(row.row + 1));
   const times = row => ` · error ${number(row.error, 3)}, ${number(row.times, 2)} × the median`;
   if (rows[0]?.pictures) {
