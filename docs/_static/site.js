@@ -10,10 +10,15 @@ document.addEventListener("DOMContentLoaded", () => {
     image.before(frame);
     frame.append(image);
   }
-  /* Tables with a heading: on a narrow screen each cell says which column it is from (site.css). */
+  /* On a narrow screen the cells of a row stand one below the other, each with the name of its column (site.css). */
   for (const table of document.querySelectorAll(".bd-article table")) {
     if (table.closest(".highlight, dl, .autosummary") || table.classList.contains("autosummary")) continue;
     const heads = [...table.querySelectorAll("thead th")].map((cell) => cell.textContent.trim());
+    const cells = [...table.querySelectorAll("tbody td:not(:first-child)")].map((cell) => cell.textContent.trim().length);
+    if (heads.length * Math.max(...cells, ...heads.slice(1).map((head) => head.length)) <= 40) {
+      table.classList.add("narrow"); /* a few columns of short numbers fit as they are */
+      continue;
+    }
     table.classList.add("stacked");
     for (const row of table.querySelectorAll("tbody tr")) {
       [...row.children].forEach((cell, number) => {

@@ -185,6 +185,9 @@ def test_the_code_blocks_of_a_page_run_one_after_the_other(page, readers_names):
     if page.name == "export.md":
         pytest.importorskip("onnxruntime")
         write_sales_model()
+    if page.name == "command_line.md":
+        pytest.importorskip("polars")
+        write_diamonds(Path("diamonds.csv"), 400, 0)
     try:
         for block in blocks_of(page):
             if "torch" in block and "torch" not in readers_names:

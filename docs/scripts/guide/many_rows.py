@@ -55,8 +55,8 @@ plt.show()
 # Wherever the rows are
 # ---------------------
 #
-# A file, a function that returns blocks, a Dask array: the components are the
-# same. :doc:`/scale` lists everything that ``fit`` takes.
+# A file, a list of blocks, a Dask array: the components are the same, up to
+# rounding. :doc:`/scale` lists everything that ``fit`` takes.
 
 import dask.array
 

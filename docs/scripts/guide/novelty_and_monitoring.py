@@ -102,7 +102,8 @@ for row in new[fault - 1 : fault + 2]:
 # * ``lags=2`` judges each row together with the two before it.
 # * ``smoothing=0.3`` averages SPE over time: slower, with fewer single alarms.
 #
-# :doc:`/results/tennessee_eastman` shows all three on the classic benchmark.
+# :doc:`/results/tennessee_eastman` shows what whitening does on the classic
+# benchmark.
 #
 # Rows with no time order
 # -----------------------

@@ -82,9 +82,10 @@ plt.show()
 
 # %%
 # Both models fall at the change. The one that forgets recovers within a few
-# blocks, the other not at all. ``drift_`` is the angle by which the components
-# have turned since points were last chosen; ``record_drift=True`` records it
-# after each call. A large angle says that the stream has changed.
+# blocks; the other is still behind at the end. ``drift_`` is the angle by which
+# the components have turned since points were last chosen;
+# ``record_drift=True`` records it after each call. A large angle says that the
+# stream has changed.
 #
 # A model that is updated every day
 # ---------------------------------
