@@ -37,7 +37,7 @@ print(f"30 points keep {model.captured_ratio_:.1%} of exact kernel PCA")
 #
 # A kernel of objects that are not rows of numbers is given as a matrix, with
 # ``kernel="precomputed"``. This one counts pairs of neighbouring letters that
-# two words share:
+# two words share. The components tell the three families of words apart:
 
 families = (
     "analysis analyst paralysis catalysis dialysis",
@@ -66,11 +66,13 @@ print("support words:", *np.array(words)[model.support_])
 
 import matplotlib.pyplot as plt
 
-fig, ax = plt.subplots(figsize=(7.2, 4), layout="constrained")
-ax.scatter(scores[:, 0], scores[:, 1], s=8)
-for (x, y), word in zip(scores, words, strict=True):
-    ax.annotate(word, (x, y), fontsize=9)
-ax.set(xlabel="1st component", ylabel="2nd component")
+fig, axes = plt.subplots(
+    1, 2, figsize=(7.2, 3.6), sharey=True, layout="constrained"
+)
+for ax, column, name in zip(axes, scores.T, ("1st", "2nd"), strict=True):
+    ax.barh(words, column)
+    ax.set_title(f"{name} component")
+axes[0].invert_yaxis()
 plt.show()
 
 # %%
