@@ -58,7 +58,9 @@ class Console(SphinxDirective):
     has_content = True
 
     def run(self) -> list[nodes.Node]:
-        self.env.note_reread()  # another library may say something else
+        self.env.note_reread()  # another version of the library may print something else
+        if self.env.app.builder.format != "html":
+            return []
         page = self.env.docname
         if page not in FOLDERS:
             FOLDERS[page] = Path(tempfile.mkdtemp())
