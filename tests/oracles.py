@@ -12,6 +12,7 @@ import textwrap
 
 import numpy as np
 import scipy.linalg
+from sklearn.gaussian_process.kernels import Matern
 from sklearn.metrics import pairwise
 from threadpoolctl import threadpool_limits
 
@@ -26,7 +27,13 @@ KERNELS = {
     "sigmoid": {"gamma": 0.05, "coef0": 0.2},
     "cosine": {},
     "laplacian": {"gamma": 0.25},
+    "matern": {"gamma": 0.3},
 }
+
+
+def matern(X, Y=None, gamma=None):
+    """scikit-learn's Gaussian-process kernel of smoothness 3/2, whose width is 1 / sqrt(2 gamma)."""
+    return Matern(length_scale=(2 * gamma) ** -0.5, nu=1.5)(X, Y)
 
 
 def gram_of(name, X, Y=None, **params):
@@ -38,6 +45,7 @@ def gram_of(name, X, Y=None, **params):
         "sigmoid": pairwise.sigmoid_kernel,
         "cosine": pairwise.cosine_similarity,
         "laplacian": pairwise.laplacian_kernel,
+        "matern": matern,
     }[name]
     return function(X, Y, **params)
 

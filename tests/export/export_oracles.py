@@ -17,19 +17,23 @@ C_FLAGS = ["-std=c99", "-pedantic", "-Wall", "-Wextra", "-Werror"]
 KERNELS = {
     "rbf": {"gamma": 0.15},
     "laplacian": {"gamma": 0.2},
+    "matern": {"gamma": 0.15},
     "poly": {"gamma": 0.3, "degree": 3, "coef0": 1.0},
     "linear": {},
     "sigmoid": {"gamma": 0.05, "coef0": 0.2},
     "cosine": {},
 }
 # What a row may be multiplied by such that its scores, cubes among them, still fit into float32.
-HUGE = {"poly": 1e8, "linear": 1e15, "rbf": 1e30, "laplacian": 1e30, "sigmoid": 1e30, "cosine": 1e30}
+HUGE = {"poly": 1e8, "linear": 1e15, "rbf": 1e30, "matern": 1e30, "laplacian": 1e30, "sigmoid": 1e30, "cosine": 1e30}
 
 
 def gram(name, X, Y, **params):
     """k(X, Y) by scikit-learn, but where that loses digits: far from the origin, and for tiny rows."""
     if name == "rbf":
         return np.exp(-params["gamma"] * cdist(X, Y, "sqeuclidean"))
+    if name == "matern":
+        r = np.sqrt(6 * params["gamma"]) * cdist(X, Y)
+        return (1 + np.minimum(r, 1e300)) * np.exp(-r)
     if name == "cosine":
         X, Y = (Z / np.maximum(np.abs(Z).max(axis=1, keepdims=True), 1e-300) for Z in (X, Y))
     return gram_of(name, X, Y, **params)

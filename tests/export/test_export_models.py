@@ -139,7 +139,7 @@ def test_kernels_that_are_code_or_a_matrix_are_refused_by_name_with_what_can_be_
     function = ks.SparseKernelPCA(2, n_support=8, kernel=lambda X, Y: (X @ Y.T + 1) ** 2, random_state=0).fit(rows)
     for wrong, words in ((precomputed, "precomputed kernel has no points"), (function, "callable kernel is code")):
         for export in (to_onnx, lambda model: to_c(model, tmp_path / "m.h")):
-            with pytest.raises(ExportError, match=f"{words}.*rbf, laplacian, poly, linear, sigmoid and cosine"):
+            with pytest.raises(ExportError, match=f"{words}.*rbf, matern, laplacian, poly, linear, cosine and sigmoid"):
                 export(wrong)
     assert not list(tmp_path.iterdir())
 

@@ -73,7 +73,7 @@ def test_rows_are_not_written_to(name, cloud, new_rows):
 
 
 @pytest.mark.parametrize(("dtype", "atol"), [(np.float64, 1e-9), (np.float32, 2e-3)])
-@pytest.mark.parametrize("name", ["rbf", "laplacian"])
+@pytest.mark.parametrize("name", ["rbf", "laplacian", "matern"])
 def test_far_from_the_origin(name, dtype, atol, cloud, new_rows):
     """Differences count, not places: 10,000 added to every feature costs the digits of the rows, no more.
 

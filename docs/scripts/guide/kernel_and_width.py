@@ -114,6 +114,9 @@ plt.show()
 #    * - ``"rbf"``
 #      - :math:`e^{-\gamma |x-y|^2}`
 #      - the default
+#    * - ``"matern"``
+#      - :math:`(1 + r) e^{-r}`, :math:`r = \sqrt{6 \gamma} |x-y|`
+#      - components less smooth than the default's
 #    * - ``"laplacian"``
 #      - :math:`e^{-\gamma |x-y|_1}`
 #      - discrete or rough columns
@@ -131,7 +134,7 @@ plt.show()
 #      - rarely: it is indefinite
 #    * - ``"precomputed"``, or a function
 #      - yours
-#      - Matern and other Gaussian-process kernels, strings, graphs:
+#      - other Gaussian-process kernels, strings, graphs:
 #        :doc:`own_kernels`
 #
 # Narrow kernels need many points

@@ -176,7 +176,7 @@ Variance = Annotated[
     ),
 ]
 Kernel = Annotated[
-    str, word(kernels, "--kernel", "-k", help="rbf, laplacian, poly, linear, ...; a wrong name lists them all.")
+    str, word(kernels, "--kernel", "-k", help="rbf, matern, laplacian, poly, linear, ...; a wrong name lists them all.")
 ]
 Gamma = Annotated[
     str,

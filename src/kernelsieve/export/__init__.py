@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .c_header import to_c
-    from .converters import register_onnx_converters
     from .onnx_file import to_onnx
-    from .steps import ExportError
+    from .preprocessing import ExportError
+    from .skl2onnx import register_onnx_converters
     from .torch_module import to_torch
 
 __all__ = ["ExportError", "register_onnx_converters", "to_c", "to_onnx", "to_torch"]
 
 _HOMES = {
-    "ExportError": ".steps",
-    "register_onnx_converters": ".converters",
+    "ExportError": ".preprocessing",
+    "register_onnx_converters": ".skl2onnx",
     "to_c": ".c_header",
     "to_onnx": ".onnx_file",
     "to_torch": ".torch_module",

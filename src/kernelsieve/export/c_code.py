@@ -2,22 +2,25 @@
 
 Nothing is allocated, nothing is global but constants, and only math.h is needed.  A row is copied to the stack only
 where a scaler comes before the kernel.  Distances are sums of squared differences, which cancel nothing; rows of 1e30
-overflow to an infinite distance, as they should; NaN stays NaN.
+overflow to an infinite distance, as they should; NaN stays NaN.  A kernel writes itself in the vocabulary of ops.py,
+where a sum over columns is a loop and the rest an expression; steps before it are loops over a buffer.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import singledispatch
+from typing import Any
 
 import numpy as np
 
-from ..kernels import RBF, Cosine, Laplacian, Polynomial, Sigmoid
-from .cores import KernelCore, LinearCore
-from .forms import Form
-from .precision import ByteColumns
-from .steps import ExportError
+from .float32 import ByteColumns
+from .model import Form, KernelCore, LinearCore
+from .ops import Ops
+from .preprocessing import GAP, SQUASH_FROM, VALUE, Affine, Clip, ExportError, Fill, Mix, Spread, Squash, Step
 
 LINE = 108  # columns of a line of numbers
+MOST_SHORT = 2**15  # columns that a short can number
 WHOLE = {"signed char": 1, "short": 2, "int": 4}  # bytes
 
 
@@ -91,71 +94,150 @@ def literal(value: float, kind: str) -> str:
 
 
 @dataclass(frozen=True)
-class Loop:
-    """The kernel in C: what is set up for a row, what a column adds for a point, and k from that."""
+class Expression:
+    """A number in C, and how tightly its text binds: 0 for sums, 1 for products, 2 for a name, a number or a call."""
 
-    before: list[str]
-    start: str
-    column: str
-    value: list[str]  # statements that leave k in `value`
-    own: str  # k(u, u), from `square` where it is used
-    needs_square: bool
+    source: Source
+    text: str
+    level: int = 2
+
+    def _of(self, other: Any) -> Expression:
+        return other if isinstance(other, Expression) else Expression(self.source, self.source.number(float(other)))
+
+    def at(self, level: int) -> str:
+        """The text, in brackets where it binds less than `level`."""
+        return self.text if self.level >= level else f"({self.text})"
+
+    def __add__(self, other: Any) -> Expression:
+        return Expression(self.source, f"{self.at(0)} + {self._of(other).at(1)}", 0)
+
+    def __radd__(self, other: Any) -> Expression:
+        return self._of(other) + self
+
+    def __sub__(self, other: Any) -> Expression:
+        return Expression(self.source, f"{self.at(0)} - {self._of(other).at(1)}", 0)
+
+    def __rsub__(self, other: Any) -> Expression:
+        return self._of(other) - self
+
+    def __mul__(self, other: Any) -> Expression:
+        return Expression(self.source, f"{self.at(1)} * {self._of(other).at(2)}", 1)
+
+    def __rmul__(self, other: Any) -> Expression:
+        return self._of(other) * self
+
+    def __truediv__(self, other: Any) -> Expression:
+        return Expression(self.source, f"{self.at(1)} / {self._of(other).at(2)}", 1)
+
+    def __rtruediv__(self, other: Any) -> Expression:
+        return self._of(other) / self
+
+    def __neg__(self) -> Expression:
+        return Expression(self.source, f"-{self.at(2)}", 1)
+
+    def __pow__(self, exponent: float) -> Expression:
+        call = self.source.call("pow")
+        return Expression(self.source, f"{call}({self.text}, {self.source.number(exponent)})")
 
 
-def kernel_loop(source: Source, core: KernelCore, u: str, point: str) -> Loop:
-    """The kernel of a core as C; `point` is the expression for s_ij."""
-    kernel, width = core.kernel, core.points.shape[1]
-    one, zero = source.number(1.0), source.number(0.0)
-    if isinstance(kernel, RBF | Laplacian):
-        between = f"({u}) - {point}" if " " in u else f"{u} - {point}"
-        square = isinstance(kernel, RBF)
-        weight, exponent = "", f"{source.number(-kernel.gamma)} * sum"
-        if core.units is not None:
-            units = core.units**2 if square else np.abs(core.units)
-            weight, exponent = f"{source.array('units', kernel.gamma * units)}[j] * ", "-sum"
-        column = f"sum += {weight}{source.call('fabs')}({between});"
-        if square:
-            column = f"const {source.real} t = {between}; sum += {weight}t * t;"
-        return Loop([], zero, column, [f"value = {source.call('exp')}({exponent});"], one, False)
-    if isinstance(kernel, Cosine):
-        largest = [f"{source.real} largest = {zero}, length = {zero};"]
-        largest += [f"for (j = 0; j < {width}; j++) {{", f"    const {source.real} t = {source.call('fabs')}({u});"]
-        largest += ["    if (!(t <= largest)) largest = t; /* NaN too */", "}"]
-        largest += [f"if (largest == {zero}) largest = {one};"]
-        scaled = f"({u}) / largest"
-        largest += [f"for (j = 0; j < {width}; j++) {{ const {source.real} t = {scaled}; length += t * t; }}"]
-        largest += [f"length = {source.call('sqrt')}(length);"]
-        value = [f"value = length > {zero} ? sum / length : sum;"]
-        return Loop(largest, zero, f"sum += {scaled} * {point};", value, f"(length > {zero} ? {one} : length)", False)
-    assert isinstance(kernel, Polynomial | Sigmoid)
-    gamma, coef0 = source.number(kernel.gamma), source.number(kernel.coef0)
-    base = f"{gamma} * {{}} + {coef0}"
-    own = f"{source.name}_kernel({base.format('square')})"
-    return Loop([], zero, f"sum += {u} * {point};", [f"value = {source.name}_kernel({base.format('sum')});"], own, True)
+@dataclass
+class Loops(Ops):
+    """A kernel of one row and one point, in C: statements before the loop over the points, and statements in it.
 
+    `rows` stands for the row, whose value in column j is the text u, and `points` for point i, which is `point`.
+    """
 
-def kernel_function(source: Source, core: KernelCore) -> list[str]:
-    """The function of gamma x's + coef0 that a polynomial or sigmoid kernel is."""
-    kernel = core.kernel
-    if isinstance(kernel, Sigmoid):
-        body = [f"    return {source.call('tanh')}(t);"]
-    elif isinstance(kernel, Polynomial) and kernel.degree == int(kernel.degree) and 1 <= kernel.degree <= 64:
-        body, powers, remaining = [], [], int(kernel.degree)
-        term, number = "t", 1
-        while remaining:
-            if remaining % 2:
-                powers.append(term)
-            remaining //= 2
-            if remaining:
-                number *= 2
-                body.append(f"    const {source.real} t{number} = {term} * {term};")
-                term = f"t{number}"
-        body.append(f"    return {' * '.join(powers)};")
-    elif isinstance(kernel, Polynomial):
-        body = [f"    return {source.call('pow')}(t, {source.number(kernel.degree)});"]
-    else:
-        return []
-    return [f"static inline {source.real} {source.name}_kernel({source.real} t) {{", *body, "}", ""]
+    source: Source
+    core: KernelCore
+    u: str
+    point: str
+    before: list[str] = field(default_factory=list)  # for a row
+    lines: list[str] = field(default_factory=list)  # for a point; or, of the diagonal, after all of them
+    n_names: int = 0
+
+    @property
+    def _apart(self) -> str:
+        return f"({self.u}) - {self.point}" if " " in self.u else f"{self.u} - {self.point}"
+
+    def _named(self, what: str) -> str:
+        self.n_names += 1
+        return what if self.n_names == 1 else f"{what}{self.n_names}"
+
+    def _sum(self, what: str, term: str) -> Expression:
+        """A sum over columns j of a term, which may begin with a declaration of its own."""
+        name, width = self._named(what), self.core.points.shape[1]
+        *declared, term = term.rsplit("; ", 1)
+        first = f"{declared[0]}; " if declared else ""
+        self.lines.append(f"{self.source.real} {name} = {self.source.number(0.0)};")
+        self.lines.append(f"for (j = 0; j < {width}; j++) {{ {first}{name} += {term}; }}")
+        return Expression(self.source, name)
+
+    def _units(self, units: np.ndarray | None) -> str:
+        return "" if units is None else f"{self.source.array('units', units)}[j] * "
+
+    def squared_distances(self, rows: Any, points: Any) -> Expression:
+        units = None if self.core.units is None else self.core.units**2
+        return self._sum("sum", f"const {self.source.real} t = {self._apart}; {self._units(units)}t * t")
+
+    def absolute_distances(self, rows: Any, points: Any) -> Expression:
+        units = None if self.core.units is None else np.abs(self.core.units)
+        return self._sum("sum", f"{self._units(units)}{self.source.call('fabs')}({self._apart})")
+
+    def products(self, rows: Any, points: Any, factor: float = 1.0) -> Expression:
+        found = self._sum("sum", f"{self.u} * {self.point}")
+        return found if factor == 1 else factor * found
+
+    def squares(self, rows: Any, *, keep: bool = False) -> Expression:
+        return self._sum("square", f"{self.u} * {self.u}")
+
+    def cosines(self, rows: Any, points: Any) -> Expression:
+        source, width, zero = self.source, self.core.points.shape[1], self.source.number(0.0)
+        self.before += [
+            f"{source.real} largest = {zero}, length = {zero};",
+            f"for (j = 0; j < {width}; j++) {{",
+            f"    const {source.real} t = {source.call('fabs')}({self.u});",
+            "    if (!(t <= largest)) largest = t; /* NaN too */",
+            "}",
+            f"if (largest == {zero}) largest = {source.number(1.0)};",
+            f"for (j = 0; j < {width}; j++) {{ const {source.real} t = ({self.u}) / largest; length += t * t; }}",
+            f"length = {source.call('sqrt')}(length);",
+        ]
+        norms = np.sqrt(np.sum(self.core.points**2, axis=1))
+        inverse = source.array("inverse_norms", 1 / np.where(norms > 0, norms, np.inf))
+        toward = self._sum("sum", f"({self.u}) / largest * {self.point}")
+        quotient = f"(length > {zero} ? {toward.text} / length : {toward.text}) * {inverse}[i]"
+        return Expression(source, quotient, 1)
+
+    def nonzero(self, rows: Any) -> Expression:
+        zero, one = self.source.number(0.0), self.source.number(1.0)
+        return Expression(self.source, f"(length > {zero} ? {one} : length)")
+
+    def keep(self, x: Expression) -> Expression:
+        name = self._named("t")
+        self.lines.append(f"const {self.source.real} {name} = {x.text};")
+        return Expression(self.source, name)
+
+    def minimum(self, x: Expression, number: float) -> Expression:
+        return self._bounded(x, number, ">")
+
+    def maximum(self, x: Expression, number: float) -> Expression:
+        return self._bounded(x, number, "<")
+
+    def _bounded(self, x: Expression, number: float, sign: str) -> Expression:
+        kept, bound = self.keep(x).text, self.source.number(number)
+        return Expression(self.source, f"({kept} {sign} {bound} ? {bound} : {kept})")
+
+    def exp(self, x: Expression) -> Expression:
+        return self._called("exp", x)
+
+    def sqrt(self, x: Expression) -> Expression:
+        return self._called("sqrt", x)
+
+    def tanh(self, x: Expression) -> Expression:
+        return self._called("tanh", x)
+
+    def _called(self, function: str, x: Expression) -> Expression:
+        return self.keep(Expression(self.source, f"{self.source.call(function)}({x.text})"))
 
 
 def indented(lines: list[str]) -> list[str]:
@@ -163,53 +245,40 @@ def indented(lines: list[str]) -> list[str]:
     return [f"    {line}" for line in lines]
 
 
-def walk(source: Source, form: Form, codes: ByteColumns | None, prepare: list[str], u: str) -> list[str]:
-    """The function that fills the scores and returns the squared distance to the mean; `prepare` makes u of x."""
+def walk(source: Source, form: Form, codes: ByteColumns | None) -> list[str]:
+    """The function that fills the scores and returns the squared distance to the mean."""
     core = form.core
+    prepare, u = prepared_rows(source, form)
     head = f"static inline {source.real} {source.name}_walk(const {source.rows} *x, {source.real} *scores) {{"
-    declare = ["int i, j, k;"] if isinstance(core, KernelCore) else ["int j, k;"]
-    body = (
-        _walk_points(source, core, u, codes) if isinstance(core, KernelCore) else _walk_linear(source, core, u, codes)
-    )
-    before = kernel_function(source, core) if isinstance(core, KernelCore) else []
-    return [*before, head, *indented([*declare, *prepare, *body]), "}", ""]
+    if isinstance(core, KernelCore):
+        return [head, *indented(["int i, j, k;", *prepare, *_walk_points(source, core, u, codes)]), "}", ""]
+    return [head, *indented(["int j, k;", *prepare, *_walk_linear(source, core, u, codes)]), "}", ""]
 
 
 def _walk_points(source: Source, core: KernelCore, u: str, codes: ByteColumns | None) -> list[str]:
-    m, d = core.points.shape
-    n_components = core.coef.shape[1]
-    coef, mean_coef = core.coef, core.mean_coef
-    if isinstance(core.kernel, Cosine):  # the points' lengths go into what they are multiplied by
-        norms = np.sqrt(np.sum(core.points**2, axis=1))
-        norms = np.where(norms > 0, norms, np.inf)
-        coef, mean_coef = coef / norms[:, None], None if mean_coef is None else mean_coef / norms
+    n_components, zero = core.coef.shape[1], source.number(0.0)
+    loops = Loops(source, core, u, _point(source, core, codes))
+    value = core.kernel.forward(loops, None, None)
+    own = Loops(source, core, u, loops.point, n_names=loops.n_names)
+    diagonal = Expression(source, zero)._of(core.kernel.forward_diagonal(own, None))
+    weights = source.array("coef", core.coef)
+    lines = [f"{source.real} toward = {zero};", *loops.before, *_started(source, -core.offset, n_components)]
+    lines += [f"for (i = 0; i < {len(core.points)}; i++) {{", f"    {source.real} value;", *indented(loops.lines)]
+    lines += [f"    value = {value.text};"]
+    lines += [f"    for (k = 0; k < {n_components}; k++) scores[k] += value * {weights}[i][k];"]
+    if core.mean_coef is None:
+        return [*lines, "}", *own.lines, f"return {diagonal.text} + toward;"]
+    lines += [f"    toward += value * {source.array('mean_coef', core.mean_coef)}[i];", "}", *own.lines]
+    return [*lines, f"return {diagonal.text} - {source.number(2.0)} * toward + {source.number(core.mean_square)};"]
+
+
+def _point(source: Source, core: KernelCore, codes: ByteColumns | None) -> str:
+    """The expression for column j of point i."""
     if codes is None:
         point = f"{source.array('points', core.points, source.points)}[i][j]"
-        point = point if source.points == source.real else f"({source.real}){point}"
-    else:
-        point = f"{source.array('step', codes.step)}[j] * {source.array('points', codes.codes, 'signed char')}[i][j]"
-        if np.any(codes.base):
-            point = f"({source.array('base', codes.base)}[j] + {point})"
-        elif isinstance(core.kernel, Polynomial | Sigmoid | Cosine):
-            point = f"({point})"
-    loop = kernel_loop(source, core, u, point)
-    weights, zero = source.array("coef", coef), source.number(0.0)
-    lines = [f"{source.real} toward = {zero};", *loop.before]
-    lines += _started(source, -core.offset, n_components)
-    lines += [f"for (i = 0; i < {m}; i++) {{", f"    {source.real} sum = {loop.start}, value;"]
-    lines += [f"    for (j = 0; j < {d}; j++) {{ {loop.column} }}", *indented(loop.value)]
-    lines += [f"    for (k = 0; k < {n_components}; k++) scores[k] += value * {weights}[i][k];"]
-    if mean_coef is not None:
-        lines += [f"    toward += value * {source.array('mean_coef', mean_coef)}[i];"]
-    lines += ["}"]
-    if loop.needs_square:
-        lines += [f"{source.real} square = {zero};", f"for (j = 0; j < {d}; j++) square += {u} * {u};"]
-    rest = (
-        f" - {source.number(2.0)} * toward + {source.number(core.mean_square)}"
-        if mean_coef is not None
-        else " + toward"
-    )
-    return [*lines, f"return {loop.own}{rest};"]
+        return point if source.points == source.real else f"({source.real}){point}"
+    point = f"{source.array('step', codes.step)}[j] * {source.array('points', codes.codes, 'signed char')}[i][j]"
+    return f"({source.array('base', codes.base)}[j] + {point})" if np.any(codes.base) else f"({point})"
 
 
 def _started(source: Source, values: np.ndarray, n_components: int) -> list[str]:
@@ -219,18 +288,114 @@ def _started(source: Source, values: np.ndarray, n_components: int) -> list[str]
 
 
 def _walk_linear(source: Source, core: LinearCore, u: str, codes: ByteColumns | None) -> list[str]:
-    d, n_components = core.weights.shape
+    d, n_components = core.coef.shape
     zero = source.number(0.0)
     lines = [f"{source.real} square = {zero};"]
     if codes is None:
-        lines += _started(source, core.constant, n_components)
-        weight = f"{source.array('weights', core.weights)}[j][k]"
+        lines += _started(source, -core.offset, n_components)
+        weight = f"{source.array('weights', core.coef)}[j][k]"
     else:
         lines += [f"for (k = 0; k < {n_components}; k++) scores[k] = {zero};"]
         weight = f"{source.array('weights', codes.codes, 'signed char')}[j][k]"
     lines += [f"for (j = 0; j < {d}; j++) {{", f"    const {source.real} t = {u};", "    square += t * t;"]
     lines += [f"    for (k = 0; k < {n_components}; k++) scores[k] += t * {weight};", "}"]
     if codes is not None:
-        step, start = source.array("step", codes.step), source.array("start", core.constant)
+        step, start = source.array("step", codes.step), source.array("start", -core.offset)
         lines += [f"for (k = 0; k < {n_components}; k++) scores[k] = scores[k] * {step}[k] + {start}[k];"]
     return [*lines, "return square;"]
+
+
+def prepared_rows(source: Source, form: Form) -> tuple[list[str], str]:
+    """(the statements that make u of x, the expression for u_j): each step is a loop over a buffer on the stack."""
+    front = form.in_float32().front if source.single else form.front
+    lines: list[str] = []
+    u = "x[j]" if source.rows == source.real else f"({source.real})x[j]"
+    width, buffer = form.n_features, ""
+    for number, step in enumerate(front):
+        before = width
+        if not buffer or isinstance(step, Mix | Spread):
+            buffer = f"u{number}"
+            width = step.matrix.shape[1] if isinstance(step, Mix) else width
+            width = len(step.source) if isinstance(step, Spread) else width
+            lines.append(f"{source.real} {buffer}[{width}];")
+        lines += _loop(step, source, number, u, f"{buffer}[j]", before)
+        u = f"{buffer}[j]"
+    return lines, u
+
+
+@singledispatch
+def _loop(step: Step, source: Source, number: int, u: str, to: str, width: int) -> list[str]:
+    """The loop that does a step to the values u_j, of which there are `width`, and leaves the result in `to`."""
+    raise NotImplementedError
+
+
+def _in_place(source: Source, u: str, to: str, width: int, statements: list[str]) -> list[str]:
+    """A loop whose statements change the value where it is."""
+    copied = [] if u == to else [f"{to} = {u};"]
+    return [f"for (j = 0; j < {width}; j++) {{", *indented([*copied, *statements]), "}"]
+
+
+@_loop.register
+def _(step: Affine, source: Source, number: int, u: str, to: str, width: int) -> list[str]:
+    if np.any(step.shift):
+        u = f"{u} - {source.array(f'shift_{number}', step.shift)}[j]"
+        if step.low is not None:
+            u = f"({u}) - {source.array(f'shift_low_{number}', step.low)}[j]"
+        u = f"({u})"
+    if np.any(step.factor != 1):
+        u = f"{u} * {source.array(f'factor_{number}', step.factor)}[j]"
+    return [f"for (j = 0; j < {width}; j++) {to} = {u};"]
+
+
+@_loop.register
+def _(step: Mix, source: Source, number: int, u: str, to: str, width: int) -> list[str]:
+    n_columns, matrix, to = step.matrix.shape[1], source.array(f"mix_{number}", step.matrix), to.replace("[j]", "[k]")
+    return [
+        f"for (k = 0; k < {n_columns}; k++) {to} = 0;",
+        f"for (j = 0; j < {width}; j++)",
+        f"    for (k = 0; k < {n_columns}; k++) {to} += ({u}) * {matrix}[j][k];",
+    ]
+
+
+@_loop.register
+def _(step: Spread, source: Source, number: int, u: str, to: str, width: int) -> list[str]:
+    kind, to = "short" if len(step.columns) < MOST_SHORT else "int", to.replace("[j]", "[k]")
+    taken = u.replace("[j]", f"[{source.array(f'source_{number}', step.source, kind)}[k]]")
+    if np.all(step.test == VALUE):
+        return [f"for (k = 0; k < {len(step.source)}; k++) {to} = {taken};"]
+    test = f"{source.array(f'test_{number}', step.test, 'short')}[k]"
+    return [
+        f"for (k = 0; k < {len(step.source)}; k++) {{ /* {VALUE}: the number; {GAP}: is it a gap? else: is it this "
+        "code? */",
+        f"    const {source.real} t = {taken};",
+        f"    const int found = {test} == {GAP} ? t != t : t == ({source.real}){test};",
+        f"    {to} = {test} == {VALUE} ? t : ({source.real})found;",
+        "}",
+    ]
+
+
+@_loop.register
+def _(step: Clip, source: Source, number: int, u: str, to: str, width: int) -> list[str]:
+    return _in_place(source, u, to, width, _clipped(source, to, step.lower, step.upper))
+
+
+@_loop.register
+def _(step: Fill, source: Source, number: int, u: str, to: str, width: int) -> list[str]:
+    fill = f"if ({to} != {to}) {to} = {source.array(f'fill_{number}', step.values)}[j]; /* a gap */"
+    return _in_place(source, u, to, width, [fill])
+
+
+@_loop.register
+def _(step: Squash, source: Source, number: int, u: str, to: str, width: int) -> list[str]:
+    share, root = f"({to} * {source.number(1 / step.bound)})", source.call("sqrt")
+    lines = [*_clipped(source, to, -SQUASH_FROM, SQUASH_FROM)]
+    lines += [f"{to} /= {root}({source.number(1.0)} + {share} * {share});"]
+    if not step.where.all():
+        drawn_in = source.array(f"drawn_in_{number}", step.where, "signed char")
+        lines = [f"if ({drawn_in}[j]) {{", *indented(lines), "}"]
+    return _in_place(source, u, to, width, lines)
+
+
+def _clipped(source: Source, u: str, lower: float, upper: float) -> list[str]:
+    low, high = source.number(lower), source.number(upper)
+    return [f"if ({u} < {low}) {u} = {low};", f"if ({u} > {high}) {u} = {high};"]

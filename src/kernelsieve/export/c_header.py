@@ -13,12 +13,17 @@ import numpy as np
 
 from ..io.atomic import replacing
 from .c_code import Source, literal, walk
-from .c_rows import prepare_rows
-from .cores import KernelCore, LinearCore
-from .forms import Form, form_of
-from .precision import ByteColumns, in_bytes, n_usual_rows, probe_rows, relative_error, single_is_enough
-from .rounding import warn_of_rounding
-from .steps import Affine, Fill, Spread
+from .float32 import (
+    ByteColumns,
+    in_bytes,
+    n_usual_rows,
+    probe_rows,
+    relative_error,
+    single_is_enough,
+    warn_of_rounding,
+)
+from .model import Form, KernelCore, LinearCore, form_of
+from .preprocessing import Affine, Fill, Spread
 
 DTYPES = ("float32", "float64", "int8")
 MAX_NAME = 40  # C99 tells the first 63 characters of a name apart, and ours end in words of their own
@@ -116,7 +121,7 @@ def _header(form: Form, name: str, dtype: str) -> str:
         form, codes, error = _in_bytes(form)
         real = _arithmetic(form)
     source = Source(name, rows, real, points)
-    functions = [*walk(source, form, codes, *prepare_rows(source, form)), *_public(source, form)]
+    functions = [*walk(source, form, codes), *_public(source, form)]
     comment = _comment(source, form, dtype, error)
     guard = f"KERNELSIEVE_{name.upper()}_H"
     macros = [
@@ -133,7 +138,7 @@ def _about_middle(form: Form, dtype: Any = np.float32) -> Form:
     core = form.core
     if isinstance(core, LinearCore):
         return form.centered(dtype)
-    if not core.kernel.stationary:
+    if not core.shifts:
         return form
     return form.shifted((core.points.min(axis=0) + core.points.max(axis=0)) / 2, dtype)
 
@@ -180,7 +185,7 @@ def _core_scores(core: KernelCore, rows: np.ndarray) -> np.ndarray:
 def _in_units_of_rows(form: Form) -> Form:
     """A scaler before a stationary kernel made part of it, |f (x - s)| instead of |f x - f s|: no copy of the row."""
     core = form.core
-    if isinstance(core, LinearCore) or not core.kernel.stationary:
+    if isinstance(core, LinearCore) or not core.shifts:
         return form
     if len(form.front) != 1 or not isinstance(form.front[0], Affine):
         return form if not form.front else _about_middle(form)
@@ -195,7 +200,7 @@ def _in_bytes(form: Form) -> tuple[Form, ByteColumns, str]:
     """The form on points of one byte a value, these, and the error of that in words."""
     changed, codes = in_bytes(form)
     rows = probe_rows(form)[: n_usual_rows(form)]
-    truth, scores = (replace(f, front=()).scores_and_error(rows)[0] for f in (form, changed))
+    truth, scores = (replace(f, front=()).scores(rows) for f in (form, changed))
     spread = float(np.sqrt(np.mean(np.var(truth, axis=0)))) or 1.0
     rms = float(np.sqrt(np.mean((scores - truth) ** 2))) / spread
     largest = float(np.abs(scores - truth).max()) / (float(np.ptp(truth, axis=0).max()) or 1.0)

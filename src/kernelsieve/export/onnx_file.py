@@ -11,13 +11,11 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 
 from ..io.atomic import replacing
-from .forms import Form, form_of
-from .graph import OPSET, OUTPUTS, Graph, write_as
-from .inputs import TEXT, Input, given_inputs, places_in_double, rows_of
-from .precision import single_is_enough
-from .protos import free_name, initializers, node_proto, tensor_type
-from .rounding import warn_of_rounding
-from .steps import ExportError, can_fold
+from .float32 import single_is_enough, warn_of_rounding
+from .model import OUTPUTS, Form, form_of
+from .onnx_inputs import TEXT, Input, given_inputs, places_in_double, write
+from .ops import OPSET, Graph, free_name, initializers, node_proto, tensor_type
+from .preprocessing import ExportError, can_fold
 
 IR_VERSION = 8  # of opset 18: runtimes refuse files newer than themselves
 
@@ -79,7 +77,7 @@ def to_onnx(
     if inputs not in (None, "matrix", "columns"):
         raise ValueError(f"inputs={inputs!r} is neither 'matrix' nor 'columns'")
     if isinstance(model, Pipeline) and not _is_direct(model):
-        from .converters import pipeline_to_onnx
+        from .skl2onnx import pipeline_to_onnx
 
         proto = pipeline_to_onnx(model, kind, wanted, inputs)
     else:
@@ -168,8 +166,7 @@ def _graph_of(form: Form, kind: Any, arithmetic: Any, given: Sequence[Input], na
     while any(name.startswith(prefix) for name in (*(one.name for one in given), *names.values())):
         prefix = f"{prefix}_"
     graph = Graph(arithmetic, prefix)
-    x, texts = rows_of(graph, [(one.name, one.dtype) for one in given])
-    write_as(kind, graph, form, x, names, texts)
+    write(graph, form, [(one.name, one.dtype) for one in given], names, kind)
     return graph
 
 

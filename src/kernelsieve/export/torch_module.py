@@ -10,17 +10,17 @@ from __future__ import annotations
 
 import io
 import os
+from collections.abc import Sequence
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
 
 from ..io.atomic import replacing
-from ..kernels import RBF, Cosine, Laplacian, Polynomial, Sigmoid
-from .cores import KernelCore
-from .forms import Form, form_of
-from .precision import single_is_enough
-from .rounding import warn_of_rounding
-from .steps import GAP, SQUASH_FROM, VALUE, Affine, Clip, ExportError, Fill, Spread, Squash, split
+from .float32 import single_is_enough, warn_of_rounding
+from .model import Form, form_of
+from .ops import Ops
+from .preprocessing import ExportError
 
 try:
     import torch
@@ -81,7 +81,9 @@ def to_torch(model: Any, trainable: bool = False, dtype: Any = None) -> Expansio
 
 
 def _module(form: Form, trainable: bool, dtype: Any) -> ExpansionModule:
-    return ExpansionModule(form.centered(np.float32 if dtype == torch.float32 else np.float64), trainable, dtype)
+    single = dtype == torch.float32
+    form = form.centered(np.float32 if single else np.float64)
+    return ExpansionModule(form.in_float32() if single else form, trainable, dtype)
 
 
 def save_torch(model: Any, path: str | os.PathLike[str], dtype: str = "float32") -> None:
@@ -105,6 +107,43 @@ def save_torch(model: Any, path: str | os.PathLike[str], dtype: str = "float32")
         temporary.write_bytes(buffer.getvalue())
 
 
+class TorchOps(Ops):
+    """Tensors: gradients flow through all of it."""
+
+    library = torch
+
+    def __init__(self, dtype: Any) -> None:
+        self.dtype = dtype
+        self.largest, self.smallest = torch.finfo(dtype).max, torch.finfo(dtype).tiny
+
+    def minimum(self, x: Any, number: float) -> Any:
+        return torch.clamp(x, max=number)
+
+    def maximum(self, x: Any, number: float) -> Any:
+        return torch.clamp(x, min=number)
+
+    def equal(self, x: Any, y: Any) -> Any:
+        return self.number(x == y)
+
+    def number(self, condition: Any) -> Any:
+        return condition.to(self.dtype)
+
+    def sum(self, x: Any, keep: bool) -> Any:
+        return torch.sum(x, dim=1, keepdim=keep)
+
+    def max(self, x: Any, keep: bool) -> Any:
+        return torch.amax(x, dim=1, keepdim=keep)
+
+    def transpose(self, x: Any) -> Any:
+        return x.T
+
+    def take(self, x: Any, columns: Any) -> Any:
+        return x[:, columns]
+
+    def absolute_distances(self, rows: Any, points: Any) -> Any:
+        return torch.cdist(rows, points, p=1)
+
+
 class _InDouble(torch.nn.Module):
     """float32 rows in, float32 scores out, and double between."""
 
@@ -126,138 +165,45 @@ class ExpansionModule(torch.nn.Module):
         told = {f"column {column.name}": column.words(texts=False) for column in form.columns}
         facts = {**form.facts, "columns": ", ".join(form.input_names or ()), **told}
         self.facts = "\n".join(f"{name}: {value}" for name, value in facts.items() if value)
-        self._dtype, core = dtype, form.core
-        self.kernel: Any = core.kernel if isinstance(core, KernelCore) else None
-        self._front = [self._keep_step(number, step) for number, step in enumerate(form.front)]
-        self._limit = form.limit
-        if isinstance(core, KernelCore):
-            self._hold("points", core.points, trainable)
-            self._hold("coef", core.coef, trainable)
-            self._hold("offset", core.offset, trainable)
-            self._hold("mean_coef", np.zeros(len(core.points)) if core.mean_coef is None else core.mean_coef)
-            self.mean_square = core.mean_square
-        else:
-            self._hold("coef", core.weights, trainable)
-            self._hold("offset", -core.constant, trainable)
-        self._hold("mixing", np.eye(form.n_components) if core.mixing is None else core.mixing)
+        self._form, self._ops = form, TorchOps(dtype)
+        for number, step in enumerate(form.front):
+            self._hold(step, f"_{number}")
+        self._hold(form.core, trained=("points", "coef", "offset") if trainable else ())
 
-    def _hold(self, name: str, values: np.ndarray, trainable: bool = False) -> None:
-        tensor = torch.tensor(np.asarray(values), dtype=self._dtype)
-        if not bool(torch.isfinite(tensor).all()):
-            raise ExportError(f"{name} of this model does not fit into float32: give dtype=torch.float64")
-        if trainable:
-            setattr(self, name, torch.nn.Parameter(tensor))
-        else:
-            self.register_buffer(name, tensor)
-
-    def _keep_step(self, number: int, step: Any) -> tuple[str, Any]:
-        if isinstance(step, Clip):
-            return "clip", (step.lower, step.upper)
-        if isinstance(step, Affine):
-            high, low = split(step.shift) if self._dtype == torch.float32 else (step.shift, np.zeros_like(step.shift))
-            self._hold(f"shift_{number}", high)
-            self._hold(f"shift_low_{number}", low)
-            self._hold(f"factor_{number}", step.factor)
-            return "affine", number
-        if isinstance(step, Fill):
-            self._hold(f"fill_{number}", step.values)
-            return "fill", number
-        if isinstance(step, Spread):
-            self.register_buffer(f"source_{number}", torch.tensor(step.source))
-            self.register_buffer(f"test_{number}", torch.tensor(step.test))
-            return "spread", number
-        if isinstance(step, Squash):
-            self.register_buffer(f"squashed_{number}", torch.tensor(step.where))
-            return "squash", (number, step.bound)
-        self._hold(f"mix_{number}", step.matrix)
-        return "mix", number
-
-    def prepared(self, x: Any) -> Any:
-        """Rows as the kernel sees them."""
-        for kind, what in self._front:
-            if kind == "clip":
-                x = torch.clamp(x, *what)
-            elif kind == "affine":
-                x = (x - getattr(self, f"shift_{what}")) - getattr(self, f"shift_low_{what}")
-                x = x * getattr(self, f"factor_{what}")
-            elif kind == "fill":
-                x = torch.where(torch.isnan(x), getattr(self, f"fill_{what}"), x)
-            elif kind == "spread":
-                x = _spread(x, getattr(self, f"source_{what}"), getattr(self, f"test_{what}"))
-            elif kind == "squash":
-                x = torch.where(getattr(self, f"squashed_{what[0]}"), _squashed(x, what[1]), x)
+    def _hold(self, part: Any, suffix: str = "", trained: Sequence[str] = ()) -> None:
+        """Make tensors of the module of the arrays of a step, or of the core."""
+        for name, value in _arrays(part).items():
+            tensor = torch.tensor(value, dtype=self._ops.dtype if value.dtype.kind == "f" else None)
+            if not bool(torch.isfinite(tensor).all()):
+                raise ExportError(f"{name} of this model does not fit into float32: give dtype=torch.float64")
+            if name in trained:
+                setattr(self, name, torch.nn.Parameter(tensor))
             else:
-                x = x @ getattr(self, f"mix_{what}")
-        return x
+                self.register_buffer(name + suffix, tensor)
+
+    def _held(self, part: Any, suffix: str = "") -> Any:
+        """A step, or the core, with the module's tensors in place of its arrays."""
+        return replace(part, **{name: getattr(self, name + suffix) for name in _arrays(part)})
+
+    def _forward(self, x: Any, output: str) -> Any:
+        front = tuple(self._held(step, f"_{number}") for number, step in enumerate(self._form.front))
+        form = replace(self._form, front=front, core=self._held(self._form.core))
+        return form.forward(self._ops, x, (output,))[output]
 
     def forward(self, x: Any) -> Any:
         """The scores of rows x, (n, M)."""
-        u = self.prepared(x)
-        return (u if self.kernel is None else self._cross_gram(u)) @ self.coef - self.offset
+        return self._forward(x, "scores")
 
     def error(self, x: Any) -> Any:
         """Squared feature-space distance of each row to its reconstruction, (n,)."""
-        u = self.prepared(x)
-        if self.kernel is None:
-            length, gram = torch.sum(u * u, dim=1), u
-        else:
-            gram = self._cross_gram(u)
-            length = self._diagonal(u) - 2 * (gram @ self.mean_coef) + self.mean_square
-        along = (gram @ self.coef - self.offset) @ self.mixing
-        captured = torch.clamp(torch.sum(along * along, dim=1), max=torch.finfo(along.dtype).max / 2)
-        return torch.clamp(length - captured, min=0)
+        return self._forward(x, "error")
 
     def decision(self, x: Any) -> Any:
         """A monitor's decision, negative where a row is not normal, (n,)."""
-        if self._limit is None:
+        if self._form.limit is None:
             raise ExportError("this model decides nothing on a single row: only a monitor without smoothing does")
-        return self._limit - self.error(x)
-
-    def _cross_gram(self, u: Any) -> Any:
-        kernel, points = self.kernel, self.points
-        if isinstance(kernel, RBF):
-            scaled, centers = u * kernel.gamma**0.5, points * kernel.gamma**0.5
-            products = 2 * scaled @ centers.T - torch.sum(centers * centers, dim=1)
-            exponent = products - torch.sum(scaled * scaled, dim=1, keepdim=True)
-            # infinity minus infinity is a row too far to have a distance, not one without: NaN rows stay NaN
-            far = torch.isinf(torch.sum(scaled * scaled, dim=1, keepdim=True))
-            exponent = torch.where(far, torch.full_like(exponent, -torch.inf), exponent)
-            return torch.exp(torch.clamp(exponent, max=0))
-        if isinstance(kernel, Laplacian):
-            return torch.exp(-kernel.gamma * torch.cdist(u, points, p=1))
-        if isinstance(kernel, Cosine):
-            return _unit_rows(u) @ _unit_rows(points).T
-        assert isinstance(kernel, Polynomial | Sigmoid)
-        return self._of_product(kernel.gamma * (u @ points.T) + kernel.coef0)
-
-    def _of_product(self, t: Any) -> Any:
-        if isinstance(self.kernel, Sigmoid):
-            return torch.tanh(t)
-        degree = self.kernel.degree
-        return torch.pow(t, int(degree)) if degree == int(degree) else torch.pow(t, degree)
-
-    def _diagonal(self, u: Any) -> Any:
-        if isinstance(self.kernel, RBF | Laplacian):
-            return torch.ones_like(u[:, 0])
-        if isinstance(self.kernel, Cosine):
-            return (torch.amax(torch.abs(u), dim=1) > 0).to(u.dtype)
-        return self._of_product(self.kernel.gamma * torch.sum(u * u, dim=1) + self.kernel.coef0)
+        return self._forward(x, "decision")
 
 
-def _spread(x: Any, source: Any, test: Any) -> Any:
-    taken = x[:, source]
-    found = torch.where(test == GAP, torch.isnan(taken), taken == test)
-    return torch.where(test == VALUE, taken, found.to(x.dtype))
-
-
-def _squashed(x: Any, bound: float) -> Any:
-    near = torch.clamp(x, -SQUASH_FROM, SQUASH_FROM)
-    return near / torch.sqrt(1 + torch.square(near / bound))
-
-
-def _unit_rows(x: Any) -> Any:
-    """Rows over their length, zero where they are zero; first over their largest value, so that no square overflows."""
-    largest = torch.amax(torch.abs(x), dim=1, keepdim=True)
-    x = x / torch.where(largest > 0, largest, torch.ones_like(largest))
-    length = torch.sqrt(torch.sum(x * x, dim=1, keepdim=True))
-    return x / torch.where(length > 0, length, torch.ones_like(length))
+def _arrays(part: Any) -> dict[str, np.ndarray]:
+    return {one.name: value for one in fields(part) if isinstance(value := getattr(part, one.name), np.ndarray)}

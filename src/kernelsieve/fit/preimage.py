@@ -6,6 +6,8 @@ Gaussian kernel: |phi(x) - P|^2 is smallest where sum_i c_i k(x, s_i) is largest
 
     x = sum_i c_i k(x, s_i) s_i / sum_i c_i k(x, s_i)                    (Mika et al. 1999)
 
+and for other kernels of the distance with q k in place of k (kernels/radial.py).
+
 Linear kernel: x = sum_i c_i s_i.  Other kernels: a map from scores to rows learned by ridge regression,
 x = f(z) B with f(z) = (1, z, k(z, Z_S)), Z_S the support's own scores and k a Gaussian.
 """
@@ -13,6 +15,7 @@ x = f(z) B with f(z) = (1, z, k(z, Z_S)), Z_S the support's own scores and k a G
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -33,7 +36,7 @@ def preimage(expansion: KernelExpansion, scores: np.ndarray, learned: RidgeMap |
     """The rows that scores stand for, as the kernel finds them; `learned` is the map that was learned in a fit."""
     match expansion.kernel.preimage:
         case "fixed-point":
-            return gaussian_preimage(expansion, scores)
+            return fixed_point(expansion, scores)
         case "linear":
             return _weights(expansion, scores) @ _dense_points(expansion)
     if learned is None:
@@ -48,9 +51,9 @@ def learned_preimage(expansion: KernelExpansion, rows: Array, weights: np.ndarra
     return learn_ridge_map(expansion, rows, weights)
 
 
-def gaussian_preimage(expansion: KernelExpansion, scores: np.ndarray) -> np.ndarray:
+def fixed_point(expansion: KernelExpansion, scores: np.ndarray) -> np.ndarray:
     """The fixed point from the weighted mean of the support; rows that stray restart at the best point."""
-    kernel = expansion.kernel
+    kernel: Any = expansion.kernel
     points = _dense_points(expansion)
     weights = _weights(expansion, scores)  # (n, m)
     cross_gram = kernel.bind(points)
@@ -65,7 +68,7 @@ def gaussian_preimage(expansion: KernelExpansion, scores: np.ndarray) -> np.ndar
 
     moving = np.arange(len(x))
     for _ in range(MAX_STEPS):
-        pull = weights[moving] * cross_gram(x[moving])
+        pull = weights[moving] * kernel.attraction(x[moving], points, cross_gram(x[moving]))
         mass = pull.sum(axis=1)
         lost = mass <= MIN_DENOMINATOR * np.abs(weights[moving]).sum(axis=1)
         following = (pull @ points) / np.where(lost, 1.0, mass)[:, None]

@@ -27,6 +27,7 @@ from .base import (
     uphill,
 )
 from .laplacian import Laplacian, manhattan
+from .matern import Matern
 from .products import Cosine, Linear, Polynomial, Sigmoid
 from .rbf import RBF
 from .registry import KERNEL_TYPES, NAMED_KERNELS, kernel_from_params, kernel_type, named_kernel, names_of_kernels
@@ -43,6 +44,7 @@ __all__ = [
     "Kernel",
     "Laplacian",
     "Linear",
+    "Matern",
     "Polynomial",
     "Precomputed",
     "Sigmoid",

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from ..arrays import Array, as_float64, is_numpy, namespace, take_rows
+from ..arrays import Array, as_float64, is_numpy, like, namespace, take_rows
 
 CrossGram = Callable[[Array], Array]
 
@@ -48,6 +48,8 @@ class Kernel(ABC):
     precomputed = False  # "rows" are kernel values, and points cannot be anything but rows
     # how rows are found for scores: "fixed-point", "linear", "ridge"; None where there are none
     preimage: str | None = "ridge"
+    not_exported = ""  # why a model with this kernel cannot leave Python
+    needs_double = False  # whatever the rows are, exports compute it in float64
 
     # Values
 
@@ -154,6 +156,16 @@ class Kernel(ABC):
         """
         raise TypeError(f"the {self.name} kernel is not known outside of a subspace")
 
+    # Outside of Python
+
+    def forward(self, ops: Any, rows: Any, points: Any) -> Any:
+        """k(rows, points), (n, m), in the vocabulary of an export (export/ops.py): numpy, torch, ONNX or C."""
+        raise TypeError(f"a model with a {self.name} kernel cannot be exported")
+
+    def forward_diagonal(self, ops: Any, rows: Any) -> Any:
+        """k(x, x), (n,), in that vocabulary; a number where it is constant."""
+        raise TypeError(f"a model with a {self.name} kernel cannot be exported")
+
     # Files
 
     def params(self) -> dict[str, Any]:
@@ -185,6 +197,9 @@ class Stationary(Kernel):
 
     def diagonal_gradient(self, rows: Array) -> Array | None:
         return None
+
+    def forward_diagonal(self, ops: Any, rows: Any) -> Any:
+        return 1.0
 
 
 def check_coef0(coef0: float, kernel: type[Kernel], rows: Array) -> None:
@@ -345,3 +360,8 @@ def constant_diagonal(rows: Array, value: float) -> Array:
     if scipy.sparse.issparse(rows) or is_numpy(rows):
         return np.full(rows.shape[0], value, dtype=rows.dtype)
     return namespace(rows).full_like(rows[:, 0], value)
+
+
+def identity_like(square: Array) -> Array:
+    """The identity matrix in the shape, the dtype and the place of a square one."""
+    return like(namespace(square).eye(square.shape[0], dtype=square.dtype), square)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import scipy.sparse
 from scipy.spatial.distance import cdist
 
-from ..arrays import Array, exp_in_place, is_numpy, like, namespace
-from .base import CrossGram, Kernel, Stationary, dense
+from ..arrays import Array, exp_in_place, is_numpy, namespace
+from .base import CrossGram, Kernel, Stationary, dense, identity_like
 
 
 @dataclass(frozen=True)
@@ -41,13 +42,16 @@ class Laplacian(Stationary):
         # dk/ds = gamma sign(x - s) k; where x = s the kernel has its top, and a move to either side costs gamma k
         pull = weights * cross_gram
         if rows is points:  # k(s, s) is one wherever s goes: a point's own kink is no obstacle to it
-            pull = pull - namespace(pull).linalg.diagonal(pull) * _identity(pull)
+            pull = pull - namespace(pull).linalg.diagonal(pull) * identity_like(pull)
         above, below = _sides(dense(rows), points, pull)
         mass = namespace(pull).sum(pull, axis=0)[:, None]
         return self.gamma * (above - below), self.gamma * (mass - above - below)
 
     def tangents(self, points: Array, gram: Array) -> Array | None:
         return 2 * self.gamma**2 * gram
+
+    def forward(self, ops: Any, rows: Any, points: Any) -> Any:
+        return ops.exp(-self.gamma * ops.absolute_distances(rows, points))
 
     def unit(self, rows: Array) -> tuple[float, Kernel]:
         return self.gamma, Laplacian(1.0)
@@ -68,10 +72,6 @@ def _sides(rows: Array, points: Array, pull: Array) -> tuple[Array, Array]:
         above[j, :] = pull[:, j] @ xp.astype(rows > points[j, :], pull.dtype)
         below[j, :] = pull[:, j] @ xp.astype(rows < points[j, :], pull.dtype)
     return above, below
-
-
-def _identity(square: Array) -> Array:
-    return like(namespace(square).eye(square.shape[0], dtype=square.dtype), square)
 
 
 def manhattan(rows: Array, points: Array) -> Array:

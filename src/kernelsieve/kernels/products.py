@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import scipy.sparse
@@ -35,6 +36,16 @@ class AffineProduct(Product):
     @abstractmethod
     def _of(self, products: Array) -> Array:
         """The kernel for these gamma x'y + coef0."""
+
+    @abstractmethod
+    def of_product(self, ops: Any, t: Any) -> Any:
+        """The kernel for t = gamma x'y + coef0, in the vocabulary of an export."""
+
+    def forward(self, ops: Any, rows: Any, points: Any) -> Any:
+        return self.of_product(ops, ops.products(rows, points, self.gamma) + self.coef0)
+
+    def forward_diagonal(self, ops: Any, rows: Any) -> Any:
+        return self.of_product(ops, self.gamma * ops.squares(rows) + self.coef0)
 
     @abstractmethod
     def _slope(self, products: Array) -> Array:
@@ -77,6 +88,9 @@ class Polynomial(AffineProduct):
 
     def _of(self, products: Array) -> Array:
         return _power(products, self.degree)
+
+    def of_product(self, ops: Any, t: Any) -> Any:
+        return ops.power(t, self.degree)
 
     def _slope(self, products: Array) -> Array:
         return self.degree * _power(products, self.degree - 1)
@@ -130,6 +144,12 @@ class Linear(Product):
     def linear_features(self, rows: Array) -> Array:
         return rows
 
+    def forward(self, ops: Any, rows: Any, points: Any) -> Any:
+        return ops.products(rows, points)
+
+    def forward_diagonal(self, ops: Any, rows: Any) -> Any:
+        return ops.squares(rows)
+
     def tangents(self, points: Array, gram: Array) -> Array | None:
         return namespace(gram).ones_like(gram)
 
@@ -145,9 +165,13 @@ class Sigmoid(AffineProduct):
     coef0: float
     name = "sigmoid"
     definite = False
+    needs_double = True  # products of far rows nearly orthogonal to a point cancel, and tanh keeps what is left
 
     def _of(self, products: Array) -> Array:
         return namespace(products).tanh(products)
+
+    def of_product(self, ops: Any, t: Any) -> Any:
+        return ops.tanh(t)
 
     def _slope(self, products: Array) -> Array:
         return 1 - self._of(products) ** 2
@@ -198,6 +222,12 @@ class Cosine(Product):
     def row_scale(self, inside: Array, outside: Array) -> Array | None:
         lengths = inside + outside
         return np.sqrt(inside / np.where(lengths > 0, lengths, 1.0))
+
+    def forward(self, ops: Any, rows: Any, points: Any) -> Any:
+        return ops.cosines(rows, points)
+
+    def forward_diagonal(self, ops: Any, rows: Any) -> Any:
+        return ops.nonzero(rows)
 
     def linear_features(self, rows: Array) -> Array:
         if scipy.sparse.issparse(rows):

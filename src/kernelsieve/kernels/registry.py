@@ -8,12 +8,13 @@ from typing import Any
 
 from .base import Kernel
 from .laplacian import Laplacian
+from .matern import Matern
 from .products import Cosine, Linear, Polynomial, Sigmoid
 from .rbf import RBF
 from .user import CallableKernel, Precomputed
 
 KERNEL_TYPES: dict[str, type[Kernel]] = {
-    kind.name: kind for kind in (RBF, Laplacian, Polynomial, Linear, Cosine, Sigmoid, Precomputed)
+    kind.name: kind for kind in (RBF, Matern, Laplacian, Polynomial, Linear, Cosine, Sigmoid, Precomputed)
 }
 NAMED_KERNELS = tuple(KERNEL_TYPES)
 

@@ -27,6 +27,7 @@ class Precomputed(Kernel):
     definite = None
     precomputed = True
     preimage = None
+    not_exported = "a precomputed kernel has no points"
 
     def bind(self, points: Array) -> CrossGram:
         columns = np.asarray(self.columns, dtype=np.intp)
@@ -83,6 +84,7 @@ class CallableKernel(Kernel):
     vectorized: bool = True
     name = "callable"
     definite = None
+    not_exported = "a callable kernel is code"
 
     def bind(self, points: Array) -> CrossGram:
         def cross_gram(rows: Array) -> Array:

@@ -39,8 +39,8 @@ class KernelPCA(FittedExpansion, SavesItself, GuardedKernelPCA):
     the captured variance sum_k var(v_k' phi(x)): the leading eigenvectors of the centred N x N gram.
 
     Every argument, default, attribute and method of `sklearn.decomposition.KernelPCA` is there and does what it
-    does there; `center`, the "laplacian" kernel, vectorised callables, gamma "median" and "scale", the attributes
-    of a kernel expansion, `reconstruction_error`, `score` and `save` are added.
+    does there; `center`, the "laplacian" and "matern" kernels, vectorised callables, gamma "median" and "scale", the
+    attributes of a kernel expansion, `reconstruction_error`, `score` and `save` are added.
 
     Cost: O(N^2 (d + M)) to fit ("arpack"; O(N^3) "dense") and N^2 numbers of memory; N (d + M) a row to transform.
     `SparseKernelPCA` is the model for more rows than that allows.
@@ -50,7 +50,7 @@ class KernelPCA(FittedExpansion, SavesItself, GuardedKernelPCA):
     n_components : int, default=None
         Number of components; None keeps all of nonzero variance.
     kernel : str or callable, default="linear"
-        "linear", "poly", "rbf", "sigmoid", "cosine", "laplacian", "precomputed", or a callable: on two rows,
+        "linear", "poly", "rbf", "matern", "sigmoid", "cosine", "laplacian", "precomputed", or a callable: on two rows,
         ``k(x, y) -> float``, or vectorised, ``k(X, Y) -> (n, m)``.
     gamma : float, "median", "scale" or None, default=None
         Kernel coefficient.  None: 1/n_features; "median": 1/(2 median distance^2) over a random sample of rows;

@@ -67,7 +67,7 @@ class SparseKernelPCA(PartialFit, BlockParameters, KernelTransformer):
         Share of exact kernel PCA's captured variance that "auto" keeps of rows like the training rows.  Points fit the
         rows they were chosen for a little better than others, so where few rows carry the variance it takes more.
     kernel : str or callable, default="rbf"
-        "rbf", "poly", "linear", "sigmoid", "cosine", "laplacian", "precomputed", or a callable: vectorised,
+        "rbf", "matern", "poly", "linear", "sigmoid", "cosine", "laplacian", "precomputed", or a callable: vectorised,
         ``k(X, Y) -> (n, m)``, or on two rows, ``k(x, y) -> float``.
     gamma : float, "median", "scale" or None, default="median"
         Kernel coefficient.  "median": 1/(2 median distance^2) over a random sample of rows; "scale":

@@ -106,7 +106,8 @@ def check_distances(expansion: KernelExpansion) -> None:
         return
     raise ValueError(
         f"a monitor needs distances in feature space, and the {kernel.name} kernel, not being positive semi-definite, "
-        'has none. Give kernel="rbf", "laplacian", "cosine", "linear", or "poly" with a whole degree and coef0 >= 0'
+        'has none. Give kernel="rbf", "matern", "laplacian", "cosine", "linear", or "poly" with a whole degree and '
+        "coef0 >= 0"
     )
 
 

@@ -13,8 +13,9 @@ A monitor's decision is  limit - e,  negative where it raises an alarm.
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from sklearn.exceptions import NotFittedError
@@ -22,9 +23,79 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from ..arrays import to_numpy
-from .cores import Core, KernelCore, LinearCore, core_of, not_ours
-from .steps import Affine, Column, ExportError, Fill, Mix, Spread, Step, apply, joined, steps_of
-from .windows import lagged_names, on_windows
+from ..fit.expansion import KernelExpansion
+from ..kernels import Kernel, names_of_kernels
+from ..kernels.base import dense
+from .ops import NUMPY
+from .preprocessing import Affine, Column, ExportError, Fill, Mix, Spread, Step, joined, lagged_names, steps_of
+
+OUTPUTS = ("scores", "error", "decision")
+_NAMES = names_of_kernels(lambda kind: not kind.not_exported)
+EXPORTABLE = f"{', '.join(_NAMES[:-1])} and {_NAMES[-1]} kernels"
+
+
+@dataclass(frozen=True)
+class KernelCore:
+    """z = k(u, S) A - b, all in float64."""
+
+    kernel: Kernel
+    points: np.ndarray  # (m, d)
+    coef: np.ndarray  # (m, M)
+    offset: np.ndarray  # (M,)
+    mean_coef: np.ndarray | None  # (m,)
+    mean_square: float  # c'K_SS c
+    mixing: np.ndarray | None  # (M, rank), T; None where the components are orthonormal
+    units: np.ndarray | None = None  # (d,), by which differences of columns are multiplied; None for 1
+
+    @property
+    def shifts(self) -> bool:
+        """Whether rows and points may be shifted together."""
+        return self.kernel.stationary
+
+    @property
+    def largest(self) -> float:
+        """The largest number of the points, which roundings of rows are measured by."""
+        return float(np.abs(self.points).max())
+
+    @property
+    def expansion(self) -> KernelExpansion:
+        return KernelExpansion(self.kernel, self.points, self.coef, self.offset, self.mean_coef, self.mixing is None)
+
+    def features(self, ops: Any, u: Any) -> Any:
+        """What the coefficients are multiplied by: k(u, S)."""
+        return self.kernel.forward(ops, u, self.points)
+
+    def length(self, ops: Any, u: Any, features: Any) -> Any:
+        """|phi(u) - mean|^2, (n,)."""
+        own = self.kernel.forward_diagonal(ops, u)
+        if self.mean_coef is None:
+            return own
+        return features @ (-2.0 * self.mean_coef) + (own + self.mean_square)
+
+
+@dataclass(frozen=True)
+class LinearCore:
+    """z = (u - centre) W + constant, all in float64; W is `coef`, the constant -`offset`."""
+
+    center: np.ndarray  # (d,)
+    coef: np.ndarray  # (d, M)
+    offset: np.ndarray  # (M,)
+    mixing: np.ndarray | None
+    shifts = True
+    largest = 1.0
+
+    def features(self, ops: Any, u: Any) -> Any:
+        """What the coefficients are multiplied by: rows about the centre."""
+        if isinstance(self.center, np.ndarray) and not self.center.any():
+            return u
+        return u - self.center
+
+    def length(self, ops: Any, u: Any, features: Any) -> Any:
+        """|u - centre|^2, (n,)."""
+        return ops.squares(features)
+
+
+Core: TypeAlias = KernelCore | LinearCore
 
 
 @dataclass(frozen=True)
@@ -43,10 +114,31 @@ class Form:
 
     @property
     def n_components(self) -> int:
-        return self.core.n_components
+        return int(self.core.coef.shape[1])
+
+    def forward(self, ops: Any, rows: Any, outputs: Collection[str] = OUTPUTS) -> dict[str, Any]:
+        """The function that is exported, in the vocabulary of any target; what is not asked for is not computed."""
+        for step in self.front:
+            rows = step(ops, rows)
+        core = self.core
+        features = core.features(ops, rows)
+        scores = features @ core.coef + (-core.offset)
+        if tuple(outputs) == ("scores",):
+            return {"scores": scores}
+        along = scores if core.mixing is None else scores @ core.mixing
+        # squares that overflow must leave an infinite error, not infinity minus infinity
+        captured = ops.minimum(ops.squares(along), ops.largest / 2)
+        found = {"scores": scores, "error": ops.maximum(core.length(ops, rows, features) - captured, 0.0)}
+        if self.limit is not None:
+            found["decision"] = self.limit - found["error"]
+        return {name: found[name] for name in outputs if name in found}
+
+    def in_float32(self) -> Form:
+        """This function with a front whose numbers float32 holds."""
+        return replace(self, front=tuple(step.in_float32(self.core.largest) for step in self.front))
 
     def centered(self, dtype: Any = np.float32) -> Form:
-        """The same function with the points of a stationary kernel about the origin, and their centre in the front.
+        """This function with the points of a stationary kernel about the origin, and their centre in the front.
 
         Distances from products then cancel least, and `dtype` holds most of the points.
         """
@@ -55,19 +147,19 @@ class Form:
             step = Affine(core.center, np.ones(len(core.center)))
             core = replace(core, center=np.zeros_like(core.center))
             return replace(self, front=joined((*self.front, step)), core=core)
-        if not core.kernel.stationary:
+        if not core.shifts:
             return self
         return self.shifted(core.points.mean(axis=0), dtype)
 
     def shifted(self, center: np.ndarray, dtype: Any = np.float32) -> Form:
-        """The same function of a stationary kernel with its points about `center`, to within `dtype`.
+        """This function of a stationary kernel with its points about `center`, to within `dtype`.
 
         Rows become  (x - held) f = (x - shift) f + (shift - held) f,  where `dtype` holds what the front subtracts; the
         points move by the last term, which is a difference of near numbers, and nothing is rounded.
         """
         core, front = self.core, list(self.front)
         assert isinstance(core, KernelCore)
-        assert core.kernel.stationary  # only differences count: a shift of both rows and points is free
+        assert core.shifts  # only differences count: a shift of both rows and points is free
         fill = front.pop() if front and isinstance(front[-1], Fill) else None
         last = front.pop() if front and isinstance(front[-1], Affine) and np.all(front[-1].factor != 0) else None
         if not isinstance(last, Affine):
@@ -81,19 +173,10 @@ class Form:
         front = [*joined((*front, Affine(held, last.factor))), *after]
         return replace(self, front=tuple(front), core=replace(core, points=core.points + move))
 
-    def scores_and_error(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Both in numpy, in float64: what every export is to give."""
-        u, core = apply(self.front, np.asarray(rows, dtype=np.float64)), self.core
-        if isinstance(core, LinearCore):
-            u = u - core.center
-            scores, length = u @ core.weights + core.constant, np.sum(u * u, axis=1)
-        else:
-            gram = core.kernel(u, core.points)
-            scores, length = gram @ core.coef - core.offset, core.kernel.diagonal(u)
-            if core.mean_coef is not None:
-                length = length - 2 * (gram @ core.mean_coef) + core.mean_square
-        projection = scores if core.mixing is None else scores @ core.mixing
-        return scores, np.maximum(length - np.sum(projection * projection, axis=1), 0)
+    def scores(self, rows: np.ndarray) -> np.ndarray:
+        """In numpy, in float64: what every export is to give."""
+        found: np.ndarray = self.forward(NUMPY, np.asarray(rows, dtype=np.float64), ("scores",))["scores"]
+        return found
 
 
 def form_of(model: Any) -> Form:
@@ -112,7 +195,7 @@ def form_of(model: Any) -> Form:
         core,
         int(model.n_features_in_) * (1 + _lags(model)),
         _window_names(model),
-        tuple(_output_names(model, core.n_components)),
+        tuple(_output_names(model, core.coef.shape[1])),
         _limit_of(model),
         _facts(model, core),
         spread=_spread_of(model),
@@ -171,7 +254,7 @@ def _pipeline_form(pipeline: Pipeline) -> Form:
         if transformer not in (None, "passthrough"):
             _check_fitted(transformer)
             names = names if front else getattr(transformer, "feature_names_in_", None)
-        front.extend(on_windows(step, _lags(last)) for step in steps_of(transformer))
+        front.extend(step.on_windows(1 + _lags(last)) for step in steps_of(transformer))
     first = next((t for _, t in before if t not in (None, "passthrough")), last)
     n_features = int(first.n_features_in_) * (1 + _lags(last))
     known = None if names is None else lagged_names(map(str, names), _lags(last))
@@ -220,3 +303,50 @@ def _facts(model: Any, core: Core) -> dict[str, str]:
     if ratios is not None:
         facts["explained_variance_ratio"] = json.dumps([float(ratio) for ratio in to_numpy(ratios)])
     return facts
+
+
+def not_ours(model: Any) -> str:
+    """That this cannot be exported, and what can."""
+    return (
+        f"{type(model).__name__} cannot be exported: the estimators of kernelsieve can (with {EXPORTABLE}), and "
+        "pipelines of scikit-learn's scalers that end in one. kernelsieve.compress makes one of a KernelPCA of theirs"
+    )
+
+
+def core_of(model: Any) -> Core:
+    """What a fitted model computes of prepared rows."""
+    expansion = getattr(model, "expansion_", None)
+    if isinstance(expansion, KernelExpansion):
+        return _kernel_core(expansion)
+    if hasattr(model, "components_") and hasattr(model, "_inverse_overlap"):
+        return _input_space_core(model)
+    raise ExportError(not_ours(model))
+
+
+def _kernel_core(expansion: KernelExpansion) -> Core:
+    kernel = expansion.kernel
+    if kernel.not_exported:
+        raise ExportError(f"{kernel.not_exported}, so this model cannot be exported: only {EXPORTABLE} can")
+    points = to_numpy(dense(expansion.points)).astype(np.float64)
+    coef, offset = (to_numpy(values).astype(np.float64) for values in (expansion.coef, expansion.offset))
+    mean_coef = None if expansion.mean_coef is None else to_numpy(expansion.mean_coef).astype(np.float64)
+    mixing = None if expansion.orthogonal else to_numpy(expansion._mixing).astype(np.float64)
+    if not all(np.isfinite(values).all() for values in (points, coef, offset)):
+        raise ExportError("the model holds NaN or infinity: nothing sensible can be exported")
+    if kernel.preimage == "linear":  # phi(x) is x: no points are needed
+        weights = points.T @ coef
+        center = np.zeros(points.shape[1]) if mean_coef is None else mean_coef @ points
+        return LinearCore(center, weights, offset - center @ weights, mixing)
+    mean_square = 0.0 if mean_coef is None else float(mean_coef @ kernel(points, points) @ mean_coef)
+    return KernelCore(kernel, points, coef, offset, mean_coef, mean_square, mixing)
+
+
+def _input_space_core(model: Any) -> LinearCore:
+    components = np.asarray(model.components_, dtype=np.float64)
+    overlap = model._inverse_overlap()
+    projects = model.transform_method == "projection"
+    weights = components.T if projects else components.T @ overlap
+    # |z T| is the length of the row's projection on the plane: T T' = (V V')^+ for projections, V V' for coordinates
+    values, vectors = np.linalg.eigh(overlap if projects else components @ components.T)
+    mixing = vectors * np.sqrt(np.maximum(values, 0))
+    return LinearCore(np.asarray(model.mean_, dtype=np.float64), weights, np.zeros(len(components)), mixing)

@@ -17,13 +17,11 @@ from sklearn.pipeline import Pipeline
 from ..io.container import package_version
 from ..io.registry import own_estimators
 from ..tables import TableEncoder
-from .forms import Form, form_of
-from .graph import OPSET, Graph, write, write_as
-from .inputs import ROWS, TEXT, Input, given_inputs, input_names, places_in_double, rows_of
-from .precision import single_is_enough
-from .protos import free_name, node_attributes
-from .rounding import warn_of_rounding
-from .steps import ExportError, can_fold
+from .float32 import single_is_enough, warn_of_rounding
+from .model import Form, form_of
+from .onnx_inputs import ROWS, TEXT, Input, given_inputs, input_names, places_in_double, write
+from .ops import OPSET, Graph, Tensor, free_name, node_attributes
+from .preprocessing import ExportError, can_fold
 
 MIN_OPSET = 13  # the oldest in which all operators used here have the form used here
 
@@ -113,40 +111,37 @@ def _monitor_shapes(operator: Any) -> None:
 
 
 def _convert_scores(scope: Any, operator: Any, container: Any) -> None:
-    graph, x, texts, kind = _started(scope, operator, container)
-    form = _form(operator.raw_operator).centered(kind)
-    write_as(kind, graph, form, x, {"scores": operator.outputs[0].full_name}, texts)
+    graph, form, given, kind = _started(scope, operator, container)
+    write(graph, form, given, {"scores": operator.outputs[0].full_name}, kind)
     _into(container, graph)
 
 
 def _convert_monitor(scope: Any, operator: Any, container: Any) -> None:
-    graph, x, texts, kind = _started(scope, operator, container)
-    form = _form(operator.raw_operator).centered(kind)
+    graph, form, given, kind = _started(scope, operator, container)
     if form.limit is None:
         raise ExportError("a monitor with smoothing decides on a series, not on a row: it cannot be converted")
-    write(graph, form, x, {"decision": f"{graph.prefix}decision"}, texts)
-    column = graph.add("Unsqueeze", f"{graph.prefix}decision", graph.const([1], kind=np.int64))
-    alarm = graph.add("Cast", graph.add("Less", column, graph.const(0.0)), to=np.int64)
-    twice = graph.add("Mul", alarm, graph.const(2, kind=np.int64))
-    graph.add("Sub", graph.const(1, kind=np.int64), twice, output=operator.outputs[0].full_name)
-    graph.add("Cast", column, output=operator.outputs[1].full_name, to=kind)
+    write(graph, form, given, {"decision": f"{graph.prefix}decision"}, graph.dtype)
+    column = graph.add("Unsqueeze", Tensor(graph, f"{graph.prefix}decision"), graph.const([1], kind=np.int64))
+    alarm = graph.cast(graph.add("Less", column, 0.0), np.int64)
+    _ = graph.const(1, kind=np.int64) - alarm * graph.const(2, kind=np.int64)
+    graph.nodes[-1].output = operator.outputs[0].full_name
+    graph.give({operator.outputs[1].full_name: column}, kind)
     _into(container, graph)
 
 
-def _started(scope: Any, operator: Any, container: Any) -> tuple[Graph, str, dict[int, str], Any]:
-    """A graph with the rows in it, their name, those of texts, and the dtype that the graph around it asks for."""
+def _started(scope: Any, operator: Any, container: Any) -> tuple[Graph, Form, list[tuple[str, Any]], Any]:
+    """An empty graph, the form to write into it, its inputs (name, dtype), and the dtype that is asked for."""
     from skl2onnx.common.data_types import DoubleTensorType
 
     if container.target_opset < MIN_OPSET:
         raise ExportError(f"target_opset={container.target_opset} is too old: give {MIN_OPSET} or more")
     kind = np.dtype(np.float64 if _tensor_type(operator) is DoubleTensorType else np.float32)
+    form = _form(operator.raw_operator).centered(kind)
     given = [(variable.full_name, _dtype_of(variable)) for variable in operator.inputs]
     single = kind == np.float32 and all(dtype != np.float64 for _, dtype in given)
-    single = single and single_is_enough(_form(operator.raw_operator).centered())
-    arithmetic = np.dtype(np.float32 if single else np.float64)
+    arithmetic = np.dtype(np.float32 if single and single_is_enough(form) else np.float64)
     graph = Graph(arithmetic, scope.get_unique_variable_name("ks") + "_", min(container.target_opset, OPSET))
-    x, texts = rows_of(graph, given)
-    return graph, x, texts, kind
+    return graph, form, given, kind
 
 
 def _dtype_of(variable: Any) -> Any:

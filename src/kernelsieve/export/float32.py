@@ -8,18 +8,23 @@ double inside, with float32 rows in and float32 scores out.
 Points of one byte a value are other points.  The components are projected on these, B = K_S'S'^+ K_S'S A, which is the
 best that the rounded points can do and takes most of the error away: what is left is the part of phi(s) - phi(s') that
 lies outside the span of all the rounded points.
+
+Rows lose by being float32, too, before anything is computed of them.  float32 has steps of |x| 2^-23: a column of
+1,000,000 +- 1 comes in steps of .06, which no arithmetic gives back.  The model's points are taken back to where rows
+come in, rounded as rows will be, and scored: the difference is the cost.  Points that float32 holds, as those of a
+model that was fitted to float32 rows, cost nothing.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..kernels import Sigmoid
-from .cores import KernelCore, LinearCore
-from .forms import Form
-from .steps import ExportError
+from ..errors import quoted, warn
+from .model import Form, KernelCore, LinearCore
+from .preprocessing import VALUE, ExportError, Spread
 
 # Largest error of the probe rows, relative to the largest score, at which float32 is used throughout.  Rows at large
 # were seen to err no more than the points in onnxruntime, whose products round less; the promise is 2e-6.
@@ -34,6 +39,9 @@ ROUNDINGS, ROUNDING_WORK, WIDEST_STEP = 48, 1e6, 1.15
 # Directions of the rounded points' gram below this share of the largest are left out of the projection: their
 # coefficients are large, and float32 would lose in them what they gain.
 PROJECTION_RANK = 1e-6
+HALF_STEP = 2.0**-24  # of float32, of a number near 1
+COARSE = 1e-4  # half a step of a column, as a share of its spread, from which it is named
+COSTLY = 2e-5  # share of the scores' range: ten times what the arithmetic may cost
 
 
 def probe_rows(form: Form) -> np.ndarray:
@@ -41,7 +49,7 @@ def probe_rows(form: Form) -> np.ndarray:
     core = form.core
     rng = np.random.default_rng(0)
     if isinstance(core, LinearCore):
-        scale = np.abs(core.weights).max(axis=1) + np.finfo(float).tiny
+        scale = np.abs(core.coef).max(axis=1) + np.finfo(float).tiny
         return core.center + rng.standard_normal((N_LINEAR_PROBES, len(core.center))) / (1 + scale / scale.max())
     points = core.points
     if len(points) > MAX_PROBES:
@@ -78,9 +86,9 @@ def single_is_enough(form: Form, limit: float = SINGLE_IS_ENOUGH) -> bool:
     core = form.core
     if isinstance(core, LinearCore):
         return True  # products of centred rows, without an exponent to round
-    if isinstance(core.kernel, Sigmoid):
-        return False  # a far row nearly orthogonal to a point: its product cancels, and tanh keeps what is left
-    if not all(abs(value) < np.finfo(np.float32).max for value in core.kernel.params().values()):
+    if core.kernel.needs_double:
+        return False
+    if not all(abs(value) < np.finfo(np.float32).max for value in core.kernel.numbers()):
         return False  # a width so small that its inverse is beyond float32
     with np.errstate(over="ignore"):
         rows, n_usual = probe_rows(form).astype(np.float32), n_usual_rows(form)
@@ -133,12 +141,12 @@ def in_bytes(form: Form) -> tuple[Form, ByteColumns]:
     core = form.core
     if isinstance(core, KernelCore):
         return _best_bytes(form, core)
-    codes = ByteColumns.of(core.weights, centered=True)
+    codes = ByteColumns.of(core.coef, centered=True)
     # the plane is the rounded weights': its own orthonormal basis measures the distance to it
     values, vectors = np.linalg.eigh(codes.points.T @ codes.points)
     real = values > PROJECTION_RANK * values[-1]
     mixing = vectors[:, real] / np.sqrt(values[real])
-    return replace(form, core=replace(core, weights=codes.points, mixing=mixing)), codes
+    return replace(form, core=replace(core, coef=codes.points, mixing=mixing)), codes
 
 
 def _best_bytes(form: Form, core: KernelCore) -> tuple[Form, ByteColumns]:
@@ -165,3 +173,42 @@ def on_points(core: KernelCore, points: np.ndarray) -> KernelCore:
         return replace(core, points=points, coef=coef)
     mean_coef = found[:, -1]
     return replace(core, points=points, coef=coef, mean_coef=mean_coef, mean_square=float(mean_coef @ gram @ mean_coef))
+
+
+def warn_of_rounding(form: Form, held_in_double: Collection[int] = ()) -> None:
+    """Warn by name of columns whose float32 rounding is seen in the scores; some inputs may be in double."""
+    spread = form.front[0] if form.front and isinstance(form.front[0], Spread) else None
+    front = form.front if spread is None else form.front[1:]
+    with np.errstate(all="ignore"):
+        rows = _usual_rows(form)
+        for step in reversed(front):
+            rows = step.taken_back(rows)
+        source = np.arange(form.n_features) if spread is None else spread.source
+        is_number = np.ones(len(source), dtype=bool) if spread is None else spread.test == VALUE
+        rounded = is_number & ~np.isin(source, list(held_in_double))
+        step, deviation = np.abs(rows.mean(axis=0)) * HALF_STEP, rows.std(axis=0)
+        coarse = rounded & (deviation > 0) & (step > COARSE * deviation)
+        if not coarse.any() or not np.isfinite(rows).all():
+            return
+        after = np.where(rounded, rows.astype(np.float32).astype(np.float64), rows)
+        inner = replace(form, front=front)
+        truth, found = (inner.scores(given) for given in (rows, after))
+        cost = float(np.abs(found - truth).max() / np.ptp(truth, axis=0).max())
+    if cost > COSTLY:
+        known = form.input_names or tuple(f"x{j}" for j in range(form.n_features))
+        told = quoted([known[j] for j in source[coarse]])
+        warn(
+            f"float32 rows are too coarse for {told}: values vary little against their size, and rounding them costs "
+            f"about {100 * cost:.2g} % of the scores. Take dtype='float64', unless the values are "
+            "whole numbers or float32 where they come from"
+        )
+
+
+def _usual_rows(form: Form) -> np.ndarray:
+    """Rows of the model's own kind, as its kernel sees them."""
+    core = form.core
+    if not isinstance(core, LinearCore):
+        return core.points[:MAX_PROBES]
+    largest = np.abs(core.coef).max(axis=1)
+    unit = (form.spread or 1.0) / np.maximum(largest, 1e-6 * largest.max())
+    return core.center + unit * np.random.default_rng(0).standard_normal((N_LINEAR_PROBES, len(unit)))

@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from .forms import Form
-from .graph import Graph
-from .steps import GAP, NO_TEXT, Column, ExportError, Spread
+from .model import Form
+from .ops import Graph, Tensor
+from .preprocessing import GAP, NO_TEXT, Column, ExportError, Spread
 
 ROWS = "X"  # the name of the input where the model knows no column names
 TEXT = np.dtype(object)
@@ -77,17 +77,42 @@ def _check_gaps_can_be_told(form: Form) -> None:
                 )
 
 
-def rows_of(graph: Graph, given: Sequence[tuple[str, Any]]) -> tuple[str, dict[int, str]]:
-    """Inputs (name, dtype) as one tensor of numbers in the graph's dtype, and the names of those that are texts."""
-    texts = {place: name for place, (name, dtype) in enumerate(given) if dtype == TEXT}
-    numbers = [(name, dtype) for name, dtype in given if dtype != TEXT]
-    kinds = {dtype for _, dtype in numbers}
-    if len(kinds) > 1:  # else all are cast at once, after they have been put together
-        numbers = [
-            (name if dtype == graph.dtype else graph.add("Cast", name, to=graph.dtype), graph.dtype)
-            for name, dtype in numbers
-        ]
-    x = graph.add("Concat", *(name for name, _ in numbers), axis=1) if len(numbers) > 1 else ""
-    x = x or (numbers[0][0] if numbers else "")
-    needs_cast = len(kinds) == 1 and kinds != {graph.dtype}
-    return graph.add("Cast", x, to=graph.dtype) if needs_cast else x, texts
+def write(graph: Graph, form: Form, given: Sequence[tuple[str, Any]], names: dict[str, str], kind: Any) -> None:
+    """Append a form, which must be centred, on inputs (name, dtype); `names` are those of its outputs, in `kind`."""
+    form = form.in_float32() if graph.dtype == np.float32 else form
+    found = form.forward(graph, rows_of(graph, given, form.columns), tuple(names))
+    graph.give({name: found[what] for what, name in names.items()}, kind)
+
+
+def rows_of(graph: Graph, given: Sequence[tuple[str, Any]], columns: Sequence[Column] = ()) -> Tensor:
+    """Inputs (name, dtype) as one tensor of numbers in the graph's dtype: texts as the codes of their labels."""
+    kinds = {dtype for _, dtype in given}
+    if len(kinds) == 1 and TEXT not in kinds:  # all are cast at once, after they have been put together
+        numbers = [Tensor(graph, name) for name, _ in given]
+        x = numbers[0] if len(numbers) == 1 else graph.add("Concat", *numbers, axis=1)
+        return x if kinds == {graph.dtype} else graph.cast(x, graph.dtype)
+    parts = []
+    for place, (name, dtype) in enumerate(given):
+        value = Tensor(graph, name)
+        if dtype == TEXT:
+            value = _codes(graph, columns[place], value)
+        parts.append(value if dtype == graph.dtype else graph.cast(value, graph.dtype))
+    return parts[0] if len(parts) == 1 else graph.add("Concat", *parts, axis=1)
+
+
+def _codes(graph: Graph, column: Column, text: Tensor) -> Tensor:
+    """The code of a label, the next after the last for any other text, NaN for a gap; (n, 1), float32.
+
+    TfIdfVectorizer over single words is the operator of opset 18 that tells texts apart: Equal takes none before opset
+    19.  The empty text is a gap, unless it is a label.
+    """
+    n_labels, tells_gaps = len(column.labels), NO_TEXT not in column.labels
+    pool = [*column.labels, *([NO_TEXT] if tells_gaps else [])]
+    words: dict[str, Any] = {"pool_strings": pool, "ngram_counts": [0], "ngram_indexes": list(range(len(pool)))}
+    words |= {"min_gram_length": 1, "max_gram_length": 1, "max_skip_count": 0, "mode": "TF"}
+    found = graph.add("TfIdfVectorizer", text, **words)
+    # what a label's indicator adds to the code of other texts; that of a gap makes it negative
+    adds = [code - n_labels for code in range(n_labels)] + ([-1 - n_labels] if tells_gaps else [])
+    codes = found @ graph.const(np.array(adds)[:, None], kind=np.float32) + graph.const(n_labels, kind=np.float32)
+    gap = graph.add("Less", codes, graph.const(-0.5, kind=np.float32))
+    return graph.where(gap, graph.const(np.nan, kind=np.float32, finite=False), codes) if tells_gaps else codes

@@ -1,4 +1,4 @@
-"""What happens to a row before the kernel sees it: the scalers of a pipeline, as steps that any language can write.
+"""What happens to a row before the kernel sees it: the scalers of a pipeline, as steps that any target can write.
 
     Affine   u = (x - shift) * factor        StandardScaler, MinMaxScaler, MaxAbsScaler, RobustScaler
     Clip     u = min(max(x, lower), upper)   MinMaxScaler(clip=True)
@@ -7,22 +7,25 @@
     Fill     u = x, or a value if x is NaN   the numbers that a TableEncoder puts into gaps
     Squash   u = x / sqrt(1 + (x / 3)^2)     TableEncoder(scale="robust")
 
-Affine steps in a row become one; NaN passes through them, so that a fill can wait until after them, where it is a
-number of the size of the others.  A shift is kept in float64 and, where the target computes in float32, written as the
-sum of two float32 numbers: rows of 1,000,000 +- 1 lose nothing.
+Each is a function of (ops, rows), in the vocabulary of ops.py.  Affine steps in a row become one; NaN passes through
+them, so that a fill can wait until after them, where it is a number of the size of the others.  A shift is kept in
+float64 and, where the target computes in float32, written as the sum of two float32 numbers: rows of 1,000,000 +- 1
+lose nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+from scipy.linalg import block_diag
 
 from ..rows.frames import column_names
 from ..tables import TableEncoder
 from ..tables.plan import BOOLEAN, CATEGORY, LEFT_OUT, SQUASHED
+from .ops import NUMPY
 
 
 class ExportError(ValueError):
@@ -35,15 +38,42 @@ MANY_SPREADS = 50.0
 SHIFT_ROUNDING = 1e-9
 
 
+class Step:
+    """A function of rows.  Its arrays are fields, so that torch can hold them as tensors in their place."""
+
+    def __call__(self, ops: Any, rows: Any) -> Any:
+        """The rows after this step."""
+        raise NotImplementedError
+
+    def on_windows(self, n_rows: int) -> Step:
+        """This step, done to each of the rows of a window, which stand side by side."""
+        return self
+
+    def in_float32(self, largest: float) -> Step:
+        """This step with numbers that float32 holds, for points whose largest number is `largest`."""
+        return self
+
+    def taken_back(self, rows: np.ndarray) -> np.ndarray:
+        """Rows that the step makes these of; where many do, one of them."""
+        return rows
+
+
 @dataclass(frozen=True)
-class Affine:
+class Affine(Step):
     """u = (x - shift) * factor, column by column."""
 
     shift: np.ndarray  # (d,)
     factor: np.ndarray  # (d,)
+    low: np.ndarray | None = None  # (d,), what is to be subtracted after `shift`, which float32 has rounded
 
-    def __call__(self, rows: np.ndarray) -> np.ndarray:
-        return (rows - self.shift) * self.factor
+    def __call__(self, ops: Any, rows: Any) -> Any:
+        if not isinstance(self.shift, np.ndarray) or self.shift.any():
+            rows = rows - self.shift
+        if self.low is not None:
+            rows = rows - self.low
+        if isinstance(self.factor, np.ndarray) and np.all(self.factor == 1):
+            return rows
+        return rows * self.factor
 
     def then(self, other: Affine) -> Affine:
         """This step and the other as one."""
@@ -54,26 +84,45 @@ class Affine:
         """Whether another shift added to this one is not rounded by more than a few digits of float64's last."""
         return bool(np.all(self.factor != 0) and np.max(np.abs(self.shift * self.factor)) < MANY_SPREADS)
 
+    def on_windows(self, n_rows: int) -> Affine:
+        return Affine(np.tile(self.shift, n_rows), np.tile(self.factor, n_rows))
+
+    def in_float32(self, largest: float) -> Affine:
+        with np.errstate(over="ignore", invalid="ignore"):
+            high = self.shift.astype(np.float32).astype(np.float64)
+            low = self.shift - high
+            low = np.where(np.abs(low * self.factor) > SHIFT_ROUNDING * largest, low, 0.0)
+        return replace(self, shift=high, low=low if np.any(low) else None)
+
+    def taken_back(self, rows: np.ndarray) -> np.ndarray:
+        return rows / self.factor + self.shift
+
 
 @dataclass(frozen=True)
-class Clip:
+class Clip(Step):
     """u = x, but no less than `lower` and no more than `upper`."""
 
     lower: float
     upper: float
 
-    def __call__(self, rows: np.ndarray) -> np.ndarray:
-        return np.clip(rows, self.lower, self.upper)
+    def __call__(self, ops: Any, rows: Any) -> Any:
+        return ops.clip(rows, self.lower, self.upper)
 
 
 @dataclass(frozen=True)
-class Mix:
+class Mix(Step):
     """u = x @ matrix."""
 
     matrix: np.ndarray  # (d, q)
 
-    def __call__(self, rows: np.ndarray) -> np.ndarray:
+    def __call__(self, ops: Any, rows: Any) -> Any:
         return rows @ self.matrix
+
+    def on_windows(self, n_rows: int) -> Mix:
+        return Mix(block_diag(*[self.matrix] * n_rows))
+
+    def taken_back(self, rows: np.ndarray) -> np.ndarray:
+        return rows @ np.linalg.pinv(self.matrix)
 
 
 NO_TEXT = ""  # what stands for a gap where a column is given as texts
@@ -105,17 +154,19 @@ VALUE, GAP = -1, -2  # tests of a Spread that are no codes
 
 
 @dataclass(frozen=True)
-class Spread:
+class Spread(Step):
     """u_k of x_s, s = source_k: x_s itself (VALUE); or whether it is NaN (GAP), or is the code test_k, as 1 or 0."""
 
     columns: tuple[Column, ...]  # of the rows that come in
     source: np.ndarray  # (q,) int
     test: np.ndarray  # (q,) int
 
-    def __call__(self, rows: np.ndarray) -> np.ndarray:
-        taken = rows[:, self.source]
-        found = np.where(self.test == GAP, np.isnan(taken), taken == self.test)
-        return np.where(self.test == VALUE, taken, found)
+    def __call__(self, ops: Any, rows: Any) -> Any:
+        taken = ops.take(rows, self.source)
+        if isinstance(self.test, np.ndarray) and np.all(self.test == VALUE):
+            return taken
+        found = ops.where(self.test == GAP, ops.number(ops.isnan(taken)), ops.equal(taken, self.test))
+        return ops.where(self.test == VALUE, taken, found)
 
     @property
     def does_nothing(self) -> bool:
@@ -123,33 +174,55 @@ class Spread:
         same = np.array_equal(self.source, np.arange(len(self.columns)))
         return same and bool(np.all(self.test == VALUE))
 
+    def on_windows(self, n_rows: int) -> Spread:
+        width = len(self.columns)
+        source = np.concatenate([self.source + lag * width for lag in range(n_rows)])
+        names = lagged_names((column.name for column in self.columns), n_rows - 1)
+        columns = [replace(held, name=name) for held, name in zip(self.columns * n_rows, names, strict=True)]
+        return Spread(tuple(columns), source, np.tile(self.test, n_rows))
+
+
+def lagged_names(names: Iterable[str], n_lags: int) -> tuple[str, ...]:
+    """The names of the columns of a window: the newest row, then the one before it, and so on."""
+    known = list(names)
+    return tuple(name if lag == 0 else f"{name} (lag {lag})" for lag in range(n_lags + 1) for name in known)
+
 
 @dataclass(frozen=True)
-class Fill:
+class Fill(Step):
     """u = x, or the column's value where x is NaN."""
 
     values: np.ndarray  # (d,)
 
-    def __call__(self, rows: np.ndarray) -> np.ndarray:
-        return np.where(np.isnan(rows), self.values, rows)
+    def __call__(self, ops: Any, rows: Any) -> Any:
+        return ops.where(ops.isnan(rows), self.values, rows)
+
+    def on_windows(self, n_rows: int) -> Fill:
+        return Fill(np.tile(self.values, n_rows))
 
 
 SQUASH_FROM = 1e15  # beyond, a squashed value is 3 to the last digit of float64, and its square may overflow in float32
+WITHIN = 0.98  # of a squash's bound: what lies on it would be infinitely far out
 
 
 @dataclass(frozen=True)
-class Squash:
+class Squash(Step):
     """u = x / sqrt(1 + (x / bound)^2) in some columns, x in the others."""
 
     bound: float
     where: np.ndarray  # (d,) bool
 
-    def __call__(self, rows: np.ndarray) -> np.ndarray:
-        near = np.clip(rows, -SQUASH_FROM, SQUASH_FROM)
-        return np.where(self.where, near / np.sqrt(1 + (near / self.bound) ** 2), rows)
+    def __call__(self, ops: Any, rows: Any) -> Any:
+        near = ops.clip(rows, -SQUASH_FROM, SQUASH_FROM)
+        share = near * (1 / self.bound)
+        return ops.where(self.where, near / ops.sqrt(1.0 + share * share), rows)
 
+    def on_windows(self, n_rows: int) -> Squash:
+        return replace(self, where=np.tile(self.where, n_rows))
 
-Step: TypeAlias = Affine | Clip | Mix | Spread | Fill | Squash
+    def taken_back(self, rows: np.ndarray) -> np.ndarray:
+        inside = np.clip(rows / self.bound, -WITHIN, WITHIN)
+        return np.where(self.where, self.bound * inside / np.sqrt(1 - inside**2), rows)
 
 
 def joined(steps: Iterable[Step]) -> tuple[Step, ...]:
@@ -162,26 +235,15 @@ def joined(steps: Iterable[Step]) -> tuple[Step, ...]:
             result.append(step)
             continue
         fill = result.pop() if result and isinstance(result[-1], Fill) else None
-        after = [Fill(step(fill.values))] if isinstance(fill, Fill) else []
-        if result and isinstance(result[-1], Affine) and result[-1].can_be_joined:
-            step = result.pop().then(step)  # type: ignore[union-attr]
+        after = [Fill(step(NUMPY, fill.values))] if isinstance(fill, Fill) else []
+        last = result[-1] if result else None
+        if isinstance(last, Affine) and last.can_be_joined:
+            step = last.then(step)
+            result.pop()
         if np.any(step.shift) or np.any(step.factor != 1):
             result.append(step)
         result += after
     return tuple(result)
-
-
-def apply(steps: Iterable[Step], rows: np.ndarray) -> np.ndarray:
-    """The rows after all steps."""
-    for step in steps:
-        rows = step(rows)
-    return rows
-
-
-def split(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """float64 values as the sum of two float32 arrays: the nearest, and what it leaves."""
-    high = values.astype(np.float32)
-    return high, (values - high.astype(np.float64)).astype(np.float32)
 
 
 def can_fold(transformer: Any) -> bool:
@@ -271,7 +333,7 @@ def _table(encoder: TableEncoder) -> tuple[Step, ...]:
     affine = Affine(shift, factor)
     steps: list[Step] = [Spread(tuple(columns), source, test), affine]
     if encoder.missing == "impute":
-        steps.append(Fill(affine(fill)))
+        steps.append(Fill(affine(NUMPY, fill)))
     return (*steps, Squash(SQUASHED, np.array(squashed))) if encoder.scale == "robust" else tuple(steps)
 
 
