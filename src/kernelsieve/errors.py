@@ -15,7 +15,7 @@ from typing import Any
 
 # Frames of these packages are not the user's: ours, and scikit-learn's pipelines, searches and decorators around us.
 _NOT_THE_USER = tuple(f"{Path(str(find_spec(name).origin)).parent}/" for name in (__name__, "sklearn"))  # type: ignore[union-attr]
-MAX_NAMES = 5  # spelled out in a message
+SPELLED_NAMES = 5  # spelled out in a message
 
 
 class ParameterError(ValueError):
@@ -84,8 +84,8 @@ class PoorComponentsWarning(KernelWarning):
 
 def quoted(names: Sequence[Any]) -> str:
     """The first few names, and how many more there are, for a message."""
-    more = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
-    return ", ".join(repr(str(name)) for name in names[:MAX_NAMES]) + more
+    more = f" and {len(names) - SPELLED_NAMES} more" if len(names) > SPELLED_NAMES else ""
+    return ", ".join(repr(str(name)) for name in names[:SPELLED_NAMES]) + more
 
 
 def warn(message: str, category: type[Warning] = UserWarning) -> None:

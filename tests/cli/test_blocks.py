@@ -21,7 +21,7 @@ STREAMED = [".csv", ".tsv", ".parquet"]
 def small_blocks(monkeypatch):
     """CSV files are cut every few hundred bytes."""
     pytest.importorskip("pyarrow")
-    monkeypatch.setattr(csv, "BLOCK_BYTES", 300)
+    monkeypatch.setattr(csv, "CSV_BLOCK_BYTES", 300)
 
 
 @pytest.mark.parametrize("extension", STREAMED)

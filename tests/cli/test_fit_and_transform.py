@@ -97,7 +97,7 @@ def test_long_tables_are_transformed_in_chunks(folder, tmp_path, monkeypatch):
     from kernelsieve.cli import inputs
 
     assert run("transform", folder / "model.ks", folder / "rows.csv", "-o", tmp_path / "one.npy").exit_code == 0
-    monkeypatch.setattr(inputs, "BLOCK_ROWS", 32)
+    monkeypatch.setattr(inputs, "TRANSFORMED_ROWS", 32)
     assert run("transform", folder / "model.ks", folder / "rows.csv", "-o", tmp_path / "two.npy").exit_code == 0
     np.testing.assert_array_equal(np.load(tmp_path / "one.npy"), np.load(tmp_path / "two.npy"))
 

@@ -154,7 +154,7 @@ def test_a_saved_monitor_keeps_its_options_but_for_the_rule(files):
 
 def test_large_tables_are_judged_in_blocks_that_join(files, monkeypatch):
     whole = command(files / "normal.csv", files / "new.csv", "-o", files / "whole.csv", "--lags", 2, "--smoothing", 0.5)
-    monkeypatch.setattr("kernelsieve.cli.monitor.BLOCK_ROWS", 7)
+    monkeypatch.setattr("kernelsieve.cli.monitor.JUDGED_ROWS", 7)
     parts = command(files / "normal.csv", files / "new.csv", "-o", files / "parts.csv", "--lags", 2, "--smoothing", 0.5)
     assert whole.exit_code == parts.exit_code == 3
     one, other = (pl.read_csv(files / name) for name in ("whole.csv", "parts.csv"))

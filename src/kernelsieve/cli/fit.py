@@ -19,7 +19,7 @@ from ..tables.files import Table, columns_named
 from . import options, plain_errors
 from .auto_gamma import TriedGamma, best_width, tried_widths
 from .describe import as_data, describe
-from .inputs import BLOCK_ROWS, naming_file, read_input
+from .inputs import TRANSFORMED_ROWS, naming_file, read_input
 from .messages import clean, duration
 from .options import READS_BLOCKS, Request, given_options, make_estimator, request_of
 from .outputs import STDOUT, check_output, save_model
@@ -114,7 +114,7 @@ def fit_table(request: Request, table: Table) -> Fitted:
     encoder = TableEncoder(request.scale, missing=request.missing, keep=keep or None)
     with naming_file(table):
         if table.data is None and request.method in READS_BLOCKS:
-            encoder.fit_blocks(table.blocks(names, BLOCK_ROWS))
+            encoder.fit_blocks(table.blocks(names, TRANSFORMED_ROWS))
             rows = _stream(encoder, table, names)
         else:
             frame = table.selected(table.whole(), names)
@@ -152,7 +152,7 @@ def _stream(encoder: Any, table: Table, names: list[str]) -> Any:
 
     def blocks() -> Iterator[np.ndarray]:
         first = 0
-        for block in table.blocks(names, BLOCK_ROWS):
+        for block in table.blocks(names, TRANSFORMED_ROWS):
             yield encoder._transform(block, first)
             first += len(block)
 

@@ -19,7 +19,7 @@ from .options import FileOptions, names_of
 
 STDIN = Path("-")
 MAGIC = {b"PAR1": ".parquet", b"\x93NUM": ".npy", b"PK\x03\x04": ".npz"}  # first bytes of formats other than CSV
-BLOCK_ROWS = 2**16  # transformed at a time: their kernel values take some 50 MB with a hundred points
+TRANSFORMED_ROWS = 2**16  # transformed at a time: their kernel values take some 50 MB with a hundred points
 _spooled: dict[str, Any] = {}  # standard input can be read only once, so a command keeps what it read
 
 
@@ -170,7 +170,7 @@ class Applied:
         wanted = [*self.columns, *(name for name in self.kept if name not in self.columns)]
         first = 0
         with row_progress(doing, self.table.n_rows) as advance:
-            for block in self.table.blocks(wanted, BLOCK_ROWS):
+            for block in self.table.blocks(wanted, TRANSFORMED_ROWS):
                 if isinstance(block, np.ndarray):
                     part = block[:, : len(self.columns)]
                     kept = pl.DataFrame({name: block[:, wanted.index(name)] for name in self.kept})

@@ -30,7 +30,7 @@ from .outputs import STDOUT, check_guard, check_output, write_frames
 
 ALARM, NOT_JUDGED = 3, 4  # exit codes
 SHOWN = 10  # alarms on the screen
-BLOCK_ROWS = 2**14  # judged and written at a time
+JUDGED_ROWS = 2**14  # judged and written at a time
 WRITTEN = ("row", "alarm", "missing", "causes", "spe", "limit", "t2", "t2_limit")
 # Parameters of KernelMonitor and the options that set them; a saved monitor keeps its own.
 FITTED = {
@@ -240,7 +240,7 @@ class Judged:
         known = getattr(self.model, "feature_names_in_", None)
         known = None if known is None else [str(name) for name in known]
         names = matched_columns(table, known, [self.model.n_features_in_], "the monitor")
-        for block in table.blocks(names, BLOCK_ROWS):
+        for block in table.blocks(names, JUDGED_ROWS):
             parts = block.T if isinstance(block, np.ndarray) else block.get_columns()
             columns = [_numbers(name, part, table.path) for name, part in zip(names, parts, strict=True)]
             yield self._judge(np.column_stack(columns))

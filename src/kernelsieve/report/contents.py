@@ -20,7 +20,7 @@ from . import code
 from .model_view import ModelView, reader_of
 from .outliers import outlier_section, worst_rows
 from .page_data import (
-    FEW_ROWS,
+    GLANCE_ROWS,
     JSON,
     MAX_SIDE_COMPONENTS,
     Options,
@@ -41,7 +41,7 @@ from .support import support_section
 from .widths import Width, widths
 
 PICTURE_BYTES = 700_000  # for pictures of rows, of the 5 MB of a page
-MAX_NAMED = 20  # names of columns that are left out
+NAMES_LEFT_OUT = 20  # names of columns that are left out
 
 
 def contents_of(model: Any, X: Any, beside: Any, options: Options, seed: int) -> JSON:
@@ -49,7 +49,7 @@ def contents_of(model: Any, X: Any, beside: Any, options: Options, seed: int) ->
     view = ModelView.of(model, X, seed)
     reader = reader_of(view)
     _check_image_shape(options.image_shape, view)
-    further = few_beside(beside_columns(beside, view.n_rows), view.some_rows(FEW_ROWS))
+    further = few_beside(beside_columns(beside, view.n_rows), view.some_rows(GLANCE_ROWS))
     data = PageData(view, reader, sensitivity(view, reader), further, options)
     worst = worst_rows(view)
     columns = shown_columns(data)
@@ -192,6 +192,6 @@ def handling_section(data: PageData) -> list[tuple[str, str]]:
             lines.append((name, repr(step)))
     unused = [name for name, used in zip(reader.names, reader.used(), strict=True) if not used]
     if reader.raw and unused and not any(heading == "left out" for heading, _ in lines):
-        rest = f" and {len(unused) - MAX_NAMED} more" if len(unused) > MAX_NAMED else ""
-        lines.append(("left out", ", ".join(unused[:MAX_NAMED]) + rest))
+        rest = f" and {len(unused) - NAMES_LEFT_OUT} more" if len(unused) > NAMES_LEFT_OUT else ""
+        lines.append(("left out", ", ".join(unused[:NAMES_LEFT_OUT]) + rest))
     return lines

@@ -32,7 +32,7 @@ from ..kernels.base import dense
 from ..rows.frames import Column, Frame
 from ..threads import cached_property
 
-SAMPLE_ROWS = 1000  # for the report's own small fits: other widths, other numbers of points
+SMALL_FIT_ROWS = 1000  # for the report's own small fits: other widths, other numbers of points
 MAX_TRIED_COLUMNS = 2000  # a table with more raw columns is shown by its encoded ones
 TRIED_LEVELS, TRIED_NUMBERS = 256, 5  # values of a class and of a number that are tried
 KNOWN_ROWS = 2000  # between which numbers are read back
@@ -146,7 +146,7 @@ class ModelView:
     @cached_property
     def sample(self) -> np.ndarray:
         """Some encoded rows, dense, for the report's own small fits."""
-        return self.encoded_rows(self.some_rows(SAMPLE_ROWS))
+        return self.encoded_rows(self.some_rows(SMALL_FIT_ROWS))
 
     def some_rows(self, count: int) -> np.ndarray:
         """At most `count` row numbers, drawn at random, in order."""

@@ -21,9 +21,9 @@ from ..rows.frames import Column
 from .model_view import ColumnReader, ModelView
 
 MAX_COLUMNS = 60  # of the table that the page shows
-MAX_TEXTS = 6  # of those, columns of texts, which take the room of ten others
+MAX_TEXT_COLUMNS = 6  # of those, columns of texts, which take the room of ten others
 MAX_BESIDE = 20  # further columns that the model does not use
-FEW_ROWS = 200  # enough to see what a column is like
+GLANCE_ROWS = 200  # enough to see what a column is like
 MAX_SIDE_COMPONENTS = 10  # whose scores at other widths are kept
 PAGE_ROW_BYTES = 3_200_000  # for rows and columns, of 5 MB with the chart library
 MAX_LEVELS = 1000  # a column with more different texts is not a class
@@ -86,21 +86,21 @@ def shown_columns(data: PageData) -> list[int]:
 
 def _without_many_texts(data: PageData, places: Sequence[int]) -> list[int]:
     """All but the surplus columns of texts."""
-    few = data.view.some_rows(FEW_ROWS)
+    few = data.view.some_rows(GLANCE_ROWS)
     texts = [place for place in places if is_text(data.view.frame.column(place, few))]
-    return [place for place in places if place not in texts[MAX_TEXTS:]]
+    return [place for place in places if place not in texts[MAX_TEXT_COLUMNS:]]
 
 
 def few_beside(columns: list[Column], few: np.ndarray) -> list[Column]:
     """The further columns that the page has room for."""
     texts = [column.name for column in columns if is_text(Column(column.name, column.kind, column.values[few]))]
-    return [column for column in columns if column.name not in texts[MAX_TEXTS:]][:MAX_BESIDE]
+    return [column for column in columns if column.name not in texts[MAX_TEXT_COLUMNS:]][:MAX_BESIDE]
 
 
 def shown_rows(data: PageData, columns: list[int], worst: np.ndarray) -> np.ndarray:
     """Random rows, as many as the page has room for, and the worst ones."""
     view = data.view
-    few = view.some_rows(FEW_ROWS)
+    few = view.some_rows(GLANCE_ROWS)
     a_row = sum(column_bytes(view.frame.column(place, few)) for place in columns) + sum(
         column_bytes(Column(column.name, column.kind, column.values[few])) for column in data.beside
     )

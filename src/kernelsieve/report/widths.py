@@ -27,7 +27,6 @@ from .model_view import ModelView
 WIDTHS = (0.25, 0.35, 0.5, 0.71, 1.0, 1.41, 2.0, 2.83, 4.0)
 N_POINTS = 80  # that span the components: the model's own, for at most half of them, and rows
 AGREEMENT_ROWS = 500
-MIN_ROWS = 8
 
 
 @dataclass(frozen=True)
@@ -45,7 +44,7 @@ def widths(view: ModelView, shown: np.ndarray) -> list[Width]:
     """Components at narrower and wider kernels, in order; empty if the kernel has no width or rows are too few."""
     kernel = view.model.expansion_.kernel
     gamma = view.kernel_settings.get("gamma")
-    if gamma is None or len(view.sample) < max(MIN_ROWS, 2 * (view.n_components + 1)):
+    if gamma is None or len(view.sample) < max(8, 2 * (view.n_components + 1)):
         return []
     power = 1.0 if kernel.metric == "manhattan" else 2.0
     rows, own = view.encoded_rows(shown).astype(np.float32), view.scores[shown]  # the page keeps two bytes of a score

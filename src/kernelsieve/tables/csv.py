@@ -29,7 +29,7 @@ import numpy as np
 
 from ..errors import quoted
 
-BLOCK_BYTES = 2**25  # read at a time: large enough for polars to be fast, small beside the memory of any machine
+CSV_BLOCK_BYTES = 2**25  # read at a time: large enough for polars to be fast, small beside the memory of any machine
 MAX_RECORD = 2**28  # bytes of one record; beyond that a quote was opened and never closed
 SEPARATORS = (",", ";", "\t", "|")
 GZIP, UTF16 = b"\x1f\x8b", (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
@@ -112,7 +112,7 @@ def _separator(path: Path) -> str:
 def _record_blocks(path: Path, size: int = 0) -> Iterator[bytes]:
     """The file in blocks of whole records, without the blank lines at its end."""
     pending = b""
-    for chunk in _chunks(path, size or BLOCK_BYTES):
+    for chunk in _chunks(path, size or CSV_BLOCK_BYTES):
         pending += chunk
         cut = _last_end(pending)
         if cut == 0 and len(pending) > MAX_RECORD:
