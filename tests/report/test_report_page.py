@@ -75,7 +75,7 @@ def test_handling_and_odd_rows_are_in_the_page(report):
     assert ["left out", "id, sold"] in [list(pair) for pair in shown["handling"]]
     assert shown["odd"][0]["row"] == 7
     assert shown["odd"][0]["columns"][0]["name"] == "price"
-    assert "polars.read_csv('sales.csv')" in shown["code"]
+    assert "kernelsieve.read_table('sales.csv')" in shown["code"]
 
 
 def test_the_page_needs_nothing_else(report):

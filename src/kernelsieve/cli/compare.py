@@ -193,7 +193,7 @@ def ours(setting: Setting, n_support: int | float | str, **keywords: Any) -> Met
     """SparseKernelPCA."""
     from .. import SparseKernelPCA
 
-    given = {name: value for name, value in vars(setting).items() if name != "seed"} | keywords
+    given = {name: value for name, value in asdict(setting).items() if name != "seed"} | keywords
     make = lambda: SparseKernelPCA(n_support=n_support, random_state=setting.seed, **given)  # noqa: E731
     return Method("kernelsieve", n_support if isinstance(n_support, int) else 0, make)
 
