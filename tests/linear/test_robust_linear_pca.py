@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import tracemalloc
 import warnings
 
 import numpy as np
@@ -392,3 +393,30 @@ def test_wrong_input_is_named_and_leaves_nothing():
 def test_constant_rows_are_refused_in_words():
     with pytest.raises(ValueError, match="all columns are constant"):
         RobustElasticNetPCA(2, n_directions=50, random_state=0).fit(np.ones((46, 200)))
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("kind", ["clustered", "scattered"])
+def test_weights_that_have_converged_are_those_of_their_own_plane(kind, seed):
+    """Weighted PCA by an eigendecomposition, distances to it and the loss's weights, by hand, give the weights back.
+
+    Rows far out keep their weight of zero from the first step on: it is the row that changes most that counts.
+    """
+    rows, _, _ = contaminated(120, 15, 0.25, kind, seed)
+    found = reweight(rows, fit_plane(rows[25:90], np.ones(65), 2))
+    assert found.converged
+    location = np.average(rows, axis=0, weights=found.values)
+    centred = rows - location
+    _, vectors = np.linalg.eigh((centred * found.values[:, None]).T @ centred)
+    off_plane = centred - centred @ vectors[:, -2:] @ vectors[:, -2:].T
+    weights = expit(8.0 * (1 - (off_plane**2).sum(axis=1) / found.delta))
+    np.testing.assert_allclose(weights, found.values, rtol=0, atol=2e-4)
+
+
+def test_many_rows_of_few_columns_need_no_matrix_of_all_pairs():
+    rows = np.random.default_rng(0).standard_normal((4000, 3))
+    tracemalloc.start()
+    isometric_coordinates(rows)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 10 * rows.nbytes

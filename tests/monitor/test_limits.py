@@ -9,7 +9,7 @@ import pytest
 from scipy.stats import binom
 
 from kernelsieve import ElasticNetPCA, KernelMonitor, SparseKernelPCA
-from kernelsieve.monitor.limits import fold_of, limit_of, run_bounds, runs_of, smoothed
+from kernelsieve.monitor.limits import fold_of, limit_of, run_bounds, runs_of, smoothed, smoothed_runs
 
 
 def ring(n_rows, seed):
@@ -275,3 +275,29 @@ def test_a_truth_value_is_no_number_to_a_monitor_either(name: str) -> None:
 def test_a_memory_longer_than_any_series_is_refused_by_name() -> None:
     with pytest.raises(ValueError, match="'smoothing' parameter of KernelMonitor must be a float in the range"):
         KernelMonitor(smoothing=1e-300).fit(np.random.default_rng(0).standard_normal((200, 3)))
+
+
+def test_the_limit_of_t2_is_that_of_t2():
+    """New rows of the same kind exceed it as often as asked, and it is no limit of the residuals."""
+    fresh, shares = ring(4000, 100), []
+    for seed in range(4):
+        monitor = KernelMonitor(random_state=seed).fit(ring(300, seed))
+        shares.append(np.mean(monitor.statistics(fresh).t2 > monitor.limits_["t2"]))
+        assert monitor.limits_["t2"] > 5 * monitor.limits_["spe"]
+    assert 0.02 < np.mean(shares) < 0.09
+
+
+def test_smoothing_begins_anew_in_every_run():
+    values = np.random.default_rng(0).standard_normal(20)
+    bounds = np.array([0, 8, 20])
+    for weight in (0.3, None):
+        apart = np.concatenate([smoothed(values[:8], weight, 0.5), smoothed(values[8:], weight, 0.5)])
+        np.testing.assert_array_equal(smoothed_runs(values, bounds, weight, 0.5), apart)
+
+
+def test_ordinary_rows_are_fitted_without_a_word():
+    """What the model inside would advise on its own, on its steps or on components that follow rows, is not said."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        KernelMonitor(random_state=0).fit(ring(300, 0))
+        KernelMonitor(8, 12, random_state=0).fit(ring(300, 0))

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 from kernelsieve import KernelMonitor, SparseKernelPCA
+from kernelsieve.monitor.inputs import summed_over_lags, windows_of
+from kernelsieve.monitor.warnings import about_constants, about_memory
 
 FEW, MANY = 700, 30_000
 
@@ -203,3 +207,21 @@ def test_a_column_too_small_to_be_standardised_is_refused_by_name(dtype, tiny, w
     rows = np.random.default_rng(0).standard_normal((200, 3)) * [1.0, tiny, 1.0]
     with pytest.raises(ValueError, match=r"column 'b' has a standard deviation of .* too small"):
         KernelMonitor(2, 10, whiten=whiten).fit(pd.DataFrame(rows.astype(dtype), columns=list("abc")))
+
+
+def test_windows_without_lags_are_the_rows_themselves():
+    rows = np.random.default_rng(0).standard_normal((6, 3))
+    assert windows_of(rows, 0) is rows
+    lagged = windows_of(rows, 2)
+    np.testing.assert_array_equal(lagged, np.hstack([rows[2:], rows[1:5], rows[:4]]))
+    np.testing.assert_allclose(summed_over_lags(lagged, 3), rows[2:] + rows[1:5] + rows[:4])
+    np.testing.assert_array_equal(summed_over_lags(rows, 3), rows)
+
+
+def test_advice_is_given_where_it_is_due_alone():
+    rows = np.random.default_rng(0).standard_normal((30, 3))
+    assert about_constants(rows, ["a", "b", "c"], whiten=False) is None
+    assert "1 constant column (b)" in about_constants(rows * [1, 0, 1], ["a", "b", "c"], whiten=False)
+    drift = SimpleNamespace(remembered=1000.0, half_life=693.0)
+    assert about_memory(drift, 5) is None
+    assert "too few for 500 components" in about_memory(drift, 500)

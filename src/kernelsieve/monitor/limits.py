@@ -100,7 +100,5 @@ def smoothed(values: np.ndarray, weight: float | None, start: float) -> np.ndarr
 
 def smoothed_runs(values: np.ndarray, bounds: np.ndarray, weight: float | None, start: float) -> np.ndarray:
     """`smoothed`, begun anew in every run."""
-    if weight is None:
-        return values
     parts = [smoothed(values[low:high], weight, start) for low, high in pairwise(bounds.tolist())]
     return np.concatenate(parts)

@@ -67,16 +67,12 @@ class Support:
             if not crossing.size:
                 self.values = target
                 break
-            values = self.values[crossing]
-            if np.count_nonzero(values) < len(values):  # of a batch that entered, those that would go the wrong way
-                leaving = crossing[values == 0]
-            else:
-                reach = -values / move[crossing]
-                step = reach.min()
-                self.values = self.values + step * move
-                pull = (1 - step) * pull  # the quadratic is exact: what is left to go is left of the pull
-                leaving = crossing[reach <= step]
-            keep = _all_but(leaving, len(move))
+            values = self.values[crossing]  # zero for those of a batch that entered and would go the wrong way
+            reach = np.divide(-values, move[crossing], out=np.zeros(len(values)), where=values != 0)
+            step = reach.min()
+            self.values = self.values + step * move
+            pull = (1 - step) * pull  # the quadratic is exact: what is left to go is left of the pull
+            keep = _all_but(crossing[reach <= step], len(move))
             pull = pull[keep]
             self.leave(keep)
         return n_steps
