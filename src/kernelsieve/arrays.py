@@ -85,7 +85,9 @@ def to_numpy(x: Array) -> np.ndarray:
 
 
 def on_host(x: Any) -> Any:
-    """Arrays of other libraries as numpy's, float32 as float32; anything else as it is."""
+    """Arrays of other libraries, and lists of them, as numpy's, float32 as float32; anything else as it is."""
+    if isinstance(x, list) and x and is_foreign(x[0]):
+        return [on_host(one) for one in x]
     return to_numpy(x) if is_foreign(x) else x
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_array
 
-from ..arrays import FLOATS
+from ..arrays import FLOATS, on_host
 from .parameters import LARGEST_COUNT
 
 MOST_POINTS = 100_000  # of a path
@@ -64,7 +64,7 @@ def some_numbers(name: str, values: Any, what: str) -> np.ndarray:
 
 def checked_scores(X: Any, n_components: int) -> np.ndarray:
     """Scores to find rows for, one column for each component."""
-    scores = check_array(X, dtype=FLOATS)
+    scores = check_array(on_host(X), dtype=FLOATS)
     if scores.shape[1] != n_components:
         raise ValueError(f"scores have {scores.shape[1]} columns, the model has {n_components} components")
     return scores

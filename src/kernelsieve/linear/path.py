@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.utils import check_array
 from sklearn.utils.validation import _get_feature_names
 
-from ..arrays import FLOATS, as_float64
+from ..arrays import FLOATS, as_float64, on_host
 from ..fit.validation import MOST_POINTS, instance_of, some_numbers, whole_number
 from ..rows import weights_of
 from ..rows.memory import ScaleError, check_spread, finite, unit_of
@@ -132,9 +132,9 @@ def _scatter(X: Any, covariance: bool, sample_weight: Any) -> tuple[Scatter, flo
     if covariance:
         if sample_weight is not None:
             raise ValueError("sample_weight belongs to rows: a covariance has its weights in it already")
-        matrix, unit = checked_covariance(check_array(X, dtype=np.float64))
+        matrix, unit = checked_covariance(check_array(on_host(X), dtype=np.float64))
         return GramScatter(matrix), unit
-    X = check_array(X, accept_sparse="csr", dtype=FLOATS, ensure_min_samples=2)
+    X = check_array(on_host(X), accept_sparse="csr", dtype=FLOATS, ensure_min_samples=2)
     check_spread(finite(X))
     weights, unit = weights_of(X, sample_weight), unit_of(X)
     rows = X if unit == 1 else as_float64(X) / unit

@@ -14,7 +14,7 @@ from sklearn.utils import assert_all_finite
 from sklearn.utils._param_validation import validate_parameter_constraints
 from sklearn.utils.validation import check_is_fitted
 
-from ..arrays import Array, take_rows
+from ..arrays import Array, on_host, take_rows
 from ..compression.error import ExpansionError
 from ..compression.search import METHODS, Compression, Request, compress_expansion, error_on, unchanged
 from ..errors import warn
@@ -220,7 +220,7 @@ class CompressedKernelPCA(KernelTransformer):
 def _comparison_rows(model: Any, X: Any, n_support: int, rng: np.random.Generator) -> tuple[Array | None, str]:
     """Rows on which scores are compared, at most a sample of them, and what they are."""
     if X is not None:
-        rows, kind = model._rows(X), "X"
+        rows, kind = on_host(model._rows(X)), "X"
         assert_all_finite(rows.data if scipy.sparse.issparse(rows) else rows, input_name="X")
     elif hasattr(model, "X_fit_"):  # exact kernel PCA: its points are its rows
         rows, kind = model.expansion_.points, "training rows"

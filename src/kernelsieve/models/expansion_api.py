@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from ..arrays import FLOATS, Array, as_float64, namespace
+from ..arrays import FLOATS, Array, as_float64, namespace, on_host
 from ..fit.expansion import KernelExpansion
 from ..fit.interpret import Traversal, input_gradient, sensitivity, traversal
 from ..fit.preimage import RidgeMap, preimage
@@ -84,7 +84,7 @@ class FittedExpansion:
         rows = self._rows(X)
         if diagonal is None:
             return rows, None
-        lengths = np.asarray(diagonal, dtype=np.float64)
+        lengths = np.asarray(on_host(diagonal), dtype=np.float64)
         if lengths.shape != (rows.shape[0],):
             raise ValueError(f"diagonal has shape {lengths.shape}, expected ({rows.shape[0]},)")
         return rows, lengths
@@ -201,7 +201,7 @@ class FittedExpansion:
             With `scores` (n_steps,) and `rows` (n_steps, n_features): pre-images, as `inverse_transform` finds them.
         """
         check_is_fitted(self)
-        at = None if row is None else check_array(row, ensure_2d=False, dtype=FLOATS).reshape(1, -1)
+        at = None if row is None else check_array(on_host(row), ensure_2d=False, dtype=FLOATS).reshape(1, -1)
         return traversal(self, component, n_steps, span, at)
 
 
@@ -248,7 +248,7 @@ class ExpansionTransform(TransformerMixin):
         """
         check_is_fitted(self)
         scores = checked_scores(X, self.expansion_.n_components)
-        rows = preimage(self.expansion_, scores.astype(np.float64), self._inverse_map)
+        rows = preimage(self.expansion_.on_host(), scores.astype(np.float64), self._inverse_map)
         return rows.astype(scores.dtype, copy=False)
 
     @property

@@ -18,7 +18,7 @@ from typing import Any, Self
 import numpy as np
 import scipy.sparse
 
-from ..arrays import FLOATS, Array, canonical
+from ..arrays import FLOATS, Array, canonical, on_host
 from ..fit.captured_ratio import CapturedRatio
 from ..fit.expansion import KernelExpansion
 from ..fit.parameters import at_least, estimator, forget_fit, one_of, parameter, unchanged_on_failure
@@ -178,6 +178,7 @@ class KernelPCA(FittedExpansion, SavesItself, GuardedKernelPCA):
         with unchanged_on_failure(self):
             forget_fit(self)
             self._kernel_open = True
+            X = on_host(X)
             with text_columns_named(self, X):
                 super().fit(canonical(X) if scipy.sparse.issparse(X) and X.format == "csr" else X, y)
             self._store()
@@ -194,6 +195,7 @@ class KernelPCA(FittedExpansion, SavesItself, GuardedKernelPCA):
         -------
         ndarray of shape (n_samples, n_components)
         """
+        X = on_host(X)
         with text_columns_named(self, X):
             return super().transform(X)
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_array
 
+from ..arrays import on_host, to_numpy
 from ..fit.validation import check_component, two_whole_numbers, whole_number
 from .style import (
     COLORS,
@@ -64,7 +65,7 @@ def contours(model: Any, X: Any = None, component: int = 0, *, resolution: int =
             f"contours needs a model of 2 features, this one has {model.n_features_in_}: "
             "draw scores(model, X), or fit on two columns"
         )
-    rows = None if X is None else check_array(X, accept_sparse="csr", dtype=np.float64, ensure_min_samples=0)
+    rows = None if X is None else check_array(on_host(X), accept_sparse="csr", dtype=np.float64, ensure_min_samples=0)
     if rows is not None and rows.shape[1] != 2:
         raise ValueError(f"contours draws rows of the model's 2 features: X has {rows.shape[1]}")
     rows = None if rows is None else dense(rows)
@@ -112,7 +113,7 @@ def scores(
     across, up = two_whole_numbers("components", components)
     for component in (across, up):
         check_component(component, len(last.explained_variance_ratio_))
-    values = np.asarray(model.transform(X))[:, [across, up]]
+    values = to_numpy(model.transform(X))[:, [across, up]]
     classes = None if labels is None else checked_labels(labels, len(values))
     ax = axes_or_new(ax)
     if classes is not None:
@@ -236,7 +237,7 @@ def _shuffled(places: np.ndarray) -> np.ndarray:
 
 def checked_labels(labels: Any, n_rows: int) -> np.ndarray:
     """One label for each row: floats if they are a scale, else texts, with "" for a missing one."""
-    values = np.asarray(labels)
+    values = np.asarray(on_host(labels))
     if values.shape != (n_rows,):
         raise ValueError(f"labels have shape {values.shape}, expected ({n_rows},): one for each row of X")
     if values.dtype.kind in "iuf":

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import _safe_indexing
 
+from ..arrays import on_host, to_numpy
 from ..fit.validation import check_component, two_whole_numbers, whole_number
 from ..monitor.estimator import MonitorStatistics
 from ..monitor.limits import smoothed
@@ -160,7 +161,7 @@ def contributions(monitor: Any, X: Any, row: int | None = None, *, n_top: int = 
     """
     fitted_itself(monitor, "contributions", "contributions", "limits_")
     n_top = whole_number("n_top", n_top)
-    parts = np.asarray(monitor.contributions(X), dtype=np.float64)
+    parts = np.asarray(on_host(monitor.contributions(X)), dtype=np.float64)
     names = np.array(monitor.variable_names_)
     if row is not None and (not isinstance(row, Integral) or isinstance(row, bool)):
         raise TypeError(f"row={row!r} must be a whole number, that of a row of X")
@@ -201,7 +202,7 @@ def sensitivity(model: Any, X: Any, ax: Axes | None = None) -> Axes:
     matplotlib Axes
     """
     fitted_itself(model, "sensitivity", "sensitivity", "expansion_")
-    values = np.asarray(model.sensitivity(X))
+    values = to_numpy(model.sensitivity(X))
     largest = values.max(axis=1, keepdims=True)
     values = values / np.where(largest > 0, largest, 1.0)
     names = feature_names(model)

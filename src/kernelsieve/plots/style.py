@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from sklearn.exceptions import NotFittedError
 
+from ..arrays import on_host, to_numpy
 from ..fit.validation import two_whole_numbers
 from ..kernels import base
 from ..rows.frames import column_names
@@ -67,12 +68,12 @@ def draw_component(ax: Axes, model: Any, component: int, across: np.ndarray, up:
 def transform_unnamed(model: Any, rows: np.ndarray) -> np.ndarray:
     """Scores of rows without column names, also from a model that has them."""
     if not hasattr(model, "feature_names_in_"):
-        return np.asarray(model.transform(rows))
+        return to_numpy(model.transform(rows))
     import warnings
 
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="X does not have valid feature names")
-        return np.asarray(model.transform(rows))
+        return to_numpy(model.transform(rows))
 
 
 def heat_map(
@@ -143,7 +144,7 @@ def percent(value: float, position: Any = None) -> str:
 
 def dense(rows: Any) -> np.ndarray:
     """Rows as a dense array of float64."""
-    return np.asarray(base.dense(rows), dtype=np.float64)
+    return np.asarray(base.dense(on_host(rows)), dtype=np.float64)
 
 
 def feature_names(model: Any) -> list[str]:

@@ -19,7 +19,7 @@ import numpy as np
 import scipy.sparse
 from sklearn.utils.validation import _check_sample_weight, check_array, validate_data
 
-from ..arrays import FLOATS, Array, canonical, is_foreign, namespace
+from ..arrays import FLOATS, Array, canonical, is_foreign, namespace, on_host
 from ..errors import quoted
 from ..kernels import Kernel, kernel_type
 from .files import Stream, is_dask, stream_of
@@ -222,7 +222,7 @@ def weights_of(X: Array, sample_weight: Any, *, least: int = 2) -> np.ndarray | 
         if weights is not None and len(weights) != X.shape[0]:
             raise ValueError(f"sample_weight has {len(weights)} values, X has {X.shape[0]} rows")
         return weights
-    weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+    weights = _check_sample_weight(on_host(sample_weight), X, dtype=np.float64, ensure_non_negative=True)
     if np.count_nonzero(weights) < least:
         raise ValueError("at least two rows must have a positive sample_weight")
     return checked_weights(weights)
@@ -232,7 +232,7 @@ def _weights_before_a_pass(sample_weight: Any) -> np.ndarray | None:
     """Weights of rows whose number only a pass will tell, checked as far as they can be before it."""
     if sample_weight is None:
         return None
-    weights = check_array(sample_weight, ensure_2d=False, dtype=np.float64, input_name="sample_weight")
+    weights = check_array(on_host(sample_weight), ensure_2d=False, dtype=np.float64, input_name="sample_weight")
     if weights.ndim != 1 or np.any(weights < 0) or np.count_nonzero(weights) < 2:
         raise ValueError("sample_weight must be one number a row, none negative, at least two positive")
     return checked_weights(weights)
@@ -240,7 +240,7 @@ def _weights_before_a_pass(sample_weight: Any) -> np.ndarray | None:
 
 def validate_rows(estimator: Any, X: Any, **checks: Any) -> Any:
     """As scikit-learn's `validate_data`; text in a frame is an error that says where, and what helps."""
-    X = X if isinstance(X, np.ndarray) else collected(X)
+    X = X if isinstance(X, np.ndarray) else on_host(collected(X))
     with text_columns_named(estimator, X):
         return validate_data(estimator, X, **checks)
 

@@ -24,6 +24,7 @@ import numpy as np
 import scipy.sparse
 from sklearn.utils.validation import check_array
 
+from ..arrays import on_host
 from ..errors import quoted
 from ..threads import cached_property
 
@@ -122,7 +123,7 @@ def _from_array(X: Any) -> Block:
             "MaxAbsScaler, or no scaling"
         )
     if not isinstance(X, np.ndarray) or X.dtype.kind not in "biuf" or X.ndim != 2:
-        X = check_array(X, dtype=None, ensure_all_finite=False, ensure_min_samples=0)
+        X = check_array(on_host(X), dtype=None, ensure_all_finite=False, ensure_min_samples=0)
     names = tuple(f"x{j}" for j in range(X.shape[1]))
     if X.dtype.kind in "biuf":
         kind = BOOLEAN if X.dtype.kind == "b" else NUMBER
@@ -292,7 +293,7 @@ class Frame:
     """A table in memory whose rows and columns can be asked for by their numbers."""
 
     def __init__(self, table: Any, names: list[str] | None = None) -> None:
-        table = np.asarray(table) if isinstance(table, list | tuple) else collected(table)
+        table = np.asarray(on_host(table)) if isinstance(table, list | tuple) else on_host(collected(table))
         if not hasattr(table, "shape") or len(table.shape) != 2:
             shape = getattr(table, "shape", None)
             given = f"an array of shape {shape}" if shape is not None else f"{type(table).__name__}"

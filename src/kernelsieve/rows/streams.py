@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import _get_feature_names, check_array
 
-from ..arrays import FLOATS, Array, take_rows
+from ..arrays import FLOATS, Array, on_host, take_rows
 from ..errors import quoted
 from ..threads import start_new_thread
 from .files import Stream
@@ -77,7 +77,7 @@ class StreamRows(Rows):
         for number, block in enumerate(self.stream.open()):
             self._check_names(block, first=number == 0)
             rows = check_array(
-                block,
+                on_host(block),
                 accept_sparse="csr",
                 dtype=FLOATS,
                 copy=self.stream.overwrites_blocks,  # the next block is asked for while this one is worked on
