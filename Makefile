@@ -43,7 +43,8 @@ format: $(VENV)/.dev
 bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.bench
 
-# The papers' experiments: experiments/output/index.md and a page for each; REPRODUCE="xu_2011", or "--quick" in short.
+# The papers' experiments: experiments/output/index.md and a page for each; REPRODUCE="xu_2011", "--quick" in short, or
+# "--record" to keep the results in experiments/results, which the site quotes.
 reproduce: $(VENV)/.dev
 	$(BIN)/python -m experiments $(REPRODUCE)
 

@@ -1,20 +1,22 @@
 """make reproduce: every experiment; its page with tables and pictures, and the index of all verdicts, in a folder.
 
-python -m experiments [--data FOLDER] [--out FOLDER] [--jobs N] [--quick] [name ...]
+python -m experiments [--data FOLDER] [--out FOLDER] [--jobs N] [--quick] [--record] [name ...]
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import sys
 import time
 from pathlib import Path
 
-from .report import write_index
+from .report import read_page, write_index
 from .running import EXPERIMENTS, run_all
 
 OUTPUT = Path(__file__).with_name("output")
+RECORDED = Path(__file__).with_name("results")  # of a whole run with all data; the site takes its numbers from here
 
 
 def main() -> int:
@@ -24,7 +26,12 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=OUTPUT, help="folder for pages and pictures")
     parser.add_argument("--jobs", type=int, default=min(2, os.cpu_count() or 1), help="experiments at a time")
     parser.add_argument("--quick", action="store_true", help="the shortened form: fewer seeds, sizes and rows")
+    parser.add_argument(
+        "--record", action="store_true", help="keep the results in experiments/results, which the site quotes"
+    )
     arguments = parser.parse_args()
+    if arguments.record and arguments.quick:
+        parser.error("--record keeps the results of whole runs: leave --quick out")
     unknown = set(arguments.names) - set(EXPERIMENTS)
     if unknown:
         parser.error(f"unknown experiment {', '.join(sorted(unknown))}: choose from {', '.join(EXPERIMENTS)}")
@@ -34,7 +41,16 @@ def main() -> int:
     start = time.perf_counter()
     names = arguments.names or list(EXPERIMENTS)
     failed = run_all(names, arguments.out, quick=arguments.quick, jobs=min(max(1, arguments.jobs), len(names)))
-    index = write_index(arguments.out, EXPERIMENTS)
+    index = write_index(arguments.out, EXPERIMENTS, RECORDED)
+    skipped = {name: page["skipped"] for name in names if (page := read_page(arguments.out, name)) is not None}
+    for name, gaps in skipped.items():
+        for what, needs in gaps:
+            print(f"left out of {name}: {what}, which needs {needs}")
+    if arguments.record:
+        RECORDED.mkdir(exist_ok=True)
+        for name, gaps in skipped.items():
+            if not gaps and name not in failed:
+                shutil.copy(arguments.out / f"{name}.json", RECORDED)
     print(f"written: {index}; {time.perf_counter() - start:.0f} s in all")
     if failed:
         print(f"failed: {', '.join(failed)}", file=sys.stderr)

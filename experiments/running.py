@@ -42,7 +42,7 @@ def run_one(name: str, folder: Path, quick: bool, echo: bool) -> tuple[str, floa
         with threadpool_limits(1):
             importlib.import_module(f"experiments.{name}").run(report)
     except MissingData as missing:
-        report.text(f"Skipped: needs {missing}.")
+        report.skip("the rest of the page", missing)
     return report.write().read_text(encoding="utf-8"), time.perf_counter() - start
 
 

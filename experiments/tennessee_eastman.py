@@ -19,8 +19,8 @@ from sklearn.preprocessing import StandardScaler
 
 from kernelsieve import KernelMonitor, KernelPCA
 
-from .datasets import load_file
-from .report import Report
+from .datasets import MissingData, load_file
+from .report import Report, mean_and_deviation
 
 FAULT_START = 160
 FAULTS = range(1, 22)
@@ -160,6 +160,11 @@ def whitened_exact() -> KernelPCA:
     return KernelPCA(10, kernel="rbf", gamma="median", random_state=0)
 
 
+LEE_SEEDS = range(10)
+LINEAR, LEE_SPE, LEE_T2 = "PCA, a=2, SPE", "exact kernel PCA, M=30, SPE", "exact kernel PCA, M=30, T2"
+MONITOR = "KernelMonitor"
+
+
 def lee_rows(n_rows: int, seed: int, fault: int = 0) -> np.ndarray:
     """Lee et al.'s (2004) process: three variables of one state; fault 1 steps, fault 2 drifts, in the second."""
     rng = np.random.default_rng(seed)
@@ -174,24 +179,68 @@ def lee_rows(n_rows: int, seed: int, fault: int = 0) -> np.ndarray:
 
 
 def nonlinear_example(report: Report) -> None:
-    train, fresh = lee_rows(500, 0), lee_rows(2000, 1)
-    faults = {1: lee_rows(2000, 2, 1), 2: lee_rows(200, 3, 2)}
-    pca = linear(train, 2)[1]
-    limit = float(np.quantile(pca(fresh), 0.95))
-    lines = [
-        ["PCA, a=2, SPE (limit on fresh rows)", 5.0, *(100 * np.mean(pca(rows) > limit) for rows in faults.values())]
-    ]
-    for name, whiten in (("KernelMonitor", False), ("KernelMonitor, whitened", True)):
-        model = KernelMonitor(whiten=whiten, random_state=0).fit(train)
-        found = [100 * float(np.mean(model.predict(rows) < 0)) for rows in (fresh, *faults.values())]
-        lines.append([name, *found])
+    """Lee et al.'s example, over seeds: false alarms, and how many rows of a step and of a drift are found."""
+    found: dict[str, list[list[float]]] = {}
+    seeds = report.some(LEE_SEEDS, 2)
+    for seed in seeds:
+        train, fresh = lee_rows(500, 10 * seed), lee_rows(2000, 10 * seed + 1)
+        rows = (fresh, lee_rows(2000, 10 * seed + 2, 1), lee_rows(200, 10 * seed + 3, 2))
+        t2, spe = exact_kernel_pca(train, 30, "median")
+        on_fresh_rows = {LINEAR: linear(train, 2)[1], LEE_SPE: spe, LEE_T2: t2}
+        for name, statistic in on_fresh_rows.items():
+            limit = float(np.quantile(statistic(fresh), 0.95))
+            found.setdefault(name, []).append([100 * float(np.mean(statistic(part) > limit)) for part in rows])
+        for name, whiten in ((MONITOR, False), (f"{MONITOR}, whitened", True)):
+            model = KernelMonitor(whiten=whiten, random_state=0).fit(train)
+            found.setdefault(name, []).append([100 * float(np.mean(model.predict(part) < 0)) for part in rows])
+    lines = [[name, *(mean_and_deviation(column, 1) for column in np.transpose(v))] for name, v in found.items()]
+    lee_verdicts(report, found)
     report.text(
         "## A curve in three variables\n\nLee et al.'s (2004) example, x2 = x1^2 - 3 x1, x3 = -x1^3 + 3 x1^2 with "
-        "noise of .1 (a step of -.4 in x2; a drift in x1). Here the kernel gains, because normal rows lie on a curve, "
-        "and whitening hurts, because it stretches the noise across the curve as much as the curve itself."
+        "noise of .1 (a step of -.4 in x2; a drift in x1), mean (standard deviation) of "
+        f"{len(seeds)} seeds. Here the kernel gains, because normal rows lie on a curve, and whitening hurts, because "
+        f"it "
+        "stretches the noise across the curve as much as the curve itself. Limits of the first three are set on fresh "
+        "normal rows, those of the monitor on its training rows."
     )
-    report.table(
-        ["method", "false alarms, %", "step found, %", "drift found, %"], [[a, *map(one, b)] for a, *b in lines]
+    report.table(["method", "false alarms, %", "step found, %", "drift found, %"], lines)
+
+
+def lee_verdicts(report: Report, found: dict[str, list[list[float]]]) -> None:
+    """What Lee et al. (2004) claim, by their abstract: the paper itself is not at hand."""
+    plain, kernel, t2, ours, whitened = (np.array(values) for values in found.values())
+    tried = f"{len(plain)} seeds of 500 training rows, limits at 5 % false alarms on fresh rows"
+    for column, fault in ((1, "step"), (2, "drift")):
+        report.verdict(
+            f"Lee et al. 2004, numerical example, {fault}",
+            "kernel PCA monitors a nonlinear process better than linear PCA",
+            found=f"SPE finds {mean_and_deviation(kernel[:, column], 1)} % of the faulty rows against "
+            f"{mean_and_deviation(plain[:, column], 1)} %",
+            holds=(kernel[:, column] > plain[:, column]).tolist(),
+            key=f"lee_{fault}",
+            tried=tried,
+            setting="on average it does",
+            in_setting=bool(kernel[:, column].mean() > plain[:, column].mean()),
+            explored=f"kernel PCA's T2 finds {mean_and_deviation(t2[:, column], 1)} %, the monitor, whose limit needs "
+            f"no "
+            f"fresh rows, {mean_and_deviation(ours[:, column], 1)} %",
+        )
+    report.verdict(
+        "Lee et al. 2004, wastewater treatment",
+        "kernel PCA monitors it better than linear PCA",
+        found="0 of its series are at hand",
+        holds=False,
+        tried="nothing",
+        needs="the series of the simulated wastewater treatment plant; Tennessee Eastman stands in its place below",
+    )
+    report.fact(
+        lee_linear=f"{plain[:, 1].mean():.0f}",
+        lee_kernel=f"{kernel[:, 1].mean():.0f}",
+        lee_monitor=f"{ours[:, 1].mean():.0f}",
+        lee_whitened=f"{whitened[:, 1].mean():.0f}",
+        lee_t2=f"{t2[:, 1].mean():.0f}",
+        lee_false_alarms=f"{ours[:, 0].mean():.1f}",
+        lee_seeds=len(plain),
     )
 
 
@@ -234,7 +283,10 @@ def pictures(report: Report, data: dict[str, np.ndarray], model: KernelMonitor) 
     report.picture(figure, "contributions", "Fault 5 (condenser cooling water): XMV(11) is that valve")
 
 
-def detection_tables(report: Report, data: dict[str, np.ndarray], title: str, group: list[Statistic]) -> None:
+def detection_tables(
+    report: Report, data: dict[str, np.ndarray], title: str, group: list[Statistic], names: dict[str, str]
+) -> None:
+    """Two tables; facts of the methods that the site quotes, by the name of the fact."""
     found = {statistic.name: rates(data, statistic) for statistic in group}
     report.text(f"## {title}")
     lines = [
@@ -242,6 +294,11 @@ def detection_tables(report: Report, data: dict[str, np.ndarray], title: str, gr
         for name, (far, hits, delays) in found.items()
     ]
     report.table(["method", "false alarms, %", "detection, %", "median delay"], lines)
+    for key, name in names.items():
+        far, hits, _ = found[name]
+        report.fact(
+            **{key: f"{np.mean(hits):.0f}", f"{key}_exact": one(float(np.mean(hits))), f"{key}_alarms": one(far)}
+        )
     lines = [[str(fault), *(one(hits[k]) for _, hits, _ in found.values())] for k, fault in enumerate(FAULTS)]
     report.table(["fault", *found], lines)
 
@@ -249,15 +306,45 @@ def detection_tables(report: Report, data: dict[str, np.ndarray], title: str, gr
 def run(report: Report) -> None:
     """Tables of detection, delay and causes."""
     warnings.simplefilter("ignore")
-    data = tables()
-    tuned, honest = methods(data["d00"])
     report.title(
-        "Tennessee Eastman",
+        "Process monitoring: Lee et al.'s example and Tennessee Eastman",
         "Detection (share of faulty rows above the limit, mean of 21 faults), false alarms on "
-        "d00_te, delay: rows until six in a row lie above the limit, median of the faults found.",
+        "d00_te, delay: rows until six in a row lie above the limit, median of the faults found. Of Lee et al. (2004) "
+        "the "
+        "abstract and the example are at hand; Tennessee Eastman is our own comparison.",
     )
-    detection_tables(report, data, "Limits at 1 % of d00_te", tuned)
-    detection_tables(report, data, "Limits from training rows alone", honest)
+    nonlinear_example(report)
+    try:
+        data = tables()
+    except MissingData as missing:
+        report.skip("Tennessee Eastman", missing)
+        return
+    tuned, honest = methods(data["d00"])
+    quoted = {
+        "pca_spe": "PCA, a=11, SPE",
+        "mahalanobis": "Mahalanobis distance",
+        "exact_spe": "exact KPCA, M=30, SPE",
+        "exact_t2": "exact KPCA, M=30, T2",
+    }
+    detection_tables(report, data, "Limits at 1 % of d00_te", tuned, quoted)
+    quoted = {
+        "plain": "KernelMonitor, M=30, m=60, not whitened, 1 %",
+        "whitened": "KernelMonitor, M=10, m=50, whitened, 1 %",
+        "lagged": "the same, 1 %, 2 lags, smoothing .3",
+    }
+    detection_tables(report, data, "Limits from training rows alone", honest, quoted)
+    faults = len(FAULTS)
+    report.fact(faults=faults)
+    report.verdict(
+        "Tennessee Eastman",
+        "kernel PCA on standardised variables finds more faulty rows than linear PCA",
+        found=f"SPE {report.facts['exact_spe_exact']} % against {report.facts['pca_spe_exact']} % of {faults} faults, "
+        f"a "
+        f"Mahalanobis distance {report.facts['mahalanobis_exact']} %",
+        holds=float(report.facts["exact_spe_exact"]) > float(report.facts["pca_spe_exact"]),
+        tried="one training series, limits at 1 % of the normal test series",
+        ours="Lee et al. use another plant",
+    )
     options = {"n_components": 10, "n_support": 50, "whiten": True, "false_alarm_rate": 0.01}
     statistic, model = monitored(data["d00"], "", **options)
     low, high = model.false_alarm_interval_
@@ -276,5 +363,4 @@ def run(report: Report) -> None:
         "of the variables. Without whitening its false alarms on d00_te are above their nominal rate: the test series "
         "is another stretch of time, and the 500 rows of d00 do not show all that normal operation does."
     )
-    nonlinear_example(report)
     pictures(report, data, model)

@@ -41,4 +41,4 @@ def run(report: Report) -> None:
     try:
         diabetes(report)
     except MissingData as missing:
-        report.text(f"Skipped: needs {missing}.")
+        report.skip("Pima, Fig. 4", missing)

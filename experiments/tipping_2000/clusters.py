@@ -69,6 +69,7 @@ def components(report: Report, pairs: list[Pair], drawn: Pair) -> None:
         )
     cosines = [np.abs(np.diagonal(pair.cosines)) for pair in pairs]
     within = [np.sum(pair.cosines**2, axis=0)[3 : len(c)] for pair, c in zip(pairs, cosines, strict=True)]
+    together = {pair.seed: float(pair.sparse.captured_ratio_) for pair in pairs}
     best = [np.abs(pair.cosines[:3, :3]).max(axis=0).min() for pair in pairs]
     report.verdict(
         "Figs. 1-2",
@@ -84,6 +85,12 @@ def components(report: Report, pairs: list[Pair], drawn: Pair) -> None:
         f"tell the axes apart; {span([float(w.min()) for w in within])} of the worst lies within the exact nine",
         holds=[bool(np.all(c[3:] > ALIKE)) for c in cosines],
         tried=tried,
+        setting="the paper shows one draw, with nine vectors, and says that results are qualitatively equivalent: on "
+        "the "
+        f"draw here with {drawn.sparse.n_support_} the sparse axes together capture {together[drawn.seed]:.3f} of "
+        f"what as "
+        "many exact ones do",
+        in_setting=together[drawn.seed] > ALIKE,
     )
 
 

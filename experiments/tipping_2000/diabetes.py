@@ -14,9 +14,8 @@ from sklearn.svm import SVC
 from kernelsieve import KernelPCA, LikelihoodKernelPCA
 
 from ..datasets import LabelledSplit, pima
-from ..report import Report, span
+from ..report import Report, mean_and_deviation, span
 from . import pictures
-from .pictures import mean_curve
 
 PIMA_GAMMA, PIMA_NOISE = 1 / 10**2, 0.012
 EXACT, SPARSE, MORE = "kernel PCA", "sparse", "sparse, more vectors"
@@ -55,8 +54,9 @@ def diabetes(report: Report) -> None:
     report.text(
         f"Measurements are standardised on the training rows. Noise variance {PIMA_NOISE} (`{SPARSE}`) leaves "
         f"{published[SPARSE].n_support} vectors on Ripley's split, {counts[SPARSE]} on {len(averaged)} random subsets "
-        f"of the same size: too few for {MAX_COMPONENTS} components. Beside it stands the model of at most "
-        f"{MANY_VECTORS} vectors (`{MORE}`): {published[MORE].n_support}, and {counts[MORE]}."
+        f"of the same size: too few for the {MAX_COMPONENTS} components that Fig. 4 draws, so that it cannot be the "
+        f"paper's and has no verdict. The model of at most {MANY_VECTORS} vectors (`{MORE}`) has "
+        f"{published[MORE].n_support}, and {counts[MORE]}."
     )
     tabulate(report, "RMS reconstruction error, training rows", "train_rms", published, averaged)
     tabulate(report, "RMS reconstruction error, test rows", "test_rms", published, averaged)
@@ -136,7 +136,12 @@ def tabulate(
     rows = []
     for name in published:
         rows.append((name, "Ripley's", *cells(getattr(published[name], what)[places])))
-        rows.append((name, f"mean of {len(averaged)}", *cells(mean_curve(averaged, name, what)[places])))
+        every = [getattr(subset[name], what)[places] for subset in averaged]
+        spread = [
+            "" if np.isnan(column).any() else mean_and_deviation(column, 3 if what != "test_errors" else 1)
+            for column in np.transpose(every)
+        ]
+        rows.append((name, f"mean (standard deviation) of {len(averaged)}", *spread))
     report.table(("model", "split", *(f"{k} PC" for k in TABLED)), rows)
 
 
@@ -149,39 +154,72 @@ def settings_table(report: Report, published: dict[str, Curves], averaged: list[
     for scaling in ("standardised", "as they are"):
         for name, curve in published.items():
             found = [curve.errors_at[scaling, C] for C in SVM_C]
-            means = [float(np.mean([subset[name].errors_at[scaling, C] for subset in averaged])) for C in SVM_C]
+            means = [mean_and_deviation([subset[name].errors_at[scaling, C] for subset in averaged], 1) for C in SVM_C]
             expected = REFERENCE_ERRORS.get(name, ()) if scaling == "standardised" else ()
             rows.append((scaling, name, joined(found), joined(expected), joined(means)))
     spelled = joined([f"{C:g}" for C in SVM_C])
-    header = ("scores", "model", f"Ripley's, C = {spelled}", "reference", f"mean of {len(averaged)}, C = {spelled}")
+    header = (
+        "scores",
+        "model",
+        f"Ripley's, C = {spelled}",
+        "reference",
+        f"mean (standard deviation) of {len(averaged)}, C = {spelled}",
+    )
     report.table(header, rows)
 
 
 def pima_verdicts(report: Report, published: dict[str, Curves], averaged: list[dict[str, Curves]]) -> None:
     splits = [published, *averaged]
     tried = f"Ripley's split and {len(averaged)} random ones"
-    for name in (SPARSE, MORE):
-        for k in (5, AT):
-            pairs = [(split[name].train_rms[k - 1], split[EXACT].train_rms[k - 1]) for split in splits]
-            report.verdict(
-                "Fig. 4, left",
-                f"a small loss in reconstruction ({name}, {k} components)",
-                found=f"RMS error {pairs[0][0]:.3f} against {pairs[0][1]:.3f} on Ripley's; "
-                f"{span([float(100 * (a / b - 1)) for a, b in pairs], 2)} % more",
-                holds=[bool(a < (1 + SMALL_LOSS) * b) for a, b in pairs],
-                tried=tried,
-            )
-    for name in (SPARSE, MORE):
-        differences = [float(np.nanmean(split[name].test_errors - split[EXACT].test_errors)) for split in splits]
-        noise = np.std(differences[1:], ddof=1) / np.sqrt(len(averaged)) if len(averaged) > 1 else np.nan
-        report.verdict(
-            "Fig. 4, right",
-            f"marginally fewer test errors on average ({name})",
-            found=f"{differences[0]:+.2f} errors of 332 on Ripley's split; {np.mean(differences[1:]):+.2f} (standard "
-            f"error {noise:.2f}) on random ones",
-            holds=[difference < 0 for difference in differences],
-            tried=tried,
-        )
+    ratios = {
+        k: [float(split[MORE].train_rms[k - 1] / split[EXACT].train_rms[k - 1]) for split in splits]
+        for k in (1, *TABLED[3:5])
+    }
+    rising = [bool(np.all(split[MORE].train_rms >= split[EXACT].train_rms - 1e-9)) for split in splits]
+    report.verdict(
+        "Fig. 4, left",
+        "a reduction of accuracy is evident in the sparse case, as expected",
+        found="RMS error above kernel PCA's by "
+        + ", ".join(f"{span([100 * (r - 1) for r in ratio], 2)} % ({k} components)" for k, ratio in ratios.items()),
+        holds=rising,
+        tried=f"{tried}; {MANY_VECTORS} vectors",
+    )
+    report.verdict(
+        "Fig. 4, left",
+        f"the reduction is small: less than {100 * SMALL_LOSS:g} % of the error",
+        found=", ".join(
+            f"with {k} components in {sum(r < 1 + SMALL_LOSS for r in ratio)} of {len(ratio)} splits"
+            for k, ratio in ratios.items()
+        ),
+        holds=[max(r) < 1 + SMALL_LOSS for r in zip(*ratios.values(), strict=True)],
+        tried=f"{tried}; {MANY_VECTORS} vectors",
+        key="small_loss",
+        ours=f"the paper says small and names no number: {100 * SMALL_LOSS:g} % is our threshold",
+    )
+    differences = [float(np.nanmean(split[MORE].test_errors - split[EXACT].test_errors)) for split in splits]
+    noise = np.std(differences[1:], ddof=1) / np.sqrt(len(averaged)) if len(averaged) > 1 else np.nan
+    report.verdict(
+        "Fig. 4, right",
+        "marginally fewer test errors on average",
+        found=f"{differences[0]:+.2f} errors of 332 on Ripley's split; {np.mean(differences[1:]):+.2f} (standard error "
+        f"{noise:.2f}) on random ones",
+        holds=[difference < 0 for difference in differences],
+        tried=f"{tried}; {MANY_VECTORS} vectors",
+        setting=f"on Ripley's split, the paper's, it does ({differences[0]:+.2f} errors of 332), and the paper itself "
+        "calls it a consequence of randomness",
+        in_setting=differences[0] < 0,
+        key="test_errors",
+    )
+    report.fact(
+        pima_vectors=published[MORE].n_support,
+        pima_rms_5=f"{published[MORE].train_rms[4]:.3f}",
+        pima_exact_5=f"{published[EXACT].train_rms[4]:.3f}",
+        pima_rms_10=f"{published[MORE].train_rms[9]:.3f}",
+        pima_exact_10=f"{published[EXACT].train_rms[9]:.3f}",
+        pima_errors=f"{differences[0]:+.2f}",
+        pima_errors_random=f"{np.mean(differences[1:]):+.2f} (standard error {noise:.2f})",
+        pima_splits=len(averaged),
+    )
 
 
 def joined(values: Sequence[Any]) -> str:

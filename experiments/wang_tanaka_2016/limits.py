@@ -85,7 +85,9 @@ def penalties(report: Report) -> Artefact:
     spelled = ", ".join(f"{count} nonzeros at rho = {value:g}" for count, value in zip(counts, values, strict=True))
     differ = max(counts) > CLOSE * min(counts)
     why = f"{spelled}; rho is not in the criterion, whose minimiser has {sum(exact.n_nonzero)}"
-    report.verdict("Fig. 2", "the sparsity depends on rho (Algorithm 1)", found=why, holds=differ, tried="seed 0")
+    report.verdict(
+        "Fig. 2", "the sparsity depends on rho (Algorithm 1)", found=why, holds=differ, tried="seed 0", key="rho"
+    )
     return Artefact("parabola: its sparsity depends on rho", "early stopping", why, differ)
 
 
@@ -101,6 +103,7 @@ def large_n(report: Report) -> Artefact:
             rows.append((n, found.name, *quality, span(found.loops.n_inner)))
     report.table(("rows", "method", "nonzeros", "J", "cosine", "ADMM iterations"), rows)
     (_, _, stopped, value, *_, iterations), (_, _, count, least, cosine, *_) = rows[-2:]
+    report.fact(large_n=sizes[-1], large_n_algorithm=stopped, large_n_minimiser=count)
     return Artefact(
         f"parabola, {sizes[-1]} rows: its first component is zero",
         "early stopping",

@@ -4,26 +4,34 @@ The paper trains on the first subset and tests on all R test subsets, which hold
 subsets but the first n rows are as good as drawn from all N, so with e the error over all rows and e1 that on the first
 test subset
 
-    mean      = (1 - 1/R) e + e1/R
-    variance  = (1 - 1/R) e (1 - e)/n (N - n)/(N - 1)  +  (1/R)(1 - 1/R)(e1 - e)^2
+    mean      = (1 - c) e + c e1
+    variance  = (1 - c) e (1 - e)/n (N - n)/(N - 1)  +  c (1 - c)(e1 - e)^2
+
+with c = 1/R the weight of the first subset; of Image, where the tenth realisation is the first again, c = 2/R.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.spatial.distance import cdist
 from sklearn.neighbors import KNeighborsClassifier
 
 from kernelsieve import DissimilarityKernelPCA, ImprovedKernelPCA, KernelPCA
 
 from ..datasets import Realisations
-from ..report import Report, span
-from .printed import ERRORS, METHODS, SUBSETS, TABLE_NUMBERS, Row
+from ..report import Report, mean_and_deviation, span
+from .printed import ERRORS, METHODS, SUBSETS, TABLE_NUMBERS
 from .shares import frobenius_gamma, largest_eigenvalue_gamma
 
 STANDARD_ERRORS = 3.0  # of the printed mean, within which a mean is taken for the same
+DIGIT = 0.01  # of the printed means
+TIE = 1e-10  # of the largest distance: what lies nearer than that to the nearest row is a copy of it
+GENERALIZED = "g'(K_SS + ridge I) g = 1"
+DEFAULT_FORM = "|v| = 1, / sqrt(lambda)"
 Expected = tuple[float, float]  # mean and standard deviation, in percent
 
 
@@ -36,11 +44,27 @@ def extractors(n_features: int, gamma: float) -> tuple[Any, ...]:
     )
 
 
-def wrong(features: np.ndarray, labels: np.ndarray, train: np.ndarray) -> np.ndarray:
-    """Whether the nearest training row has another label, for every row."""
+@dataclass(frozen=True)
+class Mistakes:
+    """For every row whether its nearest training row has another label.
+
+    Where several training rows are nearest, which only copies are, the label depends on which of them is taken:
+    `surely` is wrong whichever it is, `possibly` for one of them.
+    """
+
+    chosen: np.ndarray  # by scikit-learn's choice
+    surely: np.ndarray
+    possibly: np.ndarray
+
+
+def mistakes(features: np.ndarray, labels: np.ndarray, train: np.ndarray) -> Mistakes:
+    """Of the nearest neighbour among the training rows."""
     nearest = KNeighborsClassifier(1, algorithm="brute").fit(features[train], labels[train])
-    found: np.ndarray = nearest.predict(features) != labels
-    return found
+    distances = cdist(features, features[train])
+    tied = distances <= distances.min(axis=1, keepdims=True) + TIE * distances.max()
+    other = labels[train] != labels[:, None]
+    surely, possibly = (tied <= other).all(axis=1), (tied & other).any(axis=1)
+    return Mistakes(nearest.predict(features) != labels, surely, possibly)
 
 
 def n_subsets(name: str) -> int:
@@ -48,12 +72,48 @@ def n_subsets(name: str) -> int:
     return SUBSETS.get(name, 100)
 
 
-def expected(mistakes: np.ndarray, data: Realisations) -> Expected:
+def expected(wrong: np.ndarray, data: Realisations) -> Expected:
     """Mean and standard deviation (%) over all test subsets."""
-    R, N, n = n_subsets(data.name), len(mistakes), data.test.shape[1]
-    e, first = float(mistakes.mean()), float(mistakes[data.test[0]].mean())
-    variance = (1 - 1 / R) * e * (1 - e) / n * (N - n) / (N - 1) + (1 / R) * (1 - 1 / R) * (first - e) ** 2
-    return 100 * ((1 - 1 / R) * e + first / R), 100 * float(np.sqrt(variance))
+    R, N, n = n_subsets(data.name), len(wrong), data.test.shape[1]
+    copies = sum(set(test) == set(data.test[0]) for test in data.test.tolist())
+    share = copies / R  # of subsets that are the first
+    e, first = float(wrong.mean()), float(wrong[data.test[0]].mean())
+    variance = (1 - share) * e * (1 - e) / n * (N - n) / (N - 1) + share * (1 - share) * (first - e) ** 2
+    return 100 * ((1 - share) * e + share * first), 100 * float(np.sqrt(variance))
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A mean error with its standard deviation, and the range in which it lies as ties are broken."""
+
+    mean: float
+    deviation: float
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, features: np.ndarray, data: Realisations) -> Cell:
+        found = mistakes(features, data.labels, data.train[0])
+        ends = sorted(expected(part, data)[0] for part in (found.surely, found.possibly))
+        return cls(*expected(found.chosen, data), *ends)
+
+    def text(self) -> str:
+        """As it stands in a table."""
+        tied = f", ties {self.low:.2f} to {self.high:.2f}" if self.high - self.low > DIGIT else ""
+        return f"{self.mean:.2f} ({self.deviation:.2f}{tied})"
+
+    def agrees(self, printed: tuple[float, float], n_tests: int, ties: bool = False) -> bool:
+        """Whether the printed mean is within its standard errors of this one, or of one that ties can give."""
+        limit = STANDARD_ERRORS * printed[1] / np.sqrt(n_tests)
+        return bool((self.outside(printed[0]) if ties else abs(self.mean - printed[0])) < limit)
+
+    def outside(self, printed: float) -> float:
+        """How far a mean lies from the range that ties leave."""
+        return max(0.0, self.low - printed, printed - self.high)
+
+
+Cells = dict[str, dict[int, list[Cell]]]  # set: features: the three methods
+Forms = dict[str, dict[str, dict[int, Cell]]]  # set: scaling of IKPCA: features
 
 
 def tables_2_to_7(report: Report, sets: dict[str, Realisations]) -> None:
@@ -61,46 +121,83 @@ def tables_2_to_7(report: Report, sets: dict[str, Realisations]) -> None:
         "## Tables 2-7: errors of the nearest neighbour, in percent\n\nThe paper's protocol: rows of the training "
         "subset are among the test rows, and are their own nearest neighbours. Mean (standard deviation) over the "
         "test subsets, of which only ten are at hand: both are computed as expectations (see the source). "
-        "Printed -> found."
+        "Printed -> found; with the range in which the mean lies as ties between copies of rows are broken."
     )
     lines: list[tuple[Any, ...]] = []
-    found: dict[str, dict[int, list[Expected]]] = {}
-    scalings: list[dict[str, float]] = []
+    found: Cells = {}
+    forms: Forms = {}
     for name, data in sets.items():
-        X, train = data.train_rows(0), data.train[0]
+        X = data.train_rows(0)
         for n_features, printed in ERRORS[name].items():
             models = extractors(n_features, largest_eigenvalue_gamma(X))
             features = [model.fit(X).transform(data.rows) for model in models]
-            measured = [expected(wrong(f, data.labels, train), data) for f in features]
+            measured = [Cell.of(f, data) for f in features]
             found.setdefault(name, {})[n_features] = measured
-            cells = [
-                f"{p:.2f} ({s:.2f}) -> {m:.2f} ({d:.2f})" for (p, s), (m, d) in zip(printed, measured, strict=True)
-            ]
+            cells = [f"{p:.2f} ({s:.2f}) -> {cell.text()}" for (p, s), cell in zip(printed, measured, strict=True)]
             lines.append((TABLE_NUMBERS[name], name, n_features, *cells))
-            if name != "thyroid":
-                forms = rescaled(models[2], features[2])
-                off = {f: expected(wrong(z, data.labels, train), data)[0] - printed[2][0] for f, z in forms.items()}
-                scalings.append({form: abs(value) for form, value in off.items()})
+            for form, rescaled in scalings(models[2], features[2]).items():
+                forms.setdefault(name, {}).setdefault(form, {})[n_features] = Cell.of(rescaled, data)
     report.table(("Table", "set", "features", *METHODS), lines)
+    copies_of_rows(report, sets)
     as_printed(report, sets)
-    verdicts(report, found)
-    if scalings:
-        report.text("IKPCA's printed errors come out under none of the scalings that the wording allows:")
-        rows = [(f, float(np.mean([s[f] for s in scalings])), max(s[f] for s in scalings)) for f in scalings[0]]
-        report.table(("IKPCA's features", "mean deviation", "largest"), rows)
+    verdicts(report, found, forms)
+    scaling_table(report, forms)
     honest(report, sets)
 
 
-def rescaled(model: ImprovedKernelPCA, features: np.ndarray) -> dict[str, np.ndarray]:
-    """IKPCA's features in all four scalings that the paper's wording allows."""
+def copies_of_rows(report: Report, sets: dict[str, Realisations]) -> None:
+    lines = []
+    for name, data in sets.items():
+        groups = np.unique(data.rows, axis=0, return_inverse=True)[1].ravel()
+        sizes = np.bincount(groups)
+        mixed = sum(len(set(data.labels[groups == g].tolist())) > 1 for g in np.flatnonzero(sizes > 1))
+        again = [k + 1 for k, test in enumerate(data.test.tolist()) if k and set(test) == set(data.test[0])]
+        lines.append((name, len(groups), int(np.sum(sizes - 1)), mixed, ", ".join(map(str, again)) or "none"))
+    report.table(
+        (
+            "set",
+            "rows",
+            "copies of another row",
+            "groups of copies with both labels",
+            "realisations that are the first again",
+        ),
+        lines,
+    )
+
+
+def scalings(model: ImprovedKernelPCA, features: np.ndarray) -> dict[str, np.ndarray]:
+    """IKPCA's features in all six scalings that the paper's wording allows."""
     roots = np.sqrt(model.eigenvalues_)
-    lengths = np.linalg.norm(model.dual_coef_ * roots, axis=0)
+    squares = np.sum((model.dual_coef_ * roots) ** 2, axis=0)  # |g|^2 where |v| = 1
+    lengths = {"|v| = 1": 1.0, "|g| = 1": np.sqrt(squares), GENERALIZED: np.sqrt(1 + model.ridge * squares)}
     return {
-        "unit components, / sqrt(lambda)": features,
-        "unit components": features * roots,
-        "unit coefficients, / sqrt(lambda)": features / lengths,
-        "unit coefficients": features * roots / lengths,
+        f"{name}{how}": features * factor / length
+        for name, length in lengths.items()
+        for how, factor in ((", / sqrt(lambda)", 1.0), ("", roots))
     }
+
+
+def scaling_table(report: Report, forms: Forms) -> None:
+    report.text(
+        "IKPCA's features in every scaling that the wording allows: largest deviation of a mean, over the numbers of "
+        f'features. `ImprovedKernelPCA(normalize="feature")` is |v| = 1, `"coefficients"` |g| = 1, `"generalized"` '
+        f"{GENERALIZED}; `whiten` divides by sqrt(lambda)."
+    )
+    names = list(next(iter(forms.values())))
+    rows = [
+        (form, *(f"{max(abs(c.mean - ERRORS[s][n][2][0]) for n, c in forms[s][form].items()):.2f}" for s in forms))
+        for form in names
+    ]
+    report.table(("scaling", *forms), rows)
+    if "banana" in forms:
+        whole = [
+            forms["banana"][form][max(ERRORS["banana"])].mean
+            for form in (DEFAULT_FORM, f"{GENERALIZED}, / sqrt(lambda)")
+        ]
+        printed = ERRORS["banana"][max(ERRORS["banana"])][2][0]
+        report.fact(
+            banana_feature=f"{whole[0]:.2f}", banana_generalized=f"{whole[1]:.2f}", banana_printed=f"{printed:.2f}"
+        )
 
 
 def as_printed(report: Report, sets: dict[str, Realisations]) -> None:
@@ -120,61 +217,111 @@ def as_printed(report: Report, sets: dict[str, Realisations]) -> None:
                 except ValueError:  # so wide a kernel has not so many directions
                     errors.append("too few directions")
                     continue
-                errors.append(f"{expected(wrong(features, data.labels, data.train[0]), data)[0]:.2f}")
+                errors.append(f"{Cell.of(features, data).mean:.2f}")
         lines.append((name, *(f"{p:.2f}" for p, _ in ERRORS[name][n_features][:2]), *errors))
     report.text("Both readings of the kernel width, the most features:")
     header = [f"{method}, {width}" for width in widths for method in METHODS[:2]]
     report.table(("set", *(f"{method}, printed" for method in METHODS[:2]), *header), lines)
 
 
-def verdicts(report: Report, found: dict[str, dict[int, list[Expected]]]) -> None:
+WIDTH = "largest eigenvalue for the Frobenius norm"
+SHORT = ("naive", "eskpca", "ikpca")  # of METHODS, in the names of facts
+
+
+def verdicts(report: Report, found: Cells, forms: Forms) -> None:
     for name, rows in found.items():
         for i, method in enumerate(METHODS):
-            pairs = [(ERRORS[name][size][i], measured[i]) for size, measured in rows.items()]
-            off = [measured[0] - printed[0] for printed, measured in pairs]
-            deviations = [measured[1] / printed[1] for printed, measured in pairs]
-            allowed = [STANDARD_ERRORS * printed[1] / np.sqrt(n_subsets(name)) for printed, _ in pairs]
-            own = name == "thyroid"
-            report.verdict(
-                f"Table {TABLE_NUMBERS[name]}",
-                f"{name}: errors of {method}",
-                printed=f"{span([printed[0] for printed, _ in pairs], 4)} %",
-                found=f"off by {span(off)} points; standard deviations {span(deviations)} times the printed",
-                holds=[abs(value) < limit for value, limit in zip(off, allowed, strict=True)],
-                tried=f"{len(pairs)} sizes, within {STANDARD_ERRORS:g} standard errors of the printed mean",
-                change="one split of our own" if own else "largest eigenvalue for the Frobenius norm",
-            )
+            one_table(report, name, i, {size: cells[i] for size, cells in rows.items()}, forms[name])
+            if method == METHODS[1]:
+                off = [cells[i].mean - ERRORS[name][size][i][0] for size, cells in rows.items()]
+                report.fact(**{f"{name}_off": span(off, 2)})
+    every = [cells[1].mean - ERRORS[name][size][1][0] for name, rows in found.items() for size, cells in rows.items()]
+    report.fact(eskpca_off=f"{np.mean(np.abs(every)):.2f}", eskpca_worst=f"{max(map(abs, every)):.2f}")
+    report.fact(
+        image_deviation=span([cells[0].deviation for cells in found["image"].values()], 2)
+    ) if "image" in found else None
     better_than_improved(report, found)
 
 
-def better_than_improved(report: Report, found: dict[str, dict[int, list[Expected]]]) -> None:
+def one_table(report: Report, name: str, i: int, cells: dict[int, Cell], forms: dict[str, dict[int, Cell]]) -> None:
+    """One method's column of a table: as it stands, with ties broken otherwise, and for IKPCA in another scaling."""
+    printed = {size: ERRORS[name][size][i] for size in cells}
+    R = n_subsets(name)
+
+    def agreeing(tried: dict[int, Cell], ties: bool) -> list[bool]:
+        return [cell.agrees(printed[size], R, ties) for size, cell in tried.items()]
+
+    shown, holds, change = cells, agreeing(cells, False), WIDTH
+    if not all(holds) and all(agreeing(cells, True)):
+        holds, change = agreeing(cells, True), f"{WIDTH}; {broken(cells, printed)}"
+    if i == 2 and not all(holds):
+        for form, other in forms.items():
+            if all(agreeing(other, True)):
+                shown, holds, change = other, agreeing(other, True), f"{WIDTH}; features scaled to {form}"
+                if not all(agreeing(other, False)):
+                    change += f"; {broken(other, printed)}"
+                break
+    off = [cell.mean - printed[size][0] for size, cell in shown.items()]
+    deviations = [cell.deviation / printed[size][1] for size, cell in shown.items()]
+    nearest = min(forms, key=lambda form: sum(abs(forms[form][size].mean - printed[size][0]) for size in cells))
+    best = [forms[nearest][size].mean - printed[size][0] for size in cells]
+    report.verdict(
+        f"Table {TABLE_NUMBERS[name]}",
+        f"{name}: errors of {METHODS[i]}",
+        printed=f"{span([p for p, _ in printed.values()], 4)} %",
+        found=f"off by {span(off)} points; standard deviations {span(deviations)} times the printed",
+        holds=holds,
+        key=f"{name}_{SHORT[i]}",
+        tried=f"{len(cells)} sizes, within {STANDARD_ERRORS:g} standard errors of the printed mean",
+        change=change,
+        explored=f"all {len(forms)} scalings of the features that the wording allows, with ties broken either way; the "
+        f"nearest, {nearest}, is off by {span(best)} points"
+        if i == 2
+        else "ties broken either way, both readings of the width",
+    )
+
+
+def broken(cells: dict[int, Cell], printed: dict[int, tuple[float, float]]) -> str:
+    """What ties between copies of rows allow."""
+    ranges = ", ".join(f"{cell.low:.2f} to {cell.high:.2f}" for cell in cells.values())
+    outside = max(cell.outside(printed[size][0]) for size, cell in cells.items())
+    return (
+        f"ties between copies of rows, some with another label, broken otherwise: they allow for means of {ranges}, "
+        f"and no "
+        f"printed mean is further than {outside:.2f} from them"
+    )
+
+
+def better_than_improved(report: Report, found: Cells) -> None:
     """The paper's reading of its own tables."""
-
-    def lower(row: Row | list[Expected]) -> bool:
-        return row[1][0] < row[2][0]
-
     said = [name for name in found if name not in ("banana", "heart")]
-    printed = {name: [lower(row) for row in ERRORS[name].values()] for name in found}
-    measured = {name: [lower(row) for row in found[name].values()] for name in found}
+    printed = {name: [row[1][0] < row[2][0] for row in ERRORS[name].values()] for name in ERRORS}
+    measured = {name: [row[1].mean < row[2].mean for row in found[name].values()] for name in found}
     spelled = ", ".join(f"{name} {sum(v)} of {len(v)}" for name, v in printed.items())
     ours = ", ".join(f"{name} {sum(v)} of {len(v)}" for name, v in measured.items())
+    cancer = {size: row for size, row in ERRORS["breast_cancer"].items() if row[2][0] < row[1][0]}
+    against = ", ".join(f"{row[2][0]:.2f} against {row[1][0]:.2f} with {size} nodes" for size, row in cancer.items())
     report.verdict(
         "section 5",
         "ESKPCA has lower errors than IKPCA on all sets but Banana and Heart",
         printed=f"by its own tables: {spelled}",
         found=ours,
         holds=[value for name in said for value in measured[name]],
-        tried=f"{sum(map(len, measured.values()))} settings",
+        key="below_ikpca",
+        tried=f"{sum(map(len, measured.values()))} settings, one training subset",
+        proof=f"Table 3 (Cancer) has IKPCA below ESKPCA twice, {against}; and Table 4 (Heart), which the sentence "
+        f"excepts, "
+        f"has ESKPCA below IKPCA in all of its {len(printed['heart'])} lines",
     )
-    gaps = [row[1][0] - row[0][0] for rows in found.values() for row in rows.values()]
-    own = [row[1][0] - row[0][0] for name in found for row in ERRORS[name].values()]
+    gaps = [row[1].mean - row[0].mean for rows in found.values() for row in rows.values()]
+    own = [row[1][0] - row[0][0] for rows in ERRORS.values() for row in rows.values()]
     report.verdict(
         "section 5",
         "ESKPCA classifies similarly to naive KPCA",
         printed=f"difference {span(own)} points, mean {np.mean(own):+.2f}",
         found=f"{span(gaps)}, mean {np.mean(gaps):+.2f}",
-        holds=[abs(gap) < 2.5 for gap in gaps],
-        tried=f"{len(gaps)} settings, within 2.5 points",
+        holds=abs(float(np.mean(gaps))) < float(np.std(own)),
+        tried=f"{len(gaps)} settings; the mean difference within the spread of the printed ones, {np.std(own):.2f}",
     )
 
 
@@ -187,9 +334,10 @@ def honest(report: Report, sets: dict[str, Realisations]) -> None:
             X = data.rows[train]
             models = extractors(n_features, largest_eigenvalue_gamma(X))
             features = [model.fit(X).transform(data.rows) for model in models]
-            errors.append([wrong(f, data.labels, train)[test].mean() for f in (*features, data.rows)])
-        lines.append((name, n_features, *(float(e) for e in 100 * np.mean(errors, axis=0))))
+            errors.append([mistakes(f, data.labels, train).chosen[test].mean() for f in (*features, data.rows)])
+        lines.append((name, n_features, *(mean_and_deviation(column, 1) for column in 100 * np.transpose(errors))))
     report.text(
-        "Honest: test rows apart from the training rows, mean over the realisations at hand, the most features."
+        "Honest: test rows apart from the training rows, mean (standard deviation) over the realisations at hand, the "
+        "most features."
     )
     report.table(("set", "features", *METHODS, "the rows themselves"), lines)

@@ -273,6 +273,67 @@ def test_the_site_has_a_page_for_the_report_of_every_experiment(monkeypatch, tmp
     assert "make reproduce REPRODUCE=zou_2006" in (folder / "zou_2006.md").read_text()
 
 
+METHOD_PAGES = sorted((DOCS / "methods").glob("*.md"))
+NUMBER_WORDS = "one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|twenty|thirty|ninety|hundred"
+QUOTED = re.compile(r"\{\{\s*(\w+)\.(\w+)\s*\}\}")
+
+
+def results_in_the_text(text):
+    """Numbers of a page that no build fills in: what is left besides code, formulas, links, years and references."""
+    text = text.split("\n## Cite")[0]
+    faults = re.findall(
+        r"(?<!\$)\$\s*[-+]?\.?\d[\d.,]*\s*(?:\\?%)?\s*\$(?!\$)", text
+    )  # a formula that is only a number
+    text = re.sub(r"```.*?```|\$\$.*?\$\$", " ", text, flags=re.DOTALL)
+    text = re.sub(r"`[^`]*`|\$[^$]*\$|\{\{[^}]*\}\}|\]\([^)]*\)", " ", text)
+    text = re.sub(
+        r"\b(Tables?|Figs?\.|Algorithm|Theorems?|sections?|slides?|equations?)(\s+(and\s+|to\s+)?\(?\d[\d.]*\)?,?)+",
+        " ",
+        text,
+    )
+    text = re.sub(r"\(\d+\)|\b(19|20)\d\d\b|^\s*\d+\.\s", " ", text, flags=re.MULTILINE)  # equations, years, lists
+    faults += re.findall(r"(?<![\w-])[-+]?\.?\d[\d.,]*\s*%?", text)
+    return faults + re.findall(rf"\b(?:{NUMBER_WORDS}) (?:of|to|in) (?:the )?(?:{NUMBER_WORDS})\b", text)
+
+
+@pytest.mark.parametrize("page", METHOD_PAGES, ids=lambda path: path.stem)
+def test_a_method_page_holds_no_result_in_its_own_text(page):
+    assert results_in_the_text(page.read_text(encoding="utf-8")) == []
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "pink .675 against .542",
+        "it keeps 99 % of it",
+        "after 2 to 5 passes",
+        "exactly nine for one of ten seeds",
+        "the error is $.106$ at ten",
+        "68 times faster",
+        "| PCA | 89 |",
+    ],
+)
+def test_a_result_in_the_text_of_a_page_is_seen(sentence):
+    assert results_in_the_text(f"# Page\n\n{sentence}\n\n## Cite\n\nA, B. (2000). 10(3).")
+
+
+def test_what_is_no_result_may_stand_in_a_page():
+    text = """Table 8 and Figs. 1 and 2 of Xu et al. (2011), equation (10), Tables 2 to 7, sections 3 and 5, {{ a.b }}
+of them, `m=50`, $m = 10$, $O(n^2)$, R1-PCA, l1, T2, [link](https://example.org/1).
+
+1. First.
+"""
+    assert results_in_the_text(text) == []
+
+
+def test_every_number_that_a_page_quotes_was_recorded(monkeypatch):
+    monkeypatch.syspath_prepend(str(DOCS / "_ext"))
+    facts = importlib.import_module("reports").recorded_facts(DOCS)
+    for page in DOCS.rglob("*.md"):
+        for experiment, name in QUOTED.findall(page.read_text(encoding="utf-8")):
+            assert name in facts.get(experiment, {}), f"{page.name}: {{{{ {experiment}.{name} }}}}"
+
+
 @pytest.fixture
 def extension(monkeypatch):
     monkeypatch.syspath_prepend(str(DOCS / "_ext"))
