@@ -51,13 +51,12 @@ def _parameters(function: object, name: str) -> Iterator[str]:
 def _members(cls: type, name: str) -> Iterator[str]:
     parameters = () if issubclass(cls, BaseException) else inspect.signature(cls).parameters
     for member in dir(cls):
-        owner = next((base for base in cls.__mro__ if member in vars(base)), None)
-        if (
-            member.startswith("_")
-            or member in parameters
-            or owner is None
-            or not owner.__module__.startswith("kernelsieve")
-        ):
+        owner = next(base for base in cls.__mro__ if member in vars(base))
+        ours = owner.__module__.startswith("kernelsieve") and not member.startswith("_")
+        if not ours or member in parameters or member in FOR_THE_FILE_FORMAT:
+            continue
+        if member.endswith("_"):  # whether `fit` sets it or a property finds it is not the user's to know
+            yield f"{name}: {member}"
             continue
         value = inspect.getattr_static(cls, member)
         yield f"{name}.{member}"
