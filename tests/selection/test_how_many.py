@@ -21,7 +21,7 @@ from kernelsieve.kernels import named_kernel
 from kernelsieve.rows.memory import sample_rows
 from kernelsieve.search.how_many import fewest
 from kernelsieve.search.moved import NO_ROWS, Candidate, FreePoints
-from kernelsieve.search.subspace import coordinates_for
+from kernelsieve.search.subspace import coordinates
 
 # How many
 
@@ -289,7 +289,7 @@ def test_points_that_come_are_looked_for_where_those_before_were_measured(seed):
     rows = sample_rows(X, 10**6, rng, None, merge=True)
     sample = Sample.of(rows, named_kernel("rbf", gamma=0.1), 10, center=False)
     assert sample.n_evaluation < len(X) / 2
-    found = coordinates_for(sample, 10)
+    found = coordinates(sample)
     search = FreePoints(sample, found, 5, 0.0, rng)
     start = search.resize(Candidate(found.inside(centres[:9]), 0.0, None, 0, True, {}, "", NO_ROWS), 10)
     (added,) = start.seeds

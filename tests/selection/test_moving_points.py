@@ -15,7 +15,7 @@ from kernelsieve.rows.memory import sample_rows
 from kernelsieve.search.lbfgs import Ascent
 from kernelsieve.search.moved import NO_ROWS, Candidate, FreePoints
 from kernelsieve.search.objective import CapturedVariance
-from kernelsieve.search.subspace import coordinates_for
+from kernelsieve.search.subspace import coordinates
 from kernelsieve.spectrum.top import exact_components
 
 
@@ -232,7 +232,7 @@ def test_a_component_that_no_point_is_near_is_found(monkeypatch, far):
     gamma = 2.0 / far**2
     rows, kernel = sample_rows(X, 10**6, rng, None, merge=True), named_kernel("rbf", gamma=gamma)
     sample = Sample.of(rows, kernel, 9, center=True)
-    search = FreePoints(sample, coordinates_for(sample, 14), 13, 0.0, rng)
+    search = FreePoints(sample, coordinates(sample), 13, 0.0, rng)
     start = search.coordinates.inside(np.concatenate([centres[:9], centres[:5] + 0.05 * far]))
     at_nine = Candidate(start, search.objective.captured(start), None, 0, True, {}, "nine", NO_ROWS)
     monkeypatch.setattr(search, "_raced", lambda n_support: at_nine)

@@ -26,11 +26,10 @@ from ..threads import cached_property
 from .best_of_rules import best_of_rules
 from .how_many import fewest
 from .moved import Candidate, FreePoints
-from .subspace import MANY_POINTS, Coordinates, coordinates_for, movable
+from .subspace import Coordinates, coordinates, movable
 
 FIRST_EXTRA_POINTS = 8  # the search for a number starts at n_components + this
 MAX_AUTO_SUPPORT = 1000  # more points are not looked for, they must be asked for
-FEW_MISSING = 0.007  # of the variance: points that are to miss less may need directions that MANY_POINTS would
 # Of new rows points lose (1 + SEEN_ROWS/n)^FEW_CARRIERS times as much as of the n rows that they were chosen for.
 SEEN_ROWS, FEW_CARRIERS = 100.0, 1.5
 MAX_AUTO_EXACT, MOST_OF_THEM = 2000, 2 / 3  # so few rows are all taken instead, and where most of them would be needed
@@ -86,14 +85,14 @@ class Chooser:
     def _sparse_coordinates(self) -> Coordinates | None:
         """Coordinates of sparse rows, which say whether points can be moved at all."""
         sample = self.problem.sample
-        return coordinates_for(sample, MANY_POINTS) if scipy.sparse.issparse(sample.rows.X) else None
+        return coordinates(sample) if scipy.sparse.issparse(sample.rows.X) else None
 
-    def _search(self, problem: Problem, n_support: int) -> FreePoints:
-        """A search for about so many free points."""
+    def _search(self, problem: Problem) -> FreePoints:
+        """The search for free points on a problem's sample."""
         known = problem.coordinates
         if known is None and problem.sample is self.problem.sample:
             known = self._sparse_coordinates
-        known = known or coordinates_for(problem.sample, n_support)
+        known = known or coordinates(problem.sample)
         return FreePoints(problem.sample, known, self.effort.max_iter, self.effort.tol, problem.rng)
 
     @property
@@ -108,7 +107,7 @@ class Chooser:
         if n_support >= sample.size and sample.rows.whole and self.effort.max_residual is None:
             return Choice(everything(problem), problem)
         if self.rule_name == "optimized":
-            search = self._search(problem, n_support)
+            search = self._search(problem)
             return self._measured(problem, _moved(problem, search, search.search(n_support)), last=True)
         return self._measured(problem, self._select(problem, n_support), last=True)
 
@@ -138,7 +137,7 @@ class Chooser:
         if self.effort.n_samples and not whole:
             largest = min(largest, self.effort.n_samples // ROWS_TO_CHOOSE_FROM)
         free = self.rule_name == "optimized"
-        at = self._free_sizes(problem, 1 - variance < FEW_MISSING) if free else self._rule_sizes(problem)
+        at = self._free_sizes(problem) if free else self._rule_sizes(problem)
         target = _target_on_rows_seen(problem.sample, variance)
         curve, best = fewest(at, first, n_components + int(center), largest, target, costly=free, else_all=few and free)
         if best is None:
@@ -198,11 +197,8 @@ class Chooser:
             return choice if ours >= theirs else replace(other, ratio=replace(other.ratio, n_directions=theirs))
         return choice if other.ratio.n_directions < ratio.n_directions else other
 
-    def _free_sizes(self, problem: Problem, all_directions: bool) -> Callable[[int], Choice]:
-        """Free points of any number, each search starting from what the last one found on the same sample.
-
-        Points that are to miss very little are moved in as many directions as MANY_POINTS of them.
-        """
+    def _free_sizes(self, problem: Problem) -> Callable[[int], Choice]:
+        """Free points of any number, each search starting from what the last one found on the same sample."""
         search: FreePoints | None = None
         last: Candidate | None = None
         rows_for = 0
@@ -214,7 +210,7 @@ class Chooser:
             if problem.sample.rows.whole and n_support >= problem.sample.size:  # of few kinds: no more to choose from
                 return self._measured(problem, everything(problem))
             if search is None or last is None or search.sample is not problem.sample:
-                search = self._search(problem, max(n_support, MANY_POINTS) if all_directions else n_support)
+                search = self._search(problem)
                 last = search.search(n_support)
             else:
                 last = search.resize(last, n_support)

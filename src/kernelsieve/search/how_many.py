@@ -20,11 +20,8 @@ MAX_SIZES = 5
 FAR_BEYOND = 2.0  # times the largest size is too far, where all rows are taken else
 MIN_GROWTH, MAX_GROWTH = 1.12, 3.5  # of the size while none is enough
 CLOSE_ENOUGH = math.log(1.16)  # stop when a size that fails, or would, is within this factor of the one that is enough
-# How much less than may be missing is aimed at, log: a size that just fails is a search for nothing.  Exponents grow
-# with m, so between two sizes more is missing than their secant says, the more so the further they are apart.
-SAFE_SIDE, SAFE_BEND = 0.05, 0.1
+SAFE_SIDE = 0.05  # log, by which less than may be missing is aimed at: a size that just fails is a search for nothing
 GROWING = 0.25  # is what the exponent is larger by beyond the sizes known
-INSIDE = 0.1  # of the way, on a logarithmic scale, that a guess keeps from sizes known already
 
 Curve = list[tuple[int, float]]  # sizes tried, each with its ratio
 
@@ -73,16 +70,15 @@ def _next_size(curve: Curve, least: int, largest: int, target: float, *, by_halv
     if all(ratio < target for _, ratio in curve):
         if _is_hopeless(curve):
             return largest
-        guess = _where(curve, target, exponent + GROWING, SAFE_SIDE)
+        guess = _where(curve, target, exponent + GROWING)
         return min(math.ceil(min(max(guess, MIN_GROWTH * failing), MAX_GROWTH * failing)), largest)
     still_open = math.log(enough / max(failing, 1))
     if enough - failing <= 1 or still_open <= CLOSE_ENOUGH:
         return None
-    guess = _where(curve, target, exponent, SAFE_SIDE + SAFE_BEND * still_open)
+    guess = _where(curve, target, exponent)
     if by_halves or dict(curve).get(failing) == 0:  # where components were missing there is no secant
         guess = math.sqrt(failing * enough)
-    low, high = failing ** (1 - INSIDE) * enough**INSIDE, failing**INSIDE * enough ** (1 - INSIDE)
-    return min(max(round(min(max(guess, low), high)), failing + 1), enough - 1)
+    return min(max(round(guess), failing + 1), enough - 1)
 
 
 def _is_hopeless(curve: Curve) -> bool:
@@ -95,7 +91,7 @@ def _is_hopeless(curve: Curve) -> bool:
 def _is_far(curve: Curve, largest: int, target: float) -> bool:
     """Whether a multiple of the largest size would be needed, by sizes that are apart and an exponent that grows."""
     apart = max(curve)[0] >= FAR_APART * min(curve)[0]
-    return apart and _where(curve, target, _exponent(curve, target) + GROWING, 0.0) > FAR_BEYOND * largest
+    return apart and _where(curve, target, _exponent(curve, target) + GROWING) > FAR_BEYOND * largest
 
 
 def _spare(curve: Curve, target: float) -> float:
@@ -104,10 +100,10 @@ def _spare(curve: Curve, target: float) -> float:
     return (_missing(target) - _missing(ratio)) / _exponent(curve, target)
 
 
-def _where(curve: Curve, target: float, exponent: float, safe: float) -> float:
-    """The size at which the share missing is expected to be below the target's, by `safe` on a logarithmic scale."""
+def _where(curve: Curve, target: float, exponent: float) -> float:
+    """The size at which the share missing is expected to be a little less than the target's."""
     m, ratio = _nearest(curve, target)[0]
-    return m * math.exp((_missing(ratio) - _missing(target) + safe) / exponent)
+    return m * math.exp((_missing(ratio) - _missing(target) + SAFE_SIDE) / exponent)
 
 
 def _exponent(curve: Curve, target: float) -> float:

@@ -1,7 +1,7 @@
 """Free support points: moved to where they capture most variance.
 
 Two starts race, each in a thread of its own: k-means centres, good for wide kernels, and targeted rows, good for narrow
-ones, where k-means centres fall between the rows.  After a quarter of the steps the better goes on alone; the plain
+ones, where k-means centres fall between the rows.  After a few steps the better goes on alone; the plain
 rows stay if all the steps together gained nothing.  Of few rows the choice of every other rule may start, too.  Most
 steps are taken on a part of the sample, the last on all of it: what limits the result is not how far the points are
 moved but for how many rows.

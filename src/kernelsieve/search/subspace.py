@@ -49,9 +49,8 @@ from .objective_cuda import images_on_device
 from .principal import directions_of_sparse
 
 # Mean exponent gamma |e(x)|^2 that may be left outside the subspace: by points that are moved on in all directions at
-# the end (`lifted`), and by points that stay in it for good.  What it hides from the former is more than they lose
-# themselves where there are more than FEW_POINTS, and less of it, down to half, is left then.
-MAX_LOST_EXPONENT, MAX_LOST_FOR_GOOD, FEW_POINTS, MANY_POINTS = 0.1, 0.05, 50, 100
+# the end (`lifted`), and by points that stay in it for good.
+MAX_LOST_EXPONENT, MAX_LOST_FOR_GOOD = 0.1, 0.05
 SHORT_SIDE = 1000  # rows whose gram costs less than anything in as many columns
 SHORT_DIRECTIONS = 256  # of theirs are not too many to be kept; of more, all are unless half of them will do
 # A wide kernel has a small exponent to lose: its components are nearly those of the rows themselves, and as many
@@ -64,9 +63,7 @@ WIDE, LOST_OF_WIDE = 0.5, 0.1
 MIN_FEATURES = 128
 FIRST_DIRECTIONS = 32  # that are tried; twice as many where they are too few
 ROWS_PER_DIRECTION = 16  # tell what the directions are, where points do not stay in them
-NEARLY = 1.25  # times what may be lost, by directions that are not settled yet, may be little enough when they are
 ROWS_AT_ONCE = 250
-LENGTHS = (1.0, 0.25)  # of the last step, tried one after the other
 TRIAL_ROWS = 1000  # about so many, by which it is judged
 NUGGET = 1e-9  # added to the points' gram, relative to its largest diagonal value, before it is divided by
 
@@ -142,17 +139,11 @@ def movable(sample: Sample, found: Coordinates | None = None) -> bool:
         return sample.size * X.shape[1] <= MAX_DENSE_VALUES
     if X.shape[1] > MAX_SPARSE_FEATURES:
         return False
-    return (found or coordinates_for(sample, FEW_POINTS)).lost_exponent <= MAX_SPARSE_LOST_EXPONENT
-
-
-def coordinates_for(sample: Sample, n_points: int) -> Coordinates:
-    """The sample's rows in the coordinates in which about so many points are moved."""
-    share = FEW_POINTS / min(max(n_points, FEW_POINTS), MANY_POINTS)
-    return coordinates(sample, MAX_LOST_EXPONENT * share)
+    return (found or coordinates(sample)).lost_exponent <= MAX_SPARSE_LOST_EXPONENT
 
 
 def coordinates_beside_exact(sample: Sample, n_points: int) -> Coordinates | None:
-    """`coordinates_for` so many points, made beside exact kernel PCA of the evaluation rows and their halves.
+    """`coordinates` of the sample, made beside exact kernel PCA of the evaluation rows and their halves.
 
     None where there are no threads for both, or where so many points will need other evaluation rows.
     """
@@ -164,7 +155,7 @@ def coordinates_beside_exact(sample: Sample, n_points: int) -> Coordinates | Non
         def exact() -> None:
             _ = rows.exact if rows.is_all else rows.exact_halves
 
-        found = side_by_side([exact, lambda: coordinates_for(sample, n_points)], sample.n_threads)
+        found = side_by_side([exact, lambda: coordinates(sample)], sample.n_threads)
         return found[1]
     return None
 
@@ -212,7 +203,7 @@ def _in_subspace(sample: Sample, max_lost: float, for_good: bool) -> tuple[np.nd
     while n_directions <= min(n, d) // 2:
         rows = _some_rows(sample, n if for_good else ROWS_PER_DIRECTION * n_directions)
         basis, lost = _leading_directions(rows, n_directions)
-        if lost <= NEARLY * max_lost:
+        if lost <= max_lost:
             found = _cut(sample, *_projected(sample, basis), least, max_lost)
             if found is not None:
                 return found
@@ -284,8 +275,8 @@ def lifted(sample: Sample, c: Coordinates, objective: CapturedVariance, moved: n
     before = narrow.part(some)
     trial = replace(before, rows=(rows_at(some) * c.scale).astype(narrow.rows.dtype, copy=False), row_scale=None)
     least = before.captured(moved)
-    length = next((a for a in LENGTHS if trial.captured(c.scale * (points + a * step)) > least), 0.0)
-    points = points + length * step
+    if trial.captured(c.scale * (points + step)) > least:
+        points = points + step
     return points if c.origin is None else points + c.origin
 
 

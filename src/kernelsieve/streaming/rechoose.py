@@ -16,7 +16,7 @@ from ..rules.base import Choice, Selection
 from ..search.chooser import Effort
 from ..search.lbfgs import Ascent
 from ..search.moved import NO_GAIN, FreePoints
-from ..search.subspace import coordinates_for
+from ..search.subspace import coordinates
 
 
 def against_current(choice: Choice, points: Array, effort: Effort) -> Choice:
@@ -27,9 +27,9 @@ def against_current(choice: Choice, points: Array, effort: Effort) -> Choice:
     if points.shape[0] != fresh.n_support:
         return choice
     sample = problem.sample
-    coordinates = problem.coordinates or coordinates_for(sample, fresh.n_support)
-    search = FreePoints(sample, coordinates, effort.max_iter, effort.tol, problem.rng)
-    start = coordinates.inside(points)
+    found = problem.coordinates or coordinates(sample)
+    search = FreePoints(sample, found, effort.max_iter, effort.tol, problem.rng)
+    start = found.inside(points)
     runner = Ascent(search.objective.light(start), start).run(effort.max_iter, NO_GAIN)
     current = Selection(
         fresh.kernel,
