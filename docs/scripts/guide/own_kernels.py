@@ -62,7 +62,7 @@ def similarity(first, second):
 gram = np.array([[similarity(a, b) for b in words] for a in words])
 model = SparseKernelPCA(2, n_support=8, kernel="precomputed", random_state=0)
 scores = model.fit_transform(gram)
-print("support words:", *np.array(words)[model.support_])
+print("support words:", *np.array(words)[model.support_[:5]], "...")
 
 import matplotlib.pyplot as plt
 
