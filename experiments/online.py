@@ -210,9 +210,10 @@ def washizawa_turning(report: Report, shares: dict[str, list[float]], means: dic
 
 
 def claims(report: Report, data: LabelledSplit) -> None:
-    """What the papers of the online rules claim, by their abstracts: the papers themselves are not at hand."""
+    """What the papers of the online rules claim, as they are usually cited: the papers themselves are not at hand."""
     report.text(
-        "## What the papers of the rules claim\n\nBy their abstracts. Kernel principal component tracking (Tanaka, "
+        "## What the papers of the rules claim\n\nAs they are usually cited: their texts are not at hand. "
+        "Kernel principal component tracking (Tanaka, "
         "Washizawa & Kuh 2012, reference [22] of Wang & Tanaka) reformulates kernel PCA on a dictionary as a "
         "generalised "
         "eigenproblem and follows its eigenvectors by steps of least mean squares or recursive least squares. Its "

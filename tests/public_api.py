@@ -31,6 +31,8 @@ def public_names() -> Iterator[str]:
     for module_name, module in MODULES.items():
         for name in module.__all__:
             value, full = getattr(module, name), f"{module_name}.{name}"
+            if inspect.ismodule(value):  # `kernelsieve.report`, once something has imported a module of that package
+                value = getattr(value, name, value)
             yield full
             if inspect.isclass(value):
                 yield from _parameters(value, full)

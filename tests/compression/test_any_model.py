@@ -25,7 +25,7 @@ def precomputed_model(cloud, **options):
 
 
 @pytest.mark.parametrize("default_gamma", [True, False], ids=["default gamma", "gamma"])
-@pytest.mark.parametrize("name", sorted(set(KERNELS) - {"laplacian"}))
+@pytest.mark.parametrize("name", sorted(set(KERNELS) - {"laplacian", "matern"}))
 def test_all_points_of_scikit_learns_model_give_its_scores(name, default_gamma, cloud, new_rows):
     model = sklearn_model(name, cloud, default_gamma=default_gamma)
     small = compress(model, 80)
@@ -40,7 +40,7 @@ def test_all_points_of_scikit_learns_model_give_its_scores(name, default_gamma, 
 
 
 @pytest.mark.parametrize("method", ["auto", *CHOICES])
-@pytest.mark.parametrize("name", sorted(set(KERNELS) - {"laplacian"}))
+@pytest.mark.parametrize("name", sorted(set(KERNELS) - {"laplacian", "matern"}))
 def test_every_kernel_of_scikit_learn_can_be_compressed(name, method, cloud, new_rows):
     """Better than random rows with the same regression; the published rule is not always."""
     model = sklearn_model(name, cloud)

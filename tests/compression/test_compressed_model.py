@@ -138,7 +138,7 @@ def test_a_compressed_model_can_be_fitted_again(cloud, new_rows):
 def test_large_models_are_sampled(monkeypatch, digits_model, digits):
     """More rows than are compared, more points than are looked at: a part of each, by random_state."""
     monkeypatch.setattr("kernelsieve.models.compressed.COMPARED_ROWS", 200)
-    monkeypatch.setattr("kernelsieve.models.compressed.ROWS_PER_POINT", 1)
+    monkeypatch.setattr("kernelsieve.models.compressed.COMPARED_ROWS_PER_POINT", 1)
     monkeypatch.setattr("kernelsieve.compression.candidates.MAX_POOL", 100)
     small = compress(digits_model, 20, random_state=0)
     assert (small.compression_["n_rows"], small.captured_ratio_kind_) == (200, "training rows")

@@ -358,5 +358,9 @@ def test_sparse_chunks_are_refused_in_words_that_help(rows):
         lambda X: fitted.transform(X).compute(),
         KernelMonitor(2, 10).fit,
     ):
-        with pytest.raises(TypeError, match=r"chunks of the dask array are sparse.*toarray"):
+        # without a cluster: other tests of this module close theirs
+        with (
+            dask.config.set(scheduler="synchronous"),
+            pytest.raises(TypeError, match=r"chunks of the dask array are sparse.*toarray"),
+        ):
             use(chunks)

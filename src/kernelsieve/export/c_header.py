@@ -77,7 +77,7 @@ def to_c(
     >>> from kernelsieve.export import to_c
     >>> model = SparseKernelPCA(2, n_support=8, random_state=0).fit(load_iris().data)
     >>> print(to_c(model, name="iris").splitlines()[0])
-    /* iris: 4 columns to 2 scores, SparseKernelPCA, made by kernelsieve 0.1.0
+    /* iris: 4 columns to 2 scores, SparseKernelPCA, made by kernelsieve 0.2.0
     """
     if dtype not in DTYPES:
         raise ValueError(f"dtype={dtype!r} is none of {', '.join(map(repr, DTYPES))}")

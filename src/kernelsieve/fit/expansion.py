@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from ..arrays import Array, as_float64, float64_like, is_numpy, like, namespace, to_numpy, top_eigh
+from ..arrays import Array, as_float64, float64_like, is_numpy, like, namespace, on_host, to_numpy, top_eigh
 from ..kernels import CrossGram, Kernel, overwritten_blocks
 from ..kernels.base import product
 from ..rows.blocks import map_row_blocks
@@ -206,11 +206,11 @@ class KernelExpansion:
         return both[:, 0], both[:, 1]
 
     def on_host(self) -> KernelExpansion:
-        """The same expansion in numpy arrays."""
+        """This expansion in numpy arrays; sparse points stay sparse."""
         mean_coef = None if self.mean_coef is None else to_numpy(self.mean_coef)
         return replace(
             self,
-            points=to_numpy(self.points),
+            points=on_host(self.points),
             coef=to_numpy(self.coef),
             offset=to_numpy(self.offset),
             mean_coef=mean_coef,

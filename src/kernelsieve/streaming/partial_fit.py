@@ -330,7 +330,7 @@ class PartialFit:
         self._stream = replace(
             stream,
             chosen=chosen,
-            parameters=begun or frozen_parameters(self),
+            parameters={**frozen_parameters(self), **(begun or {})},
             choice=LastChoice(*(said[name] for name in names)),
         )
         return {name: state[name] for name in STORED if name in state}
