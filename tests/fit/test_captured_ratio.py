@@ -15,6 +15,7 @@ from sklearn.metrics.pairwise import cosine_similarity, polynomial_kernel, sigmo
 from kernelsieve import ElasticNetKernelPCA, ImprovedKernelPCA, SparseKernelPCA
 from kernelsieve.fit.captured_ratio import carriers
 from kernelsieve.fit.importance import draw, heavy_tailed
+from kernelsieve.fit.indefinite import agreement
 from kernelsieve.fit.sample import Sample
 from kernelsieve.kernels import named_kernel
 from kernelsieve.rows.memory import sample_rows
@@ -304,3 +305,11 @@ def test_of_a_mean_that_is_nearly_nothing_no_more_is_outside_than_there_is(seed)
     variances = np.linalg.eigvalsh(gram - gram.mean(0) - gram.mean(1)[:, None] + gram.mean())[::-1]
     truth = variances[:2].sum() / variances.sum()
     assert truth - 2e-8 < model.explained_variance_ratio_.sum() <= truth + 1e-12
+
+
+def test_rows_that_are_all_alike_to_an_indefinite_kernel_measure_nothing():
+    """A clear error, and no division by zero."""
+    rows = sample_rows(np.ones((64, 3)), 200, np.random.default_rng(0), None, merge=False)
+    kernel = named_kernel("sigmoid", gamma=0.1, coef0=30.0)
+    with pytest.raises(ValueError, match="all the same to this kernel"):
+        agreement(np.zeros(1), Sample.of(rows, kernel, 1, center=True).evaluation)

@@ -273,14 +273,14 @@ def _ratio(
     seeds: np.ndarray | None = None,
 ) -> CapturedRatio:
     values = found.variances
-    _check_apart(rows.exact.captured, rows)
+    rows.check_apart(rows.exact.captured)
     if rows.is_all and rows.kernel.definite is False:  # positive on the rows, perhaps not beside points
         return _agreed(rows, values)
     whole = float(values.sum()) / rows.exact.captured
     if rows.is_all:
         return CapturedRatio.known(whole, "all rows", rows.size, n_real(values))
     squares = _Squares(rows, (found.scores**2).sum(axis=1))
-    _check_apart(float(rows.exact_squares.sum()), rows)
+    rows.check_apart(float(rows.exact_squares.sum()))
     left = 1 - rows.size / n_samples
     step = 0.0 if as_it_is else (whole - _ratio_of_halves(rows, features, found)) * left
     error = float(np.hypot(squares.error, EXTRAPOLATION_ERROR * step))
@@ -290,15 +290,6 @@ def _ratio(
     low, high = (min(max(value + sign * unknown, 0.0), 1.0) for sign in (-1, 1))
     kind = "sample" if as_it_is else "sample, extrapolated"
     return CapturedRatio(safe, kind, rows.size, (min(low, safe), max(high, safe)), n_real(values))
-
-
-def _check_apart(variance: float, rows: RowSet) -> None:
-    """Raise where exact kernel PCA finds no variance among the rows: a share of nothing is no number."""
-    if not variance > 0:
-        raise ValueError(
-            f"the {rows.size} rows that the result is measured on, or half of them, are all the same to this "
-            "kernel: give more rows, or more of them to look at (n_optimization_samples)"
-        )
 
 
 @dataclass(frozen=True)
@@ -329,7 +320,7 @@ def _ratio_of_halves(rows: RowSet, features: Array, whole: RowComponents) -> flo
     """The mean ratio of two halves of the rows, whose components are near those of the whole."""
     ratios = []
     for half, exact in zip(rows.halves, rows.exact_halves, strict=True):
-        _check_apart(exact.captured, rows)
+        rows.check_apart(exact.captured)
         shares = shares_of(half.weights, len(half.places))
         found = components_of(rows.part_of(features, half), shares, rows, whole.vectors)
         ratios.append(float(found.variances.sum()) / exact.captured)

@@ -59,6 +59,7 @@ def positive_variance(rows: RowSet) -> float:
 def agreement(variances: np.ndarray, rows: RowSet) -> float:
     """1 less what the variances are off by, as a share of exact kernel PCA's."""
     exact = rows.exact.variances
+    rows.check_apart(float(exact.sum()))
     found = np.zeros(len(exact))  # components that a model does not have capture nothing
     found[: len(variances)] = variances[: len(exact)]
     return 1.0 - float(np.abs(found - exact).sum()) / float(exact.sum())

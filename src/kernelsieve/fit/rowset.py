@@ -180,6 +180,14 @@ class RowSet:
             targets = targets - self.shares @ targets
         return (targets[:, real] ** 2 / exact.variances[real]).sum(axis=1)
 
+    def check_apart(self, variance: float) -> None:
+        """Raise where exact kernel PCA finds no variance among the rows: a share of nothing is no number."""
+        if not variance > 0:
+            raise ValueError(
+                f"the {self.size} rows that the result is measured on, or half of them, are all the same to this "
+                "kernel: give more rows, or more of them to look at (n_optimization_samples)"
+            )
+
     # Two halves of the rows tell how much depends on their number.
 
     @cached_property
