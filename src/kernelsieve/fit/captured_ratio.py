@@ -14,7 +14,7 @@ components and on exact kernel PCA's, omega_i its weight (sum 1) and p_i its cha
     error^2 = sum omega_i^2 (1 - p_i) (|z_i|^2 - r |e_i|^2)^2 / (sum omega |e|^2)^2
 
 Rows that points were started from are explained better than rows like them: of all N they are a smaller share than of
-the reference, and count so much less.
+the evaluation rows, and count so much less.
 
 The interval is r(N) -+ 1.64 errors: it holds the truth nine times in ten.  What is reported is on its safe side: r(N)
 itself where it is known well, less where it is not.  What all rows together leave unexplained bounds it from below.

@@ -19,7 +19,7 @@ MIN_RIDGE = 1e-10  # of the mean |k(x, x)|: kernel PCA that leaves nothing over
 
 
 def ridge_leverage(sample: Sample) -> np.ndarray:
-    """The leverage of every sampled row, O(n r^2) for r reference rows."""
+    """The leverage of every sampled row, O(n r^2) for r evaluation rows."""
     n_counted, weights = sample.n_evaluation, sample.rows.weights
     mass = np.ones(sample.size) if weights is None else weights * (sample.size / weights.sum())
     diagonal = sample.diagonal

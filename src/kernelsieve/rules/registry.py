@@ -80,7 +80,7 @@ def gain(
 ) -> Selection:
     """Rows that lower the residual trace most, argmax |R_.i|^2 / (R_ii + ridge), of all or of some random candidates.
 
-    Over all candidates the norms count the reference rows, which are all rows of a small data set.
+    Over all candidates the norms count the evaluation rows, which are all rows of a small data set.
     """
     rule: Rule
     weights = sample.rows.weights

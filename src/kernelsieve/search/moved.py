@@ -261,7 +261,7 @@ class FreePoints:
             return self.objective, 0
         n_steps = round(COARSE_SHARE * self.n_steps(n_support))
         if not self._heavy_tailed and self.sample.drawn is None:
-            # the last rows: the first are the reference, and what is measured on rows that steered reads too high
+            # the last rows: the first are for evaluation, where what has guided the search reads too high
             return self.objective.part(slice(self.objective.n_rows - n_rows, None)), n_steps
         weights = self._weights
         drawn = draw(self._carried[::-1], None if weights is None else weights[::-1], n_rows)

@@ -212,7 +212,7 @@ def _in_subspace(sample: Sample, max_lost: float, for_good: bool) -> tuple[np.nd
 
 
 def _some_rows(sample: Sample, n_rows: int) -> np.ndarray:
-    """About so many of the rows that steer."""
+    """About this many of the search rows."""
     if sample.rows.whole:
         return sample.all_values[:: max(1, sample.size // n_rows)]
     start = sample.n_evaluation
@@ -248,8 +248,8 @@ def _cut(
     sample: Sample, scores: np.ndarray, lengths: np.ndarray, basis: np.ndarray, least: int, max_lost: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
     """`_projected` along as many principal directions within the basis as are needed; None where all are too few."""
-    steering = scores[sample.search]
-    variances, rotation = top_eigh((steering.T @ steering).astype(np.float64) / len(steering))
+    seen = scores[sample.search]
+    variances, rotation = top_eigh((seen.T @ seen).astype(np.float64) / len(seen))
     lost = float(lengths[sample.search].mean(dtype=np.float64)) - np.cumsum(variances)
     if lost[-1] > max_lost:
         return None
