@@ -2,22 +2,23 @@
 
     python -m benchmarks.ablation [--jobs 16] [--only TEXT]
 
-Every line of the table sets one constant to the value that makes it do nothing, fits the same cells as the plain
-search, and reports the mean and the worst change of the variance captured on held-out rows (by the scores of
-a model, whose components are unit vectors), relative to the plain search, and the change of processor time.  Cells are
-tables (raw, heavy-tailed, few rows, many columns) x widths x components and points, and the number left to "auto".
+Every line of the table gives the search a plan in which one number does nothing, or is half or twice as much, and fits
+the same cells as the plain search.  It reports the mean and the worst change of the variance captured on held-out rows
+(by the scores of a model, whose components are unit vectors), relative to the plain search, and the change of processor
+time.  Cells are tables (raw, heavy-tailed, few rows, many columns) x widths x components and points, and the number of
+points left to "auto".
 """
 
 from __future__ import annotations
 
 import argparse
-import importlib
 import os
 import time
 import warnings
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -31,44 +32,58 @@ from sklearn.metrics import pairwise
 
 from experiments.datasets import MissingData, usps
 from kernelsieve import SparseKernelPCA
+from kernelsieve.fit.plan import PLAN, SearchPlan
 
 INF = float("inf")
-# module of kernelsieve, constant, the value that switches it off
-SWITCHES: list[tuple[str, str, Any]] = [
-    ("search.moved", "KMEANS_STEPS", 1),
-    ("search.moved", "RACE_SHARE", 0.0),
-    ("search.moved", "COARSE_SHARE", 0.0),
-    ("search.moved", "COARSE_GAIN", 0.0),
-    ("search.moved", "NEARLY_ALL", 0.0),
-    ("search.moved", "LEAST_MISSED", INF),
-    ("search.moved", "ANY_RULE_WORK", 0),
-    ("search.exchange", "MISSED", 0.0),
-    ("search.exchange", "WORTH_A_TRY", 0.0),
-    ("search.exchange", "CLOSE_BEHIND", 0.0),
-    ("search.subspace", "MIN_FEATURES", 10**9),
-    ("search.subspace", "WIDE", INF),
-    ("search.subspace", "SHORT_SIDE", 0),
-    ("search.subspace", "SHORT_DIRECTIONS", 0),
-    ("search.subspace", "DIRECTIONS_PER_COMPONENT", 0),
-    ("search.objective", "FLOAT32_PIVOT", INF),
-    ("search.objective", "METRIC_RIDGE", 0.001),
-    ("search.objective", "MAX_ROUNDING", INF),
-    ("search.how_many", "GROWING", 0.0),
-    ("search.how_many", "FAR_BEYOND", INF),
-    ("search.how_many", "HOPELESS", -1.0),
-    ("search.how_many", "MIN_GROWTH", 1.0),
-    ("search.chooser", "GROWS_ENOUGH", 1.0),
-    ("search.chooser", "SEEN_ROWS", 0.0),
-    ("fit.sample", "UNEVEN", INF),
-    ("fit.sample", "EXACT_ROWS", 10**9),
-    ("fit.importance", "HEAVY", INF),
-    ("search.best_of_rules", "GOOD_ENOUGH", 0.0),
-    ("search.best_of_rules", "NOT_SEEN_INDEFINITE", 0.0),
-    ("search.best_of_rules", "TRY_ALL_WORK", 0.0),
-    ("search.best_of_rules", "TRIES", 1),
-    ("search.best_of_rules", "KMEANS_TRIES", 1),
-    ("search.best_of_rules", "DEFAULT_SWAPS", 0),
-    ("search.best_of_rules", "GAIN_WORK", 0.0),
+# Fields of the SearchPlan, and values that switch them off or make them twice or half as much.
+SWITCHES: list[tuple[str, Any]] = [
+    ("search_rows", 2000),
+    ("search_rows_per_point", 25),
+    ("evaluation_rows", 500),
+    ("evaluation_rows_per_point", 2),
+    ("full_price_points", 10**9),
+    ("all_evaluated", 1000),
+    ("pool_per_evaluation_row", 1),
+    ("uneven_tails", INF),
+    ("heavy_tails", INF),
+    ("fresh_rows", 500),
+    ("fresh_rows_of_callable", 1000),
+    ("rows_to_choose_from", 4),
+    ("kmeans_steps", 1),
+    ("race_share", 0.0),
+    ("many_points", 30),
+    ("many_points", 10**9),
+    ("coarse_share", 0.0),
+    ("coarse_gain", 0.0),
+    ("good_enough", 0.0),
+    ("least_missed", INF),
+    ("missed", 0.0),
+    ("worth_a_try", 0.0),
+    ("exchange_share", 0.25),
+    ("close_behind", 0.0),
+    ("any_rule_work", 0.0),
+    ("rows_lead", INF),
+    ("min_features", 10**9),
+    ("max_lost_exponent", 0.2),
+    ("max_lost_for_good", 0.1),
+    ("wide_kernel", INF),
+    ("lost_of_wide", 0.2),
+    ("directions_per_component", 0),
+    ("extra_directions", 0),
+    ("first_extra_points", 16),
+    ("most_of_them", 1.0),
+    ("seen_rows", 0.0),
+    ("few_carriers", 1.0),
+    ("first_exponent", 1.0),
+    ("exponents", (0.05, 20.0)),
+    ("growing_exponent", 0.0),
+    ("aim_low", 1.0),
+    ("max_sizes", 10),
+    ("growth", (1.0, 10.0)),
+    ("close_enough", 1.05),
+    ("far_apart", INF),
+    ("far_beyond", INF),
+    ("grows_enough", 1.0),
 ]
 WIDTHS = (0.25, 1.0, 4.0, 16.0)
 SIZES = ((2, 10), (10, 20), (10, 50), (30, 60))
@@ -121,7 +136,7 @@ def cells() -> list[tuple[str, str, float, int, int | str]]:
     return found
 
 
-def fit_cell(cell: tuple[str, str, float, int, int | str]) -> tuple[float, float, int] | None:
+def fit_cell(cell: tuple[str, str, float, int, int | str], plan: SearchPlan) -> tuple[float, float, int] | None:
     name, kernel, width, n_components, n_support = cell
     train, test = table(name)
     gamma = 1 / (2 * (width * np.median(pdist(train[:600]))) ** 2)
@@ -136,6 +151,7 @@ def fit_cell(cell: tuple[str, str, float, int, int | str]) -> tuple[float, float
     )
     if kernel != "callable":
         model.set_params(**options)
+    model._plan = plan
     start = time.process_time()
     try:
         model.fit(train)
@@ -145,25 +161,17 @@ def fit_cell(cell: tuple[str, str, float, int, int | str]) -> tuple[float, float
     return float(np.var(model.transform(test), axis=0).sum()), seconds, int(model.n_support_)
 
 
-def run(switch: tuple[str, str, Any] | None, cell: Any) -> tuple[float, float, int] | None:
+def run(switch: tuple[str, Any] | None, cell: Any) -> tuple[float, float, int] | None:
     warnings.simplefilter("ignore")
-    if switch is None:
-        return fit_cell(cell)
-    module = importlib.import_module(f"kernelsieve.{switch[0]}")
-    before = getattr(module, switch[1])
-    setattr(module, switch[1], switch[2])
-    try:
-        return fit_cell(cell)
-    finally:
-        setattr(module, switch[1], before)
+    return fit_cell(cell, PLAN if switch is None else replace(PLAN, **{switch[0]: switch[1]}))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
-    parser.add_argument("--only", default="", help="constants whose name has this text")
+    parser.add_argument("--only", default="", help="numbers whose name has this text")
     arguments = parser.parse_args()
-    chosen = [None, None, *(s for s in SWITCHES if arguments.only in f"{s[0]}.{s[1]}")]
+    chosen = [None, None, *(s for s in SWITCHES if arguments.only in s[0])]
     every = cells()
     with suppress(MissingData):
         table("USPS")
@@ -172,7 +180,7 @@ def main() -> None:
         found = [[future.result() for future in row] for row in futures]
     plain = found[0]
     print(
-        "| constant | off | cells changed | mean loss | worst loss | cells that lose > .001 | points of auto | time |"
+        "| number | given | cells changed | mean loss | worst loss | cells that lose > .001 | points of auto | time |"
     )
     print("|---|---|---|---|---|---|---|---|")
     for switch, row in zip(chosen[1:], found[1:], strict=True):
@@ -181,7 +189,7 @@ def main() -> None:
         missing = sum(a is not None and b is None for a, b in zip(plain, row, strict=True))
         worst = int(np.argmax(losses))
         auto = [b[2] / a[2] for a, b, cell in both if cell[4] == "auto"]
-        name, off = ("(nothing: noise)", "") if switch is None else (f"{switch[0]}.{switch[1]}", str(switch[2]))
+        name, off = ("(nothing: noise)", "") if switch is None else (switch[0], str(switch[1]))
         seconds = sum(b[1] for _, b, _ in both) / sum(a[1] for a, _, _ in both)
         where = "/".join(map(str, both[worst][2]))
         line = [name, off, f"{int(np.sum(losses != 0))} of {len(both)}", f"{losses.mean():+.5f}"]

@@ -12,10 +12,9 @@ from kernelsieve import LikelihoodKernelPCA
 from kernelsieve.fit.problem import Problem
 from kernelsieve.fit.sample import Sample
 from kernelsieve.kernels import RBF
-from kernelsieve.rows.memory import ArrayRows
+from kernelsieve.rows.rows import ArrayRows
 from kernelsieve.search.dictionary import dictionary, rows_to_choose_from
-from kernelsieve.solvers.coordinate_ascent import coordinate_ascent
-from kernelsieve.solvers.likelihood import Likelihood, sweeps
+from kernelsieve.solvers.likelihood import Likelihood, coordinate_ascent, sweeps
 from kernelsieve.threads import effective_n_threads, one_blas_thread
 
 from .report import Report
@@ -63,7 +62,7 @@ def million_rows(report: Report) -> None:
     rng = np.random.default_rng(0)
     source = ArrayRows(X, None)
     rows = source.sample(rows_to_choose_from(512), rng)
-    sample = Sample.of(rows, RBF(median_gamma(X[:2000])), 1, center=False, n_threads=effective_n_threads(None))
+    sample = Sample.of(rows, RBF(gamma=median_gamma(X[:2000])), 1, center=False, n_threads=effective_n_threads(None))
     start = time.perf_counter()
     with one_blas_thread():
         problem = Problem(source, sample, sample.kernel.gamma, rng)

@@ -22,7 +22,7 @@ from .report import Report
 from .timing import race
 
 N, FEATURES = 100_000, 10
-KERNEL = RBF(1 / (4 * FEATURES))  # about the median width of standard normal rows
+KERNEL = RBF(gamma=1 / (4 * FEATURES))  # about the median width of standard normal rows
 N_TARGETS = 10
 
 

@@ -40,7 +40,8 @@ def main() -> int:
     arguments.out.mkdir(parents=True, exist_ok=True)
     start = time.perf_counter()
     names = arguments.names or list(EXPERIMENTS)
-    failed = run_all(names, arguments.out, quick=arguments.quick, jobs=min(max(1, arguments.jobs), len(names)))
+    jobs = min(max(1, arguments.jobs), len(names))
+    failed, processor = run_all(names, arguments.out, quick=arguments.quick, jobs=jobs)
     index = write_index(arguments.out, EXPERIMENTS, RECORDED)
     skipped = {name: page["skipped"] for name in names if (page := read_page(arguments.out, name)) is not None}
     for name, gaps in skipped.items():
@@ -51,7 +52,7 @@ def main() -> int:
         for name, gaps in skipped.items():
             if not gaps and name not in failed:
                 shutil.copy(arguments.out / f"{name}.json", RECORDED)
-    print(f"written: {index}; {time.perf_counter() - start:.0f} s in all")
+    print(f"written: {index}; {time.perf_counter() - start:.0f} s, {processor:.0f} s of processor time")
     if failed:
         print(f"failed: {', '.join(failed)}", file=sys.stderr)
     return int(bool(failed))

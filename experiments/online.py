@@ -210,11 +210,13 @@ def washizawa_turning(report: Report, shares: dict[str, list[float]], means: dic
 
 
 def claims(report: Report, data: LabelledSplit) -> None:
-    """What the papers of the online rules claim, as they are usually cited: the papers themselves are not at hand."""
+    """What the papers of the online rules claim, by abstracts and citations: the papers themselves are not at hand."""
     report.text(
-        "## What the papers of the rules claim\n\nAs they are usually cited: their texts are not at hand. "
-        "Kernel principal component tracking (Tanaka, "
-        "Washizawa & Kuh 2012, reference [22] of Wang & Tanaka) reformulates kernel PCA on a dictionary as a "
+        "## What the papers of the rules claim\n\nNone of these papers was at hand. Of Honeine (2012) and Washizawa "
+        "(2012) the claims are those of the abstracts; of Chin & Suter (2007) they are as Xu et al. (2011, their "
+        "reference 23) and later papers on incremental kernel PCA cite it; of Tanaka, Washizawa & Kuh (2012) as Wang & "
+        "Tanaka (2016, their reference 22) do. "
+        "Kernel principal component tracking, the last of these, reformulates kernel PCA on a dictionary as a "
         "generalised "
         "eigenproblem and follows its eigenvectors by steps of least mean squares or recursive least squares. Its "
         'fixed point, with forgetting, is the eigenproblem that `rule="subset"` with a `half_life` solves outright '
@@ -226,29 +228,32 @@ def claims(report: Report, data: LabelledSplit) -> None:
 
 
 def honeine(report: Report, data: LabelledSplit) -> None:
-    """The coherence criterion keeps the dictionary finite, however long the stream."""
-    early, late, kept = [], [], []
+    """The coherence criterion admits few rows, and fewer the longer the stream."""
+    half, whole, kept = [], [], []
     for seed in report.some(CLAIM_SEEDS):
         rows = data.train[np.random.default_rng(seed).permutation(len(data.train))]
         gamma = median_gamma(rows)
         model = OnlineKernelPCA(M, rule="coherence", coherence=0.7, gamma=gamma, random_state=seed)
-        sizes = []
-        for _ in range(3):
+        feed(model, rows[: len(rows) // 2])
+        half.append(model.n_support_)
+        feed(model, rows[len(rows) // 2 :])
+        whole.append(model.n_support_)
+        for _ in range(2):
             feed(model, rows)
-            sizes.append(model.n_support_)
-        early.append(sizes[0])
-        late.append(sizes[-1])
         exact = captured(KernelPCA(M, kernel="rbf", gamma=gamma, random_state=0).fit(rows), data.test)
         kept.append(captured(model, data.test) / exact)
-    tried = f"{len(early)} orders of {len(data.train)} digits"
+    tried = f"{len(half)} orders of {len(data.train)} digits"
+    later = [b - a for a, b in zip(half, whole, strict=True)]
     report.verdict(
         "Honeine 2012",
-        "the coherence criterion gives a reduced-order model: the dictionary does not grow with the stream",
-        found=f"{span(early)} points after one pass, {span(late)} after three",
-        holds=[a == b for a, b in zip(early, late, strict=True)],
+        "the coherence criterion controls the order of the model: few rows are admitted, and fewer as the stream goes "
+        "on",
+        found=f"{span(half)} points from the first half of the stream, {span(later)} more from the second",
+        holds=[b < a for a, b in zip(half, later, strict=True)],
         key="honeine_dictionary",
         tried=tried,
     )
+    report.fact(honeine_half=span(half), honeine_later=span(later), honeine_rows=len(data.train))
     report.verdict(
         "Honeine 2012",
         "the gradient rule on that dictionary finds kernel PCA's components",
@@ -326,7 +331,7 @@ def run(report: Report) -> None:
         "Online kernel PCA",
         "Held-out captured variance over exact kernel PCA's, 10 components; and what Honeine, Washizawa and Chin & "
         "Suter "
-        "claim of their rules.",
+        "claim of their rules, by abstracts and citations.",
     )
     small = digits()
     claims(report, small)

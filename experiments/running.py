@@ -34,8 +34,8 @@ ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THRE
 
 
 def run_one(name: str, folder: Path, quick: bool, echo: bool) -> tuple[str, float]:
-    """One experiment: the text of its page, and the seconds it took."""
-    start = time.perf_counter()
+    """One experiment: the text of its page, and the processor seconds it took, which do not depend on other work."""
+    start = time.process_time()
     report = Report(name, folder, quick=quick, echo=echo)
     try:
         # small problems everywhere: threads of BLAS and of k-means only wait for each other
@@ -43,16 +43,21 @@ def run_one(name: str, folder: Path, quick: bool, echo: bool) -> tuple[str, floa
             importlib.import_module(f"experiments.{name}").run(report)
     except MissingData as missing:
         report.skip("the rest of the page", missing)
-    return report.write().read_text(encoding="utf-8"), time.perf_counter() - start
+    return report.write().read_text(encoding="utf-8"), time.process_time() - start
 
 
-def run_all(names: list[str], folder: Path, *, quick: bool, jobs: int) -> list[str]:
-    """Experiments side by side, each in a process of its own with one BLAS thread; those that failed, by name."""
+def run_all(names: list[str], folder: Path, *, quick: bool, jobs: int) -> tuple[list[str], float]:
+    """Experiments side by side, each in a process of its own with one BLAS thread.
+
+    Returns the names of those that failed, and the processor seconds of all others.
+    """
+    total = 0.0
     if jobs == 1:
         for name in names:
             _, seconds = run_one(name, folder, quick, echo=True)
-            print(f"\nwritten: {folder / name}.md ({seconds:.0f} s)")
-        return []
+            total += seconds
+            print(f"\nwritten: {folder / name}.md ({seconds:.0f} s of processor time)")
+        return [], total
     os.environ.update(ONE_THREAD)  # before a process loads BLAS
     ordered = sorted(names, key=lambda name: LONGEST_FIRST.index(name) if name in LONGEST_FIRST else len(names))
     with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
@@ -61,8 +66,9 @@ def run_all(names: list[str], folder: Path, *, quick: bool, jobs: int) -> list[s
         for name in names:
             try:
                 text, seconds = running[name].result()
-                print(f"{text}\nwritten: {folder / name}.md ({seconds:.0f} s)\n", flush=True)
+                total += seconds
+                print(f"{text}\nwritten: {folder / name}.md ({seconds:.0f} s of processor time)\n", flush=True)
             except Exception:  # the others are worth their time all the same
                 failed.append(name)
                 traceback.print_exc()
-    return failed
+    return failed, total

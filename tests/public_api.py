@@ -17,26 +17,35 @@ import re
 import sys
 import warnings
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import kernelsieve
 
 LIST = Path(__file__).with_name("public_api.txt")
-MODULES = {"kernelsieve": kernelsieve, "kernelsieve.plots": kernelsieve.plots, "kernelsieve.export": kernelsieve.export}
+MODULES = {
+    "kernelsieve": kernelsieve,
+    "kernelsieve.plots": kernelsieve.plots,
+    "kernelsieve.export": kernelsieve.export,
+    "kernelsieve.kernels": kernelsieve.kernels,
+}
 FOR_THE_FILE_FORMAT = {"check_loaded"}  # asked by `load` alone, and in no documentation
 BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
 
 def public_names() -> Iterator[str]:
     for module_name, module in MODULES.items():
-        for name in module.__all__:
+        for name in getattr(module, "PUBLIC", module.__all__):
+            if name == "to_torch" and find_spec("torch") is None:
+                continue
             value, full = getattr(module, name), f"{module_name}.{name}"
             if inspect.ismodule(value):  # `kernelsieve.report`, once something has imported a module of that package
                 value = getattr(value, name, value)
             yield full
             if inspect.isclass(value):
                 yield from _parameters(value, full)
-                yield from _members(value, full)
+                if module is not kernelsieve.kernels:  # whose methods are the library's own contract
+                    yield from _members(value, full)
                 yield from (f"{full}: {attribute}" for attribute in _documented_attributes(value))
             elif inspect.isfunction(value):
                 yield from _parameters(value, full)

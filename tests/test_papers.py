@@ -198,7 +198,7 @@ def test_standard_deviations_over_test_subsets_are_those_of_drawn_subsets():
     mistakes = rng.random(300) < 0.15
     test = np.flatnonzero(mistakes)[:20].tolist() + np.flatnonzero(~mistakes)[:80].tolist()
     data = Realisations("heart", np.zeros((300, 1)), np.zeros(300), np.zeros((1, 1), int), np.array([test]))
-    mean, deviation = expected(mistakes, data)
+    mean, deviation, error = expected(mistakes, data)
     means, variances = [], []
     for _ in range(4000):
         errors = [100 * mistakes[test].mean()]
@@ -209,6 +209,8 @@ def test_standard_deviations_over_test_subsets_are_those_of_drawn_subsets():
     assert mean == pytest.approx(0.99 * np.mean(means) + 0.01 * 20, abs=0.05)
     spread = np.mean(variances) * 9 / 8  # unbiased
     assert deviation**2 == pytest.approx(0.99 * spread + 0.01 * 0.99 * (20 - np.mean(means)) ** 2, rel=0.03)
+    # the mean of 9 random subsets varies by spread / 9; that of all 100, of which 99 are random, by 0.99 spread / 100
+    assert error**2 == pytest.approx(0.99 * 9 * np.var(means) / 100, rel=0.1)
 
 
 def test_ties_between_copies_of_rows_are_a_range():

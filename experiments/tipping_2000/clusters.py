@@ -80,7 +80,7 @@ def components(report: Report, pairs: list[Pair], drawn: Pair) -> None:
     )
     report.verdict(
         "Figs. 1-2",
-        "the same, the fourth to the last, one by one",
+        "sparse components are qualitatively those of all kernels: the fourth to the last, one by one",
         found=f"smallest cosine of each seed {span([float(c[3:].min()) for c in cosines])}: eigenvalues too close to "
         f"tell the axes apart; {span([float(w.min()) for w in within])} of the worst lies within the exact nine",
         holds=[bool(np.all(c[3:] > ALIKE)) for c in cosines],

@@ -11,8 +11,7 @@ from sklearn.decomposition import PCA
 from sklearn.metrics.pairwise import rbf_kernel
 
 from kernelsieve import LikelihoodKernelPCA
-from kernelsieve.solvers.coordinate_ascent import coordinate_ascent
-from kernelsieve.solvers.likelihood import Likelihood
+from kernelsieve.solvers.likelihood import Likelihood, coordinate_ascent
 
 from ..report import Report, mean_and_deviation, span
 from .draws import (

@@ -56,10 +56,10 @@ def compression(report: Report, problems: list[Problem]) -> None:
         holds=[share <= 0.5 for share in needed.values()],
         tried=f"{len(needed)} grams, at most half of the rows, one draw each",
         proof="a matrix of rank m differs from K by at least (sum_{i > m} lambda_i^2)^1/2 (Eckart & Young), whichever "
-        "rows "
-        f"are kept. Of the grams here half of the rows leave at least {least}, relative: where K is close to the "
-        f"identity, "
-        "as MNIST's is at sigma = 700, no subset that is a subset rebuilds it. For a spectrum that decays it holds",
+        f"rows are kept. Of the grams here so many rows leave at least {least}, relative: where K is close to the "
+        "identity, as MNIST's is at sigma = 700, no proper subset rebuilds it. Where the spectrum decays the statement "
+        "holds, and so it does as [12] and [14] mean it, of a compression set that gives back what the algorithm "
+        "returned; the sentence about K itself is Wang & Tanaka's",
     )
 
 

@@ -21,7 +21,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from kernelsieve import ElasticNetKernelPCA, KernelWarning
-from kernelsieve.solvers.admm import JITTER, admm
+from kernelsieve.solvers.admm import admm
 from kernelsieve.threads import one_blas_thread
 
 from .problems import Loops, Problem, Solution, solution
@@ -105,7 +105,7 @@ def inverse_roots(problem: Problem, pseudo: bool) -> tuple[np.ndarray, np.ndarra
     """Eigenvalues of K and K^-1/2: with a jitter, or those of K^+1/2, cut where numpy and MATLAB cut."""
     values = problem.spectrum[0]
     if not pseudo:
-        values = values + JITTER
+        values = values + 1e-10  # the jitter of `admm`
         return values, 1.0 / np.sqrt(values)
     kept = values > len(values) * np.finfo(np.float64).eps * values[0]
     return values * kept, np.where(kept, 1.0 / np.sqrt(np.where(kept, values, 1.0)), 0.0)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from .models.sparse import SparseKernelPCA
     from .monitor import KernelMonitor
     from .report import report
+    from .streaming.update import update
     from .tables.encoder import TableEncoder
     from .tables.files import read_table
 
@@ -54,6 +55,7 @@ __all__ = [
     "report",
     "save",
     "sparse_pca_path",
+    "update",
 ]
 
 # Imported when first used: `kernelsieve --help` need not wait for scikit-learn.
@@ -82,9 +84,10 @@ _HOMES = {
     "report": ".report",
     "save": ".io",
     "sparse_pca_path": ".linear.path",
+    "update": ".streaming.update",
 }
 
-_MODULES = ("export", "plots")
+_MODULES = ("export", "kernels", "plots")
 
 
 def __getattr__(name: str) -> Any:

@@ -1,8 +1,7 @@
 """The few array operations that the array-API standard lacks or leaves slow.
 
-Everything numerical in this package asks `namespace(x)` for its functions, so that one text serves
-numpy, torch and cupy.  What is written here is what that leaves over: an exponential in place, the
-top of a spectrum, triangular solves.
+Numerical code asks `namespace(x)` for its functions, so that one text serves numpy, torch and cupy.  This file has the
+rest: an exponential in place, the top of a spectrum, triangular solves.
 """
 
 from __future__ import annotations
@@ -18,22 +17,20 @@ import scipy.sparse
 Array: TypeAlias = Any  # an array of any namespace, or (where said) a scipy.sparse row matrix
 
 FLOATS = [np.float64, np.float32]  # dtypes of rows; anything else becomes float64
-# All eigenvectors come as quickly as a few of so small a matrix, and as this share of them of any.
-ALL_EIGENVECTORS, AS_QUICK_AS_ALL = 64, 1 / 6
-# Products with a matrix, as a share of its rows, that take ARPACK as long as its dense decomposition takes.
-DENSE_PRODUCTS = 2 / 3
-LEAST_RESTARTS = 20  # of ARPACK: so few cost next to nothing
+ALL_EIGENVECTORS = 64  # of a matrix with no more rows, all eigenvectors are found as quickly as a few
 
 _POTRF = {"d": scipy.linalg.lapack.dpotrf, "f": scipy.linalg.lapack.spotrf}
 _TRTRS = {"d": scipy.linalg.lapack.dtrtrs, "f": scipy.linalg.lapack.strtrs}
 
-# Namespaces of array types that have one for good, found once: asking takes longer than many an operation.
+TINY = float(np.finfo(np.float64).tiny)  # in place of zero, where something that may be zero is divided by
+
+# The namespace of each array type, found once: looking it up takes longer than many an operation.
 _NAMESPACES: dict[type, Any] = {}
 
 
 def namespace(*arrays: Array) -> Any:
     """The array namespace of `arrays`; numpy for scipy.sparse, whose products are numpy arrays."""
-    if all(type(a) is np.ndarray for a in arrays):  # the common case, asked thousands of times a fit
+    if all(type(a) is np.ndarray for a in arrays):  # the usual case, met thousands of times in a fit
         return numpy_namespace
     if arrays and type(arrays[0]) in _NAMESPACES and all(type(a) is type(arrays[0]) for a in arrays):
         return _NAMESPACES[type(arrays[0])]
@@ -52,29 +49,31 @@ def is_numpy(x: Array) -> bool:
 
 
 def is_torch(x: Any) -> bool:
-    """Whether `x` is one of torch's arrays."""
+    """Whether `x` is a torch tensor."""
     return bool(array_api_compat.is_torch_array(x))
 
 
 def is_accelerated(x: Any) -> bool:
-    """Whether `x` is one of torch's arrays on a device of its own: there more rows hardly take longer."""
+    """Whether `x` is a torch tensor on an accelerator, where more rows hardly take longer."""
     return is_torch(x) and x.device.type != "cpu"
 
 
 def is_foreign(x: Any) -> bool:
-    """Whether `x` is an array of another library than numpy, as torch's and cupy's, to be worked on where it is."""
+    """Whether `x` is an array of a library other than numpy (torch, cupy), to be worked on where it is."""
     if isinstance(x, np.ndarray) or scipy.sparse.issparse(x) or array_api_compat.is_dask_array(x):
         return False
     return bool(array_api_compat.is_array_api_obj(x))
 
 
 def itemsize(x: Array) -> int:
-    """Bytes of one element, in any namespace."""
+    """Bytes of one element, 4 or 8, in any namespace."""
+    if isinstance(x, np.ndarray):  # the name of a dtype takes longer to make than many an operation
+        return 4 if x.dtype.itemsize == 4 else 8
     return 4 if "32" in str(x.dtype) else 8
 
 
 def to_numpy(x: Array) -> np.ndarray:
-    """A numpy array with the values of `x`, copied from the device only where it must be."""
+    """A numpy array with the values of `x`, copied from the device only if necessary."""
     if isinstance(x, np.ndarray):
         return x
     if is_torch(x):
@@ -85,7 +84,7 @@ def to_numpy(x: Array) -> np.ndarray:
 
 
 def on_host(x: Any) -> Any:
-    """Arrays of other libraries, and lists of them, as numpy's, float32 as float32; anything else as it is."""
+    """Arrays of other libraries, and lists of them, as numpy arrays of the same dtype; anything else unchanged."""
     if isinstance(x, list) and x and is_foreign(x[0]):
         return [on_host(one) for one in x]
     return to_numpy(x) if is_foreign(x) else x
@@ -93,7 +92,9 @@ def on_host(x: Any) -> Any:
 
 def like(values: Array, example: Array, dtype: Any = None) -> Array:
     """`values` as an array of the namespace, device and (unless given) dtype of `example`."""
-    if type(values) is np.ndarray and type(example) is np.ndarray:  # the common case, asked hundreds of times a fit
+    if type(values) is np.ndarray and type(example) is np.ndarray:  # the usual case, met hundreds of times in a fit
+        if example.dtype == object:  # objects stay what they are, and what is computed of them is in float64
+            return values if values.dtype == object else as_float64(values)
         return values.astype(example.dtype if dtype is None else dtype, copy=False)
     xp = namespace(example)
     if scipy.sparse.issparse(example):
@@ -104,9 +105,14 @@ def like(values: Array, example: Array, dtype: Any = None) -> Array:
         values = xp.astype(values, dtype, copy=False)
         return values if array_api_compat.device(values) == device else array_api_compat.to_device(values, device)
     values = to_numpy(values)
-    if min(values.strides, default=0) < 0:  # torch takes no views that run backwards
+    if min(values.strides, default=0) < 0:  # torch accepts no views that run backwards
         values = values.copy()
     return xp.asarray(values, dtype=dtype, device=device)
+
+
+def number_dtype(rows: Array) -> Any:
+    """The dtype of what is computed of rows: their own, or float64 where rows are objects."""
+    return np.dtype(np.float64) if rows.dtype == object else rows.dtype
 
 
 def float64_like(values: Array, example: Array) -> Array:
@@ -117,15 +123,15 @@ def float64_like(values: Array, example: Array) -> Array:
 
 
 def as_float64(x: Array) -> Array:
-    """`x` in float64, itself where it is already."""
+    """`x` in float64; `x` itself if it is float64 already, or holds objects."""
     if isinstance(x, np.ndarray) or scipy.sparse.issparse(x):
-        return x.astype(np.float64, copy=False)
+        return x if x.dtype == object else x.astype(np.float64, copy=False)
     xp = namespace(x)
     return xp.astype(x, xp.float64, copy=False)
 
 
 def exp_in_place(x: Array) -> Array:
-    """exp(x), overwriting x where the namespace can: a fresh block costs as much as the exponential."""
+    """exp(x), overwriting x if the library can: allocating a block takes as long as the exponential."""
     if isinstance(x, np.ndarray) or array_api_compat.is_cupy_array(x):
         return namespace(x).exp(x, out=x)
     if is_torch(x):
@@ -134,7 +140,7 @@ def exp_in_place(x: Array) -> Array:
 
 
 def at_most_zero(x: Array) -> Array:
-    """min(x, 0), overwriting x where the namespace can."""
+    """min(x, 0), overwriting x if the library can."""
     if isinstance(x, np.ndarray) or array_api_compat.is_cupy_array(x):
         return namespace(x).minimum(x, 0.0, out=x)
     if is_torch(x):
@@ -144,7 +150,7 @@ def at_most_zero(x: Array) -> Array:
 
 
 def product(a: Array, b: Array) -> Array:
-    """a @ b of arrays in two precisions: numpy keeps the digits of both, other libraries multiply in that of a."""
+    """a @ b for arrays of different precision: in the higher one by numpy, in that of a by other libraries."""
     return a @ (b if is_numpy(a) else like(b, a))
 
 
@@ -160,10 +166,10 @@ def row_dot(x: Array, y: Array) -> Array:
 
 
 def origin_of(rows: Array) -> Array:
-    """Where to see rows from, (d,) and dense, when only their differences count: their mean, or the innermost of them.
+    """An origin c, (d,) and dense, to subtract from rows if only their differences count.
 
-    Of these the one closer to the origin.  It is no longer than any row x, so that |x - y| <= 2 |x| and no row loses
-    digits; one row far out can move the mean alone anywhere, and then all others would.
+    It is the rows' mean or the shortest row, whichever is shorter.  Being no longer than any row x, |x - c| <= 2 |x|,
+    so no row loses digits.  The mean alone would not do: one row far away can move it anywhere.
     """
     sparse = scipy.sparse.issparse(rows)
     xp = np if sparse else namespace(rows)
@@ -183,14 +189,14 @@ def inner(x: Array, y: Array) -> float:
 
 
 def numbers(*values: Array) -> tuple[float, ...]:
-    """Numbers that have been computed, wherever they are: a device is waited for once."""
+    """Scalars of any array library as floats, waiting for a device only once."""
     if is_torch(values[0]):
         return tuple(namespace(values[0]).stack(list(values)).tolist())
     return tuple(float(value) for value in values)
 
 
 def canonical(x: Array) -> Array:
-    """Sparse rows with sorted, single entries: a copy where the user's are not, for scikit-learn sorts in place."""
+    """Sparse rows with sorted, unique entries; a copy if the user's are not, because scikit-learn sorts in place."""
     if not scipy.sparse.issparse(x) or x.has_canonical_format:
         return x
     x = x.copy()
@@ -223,11 +229,11 @@ def top_eigh(a: Array, n_top: int | None = None) -> tuple[Array, Array]:
     n = a.shape[0]
     n_top = n if n_top is None else min(n_top, n)
     if isinstance(a, np.ndarray):
-        if n <= ALL_EIGENVECTORS or n_top >= AS_QUICK_AS_ALL * n:
+        if n <= ALL_EIGENVECTORS or 6 * n_top >= n:  # a sixth of the eigenvectors takes as long as all of them
             values, vectors = np.linalg.eigh(a)
         else:
             values, vectors = scipy.linalg.eigh(a, subset_by_index=(n - n_top, n - 1), check_finite=False)
-            if len(values) < n_top:  # LAPACK's subsets lose members of a cluster of equal eigenvalues
+            if len(values) < n_top:  # LAPACK's subsets miss members of a cluster of equal eigenvalues
                 values, vectors = np.linalg.eigh(a)
         return values[::-1][:n_top], vectors[:, ::-1][:, :n_top]
     xp = namespace(a)
@@ -236,20 +242,20 @@ def top_eigh(a: Array, n_top: int | None = None) -> tuple[Array, Array]:
 
 
 def arpack_restarts(n_rows: int, n_top: int) -> int:
-    """Restarts after which ARPACK has cost as much as a dense decomposition; left alone it makes ten for every row.
+    """Restarts after which ARPACK has cost as much as a dense decomposition, which takes about 2 n_rows / 3 products.
 
-    So it does where eigenvalues differ by hardly more than rounding.  A restart is one product with every vector that
-    it has beyond those wanted.
+    A restart takes one product for every vector that ARPACK keeps beyond those wanted.  If eigenvalues differ by hardly
+    more than rounding, it would restart ten times for every row.  The first 20 restarts cost next to nothing.
     """
     n_vectors = max(2 * n_top + 1, 20)  # scipy's default
-    return max(LEAST_RESTARTS, int(DENSE_PRODUCTS * n_rows / (n_vectors - n_top)))
+    return max(20, int(2 / 3 * n_rows / (n_vectors - n_top)))
 
 
 def cholesky(a: Array) -> Array | None:
-    """The lower Cholesky factor, or None where `a` is not positive definite."""
+    """The lower Cholesky factor, or None if `a` is not positive definite."""
     try:
         if isinstance(a, np.ndarray):
-            # LAPACK itself: scipy's checks take longer than the factorisation of 20 points
+            # LAPACK is called directly: scipy's checks take longer than factorising a 20 x 20 matrix
             factor, info = _POTRF[a.dtype.char](a, lower=True, clean=True)
             return factor if info == 0 else None
         return namespace(a).linalg.cholesky(a)
@@ -270,10 +276,10 @@ def solve_lower(factor: Array, b: Array, *, transpose: bool = False) -> Array:
     return namespace(factor).linalg.solve(factor.mT if transpose else factor, b)
 
 
-def unlooked_cholesky(a: Array, ridge: float) -> tuple[Array, Array]:
-    """The lower Cholesky factor of a + ridge mean|diag a| I for torch's arrays, and a number that is 0 where it is one.
+def unchecked_cholesky(a: Array, ridge: float) -> tuple[Array, Array]:
+    """The lower Cholesky factor of a + ridge mean|diag a| I, for torch tensors, and a number that is 0 if it succeeded.
 
-    Nothing is asked of the device: what comes of a factor that is none is for later to see.
+    The host does not wait for the device: the caller looks at the number later.
     """
     import torch
 
@@ -290,7 +296,7 @@ def solve_factored(factor: Array, b: Array) -> Array:
 
 
 def scrambled(numbers: np.ndarray, seed: int) -> np.ndarray:
-    """A random number for each whole number, the same whenever and wherever it is asked for (splitmix64)."""
+    """A random number for each integer, a function of it and the seed alone (splitmix64)."""
     with np.errstate(over="ignore"):
         key = numbers.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(seed)
         key = (key ^ (key >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)

@@ -1,7 +1,7 @@
-"""What can go wrong, as types: who catches an error or silences a warning asks for its class, never for its words.
+"""Errors and warnings as types: whoever catches an error or silences a warning names its class, never its text.
 
-Every error here is a ValueError.  Parameters are written as `name=value` in all messages of the library, so that a
-front end with other names for them (the command line has --components for n_components) can spell them its own way.
+Every error here is a ValueError.  All messages of the library write parameters as `name=value`, so that a front end
+with other names for them (the command line has --components for n_components) can spell them its own way.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-# Frames of these packages are not the user's: ours, and scikit-learn's pipelines, searches and decorators around us.
+# Frames in these packages are not the user's: our own, and scikit-learn's pipelines, searches and decorators.
 _NOT_THE_USER = tuple(f"{Path(str(find_spec(name).origin)).parent}/" for name in (__name__, "sklearn"))  # type: ignore[union-attr]
-SPELLED_NAMES = 5  # spelled out in a message
+SPELLED_NAMES = 5  # of a list, in a message
 
 
 class ParameterError(ValueError):
-    """A parameter has a value that the data, or another parameter, do not allow."""
+    """A parameter has a value that the data or another parameter does not allow."""
 
     def __init__(self, name: str, value: Any, problem: str, advice: str = "") -> None:
         super().__init__(name, value, problem, advice)  # as `args`, so that the error can be pickled
@@ -30,9 +30,9 @@ class ParameterError(ValueError):
 
 
 class TooManyComponents(ParameterError):
-    """More components were asked for than the rows, the points or the kernel have directions.
+    """More components were asked for than there are directions in the rows, the points or the kernel.
 
-    `rank` is how many there are, None where that was not counted.
+    `rank` is the number of directions, None if it was not counted.
     """
 
     def __init__(self, asked: Any, rank: int | None, problem: str, advice: str = "") -> None:
@@ -42,11 +42,11 @@ class TooManyComponents(ParameterError):
 
 
 class TooFewPoints(ParameterError):
-    """Fewer points were allowed than the components need."""
+    """Fewer points are allowed than the components need."""
 
 
 class ColumnError(ValueError):
-    """A column of a table, or all of them, cannot be used; `row` counts from 0 and is None where no row is to blame."""
+    """A column of a table, or all of them, cannot be used; `row` counts from 0, None if no single row is to blame."""
 
     def __init__(self, name: str | None, row: int | None, message: str) -> None:
         super().__init__(name, row, message)
@@ -56,12 +56,31 @@ class ColumnError(ValueError):
         return self.message
 
 
+class OutsideDomain(ValueError):
+    """A column has numbers for which the kernel has no values."""
+
+    def __init__(self, column: int, problem: str, name: str | None = None) -> None:
+        super().__init__(column, problem, name)
+        self.column, self.problem, self.name = column, problem, name
+
+    def __str__(self) -> str:
+        return f"column {self.column if self.name is None else repr(self.name)} {self.problem}"
+
+    def among(self, columns: Sequence[int]) -> OutsideDomain:
+        """This error of a kernel that sees these columns of the rows alone."""
+        return OutsideDomain(columns[self.column], self.problem)
+
+    def named(self, names: Sequence[Any] | None) -> OutsideDomain:
+        """This error with the column's name in place of its number, if it has one."""
+        return self if names is None else OutsideDomain(self.column, self.problem, str(names[self.column]))
+
+
 class TableError(ValueError):
     """A file is not a table, or not the table that is needed."""
 
 
 class TooFewRows(ValueError):
-    """Too few rows for so many folds; `window` says which rows a fold needs if one is not enough."""
+    """Too few rows for the number of folds; `window` says which rows a fold needs if one is not enough."""
 
     def __init__(self, n_rows: int, n_folds: int, needed: int, window: str = "") -> None:
         super().__init__(n_rows, n_folds, needed, window)
@@ -75,15 +94,19 @@ class TooFewRows(ValueError):
 
 
 class KernelWarning(UserWarning):
-    """The kernel, as it is set, fits these data badly."""
+    """The kernel with its present parameters suits these data badly."""
 
 
 class PoorComponentsWarning(KernelWarning):
-    """The components explain little of the variance, or follow single rows."""
+    """The components explain little of the variance, or each follows a single row."""
+
+
+class CompressionWarning(UserWarning):
+    """A compressed model has lost much of one of its scores."""
 
 
 def quoted(names: Sequence[Any]) -> str:
-    """The first few names, and how many more there are, for a message."""
+    """The first few names, and the number of the others, for a message."""
     more = f" and {len(names) - SPELLED_NAMES} more" if len(names) > SPELLED_NAMES else ""
     return ", ".join(repr(str(name)) for name in names[:SPELLED_NAMES]) + more
 

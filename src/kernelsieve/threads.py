@@ -1,27 +1,27 @@
-"""Thread policy: either many workers with one BLAS thread each, or one worker with BLAS as it is.
+"""Thread policy: either many workers with one BLAS thread each, or one worker with BLAS as the user set it.
 
-numpy's exp uses one thread, so blocks of rows are spread over worker threads; a BLAS that starts its
-own threads under each of them costs far more than it gains, and so does one that wakes a second
-thread for a 50 x 50 matrix.  `one_blas_thread` therefore wraps every pass over blocks and every small
-dense solver.  It knows its users, so that fits running side by side restore the user's own setting
-exactly once, when the last of them leaves.
+numpy's exp uses one thread, so blocks of rows are spread over worker threads.  A BLAS that starts its own threads under
+each of them costs far more than it gains, and so does a BLAS that wakes a second thread for a 50 x 50 matrix.
+`one_blas_thread` therefore wraps every pass over blocks and every small dense solver.  It counts its users, so that
+fits running side by side restore the user's own setting exactly once, when the last of them leaves.
 
-A pass over N rows is a list of row ranges, small enough for the cache, and a thread takes a group of neighbouring ones
-at a time: it adds up what it finds in memory of its own, and few results are left to be put together.  The numbers of
-ranges and groups depend on the shapes alone, never on the number of threads, and results come back in order: the same
-data give the same bits on any machine size.
+A pass over N rows is a list of row ranges, small enough for the cache.  A thread takes a group of neighbouring ranges
+at a time and adds up its results in memory of its own, so that few results are left to be combined.  The ranges and
+groups depend on the shapes alone, never on the number of threads, and results come back in order: the same data give
+the same bits on any machine size.
 
 All maps share one pool of workers.  A thread is started when there is work for one more, up to the largest `n_threads`
-that is asked for and the number of cores, and ends when it has had nothing to do for a second.
+asked for and the number of cores, and ends after a second without work.
 
-An interrupt (Ctrl-C) can come between any two steps of the interpreter, and `threading`'s conditions, the queues and
+An interrupt (Ctrl-C) can come between any two steps of the interpreter.  `threading`'s conditions, the queues and
 futures built on them, and `Thread.start` are written in Python: cut short, they leave locks that nobody holds and
 nobody can take.  So everything here waits on locks and queues of the interpreter itself (`RLock`, `SimpleQueue`), and
-what one call leaves undone the end of its frame, or at the latest the next call, puts right.
+whatever an interrupted call leaves undone is put right when its frame ends, or at the latest by the next call.
 """
 
 from __future__ import annotations
 
+import operator
 import os
 import sys
 import threading
@@ -47,8 +47,8 @@ else:
     class cached_property:
         """A property computed once.
 
-        Before Python 3.12 functools' own holds one lock for all objects of a class: a child forked while another
-        thread computes such a property waits for that thread, which it does not have, for ever.
+        Before Python 3.12, functools' version holds one lock for all objects of a class: a child forked while another
+        thread computes such a property waits for ever, because that thread does not exist in it.
         """
 
         def __init__(self, function: Callable[[Any], Any]) -> None:
@@ -68,33 +68,31 @@ else:
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-# Multiplications below which handing a product to threads costs more than it saves.
-MIN_THREADED_WORK = 2**24
-# Multiplications of a part, at the least: some BLAS make much smaller products another way, and their bits differ.
-MIN_PART_WORK = 2**22
-# BLAS takes so many rows of a product (4, 8, 16 or 24) together and the last few otherwise: cut between them, a product
-# has the bits that it has whole.
+# Fewest multiplications of a part of a product: with less, handing it to a thread costs more than it saves, and some
+# BLAS compute very small products by another routine, whose last bits differ.
+MIN_PART_WORK = 2**23
+# BLAS works on 4, 8, 16 or 24 rows of a product together, and on the last few differently.  A product that is cut at
+# multiples of this number has the same bits as the whole.
 ROWS_TOGETHER = 48
-# A block's kernel values and rows stay in the cache that cores share, where they are read several times (product,
-# norms, exponential, whitening); smaller blocks would spend their time in being handed to threads, and in handing the
-# interpreter to each other.
-BLOCK_BYTES = 2**23  # of kernel values
-ROW_BYTES = 2**22  # of wide rows products with few points are a tenth slower from blocks of 2^24
+# Bytes of the kernel values of a block, and half as many of its rows: they stay in the cache that cores share, where
+# they are read several times (product, norms, exponential, whitening).  With smaller blocks, threads would mostly wait
+# for work and for the interpreter.
+CACHE_BYTES = 2**23
 MIN_BLOCK_ROWS, MAX_BLOCK_ROWS = 128, 16384
-GROUPS = 64  # of blocks in a pass: four for each of sixteen threads, so that none waits long for the last
-SPARE_THREADS = 4  # of so many a pass over rows hardly misses one that does something else
-# More threads than cores gain nothing, unless they wait: a kernel that asks another machine.  So a few are allowed.
+GROUPS = 64  # groups of blocks in a pass: four for each of sixteen threads, so that none waits long for the last
+SPARE_THREADS = 4  # with at least this many threads, lending one to other work barely slows a pass over all rows
+# More threads than cores only help a kernel that waits, say for another machine.  This many are always allowed.
 ALWAYS_ALLOWED = 8
-IDLE_SECONDS = 1.0  # after which a worker ends: starting another takes less than a millisecond
+IDLE_SECONDS = 1.0  # after which a worker without work ends; starting another takes less than a millisecond
 
 _lock = threading.RLock()
-_claims: list[weakref.ref[_Claim]] = []  # of those who are inside `one_blas_thread`
-_before: list[tuple[Any, int]] | None = None  # each BLAS with the number of threads it had; None while it has them
-_limited = False  # whether each BLAS has been set to one thread since
+_claims: list[weakref.ref[_Claim]] = []  # one for each caller inside `one_blas_thread`
+_before: list[tuple[Any, int]] | None = None  # each BLAS with the user's number of threads; None if nothing is changed
+_limited = False  # whether each BLAS has been set to one thread
 
 
 class _Claim:
-    """One user's claim to a BLAS of one thread: given up by `_release`, or by ceasing to exist."""
+    """One caller's claim to a BLAS of one thread, which ends with `_release` or when this object is collected."""
 
     def __init__(self) -> None:
         self.thread = threading.get_ident()
@@ -111,25 +109,25 @@ def _libraries() -> list[Any]:
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
     """Keep BLAS at one thread, for all threads of the process, until the last user leaves."""
-    if _worker.batch is not None:  # whoever waits for a worker has a claim, and workers wait for no lock but their own
+    if _worker.batch is not None:  # whoever waits for this worker has a claim already, and workers must not wait for it
         yield
         return
-    while _lock._is_owned():  # type: ignore[attr-defined]  # left so by an interrupt: other threads would wait for ever
+    while _lock._is_owned():  # type: ignore[attr-defined]  # an interrupt left it locked: others would wait for ever
         _lock.release()
     claim = _Claim()
-    reference = weakref.ref(claim, _release)  # also called where an interrupt keeps the line below from being reached
+    reference = weakref.ref(claim, _release)  # also called if an interrupt keeps `finally` from being reached
     try:
         _limit(reference)
         yield
     finally:
         _release(reference)
-        del reference  # and with it the call at the end of the claim
+        del reference  # so that `_release` is not called again when the claim is collected
 
 
 def _limit(reference: weakref.ref[_Claim]) -> None:
     global _before, _limited
     with _lock:
-        _claims.append(reference)  # first: from here on whoever lets go of the claim restores
+        _claims.append(reference)  # first: from here on the end of the claim restores
         if _before is None:
             _before = [(library, library.num_threads) for library in _libraries()]
         if not _limited:
@@ -142,7 +140,7 @@ def _release(reference: weakref.ref[_Claim]) -> None:
         others = [other for other in _claims if other is not reference and other() is not None]
         if not others:
             _restore()
-        _claims[:] = others  # last: until here an interrupt leaves the rest to the end of the claim
+        _claims[:] = others  # last: an interrupt before this line leaves the work to the end of the claim
 
 
 def _restore() -> None:
@@ -155,16 +153,12 @@ def _restore() -> None:
 
 def _set_threads(numbers: list[tuple[Any, int]]) -> None:
     for library, n_threads in numbers:
-        # threadpoolctl 3.8 lets one thread at a time set OpenBLAS and ignores the others; here the first user's
-        # thread sets and the last user's restores, so the right to do so is given up around each call
+        # threadpoolctl 3.8 lets one thread at a time control OpenBLAS and ignores the others.  Here the first caller's
+        # thread sets and the last caller's restores, so control is released around each call.
         release = getattr(library, "clear_controlling_thread", lambda force: None)
         release(force=True)
         library.set_num_threads(n_threads)
         release(force=True)
-
-
-def _blas_threads() -> int:
-    return max((library.num_threads for library in _libraries()), default=1)
 
 
 def _available_cores() -> int:
@@ -176,13 +170,13 @@ def _available_cores() -> int:
 def effective_n_threads(n_jobs: int | None) -> int:
     """Worker threads for `n_jobs`: None = as many as BLAS may use now, -1 = all cores, -2 = all but one.
 
-    Taking BLAS's own setting for None means that OMP_NUM_THREADS, joblib's nested limits and the
-    user's threadpoolctl contexts are all respected.
+    With None, OMP_NUM_THREADS, joblib's nested limits and the user's threadpoolctl contexts are all respected.
     """
     cores = _available_cores()
     if n_jobs is None:
         with _lock:
-            allowed = _blas_threads() if _before is None else max((n for _, n in _before), default=1)
+            now = _before or [(library, library.num_threads) for library in _libraries()]
+            allowed = max((n for _, n in now), default=1)
         return max(1, min(cores, allowed))
     if n_jobs == 0:
         raise ValueError("n_jobs=0 has no meaning: give None, a positive number, or -1 for all cores")
@@ -190,7 +184,7 @@ def effective_n_threads(n_jobs: int | None) -> int:
 
 
 def _limit_this_thread() -> None:
-    """Where BLAS runs on OpenMP its limit is each thread's own, and workers do not inherit it."""
+    """Limit a BLAS that runs on OpenMP: its limit belongs to each thread, and workers do not inherit it."""
     for library in _libraries():
         if getattr(library, "threading_layer", None) == "openmp":
             library.set_num_threads(1)
@@ -204,16 +198,16 @@ class _Batch:
     def __init__(self, function: Callable[[Any], Any], n_items: int, n_threads: int, within: _Batch | None) -> None:
         self.function = function
         self.n_items = n_items
-        self.within = within  # the batch, one of whose items asks for this one
+        self.within = within  # the batch whose item asked for this one
         self.waiting: deque[tuple[Any, SimpleQueue[Any]]] = deque()
-        self.permits = deque(range(n_threads))  # one for each item that may be at work at the same time
+        self.permits = deque(range(n_threads))  # one for each item that may be worked on at the same time
 
     @property
     def wanted(self) -> bool:
         return not self.stopped and (self.within is None or self.within.wanted)
 
     def work_on_next(self) -> bool:
-        """Put the result of the next item that waits in its place; whether there was one."""
+        """Compute the next waiting item and put the result in its place; False if none was waiting."""
         try:
             item, place = self.waiting.popleft()
         except IndexError:
@@ -231,10 +225,9 @@ class _Batch:
         return True
 
     def result(self, place: SimpleQueue[tuple[Any, BaseException | None]]) -> Any:
-        """The result of one item.
+        """Wait for the result of one item.
 
-        A worker that waits for it meanwhile works on the items that nobody has begun, so that it never waits for
-        workers who all wait like itself.
+        Meanwhile a worker computes items that nobody has begun: otherwise all workers could wait for each other.
         """
         while self.within is not None and place.empty() and self.work_on_next():
             pass
@@ -245,7 +238,7 @@ class _Batch:
 
 
 class _Worker(threading.local):
-    """What the thread is at work on, where it is a worker."""
+    """The batch that this thread is working on; None if it is not a worker."""
 
     batch: _Batch | None = None
 
@@ -258,20 +251,20 @@ class _Unwanted(BaseException):
 
 
 class _Pool:
-    """Workers, and a queue that holds a batch at least once for each of its items that waits."""
+    """Workers, and a queue that holds a batch at least once for each of its waiting items."""
 
     def __init__(self) -> None:
         self.batches: SimpleQueue[_Batch] = SimpleQueue()
         self.workers: set[int] = set()  # the identifiers of the threads
 
     def hand_out(self, batch: _Batch, n_threads: int) -> None:
-        """Have the batch's next item done by one of at least `n_threads` workers."""
-        self.batches.put(batch)  # before workers are counted: one that ends looks here again once it is not counted
+        """Have the batch's next item computed by one of at least `n_threads` workers."""
+        self.batches.put(batch)  # before workers are counted: one that ends looks here once more after it is uncounted
         while len(self.workers) < n_threads:
             begun: SimpleQueue[None] = SimpleQueue()
             try:
                 start_new_thread(self._work, (begun,))
-            except RuntimeError:  # the system has no more threads to give
+            except RuntimeError:  # the system gives no more threads
                 if self.workers:
                     return
                 raise
@@ -291,17 +284,17 @@ class _Pool:
                     batch = self.batches.get_nowait()
                     self.workers.add(me)
                 self._work_on(batch)
-                del batch  # its memory is not kept until the next one comes
+                del batch  # so that its memory is not held until the next one comes
         except Empty:
             pass
         finally:
             self.workers.discard(me)
 
     def _work_on(self, batch: _Batch) -> None:
-        """Do one item of a batch, where fewer of its items than it has threads for are at work."""
+        """Compute one item of a batch, unless as many as it has threads are being computed."""
         try:
             permit = batch.permits.pop()
-        except IndexError:  # whoever is at work on one of them asks for the next afterwards
+        except IndexError:  # whoever computes one of them asks for the next afterwards
             return
         batch.work_on_next()
         batch.permits.append(permit)
@@ -313,7 +306,7 @@ _pool = _Pool()
 
 
 def _after_fork() -> None:
-    """In a forked child: of all threads only the forking one is there, and nobody else's locks and claims are."""
+    """In a forked child only the forking thread exists: drop the locks, workers and claims of all others."""
     global _lock, _pool
     _lock, _pool = threading.RLock(), _Pool()
     _claims[:] = [r for r in _claims if (claim := r()) is not None and claim.thread == threading.get_ident()]
@@ -329,14 +322,14 @@ def ordered_map(function: Callable[[Item], Result], items: Sequence[Item], n_thr
     """`map` over worker threads, results in the order of `items`, at most 2 n_threads of them waiting.
 
     The order makes sums independent of the number of threads, to the last bit.  An item may itself ask for a map, which
-    is then over threads where the items of its own batch leave some without work.
+    then uses the threads that the items of its own batch leave free.
     """
     within = _worker.batch
     if within is not None and not within.wanted:
         raise _Unwanted
     busy = within is not None and (within.within is not None or 2 * within.n_items > n_threads)
     if n_threads == 1 or len(items) == 1 or busy:
-        for item in items:  # not map, which a StopIteration of the function would end without a word
+        for item in items:  # not map: a StopIteration raised by the function would end it silently
             yield function(item)
         return
     n_threads = min(n_threads, max(_available_cores(), ALWAYS_ALLOWED))
@@ -355,17 +348,13 @@ def ordered_map(function: Callable[[Item], Result], items: Sequence[Item], n_thr
 
 
 def side_by_side(functions: Sequence[Callable[[], Any]], n_threads: int) -> list[Any]:
-    """The result of each function, where there are threads for it all of them at once."""
+    """The results of all functions, computed at the same time if there are threads for it."""
     with one_blas_thread():
-        return list(ordered_map(_call, functions, n_threads))
-
-
-def _call(function: Callable[[], Any]) -> Any:
-    return function()
+        return list(ordered_map(operator.call, functions, n_threads))
 
 
 def row_ranges(n_rows: int, size: int) -> list[slice]:
-    """[0, n_rows) cut into slices of nearly equal length, none longer than `size`."""
+    """The range [0, n_rows) cut into slices of nearly equal length, none longer than `size`."""
     return _cut(n_rows, max(1, -(-n_rows // size)))
 
 
@@ -375,8 +364,8 @@ def _cut(n_rows: int, count: int) -> list[slice]:
 
 
 def block_rows(n_columns: int, n_features: int, itemsize: int) -> int:
-    """Rows in a block, on the host, of `n_features` features whose kernel values have `n_columns` columns."""
-    cached = min(BLOCK_BYTES // max(1, n_columns * itemsize), ROW_BYTES // max(1, n_features * itemsize))
+    """How many rows of `n_features` numbers, with `n_columns` kernel values each, make a block on the host."""
+    cached = CACHE_BYTES // max(1, n_columns * itemsize, 2 * n_features * itemsize)
     return min(MAX_BLOCK_ROWS, max(MIN_BLOCK_ROWS, cached))
 
 
@@ -386,23 +375,22 @@ def map_row_groups(
     """function(ranges) for every group of neighbouring blocks of host rows X, in order, over `n_threads` threads."""
     blocks = row_ranges(X.shape[0], block_rows(n_columns, X.shape[1], itemsize(X)))
     if GROUPS < len(blocks) < 2 * GROUPS:
-        blocks = _cut(X.shape[0], 2 * GROUPS)  # two a group: with one in some and two in others threads would wait
+        blocks = _cut(X.shape[0], 2 * GROUPS)  # two a group: if some had one and some two, threads would wait
     groups = [blocks[part] for part in row_ranges(len(blocks), -(-len(blocks) // GROUPS))]
     with one_blas_thread():
         yield from ordered_map(function, groups, n_threads)
 
 
 def matmul(a: Array, b: Array, n_threads: int) -> Array:
-    """a @ b, the rows of a spread over threads, without a word of what BLAS says of numbers that are none of theirs."""
-    work = a.shape[0] * a.shape[1] * b.shape[1]
-    alike = is_numpy(a) and np.may_share_memory(a, b)  # a @ a.T is another routine, whose bits no parts would have
-    if n_threads == 1 or not is_numpy(a) or alike or work < MIN_THREADED_WORK:
+    """a @ b, the rows of a spread over threads; spurious "invalid value" flags that BLAS raises are silenced."""
+    n, n_parts = a.shape[0], min(n_threads, a.shape[0] * a.shape[1] * b.shape[1] // MIN_PART_WORK)
+    alike = is_numpy(a) and np.may_share_memory(a, b)  # a @ a.T is another routine: its parts would have other bits
+    if n_parts <= 1 or not is_numpy(a) or alike:
         with np.errstate(invalid="ignore"):
             return a @ b
-    out = np.empty((a.shape[0], b.shape[1]), dtype=np.result_type(a, b))
-    n, n_parts = a.shape[0], max(1, min(n_threads, work // MIN_PART_WORK))
+    out = np.empty((n, b.shape[1]), dtype=np.result_type(a, b))
     size = -(-n // (n_parts * ROWS_TOGETHER)) * ROWS_TOGETHER
-    bounds = [*range(0, max(1, n - size // 2), size), n]  # the last part is no less than half of the others
+    bounds = [*range(0, max(1, n - size // 2), size), n]  # the last part has at least half the size of the others
 
     @np.errstate(invalid="ignore")
     def fill(rows: slice) -> None:

@@ -53,7 +53,7 @@ def test_all_methods_capture_the_same_with_all_points(rows):
 
 
 def test_demo(tmp_path, monkeypatch):
-    monkeypatch.setattr(demo, "SIZES", (11, 20))
+    monkeypatch.setattr(demo, "CURVE_SIZES", (11, 20))
     monkeypatch.setattr(demo, "CURVE_SEEDS", 1)
     monkeypatch.setattr(demo, "TIMING_REPEATS", 1)
     monkeypatch.setattr(demo, "MATCH_STEP", 80)
@@ -93,4 +93,4 @@ def test_demo_example_runs(tmp_path, monkeypatch, capsys):
 
 def test_demo_without_the_chart_library(tmp_path, monkeypatch):
     monkeypatch.setattr(demo, "find_spec", lambda _: None)
-    assert_fails(run("demo", "-o", tmp_path / "page.html"), "pip install 'kernelsieve[cli,report]'")
+    assert_fails(run("demo", "-o", tmp_path / "page.html"), "pip install vl-convert-python")

@@ -71,8 +71,8 @@ def test_files_that_are_no_tables(folder, tmp_path):
     assert_fails(run("fit", tmp_path / "none.npy", "-o", out), "empty")
     for text in ("", "a,b\n"):
         assert_fails(fit_text(text, tmp_path), "rows.csv")
-    (tmp_path / "rows.xlsx").write_text("")
-    assert_fails(run("fit", tmp_path / "rows.xlsx", "-o", out), "'.xlsx'", ".parquet")
+    (tmp_path / "rows.docx").write_text("")
+    assert_fails(run("fit", tmp_path / "rows.docx", "-o", out), "'.docx'", ".parquet")
     assert_fails(run("fit", tmp_path / "absent.csv", "-o", out), "no such file", "absent.csv")
     (tmp_path / "folder.csv").mkdir()
     assert_fails(run("fit", tmp_path / "folder.csv", "-o", out), "folder")

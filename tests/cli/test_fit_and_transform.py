@@ -161,6 +161,12 @@ def test_a_model_of_a_file_without_a_header_takes_that_file(folder, tmp_path):
     assert "warning" not in result.output
     assert run("transform", folder / "model.ks", folder / "rows.csv", "-o", tmp_path / "named.npy").exit_code == 0
     np.testing.assert_allclose(np.load(tmp_path / "bare.npy"), np.load(tmp_path / "named.npy"), atol=1e-12)
+    for fitted in (model, folder / "model.ks"):  # which has other names for the columns
+        left_out = ["--no-header", "-x", "column_5,column_6"]
+        assert run("transform", fitted, bare, *left_out, "-o", tmp_path / "x.npy", "--force").exit_code == 0
+        np.testing.assert_array_equal(np.load(tmp_path / "x.npy"), np.load(tmp_path / "bare.npy"))
+    result = run("transform", folder / "model.ks", bare, "--no-header", "-o", tmp_path / "y.npy")
+    assert "the model needs 4: name the other 2 with --exclude" in result.output
     names = "a,b,c,d,id,label"
     assert run("transform", folder / "model.ks", bare, "--no-header", "--names", names, "-o", tmp_path / "n.npy")
     np.testing.assert_allclose(np.load(tmp_path / "n.npy"), np.load(tmp_path / "named.npy"), atol=1e-12)

@@ -6,7 +6,7 @@ import random
 import numpy as np
 import polars as pl
 import pytest
-from calling import assert_fails, fit_text, run, shell
+from calling import assert_fails, fit_text, program, run
 
 from kernelsieve.errors import TableError
 from kernelsieve.tables.files import ParquetRows
@@ -70,8 +70,8 @@ def test_escape_sequences_of_a_file_do_not_reach_the_terminal(where, tmp_path):
         ["transform", tmp_path / "m.ks", path, "-o", tmp_path / f"{evil[1:4]}o.csv", "--keep", "none"],
         ["compare", path, "-c", 1, "-s", 4],
     ):
-        done = shell(*arguments)
-        outputs.append(done.stdout + done.stderr)
+        done = program(*arguments)
+        outputs.append((done.stdout + done.stderr).decode())
     assert all("\x1b" not in text and "\x07" not in text for text in outputs)
     assert any("\\x1b" in text for text in outputs)
 

@@ -2,21 +2,20 @@
 
 import io
 import json
-import subprocess
-import sys
 
 import numpy as np
 import polars as pl
 import pytest
-from calling import COLUMNS, assert_fails, core, run, shell
+from calling import COLUMNS, assert_fails, core, program, run, shell
 from rich.console import Console
 from sklearn.base import BaseEstimator
 
 import kernelsieve
 from kernelsieve import SparseKernelPCA
-from kernelsieve.cli import auto_gamma
 from kernelsieve.cli import fit as fitting
 from kernelsieve.cli.options import METHODS
+from kernelsieve.rules.kmeans import kmeans_centers
+from kernelsieve.search import auto_width
 
 pytestmark = pytest.mark.filterwarnings("ignore::kernelsieve.KernelWarning")
 
@@ -63,15 +62,15 @@ def test_gamma_auto_is_the_width_that_loses_least_of_held_out_rows(folder, rows,
     assert result.exit_code == 0, result.output
     told = json.loads(result.stdout)
     tried = {width["gamma"]: width["error"] for width in told["gamma_tried"]}
-    assert len(tried) == len(auto_gamma.FACTORS)
+    assert len(tried) == len(auto_width.FACTORS)
     assert told["kernel"]["gamma"] in tried
     assert tried[told["kernel"]["gamma"]] <= 1.001 * min(tried.values())
     # against a plain computation of the same error for the width that was chosen
     scaled = (rows - rows.mean(axis=0)) / rows.std(axis=0)
-    order = np.random.default_rng(0).permutation(150)
-    model = SparseKernelPCA(2, n_support=30, selection="kmeans", gamma=told["kernel"]["gamma"], random_state=0).fit(
-        scaled[order[:75]]
-    )
+    rng = np.random.default_rng(0)
+    order = rng.permutation(150)
+    centers = kmeans_centers(scaled[order[:75]], 30, auto_width.CENTER_STEPS, rng)
+    model = SparseKernelPCA(2, selection=centers, gamma=told["kernel"]["gamma"]).fit(scaled[order[:75]])
     test = scaled[order[75:]]
     back = model.inverse_transform(model.transform(test))
     error = np.square(test - back).sum() / np.square(test - scaled[order[:75]].mean(axis=0)).sum()
@@ -159,6 +158,15 @@ def test_compress_keeps_the_table_and_the_scores(folder, tmp_path):
     correlation = np.corrcoef(before.transform(frame)[:, 0], after.transform(frame)[:, 0])[0, 1]
     assert correlation > 0.95
     assert run("compress", folder / "model.ks", "-o", small).exit_code == 2
+    result = run("compress", folder / "model.ks", "-s", 2, "--rows", folder / "rows.csv", "-o", small)
+    assert result.exit_code == 0, result.output
+    assert "warning: 2 points keep little of component" in result.output
+    assert "before compression" in result.output
+    table = kernelsieve.read_table(folder / "rows.csv", columns=COLUMNS)
+    before, after = (kernelsieve.load(path).transform(table) for path in (folder / "model.ks", small))
+    left = ((before - after) ** 2).sum(axis=0) / ((before - before.mean(axis=0)) ** 2).sum(axis=0)
+    facts = json.loads(run("info", small, "--json").output)["compression"]
+    np.testing.assert_allclose(facts["r2"], np.maximum(1 - left, 0), atol=1e-6)
     assert run("compress", folder / "model.ks", "--error", 0.2, "-o", small, "--json").exit_code == 0
 
 
@@ -169,7 +177,7 @@ def test_compress_keeps_the_table_and_the_scores(folder, tmp_path):
 def test_pictures_are_drawn_and_may_be_drawn_again(suffix, folder, tmp_path):
     pytest.importorskip("matplotlib")
     out = tmp_path / f"map{suffix}"
-    plot = ["plot", folder / "model.ks", folder / "rows.csv", "--color", "label", "-c", "0,2", "-o", out]
+    plot = ["plot", folder / "model.ks", folder / "rows.csv", "--color", "label", "-c", "1,3", "-o", out]
     for _ in range(2):  # the second time over what the first wrote
         result = run(*plot)
         assert result.exit_code == 0, result.output
@@ -184,7 +192,7 @@ def test_pictures_that_cannot_be_drawn_are_refused(folder, tmp_path):
     model, data = folder / "model.ks", folder / "rows.csv"
     assert run("plot", model, "-o", out).exit_code == 2
     assert run("plot", model, data, "--kind", "pie", "-o", out).exit_code == 2
-    assert run("plot", model, data, "-c", "0,9", "-o", out).exit_code == 2
+    assert run("plot", model, data, "-c", "1,9", "-o", out).exit_code == 2
     assert_fails(run("plot", model, data, "-o", tmp_path / "map.bmp"), ".png", code=2)
     assert_fails(run("plot", model, data, "--kind", "contours", "-o", out), "plane", "4 columns")
     assert_fails(run("plot", model, data, "--color", "none", "-o", out), "'none'")
@@ -206,10 +214,8 @@ def test_a_report_is_made_of_a_table(folder, tmp_path):
 
 def test_tables_and_models_go_through_pipes(folder, tmp_path):
     def piped(*arguments, given):
-        command = [sys.executable, "-c", "from kernelsieve.cli import main; main()", *map(str, arguments)]
-        done = subprocess.run(command, input=given, capture_output=True, timeout=120, check=False)
-        assert done.returncode == 0, done.stderr
-        assert done.stderr == b""
+        done = program(*arguments, given=given)
+        assert (done.returncode, done.stderr) == (0, b"")
         return done.stdout
 
     for extension in (".csv", ".parquet"):
@@ -239,8 +245,8 @@ def test_every_json_is_json_and_nothing_else(folder, tmp_path):
         ["compress", model, "-s", 6, "-o", tmp_path / "c.ks"],
         ["compare", folder / "rows.csv", "-c", 2, "-s", 8],
     ):
-        done = shell(*arguments, "--json")
-        assert (done.returncode, done.stderr) == (0, "")
+        done = program(*arguments, "--json")
+        assert (done.returncode, done.stderr) == (0, b"")
         assert isinstance(json.loads(done.stdout), dict)
 
 

@@ -104,7 +104,8 @@ def test_a_table_that_gained_columns_since_is_not_replaced(table, folder, tmp_pa
 
 
 KILLED = """
-import sys, time
+import signal, sys, time
+signal.signal(signal.SIGINT, signal.default_int_handler)  # which a job in the background is started without
 from kernelsieve.cli import main, outputs
 slow = outputs._write_csv
 def write(file, frames, separator):

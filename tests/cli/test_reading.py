@@ -40,6 +40,10 @@ def test_first_line_of_data(tmp_path):
     assert "warning" not in result.output
     assert core(tmp_path / "model.ks").n_samples_seen_ == 29
     assert "warning" not in fit_text("0,1\n" + text, tmp_path).output
+    mixed = "".join(
+        f"{'?' if i == 1 else i * 0.5},{i % 7}.5%,{'abc'[i % 3]},2024-01-{i:02},{i % 4}\n" for i in range(1, 30)
+    )
+    assert "--no-header" in fit_text(mixed, tmp_path).output
 
 
 def test_npz_keys(rows, tmp_path):

@@ -1,5 +1,7 @@
 """What a compressed model does, and what compress refuses."""
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -15,6 +17,7 @@ from sklearn.preprocessing import StandardScaler
 
 from kernelsieve import CompressedKernelPCA, KernelPCA, SparseKernelPCA, compress, load
 from kernelsieve.compression.methods import Moving
+from kernelsieve.errors import CompressionWarning
 
 pytestmark = pytest.mark.filterwarnings("ignore:the kernel is not positive", "ignore::kernelsieve.KernelWarning")
 
@@ -139,7 +142,7 @@ def test_large_models_are_sampled(monkeypatch, digits_model, digits):
     """More rows than are compared, more points than are looked at: a part of each, by random_state."""
     monkeypatch.setattr("kernelsieve.models.compressed.COMPARED_ROWS", 200)
     monkeypatch.setattr("kernelsieve.models.compressed.COMPARED_ROWS_PER_POINT", 1)
-    monkeypatch.setattr("kernelsieve.compression.candidates.MAX_POOL", 100)
+    monkeypatch.setattr("kernelsieve.compression.methods.MAX_POOL", 100)
     small = compress(digits_model, 20, random_state=0)
     assert (small.compression_["n_rows"], small.captured_ratio_kind_) == (200, "training rows")
     assert score_errors(digits_model, small, digits[1])[1] < 0.1
@@ -247,3 +250,44 @@ def test_rows_that_gain_nothing_by_moving_are_not_moved_again_and_again(monkeypa
 def test_rows_that_are_all_the_same_leave_nothing_to_compress(n_components):
     with pytest.raises(ValueError, match="nothing to compress"):
         CompressedKernelPCA(n_components).fit(np.ones((30, 2)))
+
+
+# --- what was lost is said ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("on_rows", [True, False])
+def test_what_each_score_has_lost_is_measured_and_warned_about(on_rows):
+    """R^2 by regression on the rows; in feature space by the lengths of projections; six components on four points."""
+    X = np.random.default_rng(0).standard_normal((400, 5))
+    model = SparseKernelPCA(6, n_support=30, random_state=0).fit(X)
+    with pytest.warns(
+        CompressionWarning, match=r"4 points keep little of components .*6 \(0\.\d\d\).*fewer points than"
+    ):
+        small = compress(model, 4, X=X if on_rows else None, random_state=0)
+    said = small.compression_
+    before, after = model.transform(X), small.transform(X)
+    if on_rows:
+        left = np.sum((before - after) ** 2, axis=0) / np.sum((before - before.mean(axis=0)) ** 2, axis=0)
+        np.testing.assert_allclose(said["r2"], np.maximum(1 - left, 0), atol=1e-8)
+    else:
+        kernel, points = small.expansion_.kernel, small.support_vectors_
+        inner = kernel(points, model.support_vectors_) @ model.dual_coef_
+        lengths = np.einsum("ij,ij->j", inner, np.linalg.pinv(kernel(points, points)) @ inner)
+        np.testing.assert_allclose(said["r2"], lengths, atol=1e-6)
+        # the components in the span of four points capture at least what is promised
+        gram, cross = kernel(points, points), kernel(X, points)
+        values, vectors = np.linalg.eigh(gram)
+        features = cross @ (vectors / np.sqrt(values))
+        captured = np.sum(np.var(features, axis=0)) / (1 - np.mean(kernel(X, X)))
+        assert said["explained"] <= captured
+    assert said["explained"] == pytest.approx(said["r2"] @ model.explained_variance_ratio_)
+    assert said["explained"] < said["explained_before"] == pytest.approx(model.explained_variance_ratio_.sum())
+
+
+def test_a_model_that_keeps_its_scores_does_not_warn():
+    X = np.random.default_rng(0).standard_normal((400, 3))
+    model = SparseKernelPCA(3, n_support=30, random_state=0).fit(X)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", CompressionWarning)
+        small = compress(model, 15, X=X, random_state=0)
+    assert small.compression_["r2"].min() > 0.95

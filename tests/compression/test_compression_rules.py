@@ -8,8 +8,8 @@ from compression_cases import METHODS, score_errors, squared_error
 from oracles import KERNELS, finite_difference, gram_of
 
 from kernelsieve import KernelPCA, SparseKernelPCA, compress
-from kernelsieve.compression.candidates import find_candidates
 from kernelsieve.compression.error import FeatureError, LeastSquares, ScoreError, local_source
+from kernelsieve.compression.methods import find_candidates
 from kernelsieve.compression.orders import SHRINK, eigen_order, l1_path, prefix_errors, removal_order
 from kernelsieve.compression.search import coordinates_for
 

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 from compression_cases import METHODS, score_errors
 from oracles import gram_of
+from sklearn.datasets import load_wine
 from sklearn.decomposition import KernelPCA as SklearnKernelPCA
+from sklearn.preprocessing import StandardScaler
 
 from kernelsieve import compress
 from kernelsieve.compression.methods import fewest_within
@@ -107,3 +109,12 @@ def test_moved_points_meet_a_target_with_fewer(gaussian):
 def test_a_target_out_of_reach_says_what_is(method, gaussian):
     with pytest.raises(ValueError, match=r"target_error=1e-17 is not reached: \d+ points leave an error of"):
         compress(gaussian, target_error=1e-17, method=method)
+
+
+def test_points_that_were_found_for_more_are_a_start_for_fewer():
+    """Without that start the search ends at 29 points."""
+    rows = StandardScaler().fit_transform(load_wine().data)
+    model = SklearnKernelPCA(4, kernel="rbf", gamma=2 / 13).fit(rows)
+    fewest = compress(model, target_error=0.01, X=rows, random_state=0)
+    assert score_errors(model, fewest, rows)[1] <= 0.01
+    assert fewest.n_support_ <= 27

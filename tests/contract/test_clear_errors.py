@@ -157,7 +157,6 @@ def test_a_wrong_argument_is_refused_in_words(name: str) -> None:
         (lambda t: ks.compress(t.exact, "auto"), "'n_support' parameter of compress must be an int"),
         (lambda t: ks.compress(t.exact, True), "'n_support' parameter of compress must not be a bool"),
         (lambda t: ks.report(t.linear, X), "needs a fitted kernel estimator of kernelsieve.*not ElasticNetPCA"),
-        (lambda t: ks.report(t.monitor, X), "needs a fitted kernel estimator of kernelsieve.*not KernelMonitor"),
         (lambda t: plots.sensitivity(t.pipeline, X), "give the pipeline's last step, and rows as it gets them"),
         (lambda t: plots.traversal(t.unfitted), "not fitted yet"),
         (lambda t: plots.path(t.sparse), "path must be of ElasticNetPath, not a SparseKernelPCA"),

@@ -22,11 +22,12 @@ import kernelsieve as ks
 from kernelsieve.compression.descent import ScoreObjective
 from kernelsieve.compression.error import LeastSquares
 from kernelsieve.compression.orders import l1_path
-from kernelsieve.fit.importance import heavy_tailed
+from kernelsieve.fit.importance import tails
+from kernelsieve.fit.plan import PLAN
 from kernelsieve.fit.problem import split_captured
 from kernelsieve.fit.sample import Sample
 from kernelsieve.kernels import RBF, Linear, inner_products
-from kernelsieve.rows.memory import sample_rows
+from kernelsieve.rows.sampling import sample_rows
 from kernelsieve.spectrum.top import exact_components
 from kernelsieve.streaming.online_rules.base import coherence_with
 
@@ -65,7 +66,7 @@ def test_one_sparse_column_is_enough_for_a_component(kernel, rows):
 
 
 def test_a_sample_without_variance_is_refused_in_words(rows):
-    model = ks.KernelFeatureAnalysis(1, kernel="sigmoid", gamma=5e-4, center=True, n_optimization_samples=4)
+    model = ks.SparseKernelPCA(1, kernel="sigmoid", gamma=5e-4, selection=[0, 5, 9], n_optimization_samples=4)
     with pytest.raises(ValueError, match="all the same to this kernel: give more rows"):
         model.set_params(random_state=0).fit(rows[:, :2])
 
@@ -353,7 +354,7 @@ def test_components_of_half_the_rows_that_have_no_variance_compare_with_none():
 
 def test_a_point_like_no_row_explains_nothing_quietly():
     """Kernel values of 1e-160, whose squares are zero: no coefficient can be had from them."""
-    objective = ScoreObjective(RBF(1.0), np.zeros((5, 2)), np.ones(5), np.ones((5, 1)), False, 5.0)
+    objective = ScoreObjective(RBF(gamma=1.0), np.zeros((5, 2)), np.ones(5), np.ones((5, 1)), False, 5.0)
     value, gradient = quietly(lambda: objective(np.full((1, 2), 13.6)))
     assert value == 1.0
     assert not gradient.any()
@@ -417,8 +418,8 @@ def test_tiny_rows_of_a_monitor_are_moved_quietly():
 
 def test_variance_beyond_numbers_that_can_be_squared_has_tails_too():
     carried = np.r_[np.full(99, 1e200), 1e203]
-    assert heavy_tailed(carried, None)
-    assert not heavy_tailed(carried[:99], None)
+    assert tails(carried, None) > PLAN.heavy_tails
+    assert tails(carried[:99], None) < PLAN.uneven_tails
 
 
 def test_rows_without_length_are_like_all_that_is_there():

@@ -146,7 +146,7 @@ def test_parameters_of_callables_are_not_ignored_for_named_kernels(rows):
 @pytest.mark.parametrize(
     ("model", "words"),
     [
-        (KernelFeatureAnalysis(1, center=True, n_optimization_samples=2), "n_optimization_samples"),
+        (SparseKernelPCA(1, selection=[0, 5, 9], n_optimization_samples=4), "n_optimization_samples"),
         (LikelihoodKernelPCA(noise_variance=1e-300), "larger noise_variance"),
         (KernelPCA(2, kernel="rbf", fit_inverse_transform=True, alpha=0.0), "larger one"),
     ],

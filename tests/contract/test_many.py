@@ -13,7 +13,7 @@ from kernelsieve.fit.moments import MomentSum
 from kernelsieve.fit.sample import Sample
 from kernelsieve.fit.span import Points
 from kernelsieve.kernels import named_kernel
-from kernelsieve.rows.memory import sample_rows
+from kernelsieve.rows.sampling import sample_rows
 from kernelsieve.rules import targeted as starts
 from kernelsieve.rules.kmeans import kmeans_centers
 from kernelsieve.rules.targeted import targeted_choice
@@ -36,7 +36,7 @@ def cloud():
 @pytest.fixture
 def small_blocks(monkeypatch):
     """Blocks so small that a few thousand rows make hundreds of them, in groups of several."""
-    monkeypatch.setattr(threads, "BLOCK_BYTES", 0)
+    monkeypatch.setattr(threads, "CACHE_BYTES", 0)
     monkeypatch.setattr(threads, "MIN_BLOCK_ROWS", 16)
 
 

@@ -18,7 +18,7 @@ from kernelsieve import (
     elastic_net_path,
 )
 from kernelsieve.fit import captured_ratio as captured
-from kernelsieve.rows.memory import ArrayRows
+from kernelsieve.rows.rows import ArrayRows
 
 
 @pytest.fixture(scope="module")
@@ -113,7 +113,7 @@ def test_transform_on_a_device_that_runs_out_of_memory_takes_smaller_blocks(rows
         return limited
 
     monkeypatch.setattr(type(model.expansion_.kernel), "bind", small_device)
-    monkeypatch.setattr("kernelsieve.rows.blocks.DEVICE_BLOCK_BYTES", 2**15)
+    monkeypatch.setattr("kernelsieve.rows.rows.DEVICE_BLOCK_BYTES", 2**15)
     scores = model.transform(there)
     assert max(sizes) > 300 >= sizes[-1]
     np.testing.assert_allclose(np.asarray(strict.asarray(scores, device=strict.Device("CPU_DEVICE"))), truth, atol=1e-9)

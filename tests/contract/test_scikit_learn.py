@@ -1,14 +1,16 @@
 """Every estimator passes scikit-learn's own checks, whole.
 
-Two exceptions have a reason each: KernelPCA, a drop-in, is checked as scikit-learn checks its own; and for an online
-gradient a row of weight two is not two rows.
+Exceptions have a reason each: KernelPCA, a drop-in, is checked as scikit-learn checks its own; for an online gradient a
+row of weight two is not two rows; and one check of scikit-learn before 1.8 fails by itself for labels.
 """
 
 import pytest
+import sklearn
 from sklearn.base import clone
 from sklearn.decomposition import KernelPCA as SklearnKernelPCA
 from sklearn.utils._test_common import instance_generator
 from sklearn.utils.estimator_checks import parametrize_with_checks
+from sklearn.utils.fixes import parse_version
 
 import kernelsieve as ks
 
@@ -37,7 +39,7 @@ CHECKED = [
     ks.KernelPCA(kernel="rbf", gamma="median"),
     ks.KernelPCA(center=False),
     ks.KernelPCA(kernel="laplacian"),
-    ks.KernelMonitor(),
+    ks.KernelMonitor(5, 20),  # 30 components explain the 300 training rows of a check so well that none of them alarms
     ks.ElasticNetPCA(),
     ks.ElasticNetPCA(l2=10.0, alpha=0.1),
     ks.ElasticNetPCA(1, mode="sequential", n_nonzero=1, l2=0.0, transform_method="projection", refit=True),
@@ -50,6 +52,8 @@ CHECKED = [
 
 
 def expected_failures(estimator):
+    if isinstance(estimator, ks.TableEncoder) and parse_version(sklearn.__version__) < parse_version("1.8"):
+        return {"check_positive_only_tag_during_fit": "the check subtracts a mean from integers in place"}
     if isinstance(estimator, ks.KernelPCA):
         return instance_generator.PER_ESTIMATOR_XFAIL_CHECKS.get(SklearnKernelPCA, {})
     if getattr(estimator, "rule", None) in ("hebbian", "coherence"):

@@ -41,6 +41,7 @@ NEEDS = {
     "scaling_and_tables": ["narwhals", "pandas"],
     "time_series": ["narwhals", "pandas"],
     "interpretation": ["pandas"],
+    "mixed_tables": ["pandas"],
     "explaining_components": ["pandas"],
 }
 
@@ -185,9 +186,10 @@ def test_the_code_blocks_of_a_page_run_one_after_the_other(page, readers_names):
     if page.name == "export.md":
         pytest.importorskip("onnxruntime")
         write_sales_model()
-    if page.name == "command_line.md":
+    if page.name in ("command_line.md", "daily.md"):
         pytest.importorskip("polars")
         write_diamonds(Path("diamonds.csv"), 400, 0)
+        write_diamonds(Path("new.csv"), 100, 1)
     try:
         for block in blocks_of(page):
             if "torch" in block and "torch" not in readers_names:
@@ -226,7 +228,8 @@ def write_diamonds(path, n_rows, seed):
     path.write_text("\n".join(lines) + "\n")
 
 
-def test_the_commands_of_the_command_line_page_run(tmp_path, monkeypatch):
+@pytest.mark.parametrize(("name", "at_least"), [("command_line.md", 7), ("daily.md", 3)])
+def test_the_commands_of_a_page_run(name, at_least, tmp_path, monkeypatch):
     testing = pytest.importorskip("typer.testing")
     pytest.importorskip("polars")
     pytest.importorskip("onnx")
@@ -235,10 +238,10 @@ def test_the_commands_of_the_command_line_page_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write_diamonds(tmp_path / "diamonds.csv", 1200, 0)
     write_diamonds(tmp_path / "new.csv", 300, 1)
-    page = (DOCS / "command_line.md").read_text(encoding="utf-8")
+    page = (DOCS / name).read_text(encoding="utf-8")
     blocks = re.findall(r"^```\{console\}\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
     commands = [line for line in "".join(blocks).replace("\\\n", "").splitlines() if line.startswith("kernelsieve ")]
-    assert len(commands) >= 7
+    assert len(commands) >= at_least
     for command in commands:
         result = testing.CliRunner().invoke(app, shlex.split(command)[1:])
         assert result.exit_code in (0, 3), (command, result.output)  # 3: the monitor raised an alarm

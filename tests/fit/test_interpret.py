@@ -9,6 +9,7 @@ from oracles import KERNELS
 from sklearn.datasets import load_digits
 
 import kernelsieve as ks
+from kernelsieve.fit.interpret import column_spread, traversal
 
 ESTIMATORS = {
     "sparse": ks.SparseKernelPCA(2, n_support=12, random_state=0),
@@ -125,3 +126,26 @@ def test_torch_rows_keep_their_gradients_on_their_side(cloud):
     np.testing.assert_allclose(
         found.numpy(), numeric_gradient(lambda x: model.transform(torch.as_tensor(x)).numpy(), cloud), atol=1e-6
     )
+
+
+def test_the_spread_of_columns_is_numpys_standard_deviation(cloud):
+    sparse = scipy.sparse.csr_array(np.where(cloud > 0.3, cloud, 0.0))
+    for X in (cloud, cloud.astype(np.float32), sparse):
+        dense = X.toarray() if scipy.sparse.issparse(X) else X
+        np.testing.assert_allclose(column_spread(X), np.std(dense, axis=0, dtype=np.float64), rtol=1e-6)
+
+
+@pytest.mark.parametrize("row", [None, 3])
+def test_a_traversal_has_scores_to_both_sides_of_a_row(cloud, row):
+    model = ks.SparseKernelPCA(3, n_support=10, gamma=0.3, random_state=0).fit(cloud)
+    given = None if row is None else cloud[row : row + 1]
+    found = traversal(model, 1, 5, 1.5, given)
+    middle = 0.0 if row is None else model.transform(given)[0, 1]
+    reach = 1.5 * np.sqrt(model.explained_variance_[1])
+    np.testing.assert_allclose(found.scores, middle + reach * np.array([-1, -0.5, 0, 0.5, 1]), atol=1e-12)
+    scores = np.tile(np.zeros(3) if row is None else model.transform(given)[0], (5, 1))
+    scores[:, 1] = found.scores
+    np.testing.assert_allclose(found.rows, model.inverse_transform(scores), atol=1e-6)
+    assert len(traversal(model, 0, 2).rows) == 2
+    with pytest.raises(ValueError, match="n_steps=1"):
+        traversal(model, 0, 1)

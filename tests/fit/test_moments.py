@@ -18,7 +18,7 @@ from kernelsieve.fit.moments import MomentSum
 from kernelsieve.fit.moments import gram_of as gram_of_points
 from kernelsieve.fit.span import PointSpan
 from kernelsieve.kernels import named_kernel
-from kernelsieve.rows.memory import LARGEST, finite
+from kernelsieve.rows.checks import LARGEST, finite
 from kernelsieve.spectrum.whitening import triangular_whitening, whiten
 
 

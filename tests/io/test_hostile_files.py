@@ -1,5 +1,6 @@
 """Files that are well sealed and wrong, things that are no files, and what a killed process leaves behind."""
 
+import contextlib
 import copy
 import json
 import os
@@ -15,7 +16,7 @@ import zipfile
 
 import numpy as np
 import pytest
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LogisticRegression, RidgeClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -108,6 +109,21 @@ def test_a_sealed_file_that_is_wrong_is_refused_or_works(kind, tmp_path):
         repr(loaded)
         save(loaded, tmp_path / "again.ks")
     assert refused > 50
+
+
+@pytest.mark.parametrize("classifier", [LogisticRegression(), RidgeClassifier()])
+@pytest.mark.parametrize("n_classes", [2, 3, 5])
+def test_a_classifier_whose_classes_do_not_fit_its_planes_is_refused(classifier, n_classes, tmp_path):
+    """scikit-learn would look up a class that is not there, at the first row that asks for it."""
+    model = make_pipeline(StandardScaler(), classifier).fit(ROWS, np.arange(60) % n_classes)
+    save(model, tmp_path / "model.ks")
+    np.testing.assert_array_equal(load(tmp_path / "model.ks").predict(ROWS), model.predict(ROWS))
+    for wrong in {1, 2, 3, 4} - {n_classes}:
+        for holder in {getattr(classifier, "_label_binarizer", classifier), classifier}:
+            with contextlib.suppress(AttributeError):  # where it is read off the one that holds it
+                holder.classes_ = np.arange(wrong)
+        with pytest.raises(ValueError, match=f"for {wrong} classes"):  # what is written is read first
+            save(model, tmp_path / "model.ks")
 
 
 def test_what_is_no_regular_file_is_refused_at_once(tmp_path):
@@ -248,7 +264,7 @@ LATE = [  # a model and what is wrong with it: each was read from a sealed file 
     (kernelsieve.LikelihoodKernelPCA(2), with_changed("noise_variance_", lambda _: 0.0)),
     (SparseKernelPCA(2, n_support=5).partial_fit(ROWS), with_changed("_stream.moments.weight", lambda _: 0.0)),
     (SparseKernelPCA(2, n_support=5).partial_fit(ROWS), with_changed("n_support", lambda _: 2)),
-    (SparseKernelPCA(2, n_support=5), with_changed("coef_", lambda _: kernelsieve.kernels.RBF(1.0))),
+    (SparseKernelPCA(2, n_support=5), with_changed("coef_", lambda _: kernelsieve.kernels.RBF(gamma=1.0))),
     (SparseKernelPCA(2, n_support=5), with_changed("device", lambda _: "text")),
     (kernelsieve.KernelMonitor(2, 5), with_changed("_detector.inputs.factor", lambda values: values * np.nan)),
     (kernelsieve.KernelMonitor(2, 5), with_changed("_detector.expansion.mean_coef", lambda _: {})),

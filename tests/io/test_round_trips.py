@@ -9,7 +9,7 @@ import zipfile
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from model_file_cases import make_rows, same
 from numpy.testing import assert_array_equal
@@ -274,6 +274,7 @@ odd_values = st.recursive(
 
 
 @given(odd_values)
+@example({"\0": np.zeros(2), "_": np.ones(2)})
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_data_in_a_fitted_attribute_comes_back(path, value):
     model = KernelPCA(1).fit(np.eye(3))

@@ -51,7 +51,7 @@ def test_sparse_rows_equal_dense(name, sparse_points, container, dtype, cloud, n
 
 
 def test_sparse_points_too_many_to_be_made_dense(monkeypatch, cloud, new_rows):
-    monkeypatch.setattr("kernelsieve.kernels.base.MAX_DENSE_POINTS", 10)
+    monkeypatch.setattr("kernelsieve.kernels.blocks.MAX_DENSE_POINTS", 10)
     rows, points = scipy.sparse.csr_matrix(cloud), scipy.sparse.csr_matrix(new_rows)
     for name in ("rbf", "poly", "linear", "sigmoid", "cosine"):
         kernel = named_kernel(name, **KERNELS[name])
@@ -222,23 +222,23 @@ def test_pair_form_that_sums_over_everything_is_not_taken_for_a_block(cloud):
 def test_median_rule_is_the_median_over_pairs(offset, cloud):
     cloud = cloud[:78]  # an odd number of pairs: the median of squares is the square of the median
     truth = 1 / (2 * np.median(pdist(cloud)) ** 2)
-    assert resolve_gamma("median", "rbf", cloud + offset) == pytest.approx(truth, rel=1e-5)
+    assert resolve_gamma("median", named_kernel("rbf"), cloud + offset) == pytest.approx(truth, rel=1e-5)
     manhattan = 1 / np.median(pdist(cloud, "cityblock"))
-    assert resolve_gamma("median", "laplacian", cloud + offset) == pytest.approx(manhattan, rel=1e-5)
+    assert resolve_gamma("median", named_kernel("laplacian"), cloud + offset) == pytest.approx(manhattan, rel=1e-5)
 
 
 def test_median_rule_on_float32_and_sparse_rows(cloud):
     rows = np.where(cloud > 0, cloud, 0)[:78]
     distances = pdist(rows)
     truth = 1 / (2 * np.median(distances[distances > 0]) ** 2)
-    assert resolve_gamma("median", "rbf", rows.astype(np.float32)) == pytest.approx(truth, rel=1e-5)
-    assert resolve_gamma("median", "rbf", scipy.sparse.csr_matrix(rows)) == pytest.approx(truth, rel=1e-5)
+    assert resolve_gamma("median", named_kernel("rbf"), rows.astype(np.float32)) == pytest.approx(truth, rel=1e-5)
+    assert resolve_gamma("median", named_kernel("rbf"), scipy.sparse.csr_matrix(rows)) == pytest.approx(truth, rel=1e-5)
 
 
 def test_median_rule_on_a_sample_is_near_the_truth():
     rows = np.random.default_rng(0).standard_normal((3000, 4))
     truth = 1 / (2 * np.median(pdist(rows)) ** 2)
-    assert resolve_gamma("median", "rbf", rows) == pytest.approx(truth, rel=0.05)
+    assert resolve_gamma("median", named_kernel("rbf"), rows) == pytest.approx(truth, rel=0.05)
 
 
 def test_median_rule_passes_over_copies(cloud):
@@ -246,7 +246,7 @@ def test_median_rule_passes_over_copies(cloud):
     rows = np.concatenate([np.zeros((200, 5)), cloud[:40]])
     distances = pdist(rows)
     truth = 1 / (2 * np.median(distances[distances > 0]) ** 2)
-    assert resolve_gamma("median", "rbf", rows) == pytest.approx(truth, rel=1e-5)
+    assert resolve_gamma("median", named_kernel("rbf"), rows) == pytest.approx(truth, rel=1e-5)
 
 
 def test_median_rule_with_weights_is_that_of_repeated_rows(cloud):
@@ -254,22 +254,22 @@ def test_median_rule_with_weights_is_that_of_repeated_rows(cloud):
     repeated = np.repeat(cloud, weights, axis=0)
     distances = pdist(repeated)
     truth = 1 / (2 * np.median(distances[distances > 0]) ** 2)
-    assert resolve_gamma("median", "rbf", cloud, weights.astype(float)) == pytest.approx(truth, rel=1e-2)
+    assert resolve_gamma("median", named_kernel("rbf"), cloud, weights.astype(float)) == pytest.approx(truth, rel=1e-2)
 
 
 def test_scale_rule_is_that_of_svc(cloud):
     truth = SVC(gamma="scale").fit(cloud, np.arange(80) % 2)._gamma
     for rows in (cloud, scipy.sparse.csr_matrix(cloud)):
-        assert resolve_gamma("scale", "rbf", rows) == pytest.approx(truth, rel=1e-10)
+        assert resolve_gamma("scale", named_kernel("rbf"), rows) == pytest.approx(truth, rel=1e-10)
 
 
 def test_no_gamma_is_scikit_learns_default(cloud):
-    assert resolve_gamma(None, "rbf", cloud) == pytest.approx(1 / 5)
+    assert resolve_gamma(None, named_kernel("rbf"), cloud) == pytest.approx(1 / 5)
     np.testing.assert_allclose(named_kernel("rbf", gamma=1 / 5)(cloud, cloud), gram_of("rbf", cloud), atol=1e-12)
-    assert resolve_gamma(0.7, "rbf", cloud) == 0.7
+    assert resolve_gamma(0.7, named_kernel("rbf"), cloud) == 0.7
 
 
 def test_rows_all_alike_have_some_gamma():
     rows = np.ones((6, 3))
     for rule in ("median", "scale"):
-        assert np.isfinite(resolve_gamma(rule, "rbf", rows))
+        assert np.isfinite(resolve_gamma(rule, named_kernel("rbf"), rows))

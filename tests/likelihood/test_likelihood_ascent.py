@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles import gram_of
 
-from kernelsieve.solvers.coordinate_ascent import coordinate_ascent
-from kernelsieve.solvers.likelihood import Likelihood, LikelihoodFit, largest_within, sweeps
+from kernelsieve.solvers.likelihood import Likelihood, LikelihoodFit, coordinate_ascent, largest_within, sweeps
 
 # Uphill, to the top
 
@@ -247,3 +246,14 @@ def test_the_search_gives_the_best_of_what_it_met(seed, wanted):
     if steps[0] > wanted:
         return
     assert len(largest_within(wanted, 1.0, solve).active) == max(count for count in met if count <= wanted)
+
+
+def test_the_record_is_the_likelihood_after_every_step(cloud):
+    """The joint step of all weights is a step like the others: what runs of k steps reach is recorded."""
+    likelihood = cases.likelihood_of(gram_of("rbf", cloud, gamma=0.3))
+    noise_variance = 0.05 * likelihood.largest_noise_variance
+    record = coordinate_ascent(likelihood, noise_variance, max_iter=60).log_likelihood
+    for n_steps in (15, 16, 17, 40):
+        stopped = coordinate_ascent(likelihood, noise_variance, max_iter=n_steps)
+        truth = likelihood.log_likelihood(stopped.weights, noise_variance)
+        assert record[n_steps] == pytest.approx(truth, rel=1e-9)

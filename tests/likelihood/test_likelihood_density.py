@@ -21,8 +21,7 @@ from oracles import gram_of
 from scipy.stats import multivariate_normal
 from sklearn.decomposition import PCA
 
-from kernelsieve.solvers.coordinate_ascent import _CoordinateState, coordinate_ascent
-from kernelsieve.solvers.likelihood import Likelihood, sweeps
+from kernelsieve.solvers.likelihood import Likelihood, _CoordinateState, coordinate_ascent, sweeps
 
 # The likelihood
 

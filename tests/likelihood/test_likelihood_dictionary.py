@@ -13,9 +13,8 @@ from likelihood_cases import (
 from oracles import dictionary_span, gram_of
 
 from kernelsieve.kernels import named_kernel
-from kernelsieve.rows.memory import ArrayRows
-from kernelsieve.solvers.coordinate_ascent import coordinate_ascent
-from kernelsieve.solvers.likelihood import Likelihood
+from kernelsieve.rows.rows import ArrayRows
+from kernelsieve.solvers.likelihood import Likelihood, coordinate_ascent
 
 # The dictionary
 

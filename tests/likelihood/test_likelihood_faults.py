@@ -23,7 +23,7 @@ from kernelsieve.fit.captured_ratio import ratio_of_model
 from kernelsieve.fit.expansion import KernelExpansion
 from kernelsieve.fit.sample import Sample
 from kernelsieve.kernels import named_kernel
-from kernelsieve.rows.memory import sample_rows
+from kernelsieve.rows.sampling import sample_rows
 
 # How much of exact kernel PCA
 

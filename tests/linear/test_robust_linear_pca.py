@@ -18,9 +18,9 @@ from sklearn.linear_model import enet_path
 
 import kernelsieve
 from kernelsieve import ElasticNetPCA, RobustElasticNetPCA
-from kernelsieve.linear.residual import ResidualForm
-from kernelsieve.linear.robust import (
+from kernelsieve.linear.robust_weights import (
     LogisticLoss,
+    ResidualForm,
     cutoff,
     fit_plane,
     isometric_coordinates,

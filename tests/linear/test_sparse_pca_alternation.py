@@ -16,7 +16,7 @@ from sklearn.decomposition import PCA
 from kernelsieve import ElasticNetPCA
 from kernelsieve.linear import alternation
 from kernelsieve.linear.alternation import Stop, _nearest_axes, adjusted_variance, polar, sparse_pca, unit_rows
-from kernelsieve.linear.elastic_net import Penalty
+from kernelsieve.linear.regression import Penalty
 from kernelsieve.linear.scatter import GramScatter, leading_eigenpairs
 from kernelsieve.threads import one_blas_thread
 
@@ -289,3 +289,18 @@ def test_what_a_schur_complement_leaves_is_uncorrelated_with_what_it_took():
 def test_what_a_deflation_needs(options, message, tall):
     with pytest.raises(ValueError, match=message):
         ElasticNetPCA(2, **options).fit(tall)
+
+
+@pytest.mark.parametrize("l2", [3.0, INF])
+def test_components_that_move_together_are_a_polar_factor_of_their_images(l2, tall):
+    """The stationarity of all axes at once, which axes that were found one after another do not have."""
+    centred = tall - tall.mean(axis=0)
+    gram = centred.T @ centred
+    axes = np.linalg.eigh(gram)[1][:, [-1, -2, -3]].T
+    penalty, off = Penalty(l2, share=np.full(3, 0.3)), {}
+    for sequential in (False, True):
+        found = sparse_pca(GramScatter(gram), penalty, axes, sequential=sequential, stop=Stop(1e-12, 5000))
+        left, _, right = np.linalg.svd(found.loadings @ gram, full_matrices=False)
+        off[sequential] = np.abs(found.axes - left @ right).max()
+    assert off[False] < 1e-6
+    assert off[True] > 1e-3

@@ -10,8 +10,8 @@ from linear_cases import INF, both_forms
 from sklearn.linear_model import lars_path_gram
 
 from kernelsieve import ElasticNetPCA
-from kernelsieve.linear import elastic_net
-from kernelsieve.linear.elastic_net import Penalty, solve_loadings
+from kernelsieve.linear import regression
+from kernelsieve.linear.regression import Penalty, solve_loadings
 from kernelsieve.linear.scatter import GramScatter, scatter_of
 
 
@@ -134,8 +134,8 @@ def test_candidates_are_taken_in_until_none_is_wanted(wide, monkeypatch):
     scatter = scatter_of(wide, None, wide.mean(axis=0))
     axes, counts = scatter.leading(2)[1], np.array([9, 5])
     many = solve_loadings(scatter, Penalty(0.5, n_nonzero=counts), axes, np.zeros_like(axes))
-    monkeypatch.setattr(elastic_net, "CANDIDATES", 0)
-    monkeypatch.setattr(elastic_net, "MIN_CANDIDATES", 1)
+    monkeypatch.setattr(regression, "PATH_COLUMNS", 0)
+    monkeypatch.setattr(regression, "MIN_PATH_COLUMNS", 1)
     few = solve_loadings(scatter, Penalty(0.5, n_nonzero=counts), axes, np.zeros_like(axes))
     np.testing.assert_allclose(few.values, many.values, atol=1e-8)
 
@@ -181,3 +181,12 @@ def test_infinite_l2_is_the_limit(tall):
     limit = ElasticNetPCA(2, **options).fit(tall)
     large = ElasticNetPCA(2, l2=1e7 * np.var(tall) * tall.size, **options).fit(tall)
     np.testing.assert_allclose(large.components_, limit.components_, atol=1e-6)
+
+
+def test_components_without_loadings_yet_solve_no_system(wide, capfd):
+    """LAPACK writes to the screen where it is given a system without equations."""
+    scatter = scatter_of(wide, None, wide.mean(axis=0))
+    axes = scatter.leading(2)[1]
+    found = solve_loadings(scatter, Penalty(0.0, share=np.full(2, 0.2)), axes, np.zeros_like(axes))
+    assert found.values.any(axis=1).all()
+    assert capfd.readouterr() == ("", "")

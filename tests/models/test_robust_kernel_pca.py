@@ -13,8 +13,6 @@ import scipy.sparse
 from scipy.linalg import subspace_angles
 
 from kernelsieve import ElasticNetKernelPCA, RobustSparseKernelPCA, load
-from kernelsieve.fit.all_rows import AllRowsSpan
-from kernelsieve.kernels import named_kernel
 
 POLY = {"kernel": "poly", "degree": 2, "gamma": 1.0, "coef0": 1.0}
 
@@ -106,8 +104,7 @@ def test_far_rows_are_not_cheap():
     """The penalty of a candidate grows with its length in feature space."""
     X, _ = contaminated(0.1)
     model = fitted(X)
-    span = AllRowsSpan(named_kernel("poly", gamma=1.0, degree=2, coef0=1.0), X, np.arange(len(X)), True, None)
-    penalty = model._penalty(span)
+    penalty = model._penalty(*model._path_span(X, None))
     lengths = np.linalg.norm(feature_map(X), axis=1)
     inliers = ~model.outliers_
     np.testing.assert_allclose(penalty[inliers], lengths[inliers], rtol=1e-8)

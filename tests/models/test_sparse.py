@@ -10,6 +10,7 @@ import scipy.sparse
 from oracles import KERNELS, assert_same_up_to_sign, exact_kernel_pca, gram_of
 
 from kernelsieve import SparseKernelPCA
+from kernelsieve.errors import PoorComponentsWarning
 
 CONTAINERS = [scipy.sparse.csr_matrix, scipy.sparse.csr_array, scipy.sparse.csc_matrix, scipy.sparse.coo_array]
 PSD_KERNELS = sorted(set(KERNELS) - {"sigmoid"})
@@ -244,3 +245,21 @@ def test_auto_on_a_precomputed_gram(digits):
     exact = exact_kernel_pca(gram, 4)[0].sum()
     assert model.eigenvalues_.sum() >= 0.985 * exact
     assert model.n_support_ < 200
+
+
+def test_a_number_of_points_that_is_not_the_number_given_is_said(cloud):
+    for selection in (np.arange(8), cloud[:8], lambda X, n_support, *, kernel, rng: X[:8]):
+        assert SparseKernelPCA(2, n_support=8, gamma=0.3, selection=selection).fit(cloud).n_support_ == 8
+        assert SparseKernelPCA(2, gamma=0.3, selection=selection).fit(cloud).n_support_ == 8
+        with pytest.warns(
+            UserWarning, match=r"n_support=20 asks for 20 points, and selection gives 8: these are taken"
+        ):
+            SparseKernelPCA(2, n_support=20, gamma=0.3, selection=selection).fit(cloud)
+
+
+def test_points_that_are_too_few_are_not_blamed_on_the_kernel():
+    """Twenty clusters far apart: ten components explain half of the variance, two points next to nothing of it."""
+    rng = np.random.default_rng(0)
+    X = 30 * rng.standard_normal((40, 6))[rng.integers(0, 40, 1500)] + 0.1 * rng.standard_normal((1500, 6))
+    with pytest.warns(PoorComponentsWarning, match="exact kernel PCA explains about .*n_support"):
+        SparseKernelPCA(2, gamma=0.05, selection=X[:3] + 2.5).fit(X)

@@ -78,7 +78,7 @@ def test_a_missing_value_is_recorded_gives_no_alarm_and_breaks_nothing():
     assert all(record.top == () for record in records if record.missing)
     apart = found.statistics(new[11:20]).spe
     np.testing.assert_allclose([record.spe for record in records[11:20]], apart)
-    assert str(records[10]) == "row 10: missing"
+    assert str(records[10]) == "row 10: not judged (missing values)"
 
 
 def test_nothing_but_missing_rows_is_no_error():

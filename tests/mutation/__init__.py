@@ -5,7 +5,7 @@ One expression of the source is changed at a time (`<` into `<=`, `+` into `-`, 
 asks for what the line does, or the line does nothing that matters.  Run it with `make mutants`, or
 
     PYTHONPATH=tests python -m mutation --seed 3 --number 40 linear rows        # 40 random mutants of two packages
-    PYTHONPATH=tests python -m mutation --at linear/robust.py:195               # every mutant of one line
+    PYTHONPATH=tests python -m mutation --at linear/robust_weights.py:195               # every mutant of one line
     PYTHONPATH=tests python -m mutation linear --tests tests/linear             # judged by some of the tests only
 
 The first run records which test runs which line, in build/mutation; files of tests that have not changed since are not

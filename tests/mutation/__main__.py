@@ -16,6 +16,7 @@ import time
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,7 @@ from .inside import Chosen, Lines, MutantFinder, Recorder
 from .mutants import Mutant, Names, mutants_of
 
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGE = ROOT / "src" / "kernelsieve"
+PACKAGE = Path(os.environ.get("MUTATED_PACKAGE", ROOT / "src" / "kernelsieve"))  # the mutator tests itself on another
 KEPT = ROOT / "build" / "mutation"
 SECONDS_TO_RECORD = 1800  # of a file of tests
 PLAIN = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--no-header", "-W", "ignore"]
@@ -41,7 +42,7 @@ Tests = dict[str, tuple[float, Lines]]  # of each test its duration and the line
 def main() -> None:
     options = _options()
     os.chdir(ROOT)
-    sys.path.insert(0, str(ROOT / "src"))
+    sys.path.insert(0, str(PACKAGE.parent))
     names = Names(PACKAGE)
     places = [
         place
@@ -56,6 +57,8 @@ def main() -> None:
         drawn = [draw.choice(place) for place in draw.sample(places, min(options.number, len(places)))]
     if not drawn:
         sys.exit("nothing to change there")
+    for plugin in entry_points(group="pytest11"):  # of pytest, which every process needs as well
+        plugin.load()
     tests = recorded(options.tests, options.processes)
     begun = time.perf_counter()
     jobs = [MutantJob(mutant, choose(mutant, tests, options.seconds)) for mutant in drawn]
@@ -234,7 +237,7 @@ class MutantJob(Job):
 
     def run(self, folder: Path) -> tuple[str, str | None]:
         path = PACKAGE / self.mutant.path
-        parts = ("kernelsieve", *Path(self.mutant.path).with_suffix("").parts)
+        parts = (PACKAGE.name, *Path(self.mutant.path).with_suffix("").parts)
         module = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
         sys.meta_path.insert(0, MutantFinder(module, path, self.mutant.source(path.read_bytes())))
         chosen = Chosen([name for name, _ in self.tests])

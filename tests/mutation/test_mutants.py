@@ -87,18 +87,21 @@ def test_the_changed_module_is_what_is_imported(package, mutants, monkeypatch):
     assert not list(package.rglob("*.pyc"))
 
 
-def test_the_whole_way_on_one_line(tmp_path):
-    """A test that asks for the lengths of row ranges notices what changes them; one that only calls them does not."""
-    threads = Path(__file__).parents[2] / "src" / "kernelsieve" / "threads.py"
-    text = "return _cut(n_rows, max(1, -(-n_rows // size)))"
-    line = next(n for n, found in enumerate(threads.read_text().splitlines(), 1) if text in found)
-    call = "from kernelsieve.threads import row_ranges\ndef test_ranges():\n    found = row_ranges(7, 3)\n"
-    (tmp_path / "test_strict.py").write_text(f"{call}    assert [r.stop for r in found] == [2, 4, 7]\n")
-    (tmp_path / "test_lax.py").write_text(f"{call}    assert len(found) != 5\n")
-    for name, survivors in (("strict", {"constant"}), ("lax", {"constant", "extreme", "arithmetic", "sign"})):
-        command = [sys.executable, "-m", "mutation", "--tests", str(tmp_path / f"test_{name}.py")]
-        command += ["--at", f"threads.py:{line}"]
-        paths = os.pathsep.join([str(Path(__file__).parents[1]), *sys.path])
-        done = subprocess.run(command, env={**os.environ, "PYTHONPATH": paths}, capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr
-        assert {row.split(" | ")[1] for row in done.stdout.splitlines() if "`threads" in row} == survivors
+def test_the_whole_way_on_two_lines(tmp_path):
+    """Lines are recorded, mutants made and judged: a test of values notices them, one that only calls does not."""
+    package = tmp_path / "small"
+    package.mkdir()
+    line = "    return n_rows // max(1, size)\n"
+    (package / "__init__.py").write_text(f"def strict(n_rows, size):\n{line}def lax(n_rows, size):\n{line}")
+    tests = "from small import lax, strict\ndef test_strict():\n    assert [strict(7, 3), strict(2, 0)] == [2, 2]\n"
+    (tmp_path / "test_small.py").write_text(f"{tests}def test_lax():\n    lax(7, 3)\n")
+    command = [sys.executable, "-m", "mutation", "--tests", str(tmp_path / "test_small.py")]
+    command += ["--at", "__init__.py:2", "__init__.py:4"]
+    paths = os.pathsep.join([str(Path(__file__).parents[1]), *sys.path])
+    environment = {**os.environ, "PYTHONPATH": paths, "MUTATED_PACKAGE": str(package)}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    survivors = [row.split(" | ")[:2] for row in done.stdout.splitlines() if "`__init__" in row]
+    assert {tuple(row) for row in survivors} == {
+        ("| `__init__.py:4`", kind) for kind in ("constant", "extreme", "arithmetic", "return")
+    }

@@ -135,13 +135,13 @@ def test_points_are_chosen_at_each_doubling_or_every_three_quarters_of_a_half_li
 
 
 def moments_over(points, rows):
-    kernel = RBF(GAMMA)
+    kernel = RBF(gamma=GAMMA)
     return MomentSum(kernel, points, whiten(kernel_gram(kernel, points)).matrix).over(rows, None, 1)
 
 
 def transfer(old, new, rows, kept):
     before, now = moments_over(old, kept), moments_over(new, kept)
-    basis = overlap(RBF(GAMMA), (new, now.whitening), (old, before.whitening))
+    basis = overlap(RBF(gamma=GAMMA), (new, now.whitening), (old, before.whitening))
     return transferred(moments_over(old, rows), before, now, basis)
 
 
@@ -162,7 +162,7 @@ def test_transfer_beats_the_kept_rows_and_the_projection(rows):
     for _ in range(20):
         kept = rows[rng.choice(N, 100, replace=False)]
         now, all_rows = moments_over(new, kept), moments_over(old, rows)
-        basis = overlap(RBF(GAMMA), (new, now.whitening), (old, all_rows.whitening))
+        basis = overlap(RBF(gamma=GAMMA), (new, now.whitening), (old, all_rows.whitening))
         ways = (
             transfer(old, new, rows, kept).covariance(True),
             now.covariance(True),

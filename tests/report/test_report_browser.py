@@ -71,7 +71,9 @@ class Opened:
         return self.page.eval_on_selector("#map-chart canvas", "canvas => canvas.toDataURL()")
 
     def brush(self, left, top, right, bottom):
-        box = self.page.locator("#map-chart canvas").bounding_box()
+        canvas = self.page.locator("#map-chart canvas")
+        canvas.scroll_into_view_if_needed()
+        box = canvas.bounding_box()
         across, down = (lambda share: box["x"] + share * box["width"]), (lambda share: box["y"] + share * box["height"])
         self.page.mouse.move(across(left), down(top))
         self.page.mouse.down()
@@ -327,3 +329,36 @@ def test_prints(opened, tmp_path):
     shown.page.wait_for_timeout(500)
     assert shown.page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
     assert not shown.page.locator("#map-controls").is_visible()
+
+
+def test_shares_follow_the_width_that_is_shown(opened):
+    """The menus, and the sum below the slider: those of the fit where it is at rest."""
+    shown = opened("table")
+    page = shown.page
+    at_rest = page.locator("#axis-x option").all_inner_texts()
+    tile = next(text for text in page.locator("#headline li").all_inner_texts() if "of the variance" in text)
+    assert f"hold {tile.split('%')[0].strip()} %" in page.locator("#width-slider").inner_text()
+    shown.slide(0)
+    assert page.locator("#axis-x option").all_inner_texts() != at_rest
+    shares = [float(text.split("· ")[1].split(" %")[0]) for text in page.locator("#axis-x option").all_inner_texts()]
+    said = float(page.locator("#width-slider").inner_text().split("hold ")[1].split(" %")[0])
+    assert sum(shares) == pytest.approx(said, abs=0.2)
+
+
+def test_a_table_that_is_cut_says_so(opened):
+    shown = opened("table", 400)
+    shown.brush(0.55, 0.05, 0.02, 0.88)
+    page = shown.page
+    page.wait_for_timeout(200)
+    cut = page.evaluate(
+        """() => Array.from(document.querySelectorAll('.scroll')).filter(box => box.scrollWidth > box.clientWidth + 1)
+            .map(box => box.parentElement.querySelector('.note')).map(note => note.hidden ? '' : note.textContent)"""
+    )
+    assert cut
+    assert all("scroll sideways" in text for text in cut)
+
+
+def test_the_summary_names_what_the_page_found(opened):
+    page = opened("table").page
+    assert page.locator("#summary").inner_text().startswith("The rows differ most in ")
+    assert "are odd" in page.locator("#summary").inner_text()

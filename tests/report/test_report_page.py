@@ -73,8 +73,8 @@ def test_what_components_mean_is_in_the_page(report):
 def test_handling_and_odd_rows_are_in_the_page(report):
     shown = report.contents
     assert ["left out", "id, sold"] in [list(pair) for pair in shown["handling"]]
-    assert shown["odd"][0]["row"] == 7
-    assert shown["odd"][0]["columns"][0]["name"] == "price"
+    assert shown["odd"]["cards"][0]["row"] == 7
+    assert shown["odd"]["cards"][0]["columns"][0]["name"] == "price"
     assert "kernelsieve.read_table('sales.csv')" in shown["code"]
 
 
@@ -168,8 +168,10 @@ def test_no_more_rows_are_drawn_than_asked_for(model, clusters, max_rows):
     shown = kernelsieve.report(model, clusters[0], max_rows=max_rows).contents
     rows = unpacked(shown["rows"]).tolist()
     assert len(rows) == max_rows
-    for row in shown["odd"]:
-        assert row["shown"] == (rows.index(row["row"]) if row["row"] in rows else None)
+    for card in shown["odd"]["cards"]:
+        first, last = card["ranges"][0]
+        assert card["n_rows"] > 1 or card["shown"] == ([rows.index(first)] if first in rows else [])
+        assert last >= first
 
 
 @pytest.mark.parametrize("shape", [(6000, 150), (500, 700)])

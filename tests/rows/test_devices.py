@@ -12,7 +12,7 @@ from sklearn.base import clone
 from sklearn.metrics.pairwise import rbf_kernel
 
 from kernelsieve import ElasticNetKernelPCA, LikelihoodKernelPCA, SparseKernelPCA, load
-from kernelsieve.rows.blocks import HALVINGS, with_smaller_blocks
+from kernelsieve.rows.rows import BLOCK_HALVINGS, with_smaller_blocks
 
 
 def _torch(device):
@@ -254,7 +254,7 @@ def test_other_errors_come_out_as_they_are():
     with pytest.raises(ValueError, match="something else"):
         with_smaller_blocks(attempt)
     assert calls == [0]
-    assert HALVINGS > 0
+    assert BLOCK_HALVINGS > 0
 
 
 def test_weights_of_another_number(there, rows):

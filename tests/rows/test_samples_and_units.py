@@ -9,7 +9,7 @@ from oracles import assert_same_up_to_sign
 
 from kernelsieve import KernelPCA, SparseKernelPCA
 from kernelsieve.rows import weights_of
-from kernelsieve.rows.memory import unit_of_variances
+from kernelsieve.rows.checks import unit_of_variances
 from kernelsieve.rows.reservoir import Reservoir
 
 

@@ -7,9 +7,9 @@ import pytest
 from oracles import exact_kernel_pca, gram_of
 from scipy.spatial.distance import pdist
 
-import kernelsieve.rows.memory
+import kernelsieve.rows.sampling
 from kernelsieve import KernelPCA, SparseKernelPCA, load
-from kernelsieve.rows.row_space import short_side
+from kernelsieve.rows.sampling import short_side
 
 pytestmark = pytest.mark.filterwarnings("ignore::kernelsieve.KernelWarning")
 
@@ -48,7 +48,7 @@ OPTIONS = [
 def test_a_fit_on_the_short_side_is_one_in_all_columns(options, weighted, rows, monkeypatch, tmp_path):
     weights = np.linspace(0, 1, 60) if weighted else None
     short = SparseKernelPCA(2, random_state=0, **options).fit(rows, sample_weight=weights)
-    monkeypatch.setattr(kernelsieve.rows.memory, "FEW", 0)
+    monkeypatch.setattr(kernelsieve.rows.sampling, "FEW_WIDE_ROWS", 0)
     long = SparseKernelPCA(2, random_state=0, **options).fit(rows, sample_weight=weights)
     assert short.gamma_ == pytest.approx(long.gamma_, rel=1e-6)
     assert short.n_support_ == pytest.approx(long.n_support_, abs=2)

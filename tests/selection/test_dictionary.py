@@ -11,7 +11,7 @@ from kernelsieve.fit.all_rows import AllRowsSpan
 from kernelsieve.fit.sample import Sample
 from kernelsieve.fit.span import PointSpan
 from kernelsieve.kernels import Precomputed, bind_callable, named_kernel
-from kernelsieve.rows.memory import ArrayRows
+from kernelsieve.rows.rows import ArrayRows
 from kernelsieve.search.dictionary import DEFAULT_SIZE, MAX_ALL_ROWS
 from kernelsieve.threads import one_blas_thread
 

@@ -108,3 +108,11 @@ def test_own_points_need_not_be_rows(cloud, new_rows):
     model = SparseKernelPCA(3, selection=new_rows[:8], gamma=0.3).fit(cloud)
     assert model.support_ is None
     np.testing.assert_array_equal(model.support_vectors_, new_rows[:8])
+
+
+def test_row_numbers_of_a_precomputed_kernel_are_those_of_its_rows(cloud, new_rows):
+    rows = [3, 9, 27, 41, 60]
+    gram, cross = gram_of("rbf", cloud, gamma=0.3), gram_of("rbf", new_rows, cloud, gamma=0.3)
+    by_rows = SparseKernelPCA(3, selection=rows, gamma=0.3).fit(cloud)
+    by_gram = SparseKernelPCA(3, selection=rows, kernel="precomputed").fit(gram)
+    np.testing.assert_allclose(by_gram.transform(cross), by_rows.transform(new_rows), atol=1e-10)

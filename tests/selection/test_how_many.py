@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -16,10 +17,11 @@ from sklearn.preprocessing import StandardScaler
 
 from experiments.datasets import IDA_NAMES, MissingData, ida
 from kernelsieve import SparseKernelPCA
+from kernelsieve.fit.plan import PLAN
 from kernelsieve.fit.sample import Sample
 from kernelsieve.kernels import named_kernel
-from kernelsieve.rows.memory import sample_rows
-from kernelsieve.search.how_many import fewest
+from kernelsieve.rows.sampling import sample_rows
+from kernelsieve.search.how_many import Fewest
 from kernelsieve.search.moved import NO_ROWS, Candidate, FreePoints
 from kernelsieve.search.subspace import coordinates
 
@@ -80,8 +82,7 @@ def test_auto_ends_at_the_rank(name, selection, cloud):
 
 def test_auto_has_a_ceiling(monkeypatch, digits):
     """A kernel too narrow for few points must not end in a gram of all rows: it stops, and says what was reached."""
-    monkeypatch.setattr("kernelsieve.search.chooser.MAX_AUTO_SUPPORT", 40)
-    monkeypatch.setattr("kernelsieve.search.chooser.MAX_AUTO_EXACT", 100)
+    monkeypatch.setattr(SparseKernelPCA, "_plan", replace(PLAN, max_auto_support=40, max_auto_exact=100))
     with pytest.warns(UserWarning, match=r"stopped at 40 points, which keep .*% .*smaller gamma") as caught:
         model = SparseKernelPCA(5, gamma=0.5, random_state=0).fit(digits[0][:500])
     assert model.n_support_ == 40
@@ -232,7 +233,8 @@ def tried(missing, *, target=0.99, first=18, least=11, largest=1000, costly=True
             selection=SimpleNamespace(n_support=n_support),
         )
 
-    curve, best = fewest(at, first, least, largest, target, costly=costly, else_all=else_all)
+    sizes = Fewest(at, least, largest, target, PLAN, costly=costly, else_all=else_all)
+    best, curve = sizes.search(first), sizes.curve
     return [m for m, _ in curve], None if best is None else best.selection.n_support
 
 

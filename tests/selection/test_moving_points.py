@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.sparse
@@ -9,9 +11,10 @@ from oracles import captured_by, exact_kernel_pca, gram_of, value_and_gradient
 from sklearn.datasets import load_iris
 
 from kernelsieve import SparseKernelPCA
+from kernelsieve.fit.plan import PLAN
 from kernelsieve.fit.sample import Sample
 from kernelsieve.kernels import named_kernel
-from kernelsieve.rows.memory import sample_rows
+from kernelsieve.rows.sampling import sample_rows
 from kernelsieve.search.lbfgs import Ascent
 from kernelsieve.search.moved import NO_ROWS, Candidate, FreePoints
 from kernelsieve.search.objective import CapturedVariance
@@ -70,7 +73,7 @@ def test_float32_rows_have_the_value_and_nearly_the_gradient_of_float64_rows(dig
     train, _ = digits
     objective = CapturedVariance(named_kernel("rbf", gamma=1.0), train * size, None, None, 10, True)
     points = (train * size)[:60]
-    found, truth = objective.light((train * 0.5)[:60]).evaluate(points), objective.evaluate(points)
+    found, truth = objective.light((train * 0.5)[:60], 1.0).evaluate(points), objective.evaluate(points)
     assert found.reliable
     assert found.value == pytest.approx(truth.value, rel=1e-6)
     assert np.linalg.norm(found.gradient - truth.gradient) < 0.01 * np.linalg.norm(truth.gradient)
@@ -81,7 +84,7 @@ def test_float32_rows_hand_over_when_rounding_would_be_climbed(digits):
     train, _ = digits
     objective = CapturedVariance(named_kernel("rbf", gamma=1.0), train * 0.02, None, None, 10, True)
     points = (train * 0.02)[:60]
-    light = objective.light((train * 0.5)[:60])
+    light = objective.light((train * 0.5)[:60], 1.0)
     assert light is not None
     assert light.rows.dtype == np.float32
     found, truth = light.evaluate(points), objective.evaluate(points)
@@ -231,12 +234,11 @@ def test_a_component_that_no_point_is_near_is_found(monkeypatch, far):
     X = np.repeat(centres, np.arange(80, 60, -2), axis=0) + 0.05 * far * rng.standard_normal((710, 10))
     gamma = 2.0 / far**2
     rows, kernel = sample_rows(X, 10**6, rng, None, merge=True), named_kernel("rbf", gamma=gamma)
-    sample = Sample.of(rows, kernel, 9, center=True)
+    sample = Sample.of(rows, kernel, 9, center=True, plan=replace(PLAN, any_rule_work=0))
     search = FreePoints(sample, coordinates(sample), 13, 0.0, rng)
     start = search.coordinates.inside(np.concatenate([centres[:9], centres[:5] + 0.05 * far]))
     at_nine = Candidate(start, search.objective.captured(start), None, 0, True, {}, "nine", NO_ROWS)
     monkeypatch.setattr(search, "_raced", lambda n_support: at_nine)
-    monkeypatch.setattr("kernelsieve.search.moved.ANY_RULE_WORK", 0)
     found = search.search(14)
     exact = exact_kernel_pca(gram_of("rbf", X, gamma=gamma), 9)[0].sum() / len(X)
     assert at_nine.captured < 0.93 * exact

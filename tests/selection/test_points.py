@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.linalg
@@ -9,10 +11,10 @@ import scipy.sparse
 from oracles import KERNELS, captured_by, exact_kernel_pca, finite_difference, gram_of, value_and_gradient
 
 from kernelsieve.arrays import top_eigh
+from kernelsieve.fit.plan import PLAN
 from kernelsieve.fit.sample import Sample
 from kernelsieve.kernels import named_kernel
-from kernelsieve.rows.memory import sample_rows
-from kernelsieve.search import subspace
+from kernelsieve.rows.sampling import sample_rows
 from kernelsieve.search.lbfgs import Ascent
 from kernelsieve.search.objective import CapturedVariance
 from kernelsieve.search.subspace import coordinates, lifted
@@ -74,7 +76,8 @@ def test_gradient_of_an_indefinite_kernel_points_uphill(cloud, new_rows):
 def test_many_blocks_of_rows_make_no_difference(n_threads, monkeypatch, cloud, new_rows):
     kernel, points = named_kernel("rbf", gamma=0.3), new_rows[:6]
     value, gradient = value_and_gradient(CapturedVariance(kernel, cloud, None, None, 3, True), points)
-    monkeypatch.setattr("kernelsieve.search.objective.ROWS_AT_ONCE", 7)
+    monkeypatch.setattr("kernelsieve.search.objective.VALUES_AT_ONCE", 42)  # seven rows of six points
+    monkeypatch.setattr("kernelsieve.search.objective.LEAST_ROWS_AT_ONCE", 1)
     in_blocks = value_and_gradient(CapturedVariance(kernel, cloud, None, None, 3, True, n_threads), points)
     assert in_blocks[0] == pytest.approx(value, rel=1e-12)
     np.testing.assert_allclose(in_blocks[1], gradient, atol=1e-12)
@@ -161,13 +164,14 @@ def test_points_moved_in_a_few_coordinates_have_their_true_kernel_values(name, s
         assert c.row_scale.min() < 0.99
 
 
-def wide_sample(n=1500, seed=0):
+def wide_sample(n=1500, seed=0, **plan):
     """Rows of 120 columns on a curved sheet, with noise in all of them."""
     rng = np.random.default_rng(seed)
     sheet = np.sin(rng.uniform(0, 3, (n, 4)) @ rng.standard_normal((4, 30)))
     X = sheet @ rng.standard_normal((30, 120)) / 5 + 0.2 * rng.standard_normal((n, 120))
     rows = sample_rows(X, 1000, rng, None, merge=True)
-    return Sample.of(rows, named_kernel("rbf", gamma=0.01), 3, center=True, n_population=n), X
+    plan = replace(PLAN, min_features=64, **plan)
+    return Sample.of(rows, named_kernel("rbf", gamma=0.01), 3, center=True, n_population=n, plan=plan), X
 
 
 def test_rows_that_are_asked_for_in_parts_are_those_of_the_whole():
@@ -178,11 +182,10 @@ def test_rows_that_are_asked_for_in_parts_are_those_of_the_whole():
     np.testing.assert_allclose(sample.all_values, away, atol=1e-6)
 
 
-def test_the_gradient_beyond_the_coordinates_is_that_of_input_space(monkeypatch):
+def test_the_gradient_beyond_the_coordinates_is_that_of_input_space():
     """By finite differences of the captured variance as brute force has it."""
-    monkeypatch.setattr(subspace, "MIN_FEATURES", 64)
-    sample, X = wide_sample()
-    c = coordinates(sample, 0.3)
+    sample, X = wide_sample(max_lost_exponent=0.3)
+    c = coordinates(sample)
     assert c.basis.shape[1] < 60
     moved = c.rows[:5] + 0.1
     found = CapturedVariance(c.kernel, c.rows, c.row_scale, None, 3, True).beyond(moved, sample.values)
@@ -200,10 +203,9 @@ def test_the_gradient_beyond_the_coordinates_is_that_of_input_space(monkeypatch)
 
 
 @pytest.mark.parametrize("max_lost", [0.1, 0.2])
-def test_points_moved_on_in_all_directions_capture_more(max_lost, monkeypatch):
-    monkeypatch.setattr(subspace, "MIN_FEATURES", 64)
-    sample, X = wide_sample()
-    c = coordinates(sample, max_lost)
+def test_points_moved_on_in_all_directions_capture_more(max_lost):
+    sample, X = wide_sample(max_lost_exponent=max_lost)
+    c = coordinates(sample)
     objective = CapturedVariance(c.kernel, c.rows, c.row_scale, None, 3, True).part(sample.search)
     moved = Ascent(objective, c.rows[100:110]).run(20).points
     before, after = (

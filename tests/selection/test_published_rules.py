@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -12,6 +14,7 @@ from scipy.stats import chisquare
 from selection_cases import GREEDY_RULES, ROW_RULES, schur
 
 from kernelsieve import SparseKernelPCA
+from kernelsieve.fit.plan import PLAN
 from kernelsieve.rules.gain import LargestGain, SampledGain
 from kernelsieve.solvers.greedy import StoredGram, best_for_targets, greedy, worst_explained
 
@@ -147,7 +150,7 @@ def test_residual_ends_where_franc_and_hlavac_end(share, center, cloud):
 def test_a_residual_that_few_points_or_no_number_of_them_reaches_is_named(cloud, digits, monkeypatch):
     with pytest.raises(ValueError, match=r"max_residual=0.999\d* is reached by .* points, at least 6 are needed"):
         SparseKernelPCA(5, gamma=1e-4, selection="residual", max_residual=0.999).fit(cloud)
-    monkeypatch.setattr("kernelsieve.search.chooser.MAX_AUTO_SUPPORT", 30)
+    monkeypatch.setattr(SparseKernelPCA, "_plan", replace(PLAN, max_auto_support=30))
     with pytest.warns(UserWarning, match="max_residual=1e-06 was not reached by 30 points"):
         model = SparseKernelPCA(2, selection="residual", max_residual=1e-6).fit(digits[0])
     assert model.n_support_ == 30

@@ -11,8 +11,13 @@ from sklearn.linear_model import lars_path_gram
 from solver_cases import CLUSTER_ALPHAS, clusters, factor_of, kernel_pca
 
 from kernelsieve.solvers.admm import admm
-from kernelsieve.solvers.alternation import Problem, alternate, kernel_pca_directions
-from kernelsieve.solvers.simultaneous import alternate_jointly, alternate_simultaneously
+from kernelsieve.solvers.alternation import (
+    ImitationProblem,
+    alternate,
+    alternate_jointly,
+    alternate_simultaneously,
+    kernel_pca_directions,
+)
 
 # Alternation
 
@@ -24,13 +29,13 @@ def test_alternation_falls_and_settles(center):
     centred = factor - center * factor.mean(axis=0)
     moment = centred.T @ centred
     start = kernel_pca_directions(moment, 4)
-    found = alternate(Problem(factor, moment, 0.1, max_iter=50), start, [0.05] * 4)
+    found = alternate(ImitationProblem(factor, moment, 0.1, max_iter=50), start, [0.05] * 4)
     assert found.converged
     assert 1 < found.n_iter == len(found.objective) < 50
     assert np.all(np.diff(found.criterion) <= 1e-9)
     assert found.criterion[-1] < found.criterion[0]
     np.testing.assert_allclose(found.directions.T @ found.directions, np.eye(4), atol=1e-9)
-    joint = alternate_jointly(Problem(factor, moment, 0.1, max_iter=50), start, 0.1)
+    joint = alternate_jointly(ImitationProblem(factor, moment, 0.1, max_iter=50), start, 0.1)
     assert joint.converged
     assert np.all(np.diff(joint.criterion) <= 1e-9)
     np.testing.assert_allclose(joint.directions.T @ joint.directions, np.eye(4), atol=1e-9)
@@ -38,7 +43,7 @@ def test_alternation_falls_and_settles(center):
     inner = joint.directions.T @ moment @ factor.T @ joint.coef
     np.testing.assert_allclose(inner, inner.T, atol=1e-9 * np.abs(inner).max())
     assert np.linalg.eigvalsh(inner)[0] > 0
-    one = alternate(Problem(factor, moment, 0.1, max_iter=1), start, [0.05] * 4)
+    one = alternate(ImitationProblem(factor, moment, 0.1, max_iter=1), start, [0.05] * 4)
     assert one.converged
     assert len(one.objective) == 1
 
@@ -68,7 +73,7 @@ def test_simultaneous_passes_are_those_of_the_printed_criterion():
     alphas, start = (0.3, 0.5, 0.2), kernel_pca_directions(moment, 3)
     for n_passes in (1, 2, 5):
         found = alternate_simultaneously(
-            Problem(factor, moment, 0.1, max_iter=n_passes, tol=1e-12, settled=0.0), start, alphas
+            ImitationProblem(factor, moment, 0.1, max_iter=n_passes, tol=1e-12, settled=0.0), start, alphas
         )
         truth, axes = by_the_printed_criterion(gram, alphas, 0.1, n_passes)
         signs = np.sign(np.sum(truth * (gram @ found.coef), axis=0))
@@ -88,7 +93,9 @@ def test_no_turn_of_the_axes_betters_the_simultaneous_minimum():
     moment = rows.T @ rows
     alphas = (9.0, 4.0)
     found = alternate_simultaneously(
-        Problem(rows, moment, 0.5, max_iter=500, tol=1e-12, settled=1e-14), kernel_pca_directions(moment, 2), alphas
+        ImitationProblem(rows, moment, 0.5, max_iter=500, tol=1e-12, settled=1e-14),
+        kernel_pca_directions(moment, 2),
+        alphas,
     )
     assert found.converged
     assert found.n_iter > 3
@@ -124,7 +131,7 @@ def test_simultaneous_axes_stay_orthonormal_where_components_are_zero():
     moment = factor.T @ factor
     start = kernel_pca_directions(moment, 4)
     for alphas in ([0.05, 1e9, 0.05, 0.05], [1e9] * 4):
-        found = alternate_simultaneously(Problem(factor, moment, 0.1, max_iter=50), start, alphas)
+        found = alternate_simultaneously(ImitationProblem(factor, moment, 0.1, max_iter=50), start, alphas)
         assert np.array_equal(found.coef.any(axis=0), np.less(alphas, 1))
         np.testing.assert_allclose(found.directions.T @ found.directions, np.eye(4), atol=1e-9)
         assert np.all(np.diff(found.criterion) <= 1e-9)
@@ -136,8 +143,8 @@ def test_alternation_with_a_component_that_is_zero():
     moment = factor.T @ factor
     start = kernel_pca_directions(moment, 2)
     for found in (
-        alternate(Problem(factor, moment, 0.1, max_iter=50), start, [0.05, 1e9]),
-        alternate_jointly(Problem(factor, moment, 0.1, max_iter=5), start, 1e9),
+        alternate(ImitationProblem(factor, moment, 0.1, max_iter=50), start, [0.05, 1e9]),
+        alternate_jointly(ImitationProblem(factor, moment, 0.1, max_iter=5), start, 1e9),
     ):
         assert found.converged
         assert not found.coef[:, 1].any()
@@ -179,7 +186,9 @@ def test_converged_admm_is_exact_alternation(center, n_passes):
     factor = np.linalg.cholesky(gram)
     moment = factor.T @ h @ factor
     start = kernel_pca_directions(moment, 2)
-    exact = alternate(Problem(factor, moment, 0.1, tol=1e-10, max_iter=n_passes, settled=0.0), start, [0.3, 0.3])
+    exact = alternate(
+        ImitationProblem(factor, moment, 0.1, tol=1e-10, max_iter=n_passes, settled=0.0), start, [0.3, 0.3]
+    )
     assert not literal.inner_capped.any()
     assert literal.outer_capped.all()
     assert literal.objective.sum() == pytest.approx(exact.objective[-1], rel=1e-6)

@@ -10,10 +10,12 @@ from oracles import gram_of
 from scipy.linalg.lapack import dpstrf
 from solver_cases import clusters, factor_of, hessian_problem, kernel_pca, parabola
 
-from kernelsieve.solvers.alternation import Problem, alternate, kernel_pca_directions
-from kernelsieve.solvers.cholesky import ActiveCholesky
-from kernelsieve.solvers.greedy import pivoted_cholesky
+from kernelsieve.solvers.active_set import ActiveCholesky
+from kernelsieve.solvers.alternation import ImitationProblem, alternate, kernel_pca_directions
+from kernelsieve.solvers.greedy import eliminate, pivoted_cholesky
 from kernelsieve.solvers.quadratic import elastic_net_quadratic, largest_alpha
+from kernelsieve.spectrum.krylov import _settled
+from kernelsieve.spectrum.whitening import orthonormal, triangular_whitening
 
 # Pivoted Cholesky
 
@@ -40,6 +42,19 @@ def test_pivoted_cholesky_stops_at_tolerance_and_rank(n):
     np.testing.assert_allclose(wide @ wide.T, narrow, atol=1e-9)
     with pytest.raises(ValueError, match="nothing to factorise"):
         pivoted_cholesky(lambda j: np.zeros(3), np.zeros(3))
+
+
+def test_the_residual_beside_points_that_are_there_already(cloud):
+    """Rows 3 and 11 chosen after 0, 7 and 20, or beside their whitened features: one residual kernel."""
+    gram = gram_of("rbf", cloud, gamma=0.3)
+    given = np.array([0, 7, 20])
+    features = gram[:, given] @ np.linalg.inv(np.linalg.cholesky(gram[np.ix_(given, given)])).T
+    rows = iter([3, 11])
+    found = eliminate(lambda j: gram[:, j], np.diagonal(gram), 2, lambda *_: next(rows), explained=features)
+    chosen = np.append(given, [3, 11])
+    left = gram - gram[:, chosen] @ np.linalg.solve(gram[np.ix_(chosen, chosen)], gram[chosen])
+    np.testing.assert_allclose(found.diagonal, np.diagonal(left), atol=1e-10)
+    assert found.unexplained[-1] == pytest.approx(np.trace(left) / np.trace(gram), rel=1e-8)
 
 
 # The Cholesky factor of the support
@@ -124,7 +139,7 @@ def test_b_step_and_alpha_max_are_those_of_methods(center):
     b = np.linalg.lstsq(factor.T, start, rcond=None)[0]  # G'b = u
     quadratic = elastic_net_quadratic(factor, moment, start[:, 0], 0.1)
     assert largest_alpha(quadratic) == pytest.approx(np.abs(gram @ h @ gram @ b[:, 0]).max(), rel=1e-6)
-    found = alternate(Problem(factor, moment, 0.1), start, [0.02, 0.02])
+    found = alternate(ImitationProblem(factor, moment, 0.1), start, [0.02, 0.02])
     earlier = None
     for k in range(2):
         a = found.coef[:, k]
@@ -134,3 +149,18 @@ def test_b_step_and_alpha_max_are_those_of_methods(center):
         new = new / np.sqrt(new @ gram @ new)
         earlier = new
         np.testing.assert_allclose(np.abs(factor.T @ new), np.abs(found.directions[:, k]), atol=1e-6)
+
+
+# Whitening, and the end of a Krylov space
+
+
+def test_points_that_depend_on_each_other_have_no_triangular_whitening():
+    dependent = np.ones((4, 2))
+    assert orthonormal(dependent, np.eye(4)) is None
+    assert triangular_whitening(dependent @ dependent.T - 1e-3 * np.eye(4)) is None
+
+
+def test_a_sum_that_only_rounding_adds_to_has_settled():
+    """A last change that is larger than the one before it tells nothing where both are rounding."""
+    assert _settled([1.0, 1.0 + 1e-14, 1.0 + 3e-14], 2000)
+    assert not _settled([1.0, 1.01, 1.03], 2000)

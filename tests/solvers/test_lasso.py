@@ -27,7 +27,7 @@ from solver_cases import (
 
 from kernelsieve.solvers.active_set import Support
 from kernelsieve.solvers.admm import admm
-from kernelsieve.solvers.alternation import Problem, alternate, kernel_pca_directions
+from kernelsieve.solvers.alternation import ImitationProblem, alternate, kernel_pca_directions
 from kernelsieve.solvers.group_lasso import group_lasso
 from kernelsieve.solvers.lasso import lasso
 from kernelsieve.solvers.quadratic import FactorQuadratic, HessianQuadratic, elastic_net_quadratic, largest_alpha
@@ -246,7 +246,7 @@ def test_printed_counts(rows, gamma, l2, alphas, counts):
     gram = gram_of("rbf", rows, gamma=gamma)
     factor = factor_of(gram)
     moment = factor.T @ factor
-    found = alternate(Problem(factor, moment, l2), kernel_pca_directions(moment, len(alphas)), alphas)
+    found = alternate(ImitationProblem(factor, moment, l2), kernel_pca_directions(moment, len(alphas)), alphas)
     np.testing.assert_array_equal(np.count_nonzero(found.coef, axis=0), counts)
     b, _ = kernel_pca(gram, len(alphas))
     printed = sum(
@@ -271,3 +271,18 @@ def test_printed_counts_mnist():
     literal = admm(gram, alphas, 0.001, penalty=0.01, eps_abs=0.01, outer_max_iter=30, outer_tol=1e-6)
     np.testing.assert_array_equal(np.count_nonzero(literal.coef, axis=0), [30, 37, 37])
     assert max(map(max, literal.n_inner)) <= 9
+
+
+def test_the_lasso_ends_where_only_rounding_is_left():
+    """Six candidates, copies to 1e-7, under a penalty of 4e-8: one enters and leaves again, and nothing is gained."""
+    rng = np.random.default_rng(312)
+    n, r, noise = int(rng.integers(5, 80)), int(rng.integers(2, 8)), 10.0 ** rng.uniform(-9, -3)
+    base = rng.standard_normal((r, 3 + n // 6))
+    design = base[:, rng.integers(0, base.shape[1], n)] + noise * rng.standard_normal((r, n))
+    y = rng.standard_normal(r)
+    problem = HessianQuadratic(design.T @ design, design.T @ y, float(y @ y))
+    alpha = largest_alpha(problem) * 10.0 ** rng.uniform(-8, -0.3)
+    start = rng.standard_normal(n) * (rng.random(n) < 0.3)
+    result = lasso(problem, alpha, start=start, tol=1e-13, max_iter=2000)
+    assert result.n_iter < 500
+    assert result.objective < y @ y / 2

@@ -13,7 +13,7 @@ from kernelsieve.solvers import group_lasso as group
 from kernelsieve.solvers.alternation import kernel_pca_directions
 from kernelsieve.solvers.group_lasso import group_lasso
 from kernelsieve.solvers.lasso import LassoResult, lasso
-from kernelsieve.solvers.path import _Search, alpha_for_nonzeros, descend
+from kernelsieve.solvers.path import alpha_for_nonzeros, descend, most_within
 from kernelsieve.solvers.quadratic import HessianQuadratic, elastic_net_quadratic, largest_alpha
 
 # Path
@@ -67,12 +67,27 @@ def test_alpha_for_nonzeros_looks_between_the_alphas_of_the_grid():
 
 def test_the_search_keeps_the_largest_support_that_is_not_too_large():
     """Counts are not monotone: 3 was better than the 2 that came after it."""
-    search = _Search(4)
-    results = [LassoResult(np.zeros(9), np.arange(count), 1, 1.0, 0.0, True) for count in (1, 3, 2, 6)]
-    enough = [search.record(alpha, result) for alpha, result in zip((8.0, 4.0, 2.0, 1.0), results, strict=True)]
-    assert enough == [False, False, False, True]
-    assert (search.alpha, len(search.best.active)) == (4.0, 3)
-    assert (search.too_few, search.too_many) == (2.0, 1.0)
+    counts, asked = {8.0: 1, 4.0: 3, 2.0: 2, 1.0: 6}, []
+
+    def solve(alpha, best):
+        asked.append(alpha)
+        return LassoResult(np.zeros(9), np.arange(counts.get(alpha, 6)), 1, 1.0, 0.0, True)
+
+    alpha, found = most_within(4, 8.0, counts, solve, 2)
+    assert (alpha, len(found.active)) == (4.0, 3)
+    np.testing.assert_allclose(asked, [8.0, 4.0, 2.0, 1.0, 2**0.5, 2**0.75])  # between what fits and what does not
+
+
+def test_the_search_ends_at_the_number_asked_for():
+    """The largest alpha that gives it is the answer, and no other is tried after it."""
+    asked = []
+
+    def solve(alpha, best):
+        asked.append(alpha)
+        return LassoResult(np.zeros(9), np.arange(len(asked)), 1, 1.0, 0.0, True)
+
+    alpha, found = most_within(2, 8.0, [8.0, 4.0, 2.0, 1.0], solve, 5)
+    assert (alpha, len(found.active), asked) == (4.0, 2, [8.0, 4.0])
 
 
 # One support for all
@@ -156,3 +171,12 @@ def test_a_row_that_a_step_leaves_on_zero_is_gone(monkeypatch):
     assert support._step()
     np.testing.assert_array_equal(support.members, [1])
     np.testing.assert_array_equal(support.values, values[1:])
+
+
+def test_group_ends_where_only_rounding_is_left():
+    """No gap is small enough for tol=0: steps end when neither Newton's nor a sweep lowers the objective."""
+    gram = gram_of("rbf", cases.parabola(120), gamma=2.0)
+    b, _ = cases.kernel_pca(gram, 3)
+    result = group_lasso(cases.hessian_problem(gram, b, 0.05), 0.1, tol=0.0)
+    assert result.n_iter < 500
+    assert result.gap <= 1e-9 * result.objective

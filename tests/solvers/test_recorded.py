@@ -6,7 +6,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
-from kernelsieve.spectrum.cuda_graphs import AT_ONCE, KEPT, recorded, repeat  # noqa: E402
+from kernelsieve.spectrum.cuda_graphs import KEPT, LINE_REPEATS, recorded, repeat  # noqa: E402
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
@@ -50,7 +50,7 @@ def test_lines_of_different_keys_are_different_lines():
         torch.testing.assert_close(found[0], factor * a)
 
 
-@pytest.mark.parametrize("n_times", [0, 1, AT_ONCE, 2 * AT_ONCE, 2 * AT_ONCE + 1, 3 * AT_ONCE + 7])
+@pytest.mark.parametrize("n_times", [0, 1, LINE_REPEATS, 2 * LINE_REPEATS, 2 * LINE_REPEATS + 1, 3 * LINE_REPEATS + 7])
 @pytest.mark.parametrize("rate", [0.9, 0.5])
 def test_a_line_is_repeated_so_many_times(n_times, rate):
     count, powers = torch.zeros(1, device=DEVICE), torch.ones(1, dtype=torch.float64, device=DEVICE)

@@ -78,7 +78,7 @@ def test_zones_are_kept_in_a_file_and_older_files_do_not_tell(tmp_path: Any) -> 
     ks.save(_pipeline(encoder, frame), tmp_path / "model.ks")
     with pytest.raises(ValueError, match="have a time zone"):
         ks.load(tmp_path / "model.ks").transform(aware)
-    del encoder.zoned_
+    del encoder.zoned_, encoder.calendar_, encoder.joined_
     assert encoder.transform(aware).shape == (20, 2)
 
 

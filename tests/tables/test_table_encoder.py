@@ -58,7 +58,8 @@ FRAMES = {
     "arrow batch": lambda frame: pa.RecordBatch.from_pandas(frame, preserve_index=False),
 }
 NAMES = ["size", "size_missing", "cut=fair", "cut=good", "cut=ideal", "cut_missing"]
-NAMES += ["flag", "when", "when_missing", "money"]
+NAMES += ["flag", "when", "when_weekday_sin", "when_weekday_cos", "when_hour_sin", "when_hour_cos", "when_missing"]
+NAMES += ["money"]
 
 
 @pytest.mark.parametrize("kind", sorted(FRAMES))

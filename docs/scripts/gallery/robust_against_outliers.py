@@ -42,7 +42,7 @@ models = {"clean rows": truth, "plain": plain, "robust": robust}
 fig, axes = plt.subplots(1, 3, figsize=(7.2, 2.8), layout="constrained")
 for ax, (name, model) in zip(axes, models.items(), strict=True):
     plots.contours(model, clean, component=0, resolution=80, ax=ax)
-    ax.figure.axes[-1].remove()  # the colour bar
+    ax.collections[0].colorbar.remove()
     ax.get_legend().remove()
     ax.set(title=name, xlabel="", ylabel="", xlim=(-1, 1), ylim=(-0.6, 1))
 plt.show()

@@ -38,7 +38,7 @@ for line, (name, model) in enumerate(
 ):
     for component, ax in enumerate(axes[line]):
         plots.contours(model, X, component=component, resolution=60, ax=ax)
-        ax.figure.axes[-1].remove()  # the colour bar
+        ax.collections[0].colorbar.remove()
         ax.get_legend().remove()
         ax.set(xlabel="", ylabel="", xticks=[], yticks=[])
         ax.set_title(f"{name}, component {component + 1}", fontsize=10)

@@ -18,11 +18,17 @@ that keep 99 % of what exact kernel PCA captures.
 # ``explained_variance_ratio_``, which is modest for ten components of any
 # kernel, exact or not.
 
+import warnings
+
 import matplotlib.pyplot as plt
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
-from kernelsieve import KernelPCA, SparseKernelPCA, plots
+from kernelsieve import KernelPCA, KernelWarning, SparseKernelPCA, plots
+
+# Few points and poor rules, below, are warned of: some components are then not
+# those of exact kernel PCA (component_agreement_).
+warnings.simplefilter("ignore", KernelWarning)
 
 train, test = train_test_split(
     load_digits().data / 16, test_size=1 / 3, random_state=0

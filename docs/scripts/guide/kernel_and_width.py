@@ -132,10 +132,12 @@ plt.show()
 #    * - ``"sigmoid"``
 #      - :math:`\tanh(\gamma x'y + c)`
 #      - rarely: it is indefinite
+#    * - an object
+#      - see :doc:`/kernels`
+#      - sets, counts, categories, periods; sums, products, some columns
 #    * - ``"precomputed"``, or a function
 #      - yours
-#      - other Gaussian-process kernels, strings, graphs:
-#        :doc:`own_kernels`
+#      - strings, graphs: :doc:`own_kernels`
 #
 # Narrow kernels need many points
 # -------------------------------

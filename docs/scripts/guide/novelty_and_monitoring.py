@@ -105,6 +105,47 @@ for row in new[fault - 1 : fault + 2]:
 # :doc:`/results/tennessee_eastman` shows what whitening does on the classic
 # benchmark.
 #
+# Tables as they are
+# ------------------
+#
+# A frame may hold text, dates and gaps. It is encoded as ``TableEncoder`` does,
+# without what only counts up: identifiers, constants, counters and the year are
+# left out, and a counter that leaves its range is mentioned once, not as an
+# alarm in every row. Causes are named by column, in words. The calendar says
+# what is normal when, and is never named as a cause:
+
+import pandas as pd
+
+hours = pd.date_range("2023-01-01", "2024-12-31 23:00", freq="2h")
+warmth = -np.cos(2 * np.pi * hours.day_of_year / 365)
+wind = rng.choice(["NW", "SE"], len(hours), p=[0.3, 0.7])
+table = pd.DataFrame(
+    {
+        "row": range(len(hours)),
+        "year": hours.year,
+        "month": hours.month,
+        "day": hours.day,
+        "hour": hours.hour,
+        "temperature": 10 + 12 * warmth + 3 * rng.standard_normal(len(hours)),
+        "wind": wind,
+    }
+)
+table.loc[::30, "wind"] = None
+weather = KernelMonitor(20, false_alarm_rate=0.01, random_state=0)
+weather.fit(table[hours.year == 2023])
+later = table[hours.year == 2024].copy()
+later.loc[later.index[2000], "temperature"] = -15  # in June
+records = weather.update(later)
+alarms = [record for record in records if record.alarm]
+print(f"{len(alarms) / len(records):.1%} of 2024 alarms; the worst:")
+print(max(alarms, key=lambda record: record.spe).causes[0])
+print(*weather.notes(later), sep="\n")
+
+# %%
+# ``kernelsieve.report(weather, later)`` draws a page: SPE and T2 over time, the
+# alarms with their causes, the limit and how sure it is. A row that lacks a
+# value which every normal row had is not judged.
+#
 # Rows with no time order
 # -----------------------
 #

@@ -2,7 +2,7 @@
 Time series
 ===========
 
-My rows are a time series. Cut it into windows, give calendar columns as
+My rows are a time series. Cut it into windows, let hours and seasons be
 circles, and split it by time when you measure anything.
 """
 
@@ -68,10 +68,13 @@ print(f"alarms elsewhere: {(~missed_beat).sum() / 3920:.1%} of the rows")
 # Dates and circles
 # -----------------
 #
-# :class:`~kernelsieve.TableEncoder` turns a date into a number of days, which
-# suits trends. Hours, weekdays and months repeat: 23 h is next to 0 h. Give
-# such a column as a point on a circle, two columns for one. Here is electricity
-# use by hour, with one peak in the evening:
+# Hours, weekdays and months repeat: 23 h is next to 0 h, and December next to
+# January. :class:`~kernelsieve.TableEncoder` knows this. Columns named
+# ``year``, ``month``, ``day`` and ``hour`` are joined into one date, and of
+# every date the season, the weekday and the hour become points on circles, as
+# far as the rows go round them. An hour without a date is a circle by itself.
+# ``calendar=False`` switches this off. Here is electricity use by hour, with
+# one peak in the evening:
 
 import pandas as pd
 
@@ -79,16 +82,15 @@ hours = pd.date_range("2025-01-01", periods=24 * 60, freq="h")
 angle = 2 * np.pi * hours.hour.to_numpy() / 24
 use = 5 + 2 * np.cos(angle - 2 * np.pi * 20 / 24)
 use += rng.normal(0, 0.3, len(hours))
-plain = pd.DataFrame({"hour": hours.hour, "use": use})
-circle = pd.DataFrame(
-    {"hour_cos": np.cos(angle), "hour_sin": np.sin(angle), "use": use}
-)
+frame = pd.DataFrame({"hour": hours.hour, "use": use})
 
 fig, axes = plt.subplots(1, 2, figsize=(7.2, 3), layout="constrained")
-for ax, frame, name in zip(
-    axes, (plain, circle), ("hour as a number", "hour on a circle"), strict=True
-):
-    rows = TableEncoder().fit_transform(frame)
+encoders = {
+    "hour as a number": TableEncoder(calendar=False),
+    "hour on a circle": TableEncoder(),
+}
+for ax, (name, encoder) in zip(axes, encoders.items(), strict=True):
+    rows = encoder.fit_transform(frame)
     scores = SparseKernelPCA(2, random_state=0).fit_transform(rows)
     dots = ax.scatter(
         scores[:, 0], scores[:, 1], c=hours.hour, cmap="twilight", s=6
@@ -99,6 +101,10 @@ plt.show()
 
 # %%
 # On the left midnight is torn apart. On the right the day closes.
+#
+# What only tells how late a row is, the time itself and counters, is of no use
+# to a model of rows to come. ``TableEncoder(trend=False)`` leaves it out, and
+# ``KernelMonitor`` does so for tables.
 #
 # Measure by time
 # ---------------

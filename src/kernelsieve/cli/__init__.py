@@ -34,7 +34,7 @@ def main() -> None:
     """Run the command line."""
     missing = [name for name in NEEDED if find_spec(name) is None]
     if missing:
-        _stop(f"the command line needs {', '.join(missing)}: pip install 'kernelsieve[cli]'", NOT_UNDERSTOOD)
+        _stop(f"the command line needs {', '.join(missing)}: pip install {' '.join(missing)}", NOT_UNDERSTOOD)
     with contextlib.suppress(ValueError, AttributeError):  # a thread other than the main one; Windows
         signal.signal(signal.SIGTERM, _end)
     try:

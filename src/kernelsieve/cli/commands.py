@@ -16,6 +16,7 @@ from typer.core import TyperCommand, TyperGroup
 COMMANDS = (
     ("fit", "fit"),
     ("transform", "transform"),
+    ("update", "update"),
     ("score", "score"),
     ("transform", "inverse"),
     ("report", "report"),

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from time import perf_counter
 from typing import Annotated, Any, Self
@@ -35,7 +35,7 @@ REPEATS = 3
 
 
 @plain_errors
-@options.asking(components=10, without=("method", "alpha", "batch_size"))
+@options.asking(components=10, without=("method", "alpha", "batch_size", "weights", "keep_stream"))
 def compare(
     data: options.Data,
     *,
@@ -58,7 +58,7 @@ def compare(
     train, test = _split(data, asked)
     gamma: Any = asked.gamma
     if gamma == "auto":
-        from .auto_gamma import best_width, tried_widths
+        from ..search.auto_width import best_width, tried_widths
 
         gamma = best_width(tried_widths(train, asked.kernel, asked.components, asked.seed))
     setting = Setting(asked.components, asked.kernel, gamma, asked.degree, asked.coef0, asked.seed)
@@ -86,7 +86,8 @@ def _split(data: Path, asked: options.ModelOptions) -> tuple[Any, Any]:
         raise ValueError(f"{len(frame)} rows are too few to hold a third of them out")
     train, test = frame[np.sort(order[n_test:])], frame[np.sort(order[:n_test])]
     with naming_file(table):
-        encoder = TableEncoder(asked.scale, missing=asked.missing, keep=columns or None).fit(train)
+        calendar = not asked.no_calendar
+        encoder = TableEncoder(asked.scale, missing=asked.missing, keep=columns or None, calendar=calendar).fit(train)
         return encoder.transform(train), encoder.transform(test)
 
 
@@ -130,9 +131,9 @@ class Setting:
 
     def kernel_parameters(self) -> dict[str, Any]:
         """The parameters that this kernel has; scikit-learn gives them the same names."""
-        from ..kernels import kernel_type
+        from ..kernels import kernel_of
 
-        return {field.name: getattr(self, field.name) for field in fields(kernel_type(self.kernel))}  # type: ignore[arg-type]
+        return {name: getattr(self, name) for name in kernel_of(self.kernel).get_params() if hasattr(self, name)}
 
     def gram(self, rows: np.ndarray, others: np.ndarray) -> np.ndarray:
         """Kernel values of two sets of rows."""

@@ -33,7 +33,7 @@ from .compare import (
 from .outputs import check_output
 
 N_COMPONENTS, N_SUPPORT = 10, 20
-SIZES = (11, 15, 20, 30, 50, 75, 100, 150, 200, 300, 400)  # numbers of points along the curves
+CURVE_SIZES = (11, 15, 20, 30, 50, 75, 100, 150, 200, 300, 400)  # numbers of points along the curves
 MAX_OWN_SIZE = 200  # SparseKernelPCA has long reached exact kernel PCA there
 CURVE_SEEDS = 5  # draws of Nystroem's points that a figure is the mean of
 MATCH_STEP, MAX_MATCH = 20, 1000  # sizes at which Nystroem is tried until it matches
@@ -68,7 +68,7 @@ def demo(
     if out.parent.is_dir():
         check_output(out, kind="page", force=force)
     if find_spec("vl_convert") is None:
-        raise ImportError("the demo's page needs vl-convert-python: pip install 'kernelsieve[cli,report]'")
+        raise ImportError("the demo's page needs vl-convert-python: pip install vl-convert-python")
     out.parent.mkdir(parents=True, exist_ok=True)
     check_output(out)
     console = Console()
@@ -132,9 +132,9 @@ def measure_demo(tell: Callable[[str], Any]) -> Demo:
 
     tell("captured variance against number of points")
     with one_blas_thread():  # these matrices are too small to share, and on a busy machine sharing costs tenfold
-        own = [captured_variance(ours(setting, m).make().fit(train), test) for m in SIZES if m <= MAX_OWN_SIZE]
-        shares = {"kernelsieve": own, "Nystroem + PCA": [sampled(size) for size in SIZES]}
-        curves = {name: [(m, c / reference) for m, c in zip(SIZES, found)] for name, found in shares.items()}  # noqa: B905
+        own = [captured_variance(ours(setting, m).make().fit(train), test) for m in CURVE_SIZES if m <= MAX_OWN_SIZE]
+        shares = {"kernelsieve": own, "Nystroem + PCA": [sampled(size) for size in CURVE_SIZES]}
+        curves = {name: [(m, c / reference) for m, c in zip(CURVE_SIZES, found)] for name, found in shares.items()}  # noqa: B905
         tried = range(N_SUPPORT + MATCH_STEP, MAX_MATCH, MATCH_STEP)
         matching = next((m for m in tried if sampled(m) >= captured_variance(model, test)), MAX_MATCH)
     tell("timing")

@@ -13,7 +13,15 @@ from . import options, plain_errors
 from .inputs import core_of, encoder_of, load_model
 from .messages import clean, percent
 
-MAX_SHOWN = 6  # column names and ratios spelled out
+REACHED = (
+    "n_samples_seen_",
+    "captured_ratio_",
+    "captured_ratio_kind_",
+    "explained_variance_ratio_",
+    "component_agreement_",
+    "subspace_agreement_",
+)
+MAX_WORDS = 10  # column names and ratios spelled out
 
 
 @plain_errors
@@ -88,13 +96,34 @@ def _numbers_of(kernel: Any) -> dict[str, float]:
 
 def _reached(core: Any) -> Iterator[tuple[str, str]]:
     ratios = getattr(core, "explained_variance_ratio_", None)
+    lost = getattr(core, "compression_", None)
+    if lost is not None and "r2" in lost:  # in files of version 0.1.0 it is not
+        yield from _compressed(lost)
+        return
     if ratios is not None and len(ratios):
         shown = _shortened([percent(ratio) for ratio in ratios])
         yield "explains", f"{percent(ratios.sum())} of the variance ({shown})"
     if getattr(core, "captured_ratio_kind_", "exact") != "exact":
         n_rows, kind = core.captured_ratio_n_samples_, core.captured_ratio_kind_
-        measured = f"on all {n_rows:,} rows" if kind == "all rows" else f"{kind}, {n_rows:,} rows"
+        different = "different " if n_rows < getattr(core, "n_samples_seen_", n_rows) else ""
+        measured = f"on all {n_rows:,} {different}rows" if kind == "all rows" else f"{kind}, {n_rows:,} rows"
         yield "captures", f"{percent(core.captured_ratio_)} of what exact kernel PCA captures ({measured})"
+
+    components = getattr(core, "component_agreement_", None)
+    if components is not None and len(components) and getattr(core, "captured_ratio_kind_", "exact") != "exact":
+        shown, together = _shortened([f"{value:.2f}" for value in components]), core.subspace_agreement_
+        yield "agrees", f"with exact kernel PCA's components: {shown} (all together {together:.2f})"
+
+
+def _compressed(lost: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """What is left of a model that was compressed."""
+    on_rows = lost["measured_on"] != "feature space"
+    if "explained" in lost:
+        after, before = percent(lost["explained"]), percent(lost["explained_before"])
+        yield "explains", f"{'' if on_rows else 'at least '}{after} of the variance ({before} before compression)"
+    where = f"on {lost['n_rows']:,} rows" if on_rows else "in feature space"
+    yield "score errors", f"{_shortened([percent(error) for error in lost['error']])} ({where})"
+    yield "score R^2", _shortened([f"{share:.3f}" for share in lost["r2"]])
 
 
 def _monitor_facts(core: Any) -> Iterator[tuple[str, str]]:
@@ -133,12 +162,17 @@ def as_data(model: Any, path: Path | None = None) -> dict[str, Any]:
     if expansion is not None:
         facts["kernel"] = {"name": expansion.kernel.name, **_numbers_of(expansion.kernel)}
         facts |= {"n_components": expansion.n_components, "n_support": expansion.n_support}
-    for name in ("n_samples_seen_", "captured_ratio_", "captured_ratio_kind_", "explained_variance_ratio_"):
+    for name in REACHED:
         value = getattr(core, name, None)
         if value is not None:
             facts[name.rstrip("_")] = value.tolist() if hasattr(value, "tolist") else value
     if hasattr(core, "limits_"):
         facts |= _monitor_data(core)
+    lost = getattr(core, "compression_", None)
+    if lost is not None:
+        facts["compression"] = {
+            name: value.tolist() if hasattr(value, "tolist") else value for name, value in lost.items()
+        }
     if encoder is not None:
         facts["scale"], facts["missing"] = encoder.scale, encoder.missing
         facts["kinds"] = dict(zip(column_names(encoder), map(str, encoder.kinds_), strict=True))
@@ -152,5 +186,5 @@ def as_data(model: Any, path: Path | None = None) -> dict[str, Any]:
 
 
 def _shortened(words: Any) -> str:
-    shown = [str(word) for word in words[:MAX_SHOWN]]
-    return ", ".join(shown) + (", ..." if len(words) > MAX_SHOWN else "")
+    shown = [str(word) for word in words[:MAX_WORDS]]
+    return ", ".join(shown) + (", ..." if len(words) > MAX_WORDS else "")

@@ -13,7 +13,7 @@ from .messages import clean
 from .options import Force, ModelFile
 from .outputs import check_output
 
-FORMATS = {".onnx": "onnx", ".h": "c", ".pt": "torch", ".pt2": "torch"}
+EXPORT_FORMATS = {".onnx": "onnx", ".h": "c", ".pt": "torch", ".pt2": "torch"}
 DTYPES = {"onnx": ("float32", "float64"), "c": ("float32", "float64", "int8"), "torch": ("float32", "float64")}
 INPUTS = ("columns", "matrix")
 
@@ -71,12 +71,12 @@ def export(
 
 
 def _format_of(output: Path) -> str:
-    if output.suffix.lower() not in FORMATS:
+    if output.suffix.lower() not in EXPORT_FORMATS:
         raise typer.BadParameter(
-            f"{output.name!r} does not end in {', '.join(FORMATS)}: the suffix says what to write",
+            f"{output.name!r} does not end in {', '.join(EXPORT_FORMATS)}: the suffix says what to write",
             param_hint="--output",
         )
-    return FORMATS[output.suffix.lower()]
+    return EXPORT_FORMATS[output.suffix.lower()]
 
 
 def _check_options(kind: str, dtype: str, outputs: tuple[str, ...], inputs: str | None, name: str | None) -> None:

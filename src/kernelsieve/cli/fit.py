@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from time import perf_counter
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import typer
 from rich.console import Console
 
 from ..errors import TableError, TooManyComponents
-from ..tables.files import Table, columns_named
+from ..tables.files import Table, columns_named, numbers_of
 from . import options, plain_errors
-from .auto_gamma import TriedGamma, best_width, tried_widths
 from .describe import as_data, describe
 from .inputs import TRANSFORMED_ROWS, naming_file, read_input
 from .messages import clean, duration
 from .options import READS_BLOCKS, Request, given_options, make_estimator, request_of
 from .outputs import STDOUT, check_output, save_model
+
+if TYPE_CHECKING:
+    from ..search.auto_width import TriedGamma
+
+WEIGHT_ROWS = 2**20  # rows whose weights are read at a time
 
 
 @plain_errors
@@ -56,6 +61,7 @@ def fit(
     Examples
       kernelsieve fit sales.csv -o sales.ks
       kernelsieve fit sales.csv -x price -c 10 --scale robust -o sales.ks
+      kernelsieve fit census.xlsx --weights fnlwgt -o census.ks
       kernelsieve fit large.parquet --batch-size 100000 -o model.ks
       kernelsieve fit rows.npy --method exact --gamma auto -o model.ks
       zcat rows.csv.gz | kernelsieve fit - -o model.ks
@@ -100,18 +106,18 @@ class Fitted:
 def fit_table(request: Request, table: Table) -> Fitted:
     """Fit to a table, whole or in blocks."""
     estimator = make_estimator(request.method, _without_auto(request), request.given)
-    names = table.pick(request.columns, request.exclude)
+    names, weights = _features_and_weights(request, table, estimator)
     if request.options["kernel"] == "precomputed":
         rows = table.numbers(names)
         start = perf_counter()
-        return Fitted(watched_fit(estimator, rows), perf_counter() - start, names)
+        return Fitted(watched_fit(estimator, rows, weights), perf_counter() - start, names)
     from sklearn.pipeline import make_pipeline
 
     from ..tables.encoder import TableEncoder
 
     start = perf_counter()
     keep = [name for name in names if request.columns]
-    encoder = TableEncoder(request.scale, missing=request.missing, keep=keep or None)
+    encoder = TableEncoder(request.scale, missing=request.missing, keep=keep or None, calendar=request.calendar)
     with naming_file(table):
         if table.data is None and request.method in READS_BLOCKS:
             encoder.fit_blocks(table.blocks(names, TRANSFORMED_ROWS))
@@ -119,20 +125,45 @@ def fit_table(request: Request, table: Table) -> Fitted:
         else:
             frame = table.selected(table.whole(), names)
             rows = encoder.fit(frame)._transform(frame, 0)
-        widths = _choose_width(request, estimator, rows)
-        fitted = _fitted_as_asked(request, estimator, rows)
+        widths = _choose_width(request, estimator, rows, weights)
+        fitted = _fitted_as_asked(request, estimator, rows, weights)
     return Fitted(make_pipeline(encoder, fitted), perf_counter() - start, names, widths)
 
 
-def _fitted_as_asked(request: Request, estimator: Any, rows: Any) -> Any:
+def _features_and_weights(request: Request, table: Table, estimator: Any) -> tuple[list[str], np.ndarray | None]:
+    """The columns that the model sees, and the weight of each row where a column holds them."""
+    if request.weights is None:
+        return table.pick(request.columns, request.exclude), None
+    if "sample_weight" not in inspect.signature(estimator.fit).parameters:
+        raise typer.BadParameter(f"has no meaning for --method {request.method}", param_hint="--weights")
+    (column,) = table.require([request.weights], "--weights")
+    left_out = list(dict.fromkeys([*request.exclude, column]))
+    parts = [
+        numbers_of(block, [column], table.path, "weights are numbers") for block in table.blocks([column], WEIGHT_ROWS)
+    ]
+    weights = check_weights(np.concatenate(parts)[:, 0].astype(np.float64), column, table.path)
+    return table.pick(request.columns, left_out), weights
+
+
+def check_weights(weights: np.ndarray, column: str, path: Path, first: int = 0) -> np.ndarray:
+    """Return the weights if none is negative, else raise; `first` is the number of the first row."""
+    if (weights < 0).any():
+        row = int(np.argmax(weights < 0))
+        raise TableError(
+            f"{path}: --weights {column} is {weights[row]:g} in row {first + row + 1}: weights are 0 or positive"
+        )
+    return weights
+
+
+def _fitted_as_asked(request: Request, estimator: Any, rows: Any, weights: np.ndarray | None) -> Any:
     """Fit; if the rows have too few directions for the default number of components, take as many as there are."""
     try:
-        return watched_fit(estimator, rows)
+        return watched_fit(estimator, rows, weights)
     except TooManyComponents as error:
         if "components" in request.given or error.asked < 2:
             raise
         fewer = error.asked - 1 if error.rank is None else min(error.asked, error.rank) - 1
-        return _fitted_as_asked(request, estimator.set_params(n_components=max(1, fewer)), rows)
+        return _fitted_as_asked(request, estimator.set_params(n_components=max(1, fewer)), rows, weights)
 
 
 def _without_auto(request: Request) -> dict[str, Any]:
@@ -159,27 +190,32 @@ def _stream(encoder: Any, table: Table, names: list[str]) -> Any:
     return Stream(blocks, table.n_rows)
 
 
-def _choose_width(request: Request, estimator: Any, rows: Any) -> list[TriedGamma]:
+def _choose_width(request: Request, estimator: Any, rows: Any, weights: np.ndarray | None) -> list[TriedGamma]:
     if request.options["gamma"] != "auto":
         return []
     some = rows if isinstance(rows, np.ndarray) else next(iter(rows.open()))
-    widths = tried_widths(some, request.options["kernel"], request.options["components"], request.options["seed"])
+    from ..search.auto_width import best_width, tried_widths
+
+    few = None if weights is None else weights[: len(some)]
+    asked = request.options
+    widths = tried_widths(some, asked["kernel"], asked["components"], asked["seed"], few)
     estimator.set_params(gamma=best_width(widths))
     return widths
 
 
-def watched_fit(estimator: Any, rows: Any) -> Any:
+def watched_fit(estimator: Any, rows: Any, weights: np.ndarray | None = None) -> Any:
     """Fit, with a bar that names the stage if standard error is a terminal."""
     console = Console(stderr=True)
+    keywords = {} if weights is None else {"sample_weight": weights}
     if not console.is_terminal:
-        return estimator.fit(rows)
+        return estimator.fit(rows, **keywords)
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(bar_width=30), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as progress:
         task = progress.add_task("fitting", total=None)
         with _stages(estimator, lambda text: progress.update(task, description=text)):
-            return estimator.fit(rows)
+            return estimator.fit(rows, **keywords)
 
 
 @contextmanager

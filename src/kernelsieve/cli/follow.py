@@ -39,6 +39,10 @@ def follow_table(request: Request, data: Path, output: Path, how: Following) -> 
 
     if request.method != "sparse":
         raise TableError(f"--follow adds rows to a model, which --method {request.method} cannot: use --method sparse")
+    if request.weights is not None:
+        raise TableError(
+            "--weights and --follow do not go together: fit the rows that are there, and update with others"
+        )
     if request.options["gamma"] == "auto":
         raise TableError("--gamma auto looks at all rows, which --follow never has: give a number, or median")
     estimator = make_estimator(request.method, request.options, request.given).set_params(half_life=how.half_life)
@@ -64,7 +68,7 @@ def _encoder(request: Request, frame: Any) -> Any:
     from ..tables.encoder import TableEncoder
 
     keep = list(request.columns) or None
-    return TableEncoder(request.scale, missing=request.missing, keep=keep).fit(frame)
+    return TableEncoder(request.scale, missing=request.missing, keep=keep, calendar=request.calendar).fit(frame)
 
 
 def _lines(data: Path, how: Following) -> Iterator[str | None]:

@@ -89,7 +89,9 @@ def encoder_of(model: Any) -> Any:
     """The step that turns a table into numbers, None if there is none."""
     from ..tables.encoder import TableEncoder
 
-    return model[0] if hasattr(model, "steps") and isinstance(model[0], TableEncoder) else None
+    if not hasattr(model, "steps"):
+        return getattr(model, "encoder_", None)  # of a monitor
+    return model[0] if isinstance(model[0], TableEncoder) else None
 
 
 def is_precomputed(model: Any) -> bool:
@@ -98,25 +100,27 @@ def is_precomputed(model: Any) -> bool:
 
 
 def matched_columns(
-    table: Table, names: Sequence[str] | None, sizes: Sequence[int], needed_by: str, kept: Sequence[str] = ()
+    table: Table, names: Sequence[str] | None, sizes: Sequence[int], needed_by: str, others: Sequence[str] = ()
 ) -> list[str]:
-    """The columns of a table that a model takes: by name if both have names, else all but `kept`, in their order."""
+    """The columns of a table that a model takes: by name if both have names, else all but `others`, in their order."""
     if names is not None and (table.named or set(names) <= set(table.names)):
         return table.require(names, needed_by)
     if names is not None:
         warnings.warn(
             f"{table.path} has no column names: its columns are taken in the order of {needed_by}", stacklevel=3
         )
-    columns = [name for name in table.names if name not in kept]
+    columns = [name for name in table.names if name not in others]
     if len(columns) not in sizes:
-        raise TableError(f"{table.path} has {len(columns)} columns, {needed_by} needs {sizes[0]}")
+        surplus = len(columns) - sizes[0]
+        more = f": name the other {surplus if surplus > 1 else 'one'} with --exclude" if surplus > 0 else ""
+        raise TableError(f"{table.path} has {len(columns)} columns, {needed_by} needs {sizes[0]}{more}")
     return columns
 
 
 class Applied:
     """A model and the columns of a table that it is given."""
 
-    def __init__(self, model: Any, table: Table, kept: Sequence[str] = ()) -> None:
+    def __init__(self, model: Any, table: Table, kept: Sequence[str] = (), left_out: Sequence[str] = ()) -> None:
         self.model, self.table = model, table
         self.encoder = encoder_of(model)
         self.kept = table.require(kept, "--keep")
@@ -125,7 +129,8 @@ class Applied:
         self.absent = self._not_needed()
         needed = None if self.names is None else [name for name in self.names if name not in self.absent]
         sizes = [model.n_features_in_, *([core_of(model).n_support_] if is_precomputed(model) else [])]
-        self.columns = matched_columns(table, needed, sizes, "the model", self.kept)
+        unused = [*self.kept, *table.require(left_out, "--exclude")]
+        self.columns = matched_columns(table, needed, sizes, "the model", unused)
 
     def _not_needed(self) -> list[str]:
         """Columns that the encoder has seen and leaves out, and that the table lacks."""
@@ -184,11 +189,14 @@ class Applied:
 @contextmanager
 def row_progress(doing: str, total: int) -> Iterator[Callable[[int], None]]:
     """A bar that counts rows, if standard error is a terminal; gives the function to be called with each number."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield lambda n_rows: None
+        return
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-    console = Console(stderr=True)
     counted = TextColumn("{task.completed:,.0f} of {task.total:,.0f} rows")
     columns = (TextColumn("{task.description}"), BarColumn(), counted, TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+    with Progress(*columns, console=console, transient=True) as progress:
         task = progress.add_task(doing, total=total)
         yield lambda n_rows: progress.advance(task, n_rows)

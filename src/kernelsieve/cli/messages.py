@@ -7,15 +7,19 @@ import sys
 import warnings
 from typing import Any
 
+ALARM = 3  # exit status of commands that judge rows, or a model, and found something
 # Parameters of the library whose option has another name; a switch stands for the value that it sets.
 RENAMED = {
     "n_components": "--components",
     "n_support": "--support",
     "n_nodes": "--support",
     "random_state": "--seed",
+    "target_error": "--error",
+    "sample_weight": "--weights",
     "header=False": "--no-header",
     "whiten=True": "--whiten",
     "whiten=False": "leaving --whiten out",
+    "keep_stream=True": "--keep-stream",
 }
 # Those whose option has the same name.
 SHARED = (

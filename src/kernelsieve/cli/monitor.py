@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,15 +24,15 @@ from rich.table import Table as Screen
 from ..errors import TableError, TooFewRows
 from ..tables.files import checked_format
 from . import options, plain_errors
-from .inputs import STDIN, matched_columns, read_input
-from .messages import clean
+from .inputs import STDIN, Applied, naming_file, read_input
+from .messages import ALARM, clean, percent
 from .options import check_share, given_options, names_of, parse_gamma, word
 from .outputs import STDOUT, check_guard, check_output, write_frames
 
-ALARM, NOT_JUDGED = 3, 4  # exit codes
-SHOWN = 10  # alarms on the screen
+NOT_JUDGED = 4  # exit status
+SHOWN = 10  # stretches of alarms on the screen
 JUDGED_ROWS = 2**14  # judged and written at a time
-WRITTEN = ("row", "alarm", "missing", "causes", "spe", "limit", "t2", "t2_limit")
+ALARM_COLUMNS = ("row", "alarm", "missing", "causes", "spe", "limit", "t2", "t2_limit")
 # Parameters of KernelMonitor and the options that set them; a saved monitor keeps its own.
 FITTED = {
     "n_components": "components",
@@ -112,6 +113,8 @@ def monitor(
             "--false-alarm-rate", "-a", callback=check_share, metavar="SHARE", help="Of normal rows above the limit."
         ),
     ] = 0.05,
+    scale: options.Scale = "standard",
+    no_calendar: options.NoCalendar = False,
     rule: Annotated[
         str, typer.Option(callback=parse_rule, metavar="K/N", help="Alarm when K of the last N rows are above.")
     ] = "1/1",
@@ -124,11 +127,15 @@ def monitor(
     force: options.Force = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Learn what normal rows are like, judge new ones, and name the variables behind each alarm.
+    """Learn what normal rows are like, judge new ones, and say why a row alarms.
+
+    Tables are taken as `fit` takes them: text, dates and gaps are fine, and
+    identifiers, constants and counters are left out.  A counter or a year that
+    leaves its range is mentioned once.  A new row that lacks a value which every
+    normal row had is not judged.  `report --model` draws the monitor's page.
 
     Exit code 0: no alarm; 3: alarm; 4: not one row could be judged; 1: bad data;
     2: bad usage.
-    A new row with a missing value is reported as missing and gives no alarm.
     Rows are counted from 1.  A saved monitor keeps the options it was made with,
     but for --rule.
 
@@ -137,16 +144,17 @@ def monitor(
       kernelsieve monitor normal.csv today.csv -o alarms.csv
       kernelsieve monitor normal.csv today.csv --rule 3/5 --save plant.ks
       kernelsieve monitor plant.ks tomorrow.csv -o alarms.csv
+      kernelsieve report tomorrow.csv --model plant.ks -o page.html
     """
     params, given = context.params, given_options(context)
     check_guard(output, guard_formulas)
     if output is not None:
-        check_output(output, [normal, new], kind="table", force=force, names=WRITTEN)
+        check_output(output, [normal, new], kind="table", force=force, names=ALARM_COLUMNS)
     if save is not None:
         check_output(save, [normal, new], kind="model", force=force)
     model = _fitted(normal, asked, params, given) if _is_table(normal) else _loaded(normal, params, given)
-    found = Judged(model, everything)
-    write_frames(output, found.frames(read_input(new, asked)), WRITTEN, guard=guard_formulas)
+    found = Judged(model, everything, saved=not _is_table(normal))
+    write_frames(output, found.frames(read_input(new, asked)), ALARM_COLUMNS, guard=guard_formulas)
     if save is not None:
         model.restart().save(save)
     if as_json and output != STDOUT:
@@ -170,30 +178,32 @@ def _is_table(path: Path) -> bool:
 
 def _fitted(normal: Path, asked: options.FileOptions, params: dict[str, Any], given: set[str]) -> Any:
     """A monitor of the rows in a table."""
-    from .. import KernelMonitor
-    from ..kernels import kernel_type
+    from .. import KernelMonitor, TableEncoder
+    from ..kernels import kernel_of
 
     table = read_input(normal, asked)
     names = table.pick(names_of(params["columns"]), names_of(params["exclude"]))
-    rows = table.numbers(names)
+    frame = table.selected(table.whole(), names)
+    keep = names if params["columns"] else None
+    encoder = TableEncoder(params["scale"], keep=keep, calendar=not params["no_calendar"], trend=False)
     chosen = {name: params[option] for name, option in FITTED.items()}
-    if kernel_type(params["kernel"]).linear_in_rows:  # no more directions than the rows have columns
-        chosen["n_components"] = _fewer_than_directions(rows, params, given)
-    model = KernelMonitor(alarm_rule=params["rule"], **chosen)
-    try:
-        return model.fit(pl.DataFrame(rows, schema=names) if table.named else rows)
-    except TooFewRows as few:
-        raise TableError(
-            f"{few.n_rows} rows are too few: each of {few.n_folds} parts held out in turn needs a row{few.window}. "
-            f"Give more rows (at least {few.needed}){', or fewer lags' if few.window else ''}"
-        ) from few
+    with naming_file(table):
+        if kernel_of(params["kernel"]).linear_in_rows:  # no more directions than the rows have columns
+            chosen["n_components"] = _fewer_than_directions(encoder.fit_transform(frame), params, given)
+        try:
+            return KernelMonitor(alarm_rule=params["rule"], encoder=encoder, **chosen).fit(
+                frame if table.named or not isinstance(frame, pl.DataFrame) else frame.to_numpy()
+            )
+        except TooFewRows as few:
+            raise TableError(
+                f"{few.n_rows} rows are too few: each of {few.n_folds} parts held out in turn needs a row{few.window}. "
+                f"Give more rows (at least {few.needed}){', or fewer lags' if few.window else ''}"
+            ) from few
 
 
 def _fewer_than_directions(rows: Any, params: dict[str, Any], given: set[str]) -> int:
     """A number of components that leaves a direction of a linear kernel over, to judge new rows by."""
-    from ..monitor.inputs import constant_columns
-
-    n_varying, lags = int((~constant_columns(rows)).sum()), int(params["lags"])
+    n_varying, lags = int(np.linalg.matrix_rank(rows - rows.mean(axis=0))), int(params["lags"])
     n_directions, n_components = n_varying * (lags + 1), int(params["components"])
     if n_components < n_directions or not n_directions:  # the fit refuses rows that are all the same
         return n_components
@@ -215,7 +225,9 @@ def _loaded(path: Path, params: dict[str, Any], given: set[str]) -> Any:
     model = load(path)
     if not isinstance(model, KernelMonitor):
         raise ValueError(f"{path} holds a {type(model).__name__}, not a monitor: `monitor --save` writes one")
-    fixed = sorted(option for option in (*FITTED.values(), "columns", "exclude") if option in given)
+    fixed = sorted(
+        option for option in (*FITTED.values(), "scale", "no_calendar", "columns", "exclude") if option in given
+    )
     if fixed:
         options = ", ".join("--" + option.replace("_", "-") for option in fixed)
         raise typer.BadParameter(f"{path} is a saved monitor, with options of its own: leave out {options}")
@@ -225,25 +237,48 @@ def _loaded(path: Path, params: dict[str, Any], given: set[str]) -> Any:
 
 
 @dataclass
+class Stretch:
+    """Consecutive rows that alarm, counted from 1, and the record of the worst of them."""
+
+    first: int
+    last: int
+    worst_row: int
+    worst: Any
+
+    def __str__(self) -> str:
+        return f"{self.first:,}" if self.first == self.last else f"{self.first:,} to {self.last:,}"
+
+
+@dataclass
 class Judged:
     """New rows as the monitor judges them, block by block, and the totals that are printed at the end."""
 
     model: Any
     everything: bool  # write every row, not only alarms
+    saved: bool = False  # whether the monitor was read from a file
     n_rows: int = 0
     n_alarms: int = 0
     n_missing: int = 0
+    stretches: list[Stretch] = field(default_factory=list)
     first: list[tuple[int, Any]] = field(default_factory=list)  # the first alarms: row from 1, record
+    notes: list[str] = field(default_factory=list)
 
     def frames(self, table: Any) -> Iterator[Any]:
         """The lines to write for each block of a table."""
-        known = getattr(self.model, "feature_names_in_", None)
-        known = None if known is None else [str(name) for name in known]
-        names = matched_columns(table, known, [self.model.n_features_in_], "the monitor")
-        for block in table.blocks(names, JUDGED_ROWS):
-            parts = block.T if isinstance(block, np.ndarray) else block.get_columns()
-            columns = [_numbers(name, part, table.path) for name, part in zip(names, parts, strict=True)]
-            yield self._judge(np.column_stack(columns))
+        applied, watched = Applied(self.model, table), None
+        if applied.encoder is not None:
+            from ..monitor.table import LeftOutColumns, table_block
+
+            watched = LeftOutColumns(applied.encoder, self.model._usual)
+        for block in table.blocks(applied.columns, JUDGED_ROWS):
+            with naming_file(table):
+                if watched is None:
+                    rows: Any = _numbers(block, applied.columns, table.path)
+                else:
+                    rows = applied.in_order(block)
+                    watched.add(table_block(rows))
+                yield self._judge(rows)
+        self.notes = [] if watched is None else watched.sentences()
 
     def _judge(self, rows: Any) -> Any:
         records = list(enumerate(self.model.update(rows), start=self.n_rows + 1))
@@ -252,6 +287,14 @@ class Judged:
         self.n_alarms += len(alarms)
         self.n_missing += sum(record.missing for _, record in records)
         self.first += alarms[: SHOWN - len(self.first)]
+        for row, record in alarms:
+            last = self.stretches[-1] if self.stretches else None
+            if last is None or last.last != row - 1:
+                self.stretches.append(Stretch(row, row, row, record))
+                continue
+            last.last = row
+            if record.spe > last.worst.spe:
+                last.worst_row, last.worst = row, record
         return _frame(records if self.everything else alarms)
 
     @property
@@ -271,38 +314,54 @@ class Judged:
             "rows": self.n_rows,
             "judged": self.n_judged,
             "alarms": self.n_alarms,
+            "stretches": len(self.stretches),
             "missing": self.n_missing,
             "limit": self.model.limits_["spe"],
             "false_alarm_rate": self.model.false_alarm_rate_,
             "false_alarm_interval": list(self.model.false_alarm_interval_),
-            "first": [{"row": row, "spe": record.spe, "causes": record.top} for row, record in self.first],
+            "first": [
+                {"row": row, "spe": record.spe, "causes": record.top, "words": list(record.causes)}
+                for row, record in self.first
+            ],
+            "notes": self.notes,
         }
 
     def show(self, path: Path, output: Path | None) -> None:
         """Print the result as a table."""
-        name = clean(path.name)
-        if self.n_alarms:
-            title = f"{name}: the first {len(self.first)} of {self.n_alarms:,} alarms"
-            screen = Screen(title=title if self.n_alarms > len(self.first) else f"{name}: alarms")
-            for column in ("row", "SPE", "limit", "variables"):
-                screen.add_column(column, justify="left" if column == "variables" else "right")
-            for row, record in self.first:
-                screen.add_row(f"{row:,}", f"{record.spe:.4g}", f"{record.limit:.4g}", clean(_causes(record, ", ")))
+        name, shown = clean(path.name), self.stretches[:SHOWN]
+        if shown:
+            rest = f", the first {SHOWN} of {len(self.stretches):,} stretches" if len(self.stretches) > SHOWN else ""
+            screen = Screen(title=f"{name}: alarms{rest}")
+            for column in ("rows", "worst", "SPE", "limit", "why"):
+                screen.add_column(column, justify="left" if column == "why" else "right")
+            for one in shown:
+                spe, limit = f"{one.worst.spe:.4g}", f"{one.worst.limit:.4g}"
+                screen.add_row(str(one), f"{one.worst_row:,}", spe, limit, clean(_causes(one.worst, "\n")))
             Console().print(screen, markup=False)
+        if self.model._encoder is not None and not self.saved:
+            told = dict(self.model._encoder.describe())
+            for heading in ("calendar", "left out"):
+                if heading in told:
+                    print(f"{heading}: {clean(re.sub(r'^[0-9,]+: ', '', told[heading]))}")
+        for note in self.notes:
+            print(f"note: {clean(note)}")
         written = f"; written to {clean(str(output))}" if output else ""
+        n_stretches = f" in {len(self.stretches):,} stretches" if len(self.stretches) < self.n_alarms else ""
         missing = f"{self.n_missing:,} not judged (missing values)"
-        print(f"{name}: {self.n_rows:,} rows, {self.n_alarms:,} alarms, {missing}{written}")
+        print(f"{name}: {self.n_rows:,} rows, {self.n_alarms:,} alarms{n_stretches}, {missing}{written}")
         low, high = self.model.false_alarm_interval_
-        print(f"about {self.model.false_alarm_rate_:.1%} of normal rows lie above the limit ({low:.1%} to {high:.1%})")
+        rate, low, high = percent(self.model.false_alarm_rate_), percent(low), percent(high)
+        print(f"about {rate} of normal rows lie above the limit (90 % sure: {low} to {high})")
 
 
-def _numbers(name: str, column: Any, path: Path) -> Any:
-    """A column of floats, NaN where a value is missing."""
-    if isinstance(column, np.ndarray):
-        return column.astype(np.float64)
-    if not (column.dtype.is_numeric() or column.dtype in (pl.Boolean, pl.Null)):
-        raise ValueError(f"{path}: column {name!r} is not numeric, and the monitor needs it")
-    return column.cast(pl.Float64).fill_null(float("nan")).to_numpy()
+def _numbers(block: Any, names: list[str], path: Path) -> Any:
+    """Rows of floats, NaN where a value is missing, for a monitor that was fitted to numbers."""
+    if isinstance(block, np.ndarray):
+        return block.astype(np.float64)
+    for name, dtype in block.schema.items():
+        if not (dtype.is_numeric() or dtype in (pl.Boolean, pl.Null)):
+            raise ValueError(f"{path}: column {name!r} is not numeric, and the monitor needs it")
+    return block.select(names).cast(pl.Float64).fill_null(float("nan")).to_numpy()
 
 
 def _frame(records: list[tuple[int, Any]]) -> Any:
@@ -312,8 +371,8 @@ def _frame(records: list[tuple[int, Any]]) -> Any:
         (row, record.alarm, record.missing, _causes(record, "; "), record.spe, record.limit, record.t2, record.t2_limit)
         for row, record in records
     ]
-    return pl.DataFrame(values, schema={name: types.get(name, pl.Float64) for name in WRITTEN}, orient="row")
+    return pl.DataFrame(values, schema={name: types.get(name, pl.Float64) for name in ALARM_COLUMNS}, orient="row")
 
 
 def _causes(record: Any, between: str) -> str:
-    return between.join(f"{name} {share:.0%}" for name, share in record.top)
+    return between.join(record.causes or [f"{name} {percent(share)}" for name, share in record.top])

@@ -38,9 +38,10 @@ PARAMETERS = {
     "alpha": ("alpha",),
     "seed": ("random_state",),
     "batch_size": ("batch_size",),
+    "keep_stream": ("keep_stream",),
 }
 READS_BLOCKS = ("sparse",)  # methods that can be fitted to rows that do not fit in memory
-SCALES = ("standard", "robust", "none")
+SCALE_NAMES = ("standard", "robust", "none")
 KEYWORD = inspect.Parameter.KEYWORD_ONLY
 
 
@@ -64,8 +65,10 @@ def parse_support(text: str) -> int | float | str:
 
 
 def parse_gamma(text: str) -> float | str | None:
-    """A positive number, "median", "scale", "auto", or None for "none"."""
-    if text.lower() in ("median", "scale", "auto"):
+    """A positive number, "median", "0.3 median", "scale", "auto", or None for "none"."""
+    from ..kernels.width import multiple_of_median
+
+    if text.lower() in ("median", "scale", "auto") or multiple_of_median(text) is not None:
         return text.lower()
     if text.lower() == "none":
         return None
@@ -74,7 +77,9 @@ def parse_gamma(text: str) -> float | str | None:
     except ValueError:
         value = float("nan")
     if not 0 < value < float("inf"):
-        raise typer.BadParameter(f"{text!r} is neither a positive number nor 'auto', 'median', 'scale' or 'none'")
+        raise typer.BadParameter(
+            f"{text!r} is neither a positive number nor 'auto', 'median', '0.3 median', 'scale' or 'none'"
+        )
     return value
 
 
@@ -137,7 +142,7 @@ def names_of(text: str | None) -> list[str]:
 Data = Annotated[
     Path,
     typer.Argument(
-        metavar="DATA", help="Rows: .csv, .tsv, .txt (also .gz), .parquet, .npy, .npz; - for standard input."
+        metavar="DATA", help="Rows: .csv, .tsv, .txt (also .gz), .parquet, .xlsx, .npy, .npz; - for standard input."
     ),
 ]
 ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="A model that `fit` wrote; - for standard input.")]
@@ -151,10 +156,14 @@ Keep = Annotated[str | None, typer.Option(metavar="A,B,...", help="Columns of DA
 Method = Annotated[str, word(METHODS, "--method", "-m")]
 Scale = Annotated[
     str,
-    word(SCALES, metavar="HOW", help="Numbers: standard (mean 0, variance 1), robust (for heavy tails) or none."),
+    word(SCALE_NAMES, metavar="HOW", help="Numbers: standard (mean 0, variance 1), robust (for heavy tails) or none."),
 ]
 Missing = Annotated[
     str, word(("impute", "error"), metavar="HOW", help="Gaps: impute (filled in, with an indicator) or error.")
+]
+NoCalendar = Annotated[
+    bool,
+    typer.Option("--no-calendar", help="Keep year, month, day, hour as plain numbers, not one date with circles."),
 ]
 Components = Annotated[int, typer.Option("--components", "-c", min=1, metavar="N", help="Number of components.")]
 Support = Annotated[
@@ -186,7 +195,7 @@ Gamma = Annotated[
         "-g",
         check=parse_gamma,
         metavar="G",
-        help="Kernel coefficient: a number, median, scale, none (1/columns), or auto, tried on held-out rows.",
+        help="Kernel coefficient: a number, median, '0.3 median', scale, none (1/columns), or auto (by held-out rows).",
     ),
 ]
 Degree = Annotated[float, typer.Option(metavar="X", help="Of the poly kernel.")]
@@ -205,9 +214,20 @@ Columns = Annotated[
     str | None, typer.Option(metavar="A,B,...", help="Use these columns only, even if they look like identifiers.")
 ]
 Exclude = Annotated[str | None, typer.Option("--exclude", "-x", metavar="A,B,...", help="Leave these columns out.")]
-Key = Annotated[str | None, typer.Option(metavar="NAME", help="Array of an .npz file; by default X or the only table.")]
-NoHeader = Annotated[bool, typer.Option("--no-header", help="The first line of the CSV file is data.")]
-Names = Annotated[str | None, typer.Option(metavar="A,B,...", help="Names for all columns of the CSV file.")]
+Weights = Annotated[
+    str | None,
+    typer.Option(metavar="COLUMN", help="Column of weights: a row of weight 2 counts as two rows. Not a feature."),
+]
+KeepStream = Annotated[
+    bool,
+    typer.Option("--keep-stream", help="Keep a sample of the rows in the model, so that `update` can add others."),
+]
+Key = Annotated[
+    str | None,
+    typer.Option(metavar="NAME", help="Array of an .npz file, by default X or the only table; sheet of an .xlsx file."),
+]
+NoHeader = Annotated[bool, typer.Option("--no-header", help="The first line of the CSV file or sheet is data.")]
+Names = Annotated[str | None, typer.Option(metavar="A,B,...", help="Names for all columns of the CSV file or sheet.")]
 GuardFormulas = Annotated[
     bool,
     typer.Option(
@@ -239,6 +259,7 @@ class TableOptions(FileOptions):
     """Options of commands that apply a model to a table."""
 
     keep: Keep = None
+    exclude: Exclude = None
     guard_formulas: GuardFormulas = False
     batch_size: BatchSize = None
 
@@ -253,6 +274,7 @@ class ModelOptions(FileOptions):
     method: Method = "sparse"
     scale: Scale = "standard"
     missing: Missing = "impute"
+    no_calendar: NoCalendar = False
     kernel: Kernel = "rbf"
     gamma: Gamma = "median"
     degree: Degree = 3
@@ -262,6 +284,8 @@ class ModelOptions(FileOptions):
     seed: Seed = 0
     columns: Columns = None
     exclude: Exclude = None
+    weights: Weights = None
+    keep_stream: KeepStream = False
     batch_size: BatchSize = None
 
 
@@ -300,7 +324,7 @@ def asking(*, without: Collection[str] = (), **defaults: Any) -> Callable[[Calla
 
 def given_options(context: Any) -> set[str]:
     """The options that the user wrote."""
-    return {name for name in context.params if str(context.get_parameter_source(name)).endswith("COMMANDLINE")}
+    return {name for name in context.params if getattr(context.get_parameter_source(name), "name", "") == "COMMANDLINE"}
 
 
 def make_estimator(method: str, options: dict[str, Any], given: set[str]) -> Any:
@@ -341,6 +365,8 @@ class Request:
     missing: str = "impute"
     columns: Sequence[str] = ()
     exclude: Sequence[str] = ()
+    calendar: bool = True
+    weights: str | None = None  # the column that holds them
 
 
 def request_of(asked: ModelOptions, given: set[str]) -> Request:
@@ -353,4 +379,6 @@ def request_of(asked: ModelOptions, given: set[str]) -> Request:
         asked.missing,
         names_of(asked.columns),
         names_of(asked.exclude),
+        not asked.no_calendar,
+        asked.weights,
     )

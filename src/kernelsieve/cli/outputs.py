@@ -21,7 +21,7 @@ import numpy as np
 import typer
 
 from ..errors import TableError
-from ..tables.files import DEFAULT_KEY, FORMATS, checked_format, columns_named
+from ..tables.files import DEFAULT_KEY, READABLE, checked_format, columns_named
 from .messages import clean
 
 STDOUT = Path("-")
@@ -54,7 +54,7 @@ def check_output(
     for source in inputs:
         if path.exists() and source.exists() and os.path.samefile(path, source):
             raise Refused(f"{path} is what the command reads: it would be lost. Give another name")
-    if kind == "model" and path.suffix.lower() in (*FORMATS, ".gz"):
+    if kind == "model" and path.suffix.lower() in (*READABLE, ".gz"):
         raise Refused(f"a model is no {path.suffix} file: give a name such as {path.stem}.ks")
     if not path.parent.is_dir():
         raise FileNotFoundError(f"cannot write {path}: there is no folder {path.parent}")

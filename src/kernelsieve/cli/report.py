@@ -25,7 +25,9 @@ MAX_POINTS = 50_000  # more rows than that only hide each other
 
 
 @plain_errors
-@options.asking(components=5, without=("variance", "degree", "coef0", "selection", "alpha", "batch_size"))
+@options.asking(
+    components=5, without=("variance", "degree", "coef0", "selection", "alpha", "batch_size", "keep_stream")
+)
 def report(
     context: typer.Context,
     data: options.Data,
@@ -46,12 +48,15 @@ def report(
     to brush and to colour by any column, what sets groups apart, which
     columns matter, which rows are odd, and the code that makes the model.
     Columns that are left out of the model can still colour the map.
+    For a monitor that `monitor --save` wrote, the page shows its statistics
+    over time, the alarms and why, and how sure its limit is.
 
     \b
     Examples
       kernelsieve report sales.csv -o report.html
       kernelsieve report sales.csv --exclude price -o report.html
       kernelsieve report new.csv --model sales.ks -o new.html
+      kernelsieve report today.csv --model plant.ks -o alarms.html
     """
     import kernelsieve
 
@@ -59,6 +64,8 @@ def report(
 
     check_output(output, [data, *([model] if model else [])], kind="page", force=force)
     table = read_input(data, asked, whole=True)
+    if model is not None and asked.weights is not None:
+        raise typer.BadParameter("is for the model that report fits, and --model gives one", param_hint="--weights")
     if model is None:
         found = fit_table(request_of(asked, given_options(context)), table)
         fitted, seconds, names = found.model, found.seconds, found.names
@@ -66,9 +73,9 @@ def report(
         fitted, seconds = load_model(model, data), None
         applied = Applied(fitted, table)
         names = applied.columns
-    if not is_kernel_estimator(core_of(fitted)):
+    if not is_kernel_estimator(core_of(fitted)) and not hasattr(fitted, "limits_"):  # which a monitor has
         kind = type(core_of(fitted)).__name__
-        raise TableError(f"a report shows kernel models, and a {kind} is none: see `kernelsieve {_other(kind)}`")
+        raise TableError(f"a report shows kernel models, and a {kind} is none: see `kernelsieve score`")
     rows = table.selected(table.whole(), names)
     beside = table.columns([name for name in table.names if name not in names])
     page = kernelsieve.report(
@@ -79,19 +86,16 @@ def report(
         fit_seconds=seconds,
         random_state=asked.seed,
         read_options=_read_options(asked, table, names),
+        weights=None if asked.weights is None else table.require([asked.weights], "--weights")[0],
         model_file=None if model is None else model.name,
     )
     page.save(output)
     if as_json:
         print(json.dumps({"output": str(output), "rows": table.n_rows, "bytes": output.stat().st_size}))
         return
-    size = f"{output.stat().st_size / 1e6:.1f} MB"
+    n_bytes = output.stat().st_size
+    size = f"{n_bytes / 1e6:.1f} MB" if n_bytes >= 1e5 else f"{n_bytes / 1e3:.0f} kB"
     print(f"{clean(str(output))}: {table.n_rows:,} rows, {size}: open it in a browser")
-
-
-def _other(kind: str) -> str:
-    """The command for a model that is not a kernel model."""
-    return "monitor" if kind == "KernelMonitor" else "score"
 
 
 def _read_options(asked: options.ModelOptions, table: Table, names: list[str]) -> dict[str, Any]:
@@ -116,7 +120,9 @@ def plot(
         Path, typer.Option("--output", "-o", metavar="PICTURE", help="The picture: .png, .svg or .pdf.")
     ] = Path("plot.png"),
     kind: Annotated[str, word(KINDS, metavar="KIND")] = "scores",
-    components: Annotated[str, typer.Option("--components", "-c", metavar="I,J", help="Which two.")] = "0,1",
+    components: Annotated[
+        str, typer.Option("--components", "-c", metavar="I,J", help="Which two, counted from 1.")
+    ] = "1,2",
     color: Annotated[str | None, typer.Option(metavar="COLUMN", help="A column of DATA to colour the rows by.")] = None,
     *,
     asked: options.FileOptions,
@@ -130,7 +136,7 @@ def plot(
       kernelsieve plot model.ks --kind spectrum -o spectrum.svg
     """
     if find_spec("matplotlib") is None:
-        raise ImportError("pictures are drawn with matplotlib: pip install 'kernelsieve[plots]'")
+        raise ImportError("pictures are drawn with matplotlib: pip install matplotlib")
     if output.suffix.lower() not in PICTURES:
         raise Refused(f"{output} is no picture: the name must end in one of {', '.join(PICTURES)}")
     check_output(output, [model, *([data] if data else [])], kind="picture", force=force)
@@ -152,14 +158,14 @@ def _check_kind(kind: str, core: Any, data: Path | None) -> None:
 
 
 def _pair(text: str, core: Any) -> tuple[int, int]:
-    """Two components, counted from 0 as the columns of scores are."""
+    """Two components, which people count from 1, as places from 0."""
     numbers = text.split(",")
     n_components = len(core.explained_variance_)
     if len(numbers) != 2 or not all(number.strip().isdigit() for number in numbers):
-        raise typer.BadParameter(f"{text!r} is not two components, such as 0,1", param_hint="--components")
-    first, second = (int(number) for number in numbers)
-    if not all(number < n_components for number in (first, second)):
-        raise typer.BadParameter(f"the model has components 0 to {n_components - 1}", param_hint="--components")
+        raise typer.BadParameter(f"{text!r} is not two components, such as 1,2", param_hint="--components")
+    first, second = (int(number) - 1 for number in numbers)
+    if not all(0 <= number < n_components for number in (first, second)):
+        raise typer.BadParameter(f"the model has components 1 to {n_components}", param_hint="--components")
     return first, second
 
 

@@ -15,12 +15,11 @@ from rich.console import Console
 from ..errors import TableError
 from . import options, plain_errors
 from .inputs import core_of, load_model
-from .messages import clean, percent
+from .messages import ALARM, clean, percent
 from .outputs import STDOUT, check_guard, check_output, check_written, scored, write_frames
 from .transform import applied_to
 
 WORST = 5  # rows shown
-ALARM = 3  # exit code, as of `kernelsieve monitor`
 QUANTILE = 0.95  # of normal rows' errors: the limit that `--normal` sets
 FEW_NORMAL = 60  # with fewer normal rows the limit may alarm twice as often as it says
 

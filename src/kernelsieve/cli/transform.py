@@ -36,7 +36,8 @@ def transform(
     """Write the scores of the rows of a table.
 
     The model's columns are found by name, in any order; others are ignored.
-    Without names all columns are taken, in their order, but those of --keep.
+    Without names all columns are taken, in their order, but those of --keep
+    and --exclude.
     CSV and Parquet files larger than memory are read and written in blocks.
 
     \b
@@ -119,9 +120,18 @@ def _rows_back(model: Any, values: np.ndarray, advance: Any) -> Iterator[Any]:
 
 
 @plain_errors
+@options.asking()
 def compress(
     model: options.ModelFile,
     output: options.ModelOutput,
+    *,
+    asked: options.FileOptions,
+    rows: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DATA", help="A table like the one fitted: keep the scores of its rows, and measure there."
+        ),
+    ] = None,
     support: Annotated[
         int | None, typer.Option("--support", "-s", min=1, metavar="N", help="Points to keep; else --error decides.")
     ] = None,
@@ -133,9 +143,14 @@ def compress(
 ) -> None:
     """Squeeze a model to fewer support points, keeping its scores.
 
+    The summary says what was lost: the error and R^2 of each score, and how
+    much of the variance is still explained. Without --rows these are those
+    of the components in feature space, which are the stricter ones.
+
     \b
     Examples
       kernelsieve compress model.ks -s 20 -o small.ks
+      kernelsieve compress model.ks -s 20 --rows sales.csv -o small.ks
       kernelsieve compress model.ks --error 0.01 -o small.ks
     """
     from sklearn.pipeline import Pipeline
@@ -144,12 +159,16 @@ def compress(
 
     if (support is None) == (error is None):
         raise typer.BadParameter("give one of --support and --error", param_hint="--support")
-    check_output(output, [model], kind="model", force=force)
-    fitted = load_model(model)
+    check_output(output, [model, *([rows] if rows else [])], kind="model", force=force)
+    fitted = load_model(model, rows)
     core = core_of(fitted)
     if not hasattr(core, "expansion_"):
         raise TableError(f"only kernel models can be compressed, and {model} holds a {type(core).__name__}")
-    small = compressed(core, support, target_error=error)
+    encoded = None
+    if rows is not None:
+        applied = Applied(fitted, read_input(rows, asked, whole=is_precomputed(fitted)))
+        encoded = np.concatenate([np.asarray(part) for _, part, _ in applied.blocks("reading")])
+    small = compressed(core, support, target_error=error, X=encoded)
     if hasattr(fitted, "steps"):
         small = Pipeline([*fitted.steps[:-1], ("compressedkernelpca", small)])
     save_model(small, output)
@@ -165,4 +184,5 @@ def compress(
 
 def applied_to(model: Any, data: Path, asked: options.TableOptions) -> Applied:
     """A model and the table that it is to be applied to."""
-    return Applied(model, read_input(data, asked, whole=is_precomputed(model)), names_of(asked.keep))
+    table = read_input(data, asked, whole=is_precomputed(model))
+    return Applied(model, table, names_of(asked.keep), names_of(asked.exclude))

@@ -1,4 +1,4 @@
-"""The error of a compression as a function of where its points are, with the derivative in them.
+"""The error of a compression as a function of the positions of its points, with its gradient.
 
 With B at its minimum for every position of the points, the error's derivative is the partial one (variable
 projection).  On rows, with R = Y - F B the residuals of the scores,
@@ -18,22 +18,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
 from ..arrays import Array, add_to_diagonal
 from ..kernels import Kernel
 from ..search.lbfgs import Ascent, Evaluation
-
-NORMAL_RIDGE = 1e-11  # added to the normal equations, relative to their mean diagonal: points may coincide
-NO_LENGTH = 1e-200  # squared: kernel values so small have lost their digits, and what is divided by them overflows
-START_SHARE, RACE_ROWS = (
-    0.2,
-    2000,
-)  # share of the steps that every start is given, and the rows that it runs on
-NO_ERROR_GONE = 1e-9  # a step that gains less, of the squared error of the best start, is the last
-CONVERGED_GAIN = 5e-3  # the last quarter of the steps lowered the relative error by no more than this
 
 
 @dataclass(frozen=True)
@@ -86,7 +77,7 @@ class FeatureObjective:
         return value / self.scale, gradient / self.scale
 
     def part(self, n_rows: int) -> FeatureObjective:
-        """Itself: the original's points are few."""
+        """Itself, because the original has few points."""
         return self
 
 
@@ -95,9 +86,9 @@ Objective: TypeAlias = ScoreObjective | FeatureObjective
 
 def _solve(normal: np.ndarray, right: np.ndarray) -> np.ndarray:
     mean = float(np.mean(np.diagonal(normal)))
-    if mean < NO_LENGTH:  # points that are like none of the rows explain nothing of them
+    if mean < 1e-200:  # points so far from all rows explain nothing of them, and dividing by the values would overflow
         return np.zeros_like(right)
-    return np.linalg.solve(add_to_diagonal(normal, NORMAL_RIDGE * mean), right)
+    return np.linalg.solve(add_to_diagonal(normal, 1e-11 * mean), right)  # points may coincide
 
 
 @dataclass(frozen=True)
@@ -114,27 +105,27 @@ class Moved:
 
     @property
     def converged(self) -> bool:
-        """Whether the last quarter of the steps gained next to nothing."""
-        return self.finished or self.errors[3 * self.n_steps // 4] - self.errors[-1] <= CONVERGED_GAIN
+        """Whether the last quarter of the steps lowered the relative error by no more than .005."""
+        return self.finished or self.errors[3 * self.n_steps // 4] - self.errors[-1] <= 5e-3
 
 
 def move(objective: Objective, starts: Sequence[np.ndarray], max_iter: int) -> Moved:
-    """A few steps from every start, on a part of the rows; then the best goes to the end, on all of them."""
-    part = objective.part(RACE_ROWS)
-    runs = [descend(part, start, max(1, round(START_SHARE * max_iter))) for start in starts]
+    """A fifth of the steps from every start, on some 2,000 rows; then the best goes to the end, on all rows."""
+    part = objective.part(2000)
+    runs = [descend(part, start, max(1, round(0.2 * max_iter))) for start in starts]
     best = min(runs, key=lambda run: run.errors[-1])
     rest = descend(objective, best.points, max_iter - best.n_steps)
     return Moved(rest.points, best.errors[:-1] + rest.errors, rest.finished)
 
 
 def descend(objective: Objective, start: np.ndarray, n_steps: int) -> Moved:
-    """Up to `n_steps` of L-BFGS, on the share of the start's squared error that is gone: tolerances mean something."""
+    """Up to `n_steps` of L-BFGS on the share of the start's squared error that is gone, which needs no units."""
     gone = ErrorGone(objective, max(objective(start)[0], np.finfo(np.float64).tiny))
     ascent = LongAscent(gone, start)
     squares = [gone.first]
     while len(squares) <= n_steps and not ascent.converged:
         before = ascent.n_steps
-        ascent.run(1, NO_ERROR_GONE)
+        ascent.run(1, 1e-9)  # a step that gains less of the first error is the last
         if ascent.n_steps > before:
             squares.append(max((1.0 - ascent.value) * gone.first, 0.0))
     return Moved(ascent.points, [float(np.sqrt(square)) for square in squares], ascent.converged)
@@ -153,13 +144,13 @@ class ErrorGone:
     objective: Objective
     first: float
 
-    @np.errstate(over="ignore", invalid="ignore")  # of points where the kernel has no value: a trial is no answer yet
-    def evaluate(self, points: np.ndarray, basis: Array | None = None, known: Any = None) -> Evaluation:
-        """What is gone at these points, and its gradient."""
+    @np.errstate(over="ignore", invalid="ignore")  # a trial may move points to where the kernel overflows
+    def evaluate(self, points: np.ndarray, basis: Array | None = None) -> Evaluation:
+        """The share of the error that is gone at these points, and its gradient."""
         value, gradient = self.objective(points)
         return Evaluation(1.0 - value / self.first, gradient / -self.first)
 
     @property
     def exact(self) -> ErrorGone:
-        """Itself: it is in float64."""
+        """Itself, because it is computed in float64."""
         return self

@@ -12,20 +12,17 @@ from ..arrays import Array, as_float64, to_numpy
 from ..fit.expansion import KernelExpansion
 from ..fit.moments import gram_of
 from ..kernels import Kernel
-from ..rows.blocks import map_row_blocks
-from ..rows.memory import finite
+from ..rows.checks import finite
+from ..rows.rows import map_row_blocks
 from ..search.subspace import Coordinates
 from ..spectrum.whitening import RANK_TOLERANCE, RANK_TOLERANCE_FLOAT32, whiten
 from ..threads import cached_property
 from .descent import FeatureObjective, ScoreObjective
 
-# Singular values of the least-squares problem below this share of the largest are rounding.
-CUTOFF, CUTOFF_FLOAT32 = 1e-12, 1e-6
-
 
 @dataclass(frozen=True)
-class Support:
-    """Points of a compressed expansion, with the kernel in which they are meant."""
+class ReducedPoints:
+    """Points of a compressed expansion, and the kernel they belong to."""
 
     kernel: Kernel
     points: Array  # (m, d)
@@ -45,6 +42,16 @@ class Refit:
     error: np.ndarray  # (M,), relative
     total: float  # of all components together
 
+    @classmethod
+    def leaving(cls, squares: np.ndarray, variation: np.ndarray, coef: np.ndarray, offset: np.ndarray) -> Refit:
+        """Coefficients that leave these squared errors of a component's variation.
+
+        A component without variation is kept or lost altogether.
+        """
+        lost = np.where(squares > 0, np.inf, 0.0)
+        error = np.sqrt(np.divide(squares, variation, out=lost, where=variation > 0))
+        return cls(coef, offset, error, float(np.sqrt(squares.sum() / variation.sum())))
+
 
 @dataclass(frozen=True)
 class LeastSquares:
@@ -52,14 +59,14 @@ class LeastSquares:
 
     columns: np.ndarray  # (q, r)
     target: np.ndarray  # (q, M)
-    outside: float  # squared error that no B can touch
+    outside: float  # squared error that no B can reduce
     scale: float
 
 
-def chosen(source: KernelExpansion, indices: np.ndarray) -> Support:
+def chosen(source: KernelExpansion, indices: np.ndarray) -> ReducedPoints:
     """Some of the source's points."""
     kernel, points = source.kernel.at(source.points, indices)
-    return Support(kernel, points, indices)
+    return ReducedPoints(kernel, points, indices)
 
 
 def local_source(expansion: KernelExpansion) -> KernelExpansion:
@@ -136,36 +143,36 @@ class ScoreError:
         """More points than this have no coefficients of their own: the problem has no more directions."""
         return self.n_rows - int(self.center)
 
-    def least_squares(self, candidates: Support) -> LeastSquares:
+    def least_squares(self, candidates: ReducedPoints) -> LeastSquares:
         features, _ = self._features(candidates)
         q, r = np.linalg.qr(features)
         inside = q.T @ self.target
         outside = float(np.sum((self.target - q @ inside) ** 2))
         return LeastSquares(r, inside, outside, self.scale)
 
-    def refit(self, support: Support) -> Refit:
+    def refit(self, support: ReducedPoints) -> Refit:
         features, mean = self._features(support)
         lengths = np.linalg.norm(features, axis=0)
         lengths = np.where(lengths > 0, lengths, 1.0)
-        cutoff = CUTOFF_FLOAT32 if self.float32 else CUTOFF
+        cutoff = 1e-6 if self.float32 else 1e-12  # singular values below this share of the largest are rounding
         coef, *_ = scipy.linalg.lstsq(features / lengths, self.target, cond=cutoff, check_finite=False)
         coef = coef / lengths[:, None]
         squares = np.sum((self.target - features @ coef) ** 2, axis=0)
         offset = mean @ coef - self.scores.mean(axis=0) if self.center else np.zeros(coef.shape[1])
-        return Refit(coef, offset, _relative(squares, self.variation), _total(squares, self.variation))
+        return Refit.leaving(squares, self.variation, coef, offset)
 
     def objective(self, c: Coordinates) -> ScoreObjective:
         """The squared relative error and its gradient, as a function of points in these coordinates."""
         return ScoreObjective(c.kernel, c.rows, _row_scales(c), self.target, self.center, self.scale)
 
-    def captured_share(self, support: Support, coef: np.ndarray) -> float:
+    def captured_share(self, support: ReducedPoints, coef: np.ndarray) -> float:
         """Variance along the compressed components, made orthonormal, over that of the original's scores."""
         features, _ = self._features(support)
         components = KernelExpansion(support.kernel, support.points, coef, np.zeros(coef.shape[1]), orthogonal=False)
         directions = to_numpy(components.orthonormal.coef)
         return float(np.sum((features @ directions) ** 2) / np.sum(self.target**2))
 
-    def _features(self, support: Support) -> tuple[np.ndarray, np.ndarray]:
+    def _features(self, support: ReducedPoints) -> tuple[np.ndarray, np.ndarray]:
         """k(rows, S), about its mean where centred, and that mean."""
         features = cross_gram(support.kernel, self.rows, support.points, self.n_threads)
         mean = features.mean(axis=0)
@@ -208,13 +215,13 @@ class FeatureError:
         """More points than this have no coefficients of their own: the problem has no more directions."""
         return self.source.n_support
 
-    def least_squares(self, candidates: Support) -> LeastSquares:
+    def least_squares(self, candidates: ReducedPoints) -> LeastSquares:
         gram = gram_of(candidates.kernel, candidates.points)
         whitening = to_numpy(whiten(gram).matrix)
         target = whitening.T @ self._inner_products(candidates)
         return LeastSquares(whitening.T @ gram, target, max(self.scale - float(np.sum(target**2)), 0.0), self.scale)
 
-    def refit(self, support: Support) -> Refit:
+    def refit(self, support: ReducedPoints) -> Refit:
         gram = gram_of(support.kernel, support.points)
         whitening = to_numpy(whiten(gram, RANK_TOLERANCE_FLOAT32 if self.float32 else RANK_TOLERANCE).matrix)
         inner = self._inner_products(support)
@@ -225,7 +232,7 @@ class FeatureError:
         if self.source.mean_coef is not None:
             mean = self.source.mean_coef
             offset += (mean @ self._cross(support)) @ coef - mean @ self.values
-        return Refit(coef, offset, _relative(squares, self.variation), _total(squares, self.variation))
+        return Refit.leaving(squares, self.variation, coef, offset)
 
     def objective(self, c: Coordinates) -> FeatureObjective:
         """The squared relative error and its gradient, as a function of points in these coordinates."""
@@ -234,13 +241,13 @@ class FeatureError:
         factor = float(lengths[0] / lengths[1]) if c.row_scale is None else 1.0
         return FeatureObjective(c.kernel, c.rows, self.source.coef * _row_scales(c)[:, None], self.scale / factor)
 
-    def captured_share(self, support: Support, coef: np.ndarray) -> None:
+    def captured_share(self, support: ReducedPoints, coef: np.ndarray) -> None:
         """Not known without rows."""
 
-    def _cross(self, support: Support) -> np.ndarray:
+    def _cross(self, support: ReducedPoints) -> np.ndarray:
         return cross_gram(support.kernel, self.source.points, support.points, self.n_threads)
 
-    def _inner_products(self, support: Support) -> np.ndarray:
+    def _inner_products(self, support: ReducedPoints) -> np.ndarray:
         """v_k' phi(s') of the new points."""
         return self._cross(support).T @ self.source.coef
 
@@ -248,7 +255,7 @@ class FeatureError:
 ExpansionError: TypeAlias = ScoreError | FeatureError
 
 
-def projected_mean(source: KernelExpansion, support: Support, n_threads: int) -> np.ndarray | None:
+def projected_mean(source: KernelExpansion, support: ReducedPoints, n_threads: int) -> np.ndarray | None:
     """Coefficients of the training mean's projection on the new support."""
     if source.mean_coef is None:
         return None
@@ -260,13 +267,3 @@ def projected_mean(source: KernelExpansion, support: Support, n_threads: int) ->
 def _row_scales(c: Coordinates) -> np.ndarray:
     """(n,) what kernel values of the rows in these coordinates are multiplied by."""
     return np.ones(len(c.rows)) if c.row_scale is None else c.row_scale
-
-
-def _relative(squares: np.ndarray, variation: np.ndarray) -> np.ndarray:
-    """Roots of the ratios; a component without variation is kept or lost altogether."""
-    lost = np.where(squares > 0, np.inf, 0.0)
-    return np.sqrt(np.divide(squares, variation, out=lost, where=variation > 0))
-
-
-def _total(squares: np.ndarray, variation: np.ndarray) -> float:
-    return float(np.sqrt(squares.sum() / variation.sum()))

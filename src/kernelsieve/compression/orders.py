@@ -30,14 +30,7 @@ from sklearn.linear_model import MultiTaskLasso
 
 from .error import LeastSquares
 
-# Rows added to F, relative to its columns' length, so that points without effect (centring leaves one) divide nothing.
-COLUMN_RIDGE = 1e-11
-# The inverse is made anew when subtraction has left less than this of an element of its diagonal, and of its digits.
-REFRESH = 1e-8
 SHRINK = 0.8  # from one alpha of the path to the next
-MAX_SWEEPS = 200  # of coordinate descent at each alpha: which points are chosen is settled long before the digits are
-LASSO_TOLERANCE = 1e-3
-LAST_ALPHA = 1e-7  # of the largest
 
 
 def removal_order(problem: LeastSquares) -> np.ndarray:
@@ -60,7 +53,7 @@ def _eliminate(columns: np.ndarray, target: np.ndarray, removed: list[int], name
     """Remove points until the inverse has to be made anew, or half of them are gone; which are left."""
     inverse, coef = _inverse_and_refit(columns, target)
     alive = np.ones(len(names), dtype=bool)
-    floor = REFRESH * np.diagonal(inverse)
+    floor = 1e-8 * np.diagonal(inverse)  # below it, subtraction has left less than half of the digits
     while True:
         diagonal = np.where(alive, np.diagonal(inverse), np.inf)
         increase = np.where(alive, np.einsum("ij,ij->i", coef, coef), np.inf) / np.where(alive, diagonal, 1.0)
@@ -79,7 +72,8 @@ def _eliminate(columns: np.ndarray, target: np.ndarray, removed: list[int], name
 def _inverse_and_refit(columns: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(F'F)^-1 and the refit, through R of F = Q R: the condition number is not squared."""
     n_columns = columns.shape[1]
-    ridge = COLUMN_RIDGE * np.sqrt(np.mean(np.sum(columns**2, axis=0)))
+    # so that nothing is divided by the length of a point without effect (centring leaves one)
+    ridge = 1e-11 * np.sqrt(np.mean(np.sum(columns**2, axis=0)))
     q, r = np.linalg.qr(np.vstack([columns, ridge * np.eye(n_columns)]))
     half = scipy.linalg.solve_triangular(r, np.eye(n_columns), check_finite=False)
     return half @ half.T, half @ (q[: len(columns)].T @ target)
@@ -122,8 +116,9 @@ def l1_path(problem: LeastSquares) -> Iterator[np.ndarray]:
         yield np.zeros(1, dtype=np.intp)
         return
     alpha = float(pull.max()) / len(columns)  # scikit-learn divides the squares by the number of rows
-    smallest = LAST_ALPHA * alpha
-    lasso = MultiTaskLasso(fit_intercept=False, warm_start=True, tol=LASSO_TOLERANCE, max_iter=MAX_SWEEPS)
+    smallest = 1e-7 * alpha
+    # a loose tolerance: which points are chosen is settled long before the digits of their coefficients are
+    lasso = MultiTaskLasso(fit_intercept=False, warm_start=True, tol=1e-3, max_iter=200)
     longest = 0
     while alpha > smallest:
         alpha *= SHRINK

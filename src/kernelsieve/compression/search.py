@@ -12,27 +12,20 @@ from ..fit.expansion import KernelExpansion
 from ..fit.indefinite import is_indefinite
 from ..fit.moments import gram_of
 from ..fit.sample import Sample
-from ..rows.memory import SampledRows
-from ..search.subspace import MAX_LOST_FOR_GOOD, Coordinates, coordinates, movable
-from .candidates import Candidates, ReducedSet, find_candidates
+from ..rows.sampling import SampledRows
+from ..search.subspace import Coordinates, coordinates, movable
 from .error import ExpansionError, FeatureError, ScoreError, local_source, projected_mean
-from .methods import Lasso, Method, Moving, Nested, fewest_within
+from .methods import Candidates, Lasso, Method, Moving, Nested, ReducedSet, fewest_within, find_candidates
 from .orders import eigen_order, removal_order
 
-METHODS = ("optimized", "removal", "l1", "eigen-removal")
-
-# Candidates that targeted greedy selection leaves to choose from.
-LEAST_CANDIDATES, CANDIDATES_PER_POINT = 200, 4
-CANDIDATES_FOR_TARGET = 1000  # when the number of points is not known beforehand
-# Most candidates for "eigen-removal", or twice those asked for: it solves an eigenproblem for every point removed.
-EIGEN_CANDIDATES = 300
+COMPRESSION_METHODS = ("optimized", "removal", "l1", "eigen-removal")
 
 
 @dataclass(frozen=True)
-class Request:
+class CompressionRequest:
     """What was asked for."""
 
-    method: str  # one of METHODS, or "auto"
+    method: str  # one of COMPRESSION_METHODS, or "auto"
     n_support: int | None
     target_error: float | None
     max_iter: int
@@ -40,7 +33,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Compression:
-    """A compressed expansion, what it lost, and how it was come by."""
+    """A compressed expansion, what it lost, and how it was found."""
 
     expansion: KernelExpansion
     indices: np.ndarray | None  # (m,) places in the original's support, None for moved points
@@ -56,7 +49,7 @@ class Compression:
 def error_on(expansion: KernelExpansion, rows: Array | None, kind: str, n_threads: int) -> ExpansionError:
     """The error to be kept small: of scores on rows; without rows, in feature space.
 
-    An indefinite kernel has no feature space to measure in: there the scores of the support points have to serve.
+    An indefinite kernel has no feature space to measure in: there the scores of the support points take its place.
     """
     source = local_source(expansion)
     float32 = expansion.points.dtype == np.float32
@@ -74,13 +67,13 @@ def coordinates_for(error: ExpansionError) -> Coordinates | None:
     rows, kernel = error.search_rows, error.source.kernel
     sampled = SampledRows(rows, np.arange(rows.shape[0]), None, True)
     sample = Sample.of(sampled, kernel, error.source.n_components, center=True)
-    if not kernel.differentiable or (scipy.sparse.issparse(rows) and not movable(sample)):
+    if not kernel.differentiable or (scipy.sparse.issparse(rows) and not movable(sample, lambda: coordinates(sample))):
         return None
-    return coordinates(sample, MAX_LOST_FOR_GOOD, for_good=True)
+    return coordinates(sample, for_good=True)
 
 
 def compress_expansion(
-    expansion: KernelExpansion, error: ExpansionError, request: Request, rng: np.random.Generator
+    expansion: KernelExpansion, error: ExpansionError, request: CompressionRequest, rng: np.random.Generator
 ) -> Compression:
     """The expansion on fewer points."""
     if not error.scale > 0:
@@ -101,12 +94,18 @@ def compress_expansion(
 
 
 def _n_candidates(method: str, n_support: int | None) -> int:
-    most = CANDIDATES_FOR_TARGET if n_support is None else max(LEAST_CANDIDATES, CANDIDATES_PER_POINT * n_support)
-    return min(most, max(EIGEN_CANDIDATES, 2 * (n_support or 0))) if method == "eigen-removal" else most
+    """How many points targeted greedy selection leaves to choose from."""
+    most = 1000 if n_support is None else max(200, 4 * n_support)
+    # "eigen-removal" solves an eigenproblem for every point that it removes
+    return min(most, max(300, 2 * (n_support or 0))) if method == "eigen-removal" else most
 
 
 def _method(
-    name: str, candidates: Candidates, coordinates: Coordinates | None, request: Request, rng: np.random.Generator
+    name: str,
+    candidates: Candidates,
+    coordinates: Coordinates | None,
+    request: CompressionRequest,
+    rng: np.random.Generator,
 ) -> Method:
     error = candidates.error
     if name == "removal":

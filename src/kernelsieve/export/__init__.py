@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ExportError", "register_onnx_converters", "to_c", "to_onnx", "to_torch"]
 
-_HOMES = {
+_DEFINED_IN = {
     "ExportError": ".preprocessing",
     "register_onnx_converters": ".skl2onnx",
     "to_c": ".c_header",
@@ -31,9 +31,9 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name not in _DEFINED_IN:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name], __name__), name)
+    return getattr(import_module(_DEFINED_IN[name], __name__), name)
 
 
 def __dir__() -> list[str]:

@@ -1,4 +1,4 @@
-"""The C99 text of a form: constants, one function that walks over the points, and what is asked of it.
+"""The C99 text of a model: constants, and one function that walks over the points.
 
 Nothing is allocated, nothing is global but constants, and only math.h is needed.  A row is copied to the stack only
 where a scaler comes before the kernel.  Distances are sums of squared differences, which cancel nothing; rows of 1e30
@@ -8,7 +8,7 @@ where a sum over columns is a loop and the rest an expression; steps before it a
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import singledispatch
 from typing import Any
 
@@ -16,11 +16,11 @@ import numpy as np
 
 from .float32 import ByteColumns
 from .model import Form, KernelCore, LinearCore
-from .ops import Ops
-from .preprocessing import GAP, SQUASH_FROM, VALUE, Affine, Clip, ExportError, Fill, Mix, Spread, Squash, Step
+from .ops import NUMPY, Ops
+from .preprocessing import IS_GAP, SQUASH_FROM, VALUE, Affine, Clip, ExportError, Fill, Mix, Spread, Squash, Step, Turn
 
-LINE = 108  # columns of a line of numbers
-MOST_SHORT = 2**15  # columns that a short can number
+OWN = "the row itself"  # in place of a point, for k(x, x)
+MATH = {"exp": "exp", "log": "log", "sin": "sin", "sqrt": "sqrt", "tanh": "tanh", "abs": "fabs"}  # of math.h
 WHOLE = {"signed char": 1, "short": 2, "int": 4}  # bytes
 
 
@@ -69,7 +69,7 @@ def _wrapped(words: list[str], indent: str) -> str:
     lines, line = [], indent
     for number, word in enumerate(words):
         piece = word + ("," if number < len(words) - 1 else "")
-        if len(line) + len(piece) + 1 > LINE and line.strip():
+        if len(line) + len(piece) + 1 > 108 and line.strip():  # a line of numbers is as long as a line of code
             lines.append(line.rstrip())
             line = indent
         line += piece + " "
@@ -88,9 +88,21 @@ def literal(value: float, kind: str) -> str:
     if not np.isfinite(short):
         raise ExportError(f"{value:.3g} does not fit into float32: export with dtype='float64'")
     if abs(short) < np.finfo(np.float32).tiny:
-        short = np.float32(0)  # what a compiler may flush anyway
+        short = np.float32(0)  # a compiler may flush such numbers to zero anyway
     text = repr(float(str(short)))
     return f"{text}f"
+
+
+def _operator(sign: str, level: int) -> tuple[Any, Any]:
+    """Two methods of an expression that write `a sign b`: with the expression on the left, and on the right."""
+
+    def left(self: Expression, other: Any) -> Expression:
+        return Expression(self.source, f"{self.at(level)} {sign} {self._of(other).at(level + 1)}", level)
+
+    def right(self: Expression, other: Any) -> Expression:
+        return left(self._of(other), self)
+
+    return left, right
 
 
 @dataclass(frozen=True)
@@ -108,29 +120,10 @@ class Expression:
         """The text, in brackets where it binds less than `level`."""
         return self.text if self.level >= level else f"({self.text})"
 
-    def __add__(self, other: Any) -> Expression:
-        return Expression(self.source, f"{self.at(0)} + {self._of(other).at(1)}", 0)
-
-    def __radd__(self, other: Any) -> Expression:
-        return self._of(other) + self
-
-    def __sub__(self, other: Any) -> Expression:
-        return Expression(self.source, f"{self.at(0)} - {self._of(other).at(1)}", 0)
-
-    def __rsub__(self, other: Any) -> Expression:
-        return self._of(other) - self
-
-    def __mul__(self, other: Any) -> Expression:
-        return Expression(self.source, f"{self.at(1)} * {self._of(other).at(2)}", 1)
-
-    def __rmul__(self, other: Any) -> Expression:
-        return self._of(other) * self
-
-    def __truediv__(self, other: Any) -> Expression:
-        return Expression(self.source, f"{self.at(1)} / {self._of(other).at(2)}", 1)
-
-    def __rtruediv__(self, other: Any) -> Expression:
-        return self._of(other) / self
+    __add__, __radd__ = _operator("+", 0)
+    __sub__, __rsub__ = _operator("-", 0)
+    __mul__, __rmul__ = _operator("*", 1)
+    __truediv__, __rtruediv__ = _operator("/", 1)
 
     def __neg__(self) -> Expression:
         return Expression(self.source, f"-{self.at(2)}", 1)
@@ -151,26 +144,83 @@ class Loops(Ops):
     core: KernelCore
     u: str
     point: str
+    points: np.ndarray  # (m, width), as the kernel sees them
     before: list[str] = field(default_factory=list)  # for a row
-    lines: list[str] = field(default_factory=list)  # for a point; or, of the diagonal, after all of them
-    n_names: int = 0
+    lines: list[str] = field(default_factory=list)  # for a point; for the diagonal, after all points
+    names: list[str] = field(default_factory=list)  # that have been given, by all parts of a kernel
+    lengths: dict[str, str] = field(default_factory=dict)  # names of the lengths of rows, by the text of their values
+    held: dict[tuple[Any, ...], str] = field(default_factory=dict)  # names of constants, by what and how much they are
 
     @property
     def _apart(self) -> str:
         return f"({self.u}) - {self.point}" if " " in self.u else f"{self.u} - {self.point}"
 
     def _named(self, what: str) -> str:
-        self.n_names += 1
-        return what if self.n_names == 1 else f"{what}{self.n_names}"
+        self.names.append(what)
+        return what if len(self.names) == 1 else f"{what}{len(self.names)}"
 
     def _sum(self, what: str, term: str) -> Expression:
         """A sum over columns j of a term, which may begin with a declaration of its own."""
-        name, width = self._named(what), self.core.points.shape[1]
+        name, width = self._named(what), self.points.shape[1]
         *declared, term = term.rsplit("; ", 1)
         first = f"{declared[0]}; " if declared else ""
         self.lines.append(f"{self.source.real} {name} = {self.source.number(0.0)};")
         self.lines.append(f"for (j = 0; j < {width}; j++) {{ {first}{name} += {term}; }}")
         return Expression(self.source, name)
+
+    def _value(self, text: str) -> Expression:
+        return Expression(self.source, text, 0 if " " in text else 2)
+
+    def column_sums(self, term: Any, rows: Any, points: Any) -> Expression:
+        name, inner = self._named("sum"), replace(self, lines=[])
+        x = inner.keep(self._value(self.u))
+        s = x if rows is OWN else inner.keep(self._value(self.point))
+        last = term(inner, x, s)
+        self.lines += [
+            f"{self.source.real} {name} = {self.source.number(0.0)};",
+            f"for (j = 0; j < {self.points.shape[1]}; j++) {{",
+            *indented([*inner.lines, f"{name} += {last.text};"]),
+            "}",
+        ]
+        return Expression(self.source, name)
+
+    def square_sums(self, rows: Any, points: Any) -> Expression:
+        return self.column_sums(lambda _, x, s: x * x + s * s, rows, points)
+
+    def on_columns(self, rows: Any, points: Any, columns: tuple[int, ...]) -> tuple[Any, Any, Any]:
+        kind = "short" if max(columns) < 2**15 else "int"
+        place = self._held("columns", np.asarray(columns), kind)
+        u, point = (text.replace("[j]", f"[{place}[j]]") for text in (self.u, self.point))
+        return replace(self, u=u, point=point, points=self.points[:, list(columns)]), rows, points
+
+    def with_factors(self, rows: Any, points: Any, factors: np.ndarray) -> tuple[Any, Any, Any]:
+        factor = f"{self._held('factors', factors)}[j]"
+        u, point = (f"({text}) * {factor}" if " " in text else f"{text} * {factor}" for text in (self.u, self.point))
+        return replace(self, u=f"({u})", point=f"({point})", points=self.points * factors), rows, points
+
+    def _held(self, what: str, values: np.ndarray, kind: str | None = None) -> str:
+        """The name of a constant array, which is declared once."""
+        key = (what, *values.tolist())
+        if key not in self.held:
+            number = 1 + sum(known[0] == what for known in self.held)
+            self.held[key] = self.source.array(what if number == 1 else f"{what}{number}", values, kind)
+        return self.held[key]
+
+    def inverse_lengths(self, kernel: Any, rows: Any, points: Any) -> Any:
+        ahead = replace(self, lines=self.before)
+        own, others = kernel.forward_diagonal(ahead, OWN), kernel.forward_diagonal(NUMPY, self.points)
+        if isinstance(own, float):
+            return 1.0 / own
+        root, zero = self.source.call("sqrt"), self.source.number(0.0)
+        length = ahead.keep(own).text
+        inverse = ahead.keep(Expression(self.source, f"({length} > {zero} ? 1 / {root}({length}) : {zero})"))
+        with np.errstate(divide="ignore"):
+            known = self._held("inverse_lengths", np.where(others > 0, others**-0.5, 0.0))
+        return inverse * Expression(self.source, f"{known}[i]")
+
+    def equal(self, x: Expression, y: Any) -> Expression:
+        one, zero = self.source.number(1.0), self.source.number(0.0)
+        return self.keep(Expression(self.source, f"({x.at(1)} == {x._of(y).at(1)} ? {one} : {zero})"))
 
     def _units(self, units: np.ndarray | None) -> str:
         return "" if units is None else f"{self.source.array('units', units)}[j] * "
@@ -191,26 +241,30 @@ class Loops(Ops):
         return self._sum("square", f"{self.u} * {self.u}")
 
     def cosines(self, rows: Any, points: Any) -> Expression:
-        source, width, zero = self.source, self.core.points.shape[1], self.source.number(0.0)
+        source, width, zero = self.source, self.points.shape[1], self.source.number(0.0)
+        number = "" if not self.lengths else str(len(self.lengths) + 1)
+        largest, length = f"largest{number}", f"length{number}"
+        self.lengths[self.u] = length
         self.before += [
-            f"{source.real} largest = {zero}, length = {zero};",
+            f"{source.real} {largest} = {zero}, {length} = {zero};",
             f"for (j = 0; j < {width}; j++) {{",
             f"    const {source.real} t = {source.call('fabs')}({self.u});",
-            "    if (!(t <= largest)) largest = t; /* NaN too */",
+            f"    if (!(t <= {largest})) {largest} = t; /* NaN too */",
             "}",
-            f"if (largest == {zero}) largest = {source.number(1.0)};",
-            f"for (j = 0; j < {width}; j++) {{ const {source.real} t = ({self.u}) / largest; length += t * t; }}",
-            f"length = {source.call('sqrt')}(length);",
+            f"if ({largest} == {zero}) {largest} = {source.number(1.0)};",
+            f"for (j = 0; j < {width}; j++) {{ const {source.real} t = ({self.u}) / {largest}; {length} += t * t; }}",
+            f"{length} = {source.call('sqrt')}({length});",
         ]
-        norms = np.sqrt(np.sum(self.core.points**2, axis=1))
-        inverse = source.array("inverse_norms", 1 / np.where(norms > 0, norms, np.inf))
-        toward = self._sum("sum", f"({self.u}) / largest * {self.point}")
-        quotient = f"(length > {zero} ? {toward.text} / length : {toward.text}) * {inverse}[i]"
+        norms = np.sqrt(np.sum(self.points**2, axis=1))
+        inverse = source.array(f"inverse_norms{number}", 1 / np.where(norms > 0, norms, np.inf))
+        toward = self._sum("sum", f"({self.u}) / {largest} * {self.point}")
+        quotient = f"({length} > {zero} ? {toward.text} / {length} : {toward.text}) * {inverse}[i]"
         return Expression(source, quotient, 1)
 
     def nonzero(self, rows: Any) -> Expression:
         zero, one = self.source.number(0.0), self.source.number(1.0)
-        return Expression(self.source, f"(length > {zero} ? {one} : length)")
+        length = self.lengths[self.u]
+        return Expression(self.source, f"({length} > {zero} ? {one} : {length})")
 
     def keep(self, x: Expression) -> Expression:
         name = self._named("t")
@@ -227,21 +281,15 @@ class Loops(Ops):
         kept, bound = self.keep(x).text, self.source.number(number)
         return Expression(self.source, f"({kept} {sign} {bound} ? {bound} : {kept})")
 
-    def exp(self, x: Expression) -> Expression:
-        return self._called("exp", x)
-
-    def sqrt(self, x: Expression) -> Expression:
-        return self._called("sqrt", x)
-
-    def tanh(self, x: Expression) -> Expression:
-        return self._called("tanh", x)
-
-    def _called(self, function: str, x: Expression) -> Expression:
-        return self.keep(Expression(self.source, f"{self.source.call(function)}({x.text})"))
+    def __getattr__(self, name: str) -> Any:
+        """A function of math.h."""
+        if name not in MATH:
+            raise AttributeError(name)
+        return lambda x: self.keep(Expression(self.source, f"{self.source.call(MATH[name])}({x.text})"))
 
 
 def indented(lines: list[str]) -> list[str]:
-    """The same lines, further in."""
+    """The lines, one level further to the right."""
     return [f"    {line}" for line in lines]
 
 
@@ -257,10 +305,10 @@ def walk(source: Source, form: Form, codes: ByteColumns | None) -> list[str]:
 
 def _walk_points(source: Source, core: KernelCore, u: str, codes: ByteColumns | None) -> list[str]:
     n_components, zero = core.coef.shape[1], source.number(0.0)
-    loops = Loops(source, core, u, _point(source, core, codes))
+    loops = Loops(source, core, u, _point(source, core, codes), core.points)
     value = core.kernel.forward(loops, None, None)
-    own = Loops(source, core, u, loops.point, n_names=loops.n_names)
-    diagonal = Expression(source, zero)._of(core.kernel.forward_diagonal(own, None))
+    own = replace(loops, lines=[])
+    diagonal = Expression(source, zero)._of(core.kernel.forward_diagonal(own, OWN))
     weights = source.array("coef", core.coef)
     lines = [f"{source.real} toward = {zero};", *loops.before, *_started(source, -core.offset, n_components)]
     lines += [f"for (i = 0; i < {len(core.points)}; i++) {{", f"    {source.real} value;", *indented(loops.lines)]
@@ -325,7 +373,7 @@ def prepared_rows(source: Source, form: Form) -> tuple[list[str], str]:
 
 @singledispatch
 def _loop(step: Step, source: Source, number: int, u: str, to: str, width: int) -> list[str]:
-    """The loop that does a step to the values u_j, of which there are `width`, and leaves the result in `to`."""
+    """The loop that applies a step to the `width` values u_j and leaves the result in `to`."""
     raise NotImplementedError
 
 
@@ -359,16 +407,16 @@ def _(step: Mix, source: Source, number: int, u: str, to: str, width: int) -> li
 
 @_loop.register
 def _(step: Spread, source: Source, number: int, u: str, to: str, width: int) -> list[str]:
-    kind, to = "short" if len(step.columns) < MOST_SHORT else "int", to.replace("[j]", "[k]")
+    kind, to = "short" if len(step.columns) < 2**15 else "int", to.replace("[j]", "[k]")  # a short counts to 2^15 - 1
     taken = u.replace("[j]", f"[{source.array(f'source_{number}', step.source, kind)}[k]]")
     if np.all(step.test == VALUE):
         return [f"for (k = 0; k < {len(step.source)}; k++) {to} = {taken};"]
     test = f"{source.array(f'test_{number}', step.test, 'short')}[k]"
     return [
-        f"for (k = 0; k < {len(step.source)}; k++) {{ /* {VALUE}: the number; {GAP}: is it a gap? else: is it this "
+        f"for (k = 0; k < {len(step.source)}; k++) {{ /* {VALUE}: the number; {IS_GAP}: is it a gap? else: is it this "
         "code? */",
         f"    const {source.real} t = {taken};",
-        f"    const int found = {test} == {GAP} ? t != t : t == ({source.real}){test};",
+        f"    const int found = {test} == {IS_GAP} ? t != t : t == ({source.real}){test};",
         f"    {to} = {test} == {VALUE} ? t : ({source.real})found;",
         "}",
     ]
@@ -394,6 +442,14 @@ def _(step: Squash, source: Source, number: int, u: str, to: str, width: int) ->
         drawn_in = source.array(f"drawn_in_{number}", step.where, "signed char")
         lines = [f"if ({drawn_in}[j]) {{", *indented(lines), "}"]
     return _in_place(source, u, to, width, lines)
+
+
+@_loop.register
+def _(step: Turn, source: Source, number: int, u: str, to: str, width: int) -> list[str]:
+    radius, phase = (source.array(f"{name}_{number}", getattr(step, name)) for name in ("radius", "phase"))
+    turn = f"{source.number(2 * np.pi)} * ({to} + {phase}[j])"
+    line = f"if ({radius}[j] != 0) {to} = {radius}[j] * {source.call('sin')}({turn}); /* on a circle */"
+    return _in_place(source, u, to, width, [line])
 
 
 def _clipped(source: Source, u: str, lower: float, upper: float) -> list[str]:

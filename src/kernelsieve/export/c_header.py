@@ -25,14 +25,8 @@ from .float32 import (
 from .model import Form, KernelCore, LinearCore, form_of
 from .preprocessing import Affine, Fill, Spread
 
-DTYPES = ("float32", "float64", "int8")
-MAX_NAME = 40  # C99 tells the first 63 characters of a name apart, and ours end in words of their own
-# Largest error of the probe rows at which float32 arithmetic is used: the promise is 5e-6, and these are most of it.
-SINGLE_IS_ENOUGH = 3e-6
-ROUNDING_IS_FREE = 1e-6  # what points rounded to float32 may cost of it
-LARGEST_UNIT = 1e12  # of a column, or one over it, whose square float32 holds together with that of a row
-LARGE = {"float": 1e38, "double": 1e308}
-MARK = "made by kernelsieve"
+C_DTYPES = ("float32", "float64", "int8")
+MAX_NAME = 40  # C99 distinguishes names by 63 characters, and ours add words of their own at the end
 
 
 def to_c(
@@ -79,8 +73,8 @@ def to_c(
     >>> print(to_c(model, name="iris").splitlines()[0])
     /* iris: 4 columns to 2 scores, SparseKernelPCA, made by kernelsieve 0.2.0
     """
-    if dtype not in DTYPES:
-        raise ValueError(f"dtype={dtype!r} is none of {', '.join(map(repr, DTYPES))}")
+    if dtype not in C_DTYPES:
+        raise ValueError(f"dtype={dtype!r} is none of {', '.join(map(repr, C_DTYPES))}")
     name = checked_name(name if name is not None else name_from(path))
     form = form_of(model)
     text = _header(form, name, dtype)
@@ -134,7 +128,7 @@ def _header(form: Form, name: str, dtype: str) -> str:
 
 
 def _about_middle(form: Form, dtype: Any = np.float32) -> Form:
-    """Points of a stationary kernel about the origin, each column's middle in the front."""
+    """The form with the points of a stationary kernel about the origin: the front subtracts each column's middle."""
     core = form.core
     if isinstance(core, LinearCore):
         return form.centered(dtype)
@@ -144,7 +138,8 @@ def _about_middle(form: Form, dtype: Any = np.float32) -> Form:
 
 
 def _arithmetic(form: Form) -> str:
-    return "float" if single_is_enough(form, SINGLE_IS_ENOUGH) else "double"
+    # the promise is 5e-6 of the largest score, and the probe rows show most of the error
+    return "float" if single_is_enough(form, 3e-6) else "double"
 
 
 def _in_float32(form: Form) -> tuple[Form, str, str]:
@@ -156,7 +151,7 @@ def _in_float32(form: Form) -> tuple[Form, str, str]:
     if isinstance(form.core, LinearCore):
         return form.centered(), real, "float"
     for candidate in (_in_units_of_rows(form), _about_middle(form)):
-        if _cost_of_rounding(candidate) <= ROUNDING_IS_FREE:
+        if _cost_of_rounding(candidate) <= 1e-6:  # a fifth of what is promised
             return candidate, real, "float"
     return _about_middle(form), "double", "double"
 
@@ -183,21 +178,23 @@ def _core_scores(core: KernelCore, rows: np.ndarray) -> np.ndarray:
 
 
 def _in_units_of_rows(form: Form) -> Form:
-    """A scaler before a stationary kernel made part of it, |f (x - s)| instead of |f x - f s|: no copy of the row."""
+    """A scaler made part of a stationary kernel, |f (x - s)| instead of |f x - f s|, which saves a copy of the row."""
     core = form.core
     if isinstance(core, LinearCore) or not core.shifts:
         return form
+    if not core.kernel.of_differences:
+        return _about_middle(form)
     if len(form.front) != 1 or not isinstance(form.front[0], Affine):
         return form if not form.front else _about_middle(form)
     shift, factor = form.front[0].shift, form.front[0].factor
-    if not np.all((np.abs(factor) > 1 / LARGEST_UNIT) & (np.abs(factor) < LARGEST_UNIT)):
+    if not np.all((np.abs(factor) > 1e-12) & (np.abs(factor) < 1e12)):  # else float32 may not hold its square
         return _about_middle(form)
     units = None if np.all(factor == 1) else factor
     return replace(form, front=(), core=replace(core, points=core.points / factor + shift, units=units))
 
 
 def _in_bytes(form: Form) -> tuple[Form, ByteColumns, str]:
-    """The form on points of one byte a value, these, and the error of that in words."""
+    """The form on points of one byte a value, these points, and a sentence on the error that this costs."""
     changed, codes = in_bytes(form)
     rows = probe_rows(form)[: n_usual_rows(form)]
     truth, scores = (replace(f, front=()).scores(rows) for f in (form, changed))
@@ -231,7 +228,7 @@ def _public(source: Source, form: Form) -> list[str]:
         lines += ["    int k, r;", f"    for (r = 0; r < {rank}; r++) {{", f"        {real} along = {zero};"]
         lines += [f"        for (k = 0; k < {width}; k++) along += scores[k] * {source.array('mixing', mixing)}[k][r];"]
         lines += ["        captured += along * along;", "    }"]
-    cast, large = "" if rows == real else f"({rows})", source.number(LARGE[real])
+    cast, large = "" if rows == real else f"({rows})", source.number(1e38 if source.single else 1e308)
     lines += [
         f"    rest -= captured < {large} ? captured : {large}; /* an infinite error, not infinity minus infinity */"
     ]
@@ -253,7 +250,7 @@ def _comment(source: Source, form: Form, dtype: str, error: str) -> str:
     stack = (buffers + 2 * form.n_components + 8) * (4 if source.single else 8)
     lines = [
         f"{source.name}: {form.n_features} columns to {form.n_components} scores, {facts['model']}, "
-        f"{MARK} {facts['producer'].split()[-1]}",
+        f"made by kernelsieve {facts['producer'].split()[-1]}",
         "",
         f"kernel      {kernel}" + (f" ({parameters})" if parameters else ""),
         f"points      {facts['n_support']}" if "n_support" in facts else "",

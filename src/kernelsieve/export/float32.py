@@ -1,4 +1,4 @@
-"""How far float32, or points of one byte a value, take the scores from the model's: measured, not assumed.
+"""How much float32, or points of one byte a value, change the scores: measured, not assumed.
 
 A component is a difference of large terms: with wide kernels or many points, sum_i |k_i a_ik| is a hundred times the
 score, and so is the rounding of k.  So a float32 export is tried on rows of the model's own kind (its points, and rows
@@ -26,22 +26,14 @@ from ..errors import quoted, warn
 from .model import Form, KernelCore, LinearCore
 from .preprocessing import VALUE, ExportError, Spread
 
-# Largest error of the probe rows, relative to the largest score, at which float32 is used throughout.  Rows at large
-# were seen to err no more than the points in onnxruntime, whose products round less; the promise is 2e-6.
+# Largest error of the probe rows, relative to the largest score, at which float32 is used throughout.  In
+# onnxruntime, whose products round less, other rows were seen to err no more than the points; the promise is 2e-6.
 SINGLE_IS_ENOUGH = 1.5e-6
 MAX_PROBES, N_LINEAR_PROBES = 256, 64
-FAR = 30.0  # times the points themselves: sigmoid kernels are saturated there, others vanish or grow
-FEW_SPREADS = 3.0  # standard deviations of a score that its largest on ordinary rows is
 LEVELS = 127  # of a signed byte, either side of zero
-# Roundings that are tried, fewer of many points (each solves a system of their size), and how much wider than the
-# largest value needs their steps are at most.
-ROUNDINGS, ROUNDING_WORK, WIDEST_STEP = 48, 1e6, 1.15
 # Directions of the rounded points' gram below this share of the largest are left out of the projection: their
 # coefficients are large, and float32 would lose in them what they gain.
 PROJECTION_RANK = 1e-6
-HALF_STEP = 2.0**-24  # of float32, of a number near 1
-COARSE = 1e-4  # half a step of a column, as a share of its spread, from which it is named
-COSTLY = 2e-5  # share of the scores' range: ten times what the arithmetic may cost
 
 
 def probe_rows(form: Form) -> np.ndarray:
@@ -57,9 +49,10 @@ def probe_rows(form: Form) -> np.ndarray:
     partners = points[rng.permutation(len(points))]
     share = rng.uniform(-0.25, 1.25, (len(points), 1))
     between = points + share * (partners - points)
-    scale = np.abs(points).max(axis=0)
-    anywhere = FAR * scale * rng.standard_normal((MAX_PROBES, points.shape[1]))
-    return np.concatenate([points, between, 0 * points[:1], FAR * points, -FAR * points, anywhere])
+    far = 30.0  # times as far out, sigmoid kernels are saturated, and others vanish or grow
+    anywhere = far * np.abs(points).max(axis=0) * rng.standard_normal((MAX_PROBES, points.shape[1]))
+    rows = np.concatenate([points, between, 0 * points[:1], far * points, -far * points, anywhere])
+    return np.asarray(core.kernel.within(rows))
 
 
 def relative_error(found: np.ndarray, truth: np.ndarray, n_usual: int, usual: float = np.inf) -> float:
@@ -76,7 +69,7 @@ def relative_error(found: np.ndarray, truth: np.ndarray, n_usual: int, usual: fl
 
 
 def n_usual_rows(form: Form) -> int:
-    """How many of the probe rows, the first, are of the model's own kind."""
+    """How many of the probe rows, counted from the first, are of the model's own kind."""
     core = form.core
     return N_LINEAR_PROBES if isinstance(core, LinearCore) else 2 * min(len(core.points), MAX_PROBES)
 
@@ -102,9 +95,9 @@ def single_is_enough(form: Form, limit: float = SINGLE_IS_ENOUGH) -> bool:
         near = np.stack(expansion.variance_parts(usual), axis=1).astype(np.float64)
     truth = core.expansion.transform(rows.astype(np.float64))
     exact = np.stack(expansion.variance_parts(usual.astype(np.float64)), axis=1)
-    largest = np.inf if form.spread is None else FEW_SPREADS * form.spread
+    largest = np.inf if form.spread is None else 3 * form.spread  # the largest score of ordinary rows
     worst = max(relative_error(found, truth, n_usual, largest), relative_error(near, exact, n_usual) / 2)
-    return bool(worst <= limit)  # and False for NaN, which overflow leaves
+    return bool(worst <= limit)  # also False for NaN, which comes from overflow
 
 
 @dataclass(frozen=True)
@@ -137,7 +130,7 @@ class ByteColumns:
 
 
 def in_bytes(form: Form) -> tuple[Form, ByteColumns]:
-    """The form on points, or linear weights, of one byte a value, and these."""
+    """The form on points, or linear weights, of one byte a value, and the bytes."""
     core = form.core
     if isinstance(core, KernelCore):
         return _best_bytes(form, core)
@@ -150,12 +143,16 @@ def in_bytes(form: Form) -> tuple[Form, ByteColumns]:
 
 
 def _best_bytes(form: Form, core: KernelCore) -> tuple[Form, ByteColumns]:
-    """Of several roundings of the points the one that keeps the scores of rows of the model's own kind best."""
+    """Of several roundings of the points the one that keeps the scores of rows of the model's own kind best.
+
+    Each takes steps that are up to 15 % wider than the largest value needs, and solves a system of the points' size:
+    48 are tried, fewer of more than 140 points.
+    """
     rows, rng = probe_rows(form)[: n_usual_rows(form)], np.random.default_rng(0)
     truth = core.expansion.transform(rows)
     tried = []
-    for k in range(min(ROUNDINGS, 1 + int(ROUNDING_WORK) // len(core.points) ** 2)):
-        wider = 1.0 if k == 0 else rng.uniform(1.0, WIDEST_STEP, core.points.shape[1])
+    for k in range(min(48, 1 + 10**6 // len(core.points) ** 2)):
+        wider = 1.0 if k == 0 else rng.uniform(1.0, 1.15, core.points.shape[1])
         codes = ByteColumns.of(core.points, centered=core.kernel.stationary, wider=wider)
         rounded = on_points(core, codes.points)
         tried.append((float(np.abs(rounded.expansion.transform(rows) - truth).max()), k, rounded, codes))
@@ -186,15 +183,15 @@ def warn_of_rounding(form: Form, held_in_double: Collection[int] = ()) -> None:
         source = np.arange(form.n_features) if spread is None else spread.source
         is_number = np.ones(len(source), dtype=bool) if spread is None else spread.test == VALUE
         rounded = is_number & ~np.isin(source, list(held_in_double))
-        step, deviation = np.abs(rows.mean(axis=0)) * HALF_STEP, rows.std(axis=0)
-        coarse = rounded & (deviation > 0) & (step > COARSE * deviation)
+        half_step, deviation = np.abs(rows.mean(axis=0)) * 2.0**-24, rows.std(axis=0)  # half a step of float32
+        coarse = rounded & (deviation > 0) & (half_step > 1e-4 * deviation)
         if not coarse.any() or not np.isfinite(rows).all():
             return
         after = np.where(rounded, rows.astype(np.float32).astype(np.float64), rows)
         inner = replace(form, front=front)
         truth, found = (inner.scores(given) for given in (rows, after))
         cost = float(np.abs(found - truth).max() / np.ptp(truth, axis=0).max())
-    if cost > COSTLY:
+    if cost > 2e-5:  # ten times what the arithmetic may cost
         known = form.input_names or tuple(f"x{j}" for j in range(form.n_features))
         told = quoted([known[j] for j in source[coarse]])
         warn(

@@ -27,7 +27,7 @@ from ..fit.expansion import KernelExpansion
 from ..kernels import Kernel, names_of_kernels
 from ..kernels.base import dense
 from .ops import NUMPY
-from .preprocessing import Affine, Column, ExportError, Fill, Mix, Spread, Step, joined, lagged_names, steps_of
+from .preprocessing import Affine, ExportError, Fill, InputColumn, Mix, Spread, Step, joined, lagged_names, steps_of
 
 OUTPUTS = ("scores", "error", "decision")
 _NAMES = names_of_kernels(lambda kind: not kind.not_exported)
@@ -54,7 +54,7 @@ class KernelCore:
 
     @property
     def largest(self) -> float:
-        """The largest number of the points, which roundings of rows are measured by."""
+        """The largest number among the points; rounding of rows is measured relative to it."""
         return float(np.abs(self.points).max())
 
     @property
@@ -109,7 +109,7 @@ class Form:
     output_names: tuple[str, ...]  # of the components
     limit: float | None = None  # of the error, where the model decides
     facts: dict[str, str] = field(default_factory=dict)  # for people and for metadata
-    columns: tuple[Column, ...] = ()  # where rows are of a table: what each column holds
+    columns: tuple[InputColumn, ...] = ()  # where rows are of a table: what each column holds
     spread: float | None = None  # standard deviation of the largest score, where the model knows it
 
     @property
@@ -174,7 +174,7 @@ class Form:
         return replace(self, front=tuple(front), core=replace(core, points=core.points + move))
 
     def scores(self, rows: np.ndarray) -> np.ndarray:
-        """In numpy, in float64: what every export is to give."""
+        """Scores in numpy, in float64: the truth for every export."""
         found: np.ndarray = self.forward(NUMPY, np.asarray(rows, dtype=np.float64), ("scores",))["scores"]
         return found
 
@@ -187,7 +187,13 @@ def form_of(model: Any) -> Form:
     a row is a window: the newest row, then the one before it, and so on.
     """
     if isinstance(model, Pipeline):
-        return _pipeline_form(model)
+        return _steps_form(model.steps)
+    _check_fitted(model)
+    return _own_form(model) if getattr(model, "encoder_", None) is None else _steps_form([("monitor", model)])
+
+
+def _own_form(model: Any) -> Form:
+    """The form of a model by itself."""
     _check_fitted(model)
     core = core_of(model)
     return Form(
@@ -243,11 +249,14 @@ def _check_fitted(model: Any) -> None:
         raise ExportError(not_ours(model)) from None
 
 
-def _pipeline_form(pipeline: Pipeline) -> Form:
-    if not pipeline.steps:
+def _steps_form(steps: list[tuple[str, Any]]) -> Form:
+    """The form of a pipeline; the encoder of a monitor of tables is a step before it."""
+    if not steps:
         raise ExportError("an empty pipeline cannot be exported")
-    *before, (_, last) = pipeline.steps
-    form = form_of(last)
+    *before, (_, last) = steps
+    form = _own_form(last)
+    if getattr(last, "encoder_", None) is not None:
+        before = [*before, ("table", last.encoder_)]
     front: list[Step] = []
     names = None
     for _, transformer in before:
@@ -263,7 +272,9 @@ def _pipeline_form(pipeline: Pipeline) -> Form:
     if columns:
         n_features, named = len(columns), names is not None or any(column.labels for column in columns)
         input_names = tuple(column.name for column in columns) if named else None
-    facts = {"pipeline": " -> ".join(type(t).__name__ for _, t in pipeline.steps if t not in (None, "passthrough"))}
+    facts = {
+        "pipeline": " -> ".join(type(t).__name__ for _, t in [*before, steps[-1]] if t not in (None, "passthrough"))
+    }
     return replace(
         form,
         front=joined((*front, *form.front)),
@@ -283,13 +294,14 @@ def _output_names(model: Any, n_components: int) -> list[str]:
 
 
 def _facts(model: Any, core: Core) -> dict[str, str]:
-    """The model in a few words, all of them text."""
+    """Facts about the model, as texts."""
     from .. import __version__
 
     facts = {"producer": f"kernelsieve {__version__}", "model": type(model).__name__}
     if isinstance(core, KernelCore):
-        facts["kernel"] = core.kernel.name
-        facts |= {f"kernel_{name}": repr(value) for name, value in core.kernel.params().items()}
+        facts["kernel"] = core.kernel.title
+        numbers = {name: value for name, value in core.kernel.params().items() if isinstance(value, float | int)}
+        facts |= {f"kernel_{name}": repr(value) for name, value in numbers.items()}
         facts["n_support"] = str(len(core.points))
     elif hasattr(model, "expansion_"):
         facts |= {"kernel": "linear", "n_support": str(model.expansion_.n_support)}
@@ -306,7 +318,7 @@ def _facts(model: Any, core: Core) -> dict[str, str]:
 
 
 def not_ours(model: Any) -> str:
-    """That this cannot be exported, and what can."""
+    """A message that this model cannot be exported, and what can."""
     return (
         f"{type(model).__name__} cannot be exported: the estimators of kernelsieve can (with {EXPORTABLE}), and "
         "pipelines of scikit-learn's scalers that end in one. kernelsieve.compress makes one of a KernelPCA of theirs"

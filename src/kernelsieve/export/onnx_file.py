@@ -13,11 +13,9 @@ from sklearn.pipeline import Pipeline
 from ..io.atomic import replacing
 from .float32 import single_is_enough, warn_of_rounding
 from .model import OUTPUTS, Form, form_of
-from .onnx_inputs import TEXT, Input, given_inputs, places_in_double, write
+from .onnx_inputs import TEXTS, Input, given_inputs, places_in_double, write
 from .ops import OPSET, Graph, free_name, initializers, node_proto, tensor_type
 from .preprocessing import ExportError, can_fold
-
-IR_VERSION = 8  # of opset 18: runtimes refuse files newer than themselves
 
 
 def to_onnx(
@@ -92,7 +90,7 @@ def _require_onnx() -> None:
     try:
         import onnx  # noqa: F401
     except ImportError as error:
-        raise ImportError("ONNX export needs the onnx package: pip install 'kernelsieve[onnx]'") from error
+        raise ImportError("ONNX export needs the onnx package: pip install onnx") from error
 
 
 def _checked_dtype(dtype: Any) -> Any:
@@ -155,7 +153,7 @@ def _from_form(form: Form, kind: Any, wanted: tuple[str, ...], inputs: str | Non
     }
     if form.limit is not None:
         facts["limit"] = repr(form.limit)
-    told = {column.name: column.words(texts=any(one.dtype == TEXT for one in given)) for column in form.columns}
+    told = {column.name: column.words(texts=any(one.dtype == TEXTS for one in given)) for column in form.columns}
     if any(told.values()):
         facts["columns"] = json.dumps({name: words for name, words in told.items() if words}, ensure_ascii=False)
     return _model_proto(graph, kind, given, {names[n]: shapes[n] for n in wanted}, facts)
@@ -181,9 +179,8 @@ def _model_proto(
     nodes, constants = [node_proto(node) for node in graph.nodes], initializers(graph)
     words = f"{facts['model']} by {facts['producer']}: {facts['n_features']} columns to {facts['n_components']} scores"
     body = helper.make_graph(nodes, "kernelsieve", rows, wanted, constants, doc_string=words)
-    proto = helper.make_model(
-        body, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR_VERSION, producer_name="kernelsieve"
-    )
+    opsets = [helper.make_opsetid("", OPSET)]  # opset 18 needs version 8: runtimes refuse newer ones
+    proto = helper.make_model(body, opset_imports=opsets, ir_version=8, producer_name="kernelsieve")
     proto.producer_version = facts["producer"].split()[-1]
     helper.set_model_props(proto, facts)
     checker.check_model(proto, full_check=True)

@@ -1,4 +1,4 @@
-"""What an ONNX file asks for: one matrix of numbers, or one input a column under the column's own name.
+"""The inputs of an ONNX file: one matrix of numbers, or one input for each column, under the column's name.
 
     numbers, truths   (n, 1) in the file's dtype; NaN where nothing is there
     dates             (n, 1) in double, days since 1970-01-01: float32 holds these to a minute or two only
@@ -18,10 +18,10 @@ import numpy as np
 
 from .model import Form
 from .ops import Graph, Tensor
-from .preprocessing import GAP, NO_TEXT, Column, ExportError, Spread
+from .preprocessing import IS_GAP, NO_TEXT, ExportError, InputColumn, Spread
 
 ROWS = "X"  # the name of the input where the model knows no column names
-TEXT = np.dtype(object)
+TEXTS = np.dtype(object)
 
 
 @dataclass(frozen=True)
@@ -29,13 +29,13 @@ class Input:
     """An input of the file."""
 
     name: str
-    dtype: Any  # `TEXT` for texts
+    dtype: Any  # `TEXTS` for texts
     width: int
     words: str = ""  # on what it holds
 
 
 def input_names(n_features: int, known: tuple[str, ...] | None, inputs: str | None) -> tuple[str, ...] | None:
-    """The names of one input a column, or None for one input of all columns."""
+    """The names of the inputs, one for each column, or None for a single input of all columns."""
     if inputs == "matrix" or (inputs is None and known is None):
         return None
     names = known if known is not None else tuple(f"x{j}" for j in range(n_features))
@@ -49,9 +49,9 @@ def given_inputs(form: Form, kind: Any, inputs: str | None) -> list[Input]:
     names = input_names(form.n_features, form.input_names, inputs)
     if names is None:
         return [Input(ROWS, kind, form.n_features)]
-    columns = form.columns or tuple(Column(name, "number") for name in names)
-    _check_gaps_can_be_told(form)
-    own = {"date": np.dtype(np.float64), "category": TEXT}
+    columns = form.columns or tuple(InputColumn(name, "number") for name in names)
+    _check_gaps_are_distinct(form)
+    own = {"date": np.dtype(np.float64), "category": TEXTS}
     return [
         Input(name, own.get(column.kind, kind), 1, column.words(texts=True))
         for name, column in zip(names, columns, strict=True)
@@ -59,15 +59,15 @@ def given_inputs(form: Form, kind: Any, inputs: str | None) -> list[Input]:
 
 
 def places_in_double(given: Sequence[Input]) -> list[int]:
-    """Which columns come in double whatever the file's dtype is."""
+    """Which columns are given in double, whatever the dtype of the file."""
     return [place for place, one in enumerate(given) if one.dtype == np.float64]
 
 
-def _check_gaps_can_be_told(form: Form) -> None:
-    """Raise where the empty text is a label of a column that also has gaps: the two would be told by one text."""
+def _check_gaps_are_distinct(form: Form) -> None:
+    """Raise where the empty text is a label of a column that also has gaps: one text cannot stand for both."""
     for step in form.front:
         if isinstance(step, Spread):
-            gaps = {int(j) for j in step.source[step.test == GAP]}
+            gaps = {int(j) for j in step.source[step.test == IS_GAP]}
             both = [column.name for j, column in enumerate(step.columns) if j in gaps and NO_TEXT in column.labels]
             if both:
                 raise ExportError(
@@ -84,23 +84,23 @@ def write(graph: Graph, form: Form, given: Sequence[tuple[str, Any]], names: dic
     graph.give({name: found[what] for what, name in names.items()}, kind)
 
 
-def rows_of(graph: Graph, given: Sequence[tuple[str, Any]], columns: Sequence[Column] = ()) -> Tensor:
+def rows_of(graph: Graph, given: Sequence[tuple[str, Any]], columns: Sequence[InputColumn] = ()) -> Tensor:
     """Inputs (name, dtype) as one tensor of numbers in the graph's dtype: texts as the codes of their labels."""
     kinds = {dtype for _, dtype in given}
-    if len(kinds) == 1 and TEXT not in kinds:  # all are cast at once, after they have been put together
+    if len(kinds) == 1 and TEXTS not in kinds:  # all are cast at once, after they have been put together
         numbers = [Tensor(graph, name) for name, _ in given]
         x = numbers[0] if len(numbers) == 1 else graph.add("Concat", *numbers, axis=1)
         return x if kinds == {graph.dtype} else graph.cast(x, graph.dtype)
     parts = []
     for place, (name, dtype) in enumerate(given):
         value = Tensor(graph, name)
-        if dtype == TEXT:
+        if dtype == TEXTS:
             value = _codes(graph, columns[place], value)
         parts.append(value if dtype == graph.dtype else graph.cast(value, graph.dtype))
     return parts[0] if len(parts) == 1 else graph.add("Concat", *parts, axis=1)
 
 
-def _codes(graph: Graph, column: Column, text: Tensor) -> Tensor:
+def _codes(graph: Graph, column: InputColumn, text: Tensor) -> Tensor:
     """The code of a label, the next after the last for any other text, NaN for a gap; (n, 1), float32.
 
     TfIdfVectorizer over single words is the operator of opset 18 that tells texts apart: Equal takes none before opset

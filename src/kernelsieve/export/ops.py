@@ -21,19 +21,36 @@ import numpy as np
 from scipy.spatial.distance import cdist
 
 OPSET = 18
+# Functions that are a single operator of ONNX, by the names that they have in numpy.
+OPERATORS = {
+    "exp": "Exp",
+    "log": "Log",
+    "sqrt": "Sqrt",
+    "sin": "Sin",
+    "tanh": "Tanh",
+    "abs": "Abs",
+    "sign": "Sign",
+    "isnan": "IsNaN",
+    "isinf": "IsInf",
+    "minimum": "Min",
+    "maximum": "Max",
+    "transpose": "Transpose",
+}
 
 
 class Ops:
-    """What is written with other functions, and the names of those that a target must have.
+    """Functions that are written in terms of others.  Those others a target brings itself:
 
-    exp(x), sqrt(x), tanh(x), abs(x), sign(x), isnan(x), isinf(x); minimum(x, number), maximum(x, number);
+    exp(x), log(x), sqrt(x), sin(x), tanh(x), abs(x), sign(x), isnan(x), isinf(x);
+    minimum(x, number), maximum(x, number);
     where(condition, x, y); equal(x, y) and number(condition), as 1 or 0; sum(x, keep), max(x, keep) over columns;
-    transpose(x); take(x, columns); absolute_distances(rows, points).
+    transpose(x); take(x, columns); column(x), of (n,) as (n, 1); absolute_distances(rows, points);
+    column_sums(term, rows, points), sum_j term(ops, x_j, s_j) of all pairs, and of rows with themselves for no points.
     """
 
-    library: Any = None  # a module that has those of these functions that a target does not write itself
+    library: Any = None  # a module with the functions that a target does not define itself
     largest: float  # the largest number
-    smallest: float  # the smallest that has all its digits
+    smallest: float  # the smallest number with full precision
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.library, name)
@@ -57,13 +74,41 @@ class Ops:
         return self.maximum(self.where(self.isinf(own), own, squares), 0.0)
 
     def cosines(self, rows: Any, points: Any) -> Any:
-        """x's / (|x| |s|), (n, m), and zero where a row is."""
+        """x's / (|x| |s|), (n, m); zero for rows of zeros."""
         return self.products(self._unit_rows(rows), self._unit_rows(points))
 
     def _unit_rows(self, rows: Any) -> Any:
         """Rows over their lengths; first over their largest value, so that no square overflows or vanishes."""
         rows = rows / self.maximum(self.max(self.abs(rows), True), self.smallest)
         return rows / self.maximum(self.sqrt(self.squares(rows, keep=True)), self.smallest)
+
+    def square_sums(self, rows: Any, points: Any) -> Any:
+        """|x|^2 + |s|^2, (n, m)."""
+        return self.squares(rows, keep=True) + self.transpose(self.squares(points, keep=True))
+
+    def constant(self, values: np.ndarray) -> Any:
+        """An array of numbers that belongs to the kernel."""
+        return values
+
+    def on_columns(self, rows: Any, points: Any, columns: tuple[int, ...]) -> tuple[Any, Any, Any]:
+        """A vocabulary, rows and points for a kernel that sees these columns alone."""
+        return self, self.take(rows, list(columns)), None if points is None else points[:, list(columns)]
+
+    def with_factors(self, rows: Any, points: Any, factors: np.ndarray) -> tuple[Any, Any, Any]:
+        """A vocabulary, rows and points for a kernel that sees every column multiplied by a factor."""
+        held = self.constant(factors)
+        return self, rows * held, None if points is None else points * held
+
+    def inverse_lengths(self, kernel: Any, rows: Any, points: Any) -> Any:
+        """1 / sqrt(k(x, x) k(s, s)), (n, m), and zero where k(x, x) is."""
+        own, others = (kernel.forward_diagonal(self, given) for given in (rows, points))
+        if isinstance(own, float):
+            return 1.0 / own
+        return self.column(self._inverse_root(own)) * self._inverse_root(others)
+
+    def _inverse_root(self, x: Any) -> Any:
+        zero = self.equal(x, 0.0)
+        return (1.0 - zero) / self.sqrt(x + zero)
 
     def nonzero(self, rows: Any) -> Any:
         """1 for every row but those that are zero, (n,)."""
@@ -108,6 +153,14 @@ class NumpyOps(Ops):
     def take(self, x: Any, columns: Any) -> Any:
         return x[:, columns]
 
+    def column(self, x: Any) -> Any:
+        return x[:, None]
+
+    def column_sums(self, term: Any, rows: Any, points: Any) -> Any:
+        if points is None:
+            return np.sum(term(self, rows, rows), axis=1)
+        return np.stack([np.sum(term(self, rows, point), axis=1) for point in points], axis=1)
+
     def squared_distances(self, rows: Any, points: Any) -> Any:
         return cdist(rows, points, "sqeuclidean")
 
@@ -129,6 +182,18 @@ class Node:
     body: Graph | None = None
 
 
+def _operator(op: str) -> tuple[Any, Any]:
+    """Two methods of a tensor that append an operator of ONNX: with the tensor on the left, and on the right."""
+
+    def left(self: Tensor, *others: Any) -> Tensor:
+        return self.graph.add(op, self, *others)
+
+    def right(self: Tensor, other: Any) -> Tensor:
+        return self.graph.add(op, other, self)
+
+    return left, right
+
+
 @dataclass(frozen=True, eq=False)
 class Tensor:
     """A value of an ONNX graph, by its name."""
@@ -137,38 +202,11 @@ class Tensor:
     name: str
     __array_ufunc__ = None  # an array on the left leaves the operation to the tensor
 
-    def __add__(self, other: Any) -> Tensor:
-        return self.graph.add("Add", self, other)
-
-    def __radd__(self, other: Any) -> Tensor:
-        return self.graph.add("Add", other, self)
-
-    def __sub__(self, other: Any) -> Tensor:
-        return self.graph.add("Sub", self, other)
-
-    def __rsub__(self, other: Any) -> Tensor:
-        return self.graph.add("Sub", other, self)
-
-    def __mul__(self, other: Any) -> Tensor:
-        return self.graph.add("Mul", self, other)
-
-    def __rmul__(self, other: Any) -> Tensor:
-        return self.graph.add("Mul", self, other)
-
-    def __truediv__(self, other: Any) -> Tensor:
-        return self.graph.add("Div", self, other)
-
-    def __rtruediv__(self, other: Any) -> Tensor:
-        return self.graph.add("Div", other, self)
-
-    def __matmul__(self, other: Any) -> Tensor:
-        return self.graph.add("MatMul", self, other)
-
-    def __pow__(self, other: Any) -> Tensor:
-        return self.graph.add("Pow", self, other)
-
-    def __neg__(self) -> Tensor:
-        return self.graph.add("Neg", self)
+    __add__, __radd__ = _operator("Add")
+    __sub__, __rsub__ = _operator("Sub")
+    __mul__ = __rmul__ = _operator("Mul")[0]
+    __truediv__, __rtruediv__ = _operator("Div")
+    __matmul__, __pow__, __neg__ = _operator("MatMul")[0], _operator("Pow")[0], _operator("Neg")[0]
 
 
 @dataclass
@@ -210,46 +248,23 @@ class Graph(Ops):
             attributes = {} if kind == self.dtype else {"to": kind}
             self.nodes.append(Node("Cast" if attributes else "Identity", [value.name], name, attributes))
 
+    def __getattr__(self, name: str) -> Any:
+        """A function that is a single operator; numpy computes it where it is given constants alone."""
+        if name not in OPERATORS:
+            raise AttributeError(name)
+
+        def call(*inputs: Any) -> Any:
+            if any(isinstance(x, Tensor) for x in inputs):
+                return self.add(OPERATORS[name], *inputs)
+            return getattr(NUMPY, name)(*inputs)
+
+        return call
+
     def _reduce(self, op: str, x: Any, keep: bool) -> Tensor:
         """A reduction over columns: its axes became an input with opset 18."""
         if self.opset < 18:
             return self.add(op, x, axes=[1], keepdims=int(keep))
         return self.add(op, x, self.const([1], kind=np.int64), keepdims=int(keep))
-
-    def _call(self, function: str, op: str, *inputs: Any) -> Any:
-        if any(isinstance(x, Tensor) for x in inputs):
-            return self.add(op, *inputs)
-        return getattr(NUMPY, function)(*inputs)
-
-    def exp(self, x: Any) -> Any:
-        return self._call("exp", "Exp", x)
-
-    def sqrt(self, x: Any) -> Any:
-        return self._call("sqrt", "Sqrt", x)
-
-    def tanh(self, x: Any) -> Any:
-        return self._call("tanh", "Tanh", x)
-
-    def abs(self, x: Any) -> Any:
-        return self._call("abs", "Abs", x)
-
-    def sign(self, x: Any) -> Any:
-        return self._call("sign", "Sign", x)
-
-    def isnan(self, x: Any) -> Any:
-        return self._call("isnan", "IsNaN", x)
-
-    def isinf(self, x: Any) -> Any:
-        return self._call("isinf", "IsInf", x)
-
-    def minimum(self, x: Any, number: float) -> Any:
-        return self._call("minimum", "Min", x, number)
-
-    def maximum(self, x: Any, number: float) -> Any:
-        return self._call("maximum", "Max", x, number)
-
-    def transpose(self, x: Any) -> Any:
-        return self._call("transpose", "Transpose", x)
 
     def where(self, condition: Any, x: Any, y: Any) -> Any:
         if isinstance(condition, Tensor):
@@ -259,6 +274,8 @@ class Graph(Ops):
         return self.add("Where", self.const(condition, kind=bool), x, y)
 
     def equal(self, x: Any, y: Any) -> Any:
+        if not isinstance(x, Tensor) and not isinstance(y, Tensor):
+            return NUMPY.equal(x, y)
         return self.number(self.add("Equal", x, y))
 
     def number(self, condition: Any) -> Any:
@@ -275,22 +292,36 @@ class Graph(Ops):
         return self._reduce("ReduceMax", x, keep) if isinstance(x, Tensor) else NUMPY.max(x, keep)
 
     def squares(self, rows: Any, *, keep: bool = False) -> Any:
-        return (
-            self._reduce("ReduceSumSquare", rows, keep) if isinstance(rows, Tensor) else NUMPY.squares(rows, keep=keep)
-        )
+        if not isinstance(rows, Tensor):
+            return NUMPY.squares(rows, keep=keep)
+        return self._reduce("ReduceSumSquare", rows, keep)
 
     def take(self, x: Any, columns: Any) -> Any:
+        if not isinstance(x, Tensor):
+            return NUMPY.take(x, columns)
         return self.add("Gather", x, self.const(columns, kind=np.int64), axis=1)
 
+    def column(self, x: Any) -> Any:
+        return self.add("Reshape", x, self.const([-1, 1], kind=np.int64)) if isinstance(x, Tensor) else x[:, None]
+
+    def column_sums(self, term: Any, rows: Any, points: Any) -> Any:
+        if points is None:
+            return self.sum(term(self, rows, rows), False)
+        return self._scan(rows, points, lambda body, x, s: body.sum(term(body, x, s), False))
+
     def absolute_distances(self, rows: Any, points: Any) -> Any:
-        """One point after another: no n x m x d block is ever made."""
-        body = Graph(self.dtype, f"{self.prefix}scan_", self.opset)
-        apart = Tensor(body, rows.name) - Tensor(body, f"{body.prefix}point")
-        body._reduce("ReduceL1", apart, False)
-        body.nodes[-1].output = f"{body.prefix}distance"
+        return self._scan(rows, points, lambda body, x, s: body._reduce("ReduceL1", x - s, False))
+
+    def _scan(self, rows: Any, points: Any, of_point: Any) -> Tensor:
+        """of_point(body, rows, s), (n,), one point s after another: no n x m x d block is ever made."""
         name = f"{self.prefix}scan_{len(self.nodes)}"
-        self.nodes.append(Node("Scan", [self.const(points).name], name, {"num_scan_inputs": 1}, body))
-        return self.transpose(Tensor(self, name))
+        body = Graph(self.dtype, f"{name}_", self.opset)
+        of_point(body, Tensor(body, rows.name), Tensor(body, f"{body.prefix}point"))
+        body.nodes[-1].output = f"{body.prefix}distance"
+        # Stacked along columns: onnxruntime 1.31 multiplies a transposed matrix by a vector wrongly.
+        attributes = {"num_scan_inputs": 1, "scan_output_axes": [1]}
+        self.nodes.append(Node("Scan", [self.const(points).name], name, attributes, body))
+        return Tensor(self, name)
 
 
 def free_name(name: str, taken: Iterable[str]) -> str:

@@ -6,6 +6,7 @@
     Spread   u = x, or x is NaN, or x = code a TableEncoder's columns, indicators of gaps and of labels
     Fill     u = x, or a value if x is NaN   the numbers that a TableEncoder puts into gaps
     Squash   u = x / sqrt(1 + (x / 3)^2)     TableEncoder(scale="robust")
+    Turn     u = r sin(2 pi (x + phase))     the circles of a TableEncoder's hours, weekdays, months and dates
 
 Each is a function of (ops, rows), in the vocabulary of ops.py.  Affine steps in a row become one; NaN passes through
 them, so that a fill can wait until after them, where it is a number of the size of the others.  A shift is kept in
@@ -24,18 +25,14 @@ from scipy.linalg import block_diag
 
 from ..rows.frames import column_names
 from ..tables import TableEncoder
-from ..tables.plan import BOOLEAN, CATEGORY, LEFT_OUT, SQUASHED
+from ..tables.calendar import circle_phases
+from ..tables.columns import calendar_parts, circle_periods, circle_radius
+from ..tables.plan import BOOLEAN, CATEGORY, CYCLE, LEFT_OUT, SQUASHED
 from .ops import NUMPY
 
 
 class ExportError(ValueError):
     """A model, or a part of one, that cannot leave Python."""
-
-
-# A shift of more spreads than this is not added to another: 1e-16 of it would be seen in the scores.
-MANY_SPREADS = 50.0
-# The low part of a shift is left out where it moves no column by more than this share of the points' largest number.
-SHIFT_ROUNDING = 1e-9
 
 
 class Step:
@@ -46,7 +43,7 @@ class Step:
         raise NotImplementedError
 
     def on_windows(self, n_rows: int) -> Step:
-        """This step, done to each of the rows of a window, which stand side by side."""
+        """This step applied to each row of a window, whose rows stand side by side."""
         return self
 
     def in_float32(self, largest: float) -> Step:
@@ -54,7 +51,7 @@ class Step:
         return self
 
     def taken_back(self, rows: np.ndarray) -> np.ndarray:
-        """Rows that the step makes these of; where many do, one of them."""
+        """Rows from which the step makes these; one of them where several exist."""
         return rows
 
 
@@ -81,8 +78,8 @@ class Affine(Step):
 
     @property
     def can_be_joined(self) -> bool:
-        """Whether another shift added to this one is not rounded by more than a few digits of float64's last."""
-        return bool(np.all(self.factor != 0) and np.max(np.abs(self.shift * self.factor)) < MANY_SPREADS)
+        """Whether another shift may be added to this one: rounding a shift of 50 spreads would show in the scores."""
+        return bool(np.all(self.factor != 0) and np.max(np.abs(self.shift * self.factor)) < 50)
 
     def on_windows(self, n_rows: int) -> Affine:
         return Affine(np.tile(self.shift, n_rows), np.tile(self.factor, n_rows))
@@ -91,7 +88,7 @@ class Affine(Step):
         with np.errstate(over="ignore", invalid="ignore"):
             high = self.shift.astype(np.float32).astype(np.float64)
             low = self.shift - high
-            low = np.where(np.abs(low * self.factor) > SHIFT_ROUNDING * largest, low, 0.0)
+            low = np.where(np.abs(low * self.factor) > 1e-9 * largest, low, 0.0)  # less is not seen
         return replace(self, shift=high, low=low if np.any(low) else None)
 
     def taken_back(self, rows: np.ndarray) -> np.ndarray:
@@ -129,12 +126,12 @@ NO_TEXT = ""  # what stands for a gap where a column is given as texts
 
 
 @dataclass(frozen=True)
-class Column:
+class InputColumn:
     """A column of the table that rows come from."""
 
     name: str
     kind: str  # "number", "boolean", "date" or "category"
-    labels: tuple[str, ...] = ()  # of a category; a row of numbers has a label's place here, its code
+    labels: tuple[str, ...] = ()  # of a category; in rows of numbers a label is given by its place here, its code
     other: bool = False  # whether all other labels share an indicator; their code is len(labels)
     unit: str = ""  # of numbers that a duration or a time of day was made of
 
@@ -150,14 +147,14 @@ class Column:
         return {"date": "days since 1970-01-01", "boolean": "0 or 1"}.get(self.kind, self.unit)
 
 
-VALUE, GAP = -1, -2  # tests of a Spread that are no codes
+VALUE, IS_GAP = -1, -2  # tests of a Spread that are not codes of labels
 
 
 @dataclass(frozen=True)
 class Spread(Step):
-    """u_k of x_s, s = source_k: x_s itself (VALUE); or whether it is NaN (GAP), or is the code test_k, as 1 or 0."""
+    """u_k of x_s, s = source_k: x_s itself (VALUE); or whether it is NaN (IS_GAP), or is the code test_k, as 1 or 0."""
 
-    columns: tuple[Column, ...]  # of the rows that come in
+    columns: tuple[InputColumn, ...]  # of the rows that come in
     source: np.ndarray  # (q,) int
     test: np.ndarray  # (q,) int
 
@@ -165,7 +162,7 @@ class Spread(Step):
         taken = ops.take(rows, self.source)
         if isinstance(self.test, np.ndarray) and np.all(self.test == VALUE):
             return taken
-        found = ops.where(self.test == GAP, ops.number(ops.isnan(taken)), ops.equal(taken, self.test))
+        found = ops.where(self.test == IS_GAP, ops.number(ops.isnan(taken)), ops.equal(taken, self.test))
         return ops.where(self.test == VALUE, taken, found)
 
     @property
@@ -202,7 +199,6 @@ class Fill(Step):
 
 
 SQUASH_FROM = 1e15  # beyond, a squashed value is 3 to the last digit of float64, and its square may overflow in float32
-WITHIN = 0.98  # of a squash's bound: what lies on it would be infinitely far out
 
 
 @dataclass(frozen=True)
@@ -221,12 +217,32 @@ class Squash(Step):
         return replace(self, where=np.tile(self.where, n_rows))
 
     def taken_back(self, rows: np.ndarray) -> np.ndarray:
-        inside = np.clip(rows / self.bound, -WITHIN, WITHIN)
+        inside = np.clip(rows / self.bound, -0.98, 0.98)  # what lies on the bound would be infinitely far out
         return np.where(self.where, self.bound * inside / np.sqrt(1 - inside**2), rows)
 
 
+@dataclass(frozen=True)
+class Turn(Step):
+    """u = radius sin(2 pi (x + phase)) in columns whose radius is not zero, x in the others."""
+
+    radius: np.ndarray  # (d,)
+    phase: np.ndarray  # (d,)
+
+    def __call__(self, ops: Any, rows: Any) -> Any:
+        turned = self.radius * ops.sin(2 * np.pi * (rows + self.phase))
+        return ops.where(self.radius != 0, turned, rows)
+
+    def on_windows(self, n_rows: int) -> Turn:
+        return Turn(np.tile(self.radius, n_rows), np.tile(self.phase, n_rows))
+
+    def taken_back(self, rows: np.ndarray) -> np.ndarray:
+        radius = np.where(self.radius != 0, self.radius, 1.0)
+        angle = np.arcsin(np.clip(rows / radius, -1, 1)) / (2 * np.pi) - self.phase
+        return np.where(self.radius != 0, angle, rows)
+
+
 def joined(steps: Iterable[Step]) -> tuple[Step, ...]:
-    """The same steps with affine ones made one, fills after them, and without those that do nothing."""
+    """Steps with the same effect: neighbouring affine ones joined, fills after them, and no step that does nothing."""
     result: list[Step] = []
     for step in steps:
         if isinstance(step, Spread) and step.does_nothing:
@@ -260,31 +276,25 @@ def steps_of(transformer: Any) -> tuple[Step, ...]:
     if not can_fold(transformer):
         raise ExportError(
             f"{type(transformer).__name__} cannot be folded into an exported model: {', '.join(_READERS)} can, and "
-            "TableEncoder; "
-            "to_onnx also takes every step that skl2onnx converts"
+            "TableEncoder; to_onnx also takes every step that skl2onnx converts"
         )
     if isinstance(transformer, TableEncoder):
         return _table(transformer)
     return _READERS[type(transformer).__name__](transformer)
 
 
-def _number_or(value: Any, default: float, n_columns: int) -> np.ndarray:
-    if value is None:
-        return np.full(n_columns, default)
-    return np.array(np.broadcast_to(np.asarray(value, dtype=np.float64), (n_columns,)))
+def _centred_and_scaled(scaler: Any, center: Any, scale: Any) -> tuple[Step, ...]:
+    zeros = np.zeros(scaler.n_features_in_)
+    return (Affine(zeros + center, 1 / (zeros + (1.0 if scale is None else scale))),)
 
 
 def _standard(scaler: Any) -> tuple[Step, ...]:
-    d = scaler.n_features_in_
-    mean = scaler.mean_ if scaler.with_mean else None
-    return (Affine(_number_or(mean, 0.0, d), 1 / _number_or(scaler.scale_, 1.0, d)),)
+    return _centred_and_scaled(scaler, scaler.mean_ if scaler.with_mean else 0.0, scaler.scale_)
 
 
 def _robust(scaler: Any) -> tuple[Step, ...]:
-    d = scaler.n_features_in_
-    center = scaler.center_ if scaler.with_centering else None
-    scale = scaler.scale_ if scaler.with_scaling else None
-    return (Affine(_number_or(center, 0.0, d), 1 / _number_or(scale, 1.0, d)),)
+    center = scaler.center_ if scaler.with_centering else 0.0
+    return _centred_and_scaled(scaler, center, scaler.scale_ if scaler.with_scaling else None)
 
 
 def _max_abs(scaler: Any) -> tuple[Step, ...]:
@@ -306,35 +316,70 @@ def _pca(pca: Any) -> tuple[Step, ...]:
     return Affine(np.asarray(pca.mean_, dtype=np.float64), np.ones(len(pca.mean_))), Mix(matrix)
 
 
+@dataclass(frozen=True)
+class _Part:
+    """One encoded column of a table."""
+
+    source: int  # place of the column that it comes from
+    test: int  # VALUE, IS_GAP or a code
+    shift: float = 0.0
+    factor: float = 1.0
+    fill: float = 0.0
+    squashed: bool = False
+    radius: float = 0.0  # of a circle
+    phase: float = 0.0  # in turns
+
+
 def _table(encoder: TableEncoder) -> tuple[Step, ...]:
     """The columns that are used, where they have names or hold text; all of an array of numbers."""
+    if getattr(encoder, "joined_", None):  # model files of older versions lack it
+        raise ExportError(
+            f"this model joins {', '.join(encoder.joined_)} into a date, which an exported model cannot: give the "
+            "table one column of dates in their place, or fit with TableEncoder(calendar=False), --no-calendar"
+        )
     named = hasattr(encoder, "feature_names_in_") or CATEGORY in encoder.kinds_
     units = getattr(encoder, "units_", [""] * len(encoder.kinds_))  # files of older versions have none
     categories = iter(zip(encoder.categories_, encoder.has_other_, strict=True))
-    columns: list[Column] = []
-    parts: list[tuple[int, int, float, float, float]] = []  # source, test, shift, factor, fill
-    squashed: list[bool] = []
+    columns: list[InputColumn] = []
+    parts: list[_Part] = []
     for j, (name, kind) in enumerate(zip(column_names(encoder), encoder.kinds_, strict=True)):
         if kind == LEFT_OUT:
-            columns += [] if named else [Column(name, "number")]
+            columns += [] if named else [InputColumn(name, "number")]
             continue
         labels, other = next(categories) if kind == CATEGORY else ((), False)
         place, unit = len(columns), 1 / encoder.scale_[j]
-        columns.append(Column(name, str(kind), tuple(map(str, labels)), bool(other), str(units[j])))
-        before = len(parts)
+        told = "number" if kind == CYCLE else str(kind)
+        columns.append(InputColumn(name, told, tuple(map(str, labels)), bool(other), str(units[j])))
         if kind == CATEGORY:
-            parts += [(place, code, 0.0, unit, 0.0) for code in range(len(labels) + bool(other))]
+            parts += [_Part(place, code, factor=unit) for code in range(len(labels) + bool(other))]
         else:
-            parts.append((place, VALUE, encoder.center_[j], unit, encoder.fill_[j]))
+            parts += _measured_parts(encoder, j, place)
         if encoder.n_missing_[j]:
-            parts.append((place, GAP, 0.0, unit if kind == CATEGORY else 1.0, 0.0))
-        squashed += [k == before and kind not in (CATEGORY, BOOLEAN) for k in range(before, len(parts))]
-    source, test, shift, factor, fill = map(np.array, zip(*parts, strict=True))
-    affine = Affine(shift, factor)
-    steps: list[Step] = [Spread(tuple(columns), source, test), affine]
+            parts.append(_Part(place, IS_GAP, factor=unit if kind == CATEGORY else 1.0))
+
+    def each(name: str) -> np.ndarray:
+        return np.array([getattr(part, name) for part in parts])
+
+    affine = Affine(each("shift"), each("factor"))
+    steps: list[Step] = [Spread(tuple(columns), each("source"), each("test")), affine]
     if encoder.missing == "impute":
-        steps.append(Fill(affine(NUMPY, fill)))
-    return (*steps, Squash(SQUASHED, np.array(squashed))) if encoder.scale == "robust" else tuple(steps)
+        steps.append(Fill(affine(NUMPY, each("fill"))))
+    if encoder.scale == "robust":
+        steps.append(Squash(SQUASHED, each("squashed")))
+    return (*steps, Turn(each("radius"), each("phase"))) if each("radius").any() else tuple(steps)
+
+
+def _measured_parts(encoder: TableEncoder, j: int, place: int) -> list[_Part]:
+    """A number or a date: its own value, and a sine and a cosine for each of its circles."""
+    center, fill, kind = float(encoder.center_[j]), float(encoder.fill_[j]), encoder.kinds_[j]
+    periods, parts = circle_periods(encoder, j), []
+    if len(calendar_parts(encoder, j)) > len(periods):
+        parts.append(_Part(place, VALUE, center, 1 / encoder.scale_[j], fill, squashed=kind != BOOLEAN))
+    for period in periods:
+        for phase in circle_phases(center, period):
+            radius = circle_radius(encoder, j)
+            parts.append(_Part(place, VALUE, center, 1 / period, fill, radius=radius, phase=phase))
+    return parts
 
 
 _READERS = {

@@ -19,11 +19,9 @@ from ..io.registry import own_estimators
 from ..tables import TableEncoder
 from .float32 import single_is_enough, warn_of_rounding
 from .model import Form, form_of
-from .onnx_inputs import ROWS, TEXT, Input, given_inputs, input_names, places_in_double, write
+from .onnx_inputs import ROWS, TEXTS, Input, given_inputs, input_names, places_in_double, write
 from .ops import OPSET, Graph, Tensor, free_name, node_attributes
 from .preprocessing import ExportError, can_fold
-
-MIN_OPSET = 13  # the oldest in which all operators used here have the form used here
 
 
 def register_onnx_converters() -> None:
@@ -49,7 +47,7 @@ def register_onnx_converters() -> None:
     try:
         from skl2onnx import update_registered_converter
     except ImportError as error:
-        raise ImportError("pipelines need the skl2onnx package: pip install 'kernelsieve[onnx]'") from error
+        raise ImportError("pipelines need the skl2onnx package: pip install skl2onnx") from error
     for name, estimator in own_estimators().items():
         detects = issubclass(estimator, OutlierMixin)
         shapes, convert = (_monitor_shapes, _convert_monitor) if detects else (_score_shapes, _convert_scores)
@@ -58,14 +56,14 @@ def register_onnx_converters() -> None:
 
 
 class ScaledModel(TransformerMixin, BaseEstimator):
-    """Scalers and the model of ours that they lead to, as one step: float32 scalers would lose digits of their own."""
+    """Scalers and the model of ours after them, as one step: scalers in float32 would lose digits of their own."""
 
     def __init__(self, steps: Any, dtype: Any = None) -> None:
         self.steps = steps
-        self.dtype = dtype  # of the scores: inputs may be of several
+        self.dtype = dtype  # of the scores; inputs may have several
 
     def fit(self, X: Any, y: Any = None) -> ScaledModel:
-        """Nothing: the steps are fitted."""
+        """Do nothing: the steps are fitted already."""
         return self
 
     @property
@@ -133,8 +131,8 @@ def _started(scope: Any, operator: Any, container: Any) -> tuple[Graph, Form, li
     """An empty graph, the form to write into it, its inputs (name, dtype), and the dtype that is asked for."""
     from skl2onnx.common.data_types import DoubleTensorType
 
-    if container.target_opset < MIN_OPSET:
-        raise ExportError(f"target_opset={container.target_opset} is too old: give {MIN_OPSET} or more")
+    if container.target_opset < 13:  # the oldest in which all operators used here have the form used here
+        raise ExportError(f"target_opset={container.target_opset} is too old: give 13 or more")
     kind = np.dtype(np.float64 if _tensor_type(operator) is DoubleTensorType else np.float32)
     form = _form(operator.raw_operator).centered(kind)
     given = [(variable.full_name, _dtype_of(variable)) for variable in operator.inputs]
@@ -145,10 +143,14 @@ def _started(scope: Any, operator: Any, container: Any) -> tuple[Graph, Form, li
 
 
 def _dtype_of(variable: Any) -> Any:
-    """What an input holds; anything but float32, float64 and texts is cast, whatever it is."""
+    """The dtype of an input; int64 stands for everything but float32, float64 and texts, and is cast."""
     from skl2onnx.common.data_types import DoubleTensorType, FloatTensorType, StringTensorType
 
-    known = {DoubleTensorType: np.dtype(np.float64), FloatTensorType: np.dtype(np.float32), StringTensorType: TEXT}
+    known = {
+        DoubleTensorType: np.dtype(np.float64),
+        FloatTensorType: np.dtype(np.float32),
+        StringTensorType: TEXTS,
+    }
     return known.get(type(variable.type), np.dtype(np.int64))
 
 
@@ -176,7 +178,11 @@ def pipeline_to_onnx(pipeline: Any, kind: Any, wanted: tuple[str, ...], inputs: 
     from skl2onnx import to_onnx
     from skl2onnx.common.data_types import DoubleTensorType, FloatTensorType, StringTensorType
 
-    tensors = {np.dtype(np.float64): DoubleTensorType, np.dtype(np.float32): FloatTensorType, TEXT: StringTensorType}
+    tensors = {
+        np.dtype(np.float64): DoubleTensorType,
+        np.dtype(np.float32): FloatTensorType,
+        TEXTS: StringTensorType,
+    }
     converted = _with_scaled_model(pipeline, kind)
     given, known = _inputs_of(converted, kind, inputs)
     types = [(one.name, tensors[one.dtype]([None, one.width])) for one in given]
@@ -184,7 +190,7 @@ def pipeline_to_onnx(pipeline: Any, kind: Any, wanted: tuple[str, ...], inputs: 
     options = {id(last): {"zipmap": False}} if is_classifier(last) else None
     proto = to_onnx(converted, initial_types=types, target_opset=OPSET, options=options)
     for value, one in zip(proto.graph.input, given, strict=True):
-        _rename(proto, value, one.name)  # skl2onnx takes letters and digits alone
+        _rename(proto, value, one.name)  # skl2onnx allows only letters and digits
         value.doc_string = one.words
     if hasattr(last, "transform") and len(proto.graph.output) == 1:
         _rename(proto, proto.graph.output[0], free_name("scores", [one.name for one in given]))
@@ -218,7 +224,7 @@ def _inputs_of(pipeline: Pipeline, kind: Any, inputs: str | None) -> tuple[list[
 
 
 def _with_scaled_model(pipeline: Pipeline, kind: Any) -> Pipeline:
-    """The same pipeline with leading scalers and a model of ours right after them as one step."""
+    """The pipeline with its leading scalers, and a model of ours right after them, made one step."""
     ours = tuple(own_estimators().values())
     for place, (_, step) in enumerate(pipeline.steps):
         if isinstance(step, ours) and not isinstance(step, OutlierMixin | TableEncoder):
@@ -230,7 +236,7 @@ def _with_scaled_model(pipeline: Pipeline, kind: Any) -> Pipeline:
 
 
 def _rename(proto: Any, value: Any, name: str) -> None:
-    """Another name for an input or output of a graph, wherever it stands."""
+    """Rename an input or output of a graph everywhere."""
     before = value.name
     for node in proto.graph.node if name != before else ():
         node.input[:] = [name if word == before else word for word in node.input]

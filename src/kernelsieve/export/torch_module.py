@@ -25,7 +25,7 @@ from .preprocessing import ExportError
 try:
     import torch
 except ImportError as error:
-    raise ImportError("to_torch needs the torch package: pip install 'kernelsieve[torch]'") from error
+    raise ImportError("to_torch needs the torch package: pip install torch") from error
 
 
 def to_torch(model: Any, trainable: bool = False, dtype: Any = None) -> ExpansionModule:
@@ -140,12 +140,23 @@ class TorchOps(Ops):
     def take(self, x: Any, columns: Any) -> Any:
         return x[:, columns]
 
+    def column(self, x: Any) -> Any:
+        return x[:, None]
+
+    def constant(self, values: Any) -> Any:
+        return torch.tensor(values, dtype=self.dtype)
+
+    def column_sums(self, term: Any, rows: Any, points: Any) -> Any:
+        if points is None:
+            return torch.sum(term(self, rows, rows), dim=1)
+        return torch.sum(term(self, rows[:, None, :], points), dim=2)
+
     def absolute_distances(self, rows: Any, points: Any) -> Any:
         return torch.cdist(rows, points, p=1)
 
 
 class _InDouble(torch.nn.Module):
-    """float32 rows in, float32 scores out, and double between."""
+    """Takes and returns float32, and computes in double."""
 
     def __init__(self, module: ExpansionModule) -> None:
         super().__init__()
@@ -171,7 +182,7 @@ class ExpansionModule(torch.nn.Module):
         self._hold(form.core, trained=("points", "coef", "offset") if trainable else ())
 
     def _hold(self, part: Any, suffix: str = "", trained: Sequence[str] = ()) -> None:
-        """Make tensors of the module of the arrays of a step, or of the core."""
+        """Make the arrays of a step, or of the core, tensors of the module."""
         for name, value in _arrays(part).items():
             tensor = torch.tensor(value, dtype=self._ops.dtype if value.dtype.kind == "f" else None)
             if not bool(torch.isfinite(tensor).all()):

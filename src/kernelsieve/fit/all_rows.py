@@ -12,7 +12,7 @@ import numpy as np
 
 from ..arrays import Array, as_float64, is_foreign, to_numpy
 from ..kernels import CrossGram
-from ..rows.memory import finite
+from ..rows.checks import finite
 from ..solvers.greedy import pivoted_cholesky
 from ..spectrum.top import component_signs, exact_components
 from ..spectrum.whitening import check_finite_kernel, check_kernel_diagonal, check_kernel_values, negative_share
@@ -27,17 +27,14 @@ class AllRowsSpan(Span):
     """The span of all rows, which are few: by their gram where it is `dense`, else by its factor."""
 
     counts: np.ndarray | None  # (m,) how often each row counts, None where each does once
-    known_gram: np.ndarray | None = None
     known_coordinates: np.ndarray | None = None
     dense: bool = False
 
     @classmethod
-    def of(
-        cls, chosen: Points, center: bool, known_gram: np.ndarray | None = None, *, dense: bool = False
-    ) -> AllRowsSpan:
+    def of(cls, chosen: Points, center: bool, *, dense: bool) -> AllRowsSpan:
         """The span of rows that are all there are."""
         rows = finite(chosen.points)
-        return cls(chosen.kernel, rows, chosen.indices, center, chosen.counts, known_gram, None, dense)
+        return cls(chosen.kernel, rows, chosen.indices, center, chosen.counts, None, dense)
 
     @cached_property
     def _weights(self) -> np.ndarray:
@@ -70,7 +67,7 @@ class AllRowsSpan(Span):
 
     @cached_property
     def gram(self) -> np.ndarray:
-        gram = to_numpy(gram_of(self.kernel, self.points)) if self.known_gram is None else self.known_gram
+        gram = to_numpy(gram_of(self.kernel, self.points))
         check_kernel_values(gram)
         return gram
 

@@ -20,21 +20,30 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from ..arrays import Array, as_float64, float64_like, is_numpy, like, namespace, on_host, to_numpy, top_eigh
+from ..arrays import (
+    Array,
+    as_float64,
+    float64_like,
+    is_numpy,
+    itemsize,
+    like,
+    namespace,
+    number_dtype,
+    on_host,
+    to_numpy,
+    top_eigh,
+)
 from ..kernels import CrossGram, Kernel, overwritten_blocks
-from ..kernels.base import product
-from ..rows.blocks import map_row_blocks
-from ..rows.memory import finite
+from ..rows.checks import finite
+from ..rows.rows import map_row_blocks
 from ..spectrum.whitening import RANK_TOLERANCE
 from ..threads import cached_property
 from .moments import gram_of, points_like
 
 # Up to so many rows, and points of so many elements (8 MB in float64), the bound kernel is kept between transforms.
-FEW_ROWS, MAX_BOUND = 128, 2**20
-
-
-# Float32's rounding of a kernel value, and how much of it scores may show, in lengths of a feature.
-FLOAT32_ROUNDING, MAX_SCORE_ROUNDING = 6e-8, 1e-4
+BOUND_FOR_ROWS, MAX_BOUND = 128, 2**20
+# How much of float32's rounding of kernel values scores may show, in lengths of a feature.
+MAX_SCORE_ROUNDING = 1e-4
 
 
 @dataclass(frozen=True)
@@ -59,12 +68,21 @@ class KernelExpansion:
 
     def check_loaded(self, error: type[ValueError]) -> None:
         """Raise `error` where the kernel of what was read from a file has no numbers for its own points."""
+        if isinstance(self.kernel, Kernel) and self.kernel.of_objects != (self.points.dtype == object):
+            raise error("damaged model file: points that are objects need a kernel of objects, and others another")
         if isinstance(self.kernel, Kernel) and not self.kernel.precomputed:
             gamma = getattr(self.kernel, "gamma", 1.0)
-            if isinstance(gamma, bool) or not gamma >= 0:
+            if not isinstance(gamma, float | int) or isinstance(gamma, bool) or not gamma >= 0:
                 raise error(f"damaged model file: the kernel has gamma={gamma!r}")
-            with np.errstate(all="ignore"):
-                values = self.kernel.diagonal(as_float64(self.points))
+            if not self.kernel.is_settled:
+                raise error(
+                    "damaged model file: the kernel of a fitted model has no numbers for its widths and columns"
+                )
+            try:
+                with np.errstate(all="ignore"):
+                    values = self.kernel.diagonal(as_float64(self.points))
+            except (IndexError, TypeError, ValueError) as problem:
+                raise error("damaged model file: the kernel does not fit its own points") from problem
             if not np.all(np.isfinite(values)):
                 raise error("damaged model file: the kernel gives no numbers for its own points")
 
@@ -127,28 +145,24 @@ class KernelExpansion:
         if largest == 0:
             return False
         norm = largest * float(xp.max(xp.sum((self.coef / largest) ** 2, axis=0))) ** 0.5  # squares may overflow
-        return FLOAT32_ROUNDING * length * norm > MAX_SCORE_ROUNDING
+        return float(np.finfo(np.float32).eps) / 2 * length * norm > MAX_SCORE_ROUNDING
 
     def _block(self, rows: Array) -> Array:
-        return as_float64(rows) if self.in_float64 else rows
+        return as_float64(rows) if itemsize(rows) < 8 and self.in_float64 else rows
 
     def transform(self, X: Array, n_threads: int = 1) -> Array:
         """Scores of the rows of X: n m kernel evaluations, O(m) memory a row in flight."""
         cross_gram, coef, offset = self._bound_like(X)
 
-        def scores(rows: slice, out: np.ndarray | None = None) -> Array:
+        def scores(rows: slice) -> Array:
             with overwritten_blocks():
                 block = cross_gram(self._block(finite(X[rows, :])))
-                scores = block @ coef if out is None else product(block, coef, out)
+                with np.errstate(invalid="ignore"):  # BLAS may leave that flag behind where all numbers are finite
+                    scores = block @ coef
             scores -= offset
             return like(scores, X)
 
-        if not is_numpy(X) or coef.dtype != X.dtype:
-            return self._concat(X, self.n_components, scores, n_threads)
-        found = np.empty((X.shape[0], self.n_components), dtype=X.dtype)
-        for _ in map_row_blocks(lambda rows: scores(rows, found[rows]), X, self.n_support, n_threads):
-            pass
-        return found
+        return self._concat(X, self.n_components, scores, n_threads)
 
     def _bound_like(self, X: Array) -> tuple[CrossGram, Array, Array]:
         """The kernel bound to the points, coefficients and offset, in the dtype of X and where X is.
@@ -161,7 +175,7 @@ class KernelExpansion:
             return self._bound[key]
         example = self._block(X[:1, :])
         bound = self.kernel.bind(self.points_like(example)), like(self.coef, example), like(self.offset, example)
-        if is_numpy(X) and X.shape[0] <= FEW_ROWS and self.points.shape[0] * self.points.shape[1] <= MAX_BOUND:
+        if is_numpy(X) and X.shape[0] <= BOUND_FOR_ROWS and self.points.shape[0] * self.points.shape[1] <= MAX_BOUND:
             self._bound[key] = bound
         return bound
 
@@ -224,7 +238,7 @@ class KernelExpansion:
         """function over the blocks of X, as one array."""
         if not is_numpy(X) and not scipy.sparse.issparse(X):
             return namespace(X).concat(list(map_row_blocks(function, X, self.n_support, n_threads)), axis=0)
-        out = np.empty((X.shape[0], width), dtype=X.dtype)
+        out = np.empty((X.shape[0], width), dtype=number_dtype(X))
 
         def fill(rows: slice) -> None:
             out[rows] = function(rows)

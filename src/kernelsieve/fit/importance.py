@@ -21,10 +21,7 @@ import numpy as np
 
 from ..arrays import Array, like, namespace, to_numpy
 from ..kernels import Kernel
-from ..rows.memory import shares_of
-
-# n sum (w b)^2 / (sum w b)^2 from which on tails are heavy: 1 for rows alike, 2 for an exponential distribution of b.
-HEAVY = 3.0
+from ..rows.sampling import shares_of
 
 
 @dataclass(frozen=True)
@@ -43,10 +40,16 @@ class Drawn:
     weights: np.ndarray  # (size,) how much each counts
     chances: np.ndarray  # (size,) of being drawn; 1 for rows so heavy that every draw takes them
 
-    @property
-    def halves(self) -> list[Half]:
-        """Two halves; rows that no draw could have missed are in both, and the others count twice."""
+    def halves(self, *, of_all: bool) -> list[Half]:
+        """Two halves, whose rows count twice.
+
+        Rows drawn from all rows (`of_all`) and so heavy that no draw could have missed them are in both, and count
+        once.  Where only some of the rows were drawn from, others as heavy are among those that were not.
+        """
         certain, others = np.flatnonzero(self.chances >= 1.0), np.flatnonzero(self.chances < 1.0)
+        if not of_all:
+            parts = [np.concatenate([certain[i::2], others[i::2]]) for i in (0, 1)]
+            return [Half(part, 2 * self.weights[part]) for part in parts]
         return [
             Half(np.concatenate([certain, part]), np.concatenate([self.weights[certain], 2 * self.weights[part]]))
             for part in (others[::2], others[1::2])
@@ -69,11 +72,11 @@ def carried_variance(
     return np.maximum(to_numpy(kernel.diagonal(rows) - 2 * cross + kernel.diagonal(center)[0]), 0.0).astype(np.float64)
 
 
-def heavy_tailed(carried: np.ndarray, weights: np.ndarray | None, level: float = HEAVY) -> bool:
-    """Whether few rows carry much of the variance."""
+def tails(carried: np.ndarray, weights: np.ndarray | None) -> float:
+    """n sum (w b)^2 / (sum w b)^2: 1 where all rows carry the same, 2 where what they carry is exponential."""
     mass = shares_of(weights, len(carried)) * carried  # a row that counts much is heavy, as one that is far out is
     total = float(mass.sum())
-    return total > 0 and len(mass) * float(np.sum((mass / total) ** 2)) > level
+    return len(mass) * float(np.sum((mass / total) ** 2)) if total > 0 else 0.0
 
 
 def draw(carried: np.ndarray, weights: np.ndarray | None, size: int) -> Drawn:

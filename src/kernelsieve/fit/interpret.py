@@ -25,8 +25,8 @@ import scipy.sparse
 
 from ..arrays import Array, like, namespace, to_numpy
 from ..kernels.base import dense
-from ..rows.blocks import map_row_blocks
-from ..rows.memory import finite
+from ..rows.checks import finite
+from ..rows.rows import map_row_blocks
 from .expansion import KernelExpansion
 from .preimage import preimage
 from .validation import check_component, positive_number, whole_number

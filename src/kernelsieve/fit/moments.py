@@ -9,20 +9,20 @@ and the moments are
     weight = sum w      mean = sum w f / weight      scatter = sum w (f - mean)(f - mean)'
     trace = sum w k(x, x)
 
-They add, so blocks, threads, workers and days combine in any order.  The scatter is kept about the
-mean and merged by the pairwise rule of Chan, Golub & LeVeque (1979), so that a mean far from the origin
-costs no digits.  Whitening comes before accumulating, for k(D, X) k(X, D) has the condition number of K_DD squared;
-where even that costs no digits that anybody misses, as is usual in float64, sums are of the kernel values themselves
-and whitened at the end: a block then costs one product of (n, r) and (r, q) less.
+They add, so blocks, threads, workers and days combine in any order.  The scatter is kept about the mean and merged by
+the pairwise rule of Chan, Golub & LeVeque (1979), so that a mean far from the origin costs no digits.  Features are
+whitened before they are summed, because k(D, X) k(X, D) has the condition number of K_DD squared.  If K_DD is
+conditioned so well that this loses no digits, as is usual in float64, kernel values are summed and the sums are
+whitened at the end: a block then takes one product of (n, r) and (r, q) less.
 
-A pass adds up, with a shift c near the mean (the first block's own), the same for all blocks,
+A pass adds up, with one shift c for all blocks (the mean of the first),
 
     sum w,    sum w (f - c),    sum w (f - c)(f - c)',    sum w k(x, x)
 
-which give mean and scatter at the end: a block costs one product and one addition of (q, q).  Weights are taken in a
-unit of their block, a power of two, which costs no digits: they may be smaller and larger than float32 holds.  On a
-device the sums stay there until the pass is over, and only then is it asked whether all rows were finite: every look at
-a value on the way would make the device wait.
+which give mean and scatter at the end: a block costs one product and one addition of (q, q).  Weights are divided by a
+power of two near the largest of their block, which loses no digits: they may be smaller or larger than float32 holds.
+On a device the sums stay there until the pass is over, and only then is it checked that all rows were finite: to look
+at a value earlier, the host would have to wait for the device.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ from ..arrays import (
     to_numpy,
 )
 from ..kernels import CrossGram, Kernel, overwritten_blocks, overwritten_product
-from ..rows.blocks import device_blocks, with_smaller_blocks
-from ..rows.memory import finite
+from ..rows.checks import finite
+from ..rows.rows import device_blocks, with_smaller_blocks
 from ..spectrum.whitening import RANK_TOLERANCE_FLOAT32
 from ..threads import cached_property, map_row_groups
 
@@ -87,7 +87,7 @@ class Moments:
 
     @property
     def whitened(self) -> Moments:
-        """The same of whitened features, where these are of k(D, x) itself."""
+        """Moments of whitened features, given that these are moments of k(D, x) itself."""
         scatter = self.whitening.T @ self.scatter @ self.whitening
         return replace(self, mean=self.mean @ self.whitening, scatter=(scatter + scatter.T) / 2)
 
@@ -97,13 +97,13 @@ class Moments:
         return within if center else within + self.mean[:, None] * self.mean
 
 
-# A bound of what rounding may add to a covariance of features, which is at most one, where it is whitened at the end.
-# What it does add, in float64, was found to be a hundredth of that, or less; in float32 it would hide small components.
+# Sums are whitened at the end only if this bounds the rounding in the covariance of features, which are at most one.
+# The rounding found in float64 was a hundredth of the bound or less; in float32 it would hide small components.
 LOST_TO_WHITENING, EPS = 1e-7, float(np.finfo(np.float64).eps)
 
 
 class FeatureSums:
-    """Weight, features (or k(D, x), to be whitened), their products, k(x, x): added up where the features are."""
+    """Sums of weights, features (or k(D, x), to be whitened), their products and k(x, x), kept where features are."""
 
     def __init__(self, whitening: Array, *, whitened: bool = True) -> None:
         xp = namespace(whitening)
@@ -113,12 +113,12 @@ class FeatureSums:
         self.total = xp.zeros_like(whitening[0, :] if whitened else whitening[:, 0])
         self.products: Array | None = None
         self.trace = xp.sum(xp.zeros_like(whitening[0, :]))
-        self.shift: Array | None = None  # the mean of the first block that counts
+        self.shift: Array | None = None  # the mean of the first block of positive weight
         self.checks: list[tuple[int, int, Array]] = []  # first and last row of each block, and the sum of its values
         self._ones: Array | None = None
 
-    def add(self, features: Array, lengths: Array | float, weights: Array | None) -> None:
-        """One block's features, which are overwritten, and k(x, x) of its rows, or what it is for each."""
+    def add(self, features: Array, lengths: Array | None, weights: Array | None) -> None:
+        """Add one block: its features, which are overwritten, and k(x, x) for each row, None where it is not needed."""
         xp = namespace(features)
         unit, mass = 1.0, float(features.shape[0])
         if weights is not None:
@@ -130,16 +130,14 @@ class FeatureSums:
             return
         self.weight += unit * mass
         if self.shift is None:
-            # Weighted: a row of weight zero may lie anywhere, and a shift far out would cost all other rows digits.
+            # The weighted mean: a row of weight zero may lie anywhere, and a shift far away would cost digits.
             self.shift = xp.mean(features, axis=0) if weights is None else (weights / mass) @ features
         features -= self.shift
-        if isinstance(lengths, float):
-            self.trace = self.trace + unit * mass * lengths
-        else:
+        if lengths is not None:
             lengths = lengths if weights is None else weights * lengths
             self.trace = self.trace + unit * xp.sum(lengths, dtype=self.whitening.dtype)
         if weights is None:
-            # a product in the features' own precision, as those below are, is a quarter of a sum in another
+            # A product in the features' own precision takes a quarter of the time of a sum in float64.
             self.total += like(self._ones_like(features[:, 0]) @ features, self.whitening)
         else:
             self.total += unit * like(weights @ features, self.whitening)
@@ -164,7 +162,7 @@ class FeatureSums:
             self.products += products
 
     def check(self, start: int, block: Array) -> None:
-        """Note a block's sum, to be looked at when the pass is over."""
+        """Note the sum of a block's values, to be looked at when the pass is over."""
         self.checks.append((start, start + int(block.shape[0]), namespace(block).sum(block)))
 
     def _raise_if_not_finite(self) -> None:
@@ -178,9 +176,9 @@ class FeatureSums:
                 raise ValueError(f"rows {start} to {stop - 1}: Input X contains NaN, infinity or a value too large")
 
     def moments(self) -> Moments:
-        """The moments of all that was added up, when the pass is over; not whitened where the features were not."""
+        """The moments of everything that was added; not whitened if the features were not."""
         self._raise_if_not_finite()
-        if self.shift is None or self.products is None:  # no row counted
+        if self.shift is None or self.products is None:  # all weights were zero
             mean, scatter = self.total, self.total[:, None] * self.total
         else:
             off = self.total / self.weight  # the mean, seen from the shift
@@ -189,13 +187,13 @@ class FeatureSums:
 
 
 def gram_of(kernel: Kernel, points: Array) -> Array:
-    """K_SS in float64, whatever the dtype of the blocks."""
+    """K_SS in float64, whatever the dtype of the points."""
     points = as_float64(points)
     return kernel(points, points)
 
 
 def points_like(points: Array, X: Array) -> Array:
-    """The points in the dtype (and on the device) of X, dense or sparse as they are."""
+    """The points in the dtype and on the device of X; sparse points stay sparse."""
     return points.astype(X.dtype, copy=False) if scipy.sparse.issparse(points) else like(points, X)
 
 
@@ -206,11 +204,11 @@ class MomentSum:
     kernel: Kernel
     points: Array  # (r, d)
     whitening: Array  # (r, q)
-    with_trace: bool = True  # else the trace is left at zero, where it cannot be known or is not asked for
+    with_trace: bool = True  # False leaves the trace at zero, if it is not known or not needed
 
     @property
     def width(self) -> int:
-        """Kernel values and features of a row."""
+        """Numbers computed for each row: kernel values and features."""
         return int(self.whitening.shape[0] + self.whitening.shape[1])
 
     @cached_property
@@ -223,14 +221,14 @@ class MomentSum:
 
     @property
     def in_float64(self) -> bool:
-        """Whether the whitening divides by eigenvalues that are rounding in float32: then blocks are in float64."""
+        """Whether the whitening divides by eigenvalues that are mere rounding in float32, so that float64 is needed."""
         largest, smallest = self._lengths_of_columns
         return largest * RANK_TOLERANCE_FLOAT32 > 1.001 * smallest
 
     def whitens_first(self, block: Array) -> bool:
-        """Whether sums of kernel values, in the precision of this block, would cost digits, or more time.
+        """Whether summing kernel values, in the precision of this block, would lose digits or take longer.
 
-        Of kernels with values from 0 to 1: their sums are rounded by r eps, and that is divided by an eigenvalue.
+        Kernel values between 0 and 1 give sums that are rounded by r eps, which whitening divides by an eigenvalue.
         """
         (r, q), rounding = self.whitening.shape, self.whitening.shape[0] * EPS * self._lengths_of_columns[0]
         fits = self.kernel.stationary and itemsize(block) == 8 and rounding <= LOST_TO_WHITENING
@@ -240,7 +238,7 @@ class MomentSum:
         return as_float64(rows) if self.in_float64 else rows
 
     def over(self, X: Array, weights: Array | None, n_threads: int) -> Moments:
-        """The moments of the rows of X, where X is."""
+        """The moments of the rows of X, computed where X is."""
         diagonal = self.kernel.diagonal_of(X) if self.with_trace and self.kernel.precomputed else None
         if is_foreign(X):
             ranges = partial(device_blocks, X.shape[0], self.width, itemsize(X))
@@ -269,10 +267,10 @@ class MomentSum:
     def over_blocks(
         self, blocks: Iterable[tuple[int, Array]], weights: Array | None, diagonal: Array | None = None
     ) -> Moments:
-        """The moments of blocks that are (or will shortly be) on a device, each with the number of its first row.
+        """The moments of blocks on a device, each given with the number of its first row.
 
-        They are added up where the blocks are, and come back to where the whitening is: on the host, where a rule
-        that goes row by row has chosen the points.
+        Sums are kept where the blocks are.  The result comes back to where the whitening is: that may be the host, if a
+        rule that works row by row has chosen the points.
         """
         sums = FeatureSums(self.whitening)
         cross_gram: CrossGram | None = None
@@ -294,15 +292,8 @@ class MomentSum:
             found = replace(found, whitening=self.whitening, mean=to_numpy(found.mean), scatter=to_numpy(found.scatter))
         return found
 
-    @cached_property
-    def _every_length(self) -> float | None:
-        """k(x, x), where it is the same for all x."""
+    def _lengths(self, block: Array, rows: slice, diagonal: Array | None) -> Array | None:
+        """k(x, x) for each row of a block, None where it is not needed."""
         if not self.with_trace:
-            return 0.0
-        return float(self.kernel.diagonal(self.points[:1, :])[0]) if self.kernel.stationary else None
-
-    def _lengths(self, block: Array, rows: slice, diagonal: Array | None) -> Array | float:
-        """k(x, x) of the rows of a block."""
-        if self._every_length is not None:
-            return self._every_length
+            return None
         return self.kernel.diagonal(block) if diagonal is None else like(diagonal[rows], block)

@@ -28,8 +28,10 @@ import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from ..kernels import NAMED_KERNELS
-from ..rows.memory import ScaleError
+from ..errors import OutsideDomain
+from ..kernels import NAMED_KERNELS, Kernel, is_function
+from ..kernels.width import multiple_of_median
+from ..rows.checks import ScaleError
 
 Class = TypeVar("Class", bound=type)
 
@@ -70,6 +72,17 @@ def one_of(*names: str) -> StrOptions:
 def generator_of(random_state: Any) -> np.random.Generator:
     """What the parameter `random_state` stands for; numbers drawn from a RandomState leave it further on."""
     return np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
+
+
+class GammaRule(StrOptions):
+    """A word for the width of a kernel: a rule, or a multiple of the median rule's gamma, such as "0.3 median"."""
+
+    def __init__(self) -> None:
+        super().__init__({"median", "scale", "auto", "0.3 median"})
+
+    def is_satisfied_by(self, val: Any) -> bool:
+        """Whether this is such a word."""
+        return isinstance(val, str) and (val in ("scale", "auto") or multiple_of_median(val) is not None)
 
 
 SHARE = Interval(Real, 0, 1, closed="right")
@@ -127,6 +140,25 @@ class MeantParameters:
         found: dict[str, Any] = super().get_params(deep)  # type: ignore[misc]  # of the estimator that this is part of
         return found | getattr(self, AS_GIVEN, {})
 
+    def set_params(self, **params: Any) -> Any:
+        """Set parameters of this estimator, and by ``kernel__width`` and the like those of its kernel.
+
+        Parameters
+        ----------
+        **params : dict
+
+        Returns
+        -------
+        self
+        """
+        inside = {key: value for key, value in params.items() if key.startswith("kernel__")}
+        given = params.get("kernel", getattr(self, "kernel", None))
+        if not inside or not isinstance(given, Kernel):
+            return super().set_params(**params)  # type: ignore[misc]
+        changed = given.with_params(**{key.removeprefix("kernel__"): value for key, value in inside.items()})
+        others = {key: value for key, value in params.items() if key not in inside}
+        return super().set_params(**{**others, "kernel": changed})  # type: ignore[misc]
+
     def _validate_params(self: Any) -> None:
         """Refuse True and False where a number is asked for, numbers that nothing can be counted by, idle parameters.
 
@@ -143,11 +175,19 @@ class MeantParameters:
                 raise ValueError(
                     f"The {name!r} parameter of {type(self).__name__} must be at most {LARGEST_COUNT}. Got {value!r}"
                 )
-        if getattr(self, "kernel_params", None) and not callable(self.kernel):
+        if getattr(self, "kernel_params", None) and not is_function(self.kernel):
             raise ValueError(
                 f"kernel_params={self.kernel_params} are for a callable kernel: for kernel={self.kernel!r} give gamma, "
                 "degree and coef0"
             )
+        if isinstance(getattr(self, "kernel", None), Kernel):
+            defaults = {field.name: field.default for field in dataclasses.fields(self)}
+            idle = [name for name in ("gamma", "degree", "coef0") if getattr(self, name, None) != defaults.get(name)]
+            if idle:
+                raise ValueError(
+                    f"{idle[0]}={getattr(self, idle[0])!r} is for a kernel that is given by its name, and would be "
+                    f"ignored: say it in kernel={self.kernel!r} itself"
+                )
 
 
 @estimator
@@ -156,7 +196,7 @@ class KernelParameters:
 
     n_components: Any = parameter(2, at_least(1), positional=True)
     kernel: Any = parameter("rbf", one_of(*NAMED_KERNELS), callable)
-    gamma: float | str | None = parameter("median", more_than(0), one_of("median", "scale"), None)
+    gamma: float | str | None = parameter("median", more_than(0), GammaRule(), None)
     degree: float = parameter(3, more_than(0))
     coef0: float = parameter(1, Interval(Real, None, None, closed="neither"))
     kernel_params: dict[str, Any] | None = parameter(None, dict, None)
@@ -190,7 +230,7 @@ def unchanged_on_failure(estimator: Any) -> Iterator[None]:
         # scikit-learn still has to tear its callbacks down
         callbacks = {name: value for name, value in state.items() if "callback" in name}
         estimator.__dict__ = before | callbacks  # at one stroke: a second interrupt finds the old model or the new one
-        if isinstance(error, ScaleError):
+        if isinstance(error, ScaleError | OutsideDomain):
             raise error.named(state.get("feature_names_in_")) from error
         if isinstance(error, np.linalg.LinAlgError):
             raise ValueError(
@@ -201,8 +241,9 @@ def unchanged_on_failure(estimator: Any) -> Iterator[None]:
 
 
 def forget_fit(estimator: Any) -> None:
-    """Delete what an earlier fit left: fitted attributes, and the private ones that the class lists in `_stale`."""
-    for name in [name for name in vars(estimator) if name.endswith("_") or name in estimator._stale]:
+    """Delete what an earlier fit left: fitted attributes, and private ones, the class's own among them (`_stale`)."""
+    stale = {*estimator._stale, "_agreement"}
+    for name in [name for name in vars(estimator) if name.endswith("_") or name in stale]:
         delattr(estimator, name)
 
 

@@ -19,12 +19,12 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import Array, as_float64, to_numpy
+from ..arrays import TINY, Array, as_float64, to_numpy
 from ..kernels import named_kernel
 from ..kernels.base import dense
 from .expansion import KernelExpansion
 
-MAX_STEPS = 200
+MAX_FIXED_POINT_STEPS = 200
 STEP_TOLERANCE = 1e-8
 # A denominator below this share of sum |c_i| means the iterate has left the region of the expansion.
 MIN_DENOMINATOR = 1e-6
@@ -59,7 +59,7 @@ def fixed_point(expansion: KernelExpansion, scores: np.ndarray) -> np.ndarray:
     cross_gram = kernel.bind(points)
 
     positive = np.maximum(weights, 0.0)
-    x = (positive @ points) / np.maximum(positive.sum(axis=1, keepdims=True), 1e-300)
+    x = (positive @ points) / np.maximum(positive.sum(axis=1, keepdims=True), TINY)
     # where the best single support point explains more than the mean does, start there
     at_points = weights @ kernel(points, points)
     best = np.argmax(at_points, axis=1)
@@ -67,7 +67,7 @@ def fixed_point(expansion: KernelExpansion, scores: np.ndarray) -> np.ndarray:
     x[better] = points[best[better]]
 
     moving = np.arange(len(x))
-    for _ in range(MAX_STEPS):
+    for _ in range(MAX_FIXED_POINT_STEPS):
         pull = weights[moving] * kernel.attraction(x[moving], points, cross_gram(x[moving]))
         mass = pull.sum(axis=1)
         lost = mass <= MIN_DENOMINATOR * np.abs(weights[moving]).sum(axis=1)
@@ -110,7 +110,7 @@ def learn_ridge_map(expansion: KernelExpansion, rows: Array, weights: np.ndarray
     penalty = RIDGE * np.trace(normal) / len(normal)
     normal[np.diag_indices_from(normal)] += penalty * (np.arange(len(normal)) > 0)
     # By eigenvectors: scores of very different sizes make a matrix that no triangular solver likes.
-    units = 1.0 / np.sqrt(np.maximum(np.diagonal(normal), np.finfo(np.float64).tiny))
+    units = 1.0 / np.sqrt(np.maximum(np.diagonal(normal), TINY))
     eigenvalues, vectors = np.linalg.eigh(normal * units * units[:, None])
     kept = eigenvalues > len(normal) * np.finfo(np.float64).eps * eigenvalues[-1]
     inverse = (vectors[:, kept] / eigenvalues[kept]) @ vectors[:, kept].T * units * units[:, None]

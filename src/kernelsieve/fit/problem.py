@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from ..arrays import Array, is_numpy, itemsize, to_numpy
+from ..arrays import TINY, Array, is_numpy, to_numpy
 from ..errors import KernelWarning, PoorComponentsWarning, warn
 from ..kernels import Kernel
 from ..kernels.base import dense
-from ..rows.memory import ArrayRows, Rows
-from ..rows.row_space import ShortSide
+from ..rows.rows import ArrayRows, Rows
+from ..rows.sampling import ShortSide
 from ..spectrum.whitening import RANK_TOLERANCE
 from ..threads import SPARE_THREADS, row_ranges, side_by_side
 from .all_rows import AllRowsSpan
@@ -26,7 +26,7 @@ from .expansion import KernelExpansion
 from .indefinite import best_cut
 from .moments import MomentSum
 from .rowset import RowSet
-from .sample import Sample, default_evaluation_rows, default_sample_size
+from .sample import Sample
 from .span import Points, PointSpan, Span
 
 MIN_EXPLAINED = 0.05
@@ -71,26 +71,16 @@ class Problem:
         `signed` keeps the negative part of an indefinite kernel.
         """
         sample, tolerance = self.sample, self.rank_tolerance
-        if chosen.exhaustive:
-            return AllRowsSpan.of(chosen, sample.center, self._known_gram() if signed else None, dense=signed)
-        signed = signed and bool(sample.indefiniteness)
-        if signed:
-            tolerance, _ = best_cut(sample.evaluation, chosen)
+        if not chosen.exhaustive:
+            signed = signed and bool(sample.indefiniteness)
+            tolerance = best_cut(sample.evaluation, chosen)[0] if signed else tolerance
         return span_of(
             self.rows, chosen, center=sample.center, tolerance=tolerance, signed=signed, n_threads=sample.n_threads
         )
 
-    def _known_gram(self) -> np.ndarray | None:
-        """The gram of all rows, in their order, where the evaluation rows are all rows and are seen in float64."""
-        rows = self.sample.evaluation
-        if not rows.is_all or not is_numpy(rows.values) or itemsize(rows.values) < 8:
-            return None
-        order = np.argsort(self.sample.rows.indices)
-        return rows.gram[np.ix_(order, order)]
-
     def seen(self, chosen: Points) -> SeenPoints:
-        """Chosen points as the evaluation rows see them."""
-        return SeenPoints(chosen.kernel, chosen.points, self.sample.evaluation)
+        """Chosen points as the rows for measuring see them."""
+        return SeenPoints(chosen.kernel, chosen.points, self.sample.measured_on)
 
     def ratio(self, seen: SeenPoints, chosen: Points) -> CapturedRatio:
         """How much of exact kernel PCA chosen points keep."""
@@ -121,10 +111,11 @@ class Problem:
         Itself, with all that its sample has already computed, where that will do.
         """
         sample, rows = self.sample, self.sample.rows
-        wanted = n_samples or default_sample_size(n_support)
+        wanted = n_samples or sample.plan.sample_size(n_support)
         if not rows.whole and wanted > len(rows.indices):
-            rows = self.rows.sample(wanted, self.rng)
-        n_evaluation = default_evaluation_rows(n_support)
+            n_fresh = 0 if rows.fresh is None else len(rows.fresh.indices)
+            rows = self.rows.sample(wanted + n_fresh, self.rng).split(wanted, sample.plan.all_evaluated)
+        n_evaluation = sample.plan.evaluation_rows_for(n_support)
         if sample.rows is rows and sample.n_evaluation >= min(n_evaluation, len(rows.indices)):
             return self
         again = Sample.of(
@@ -135,6 +126,7 @@ class Problem:
             n_threads=sample.n_threads,
             n_evaluation=n_evaluation,
             n_population=sample.n_population,
+            plan=sample.plan,
         )
         return replace(self, sample=again.representative, coordinates=None)
 
@@ -154,7 +146,7 @@ def span_of(
     of an indefinite kernel that are negative.
     """
     if chosen.exhaustive:
-        return AllRowsSpan.of(chosen, center)
+        return AllRowsSpan.of(chosen, center, dense=signed)
     whitening = chosen.spectrum.whitening(tolerance, signed=signed)
     moments = rows.add_up(MomentSum(chosen.kernel, chosen.points, whitening.matrix), n_threads)
     return PointSpan(
@@ -180,7 +172,7 @@ def warn_about_scales(rows: Array) -> None:
     some = to_numpy(rows[:SCALE_ROWS, :])
     # a few columns at a time: what np.std writes down on its way stays in the cache
     deviations = np.concatenate([np.std(some[:, part], axis=0) for part in row_ranges(some.shape[1], SCALE_COLUMNS)])
-    varying = np.sort(deviations[deviations > 1e-12 * max(float(deviations.max()), 1e-300)])
+    varying = np.sort(deviations[deviations > 1e-12 * max(float(deviations.max()), TINY)])
     if varying.size < 2:
         return
     low, high = float(varying[(varying.size - 1) // 4]), float(varying[-1])
@@ -214,13 +206,14 @@ class GammaAdvice:
 
 
 def warn_about_kernel(
-    explained: float, spread: float, seen_and_unseen: tuple[float, float], advice: GammaAdvice | None
+    explained: float, exact: float, spread: float, seen_and_unseen: tuple[float, float], advice: GammaAdvice | None
 ) -> None:
     """Nearly the identity (every row like no other) or nearly constant (all rows alike).
 
     Parameters
     ----------
     explained : share of the total variance in the components
+    exact : that in exact kernel PCA's, about
     spread : total variance over the mean of k(x, x)
     seen_and_unseen : captured variance on rows that chose the points, and on others
     advice : about gamma, None for kernels without a width
@@ -232,6 +225,11 @@ def warn_about_kernel(
     if spread < NEARLY_CONSTANT:
         message = f"the kernel is nearly constant on these rows (variance {spread:.1e} of k(x, x)).{narrower}"
         category = KernelWarning
+    elif explained < MIN_EXPLAINED <= exact:
+        message = (
+            f"the components explain {explained:.1%} of the variance, exact kernel PCA explains about {exact:.1%}: the "
+            "points are too few, or badly chosen. Give more of them (n_support)"
+        )
     elif explained < MIN_EXPLAINED:
         message = (
             f"the components explain {explained:.1%} of the variance: to this kernel every row is like no other."
@@ -239,7 +237,7 @@ def warn_about_kernel(
         )
     elif seen > FAR_ABOVE * unseen:
         message = (
-            f"the components capture {seen / max(unseen, 1e-300):.1f} times as much variance on the rows they were "
+            f"the components capture {seen / max(unseen, TINY):.1f} times as much variance on the rows they were "
             f"found on as on others: they follow single rows.{wider} Fewer components or more rows help too."
         )
     if message:

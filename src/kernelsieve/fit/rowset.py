@@ -12,9 +12,20 @@ from functools import partial
 
 import numpy as np
 
-from ..arrays import Array, as_float64, is_numpy, itemsize, namespace, product, take_columns, take_rows, to_numpy
+from ..arrays import (
+    Array,
+    as_float64,
+    is_numpy,
+    itemsize,
+    namespace,
+    number_dtype,
+    product,
+    take_columns,
+    take_rows,
+    to_numpy,
+)
 from ..kernels import CrossGram, Kernel
-from ..rows.memory import shares_of
+from ..rows.sampling import shares_of
 from ..spectrum.top import ExactComponents, exact_components
 from ..spectrum.whitening import RANK_TOLERANCE, check_finite_kernel, share_of_negative
 from ..threads import cached_property, matmul, one_blas_thread, ordered_map, row_ranges, side_by_side
@@ -89,7 +100,7 @@ class RowSet:
         rows = self.values
         if not is_numpy(rows):
             return self.kernel(rows, rows)
-        gram = np.empty((self.size, self.size), dtype=rows.dtype)
+        gram = np.empty((self.size, self.size), dtype=number_dtype(rows))
 
         def fill(tile: tuple[slice, slice, CrossGram]) -> None:
             left, right, cross_gram = tile
@@ -192,9 +203,9 @@ class RowSet:
 
     @cached_property
     def halves(self) -> list[Half]:
-        """Two halves of the rows; rows that no draw could have missed are in both."""
+        """Two halves of the rows; rows that no draw from all of them could have missed are in both."""
         if self.drawn is not None:
-            return self.drawn.halves
+            return self.drawn.halves(of_all=self.chance >= 1.0)
         places = np.arange(self.size)
         parts = [places[part] for part in row_ranges(self.size, -(-self.size // 2))]
         return [Half(part, None if self.weights is None else self.weights[part]) for part in parts]

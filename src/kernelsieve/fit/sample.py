@@ -16,36 +16,18 @@ import scipy.sparse
 
 from ..arrays import Array, as_float64, is_numpy, itemsize, origin_of, take_rows, to_numpy
 from ..kernels import Kernel
-from ..rows.memory import LARGEST, SMALLEST, SampledRows, finite
+from ..rows.checks import LARGEST, SMALLEST, finite
+from ..rows.sampling import SampledRows
 from ..threads import cached_property, row_ranges
-from .importance import Drawn, carried_variance, draw, heavy_tailed
+from .importance import Drawn, carried_variance, draw, tails
+from .plan import PLAN, SearchPlan
 from .rowset import RowSet
 
-# Rows looked at for m points.  On the first of them the result is measured; the rest guide the search.
-SEARCH_ROWS, SEARCH_ROWS_PER_POINT = 4000, 50
-# Many points cost m^2 a row: beyond MANY_POINTS every further one brings fewer rows.
-MANY_POINTS, ROWS_PER_FURTHER_POINT = 200, 4
-EVALUATION_ROWS, EVALUATION_ROWS_PER_POINT = 1000, 4
-SMALL_SAMPLE = 2000  # a whole data set up to this size is evaluated on all its rows
-POOL_PER_EVALUATION_ROW = 2  # rows that one evaluation row is drawn from, where the sample is not all there is
 # Multiplications that the gram of a whole sample may cost, and how many of them one difference |x - y| costs.
 MAX_GRAM_WORK, DIFFERENCE_COST = 2e10, 10.0
-UNEVEN = 1.6  # tails (fit/importance.py) from which on the evaluation rows are drawn by what they carry
 EXACT_ROWS = 500  # samples no larger than this are kept in their own precision
-ROWS_AT_ONCE = 250  # fresh memory costs more than arithmetic
+ROWS_AT_ONCE = 250  # converted at a time: a temporary for all of them would cost more than the arithmetic
 FLOAT32_SEES = 1e-5  # of k(x, x): a captured variance that is less is known to two or three digits in float32
-
-
-def default_sample_size(n_support: int) -> int:
-    """Rows to look at when choosing `n_support` points."""
-    further = max(n_support - MANY_POINTS, 0)
-    search = SEARCH_ROWS_PER_POINT * (n_support - further) + ROWS_PER_FURTHER_POINT * further
-    return max(SEARCH_ROWS, search) + default_evaluation_rows(n_support)
-
-
-def default_evaluation_rows(n_support: int) -> int:
-    """Rows of the sample that results for `n_support` points are measured on."""
-    return max(EVALUATION_ROWS, EVALUATION_ROWS_PER_POINT * n_support)
 
 
 @dataclass(frozen=True)
@@ -62,6 +44,8 @@ class Sample:
     dtype: Any  # that rows are looked at in; None for their own
     n_population: int = 0  # all training rows, where the sample is not all of them
     drawn: Drawn | None = None  # how the evaluation rows were drawn, where rows carry very different shares of variance
+    plan: SearchPlan = PLAN
+    guides: bool = True  # the rows behind those for evaluation guide a search
 
     @classmethod
     def of(
@@ -72,19 +56,33 @@ class Sample:
         *,
         center: bool,
         n_threads: int = 1,
-        n_evaluation: int = EVALUATION_ROWS,
+        n_evaluation: int | None = None,
         n_population: int = 0,
+        plan: SearchPlan = PLAN,
     ) -> Sample:
-        """A sample of which about `n_evaluation` rows, the first, are for evaluation."""
-        size = len(rows.indices)
-        if not rows.whole:
+        """A sample of which about `n_evaluation` rows, the first, are for evaluation; by default as the plan says."""
+        size, n_evaluation = len(rows.indices), n_evaluation or plan.evaluation_rows
+        if plan.all_evaluate:
+            n_evaluation = size
+        elif not rows.whole:
             n_evaluation = min(size // 2, n_evaluation)  # at least as many are left to guide the search
-        elif size <= max(SMALL_SAMPLE, n_evaluation):
+        elif size <= max(plan.all_evaluated, n_evaluation):
             n_evaluation = size
         given = rows.first(n_evaluation)
         origin = _origin_for(given, rows.X, kernel)
         dtype = _dtype_for(given, rows, kernel, origin)
-        return cls(rows, kernel, n_components, center, n_threads, given, origin, dtype, n_population)
+        return cls(
+            rows,
+            kernel,
+            n_components,
+            center,
+            n_threads,
+            given,
+            origin,
+            dtype,
+            n_population,
+            plan=plan,
+        )
 
     @property
     def n_evaluation(self) -> int:
@@ -133,6 +131,12 @@ class Sample:
             drawn=drawn,
         )
 
+    @property
+    def held_columns(self) -> tuple[int, ...]:
+        """Columns in which points do not move: those that the user froze, and those in which the kernel has steps."""
+        still = self.kernel.still_columns(int(self.rows.X.shape[1]))
+        return tuple(sorted({*still, *self.plan.frozen_columns}))
+
     @cached_property
     def all_rows(self) -> RowSet | None:
         """All rows there are; None where the sample is only some of them, or its gram would cost too much."""
@@ -142,6 +146,19 @@ class Sample:
         if not self.rows.whole or cost * self.rows.X.shape[1] * self.size**2 > MAX_GRAM_WORK:
             return None
         return self._row_set(slice(0, self.size), self.rows.values, self.rows.weights, is_all=True, chance=1.0)
+
+    @cached_property
+    def measured_on(self) -> RowSet:
+        """Rows that tell what chosen points keep: fresh ones where there are some, else the evaluation rows.
+
+        Points fit rows that they were chosen from, or by, better than others.
+        """
+        rows = self.rows.fresh
+        if rows is None:
+            return self.evaluation
+        n_rows = len(rows.indices) if rows.whole else self.plan.fresh_rows
+        fresh = replace(self, rows=rows, given=rows.first(n_rows), drawn=None, guides=False)
+        return fresh.representative.evaluation
 
     @cached_property
     def other_rows(self) -> RowSet:
@@ -195,7 +212,7 @@ class Sample:
         rows, weights = self._pool, self.rows.weights
         weights = None if weights is None else weights[: rows.shape[0]]
         carried = carried_variance(self.kernel, rows, weights)
-        if not heavy_tailed(carried, weights, UNEVEN):
+        if tails(carried, weights) <= self.plan.uneven_tails:
             return self
         drawn = draw(carried, weights, self.n_evaluation)
         rows = self.rows.at(np.concatenate([drawn.places, np.setdiff1d(np.arange(self.size), drawn.places)]))
@@ -208,8 +225,8 @@ class Sample:
     @property
     def _n_pool(self) -> int:
         """Rows that those for evaluation are taken from: the first so many."""
-        most = POOL_PER_EVALUATION_ROW * self.n_evaluation
-        return self.size if self.rows.whole else min(most, self.size // 2)
+        most = self.plan.pool_per_evaluation_row * self.n_evaluation
+        return self.size if self.rows.whole or not self.guides else min(most, self.size // 2)
 
     @cached_property
     def _pool(self) -> Array:

@@ -24,17 +24,16 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import Array, like, namespace, to_numpy, top_eigh
+from ..arrays import TINY, Array, like, namespace, to_numpy, top_eigh
 from ..kernels import Kernel
 from ..spectrum.top import Operator, component_signs, top
-from ..spectrum.whitening import Spectrum, signs_of, whiten
+from ..spectrum.whitening import GramSpectrum, signs_of, whiten
 from ..threads import cached_property
 from .expansion import KernelExpansion
 from .moments import Moments, gram_of
 
 # A component with less than this share of its length outside those before it is a combination of them.
-DEPENDENT = 1e-8
-SMALLEST = 1e-300  # of what is divided by
+COMBINATION = 1e-8
 
 
 @dataclass(frozen=True)
@@ -125,7 +124,7 @@ class Span(ABC):
     @property
     def spread(self) -> float:
         """The total variance as a share of the mean k(x, x), which an indefinite kernel may have negative."""
-        return self.total_variance / max(abs(self.mean_length), SMALLEST)
+        return self.total_variance / max(abs(self.mean_length), TINY)
 
     def surely_captured(self, captured: float) -> float:
         """A share of exact kernel PCA's variance that the best components, which capture so much, do not fall short of.
@@ -215,7 +214,7 @@ def orthonormal_in_order(inside: np.ndarray) -> np.ndarray:
     missing = inside.shape[1] - basis.shape[1]
     if missing:
         basis, mixing = np.pad(basis, ((0, 0), (0, missing))), np.pad(mixing, ((0, missing), (0, 0)))
-    dependent = np.abs(np.diagonal(mixing)) <= DEPENDENT * np.linalg.norm(inside, axis=0)
+    dependent = np.abs(np.diagonal(mixing)) <= COMBINATION * np.linalg.norm(inside, axis=0)
     basis[:, dependent] = 0.0
     return basis
 
@@ -243,9 +242,9 @@ class Points:
         return gram_of(self.kernel, self.points)
 
     @cached_property
-    def spectrum(self) -> Spectrum:
+    def spectrum(self) -> GramSpectrum:
         """Of K_SS, found once: the span and what is measured on the points whiten by it, each to its own tolerance."""
-        return Spectrum.of(self.gram)
+        return GramSpectrum.of(self.gram)
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name not in ("gram", "spectrum")}

@@ -66,8 +66,7 @@ def transferred(all_rows: Moments, kept_before: Moments, kept_now: Moments, basi
     missed = basis @ (all_rows.covariance(True) - kept_before.covariance(True)) @ basis.T
     covariance = kept_now.covariance(True) + missed
     values, vectors = top_eigh((covariance + covariance.T) / 2)
-    if values[-1] < 0:
-        covariance = (vectors * np.maximum(values, 0.0)) @ vectors.T
+    covariance = (vectors * np.maximum(values, 0.0)) @ vectors.T
     return Moments(kept_now.whitening, all_rows.weight, mean, covariance * all_rows.weight, all_rows.trace)
 
 

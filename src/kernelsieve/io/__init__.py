@@ -32,12 +32,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from .atomic import clear_leftovers, replacing
 from .codec import Decoder, Encoder
-from .container import FORMAT, VERSION, ModelFileError, opened, package_version, read, write
+from .container import FORMAT, NEWEST, VERSION, ModelFileError, opened, package_version, read, write
 from .registry import check_fitted, own_estimators, rebuilt
 
 __all__ = ["ModelFileError", "load", "save"]
-
-PIPELINE_VERSION = 2  # of files that 0.1.0 cannot read
 
 
 def save(model: Any, path: str | os.PathLike[str]) -> None:
@@ -88,10 +86,10 @@ def save(model: Any, path: str | os.PathLike[str]) -> None:
     try:
         content = encoder.estimator(model)
         check_fitted(rebuilt(content, Decoder(encoder.arrays)))
-    except (ModelFileError, np.linalg.LinAlgError) as error:  # better now than when it is needed
+    except (ModelFileError, np.linalg.LinAlgError) as error:  # better now than when the model is needed
         raise ValueError(f"{name} cannot be saved: {error}") from error
-    header = {"format": FORMAT, "version": PIPELINE_VERSION if whole else VERSION, "kernelsieve": package_version()}
-    header |= content
+    version = NEWEST if whole else VERSION  # 0.1.0 cannot read pipelines
+    header = {"format": FORMAT, "version": version, "kernelsieve": package_version(), **content}
     with replacing(path) as temporary, temporary.open("wb") as file:
         write(file, header, encoder.arrays)
 
@@ -134,11 +132,14 @@ def load(path: str | os.PathLike[str]) -> Any:
         except ModelFileError as error:
             raise ModelFileError(f"{name}: {error}") from error
         except (MemoryError, OSError) as error:
-            if isinstance(error, OSError) and error.errno in (None, errno.EINVAL):  # a place before the file's start
+            if isinstance(error, OSError) and error.errno in (
+                None,
+                errno.EINVAL,
+            ):  # a seek before its start
                 raise ModelFileError(f"{name}: damaged model file ({error})") from error
             raise
         except Exception as error:
-            # Any bytes can come in here, and the parsers below raise a dozen types on them: all say the same.
+            # Parsers raise a dozen types of error on arbitrary bytes: all mean that the file is damaged.
             raise ModelFileError(f"{name}: damaged model file ({type(error).__name__}: {error})") from error
 
 

@@ -1,8 +1,8 @@
 """Files that are written whole or not at all, and nothing left lying beside them.
 
-A file is written under a temporary name in the same folder, brought to disk, and renamed.  The temporary name tells
-the process that writes it, and a lock is held on it meanwhile, so that whoever comes next can tell what a killed
-process left behind from what another one is writing at this moment.
+A file is written under a temporary name in the same folder, brought to disk, and renamed.  The temporary name holds the
+number of the process that writes it, and a lock is held on it meanwhile, so that the next process can tell what a
+killed one left behind from what another one is writing at this moment.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 
 try:
     import fcntl
-except ImportError:  # Windows: leftovers stay, as nothing tells whether they are in use
+except ImportError:  # Windows: leftovers stay, because there is no lock to tell whether they are in use
     fcntl = None  # type: ignore[assignment]
 
 NAME_LENGTH = 40  # characters of the name that the temporary one keeps, so that it is not too long
@@ -55,7 +55,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 
 def _replaceable(target: str) -> os.stat_result | None:
-    """What is at `target`, None where nothing is; an error where it is not to be replaced."""
+    """The status of the file at `target`, None if there is none; raises where it must not be replaced."""
     if not os.path.exists(target):
         return None
     existing = os.stat(target)
@@ -69,7 +69,7 @@ def _replaceable(target: str) -> os.stat_result | None:
 
 @contextlib.contextmanager
 def _locked(temporary: str) -> Iterator[None]:
-    """The new file, made and locked as long as it is written."""
+    """Make the new file, and hold a lock on it while it is written."""
     mode = 0o666  # less what the user's umask takes away, as for any new file
     descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, mode)
     try:
@@ -89,7 +89,7 @@ def _keep_owner_and_mode(temporary: str, existing: os.stat_result) -> None:
 
 
 def clear_leftovers(path: str | os.PathLike[str]) -> None:
-    """Remove what processes that are no more have left beside `path`; trouble with it is no trouble of the caller."""
+    """Remove what processes that have ended left beside `path`; if that fails, it fails silently."""
     if fcntl is None:
         return
     folder, name = os.path.split(os.path.realpath(os.fsdecode(path)))
@@ -112,7 +112,7 @@ def _is_alive(process: int) -> bool:
 
 
 def _remove_unlocked(path: str) -> None:
-    """Remove a file that nobody writes: a process of another machine or container may be alive all the same."""
+    """Remove a file unless it is locked: its process may be alive on another machine or in another container."""
     with contextlib.suppress(OSError):
         descriptor = os.open(path, os.O_RDWR | getattr(os, "O_NOFOLLOW", 0))
         try:
@@ -123,7 +123,7 @@ def _remove_unlocked(path: str) -> None:
 
 
 def _sync_folder(folder: str) -> None:
-    """So that the new name, too, survives a power cut; some systems cannot."""
+    """Bring the new name to disk, too, so that it survives a power cut; some systems cannot."""
     with contextlib.suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
@@ -14,21 +15,22 @@ from sklearn.base import BaseEstimator
 from sklearn.preprocessing import KernelCenterer
 
 from ..arrays import to_numpy
+from ..fit.agreement import Agreement
 from ..fit.expansion import KernelExpansion
 from ..fit.moments import Moments
 from ..fit.preimage import RidgeMap
 from ..kernels import Kernel, kernel_from_params
 from ..models.sklearn_kernel_pca import Uncentered
+from ..monitor.causes import UsualValues
 from ..monitor.inputs import InputMap
 from ..monitor.online import Drift, LiveState
 from ..monitor.statistics import Detector
 from ..rows.reservoir import Reservoir
 from ..streaming.state import StreamState
-from .container import DTYPES, ModelFileError
+from .container import FILE_DTYPES, ModelFileError
 from .layout import record_layout, restored
 from .registry import is_known, parts_of, rebuilt
 
-LARGEST_PARAMETER = 1e131  # of a kernel: no gamma that is taken is larger (kernels/base.py)
 # The only classes, besides kernels and the estimators themselves, that a file can make.
 RECORDS: dict[str, type] = {
     c.__name__: c
@@ -36,6 +38,7 @@ RECORDS: dict[str, type] = {
         KernelExpansion,
         Moments,
         Reservoir,
+        Agreement,
         RidgeMap,
         StreamState,
         KernelCenterer,
@@ -44,9 +47,10 @@ RECORDS: dict[str, type] = {
         Detector,
         LiveState,
         Drift,
+        UsualValues,
     )
 }
-SCALARS = (str, bool, int, float, type(None))  # what a mixed column, as one of categories and gaps, may hold
+SCALARS = (str, bool, int, float, type(None))  # what a column of mixed types, such as categories with gaps, may hold
 SPARSE: dict[str, type] = {c.__name__: c for c in (scipy.sparse.csr_matrix, scipy.sparse.csr_array)}
 
 
@@ -132,18 +136,31 @@ class Encoder:
                 return {"$objects": [self.encode(item, name) for item in value]}
             if all(isinstance(item, SCALARS) for item in value) and len({type(item) for item in value} - {float}) < 2:
                 return {"$objects": [self.encode(item, name) for item in value]}
+        if value.dtype == object and value.ndim == 2 and value.shape[1] == 1:
+            return {"$objects_in_rows": [self._object(one, name) for one in value[:, 0]]}
         dtype = self._dtype(value, name)
         if id(value) in self._names:
             return {"$array": self._names[id(value)]}
+        name = "".join(letter if letter.isprintable() else "_" for letter in name)  # a zip cuts names at a NUL
         while name in self.arrays:
             name += "_"
         self.arrays[name] = value.astype(dtype, copy=False)
         self._names[id(self.arrays[name])] = name
         return {"$array": name}
 
+    def _object(self, one: Any, name: str) -> Any:
+        if isinstance(one, bytes):
+            return {"$bytes": base64.b64encode(one).decode("ascii")}
+        if isinstance(one, SCALARS):
+            return self.encode(one, name)
+        raise TypeError(
+            f"{self.owner} cannot be saved: {name} holds a {type(one).__name__}, and of rows that are objects a model "
+            "file holds strings, bytes and numbers: pickle the model"
+        )
+
     def _dtype(self, value: Any, name: str) -> str:
         dtype = str(value.dtype.newbyteorder("<").str)
-        if dtype not in DTYPES:
+        if dtype not in FILE_DTYPES:
             raise TypeError(f"{self.owner} cannot be saved: {name} has dtype {value.dtype}, which no model file holds")
         return dtype
 
@@ -170,6 +187,8 @@ class Decoder:
             "$strings": lambda items: np.array([str(item) for item in items], dtype=object),
             "$unicode": lambda items: np.array([str(item) for item in items], dtype=np.str_),
             "$objects": self._objects,
+            "$objects_in_rows": lambda items: self._objects(items)[:, None],
+            "$bytes": lambda text: base64.b64decode(text, validate=True),
             "$slice": lambda parts: slice(*(self.decode(part) for part in parts)),
             "$dtype": self._type,
             "$type": lambda name: self._type(name).type,
@@ -193,25 +212,25 @@ class Decoder:
         values = np.empty(len(items), dtype=object)
         for place, item in enumerate(items):
             values[place] = self.decode(item)
-            if not isinstance(values[place], SCALARS):
+            if not isinstance(values[place], (*SCALARS, bytes)):
                 raise ModelFileError("an array holds something that is no data")
         return values
 
     def _type(self, name: str) -> Any:
-        if name not in DTYPES and name != "|O":
+        if name not in FILE_DTYPES and name != "|O":
             raise ModelFileError(f"{name!r} is a type of numbers that no model has")
         return np.dtype(name)
 
     def _scalar(self, pair: list[Any]) -> Any:
         dtype, value = pair
-        if dtype not in DTYPES:
+        if dtype not in FILE_DTYPES:
             raise ModelFileError(f"a number has dtype {dtype!r}, which no model has")
         return np.dtype(dtype).type(self.decode(value))
 
     def _csr(self, parts: dict[str, Any]) -> Any:
         data, indices, indptr = (self.decode(parts[part]) for part in ("data", "indices", "indptr"))
         for places in (indices, indptr):
-            # scipy checks for falling pointers by their differences, which unsigned numbers hide
+            # scipy looks for falling pointers by their differences, which are never negative for unsigned numbers
             if not (isinstance(places, np.ndarray) and places.ndim == 1 and places.dtype in (np.int32, np.int64)):
                 raise ModelFileError("places of sparse rows are not whole numbers")
         value = SPARSE[parts["container"]]((data, indices, indptr), shape=tuple(parts["shape"]))
@@ -222,7 +241,8 @@ class Decoder:
         params = self.decode(content["params"])
         kernel = kernel_from_params(content["name"], params)
         numbers = kernel.numbers()
-        if not all(isinstance(n, int | float) and abs(n) < LARGEST_PARAMETER for n in numbers):  # NaN is not, either
+        # no kernel takes a larger gamma (kernels/base.py), and NaN is not less than anything
+        if not all(isinstance(n, int | float) and abs(n) < 1e131 for n in numbers):
             raise ModelFileError(f"parameters of the {content['name']} kernel are not numbers")
         return kernel
 

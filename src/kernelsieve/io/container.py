@@ -19,18 +19,11 @@ import numpy as np
 FORMAT, VERSION = "kernelsieve-model", 1
 NEWEST = 2  # file version that can be read: 2 has pipelines
 HEADER = "header.json"
-MAX_HEADER = 2**25  # bytes of JSON: names of a million columns
-# Values in the header beside what the arrays account for: a column has a name, a kind and a reason there, and at least
-# 32 bytes in the arrays.  A value can take 60 times its bytes in memory once it is parsed.
-FREE_VALUES, BYTES_A_VALUE = 2**20, 4
-MAX_ARRAYS = 10_000  # a pipeline of dozens of steps has hundreds
-MAX_NPY_HEADER = 1024  # numpy writes 128 bytes for every array that a model has
-EPOCH = (1980, 1, 1, 0, 0, 0)  # of zip: files made at different times are the same
-DTYPES = {"|b1", "|i1", "|u1", "<i2", "<u2", "<i4", "<u4", "<i8", "<u8", "<f2", "<f4", "<f8"}
+FILE_DTYPES = {"|b1", "|i1", "|u1", "<i2", "<u2", "<i4", "<u4", "<i8", "<u8", "<f2", "<f4", "<f8"}
 
 
 class ModelFileError(ValueError):
-    """A file that is no model, or not any more."""
+    """A file that is not a model, or is damaged."""
 
 
 def package_version() -> str:
@@ -42,7 +35,7 @@ def package_version() -> str:
 
 @contextlib.contextmanager
 def opened(path: str) -> Iterator[BinaryIO]:
-    """The file, if it is one: a pipe would be waited for, a device read without end."""
+    """Open a regular file, and refuse others: a pipe would block, and a device never end."""
     try:
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     except OSError as error:
@@ -53,7 +46,7 @@ def opened(path: str) -> Iterator[BinaryIO]:
         raise
     about = os.fstat(descriptor)
     mode = about.st_mode
-    if stat.S_ISREG(mode) and about.st_size == 0:  # so are files that a system makes up while they are read
+    if stat.S_ISREG(mode) and about.st_size == 0:  # also files like those in /proc
         os.close(descriptor)
         raise ModelFileError(f"{path}: empty, not a kernelsieve model file (model.save(path) writes one)")
     if not stat.S_ISREG(mode):
@@ -79,14 +72,14 @@ def write(file: BinaryIO, header: dict[str, Any], arrays: dict[str, np.ndarray])
 
 
 def _member(name: str) -> zipfile.ZipInfo:
-    info = zipfile.ZipInfo(name, EPOCH)
+    info = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))  # zip's epoch: files made at different times are the same
     info.create_system = 3  # whatever the system
     info.external_attr = 0o644 << 16
     return info
 
 
 def header_digest(header: dict[str, Any]) -> str:
-    """Of all of the header but the digest itself."""
+    """The digest of the header without its own digest."""
     rest = {key: value for key, value in header.items() if key != "sha256"}
     return hashlib.sha256(json.dumps(rest, allow_nan=False, sort_keys=True).encode()).hexdigest()
 
@@ -122,12 +115,15 @@ def read(file: BinaryIO) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
             kind = "a NumPy .npz" if all(name.endswith(".npy") for name in members) else "some other zip"
             raise ModelFileError(f"not a kernelsieve model file but {kind} file")
         _check_stored(archive, os.fstat(file.fileno()).st_size)
-        if members[HEADER].file_size > MAX_HEADER or len(members) > MAX_ARRAYS:
+        # 32 MB of JSON hold the names of a million columns, and a pipeline of dozens of steps has hundreds of arrays
+        if members[HEADER].file_size > 2**25 or len(members) > 10_000:
             raise ModelFileError("its header is larger, or its arrays are more, than those of any model: refused")
         data = archive.read(HEADER)
         n_values = sum(data.count(mark) for mark in (b",", b"[", b"{"))
         n_bytes = sum(info.file_size for info in members.values()) - len(data)
-        if n_values > FREE_VALUES + n_bytes // BYTES_A_VALUE:
+        # A value can take 60 times its bytes in memory once it is parsed.  Arrays account for most of them: a column
+        # has a name, a kind and a reason in the header, and at least 32 bytes in the arrays.
+        if n_values > 2**20 + n_bytes // 4:
             raise ModelFileError("its header holds more values than belong to its arrays: refused")
         header = _read_header(data)
         described = header["arrays"]
@@ -162,11 +158,11 @@ def _read_header(data: bytes) -> dict[str, Any]:
 
 def _read_array(archive: zipfile.ZipFile, name: str, about: dict[str, Any]) -> np.ndarray:
     dtype, shape = about["dtype"], tuple(about["shape"])
-    if dtype not in DTYPES or not all(isinstance(n, int) and n >= 0 for n in shape):
+    if dtype not in FILE_DTYPES or not all(isinstance(n, int) and n >= 0 for n in shape):
         raise ModelFileError(f"array {name}: dtype {dtype!r} or shape {shape} is none that a model has")
     n_bytes = math.prod(shape) * np.dtype(dtype).itemsize
     info = archive.getinfo(f"{name}.npy")
-    if not n_bytes < info.file_size <= n_bytes + MAX_NPY_HEADER:
+    if not n_bytes < info.file_size <= n_bytes + 1024:  # numpy writes a header of 128 bytes for arrays like ours
         raise ModelFileError(f"array {name}: {info.file_size} bytes are no array of shape {shape} and dtype {dtype}")
     data = archive.read(info)
     if hashlib.sha256(data).hexdigest() != about["sha256"]:

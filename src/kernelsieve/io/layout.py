@@ -1,4 +1,27 @@
-"""A model's state against its layout: names, types, shapes, finiteness, before anything is made of it."""
+"""What a model file must hold, asked of the model itself, and a model's state held against it.
+
+A class says in `_file_layout` what `fit` leaves in it: a name, and what may stand there in a few words,
+
+    "float"  "int"  "bool"  "str"       one value; numbers are finite
+    "count"                             a whole number that is not negative
+    "kernel"                            a kernel of rows
+    "positive"                          a number above zero; in an array, "positive[M]", zero may be too
+    "float[m, M]"  "int[m]"             an array of that shape; "rows[m, d]" may be sparse, "strings[d]" holds names
+    "float[*]"                          of any length
+    "int=d"                             a number that is a size: every "d" of the layout must be it
+    "KernelExpansion[m, p, M]"          a record, with the sizes that its own layout goes by
+    "list"  "dict"  "empty"             plain data; a list of nothing
+    "float[M]~"                         NaN and infinity may be in it
+    "RidgeMap[M, d]?"                   or None
+    "... optional"                      may be absent
+    "KernelCenterer[m] | Uncentered"    either
+
+Sizes named m, d and M mean the same throughout; layouts of base classes are added up.  A public attribute of plain
+data that no layout names is kept too; what is private must be named.  What its layout cannot say a record, or a model,
+looks after itself, in `check_loaded`; and a model whose parameters say what a "dict" of it holds has `_dict_layouts`.
+
+What a file holds is checked against the layout, names, types, shapes and finiteness, before anything is made of it.
+"""
 
 from __future__ import annotations
 
@@ -11,21 +34,64 @@ import numpy as np
 import scipy.sparse
 from sklearn.preprocessing import KernelCenterer
 
-from ..kernels import Kernel
+from ..fit.parameters import AS_GIVEN
+from ..kernels import Kernel, is_function
 from .container import ModelFileError
 
 SPEC = re.compile(r"(?P<kind>\w+)(\[(?P<shape>[^\]]*)\])?(=(?P<size>\w+))?(?P<any>~)?(?P<none>\?)?")
-HUGE = 1e154  # squares of larger numbers overflow: no fit lets them by
-LARGEST_COUNT = 2**63  # that an index can be
-MAX_NAMES = 1_000  # attributes of one estimator: ours have some twenty
-OUTPUTS = [{"transform": kind} for kind in ("default", "pandas", "polars")] + [{}]  # that set_output can ask for
-CENTERED = 1e-3  # by how much, beside the largest, means in float32 may be off the mean of all
+# What `set_output` asked for is the one thing that scikit-learn hangs on an estimator and that is kept.
+OUTPUT = {"_sklearn_output_config": "output optional"}
+OUTPUTS_ASKED = [{}, *({"transform": kind} for kind in ("default", "pandas", "polars"))]
+# What scikit-learn hangs on an estimator that is no part of the model; and parameters, which have their own place.
+NOT_STATE = ("_skl_", "_callback", "_parent_callback", "_metadata_request", AS_GIVEN)
 # Kinds of numpy's types; what is added to must be "real".
 ARRAYS = {"float": "fiu", "positive": "fiu", "real": "f", "int": "iu", "bool": "b"}
 
 
+def file_state(model: Any) -> dict[str, Any]:
+    """All that `fit` left: what the file must hold besides the constructor's parameters.
+
+    That is what the model stores, and what its layout names and it finds only when it is read.
+    """
+    if hasattr(model, "_before_saving"):
+        model._before_saving()
+    cls, layout = type(model), layout_of(type(model))
+    # an attribute of the class that is None stands for one that the model does not have
+    found_when_read = {name for name in layout if hasattr(model, name) and getattr(cls, name, 0) is not None}
+    stored = set(vars(model)) - ({"_stream"} - set(layout))  # a layout without the state itself names its parts
+    names = sorted((stored | found_when_read) - set(model.get_params(deep=False)))
+    return {name: getattr(model, name) for name in names if not name.startswith(NOT_STATE)}
+
+
+def from_file_state(cls: Any, params: dict[str, Any], state: dict[str, Any]) -> Any:
+    """The model that was saved; `state` has been checked.
+
+    A class that follows streams takes up the one in the file in `_resumed`, and says what else is to be stored.
+    """
+    if is_function(params.get("kernel")):
+        raise ModelFileError("damaged model file: its kernel is no name, and a file holds no code")
+    model = cls(**params)
+    if hasattr(model, "_dict_layouts"):
+        for name, layout in model._dict_layouts(state).items():
+            check_dict(name, state[name], layout, {"d": int(state["n_features_in_"])})
+    if hasattr(model, "_resumed"):
+        state = model._resumed(state, ModelFileError)
+    restored(model, state)
+    if hasattr(model, "check_loaded"):
+        model.check_loaded(ModelFileError)
+    return model
+
+
+def layout_of(cls: type) -> dict[str, str]:
+    """The layout of a class, those of its bases included."""
+    merged: dict[str, str] = dict(OUTPUT)
+    for base in reversed(cls.__mro__):
+        merged |= getattr(base, "_file_layout", {})
+    return merged
+
+
 def restored(instance: Any, state: Mapping[str, Any]) -> Any:
-    """The instance with these attributes."""
+    """Set these attributes of the instance, and return it."""
     for name, value in state.items():
         setattr(instance, name, value)
     return instance
@@ -53,7 +119,7 @@ def check_names(cls: type, layout: Mapping[str, str], state: Mapping[str, Any]) 
         raise ModelFileError("the model in the file has no kernel expansion")
     if absent:
         raise ModelFileError(f"damaged model file: a {cls.__name__} must have {', '.join(absent)}")
-    if len(state) > MAX_NAMES:
+    if len(state) > 1_000:  # ours have some twenty
         raise ModelFileError(f"damaged model file: {len(state):,} attributes, more than any model has")
     for name in state:
         odd = not isinstance(name, str) or not name.isidentifier() or not (name.endswith("_") or name in layout)
@@ -71,7 +137,7 @@ def _check_plain(name: str, value: Any) -> None:
 
 
 def check_dict(name: str, value: Any, layout: Mapping[str, Any], sizes: dict[str, int]) -> None:
-    """Raise unless a dict holds what a layout of its keys says, no more and no less; a layout may stand in it again."""
+    """Raise unless a dict holds exactly the keys of a layout, each as the layout says; layouts may be nested."""
     if not isinstance(value, dict) or set(value) != set(layout):
         raise ModelFileError(f"damaged model file: {name} must hold {', '.join(layout)}")
     for key, spec in layout.items():
@@ -131,13 +197,13 @@ def _check_scalar(name: str, value: Any, kind: str, any_number: bool) -> None:
         "float": isinstance(value, Real | np.number) and not is_bool,
         "positive": isinstance(value, Real | np.number) and not is_bool and float(value) > 0,
         "int": isinstance(value, Integral) and not is_bool,
-        "count": isinstance(value, Integral) and not is_bool and 0 <= int(value) < LARGEST_COUNT,
+        "count": isinstance(value, Integral) and not is_bool and 0 <= int(value) < 2**63,
         "bool": is_bool,
         "str": isinstance(value, str),
         "list": isinstance(value, list | tuple),
         "empty": isinstance(value, list | tuple) and not value,
         "dict": isinstance(value, dict),
-        "output": isinstance(value, dict) and value in OUTPUTS,
+        "output": isinstance(value, dict) and value in OUTPUTS_ASKED,
         "dtype": isinstance(value, np.dtype | type),
         "kernel": isinstance(value, Kernel),
         "data": True,
@@ -164,6 +230,8 @@ def _check_array(name: str, value: Any, kind: str, any_number: bool) -> None:
         raise _wrong(name, value, "an array")
     if kind == "labels":
         return
+    if kind == "rows" and value.dtype == object:  # of a kernel of objects: the decoder lets only data by
+        return
     if value.dtype.kind not in ARRAYS.get(kind, ARRAYS["float"]):
         raise ModelFileError(f"damaged model file: {name} holds {value.dtype}, {kind} is needed")
     numbers = value.data if sparse else value
@@ -171,7 +239,8 @@ def _check_array(name: str, value: Any, kind: str, any_number: bool) -> None:
         raise ModelFileError(f"damaged model file: {name} holds numbers below zero, or none")
     if any_number or value.dtype.kind != "f" or not numbers.size:
         return
-    if not float(np.abs(numbers).max()) < HUGE:  # NaN is not less than anything
+    # squares of larger numbers overflow, so that no fit takes them; and NaN is not less than anything
+    if not float(np.abs(numbers).max()) < 1e154:
         raise ModelFileError(f"damaged model file: {name} holds numbers that are not finite, or too large")
 
 
@@ -192,7 +261,7 @@ def _note_size(name: str, size: str, number: int, sizes: dict[str, int]) -> None
 
 
 def _check_record(name: str, value: Any, kind: str, shape: str, sizes: dict[str, int]) -> None:
-    """A record by its own layout, whose sizes are given by place."""
+    """Check a record by its own layout, whose sizes are given by position."""
     if type(value).__name__ != kind:
         told = "the model in the file has no kernel expansion" if name == "expansion_" else None
         raise ModelFileError(told) if told else _wrong(name, value, f"a {kind}")
@@ -217,10 +286,10 @@ def _check_record(name: str, value: Any, kind: str, shape: str, sizes: dict[str,
 
 
 def record_layout(cls: type) -> tuple[tuple[str, ...], dict[str, str]]:
-    """The sizes that a record is told, and its layout; scikit-learn's one record does not tell itself."""
+    """The names of a record's sizes, and its layout.  For scikit-learn's KernelCenterer they stand here."""
     if cls is KernelCenterer:
         layout = {"K_fit_rows_": "float[m]", "K_fit_all_": "float", "n_features_in_": "int=m"}
-        return ("m",), layout | {"_sklearn_output_config": "output optional"}
+        return ("m",), layout | OUTPUT
     return cls._file_sizes, cls._file_layout  # type: ignore[attr-defined]
 
 
@@ -229,7 +298,7 @@ def _check_centerer(name: str, centerer: Any) -> None:
     means = np.asarray(centerer.K_fit_rows_, dtype=np.float64)
     with np.errstate(all="ignore"):
         off = abs(float(centerer.K_fit_all_) - float(means.mean()))
-    if not off <= CENTERED * float(np.abs(means).max()):
+    if not off <= 1e-3 * float(np.abs(means).max()):  # which float32 means may be off by
         raise ModelFileError(f"damaged model file: {name}.K_fit_all_ is not the mean of {name}.K_fit_rows_")
 
 

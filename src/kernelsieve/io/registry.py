@@ -18,12 +18,12 @@ from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
+from ..kernels import is_function, kernel_object
 from . import scikit
 from .container import ModelFileError
-from .filestate import file_state, from_file_state, layout_of
-from .layout import check_names, check_state
+from .layout import check_names, check_state, file_state, from_file_state, layout_of
 
-DEVICE = re.compile(r"(cpu|cuda|hip|hpu|mps|mtia|xla|xpu)(:\d{1,4})?")  # of torch's, those that compute
+DEVICE = re.compile(r"(cpu|cuda|hip|hpu|mps|mtia|xla|xpu)(:\d{1,4})?")  # the types of torch devices that compute
 
 
 @cache
@@ -55,7 +55,9 @@ def parts_of(model: Any) -> tuple[dict[str, Any], dict[str, Any]]:
 
 def _own_params(model: Any) -> dict[str, Any]:
     params = model.get_params(deep=False)
-    if callable(params.get("kernel")):
+    if "kernel" in params and (found := kernel_object(params["kernel"])) is not None:
+        params["kernel"] = found
+    elif is_function(params.get("kernel")):
         raise TypeError(
             f"a {type(model).__name__} with a callable kernel cannot be saved: a model file holds no code. Use a named "
             "kernel, or kernel='precomputed' and keep the function yourself"
@@ -79,8 +81,8 @@ def rebuilt(content: dict[str, Any], decoder: Any) -> Any:
         raise ModelFileError(f"holds a {name!r}, which this kernelsieve cannot make")
     if content["state"] and not isinstance(content["state"], dict):
         raise ModelFileError("damaged model file: its attributes have no names")
-    if content["state"]:  # without any it is an unfitted one among the parameters of another
-        check_names(cls, layout, content["state"])  # before anything is made of what may be very much
+    if content["state"]:  # an estimator without state is an unfitted one among the parameters of another
+        check_names(cls, layout, content["state"])  # before anything, possibly large, is decoded
     params, state = decoder.decode(content["params"]), decoder.decode(content["state"])
     checked_params(cls, params)
     if any(key in params for key in state):
@@ -124,7 +126,7 @@ def checked_params(cls: Any, params: Any) -> BaseEstimator:
     except ValueError as error:  # scikit-learn's InvalidParameterError, and our own
         raise ModelFileError(f"parameters do not fit {cls.__name__}: {error}") from error
     device = params.get("device")
-    # two that scikit-learn's constraints let through, and nothing can work with
+    # two values that scikit-learn's constraints allow, although nothing works with them
     if params.get("n_jobs") == 0 or not DEVICE.fullmatch("cpu" if device is None else device):
         raise ModelFileError(f"parameters do not fit {cls.__name__}: n_jobs or device")
     return model

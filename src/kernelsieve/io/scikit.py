@@ -1,6 +1,6 @@
 """scikit-learn's classes that a pipeline in a file may hold, each with the attributes that it needs to work.
 
-Layouts are written as our own classes write theirs (`io.filestate`).  Attributes that are only a record of the fit
+Layouts are written as our own classes write theirs (`io.layout`).  Attributes that are only a record of the fit
 and that no method reads are left out, so that what is in a file can be checked whole.  Nearest neighbours keep their
 rows and targets and are fitted to them again when read: their trees are compiled objects, and no data.
 """
@@ -26,12 +26,11 @@ from sklearn import pipeline as pipelines
 from sklearn import preprocessing as pre
 
 from .container import ModelFileError
-from .filestate import OUTPUT
-from .layout import restored
+from .layout import OUTPUT, restored
 
 D = {"n_features_in_": "int=d", "feature_names_in_": "strings[d] optional"}
 LINEAR = D | {"coef_": "rows[d] | rows[t, d]", "intercept_": "float | float[t]", "n_iter_": "data optional"}
-CLASSIFIER = D | {"classes_": "labels[c]", "coef_": "rows[t, d]", "intercept_": "float | float[t]"}
+CLASSIFIER = D | {"classes_": "labels[c]", "coef_": "rows[d] | rows[t, d]", "intercept_": "float | float[t]"}
 PROJECTION = D | {
     "components_": "float[M, d]",
     "explained_variance_": "float[M]~",
@@ -75,7 +74,7 @@ class Class:
 
 
 def _plain(value: Any) -> Any:
-    """A generator of random numbers is no data, and no longer needed."""
+    """The value, or None in place of a random generator, which is not data and no longer needed."""
     return None if isinstance(value, np.random.RandomState | np.random.Generator) else value
 
 
@@ -117,6 +116,15 @@ def _neighbours(cls: type) -> Class:
     return Class(cls, layout, _neighbour_rows, _fitted_again)
 
 
+def _classifier(model: Any, state: dict[str, Any]) -> Any:
+    """Restored; one plane separates two classes, and each of more classes has a plane of its own."""
+    restored(model, state)
+    n_planes, n_classes = 1 if model.coef_.ndim == 1 else model.coef_.shape[0], len(model.classes_)
+    if (n_planes, n_classes) != (1, 2) and not n_planes == n_classes > 1:
+        raise ModelFileError(f"arrays do not fit together: coef_ has {n_planes} rows for {n_classes} classes")
+    return model
+
+
 def _pipeline(model: Any, state: dict[str, Any]) -> Any:
     if not isinstance(model.steps, list) or not model.steps:
         raise ModelFileError("the pipeline in the file has no steps")
@@ -156,7 +164,7 @@ def _column_transformer(model: Any, state: dict[str, Any]) -> Any:
 
 
 def _scaler(model: Any, state: dict[str, Any]) -> Any:
-    """A scaler that is to use what it has not would only say so when it is used."""
+    """Refuse a scaler that lacks the means or scales it is set to use: it would fail only when it is used."""
     moves = getattr(model, "with_mean", None) or getattr(model, "with_centering", None)
     stretches = getattr(model, "with_std", None) or getattr(model, "with_scaling", None)
     if (moves and state.get("mean_", state.get("center_")) is None) or (stretches and state["scale_"] is None):
@@ -227,7 +235,7 @@ _REGRESSORS = [
 ]  # fmt: skip
 
 _CLASSIFIERS = [
-    Class(cls, CLASSIFIER | {"n_iter_": "data optional"} | extra)
+    Class(cls, CLASSIFIER | {"n_iter_": "data optional"} | extra, built=_classifier)
     for cls, extra in (
         (linear_model.LogisticRegression, {}),
         (linear_model.LogisticRegressionCV, {"C_": "float[*]", "Cs_": "float[*]"}),

@@ -1,4 +1,4 @@
-"""Kernels: blocks of k(X, S), their diagonal, and their derivative in the points S.
+"""Kernels: objects that add, multiply and act on columns; blocks of k(X, S), their diagonal, and their derivative in S.
 
 A kernel is *bound* to points once (norms, transposes and scalings are paid once) and then maps blocks
 of rows to blocks of the cross-gram:
@@ -16,46 +16,126 @@ scipy.sparse everywhere, points too.
 
 from __future__ import annotations
 
+from .algebra import Constant, held, normalized
 from .base import (
+    KERNEL_TYPES,
     CrossGram,
     FixedRows,
     Kernel,
     constant_diagonal,
     inner_products,
+    manhattan,
     overwritten_blocks,
     overwritten_product,
     uphill,
 )
-from .laplacian import Laplacian, manhattan
+from .bessel import Bessel
+from .columnwise import ANOVA, Chi2, Periodic, Spline
+from .distance import from_distance
+from .laplacian import Laplacian
 from .matern import Matern
+from .numbered import gram_by_number
+from .objects import ObjectKernel, of_objects
 from .products import Cosine, Linear, Polynomial, Sigmoid
+from .rational import Cauchy, RationalQuadratic
 from .rbf import RBF
-from .registry import KERNEL_TYPES, NAMED_KERNELS, kernel_from_params, kernel_type, named_kernel, names_of_kernels
+from .registry import (
+    NAMED_KERNELS,
+    is_function,
+    kernel_from_params,
+    kernel_object,
+    kernel_of,
+    named_kernel,
+    names_of_kernels,
+)
+from .sets import Hamming, HistogramIntersection, Jaccard, Tanimoto
+from .strings import Levenshtein, Spectrum, Subsequence
+from .structures import Fingerprint, GlobalAlignment, WeisfeilerLehman
 from .user import CallableKernel, Precomputed, bind_callable
 
-__all__ = [
-    "KERNEL_TYPES",
-    "NAMED_KERNELS",
-    "RBF",
-    "CallableKernel",
+# What users write kernels with.
+PUBLIC = (
+    "ANOVA",
+    "Bessel",
+    "Cauchy",
+    "Chi2",
+    "Constant",
     "Cosine",
-    "CrossGram",
-    "FixedRows",
+    "Fingerprint",
+    "GlobalAlignment",
+    "Hamming",
+    "HistogramIntersection",
+    "Jaccard",
     "Kernel",
     "Laplacian",
+    "Levenshtein",
     "Linear",
     "Matern",
+    "Periodic",
+    "Polynomial",
+    "RBF",
+    "RationalQuadratic",
+    "Sigmoid",
+    "Spectrum",
+    "Spline",
+    "Subsequence",
+    "Tanimoto",
+    "WeisfeilerLehman",
+    "from_distance",
+    "gram_by_number",
+    "normalized",
+    "of_objects",
+)
+__all__ = [
+    "ANOVA",
+    "KERNEL_TYPES",
+    "NAMED_KERNELS",
+    "PUBLIC",
+    "RBF",
+    "Bessel",
+    "CallableKernel",
+    "Cauchy",
+    "Chi2",
+    "Constant",
+    "Cosine",
+    "CrossGram",
+    "Fingerprint",
+    "FixedRows",
+    "GlobalAlignment",
+    "Hamming",
+    "HistogramIntersection",
+    "Jaccard",
+    "Kernel",
+    "Laplacian",
+    "Levenshtein",
+    "Linear",
+    "Matern",
+    "ObjectKernel",
+    "Periodic",
     "Polynomial",
     "Precomputed",
+    "RationalQuadratic",
     "Sigmoid",
+    "Spectrum",
+    "Spline",
+    "Subsequence",
+    "Tanimoto",
+    "WeisfeilerLehman",
     "bind_callable",
     "constant_diagonal",
+    "from_distance",
+    "gram_by_number",
+    "held",
     "inner_products",
+    "is_function",
     "kernel_from_params",
-    "kernel_type",
+    "kernel_object",
+    "kernel_of",
     "manhattan",
     "named_kernel",
     "names_of_kernels",
+    "normalized",
+    "of_objects",
     "overwritten_blocks",
     "overwritten_product",
     "uphill",

@@ -1,29 +1,64 @@
-"""What a kernel is, and the products of rows and points that most are made of."""
+"""What a kernel is, and the products of rows and points that most are made of.
+
+A kernel is written down before there are rows, `RBF(width="median").on(["load"]) + 0.1 * Linear()`, and `settled` by
+rows: then every width is a number and every column has one.  It is a frozen dataclass: equal where its fields are,
+and its `repr` reads back.
+"""
 
 from __future__ import annotations
 
-import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields, replace
 from functools import reduce
+from numbers import Real
 from operator import add
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
-import scipy.sparse
 
-from ..arrays import Array, as_float64, is_numpy, like, namespace, take_rows
+from ..arrays import Array, as_float64, namespace, take_rows
+from .blocks import (
+    LARGEST_PARAMETER,
+    check_size,
+    columns_of,
+    constant_diagonal,
+    dense,
+    identity_like,
+    inner_products,
+    manhattan,
+    overwritten_blocks,
+    overwritten_product,
+    product,
+    transposed,
+    weighted_rows,
+    with_norms,
+)
+from .width import Seen
+
+__all__ = [
+    "LARGEST_PARAMETER",
+    "check_size",
+    "columns_of",
+    "constant_diagonal",
+    "dense",
+    "identity_like",
+    "inner_products",
+    "manhattan",
+    "overwritten_blocks",
+    "overwritten_product",
+    "product",
+    "transposed",
+    "weighted_rows",
+    "with_norms",
+]
 
 CrossGram = Callable[[Array], Array]
 
-# Sparse points up to so many elements (64 MB) are made dense for products, which are several times faster then.
-MAX_DENSE_POINTS = 2**23
-# OpenBLAS multiplies few points by many wide float64 rows a quarter faster than the other way round.
-WIDE_ROWS = 128
-# By the bytes of a number: the largest that distances of rows (rows/memory.py) can be multiplied by.
-LARGEST_PARAMETER = {4: 1e30, 8: 1e130}
+PER_COLUMN = "median per column"
+WIDTH_RULES = {"width": ("median", PER_COLUMN), "gamma": ("median", "scale")}
+# Every kernel by its name, as files hold it.
+KERNEL_TYPES: dict[str, type[Kernel]] = {}
 
 
 class Kernel(ABC):
@@ -31,25 +66,139 @@ class Kernel(ABC):
 
     Values and the diagonal are enough to fit on rows.  `differentiable` kernels also have `pullback`, by which points
     are moved; what else is here either follows from these or says what such a kernel cannot do.
+
+    Kernels add, multiply and act on some of the columns: ``k1 + k2``, ``k1 * k2``, ``2.0 * k``, ``k.on(columns)``.
     """
 
-    name: str
+    name: ClassVar[str]
     linear_in_rows = False  # k(x, y) = phi(x)'phi(y) with phi(x) a multiple of x
-    differentiable = False  # in its points: they can be moved
+    differentiable = False  # in its points
+    moves = True  # where it is differentiable, points can be moved: its derivatives are not all zero
     stationary = False  # a function of x - y: rows may be shifted together, and k(x, x) is the same for all
     isotropic = False  # a function of x'x, x'y and y'y: the same in any orthonormal coordinates of rows and points
     factors = False  # for points in a subspace, k(x, s) = c k(x_r, s_r) with x_r the part of x in it (`row_scale`)
     lifts = False  # and the gradient in directions outside of it is known there (`lift`)
-    in_row_space = False  # few rows of very many columns are fitted in the space that they span (rows/row_space.py)
+    in_row_space = False  # few rows of very many columns are fitted in the space that they span (rows/sampling.py)
     bounded = False  # |k| <= 1: a float32 gram loses nothing that matters
     definite: bool | None = True  # positive semi-definite; None where it is not known
     uses_gamma = False  # and so sees the scales of the columns
     metric = "euclidean"  # of the distances that its width is measured by
-    precomputed = False  # "rows" are kernel values, and points cannot be anything but rows
+    precomputed = False  # "rows" are kernel values
+    of_objects = False  # rows are Python objects, (n, 1) arrays of them (kernels/objects.py)
+    rows_only = False  # points cannot be anything but rows
+    costly = False  # its values are a user's code: a fit computes each once, and counts them (fit/values.py)
+    least_square = 1  # rows whose k(x, x) are computed together, by all values among them
+    has_own_diagonal = True  # k(x, x) is one value a row, and may count what blocks of k(x, y) leave out
     # how rows are found for scores: "fixed-point", "linear", "ridge"; None where there are none
     preimage: str | None = "ridge"
+    of_differences = False  # of |x - y|^2 or |x - y|_1 and nothing else of the columns: exports put scalers into those
     not_exported = ""  # why a model with this kernel cannot leave Python
     needs_double = False  # whatever the rows are, exports compute it in float64
+    stretches = True  # a factor for every column means something to it
+    binds = 3  # how tightly its text binds: 1 for a sum, 2 for a product, 3 for all others
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if isinstance(getattr(cls, "name", None), str):
+            KERNEL_TYPES[cls.name] = cls
+
+    # As an object that is written down
+
+    def settled(self, seen: Seen) -> Kernel:
+        """This kernel with numbers for the rules of its widths, and for the names of its columns."""
+        return self
+
+    def stretched(self, factors: tuple[float, ...]) -> Kernel:
+        """k(f x, f y), with a factor f for every column."""
+        if all(factor == 1 for factor in factors):
+            return self
+        return KERNEL_TYPES["stretched"](self, factors)  # type: ignore[call-arg]
+
+    def on(self, columns: Any) -> Kernel:
+        """This kernel of some of the columns alone.
+
+        Parameters
+        ----------
+        columns : int, str, slice, or a list of ints or of strs
+            Numbers of columns, or names of the columns of a frame.
+
+        Returns
+        -------
+        Kernel
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from kernelsieve.kernels import RBF
+        >>> RBF(width=1.0).on([0])(np.array([[0.0, 5.0]]), np.array([[1.0, 7.0]])).round(4)
+        array([[0.6065]])
+        """
+        self.check_combines()
+        return KERNEL_TYPES["columns"](self, columns)  # type: ignore[call-arg]
+
+    def __add__(self, other: Any) -> Kernel:
+        return self._combined("sum", self, other)
+
+    def __radd__(self, other: Any) -> Kernel:
+        return self._combined("sum", other, self)
+
+    def __mul__(self, other: Any) -> Kernel:
+        return self._combined("product", self, other)
+
+    def __rmul__(self, other: Any) -> Kernel:
+        return self._combined("product", other, self)
+
+    @staticmethod
+    def _combined(how: str, left: Any, right: Any) -> Any:
+        parts = [KERNEL_TYPES["constant"](part) if isinstance(part, Real) else part for part in (left, right)]  # type: ignore[call-arg]
+        if not all(isinstance(part, Kernel) for part in parts):
+            return NotImplemented
+        for part in parts:
+            part.check_combines()
+        return KERNEL_TYPES[how](*parts)
+
+    def check_combines(self) -> None:
+        """Refuse to be a part of another kernel: those are of vectors."""
+        if self.of_objects:
+            raise TypeError(
+                f"{self!r} is a kernel of objects, and sums, products, multiples, on() and normalized() are of kernels "
+                "of vectors: combine the values in a function of your own and give it to of_objects"
+            )
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The fields by name, and with `deep` those of the kernels among them, as ``k1__width``."""
+        found = {f.name: getattr(self, f.name) for f in fields(self)}  # type: ignore[arg-type]
+        parts = {name: value for name, value in found.items() if deep and isinstance(value, Kernel)}
+        inner = {f"{name}__{key}": value for name, part in parts.items() for key, value in part.get_params().items()}
+        return found | inner
+
+    def with_params(self, **params: Any) -> Kernel:
+        """A kernel like this one with other values of some fields, named as `get_params` names them."""
+        own, inner, known = {}, {}, self.get_params(deep=False)  # type: ignore[var-annotated]
+        for key, value in params.items():
+            name, _, rest = key.partition("__")
+            if name not in known or (rest and not isinstance(known[name], Kernel)):
+                raise ValueError(
+                    f"Invalid parameter {key!r} for {self!r}: it has {', '.join(sorted(self.get_params()))}"
+                )
+            if rest:
+                inner.setdefault(name, {})[rest] = value
+            else:
+                own[name] = value
+        parts = {name: own.get(name, known[name]).with_params(**values) for name, values in inner.items()}
+        return replace(self, **own | parts)  # type: ignore[type-var]
+
+    def __sklearn_clone__(self) -> Kernel:
+        return self  # nothing in it can change
+
+    def __repr__(self) -> str:
+        given = [(f.name, getattr(self, f.name)) for f in fields(self) if getattr(self, f.name) != f.default]  # type: ignore[arg-type]
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in given)})"
+
+    @property
+    def title(self) -> str:
+        """The kernel in a few words, for people: its name, or for one made of others how it is made."""
+        return self.name
 
     # Values
 
@@ -69,12 +218,21 @@ class Kernel(ABC):
     def diagonal(self, rows: Array) -> Array:
         """k(x, x) for every row."""
 
-    def __call__(self, rows: Array, points: Array) -> Array:
-        return self.bind(points)(rows)
+    def __call__(self, rows: Array, points: Array | None = None) -> Array:
+        kernel = self if self.is_settled else self.settled(Seen(rows))
+        return kernel.bind(rows if points is None else points)(rows)
 
     def diagonal_of(self, X: Array) -> Array:
         """k(x, x) of all training rows X, which for a precomputed kernel are its gram."""
         return self.diagonal(X)
+
+    def within(self, points: Array) -> Array:
+        """Points that were moved, as near to where they are as the kernel has values."""
+        return points
+
+    def still_columns(self, n_columns: int) -> tuple[int, ...]:
+        """Columns in which points cannot be moved, because the kernel there has steps and no slopes."""
+        return ()
 
     def far_exponents(self, rows: np.ndarray, points: np.ndarray) -> np.ndarray | None:
         """log k(x, s), (n, m), of rows so far from all points that k itself is zero; None where it never is."""
@@ -87,6 +245,11 @@ class Kernel(ABC):
     def agrees_with_sklearn(self, rows: Array, points: Array) -> bool:
         """Whether scikit-learn has this kernel by its name, and computes it on these rows to all digits."""
         return False
+
+    @property
+    def thrifty(self) -> Kernel:
+        """This kernel in as few values as it can, be it by more calls."""
+        return self
 
     # Points that stand for rows
 
@@ -142,6 +305,10 @@ class Kernel(ABC):
         """(c, kernel_1) with k(x, s) proportional to kernel_1(c x, c s), numbers of order one."""
         return 1.0, self
 
+    def unit_scales(self, rows: Array) -> tuple[float, ...]:
+        """What brings every column to numbers of order one; zero where the kernel does not mind."""
+        return (float(self.unit(rows)[0]),) * rows.shape[1]
+
     def row_scale(self, inside: Array, outside: Array) -> Array | None:
         """For points in a subspace, c of every row in k(x, s) = c k(x_r, s_r); None where it is one for all.
 
@@ -169,8 +336,8 @@ class Kernel(ABC):
     # Files
 
     def params(self) -> dict[str, Any]:
-        """The kernel's own parameters, as JSON can hold them."""
-        return asdict(self)  # type: ignore[call-overload]
+        """The kernel's own parameters, as a file can hold them."""
+        return {name: value for name, value in self.get_params(deep=False).items() if value is not None}
 
     @classmethod
     def from_params(cls, params: Mapping[str, Any]) -> Kernel:
@@ -178,19 +345,88 @@ class Kernel(ABC):
         return cls(**params)
 
     def numbers(self) -> list[Any]:
-        """What of `params` must be numbers for the kernel to be one."""
-        return list(self.params().values())
+        """What of `params` must be numbers for a settled kernel to be one."""
+        found: list[Any] = []
+        for value in self.params().values():
+            found += value.numbers() if isinstance(value, Kernel) else value if isinstance(value, tuple) else [value]
+        return [value for value in found if not isinstance(value, str | slice)]
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether all that rows settle are numbers."""
+        return True
 
 
-@dataclass(frozen=True)
-class Stationary(Kernel):
+@dataclass(frozen=True, repr=False)
+class Wide(Kernel):
+    """A kernel with a width: a number, one for every column, or the rule that finds it on rows; or else its gamma."""
+
+    width: Any = field(default=None, kw_only=True)
+    gamma: Any = field(default=None, kw_only=True)
+    uses_gamma = True
+
+    def __post_init__(self) -> None:
+        if self.width is not None and self.gamma is not None:
+            raise ValueError(f"{type(self).__name__} takes width={self.width!r} or gamma={self.gamma!r}, not both")
+        if isinstance(self.width, list | np.ndarray):
+            object.__setattr__(self, "width", tuple(np.asarray(self.width, dtype=float).tolist()))
+        if isinstance(self.width, tuple) or self.width == PER_COLUMN:
+            object.__setattr__(self, "in_row_space", False)
+            if not self.stretches:
+                raise ValueError(f"{type(self).__name__} has one width for all columns: got width={self.width!r}")
+        for name, value in (("width", self.width), ("gamma", self.gamma)):
+            check_width(name, value)
+
+    @staticmethod
+    def gamma_of(width: float) -> float:
+        """gamma for a width: 1 / (2 width^2), as for a Gaussian."""
+        return 1.0 / (2.0 * width**2)
+
+    def distances(self, rows: Array, points: Array) -> Array | None:
+        """What the width is the unit of, for all pairs; None for Euclidean distances."""
+        return None
+
+    def settled(self, seen: Seen) -> Kernel:
+        if self.width == PER_COLUMN:
+            factors = seen.column_factors()
+            return self._with_gamma(seen.stretched(factors).gamma("median", self)).stretched(factors)
+        if isinstance(self.width, tuple):
+            if len(self.width) != seen.n_columns:
+                raise ValueError(f"width has {len(self.width)} numbers for {seen.n_columns} columns: {self!r}")
+            return self._with_gamma(self.gamma_of(1.0)).stretched(tuple(1.0 / width for width in self.width))
+        if isinstance(self.width, Real):
+            return self._with_gamma(seen.gamma(self.gamma_of(float(self.width)), self))
+        return self._with_gamma(seen.gamma(self.width or self.gamma or "median", self))
+
+    @property
+    def is_settled(self) -> bool:
+        return self.width is None and isinstance(self.gamma, Real)
+
+    def _with_gamma(self, gamma: float) -> Wide:
+        return replace(self, width=None, gamma=gamma)
+
+
+def check_width(name: str, value: Any) -> None:
+    """Refuse what is neither a positive number (or one a column, for a width) nor a rule."""
+    rules = WIDTH_RULES[name]
+    numbers = value if isinstance(value, tuple) and name == "width" else (value,)
+    words = " or ".join(map(repr, rules))
+    for number in numbers:
+        if number is None or (isinstance(number, str) and number in rules and not isinstance(value, tuple)):
+            continue
+        if isinstance(number, bool) or not isinstance(number, Real) or not 0 <= float(number) < np.inf:
+            raise ValueError(f"{name}={value!r} of a kernel must be a positive number, or {words}")
+        if name == "width" and number == 0:
+            raise ValueError(f"{name}={value!r} of a kernel must be above zero")
+
+
+@dataclass(frozen=True, repr=False)
+class Stationary(Wide):
     """A function of gamma and x - y: one at its top, k(x, x), and zero far away."""
 
-    gamma: float
     differentiable = True
     stationary = True
     bounded = True
-    uses_gamma = True
 
     def diagonal(self, rows: Array) -> Array:
         return constant_diagonal(rows, 1.0)
@@ -202,21 +438,10 @@ class Stationary(Kernel):
         return 1.0
 
 
-def check_coef0(coef0: float, kernel: type[Kernel], rows: Array) -> None:
+def check_coef0(coef0: float, kernel: Kernel, rows: Array) -> None:
     """Refuse a coef0 that cannot be added to products of these rows."""
     if "coef0" in getattr(kernel, "__dataclass_fields__", {}):
         check_size(abs(coef0), LARGEST_PARAMETER, f"coef0={coef0:.3g}", rows)
-
-
-def check_size(value: float, limits: dict[int, float], words: str, rows: Array, otherwise: str = "") -> None:
-    """Refuse a parameter of a kernel that is too large for the numbers that rows are in."""
-    single = "32" in str(rows.dtype)
-    largest = limits[4 if single else 8]
-    if value > largest:
-        wider = ", or float64 rows" if single else ""
-        raise ValueError(
-            f"{words} is too large to compute with for {rows.dtype} rows: give at most {largest:g}{otherwise}{wider}"
-        )
 
 
 @dataclass(frozen=True)
@@ -255,113 +480,3 @@ def uphill(slopes: list[tuple[Array, Array | None]], own: tuple[Array, Array | N
     xp = namespace(gradient)
     left = xp.abs(gradient) - (as_float64(reduce(add, costs)) + own[1])
     return xp.sign(gradient) * xp.where(left > 0, left, xp.zeros_like(left))
-
-
-def transposed(points: Array, scale: float = 1.0) -> Array:
-    """scale * points', laid out for products rows @ points'."""
-    if scipy.sparse.issparse(points):
-        if points.shape[0] * points.shape[1] > MAX_DENSE_POINTS:
-            return (points * scale).T.tocsc()
-        points = points.toarray()
-    return (points * scale).T
-
-
-class _Scratch(threading.local):
-    """Memory that a thread writes one block after another into: fresh pages cost as much as the arithmetic."""
-
-    in_use = False
-    buffers: dict[str, np.ndarray]
-
-    def __init__(self) -> None:
-        self.buffers = {}
-
-    def array(self, name: str, shape: tuple[int, int], dtype: Any) -> np.ndarray:
-        size = shape[0] * shape[1]
-        buffer = self.buffers.get(name)
-        if buffer is None or buffer.size < size or buffer.dtype != dtype:
-            buffer = self.buffers[name] = np.empty(size, dtype=dtype)
-        return buffer[:size].reshape(shape)
-
-    def before_ones(self, shape: tuple[int, int], dtype: Any) -> np.ndarray:
-        """Room before a last column of ones, which nobody writes into: in use, they stay from block to block."""
-        buffer = self.buffers.get("ones") if self.in_use else None
-        if buffer is None or buffer.shape[0] < shape[0] or buffer.shape[1] != shape[1] or buffer.dtype != dtype:
-            buffer = np.empty(shape, dtype=dtype)
-            buffer[:, -1] = 1.0
-            if self.in_use:
-                self.buffers["ones"] = buffer
-        return buffer[: shape[0]]
-
-
-_scratch = _Scratch()
-
-
-@contextmanager
-def overwritten_blocks() -> Iterator[None]:
-    """Within, every block that a kernel makes in this thread overwrites the one before: keep nothing of it."""
-    before, _scratch.in_use = _scratch.in_use, True
-    try:
-        yield
-    finally:
-        _scratch.in_use = before
-
-
-def overwritten_product(block: Array, matrix: Array, name: str = "product") -> Array:
-    """block @ matrix, in memory that this thread's next product of that `name` overwrites: use it up, keep nothing."""
-    if not (is_numpy(block) and is_numpy(matrix) and block.dtype == matrix.dtype):
-        return block @ matrix
-    return product(block, matrix, _scratch.array(name, (block.shape[0], matrix.shape[1]), block.dtype))
-
-
-def product(left: np.ndarray, right: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
-    """left @ right, of which overflow is told, and no invalid values: whether there are any is asked of the rows.
-
-    BLAS leaves that flag behind where registers hold what is no part of the matrices, though all numbers are finite.
-    """
-    with np.errstate(invalid="ignore"):
-        return np.matmul(left, right, out=out)
-
-
-def with_norms(rows: np.ndarray) -> np.ndarray:
-    """(x, |x|^2, 1) of every row x, in memory that the next such rows overwrite where blocks do."""
-    out = _scratch.before_ones((rows.shape[0], rows.shape[1] + 2), rows.dtype)
-    out[:, :-2] = rows
-    np.vecdot(rows, rows, out=out[:, -2])
-    return out
-
-
-def inner_products(rows: Array, points_transposed: Array) -> Array:
-    """rows @ points' as a dense block of its own, whatever mix of dense and sparse comes in."""
-    if is_numpy(rows) and is_numpy(points_transposed) and rows.dtype == points_transposed.dtype:
-        left, right = rows, points_transposed
-        wide = rows.dtype == np.float64 and rows.shape[1] >= WIDE_ROWS
-        if wide:
-            left, right = points_transposed.T, rows.T
-        shape = (left.shape[0], right.shape[1])
-        out = _scratch.array("block", shape, rows.dtype) if _scratch.in_use else None
-        block = product(left, right, out)
-        return block.T if wide else block
-    block = rows @ points_transposed
-    return dense(block)
-
-
-def dense(rows: Array) -> Array:
-    """Sparse rows as a dense array; any others as they are."""
-    return rows.toarray() if scipy.sparse.issparse(rows) else rows
-
-
-def weighted_rows(weights: Array, rows: Array) -> Array:
-    """weights' @ rows, (m, d), dense."""
-    return (rows.T @ weights).T if scipy.sparse.issparse(rows) else weights.T @ rows
-
-
-def constant_diagonal(rows: Array, value: float) -> Array:
-    """`value` for every row."""
-    if scipy.sparse.issparse(rows) or is_numpy(rows):
-        return np.full(rows.shape[0], value, dtype=rows.dtype)
-    return namespace(rows).full_like(rows[:, 0], value)
-
-
-def identity_like(square: Array) -> Array:
-    """The identity matrix in the shape, the dtype and the place of a square one."""
-    return like(namespace(square).eye(square.shape[0], dtype=square.dtype), square)

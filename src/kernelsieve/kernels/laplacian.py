@@ -2,23 +2,34 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import scipy.sparse
 from scipy.spatial.distance import cdist
 
 from ..arrays import Array, exp_in_place, is_numpy, namespace
-from .base import CrossGram, Kernel, Stationary, dense, identity_like
+from .base import CrossGram, Kernel, Stationary, dense, identity_like, manhattan
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Laplacian(Stationary):
     """exp(-gamma |x - y|_1)."""
 
     name = "laplacian"
     metric = "manhattan"
+    of_differences = True
+
+    @staticmethod
+    def gamma_of(width: float) -> float:
+        return 1.0 / width
+
+    def distances(self, rows: Array, points: Array) -> Array | None:
+        return manhattan(rows, points)
+
+    def stretched(self, factors: tuple[float, ...]) -> Kernel:
+        alike = len(set(factors)) == 1
+        return replace(self, gamma=self.gamma * factors[0]) if alike else super().stretched(factors)
 
     def bind(self, points: Array) -> CrossGram:
         def cross_gram(rows: Array) -> Array:
@@ -43,7 +54,7 @@ class Laplacian(Stationary):
         pull = weights * cross_gram
         if rows is points:  # k(s, s) is one wherever s goes: a point's own kink is no obstacle to it
             pull = pull - namespace(pull).linalg.diagonal(pull) * identity_like(pull)
-        above, below = _sides(dense(rows), points, pull)
+        above, below = sides(dense(rows), points, pull)
         mass = namespace(pull).sum(pull, axis=0)[:, None]
         return self.gamma * (above - below), self.gamma * (mass - above - below)
 
@@ -54,10 +65,10 @@ class Laplacian(Stationary):
         return ops.exp(-self.gamma * ops.absolute_distances(rows, points))
 
     def unit(self, rows: Array) -> tuple[float, Kernel]:
-        return self.gamma, Laplacian(1.0)
+        return self.gamma, Laplacian(gamma=1.0)
 
 
-def _sides(rows: Array, points: Array, pull: Array) -> tuple[Array, Array]:
+def sides(rows: Array, points: Array, pull: Array) -> tuple[Array, Array]:
     """sum_n pull_nj over the rows above point j, feature by feature, and over those below it; (m, d) both."""
     xp = namespace(points)
     above, below = xp.empty_like(points), xp.empty_like(points)
@@ -72,15 +83,3 @@ def _sides(rows: Array, points: Array, pull: Array) -> tuple[Array, Array]:
         above[j, :] = pull[:, j] @ xp.astype(rows > points[j, :], pull.dtype)
         below[j, :] = pull[:, j] @ xp.astype(rows < points[j, :], pull.dtype)
     return above, below
-
-
-def manhattan(rows: Array, points: Array) -> Array:
-    """sum_j |x_j - y_j| for all pairs of rows and points."""
-    if scipy.sparse.issparse(rows) or scipy.sparse.issparse(points) or is_numpy(rows):
-        from sklearn.metrics.pairwise import manhattan_distances
-
-        if scipy.sparse.issparse(points) and not scipy.sparse.issparse(rows):
-            points = points.toarray()
-        return manhattan_distances(rows, points).astype(rows.dtype, copy=False)
-    xp = namespace(rows)
-    return xp.stack([xp.sum(xp.abs(rows - points[j, :]), axis=1) for j in range(points.shape[0])], axis=1)

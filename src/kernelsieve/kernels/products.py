@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import scipy.sparse
 
 from ..arrays import Array, as_float64, namespace, row_dot
-from .base import CrossGram, Kernel, inner_products, transposed, weighted_rows
+from .base import CrossGram, Kernel, Wide, inner_products, transposed, weighted_rows
 
 SHORT_ROW = 1e-5  # scikit-learn's cosine takes rows for zero that are shorter than ten roundings of float32
 
 
-class Product(Kernel):
+class InnerProduct(Kernel):
     """A function of x'y: for points in a subspace nothing but the part of a row in it counts."""
 
     differentiable = True
@@ -26,12 +26,11 @@ class Product(Kernel):
         return True
 
 
-class AffineProduct(Product):
+@dataclass(frozen=True, repr=False)
+class AffineProduct(InnerProduct, Wide):
     """A function of gamma x'y + coef0."""
 
-    gamma: float
-    coef0: float
-    uses_gamma = True
+    coef0: float = field(default=1.0, kw_only=True)
 
     @abstractmethod
     def _of(self, products: Array) -> Array:
@@ -69,16 +68,14 @@ class AffineProduct(Product):
         return 2 * self.gamma * self._slope(self.gamma * squares + self.coef0) * rows
 
     def unit(self, rows: Array) -> tuple[float, Kernel]:
-        return self.gamma**0.5, replace(self, gamma=1.0)  # type: ignore[type-var]
+        return self.gamma**0.5, replace(self, gamma=1.0)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Polynomial(AffineProduct):
     """(gamma x'y + coef0)^degree."""
 
-    gamma: float
-    degree: float
-    coef0: float
+    degree: float = 3
     name = "poly"
 
     @property
@@ -119,8 +116,8 @@ def _power(base: Array, exponent: float) -> Array:
     return result
 
 
-@dataclass(frozen=True)
-class Linear(Product):
+@dataclass(frozen=True, repr=False)
+class Linear(InnerProduct):
     """x'y."""
 
     name = "linear"
@@ -154,15 +151,13 @@ class Linear(Product):
         return namespace(gram).ones_like(gram)
 
     def unit(self, rows: Array) -> tuple[float, Kernel]:
-        return _unit_length(rows), self
+        return unit_length(rows), self
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Sigmoid(AffineProduct):
     """tanh(gamma x'y + coef0); not positive semi-definite in general."""
 
-    gamma: float
-    coef0: float
     name = "sigmoid"
     definite = False
     needs_double = True  # products of far rows nearly orthogonal to a point cancel, and tanh keeps what is left
@@ -180,8 +175,8 @@ class Sigmoid(AffineProduct):
         return self.gamma * weighted_rows(weights * (1 - cross_gram**2), rows)
 
 
-@dataclass(frozen=True)
-class Cosine(Product):
+@dataclass(frozen=True, repr=False)
+class Cosine(InnerProduct):
     """x'y / (|x| |y|), zero where a row is zero."""
 
     name = "cosine"
@@ -239,10 +234,10 @@ class Cosine(Product):
         return inverse[:, None] * inverse
 
     def unit(self, rows: Array) -> tuple[float, Kernel]:
-        return _unit_length(rows), self
+        return unit_length(rows), self
 
 
-def _unit_length(rows: Array) -> float:
+def unit_length(rows: Array) -> float:
     """What makes the rows of length one on average."""
     mean_square = float(namespace(rows).mean(row_dot(rows, rows)))
     return mean_square**-0.5 if mean_square > 0 else 1.0

@@ -44,12 +44,13 @@ NEAREST, FARTHEST = 1e-30, 1e30
 OVERFLOWING = {4: 1e30, 8: 1e250}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Radial(Stationary):
     """f(gamma |x - y|^2)."""
 
     isotropic = True
     in_row_space = True
+    of_differences = True
     preimage = "fixed-point"
 
     @abstractmethod
@@ -63,6 +64,10 @@ class Radial(Stationary):
     def log_of_square(self, t: np.ndarray) -> np.ndarray | None:
         """log f(t), where f comes so near to zero that numbers do not hold it; else None."""
         return None
+
+    def stretched(self, factors: tuple[float, ...]) -> Kernel:
+        alike = len(set(factors)) == 1
+        return replace(self, gamma=self.gamma * factors[0] ** 2) if alike else super().stretched(factors)
 
     def bind(self, points: Array) -> CrossGram:
         exponents = self.bind_exponents(points)

@@ -19,7 +19,7 @@ from .radial import FAR, MAX_CANCELLATION, Radial
 LOST_BY_SKLEARN = 1e6
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class RBF(Radial):
     """exp(-gamma |x - y|^2)."""
 

@@ -1,4 +1,4 @@
-"""The kernels by name: the one list that estimators, files and the command line read."""
+"""The kernels by name, and the one place that tells what the parameter `kernel` of an estimator stands for."""
 
 from __future__ import annotations
 
@@ -6,40 +6,53 @@ from collections.abc import Callable, Mapping
 from dataclasses import fields
 from typing import Any
 
-from .base import Kernel
-from .laplacian import Laplacian
-from .matern import Matern
-from .products import Cosine, Linear, Polynomial, Sigmoid
-from .rbf import RBF
-from .user import CallableKernel, Precomputed
+from .base import KERNEL_TYPES, Kernel
+from .gaussian_process import translated
+from .user import CallableKernel
 
-KERNEL_TYPES: dict[str, type[Kernel]] = {
-    kind.name: kind for kind in (RBF, Matern, Laplacian, Polynomial, Linear, Cosine, Sigmoid, Precomputed)
-}
-NAMED_KERNELS = tuple(KERNEL_TYPES)
+# Those that an estimator knows by their name alone, with its own gamma, degree and coef0; others are given as objects.
+NAMED_KERNELS = ("rbf", "matern", "laplacian", "poly", "linear", "cosine", "sigmoid", "precomputed")
 
 
-def names_of_kernels(wanted: Callable[[type[Kernel]], bool]) -> tuple[str, ...]:
-    """The names of the kernels that are wanted."""
-    return tuple(name for name, kind in KERNEL_TYPES.items() if wanted(kind))
+def names_of_kernels(wanted: Callable[[Kernel], bool]) -> tuple[str, ...]:
+    """The names of the named kernels that are wanted."""
+    return tuple(name for name in NAMED_KERNELS if wanted(KERNEL_TYPES[name]()))
 
 
-def kernel_type(kernel: Any) -> type[Kernel]:
-    """The type of kernel that a name or a function stands for, to be asked what it can do before it is made."""
-    if callable(kernel):
-        return CallableKernel
-    if kernel not in KERNEL_TYPES:
-        raise ValueError(f"unknown kernel {kernel!r}: give one of {', '.join(KERNEL_TYPES)}, or a callable")
-    return KERNEL_TYPES[kernel]
+def kernel_of(given: Any) -> Kernel:
+    """The kernel that a name, an object or a function stands for, to be asked what it can do before rows settle it."""
+    found = kernel_object(given)
+    if found is not None:
+        return found
+    if callable(given):
+        return CallableKernel(given)
+    if given not in NAMED_KERNELS:
+        raise ValueError(
+            f"unknown kernel {given!r}: give one of {', '.join(NAMED_KERNELS)}, a kernel of kernelsieve.kernels, or a "
+            "callable"
+        )
+    return KERNEL_TYPES[given]()
+
+
+def kernel_object(given: Any) -> Kernel | None:
+    """The kernel that is given as an object, ours or one of scikit-learn's that we have; None for all others."""
+    return given if isinstance(given, Kernel) else translated(given)
+
+
+def is_function(given: Any) -> bool:
+    """Whether a kernel is code of the user's, and neither a name nor an object."""
+    return callable(given) and kernel_object(given) is None
 
 
 def named_kernel(name: str, *, gamma: float = 1.0, degree: float = 3, coef0: float = 1.0) -> Kernel:
     """The kernel of that name; parameters it does not have are ignored, as in scikit-learn."""
-    kind = kernel_type(name)
+    kind = type(kernel_of(name))
     given = {"gamma": gamma, "degree": degree, "coef0": coef0}
     return kind(**{f.name: float(given[f.name]) for f in fields(kind) if f.name in given})  # type: ignore[arg-type]
 
 
 def kernel_from_params(name: str, params: Mapping[str, Any]) -> Kernel:
     """The inverse of (kernel.name, kernel.params())."""
-    return kernel_type(name).from_params(params)
+    if name not in KERNEL_TYPES:
+        raise ValueError(f"unknown kernel {name!r}")
+    return KERNEL_TYPES[name].from_params(params)

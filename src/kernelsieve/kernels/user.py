@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import scipy.sparse
 
-from ..arrays import Array, is_numpy, like, namespace, take_rows, to_numpy
+from ..arrays import Array, is_numpy, is_torch, like, namespace, take_rows, to_numpy
 from .base import CrossGram, Kernel, dense
 
+# k(x, x) of a vectorised function is read off squares of so many rows: this many values a row, and a call for each
+# square.
+DIAGONAL_SQUARE = 4
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, repr=False)
 class Precomputed(Kernel):
     """The rows *are* kernel values: columns `columns` of the n_columns training columns.
 
@@ -26,6 +30,7 @@ class Precomputed(Kernel):
     name = "precomputed"
     definite = None
     precomputed = True
+    rows_only = True
     preimage = None
     not_exported = "a precomputed kernel has no points"
 
@@ -75,16 +80,48 @@ class Precomputed(Kernel):
         )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class CallableKernel(Kernel):
     """A user's function: vectorised, k(X, Y) -> (n, m), or on a pair of rows, k(x, y) -> float."""
 
     function: Callable[..., Any]
     keywords: Mapping[str, Any] = field(default_factory=dict)
     vectorized: bool = True
+    square: int = DIAGONAL_SQUARE  # rows whose k(x, x) are read off one square
     name = "callable"
     definite = None
+    costly = True
     not_exported = "a callable kernel is code"
+
+    by_autograd: bool = False  # written with torch, which knows its derivative
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "differentiable", self.by_autograd)
+
+    def is_near(self, rows: Array) -> bool:
+        return False  # nobody knows what a function of the user's asks of a device
+
+    def unit(self, rows: Array) -> tuple[float, Kernel]:
+        xp = namespace(rows)
+        spread = float(xp.mean(xp.std(rows, axis=0))) if self.by_autograd else 1.0
+        scale = 1.0 / spread if spread > 0 else 1.0
+        return scale, self.stretched((1.0 / scale,) * rows.shape[1])
+
+    def pullback(self, rows: Array, points: Array, cross_gram: Array, weights: Array) -> Array:
+        if not self.by_autograd:
+            return super().pullback(rows, points, cross_gram, weights)
+        return _torch_gradient(lambda s: (self.function(rows.detach(), s, **self.keywords) * weights).sum(), points)
+
+    def diagonal_gradient(self, rows: Array) -> Array | None:
+        if not self.by_autograd:
+            return super().diagonal_gradient(rows)
+
+        # by symmetry twice the derivative in the second argument, in squares as the diagonal itself
+        def of_square(x: Any) -> Any:
+            return _torch_gradient(lambda s: 2 * self.function(x, s, **self.keywords).diagonal().sum(), x)
+
+        squares = [rows[i : i + 16, :] for i in range(0, rows.shape[0], 16)]
+        return namespace(rows).concat([of_square(square) for square in squares], axis=0)
 
     def bind(self, points: Array) -> CrossGram:
         def cross_gram(rows: Array) -> Array:
@@ -108,19 +145,56 @@ class CallableKernel(Kernel):
                 block[i:, i] = block[i, i:]
         return block
 
+    @property
+    def least_square(self) -> int:  # type: ignore[override]
+        return self.square if self.vectorized else 1
+
+    @property
+    def has_own_diagonal(self) -> bool:  # type: ignore[override]
+        return self.vectorized and hasattr(self.function, "diag")  # as Gaussian-process kernels have
+
     def diagonal(self, rows: Array) -> Array:
         if not self.vectorized:
             values = np.asarray([float(self.function(x, x, **self.keywords)) for x in each_row(rows)])
-        elif hasattr(self.function, "diag"):  # Gaussian-process kernels know theirs
-            values = np.asarray(self.function.diag(rows))
+        elif self.has_own_diagonal:
+            values = np.asarray(self.function.diag(rows))  # type: ignore[attr-defined]
         else:
-            # small squares: n * 16 evaluations instead of n^2
-            squares = (rows[i : i + 16] for i in range(0, rows.shape[0], 16))
+            squares = (rows[i : i + self.square] for i in range(0, rows.shape[0], self.square))
             values = np.concatenate([np.diagonal(self(square, square)) for square in squares])
         return like(values, rows)
 
+    @property
+    def thrifty(self) -> CallableKernel:
+        """This kernel with its diagonal in one value a row, and a call for each."""
+        return replace(self, square=1)
+
     def params(self) -> dict[str, Any]:
         raise TypeError("a callable kernel has no parameters that a file could hold")
+
+    @classmethod
+    def from_params(cls, params: Mapping[str, Any]) -> Kernel:
+        raise ValueError("unknown kernel 'callable': a file holds no code")
+
+
+def _torch_gradient(function: Callable[[Any], Any], points: Any) -> Any:
+    """The derivative of a number in points, by torch."""
+    import torch
+
+    with torch.enable_grad():
+        moving = points.detach().clone().requires_grad_(True)
+        (found,) = torch.autograd.grad(function(moving), moving)
+    return found
+
+
+def _has_torch_gradient(function: Callable[..., Any], rows: Array, keywords: Mapping[str, Any]) -> bool:
+    """Whether torch has followed a function of two blocks of tensors from its points to its values."""
+    if not is_torch(rows):
+        return False
+    try:
+        gradient = _torch_gradient(lambda s: function(rows[:2], s, **keywords).sum(), rows[2:])
+        return bool(gradient.isfinite().all())
+    except (RuntimeError, TypeError, AttributeError):
+        return False  # it left torch on its way
 
 
 def each_row(rows: Array) -> list[Array]:
@@ -138,12 +212,18 @@ def _checked_block(block: Any, shape: tuple[int, int], rows: Array) -> Array:
 
 
 def bind_callable(function: Callable[..., Any], keywords: Mapping[str, Any] | None, rows: Array) -> CallableKernel:
-    """Tell the two callable forms apart, once, on five rows.
+    """A user's function as a kernel: which of the two forms it has, and whether torch knows its derivative.
 
-    Two rows against three: a function of row pairs cannot return a (2, 3) block from them.
+    Both are told once, on five rows.
     """
     keywords = dict(keywords or {})
     few = rows[np.arange(5) % rows.shape[0]]
+    found = _told_apart(function, keywords, few)
+    return replace(found, by_autograd=found.vectorized and _has_torch_gradient(function, few, keywords))
+
+
+def _told_apart(function: Callable[..., Any], keywords: dict[str, Any], few: Array) -> CallableKernel:
+    """Two rows against three: a function of row pairs cannot return a (2, 3) block from them."""
     try:
         block = function(few[:2], few[2:], **keywords)
         if np.shape(block) == (2, 3):

@@ -2,21 +2,41 @@
 
 "median"   1 / (2 median^2) over the pairs of a random sample of rows, median Euclidean distance;
            for the Laplacian kernel, whose distance is the sum of absolute differences, 1 / median
+"0.3 median"   0.3 times that gamma, or any other multiple: for grids
 "scale"    1 / (d var(X)), as scikit-learn's SVC
 None       1 / d, as scikit-learn's KernelPCA
 """
 
 from __future__ import annotations
 
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from numbers import Integral
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
 import scipy.sparse
 from sklearn.utils.sparsefuncs import mean_variance_axis
 
-from ..arrays import Array, as_float64, is_accelerated, is_numpy, namespace, origin_of, row_dot, to_numpy
+from ..arrays import (
+    Array,
+    as_float64,
+    is_accelerated,
+    is_numpy,
+    like,
+    namespace,
+    origin_of,
+    row_dot,
+    to_numpy,
+)
+from ..errors import quoted
 from ..threads import matmul
-from .base import LARGEST_PARAMETER, Kernel, check_size, inner_products
-from .laplacian import manhattan
-from .registry import kernel_type
+from .blocks import LARGEST_PARAMETER, check_size, columns_of, dense, inner_products
+
+if TYPE_CHECKING:
+    from .base import Kernel
 
 # Distances are taken in float32: below this share of |x|^2 + |y|^2 they are rounding, of a row and its copies.
 SAME_ROW = 1e-6
@@ -27,9 +47,83 @@ LARGEST_FOUND = {4: 1e37, 8: 1e300}
 MEDIAN_ROWS = 800  # 160,000 pairs: the median is known to about a percent
 
 
+@dataclass(frozen=True)
+class Seen:
+    """Rows by which a kernel is settled: already sampled, with their weights, and the names of their columns."""
+
+    rows: Array
+    weights: np.ndarray | None = None
+    n_threads: int = 1
+    names: tuple[str, ...] | None = None
+
+    @property
+    def n_columns(self) -> int:
+        return int(self.rows.shape[1])
+
+    def gamma(self, rule: float | str | None, kernel: Kernel) -> float:
+        """The number that `rule` stands for on these rows."""
+        return resolve_gamma(rule, kernel, self.rows, self.weights, self.n_threads)
+
+    def numbers_of(self, columns: Any) -> tuple[int, ...]:
+        """The numbers of columns that are given by number, by name or as a slice."""
+        return column_numbers(columns, self.n_columns, self.names, "the kernel's on()")
+
+    def on(self, columns: tuple[int, ...]) -> Seen:
+        """These columns of the rows."""
+        names = None if self.names is None else tuple(self.names[column] for column in columns)
+        return replace(self, rows=columns_of(self.rows, columns), names=names)
+
+    def stretched(self, factors: tuple[float, ...]) -> Seen:
+        """The rows with their columns multiplied by these factors."""
+        if scipy.sparse.issparse(self.rows):
+            return replace(self, rows=(self.rows @ scipy.sparse.diags_array(np.asarray(factors))).tocsr())
+        return replace(self, rows=self.rows * like(np.asarray(factors), self.rows))
+
+    def column_factors(self) -> tuple[float, ...]:
+        """What makes the median difference of two rows one in every column in which they differ."""
+        rows = as_float64(to_numpy(dense(self.rows)))
+        left, right, weights = _pairs(rows, self.weights)
+        found = []
+        for j in range(self.n_columns):
+            apart = np.abs(left[:, j, None] - right[:, j])
+            median = _median_of(apart, apart > 0, weights)
+            found.append(1.0 / median if median > 0 else 1.0)
+        return tuple(found)
+
+
+def column_numbers(columns: Any, n_columns: int, names: Sequence[Any] | None, who: str) -> tuple[int, ...]:
+    """The numbers of columns that are given by number, by name or as a slice; `who` gives them, for a message."""
+    if isinstance(columns, slice):
+        columns = tuple(range(n_columns))[columns]
+        if not columns:
+            raise ValueError(f"{who} takes an empty slice of the {n_columns} columns")
+    return tuple(_column_number(column, n_columns, names, who) for column in columns)
+
+
+def _column_number(column: Any, n_columns: int, names: Sequence[Any] | None, who: str) -> int:
+    if isinstance(column, Integral) and not isinstance(column, bool):
+        if not -n_columns <= int(column) < n_columns:
+            raise ValueError(f"{who} names column {column}, and the rows have {n_columns} columns")
+        return int(column) % n_columns
+    if names is None:
+        raise ValueError(f"{who} names column {column!r}, and the rows have no names: give a frame, or numbers")
+    if column not in names:
+        raise ValueError(f"{who} names column {column!r}, and the rows have {quoted(names)}")
+    return list(names).index(column)
+
+
+def multiple_of_median(gamma: str) -> float | None:
+    """0.3 for "0.3 median", 1 for "median"; None for any other word."""
+    found = re.fullmatch(r"\s*(\d+(?:\.\d*)?(?:[eE][+-]?\d+)?|\.\d+)?\s*\*?\s*median\s*", gamma, re.IGNORECASE)
+    if found is None:
+        return None
+    factor = float(found[1] or 1)
+    return factor if 0 < factor < math.inf else None
+
+
 def resolve_gamma(
     gamma: float | str | None,
-    kernel: type[Kernel] | str,
+    kernel: Kernel,
     rows: Array,
     weights: np.ndarray | None = None,
     n_threads: int = 1,
@@ -40,10 +134,10 @@ def resolve_gamma(
     if not isinstance(gamma, str):
         check_size(float(gamma), LARGEST_PARAMETER, f"gamma={gamma:.3g}", rows, ", or 'median'")
         return float(gamma)
-    kind = kernel_type(kernel) if isinstance(kernel, str) else kernel
-    if not kind.uses_gamma:
+    if not kernel.uses_gamma:
         return 1.0
-    found = _median_rule(rows, weights, kind.metric, n_threads) if gamma == "median" else _scale_rule(rows)
+    factor = multiple_of_median(gamma)
+    found = _scale_rule(rows) if factor is None else factor * _median_rule(rows, weights, kernel, n_threads)
     check_size(found, LARGEST_FOUND, f"gamma={gamma!r}, which is {found:.3g} here,", rows)
     return found
 
@@ -58,12 +152,13 @@ def _scale_rule(rows: Array) -> float:
     return 1.0 / (rows.shape[1] * total) if total > 0 else 1.0
 
 
-def _median_rule(rows: Array, weights: np.ndarray | None, metric: str, n_threads: int) -> float:
+def _median_rule(rows: Array, weights: np.ndarray | None, kernel: Any, n_threads: int) -> float:
     left, right, pair_weights = _pairs(rows, weights)
-    if metric == "manhattan":
-        distances = to_numpy(manhattan(left, right))
+    own = kernel.distances(left, right) if hasattr(kernel, "distances") else None
+    if own is not None:
+        distances = to_numpy(own)
         median = _median_of(distances, distances > 0, pair_weights)
-        return 1.0 / median if median > 0 else 1.0
+        return float(kernel.gamma_of(median)) if median > 0 else 1.0
     distances, apart, unit = squared_distances(left, right, n_threads)
     if right is left and is_numpy(apart):  # sums over very many columns leave a row a little apart from itself
         np.fill_diagonal(apart, False)

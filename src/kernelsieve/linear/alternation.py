@@ -4,7 +4,7 @@ Axes A (orthonormal rows a_j) and loadings B (rows b_j) minimise, for the rows x
 
     sum_i |x_i - A'B x_i|^2 + sum_j (l2 |b_j|^2 + alpha_j |b_j|_1)
 
-For fixed A each b_j is an elastic net of X a_j on X (`elastic_net`); for fixed B the best A is the polar factor of
+For fixed A each b_j is an elastic net of X a_j on X (`regression`); for fixed B the best A is the polar factor of
 B X'X.  Both steps lower the objective for given alphas (relative ones move with the axes).  B is normalised once, after
 the last step: inside the loop that would undo the shrinkage which the next step relies on.
 
@@ -15,26 +15,26 @@ the last step: inside the loop that would undo the shrinkage which the next step
 Few rows R (n of them, S = R'R) and infinite l2 need no axes on the way.  With the scores Z = B R' of the loadings the
 images are Z R, their polar factor T Z R has T = (Z R R' Z')^-1/2, k x k, and the next step's targets are (T Z R R') R:
 of size p there is one product a step instead of three, and none where the support is given.
+
+`fit_components` goes from the arguments of an estimator (`SparseRequest`) to components with their variances.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TypeGuard
+from dataclasses import dataclass, replace
+from typing import Any, Self, TypeGuard
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
-from .elastic_net import Loadings, Penalty, solve_loadings, thresholded
-from .scatter import DENSE_LIMIT, RowScatter, Scatter, used_columns
+from ..errors import TooManyComponents, warn
+from .regression import Loadings, Penalty, solve_loadings, thresholded
+from .scatter import DENSE_LIMIT, RowScatter, Scatter, deflated, used_columns
 
-# Weight of the last axes in the next ones: decides where components are empty or alike, and nowhere else.
-INERTIA = 1e-10
-# Where the squares of singular values stay above this share of the largest, forming them costs four digits at most.
-WELL_CONDITIONED = 1e-4
 # Eigenvalues below this share of the largest are rounding.
-NO_VARIANCE = 1e-12
+ROUNDING_VARIANCE = 1e-12
 
 
 @dataclass(frozen=True)
@@ -43,6 +43,10 @@ class Stop:
 
     tol: float
     max_iter: int
+
+    def reached(self, before: np.ndarray, values: np.ndarray) -> bool:
+        """Whether a step has changed the loadings by no more than the tolerance."""
+        return float(np.linalg.norm(values - before)) <= self.tol * float(np.linalg.norm(values))
 
 
 @dataclass(frozen=True)
@@ -88,7 +92,7 @@ def sparse_pca(
 
 
 def refit(scatter: Scatter, solution: SparseSolution, l2: float, *, sequential: bool, stop: Stop) -> SparseSolution:
-    """The same problem without the l1 penalty, on the supports that it found: undoes the shrinkage."""
+    """Solve again without the l1 penalty on the supports that were found, which undoes the shrinkage."""
     penalty = Penalty(l2, support=solution.loadings != 0)
     return sparse_pca(scatter, penalty, solution.axes, sequential=sequential, stop=stop, warm=solution.loadings)
 
@@ -105,12 +109,8 @@ def _alternate(
         before = loadings.values
         loadings = solve_loadings(scatter, penalty, axes, before)
         axes = _nearest_axes(loadings.images, axes, earlier)
-        converged = _settled(before, loadings.values, stop)
+        converged = stop.reached(before, loadings.values)
     return SparseSolution(axes, loadings.values, loadings.images, loadings.alpha, n_iter, converged)
-
-
-def _settled(before: np.ndarray, values: np.ndarray, stop: Stop) -> bool:
-    return float(np.linalg.norm(values - before)) <= stop.tol * float(np.linalg.norm(values))
 
 
 def _few_rows(scatter: Scatter) -> TypeGuard[RowScatter]:
@@ -120,9 +120,9 @@ def _few_rows(scatter: Scatter) -> TypeGuard[RowScatter]:
 def _in_rows(
     scatter: RowScatter, penalty: Penalty, axes: np.ndarray, loadings: Loadings, stop: Stop
 ) -> tuple[np.ndarray, Loadings, int, bool]:
-    """The steps above by scores of the rows: axes, loadings, number of steps and whether they settled.
+    """The alternation in terms of the rows' scores: axes, loadings, number of steps and whether they settled.
 
-    They end early where components are empty or alike: what is to become of those axes, scores do not say.
+    It ends early where components are empty or alike, because scores do not determine their axes.
     """
     used = slice(None) if penalty.support is None else np.flatnonzero(penalty.support.any(axis=0))
     support = None if penalty.support is None else penalty.support[:, used]
@@ -139,7 +139,7 @@ def _in_rows(
         if root is None:
             break
         n_iter += 1
-        converged = _settled(values, found, stop)
+        converged = stop.reached(values, found)
         values, alpha, last, seen = found, prices, scores, root @ products
     if last is None:
         return axes, loadings, 0, False
@@ -151,10 +151,10 @@ def _in_rows(
 def _nearest_axes(images: np.ndarray, axes: np.ndarray, earlier: np.ndarray) -> np.ndarray:
     """The orthonormal rows A, orthogonal to `earlier`, of the largest tr(A images').
 
-    Empty components leave some of A open: a trace of the last axes keeps those where they were.
+    Empty components do not determine all of A: a trace of the last axes keeps those where they were.
     """
     scale = float(np.linalg.norm(images)) or 1.0
-    pulled = images + INERTIA * scale * axes
+    pulled = images + 1e-10 * scale * axes  # too little to be seen anywhere else
     return polar(pulled - (pulled @ earlier.T) @ earlier if len(earlier) else pulled)
 
 
@@ -170,7 +170,7 @@ def polar(rows: np.ndarray) -> np.ndarray:
 def _inverse_root(gram: np.ndarray) -> np.ndarray | None:
     """gram^-1/2, symmetric; None where that costs too many digits."""
     values, vectors = np.linalg.eigh(gram)
-    if not values[0] > WELL_CONDITIONED * values[-1]:
+    if not values[0] > 1e-4 * values[-1]:  # above, squares of singular values cost four digits at most
         return None
     return (vectors / np.sqrt(values)) @ vectors.T
 
@@ -203,3 +203,194 @@ def adjusted_variance(scatter: Scatter, components: np.ndarray) -> np.ndarray:
     values, vectors = np.linalg.eigh(components @ scatter.multiply(components).T)
     root = np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T  # of the same R as the scores
     return np.diag(np.linalg.qr(root, mode="r")) ** 2
+
+
+@dataclass(frozen=True)
+class SparseRequest:
+    """What the arguments of an estimator ask of its components."""
+
+    n_components: int
+    alpha: Any  # number, one for each component, or None
+    n_nonzero: Any  # number, one for each component, or None
+    alpha_scale: str
+    l2: float
+    sequential: bool
+    refit: bool
+    stop: Stop
+    deflation: str = "axes"
+
+    @classmethod
+    def of(cls, estimator: Any) -> Self:
+        """What an estimator with these arguments asks."""
+        return cls(
+            estimator.n_components,
+            estimator.alpha,
+            estimator.n_nonzero,
+            estimator.alpha_scale,
+            float(estimator.l2),
+            estimator.mode == "sequential",
+            estimator.refit,
+            Stop(estimator.tol, estimator.max_iter),
+        )
+
+    def over(self, unit: float) -> Self:
+        """This request for rows that are divided by `unit`: l2 and absolute alphas are in units of variances."""
+        if unit == 1 or self.alpha is None or self.alpha_scale == "relative":
+            return replace(self, l2=self.l2 / unit**2)
+        return replace(self, l2=self.l2 / unit**2, alpha=np.asarray(self.alpha, dtype=np.float64) / unit**2)
+
+
+@dataclass(frozen=True)
+class SparseComponents:
+    """Components with their variances, which are those of the scatter, not yet divided by the number of rows."""
+
+    components: np.ndarray  # (M, p) unit rows
+    variance: np.ndarray  # (M,) adjusted
+    total_variance: float
+    alpha: np.ndarray  # (M,) absolute
+    objective: float
+    n_iter: int
+    converged: bool
+
+    @property
+    def n_nonzero(self) -> np.ndarray:
+        """(M,) nonzero loadings of each component."""
+        return np.count_nonzero(self.components, axis=1)
+
+    def times(self, unit: float, l2: float) -> SparseComponents:
+        """These components for rows `unit` times as large: variances, and the objective, grow by its square.
+
+        In the limit of infinite l2 loadings are variances, so that the objective grows by the fourth power.
+        """
+        return replace(
+            self,
+            variance=self.variance * unit**2,
+            total_variance=self.total_variance * unit**2,
+            alpha=self.alpha * unit**2,
+            objective=self.objective * unit ** (4 if math.isinf(l2) else 2),
+        )
+
+
+def fit_components(scatter: Scatter, request: SparseRequest) -> SparseComponents:
+    """Sparse components of a scatter."""
+    axes = starting_axes(scatter, request.n_components)
+    penalty = make_penalty(scatter.n_features, request)
+    if request.deflation != "axes":
+        return describe(scatter, *_deflating(scatter, penalty, request), request)
+    solution = sparse_pca(scatter, penalty, axes, sequential=request.sequential, stop=request.stop)
+    return describe(scatter, solution, refitted(scatter, solution, request), request)
+
+
+def refitted(scatter: Scatter, solution: SparseSolution, request: SparseRequest) -> SparseSolution:
+    """The solution, refitted on its supports where that is asked for."""
+    if not request.refit:
+        return solution
+    return refit(scatter, solution, request.l2, sequential=request.sequential, stop=request.stop)
+
+
+def _deflating(scatter: Scatter, penalty: Penalty, request: SparseRequest) -> tuple[SparseSolution, SparseSolution]:
+    """One component after another, each of the scatter that earlier loadings leave: before and after any refit."""
+    if not request.sequential:
+        raise ValueError(
+            f"deflation={request.deflation!r} takes one component after another: give mode='sequential' with it"
+        )
+    if request.deflation == "hotelling" and math.isfinite(request.l2):
+        raise ValueError(
+            f"deflation='hotelling' can leave negative variances, for which the elastic net with l2={request.l2:g} has "
+            "no minimum: give l2=inf, or another deflation"
+        )
+    left, taken = scatter, np.zeros((0, scatter.n_features))
+    found: list[SparseSolution] = []
+    final: list[SparseSolution] = []
+    for j in range(request.n_components):
+        found.append(sparse_pca(left, penalty.only(j), starting_axes(left, 1), sequential=False, stop=request.stop))
+        final.append(refitted(left, found[-1], request))
+        direction, how = unit_rows(final[-1].loadings)[0], request.deflation
+        if how == "orthogonalized":  # only what no earlier direction has taken away
+            how, direction = "projection", direction - (taken @ direction) @ taken
+            length = float(np.linalg.norm(direction))
+            direction = direction / length if length > ROUNDING_VARIANCE else np.zeros_like(direction)
+            taken = np.vstack([taken, direction])
+        left = deflated(left, direction, how)
+    return together(found), together(final)
+
+
+def describe(
+    scatter: Scatter, solution: SparseSolution, final: SparseSolution, request: SparseRequest
+) -> SparseComponents:
+    """The components of a solution with their variances; `final` is that solution after any refit."""
+    components = unit_rows(final.loadings)
+    return SparseComponents(
+        components,
+        adjusted_variance(scatter, components),
+        scatter.trace,
+        solution.alpha,
+        solution.objective(scatter, request.l2),
+        solution.n_iter,
+        solution.converged and final.converged,
+    )
+
+
+def starting_axes(scatter: Scatter, n_components: int) -> np.ndarray:
+    """The leading eigenvectors of the scatter, as rows."""
+    n_features, rank = scatter.n_features, min(scatter.n_features, scatter.n_rows)
+    if n_components > rank:
+        sizes = f"n_features={n_features}" + ("" if rank == n_features else f", n_samples={rank}")
+        raise TooManyComponents(n_components, rank, "is more than the data have", sizes)
+    values, axes = scatter.leading(n_components)
+    if not values[0] > 0:
+        raise ValueError("all columns are constant: there is no variance to explain")
+    n_real = int(np.sum(values > ROUNDING_VARIANCE * values[0]))
+    if n_real < n_components:
+        why = f"these data have {n_real} directions of variance"
+        raise TooManyComponents(n_components, n_real, "is more than the rank allows", why)
+    return axes
+
+
+def make_penalty(n_features: int, request: SparseRequest) -> Penalty:
+    """The penalty that was asked for."""
+    if request.alpha is not None and request.n_nonzero is not None:
+        raise ValueError("alpha and n_nonzero both set the sparsity: give one of them and leave the other None")
+    if request.n_nonzero is not None:
+        counts = one_each(request.n_nonzero, request.n_components, "n_nonzero")
+        if np.any(counts != np.round(counts)) or counts.min() < 1 or counts.max() > n_features:
+            raise ValueError(f"n_nonzero={request.n_nonzero} must be whole numbers from 1 to n_features={n_features}")
+        return Penalty(request.l2, n_nonzero=counts.astype(np.intp))
+    if request.alpha is None and request.alpha_scale == "absolute":
+        raise ValueError('alpha_scale="absolute" needs an alpha: there is no default that fits all scales')
+    asked = 0.2 if request.alpha is None else request.alpha  # by default a fifth of what empties a component
+    alpha = one_each(asked, request.n_components, "alpha")
+    if alpha.min() < 0 or not np.isfinite(alpha).all():
+        raise ValueError(f"alpha={request.alpha} must be finite and not negative")
+    return Penalty(request.l2, share=alpha) if request.alpha_scale == "relative" else Penalty(request.l2, alpha=alpha)
+
+
+def one_each(value: Any, n_components: int, name: str) -> np.ndarray:
+    """One number for each component, from one for all or from a sequence."""
+    try:
+        values = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"{name}={value!r} is no number: give one, or one for each component") from error
+    if values.ndim == 0:
+        return np.full(n_components, float(values))
+    if values.shape != (n_components,):
+        raise ValueError(
+            f"{name} has shape {values.shape}: give one number, or one for each of the {n_components} components"
+        )
+    return values
+
+
+def warn_about(found: SparseComponents, request: SparseRequest) -> None:
+    """Warn of empty components, by their numbers, and of an alternation that was cut short."""
+    empty = np.flatnonzero(found.n_nonzero == 0)
+    if empty.size:
+        warn(
+            f"component(s) {', '.join(map(str, empty))} are empty: all their loadings are zero. Give a smaller alpha, "
+            "or n_nonzero"
+        )
+    if not found.converged:
+        warn(
+            f"sparse PCA had not converged after {found.n_iter} steps: loadings still change by more than "
+            f"tol={request.stop.tol}. Give a larger max_iter (now {request.stop.max_iter}) or tol",
+            ConvergenceWarning,
+        )

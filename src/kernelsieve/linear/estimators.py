@@ -1,27 +1,195 @@
-"""ElasticNetPCA: sparse PCA as Zou, Hastie & Tibshirani published it."""
+"""Sparse PCA in input space: what all its estimators share, and ElasticNetPCA, of Zou, Hastie & Tibshirani."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import replace
+from numbers import Real
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import _fit_context
+import scipy.linalg
+import scipy.sparse
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, _fit_context
+from sklearn.utils._param_validation import Interval
+from sklearn.utils.validation import check_is_fitted
 
-from ..arrays import as_float64
-from ..fit.parameters import estimator, one_of, parameter, unchanged_on_failure
+from ..arrays import FLOATS, Array, as_float64, on_host, row_dot
+from ..fit.parameters import MeantParameters, at_least, estimator, one_of, parameter, unchanged_on_failure
+from ..fit.saving import SavesItself
+from ..fit.validation import checked_scores
+from ..kernels.base import dense
 from ..rows import weights_of
+from ..rows.checks import LARGEST, SMALLEST, ScaleError, check_spread, finite, unit_of, unit_of_variances
 from ..rows.dispatch import validate_rows
-from ..rows.memory import LARGEST, SMALLEST, ScaleError, unit_of, unit_of_variances
 from ..threads import one_blas_thread
-from .components import LinearComponents
-from .fitting import Request, SparseComponents, fit_components, warn_about
-from .scatter import GramScatter, row_mean, scatter_of
+from .alternation import SparseComponents, SparseRequest, fit_components, warn_about
+from .scatter import GramScatter, Scatter, cancels, row_mean, scatter_of
 
-# A covariance may miss symmetry, or have negative eigenvalues, by this share of its largest: rounding, as in float32.
-ROUNDING = 1e-6
-SMALLEST_VARIANCE, LARGEST_VARIANCE = SMALLEST[8] ** 2, LARGEST[8] ** 2  # of the rows that are taken
+POSITIVE_OR_INFINITE = Interval(Real, 0, None, closed="both")
+
+
+@estimator
+class SparsityParameters:
+    """What every sparse PCA takes."""
+
+    n_components: int = parameter(2, at_least(1), positional=True)
+    mode: str = parameter("simultaneous", one_of("simultaneous", "sequential"))
+    alpha: Any = parameter(None, at_least(0, Real), "array-like", None)
+    n_nonzero: Any = parameter(None, at_least(1), "array-like", None)
+    alpha_scale: str = parameter("relative", one_of("relative", "absolute"))
+    l2: float = parameter(math.inf, POSITIVE_OR_INFINITE)
+    refit: bool = parameter(False, "boolean")
+    transform_method: str = parameter("least-squares", one_of("least-squares", "projection"))
+    max_iter: int = parameter(1000, at_least(1))
+    tol: float = parameter(1e-6, at_least(0, Real))
+
+
+class LinearComponents(
+    SavesItself, SparsityParameters, MeantParameters, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
+):
+    """What fitted components are used for: unit rows V (M, p) about a mean, not orthogonal to each other."""
+
+    _file_layout = {
+        "n_features_in_": "int=d",
+        "feature_names_in_": "strings[d] optional",
+        "components_": "float[M, d]",
+        "mean_": "float[d]",
+        "n_nonzero_": "int[M]",
+        "explained_variance_": "float[M]~",
+        "explained_variance_ratio_": "float[M]~",
+        "alpha_": "float | float[M]~",  # of the size of the rows' squares
+        "n_iter_": "int",
+        "converged_": "bool",
+    }
+
+    components_: np.ndarray
+    mean_: np.ndarray
+
+    def _training_rows(self, X: Any) -> Array:
+        """Check the rows to be fitted, and take the number and names of columns from them."""
+        rows = validate_rows(self, on_host(X), accept_sparse=self._takes_sparse, dtype=FLOATS, ensure_min_samples=2)
+        check_spread(finite(rows))
+        return rows
+
+    def _store(self, found: SparseComponents, mean: np.ndarray, weight: float) -> None:
+        self.components_ = found.components
+        self.mean_ = mean
+        self.n_nonzero_ = found.n_nonzero
+        self.explained_variance_ = found.variance / weight
+        self.explained_variance_ratio_ = found.variance / found.total_variance
+        self.alpha_ = found.alpha
+        self.n_iter_ = found.n_iter
+        self.converged_ = found.converged
+
+    def transform(self, X: Any) -> np.ndarray:
+        """Scores of the rows of X.
+
+        ``transform_method="least-squares"``: the z for which mean + z V comes closest to x, (x - mean) V'(V V')^+.
+        ``"projection"``: (x - mean) V', the scores whose variances sparse PCA is about; where components are not
+        orthogonal they count what two components share twice.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_components)
+        """
+        check_is_fitted(self)
+        rows = self._rows(X)
+        weights = self.components_.T
+        if self.transform_method == "least-squares":
+            weights = weights @ self._inverse_overlap()
+        return self._centred_product(rows, weights)
+
+    def inverse_transform(self, X: Any) -> np.ndarray:
+        """Rows from scores: mean + z V for least-squares scores, mean + z (V V')^+ V for projections.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_components)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features)
+        """
+        check_is_fitted(self)
+        scores = checked_scores(X, len(self.components_))
+        back = self.components_
+        if self.transform_method == "projection":
+            back = self._inverse_overlap() @ back
+        return scores @ back.astype(scores.dtype, copy=False) + self.mean_.astype(scores.dtype, copy=False)
+
+    def reconstruction_error(self, X: Any) -> np.ndarray:
+        """Squared distance of each row to the plane mean + span(V).
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        check_is_fitted(self)
+        return self._squared_distances(self._rows(X))[1]
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """The share of the variance of X about the training mean that lies in the plane of the components.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+        y : ignored
+
+        Returns
+        -------
+        float
+        """
+        check_is_fitted(self)
+        to_mean, to_plane = self._squared_distances(self._rows(X))
+        total = float(to_mean.sum(dtype=np.float64))
+        return 1.0 - float(to_plane.sum(dtype=np.float64)) / total if total > 0 else 1.0
+
+    def _rows(self, X: Any) -> Array:
+        return finite(validate_rows(self, on_host(X), reset=False, accept_sparse=self._takes_sparse, dtype=FLOATS))
+
+    @property
+    def _takes_sparse(self) -> str | bool:
+        return "csr" if self.__sklearn_tags__().input_tags.sparse else False
+
+    def _inverse_overlap(self) -> np.ndarray:
+        """(V V')^+, which gives empty components a score of zero."""
+        return np.linalg.pinv(self.components_ @ self.components_.T, hermitian=True)
+
+    def _centred_product(self, rows: Array, weights: np.ndarray) -> np.ndarray:
+        """(x - mean) weights, in float64: the mean may be large, and what is left after it small."""
+        if scipy.sparse.issparse(rows):
+            return (rows.astype(np.float64) @ weights - self.mean_ @ weights).astype(rows.dtype, copy=False)
+        return ((rows - self.mean_) @ weights).astype(rows.dtype, copy=False)
+
+    def _squared_distances(self, rows: Array) -> tuple[np.ndarray, np.ndarray]:
+        """Squared distances of each row to the mean and to the plane."""
+        dtype, rows = rows.dtype, rows.astype(np.float64, copy=False)
+        basis = scipy.linalg.orth(self.components_.T)
+        along = self._centred_product(rows, basis)
+        if scipy.sparse.issparse(rows) and not cancels(rows, self.mean_):
+            to_mean = row_dot(rows, rows) - 2 * (rows @ self.mean_) + self.mean_ @ self.mean_
+            return to_mean.astype(dtype), np.maximum(to_mean - row_dot(along, along), 0).astype(dtype)
+        centred = dense(rows) - self.mean_
+        off_plane = centred - along @ basis.T
+        return row_dot(centred, centred).astype(dtype), row_dot(off_plane, off_plane).astype(dtype)
+
+    @property
+    def _n_features_out(self) -> int:
+        return len(self.components_)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
 
 
 @estimator
@@ -141,14 +309,8 @@ class ElasticNetPCA(LinearComponents):
         with unchanged_on_failure(self), one_blas_thread():
             X = self._training_rows(X)
             weights = weights_of(X, sample_weight)
-            unit = unit_of(X)  # of numbers of order one, nothing that is squared again and again overflows
-            rows, request = X if unit == 1 else as_float64(X) / unit, self._request(unit)
-            mean = row_mean(rows, weights)
-            found = fit_components(scatter_of(rows, weights, mean, products_only=math.isinf(request.l2)), request)
-            warn_about(found, request)
-            self._store(
-                found.times(unit, request.l2), unit * mean, float(X.shape[0] if weights is None else weights.sum())
-            )
+            scatter, unit, mean = scaled_scatter(X, weights, products_only=math.isinf(self.l2))
+            self._fit(scatter, unit, mean, float(X.shape[0] if weights is None else weights.sum()))
         return self
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -167,17 +329,16 @@ class ElasticNetPCA(LinearComponents):
         """
         with unchanged_on_failure(self), one_blas_thread():
             covariance, unit = checked_covariance(validate_rows(self, C, dtype=np.float64))
-            request = self._request(unit)
-            found = fit_components(GramScatter(covariance), request)
-            warn_about(found, request)
-            self._store(found.times(unit, request.l2), np.zeros(len(covariance)), 1.0)
+            self._fit(GramScatter(covariance), unit, np.zeros(len(covariance)), 1.0)
         return self
 
-    def _request(self, unit: float) -> Request:
-        return replace(Request.of(self), deflation=self.deflation).over(unit)
-
-    def _store(self, found: SparseComponents, mean: np.ndarray, weight: float) -> None:
-        super()._store(found, mean, weight)
+    def _fit(self, scatter: Scatter, unit: float, mean: np.ndarray, weight: float) -> None:
+        """Components of a scatter of rows that were divided by `unit`, as was their mean."""
+        request = replace(SparseRequest.of(self), deflation=self.deflation).over(unit)
+        found = fit_components(scatter, request)
+        warn_about(found, request)
+        found = found.times(unit, request.l2)
+        self._store(found, unit * mean, weight)
         self.objective_ = found.objective
 
     def __sklearn_tags__(self) -> Any:
@@ -186,15 +347,28 @@ class ElasticNetPCA(LinearComponents):
         return tags
 
 
-def checked_covariance(C: np.ndarray) -> tuple[np.ndarray, float]:
-    """C made exactly symmetric, after making sure that it is a covariance; and the unit of rows that it is counted in.
+def scaled_scatter(
+    X: Array, weights: np.ndarray | None, *, products_only: bool = False
+) -> tuple[Scatter, float, np.ndarray]:
+    """The scatter of rows divided by a unit, the unit, and the mean of the divided rows.
 
-    The unit, whose square is that of the variances, brings them to order one where they are far from it.
+    Numbers of order one do not overflow, however often they are squared.
+    """
+    unit = unit_of(X)
+    rows = X if unit == 1 else as_float64(X) / unit
+    mean = row_mean(rows, weights)
+    return scatter_of(rows, weights, mean, products_only=products_only), unit, mean
+
+
+def checked_covariance(C: np.ndarray) -> tuple[np.ndarray, float]:
+    """Make sure that C is a covariance; return it exactly symmetric, over the square of a unit, and the unit.
+
+    The unit brings variances to order one where they are far from it.
     """
     if C.shape[0] != C.shape[1]:
         raise ValueError(f"a covariance is square, this matrix is {C.shape[0]} x {C.shape[1]}: rows go to fit(X)")
     largest = float(np.abs(C).max())
-    if 0 < largest < SMALLEST_VARIANCE or largest > LARGEST_VARIANCE:
+    if 0 < largest < SMALLEST[8] ** 2 or largest > LARGEST[8] ** 2:  # squares of the limits for rows
         size = "small" if largest < 1 else "large"
         column = int(np.argmax(np.abs(C).max(axis=0)))
         raise ScaleError(
@@ -202,13 +376,13 @@ def checked_covariance(C: np.ndarray) -> tuple[np.ndarray, float]:
         )
     unit = unit_of_variances(largest)
     scaled, largest = C / unit**2, largest / unit**2
-    gap = np.abs(scaled - scaled.T)
-    if gap.max() > ROUNDING * largest:
+    gap, rounding = np.abs(scaled - scaled.T), 1e-6 * largest  # float32's
+    if gap.max() > rounding:
         i, j = np.unravel_index(np.argmax(gap), C.shape)
         raise ValueError(f"the covariance is not symmetric: C[{i}, {j}] = {C[i, j]:.6g}, C[{j}, {i}] = {C[j, i]:.6g}")
     symmetric = (scaled + scaled.T) / 2
     smallest = float(np.linalg.eigvalsh(symmetric)[0])
-    if smallest < -ROUNDING * largest:
+    if smallest < -rounding:
         raise ValueError(
             f"the covariance is not positive semi-definite: its smallest eigenvalue is {smallest * unit**2:.3g}. Was "
             "it made from pairs of columns with missing values? Use complete rows, or clip its spectrum at zero"

@@ -1,4 +1,4 @@
-"""The whole range of sparsities at once: from empty components to dense ones, each start the last end."""
+"""Sparse PCA for a range of penalties, from empty components to dense ones, each fit started from the last."""
 
 from __future__ import annotations
 
@@ -10,17 +10,14 @@ import numpy as np
 from sklearn.utils import check_array
 from sklearn.utils.validation import _get_feature_names
 
-from ..arrays import FLOATS, as_float64, on_host
+from ..arrays import FLOATS, on_host
 from ..fit.validation import MOST_POINTS, instance_of, some_numbers, whole_number
 from ..rows import weights_of
-from ..rows.memory import ScaleError, check_spread, finite, unit_of
+from ..rows.checks import ScaleError, check_spread, finite
 from ..threads import one_blas_thread
-from .alternation import sparse_pca
-from .estimators import ElasticNetPCA, checked_covariance
-from .fitting import Request, describe, make_penalty, refitted, starting_axes
-from .scatter import GramScatter, Scatter, row_mean, scatter_of
-
-SMALLEST_ALPHA = 0.01  # relative, where a path of a number of alphas ends
+from .alternation import SparseRequest, describe, make_penalty, refitted, sparse_pca, starting_axes
+from .estimators import ElasticNetPCA, checked_covariance, scaled_scatter
+from .scatter import GramScatter, Scatter
 
 
 @dataclass(frozen=True)
@@ -110,7 +107,7 @@ def sparse_pca_path(
     names = _get_feature_names(X)
     try:
         with one_blas_thread():
-            path = _follow(*_scatter(X, covariance, sample_weight), grid, Request.of(model))
+            path = _follow(*_scatter(X, covariance, sample_weight), grid, SparseRequest.of(model))
     except ScaleError as error:
         raise error.named(names) from error
     return path if names is None else replace(path, feature_names=tuple(str(name) for name in names))
@@ -120,7 +117,7 @@ def _alpha_grid(alphas: Any, alpha_scale: str) -> np.ndarray:
     if np.ndim(alphas) == 0:
         if alpha_scale == "absolute":
             raise ValueError('alpha_scale="absolute" needs the alphas themselves: their number says no scale')
-        return np.geomspace(1.0, SMALLEST_ALPHA, whole_number("alphas", alphas, 1, MOST_POINTS))
+        return np.geomspace(1.0, 0.01, whole_number("alphas", alphas, 1, MOST_POINTS))
     grid = np.sort(some_numbers("alphas", alphas, "a whole number, or a sequence of finite numbers"))[::-1]
     if not np.isfinite(grid).all() or grid[-1] < 0:
         raise ValueError(f"alphas={alphas} must be a sequence of finite numbers, none negative")
@@ -128,7 +125,7 @@ def _alpha_grid(alphas: Any, alpha_scale: str) -> np.ndarray:
 
 
 def _scatter(X: Any, covariance: bool, sample_weight: Any) -> tuple[Scatter, float]:
-    """The scatter of numbers of order one, and the unit of the rows in which they are."""
+    """The scatter of rows divided by a unit that brings them to order one, and the unit."""
     if covariance:
         if sample_weight is not None:
             raise ValueError("sample_weight belongs to rows: a covariance has its weights in it already")
@@ -136,12 +133,10 @@ def _scatter(X: Any, covariance: bool, sample_weight: Any) -> tuple[Scatter, flo
         return GramScatter(matrix), unit
     X = check_array(on_host(X), accept_sparse="csr", dtype=FLOATS, ensure_min_samples=2)
     check_spread(finite(X))
-    weights, unit = weights_of(X, sample_weight), unit_of(X)
-    rows = X if unit == 1 else as_float64(X) / unit
-    return scatter_of(rows, weights, row_mean(rows, weights)), unit
+    return scaled_scatter(X, weights_of(X, sample_weight))[:2]
 
 
-def _follow(scatter: Scatter, unit: float, grid: np.ndarray, request: Request) -> SparsePCAPath:
+def _follow(scatter: Scatter, unit: float, grid: np.ndarray, request: SparseRequest) -> SparsePCAPath:
     axes = starting_axes(scatter, request.n_components)
     loadings = np.zeros_like(axes)
     found = []

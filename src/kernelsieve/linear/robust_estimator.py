@@ -1,11 +1,11 @@
-"""RobustElasticNetPCA: sparse PCA on rows that are weighed before they count."""
+"""RobustElasticNetPCA: sparse PCA of rows whose weights take outliers out."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from numbers import Real
-from typing import Any, Self
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 from sklearn.base import _fit_context
@@ -23,19 +23,19 @@ from ..fit.parameters import (
     parameter,
     unchanged_on_failure,
 )
-from ..rows.memory import unit_of
+from ..rows.checks import unit_of
 from ..threads import one_blas_thread
-from .alternation import adjusted_variance
-from .components import POSITIVE_OR_INFINITE, LinearComponents
-from .fitting import Request, SparseComponents, fit_components, warn_about
-from .residual import ResidualForm, residual_components
-from .robust import cutoff, two_stage_weights, warn_if_many, without_rounding
+from .alternation import SparseComponents, SparseRequest, describe, fit_components, warn_about
+from .estimators import POSITIVE_OR_INFINITE, LinearComponents
+from .robust_weights import ResidualForm, cutoff, residual_components, two_stage_weights, warn_if_many, without_rounding
 from .scatter import row_mean, scatter_of
+
+WeightedFit: TypeAlias = tuple[SparseComponents, np.ndarray, np.ndarray, bool]  # with weights, location, settled
 
 
 @estimator
 class RobustElasticNetPCA(JudgesRows, LinearComponents):
-    """Sparse PCA that outliers do not turn: weights first, then `ElasticNetPCA` of the weighted rows.
+    """Sparse PCA that resists outliers: weights first, then `ElasticNetPCA` of the weighted rows.
 
     Each row gets the weight w = 1 / (1 + exp(mu (r^2 - delta))), r its distance to the plane of the first M
     components, of the bounded loss rho of Wang & Cheng (2012); weighted PCA, reweighted, minimises sum_i rho(r_i) from
@@ -148,14 +148,14 @@ class RobustElasticNetPCA(JudgesRows, LinearComponents):
         with unchanged_on_failure(self), one_blas_thread():
             X = self._training_rows(X)
             unit = unit_of(X)
-            rows, request = X.astype(np.float64, copy=False) / unit, Request.of(self).over(unit)
+            rows, request = X.astype(np.float64, copy=False) / unit, SparseRequest.of(self).over(unit)
             form = self._residual_form().over(unit, self.alpha_scale)
-            fitted = self._two_stage(rows, request) if self.weights == "two-stage" else _residual(rows, request, form)
-            warn_about(fitted.components, request)
-            converged = fitted.components.converged and fitted.converged
-            found = replace(fitted.components.times(unit, request.l2), converged=converged)
-            self._store(found, unit * fitted.location, fitted.weights.sum())
-            self.location_, self.weights_ = self.mean_, fitted.weights
+            fit = self._two_stage(rows, request) if self.weights == "two-stage" else _residual(rows, request, form)
+            found, weights, location, settled = fit
+            warn_about(found, request)
+            found = replace(found.times(unit, request.l2), converged=found.converged and settled)
+            self._store(found, unit * location, weights.sum())
+            self.location_, self.weights_ = self.mean_, weights
             self._find_outliers(X.astype(np.float64, copy=False))
         return self
 
@@ -168,7 +168,8 @@ class RobustElasticNetPCA(JudgesRows, LinearComponents):
             )
         return form
 
-    def _two_stage(self, rows: np.ndarray, request: Request) -> WeightedFit:
+    def _two_stage(self, rows: np.ndarray, request: SparseRequest) -> WeightedFit:
+        """Robust weights, and sparse PCA of the weighted rows."""
         rng = generator_of(self.random_state)
         if min(rows.shape) < self.n_components:
             sizes = f"n_samples={rows.shape[0]}, n_features={rows.shape[1]}"
@@ -176,8 +177,7 @@ class RobustElasticNetPCA(JudgesRows, LinearComponents):
         found = two_stage_weights(rows, self.n_components, self.n_directions, rng)
         location = row_mean(rows, found.values)
         scatter = scatter_of(rows, found.values, location, products_only=math.isinf(request.l2))
-        components = fit_components(scatter, request)
-        return WeightedFit(components, found.values, location, found.converged)
+        return fit_components(scatter, request), found.values, location, found.converged
 
     def _find_outliers(self, rows: np.ndarray) -> None:
         self.orthogonal_distance_ = self._distances(rows)
@@ -224,29 +224,9 @@ class RobustElasticNetPCA(JudgesRows, LinearComponents):
         return self.fit(X).predict(X)
 
 
-@dataclass(frozen=True)
-class WeightedFit:
-    """Components and the weights they were fitted with."""
-
-    components: SparseComponents
-    weights: np.ndarray  # (n,)
-    location: np.ndarray  # (p,)
-    converged: bool
-
-
-def _residual(rows: np.ndarray, request: Request, form: ResidualForm) -> WeightedFit:
+def _residual(rows: np.ndarray, request: SparseRequest, form: ResidualForm) -> WeightedFit:
+    """Components by the paper's own scheme, each with weights of its own; their mean stands for all."""
     location = row_mean(rows, None)
-    found = residual_components(rows - location, request, form)
-    weights = found.weights.mean(axis=1)
-    scatter = scatter_of(rows, weights, location)
-    components = SparseComponents(
-        found.components,
-        adjusted_variance(scatter, found.components),
-        scatter.trace,
-        np.count_nonzero(found.components, axis=1),
-        found.alpha,
-        math.nan,
-        found.n_iter,
-        found.converged,
-    )
-    return WeightedFit(components, weights, location, True)
+    found, own_weights = residual_components(rows - location, request, form)
+    weights = own_weights.mean(axis=1)
+    return describe(scatter_of(rows, weights, location), found, found, request), weights, location, True

@@ -11,7 +11,7 @@ from them.  In both forms S = R'R for some rows R, `n_rows` of them.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 
 import numpy as np
 import scipy.linalg
@@ -21,55 +21,13 @@ import scipy.sparse.linalg
 from ..arrays import Array, arpack_restarts, cholesky, solve_factored, to_numpy, top_eigh
 from ..threads import cached_property, row_ranges
 
-# Rows that are centred, weighted and multiplied at a time: the copy stays small beside the rows.
-ROWS_AT_ONCE = 2048
-# Up to this size, or for more than a tenth of all vectors, a dense eigensolver is as fast as Lanczos steps.
-DENSE_LIMIT, DENSE_SHARE = 300, 0.1
-# Rows of no more numbers than this stay in the cache, and the few dozen products of a Lanczos iteration with them cost
-# less than their gram.
-IN_CACHE = 2**21
-# From so many columns on, and up to so many rows a column, the products of an alternation cost less than S.
-MANY_COLUMNS, ROWS_PER_COLUMN = 500, 2
-# A variance below this share of the mean square has lost half of its digits to it.
-LOST = 1e-8
-# With fewer loadings than this share of all columns, picking their columns out beats a product with all of them.
-FEW_COLUMNS = 0.25
-
-
-class Scatter(Protocol):
-    """S = R'R, through the products that the solvers need."""
-
-    @property
-    def n_features(self) -> int:
-        """p."""
-
-    @property
-    def n_rows(self) -> int:
-        """Rows of R: blocks of S larger than this are singular, and are not asked for."""
-
-    @property
-    def trace(self) -> float:
-        """Sum of all variances."""
-
-    def multiply(self, loadings: np.ndarray) -> np.ndarray:
-        """loadings S, for (k, p) loadings."""
-
-    def multiply_at(self, axes: np.ndarray, columns: np.ndarray) -> np.ndarray:
-        """axes S[:, columns], for (k, p) axes."""
-
-    def block(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
-        """S[rows, columns]."""
-
-    def regress(self, axis: np.ndarray, columns: np.ndarray, l2: float, target: np.ndarray) -> np.ndarray:
-        """argmin |R axis - R b|^2 + l2 |b|^2 over b on these columns, the shortest; target = S[columns] axis."""
-
-    def leading(self, n_components: int) -> tuple[np.ndarray, np.ndarray]:
-        """The largest eigenvalues of S, descending, and their eigenvectors as (n_components, p) rows."""
+# Up to this size a dense eigensolver is as fast as Lanczos steps.
+DENSE_LIMIT = 300
 
 
 @dataclass(frozen=True)
 class GramScatter:
-    """S as a matrix."""
+    """S as a matrix.  `RowScatter` has the same methods, which are all that the solvers ask of S = R'R."""
 
     gram: np.ndarray  # (p, p)
 
@@ -79,28 +37,35 @@ class GramScatter:
 
     @property
     def n_rows(self) -> int:
+        """Rows of R: blocks of S that are larger than this are singular."""
         return len(self.gram)
 
     @property
     def trace(self) -> float:
+        """Sum of all variances."""
         return float(np.trace(self.gram))
 
     def multiply(self, loadings: np.ndarray) -> np.ndarray:
+        """loadings S, for (k, p) loadings."""
         used = used_columns(loadings)
         if used is None:
             return loadings @ self.gram
         return loadings[:, used] @ self.gram[used]
 
     def multiply_at(self, axes: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        """axes S[:, columns], for (k, p) axes."""
         return axes @ self.gram[columns].T
 
     def block(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        """S[rows, columns]."""
         return self.gram[rows[:, None], columns]
 
     def regress(self, axis: np.ndarray, columns: np.ndarray, l2: float, target: np.ndarray) -> np.ndarray:
+        """argmin |R axis - R b|^2 + l2 |b|^2 over b on these columns, the shortest; target = S[columns] axis."""
         return solve_ridge(self.block(columns, columns), l2, target)
 
     def leading(self, n_components: int) -> tuple[np.ndarray, np.ndarray]:
+        """The largest eigenvalues of S, descending, and their eigenvectors as (n_components, p) rows."""
         values, vectors = leading_eigenpairs(self.gram, n_components)
         return values, np.ascontiguousarray(vectors.T)
 
@@ -160,6 +125,11 @@ class RowScatter:
             return self.rows[:, columns]
         return self.rows[:, columns].toarray() - np.outer(self.root_weight, self.mean[columns])
 
+    @property
+    def dense_rows(self) -> np.ndarray:
+        """R, dense."""
+        return self.rows if self.mean is None else self.columns(np.arange(self.n_features))
+
     def regress(self, axis: np.ndarray, columns: np.ndarray, l2: float, target: np.ndarray) -> np.ndarray:
         if columns.size <= self.n_rows:
             return solve_ridge(self.block(columns, columns), l2, target)
@@ -169,13 +139,17 @@ class RowScatter:
 
     def leading(self, n_components: int) -> tuple[np.ndarray, np.ndarray]:
         n_rows = self.n_rows
-        if self.mean is None and n_rows > DENSE_LIMIT and self.rows.size <= IN_CACHE:
+        # the few dozen products of a Lanczos iteration cost less than the gram of rows that stay in the cache
+        if self.mean is None and n_rows > DENSE_LIMIT and self.rows.size <= 2**21:
             gram = scipy.sparse.linalg.LinearOperator((n_rows, n_rows), lambda v: self.rows @ (v @ self.rows))
         else:
             gram = self.row_gram
         values, vectors = leading_eigenpairs(gram, n_components)
         lengths = np.sqrt(np.maximum(values, np.finfo(np.float64).tiny))
         return values, self._back(vectors.T / lengths[:, None])
+
+
+Scatter: TypeAlias = GramScatter | RowScatter
 
 
 def deflated(scatter: Scatter, direction: np.ndarray, how: str) -> Scatter:
@@ -186,13 +160,13 @@ def deflated(scatter: Scatter, direction: np.ndarray, how: str) -> Scatter:
     hotelling     S - v v' (v'S v)              negative along some directions, unless v is an eigenvector
     """
     if isinstance(scatter, RowScatter) and how != "hotelling":
-        rows = _dense_rows(scatter)
+        rows = scatter.dense_rows
         scores = rows @ direction
         if how == "projection":
             return RowScatter(rows - np.outer(scores, direction), scatter.root_weight, None)
         square = float(scores @ scores) or 1.0
         return RowScatter(rows - np.outer(scores, scores @ rows) / square, scatter.root_weight, None)
-    gram = scatter.gram if isinstance(scatter, GramScatter) else _row_products(scatter)
+    gram = scatter.gram if isinstance(scatter, GramScatter) else scatter.dense_rows.T @ scatter.dense_rows
     image = gram @ direction
     variance = float(direction @ image)
     outer = np.outer(direction, direction)
@@ -202,16 +176,6 @@ def deflated(scatter: Scatter, direction: np.ndarray, how: str) -> Scatter:
         return GramScatter(gram - np.outer(image, image) / (variance or 1.0))
     cross = np.outer(image, direction)
     return GramScatter(gram - cross - cross.T + variance * outer)
-
-
-def _dense_rows(scatter: RowScatter) -> np.ndarray:
-    return scatter.rows if scatter.mean is None else scatter.columns(np.arange(scatter.n_features))
-
-
-def _row_products(scatter: Scatter) -> np.ndarray:
-    assert isinstance(scatter, RowScatter)
-    rows = _dense_rows(scatter)
-    return rows.T @ rows
 
 
 def solve_ridge(block: np.ndarray, l2: float, right: np.ndarray) -> np.ndarray:
@@ -224,8 +188,8 @@ def solve_ridge(block: np.ndarray, l2: float, right: np.ndarray) -> np.ndarray:
 
 
 def used_columns(loadings: np.ndarray) -> np.ndarray | None:
-    """Columns with a nonzero loading, where they are few."""
-    if np.count_nonzero(loadings) >= FEW_COLUMNS * loadings.shape[1]:
+    """Columns with a nonzero loading, where they are so few that picking them out saves time."""
+    if np.count_nonzero(loadings) >= 0.25 * loadings.shape[1]:
         return None
     return np.flatnonzero(loadings.any(axis=0))
 
@@ -233,7 +197,7 @@ def used_columns(loadings: np.ndarray) -> np.ndarray | None:
 def leading_eigenpairs(matrix: Any, n_top: int) -> tuple[np.ndarray, np.ndarray]:
     """The `n_top` largest eigenvalues of a symmetric matrix, descending, and unit eigenvectors as columns."""
     size = matrix.shape[0]
-    if size <= DENSE_LIMIT or n_top > DENSE_SHARE * size:
+    if size <= DENSE_LIMIT or n_top > 0.1 * size:
         return top_eigh(_dense(matrix), n_top)
     start = np.random.default_rng(0).standard_normal(size)
     try:
@@ -256,14 +220,14 @@ def row_mean(X: Array, weights: np.ndarray | None) -> np.ndarray:
 
 
 def cancels(X: Array, mean: np.ndarray) -> bool:
-    """Whether the variance of sparse rows would be lost beside the square of their mean, if that were subtracted last.
+    """Whether the variance of sparse rows would be lost to rounding if the square of their mean were subtracted last.
 
     Such rows have few zeros: they can be made dense.
     """
     if not scipy.sparse.issparse(X):
         return False
     squares = np.asarray(X.multiply(X).mean(axis=0)).ravel()
-    return bool(np.any(squares - mean**2 < LOST * squares))
+    return bool(np.any(squares - mean**2 < 1e-8 * squares))  # half of the digits are lost
 
 
 def scatter_of(X: Array, weights: np.ndarray | None, mean: np.ndarray, *, products_only: bool = False) -> Scatter:
@@ -274,7 +238,7 @@ def scatter_of(X: Array, weights: np.ndarray | None, mean: np.ndarray, *, produc
     n_samples, n_features = X.shape
     if cancels(X, mean):
         X = X.toarray()
-    many_columns = n_features >= MANY_COLUMNS and n_samples <= ROWS_PER_COLUMN * n_features
+    many_columns = n_features >= 500 and n_samples <= 2 * n_features  # products of an alternation cost less than S
     in_rows = n_features > n_samples or (products_only and many_columns and not scipy.sparse.issparse(X))
     if not in_rows:
         return GramScatter(_gram(X, weights, mean))
@@ -299,7 +263,7 @@ def _gram(X: Array, weights: np.ndarray | None, mean: np.ndarray) -> np.ndarray:
         total = X.shape[0] if weights is None else weights.sum()
         return to_numpy((rows.T @ weighted).toarray()) - total * np.outer(mean, mean)
     gram: np.ndarray | None = None
-    for part in row_ranges(X.shape[0], ROWS_AT_ONCE):
+    for part in row_ranges(X.shape[0], 2048):  # so that the copy stays small beside the rows
         rows = _weighted_rows(X[part], mean, None if weights is None else np.sqrt(weights[part]))
         gram = rows.T @ rows if gram is None else gram + rows.T @ rows
     assert gram is not None

@@ -2,24 +2,34 @@
 
     rows -> problem -> points -> span -> components -> stored -> measured
 
-An estimator is its docstring, its parameters and two hooks: `_points` chooses support points, `_components` finds the
-components on their span.
+An estimator is its docstring, its parameters, a policy and three hooks: `_request` says what the fit asks of its rows,
+`_points` chooses support points, `_components` finds the components on their span.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
+from numbers import Integral
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, _fit_context
 
-from ..arrays import Array, on_host, take_rows
+from ..arrays import Array, on_host, take_rows, to_numpy
 from ..errors import TooManyComponents, warn
-from ..fit.captured_ratio import CapturedRatio, SeenPoints, mean_outside, n_real, ratio_of_model
+from ..fit.agreement import agreement_on_all
+from ..fit.captured_ratio import (
+    CapturedRatio,
+    SeenPoints,
+    components_for,
+    mean_outside,
+    n_real,
+    ratio_of_model,
+    ratio_of_points,
+)
 from ..fit.expansion import KernelExpansion
 from ..fit.indefinite import positive_variance
 from ..fit.parameters import (
@@ -32,6 +42,7 @@ from ..fit.parameters import (
     generator_of,
     unchanged_on_failure,
 )
+from ..fit.plan import PLAN, SearchPlan
 from ..fit.preimage import learned_preimage
 from ..fit.problem import (
     SHOWS_ROUNDING,
@@ -46,19 +57,46 @@ from ..fit.rowset import INDEFINITE
 from ..fit.sample import Sample
 from ..fit.saving import SavesItself
 from ..fit.span import Span
-from ..kernels import Kernel, bind_callable, kernel_type, named_kernel
-from ..kernels.base import check_coef0
-from ..kernels.width import resolve_gamma
+from ..kernels import Kernel, bind_callable, is_function, kernel_object, kernel_of, named_kernel
+from ..kernels.base import check_coef0, dense
+from ..kernels.width import Seen, multiple_of_median, resolve_gamma
 from ..rows import RowRules, Rows, rows_of, settle_columns
-from ..rows.memory import ArrayRows, SampledRows, check_spread, finite
-from ..rows.row_space import MOST_WIDTHS, ShortSide
+from ..rows.checks import check_spread, finite, naming_gaps
+from ..rows.rows import ArrayRows
+from ..rows.sampling import MOST_WIDTHS, SampledRows, ShortSide, has_short_side, short_side
 from ..rules.base import Choice
+from ..search.auto_width import best_width, tried_widths
+from ..search.subspace import coordinates_beside_exact
 from ..threads import effective_n_threads, one_blas_thread
+from .agreement_api import MeasuresAgreement, remember_rows
 from .expansion_api import ExpansionTransform, FittedExpansion
 
 KernelOn = Callable[[SampledRows], tuple[Kernel, float]]
 
-FEW_ROWS = 1000  # enough for the scales of columns and the width of the kernel
+AUTO_SEED = 0  # of gamma="auto", so that it is the same for every random_state
+SETTLING_ROWS = 1000  # enough to check the scales of columns and to settle the width of the kernel
+
+
+@dataclass(frozen=True)
+class Policy:
+    """What sets the fits of a class apart from those of others."""
+
+    keeps_negative: bool = False  # the negative part of an indefinite kernel's spectrum is modelled, not dropped
+    judges_kernel: bool = True  # warns if the kernel says little of the rows; published methods take it as it is
+    merges_copies: bool = True  # equal rows become one row of their summed weight
+
+
+@dataclass(frozen=True)
+class RowRequest:
+    """What a fit asks of its rows before points are chosen."""
+
+    n_rows: int  # to look at
+    n_components: float | None  # a number, a share of the variance that decides it, or None if the method decides it
+    least_rows: int = 0  # different rows, at least
+    fresh: bool = True  # some rows are set aside to measure what was chosen on others
+    row_space: bool = False  # few rows of very many columns may be seen in the space that they span
+    plan: SearchPlan | None = None  # of the search for points, if it is not that of the class
+    n_moved: int | None = None  # points to be moved: their coordinates can be made beside exact kernel PCA
 
 
 @dataclass(frozen=True)
@@ -66,16 +104,17 @@ class Found:
     """What a method found on a span."""
 
     expansion: KernelExpansion
-    support: np.ndarray | None  # row numbers of its points, None where they are no rows
+    support: np.ndarray | None  # row numbers of its points, None if they are not rows
     variances: np.ndarray  # (M,) of the scores on the training rows
     eigenvalues: np.ndarray  # (M,) as the method has them
     # (M,) what each component adds to those before it, where that is not its variance
     captured: np.ndarray | None = None
     attributes: dict[str, Any] = field(default_factory=dict)  # fitted attributes that the method alone has
+    best_on_points: bool = False  # no components on these points capture more, and the captured ratio is theirs
 
     @classmethod
     def best(cls, choice: Choice, span: Span, n_components: int, attributes: dict[str, Any]) -> Found:
-        """The best components on the chosen points, if there are so many."""
+        """The best components on the chosen points; TooManyComponents if they have fewer."""
         best, chosen = span.best(n_components), choice.selection
         if (n_directions := n_real(best.variances)) < n_components:
             raise TooManyComponents(
@@ -88,7 +127,7 @@ class Found:
         return cls(span.expansion(best), chosen.indices, best.variances, weighted, attributes=attributes)
 
     def as_scored(self, choice: Choice) -> Found:
-        """The same with the variances of the scores, from one more pass over the rows.
+        """Itself with the variances of the scores, from one more pass over the rows.
 
         The span of an indefinite kernel is that of its positive part, and scores are made of all of its values.
         """
@@ -102,6 +141,7 @@ class Found:
 @estimator
 class KernelTransformer(
     ExpansionTransform,
+    MeasuresAgreement,
     FittedExpansion,
     SavesItself,
     KernelParameters,
@@ -112,7 +152,8 @@ class KernelTransformer(
 ):
     """Validation, fitting and use of the sparse kernel estimators."""
 
-    _keeps_negative_part = False  # of an indefinite kernel's spectrum
+    _policy: ClassVar[Policy] = Policy()
+    _plan: ClassVar[SearchPlan] = PLAN  # of the search for points
     _stale: ClassVar[tuple[str, ...]] = ()  # private attributes that an earlier fit may leave
     _file_layout = {
         "_inverse_map": "RidgeMap[M, d]?",
@@ -120,8 +161,6 @@ class KernelTransformer(
         "converged_": "bool optional",
         "selection_report_": "dict optional",
     }
-
-    _judges_kernel = True  # warns where the kernel says little of the rows; published methods take it as it is
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
@@ -143,7 +182,7 @@ class KernelTransformer(
         self
         """
         self._check_parameters(sample_weight)
-        with unchanged_on_failure(self):
+        with unchanged_on_failure(self), naming_gaps(X):
             forget_fit(self)
             stages = Stages(self, 3, X, y)
             with stages.stage("choose points"), one_blas_thread():
@@ -153,18 +192,20 @@ class KernelTransformer(
                 found = self._components(choice, span)
             with stages.stage("report"), one_blas_thread():
                 self._store(choice, span, found)
-                self._measure(choice, span)
+                self._measure(choice, span, found)
                 if (short := choice.problem.short) is not None:
                     points = short.lifted(self.expansion_.points, self.support_)
                     self.expansion_ = replace(self.expansion_, points=points)
+                self._keep(choice, span)
             stages.finish(X, y)
+        remember_rows(self, X, sample_weight)
         return self
 
     # The hooks.
 
     @abstractmethod
-    def _sample_size(self, rows: Rows) -> int:
-        """Rows that the choice of points looks at."""
+    def _request(self, rows: Rows) -> RowRequest:
+        """What the fit asks of these rows."""
 
     @abstractmethod
     def _points(self, problem: Problem) -> Choice:
@@ -177,53 +218,34 @@ class KernelTransformer(
     def _check_parameters(self, sample_weight: Any) -> None:
         """Refuse parameters that do not go together, before anything is read."""
 
-    def _check_sample(self, rows: SampledRows) -> None:
-        """Refuse rows that are too few."""
-
-    def _check_problem(self, problem: Problem) -> None:
-        """Refuse rows in which there is nothing to find."""
-
-    def _blas_threads(self, choice: Choice) -> AbstractContextManager[None]:
-        """The thread policy while components are found."""
-        return one_blas_thread()
-
-    def _ratio(self, choice: Choice, sample: Sample) -> CapturedRatio:
-        """How much of exact kernel PCA's variance the fitted model keeps."""
-        return ratio_of_model(sample, self.expansion_, self.n_samples_seen_)
-
-    @property
-    def _wanted_components(self) -> int | None:
-        """The number of components asked for, where it is a number."""
-        return self.n_components
-
-    def _with_components(self, sample: Sample) -> Sample:
-        """The sample for the number of components that is wanted, where the sample settles that."""
-        return sample
-
-    def _look_ahead(self, rows: Rows, sample: Sample) -> Any:
-        """What choosing points will ask of the sample, made while there are threads without work."""
-        return None
-
-    def _bounded(self, ratio: CapturedRatio, sample: Sample, span: Span) -> CapturedRatio:
-        """The ratio within what all rows say of it: no less than the share of the total variance."""
-        return ratio.at_least(float(np.sum(self.explained_variance_ratio_)) if span.kernel.definite else 0.0)
+    def _keep(self, choice: Choice, span: Span) -> None:
+        """Keep what `partial_fit` needs to add rows to this fit."""
 
     # What they share.
 
     def _problem(self, X: Any, sample_weight: Any) -> Problem:
         """The training rows, and a sample of them under the kernel that it settles."""
-        rows = rows_of(X, RowRules.of(self), sample_weight)
+        rows = rows_of(X, RowRules.of(self, merge_copies=self._policy.merges_copies), sample_weight)
         return self._problem_on(rows, self._rng())
 
     def _problem_on(self, rows: Rows, rng: np.random.Generator, kernel_on: KernelOn | None = None) -> Problem:
         """The problem of these rows, whose kernel is what a sample of them, or else `kernel_on` it, settles."""
-        sampled = rows.sample(self._sample_size(rows), rng)
+        request = self._request(rows)
+        plan = request.plan or self._plan
+        n_fresh = plan.fresh_pool(dear=kernel_of(self.kernel).costly) if request.fresh else 0
+        sampled = rows.sample(request.n_rows + n_fresh, rng).split(request.n_rows, plan.all_evaluated)
         if rows.n_samples < 2:
             raise ValueError(f"X has {rows.n_samples} row: at least 2 are needed")
-        if not isinstance(rows, ArrayRows):  # the pass for the sample has told the columns, and their names
+        if not isinstance(rows, ArrayRows):  # the pass for the sample has found the columns and their names
             settle_columns(self, rows.n_features, rows.names)
-        self._check_sample(sampled)
-        short = self._short_side(rows)
+        if sampled.whole and len(sampled.indices) < request.least_rows:
+            raise TooManyComponents(
+                self.n_components,
+                len(sampled.indices),
+                f"needs at least {request.least_rows} different rows{' with centring' if self.center else ''}",
+                f"X has {len(sampled.indices)}",
+            )
+        short = self._short_side(rows) if request.row_space else None
         sampled = replace(sampled, turned=None if short is None else short.rows)
         kernel, gamma = (kernel_on or self._kernel_on)(sampled)
         if short is not None and kernel.stationary and gamma * short.largest > MOST_WIDTHS:
@@ -231,49 +253,85 @@ class KernelTransformer(
         if short is not None:
             sampled = replace(sampled, X=short.rows, turned=None)
             rows = ArrayRows(short.rows, rows.weights, merge_copies=rows.merge_copies)
-        n_threads = effective_n_threads(self.n_jobs)
-        n_components = self._wanted_components or 1
+        sample = self._sample(sampled, kernel, request.n_components, rows.n_samples, plan)
+        coordinates = None if request.n_moved is None else coordinates_beside_exact(sample, request.n_moved)
+        settled = sample.settled
+        return Problem(rows, settled, gamma, rng, short, coordinates if settled is sample else None)
+
+    def _sample(
+        self, rows: SampledRows, kernel: Kernel, n_components: float | None, n_population: int, plan: SearchPlan
+    ) -> Sample:
+        """Sampled rows under their kernel, for the number of components asked for, or that their variance decides."""
+        known = n_components is None or isinstance(n_components, Integral)
         sample = Sample.of(
-            sampled, kernel, n_components, center=self.center, n_threads=n_threads, n_population=rows.n_samples
+            rows,
+            kernel,
+            int(n_components or 1) if known else 1,
+            center=self.center,
+            n_threads=effective_n_threads(self.n_jobs),
+            n_population=n_population,
+            plan=self._plan_for(plan, rows.X.shape[1]),
         )
-        sample = self._with_components(sample).representative
-        coordinates, settled = self._look_ahead(rows, sample), sample.settled
-        problem = Problem(rows, settled, gamma, rng, short, coordinates if settled is sample else None)
-        self._check_problem(problem)
-        return problem
+        if not known:
+            sample = replace(sample, n_components=components_for(float(n_components or 0), sample.evaluation))
+        return sample.representative
+
+    def _plan_for(self, plan: SearchPlan, n_columns: int) -> SearchPlan:
+        """The plan of the search on rows of this many columns."""
+        return plan
 
     def _short_side(self, rows: Rows) -> ShortSide | None:
-        """The rows in their own space, where they are few, of very many columns, and the method sees no other."""
-        return None
+        """The rows in the space that they span, if they are few, have very many columns, and the kernel allows it."""
+        kind = kernel_of(self.kernel)
+        if type(rows) is not ArrayRows or not has_short_side(rows.X) or not kind.in_row_space:
+            return None
+        return short_side(rows.X, about_origin=kind.stationary)
+
+    def _blas_threads(self, choice: Choice) -> AbstractContextManager[None]:
+        """The thread policy while components are found."""
+        # all rows as support are the one large dense problem there is: there BLAS may have its threads
+        dense = choice.selection.exhaustive and self._policy.keeps_negative
+        return nullcontext() if dense else one_blas_thread()
 
     def _rng(self) -> np.random.Generator:
         return generator_of(self.random_state)
 
     def _kernel_on(self, rows: SampledRows) -> tuple[Kernel, float]:
         """The kernel, and its gamma, as these rows settle them."""
-        kind, all_of_them = kernel_type(self.kernel), rows.X.shape[0] == len(rows.indices) <= FEW_ROWS
-        few = finite(rows.X if all_of_them and rows.turned is not None else rows.first(FEW_ROWS))
-        on_the_host = on_host(few)  # where so few are looked at sooner
-        if not kind.precomputed:
+        kind, all_of_them = kernel_of(self.kernel), rows.X.shape[0] == len(rows.indices) <= SETTLING_ROWS
+        few = finite(rows.X if all_of_them and rows.turned is not None else rows.first(SETTLING_ROWS))
+        on_the_host = on_host(few)  # this few rows are looked at sooner there
+        if not kind.rows_only:
             check_spread(on_the_host)
         if kind.uses_gamma:
             warn_about_scales(on_the_host)
-        if rows.turned is not None and self.gamma == "median":  # the distances between rows are all that it asks for
-            few = take_rows(rows.turned, rows.indices[:FEW_ROWS])
+        by_distances = isinstance(self.gamma, str) and multiple_of_median(self.gamma) is not None
+        if rows.turned is not None and by_distances:  # it needs only the distances between rows
+            few = take_rows(rows.turned, rows.indices[:SETTLING_ROWS])
         return self._kernel_for(few, rows.weights)
 
     def _kernel_for(self, few: Array, weights: np.ndarray | None) -> tuple[Kernel, float]:
-        """The kernel and its gamma, where these rows can be given to it."""
-        kind = kernel_type(self.kernel)
-        gamma = resolve_gamma(self.gamma, kind, few, weights, effective_n_threads(self.n_jobs))
+        """The kernel and its gamma, after checking that these rows are in its domain."""
+        given, n_threads = kernel_object(self.kernel), effective_n_threads(self.n_jobs)
+        if given is not None:
+            names = getattr(self, "feature_names_in_", None)
+            kernel = given.settled(Seen(few, weights, n_threads, None if names is None else tuple(names)))
+            return kernel, getattr(kernel, "gamma", 1.0)
+        kind = kernel_of(self.kernel)
+        if self.gamma == "auto":
+            wanted = int(self.n_components) if isinstance(self.n_components, Integral) else None
+            own = None if weights is None else weights[: few.shape[0]]
+            gamma = best_width(tried_widths(to_numpy(dense(few)), self.kernel, wanted, AUTO_SEED, own))
+        else:
+            gamma = resolve_gamma(self.gamma, kind, few, weights, n_threads)
         check_coef0(self.coef0, kind, few)
-        if callable(self.kernel):
+        if is_function(self.kernel):
             return bind_callable(self.kernel, self.kernel_params, few), gamma
         return named_kernel(self.kernel, gamma=gamma, degree=self.degree, coef0=self.coef0), gamma
 
     def _span(self, choice: Choice) -> Span:
-        """The span of the chosen points, where choosing them has not made it already."""
-        span = choice.span or choice.problem.span(choice.selection, signed=self._keeps_negative_part)
+        """The span of the chosen points: the one made while choosing them, or a new one."""
+        span = choice.span or choice.problem.span(choice.selection, signed=self._policy.keeps_negative)
         if _indefinite(choice, span):
             share = max(span.negative_share, choice.problem.sample.evaluation.negative_share)
             warn(
@@ -284,20 +342,20 @@ class KernelTransformer(
 
     def _store(self, choice: Choice, span: Span, found: Found) -> None:
         most = 0.0
-        if _indefinite(choice, span) and not self._keeps_negative_part:
+        if _indefinite(choice, span) and not self._policy.keeps_negative:
             found, most = found.as_scored(choice), positive_variance(choice.problem.sample.evaluation)
         expansion = found.expansion
         if getattr(self, "device", None) is not None and not isinstance(expansion.points, np.ndarray):
-            expansion = expansion.on_host()  # the user's rows are there: the device was only lent for the work
+            expansion = expansion.on_host()  # the user's rows are on the host: the device only did the work
         self.expansion_ = expansion
         self.support_ = found.support
         self.explained_variance_ = found.variances
         captured = found.variances if found.captured is None else found.captured
-        # Of an indefinite kernel only the positive part is modelled: its total, the negative part counted, can be less.
+        # The model has the positive part of an indefinite kernel; the total counts the negative part and can be less.
         alone = found.captured is None and not expansion.orthogonal
         most = max(most, float(captured.max() if alone else captured.sum()))
         sample = choice.problem.sample
-        seen = choice.seen or SeenPoints(span.kernel, span.points, sample.evaluation)
+        seen = choice.seen or SeenPoints(span.kernel, span.points, sample.measured_on)
         outside = mean_outside(seen, span, indefinite=bool(sample.indefiniteness))
         self.explained_variance_ratio_ = captured / max(span.total_variance - outside, most)
         self.mean_outside_ = outside + span.mean_beyond(found.expansion)
@@ -307,31 +365,47 @@ class KernelTransformer(
         for name, value in found.attributes.items():
             setattr(self, name, value)
 
-    def _measure(self, choice: Choice, span: Span) -> None:
-        """How much of exact kernel PCA the components keep, and the way back where the kernel needs one learned."""
+    def _measure(self, choice: Choice, span: Span, found: Found) -> None:
+        """How much of exact kernel PCA the components keep, and the ridge map back to rows where one is needed."""
         sample, n_components = choice.problem.sample, len(self.explained_variance_)
         if sample.n_components != n_components:
             sample = replace(sample, n_components=n_components)
-        if self._judges_kernel:
+        if self._policy.judges_kernel:
             self._warn_about_kernel(sample, span)
         elif self.center:
             spread = span.spread
             if spread < SHOWS_ROUNDING[4 if choice.problem.rows.single_precision else 8]:
                 warn_of_rounding(spread)
-        ratio = choice.ratio or self._ratio(choice, sample)
-        self._bounded(ratio, sample, span).store(self)
+        self._ratio(choice, sample, span, found).store(self)
+        if self.captured_ratio_kind_ != "exact":  # else it is one
+            self._agreement = agreement_on_all(self.expansion_, sample.evaluation)
+            if self._agreement is not None and found.best_on_points:  # other methods look for other components
+                self._agreement.warn()
         self._inverse_map = None
-        if sample.kernel.preimage == "ridge":  # else the kernel finds rows by itself
+        if sample.kernel.preimage == "ridge":  # other kernels find pre-images without a learned map
             self._inverse_map = learned_preimage(self.expansion_, sample.evaluation.given, sample.evaluation.weights)
 
+    def _ratio(self, choice: Choice, sample: Sample, span: Span, found: Found) -> CapturedRatio:
+        """How much of exact kernel PCA's variance the model keeps: no less than all rows say it must."""
+        if not found.best_on_points:
+            ratio = ratio_of_model(sample, self.expansion_, self.n_samples_seen_)
+            return ratio.at_least(float(np.sum(self.explained_variance_ratio_)) if span.kernel.definite else 0.0)
+        problem, chosen = choice.problem, choice.selection
+        measured = choice.ratio or ratio_of_points(problem.seen(chosen), sample, chosen, problem.rows.n_samples)
+        return measured.at_least(span.surely_captured(float(self.explained_variance_.sum())))
+
     def _warn_about_kernel(self, sample: Sample, span: Span) -> None:
-        """Warn where the kernel says little of these rows, with what to do about gamma where it is a width."""
+        """Warn if the kernel says little of these rows, with advice about gamma if it is a width."""
         explained = float(self.explained_variance_ratio_.sum())
         if explained == 0:
-            return  # components of zeros have been warned about
+            return  # components that are zero have had their own warning
         kernel = sample.kernel
+        rows = sample.evaluation
+        # on some of the rows, what exact kernel PCA of one half of them explains of the other is surely there
+        exact = rows.exact.captured if rows.is_all else rows.captured_across[1]
         warn_about_kernel(
             explained,
+            exact / max(span.total_variance, 1e-300),
             span.spread if self.center else 1.0,
             split_captured(sample.evaluation),
             GammaAdvice(self.gamma_, self.gamma != "median") if kernel.stationary else None,
@@ -340,7 +414,7 @@ class KernelTransformer(
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
-        tags.input_tags.pairwise = kernel_type(self.kernel).precomputed
+        tags.input_tags.pairwise = kernel_of(self.kernel).precomputed
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 

@@ -16,23 +16,31 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..arrays import Array, on_host, take_rows
 from ..compression.error import ExpansionError
-from ..compression.search import METHODS, Compression, Request, compress_expansion, error_on, unchanged
-from ..errors import warn
+from ..compression.search import (
+    COMPRESSION_METHODS,
+    Compression,
+    CompressionRequest,
+    compress_expansion,
+    error_on,
+    unchanged,
+)
+from ..errors import CompressionWarning, warn
 from ..fit.captured_ratio import CapturedRatio
 from ..fit.expansion import KernelExpansion
 from ..fit.parameters import INNER_SHARE, at_least, estimator, one_of, parameter, unchanged_on_failure
 from ..fit.preimage import RidgeMap, learned_preimage
-from ..kernels import kernel_type
+from ..kernels import kernel_of
 from ..rows import RowRules, rows_of
-from ..rows.memory import ArrayRows, finite
+from ..rows.checks import finite
+from ..rows.rows import ArrayRows
 from ..threads import one_blas_thread
-from .base import FEW_ROWS, KernelTransformer
+from .base import SETTLING_ROWS, KernelTransformer
 from .kernel_pca import KernelPCA
 from .sklearn_kernel_pca import bound_callable
 
 # Rows on which scores are compared: a random part of more.
 COMPARED_ROWS, COMPARED_ROWS_PER_POINT = 5000, 50
-# Attributes that describe the original's fit, and its scores, which the compressed model's are to be.
+# Attributes of the original that stay true, because the compressed model reproduces its scores.
 INHERITED = (
     "n_features_in_",
     "feature_names_in_",
@@ -42,7 +50,9 @@ INHERITED = (
     "explained_variance_",
     "explained_variance_ratio_",
 )
-SHARED = ("kernel", "gamma", "degree", "coef0", "kernel_params", "center")  # parameters of any kernel PCA
+LEAST_R2 = 0.9  # of a score: with less it is another one, and users are warned
+MAX_NAMED = 8  # components named in a warning
+OF_KERNEL_PCA = ("kernel", "gamma", "degree", "coef0", "kernel_params", "center")  # parameters of any kernel PCA
 CAPTURED = ("captured_ratio_", "captured_ratio_interval_", "captured_ratio_kind_", "captured_ratio_n_samples_")
 # What scikit-learn's KernelPCA has after `fit`.
 SKLEARN_STATE = (
@@ -99,14 +109,16 @@ class CompressedKernelPCA(KernelTransformer):
     ----------
     compression_ : dict
         What was done and lost: ``method``; ``n_support_before`` and ``n_support_after``; ``error``, of each component,
-        |z - z'| / |z - mean z|; ``total_error``, of all together; ``measured_on``, "training rows", "X", "support
-        points" or "feature space" (there |v - v'| / |v|); ``n_rows``, of those; for "removal" ``curve``, the error of
-        the first 0, 1, 2, ... points.
+        |z - z'| / |z - mean z|; ``total_error``, of all together; ``r2`` of each component, 1 - error^2;
+        ``explained``, the share of the total variance that the compressed components still explain, and
+        ``explained_before``; ``measured_on``, "training rows", "X", "support points" or "feature space" (there the
+        error is |v - v'| / |v|, and ``explained`` a lower bound); ``n_rows``, of those; for "removal" ``curve``, the
+        error of the first 0, 1, 2, ... points.
     expansion_, support_vectors_, n_support_, dual_coef_, offset_ : as in all models
     support_ : ndarray of shape (m,) or None
-        Row numbers of the support points; None for points that are no rows.
+        Row numbers of the support points; None for points that are not rows.
     eigenvalues_, explained_variance_, explained_variance_ratio_ : ndarray of shape (M,)
-        The original's.
+        The original's; `compression_` says what is left of them.
     captured_ratio_, captured_ratio_kind_, captured_ratio_n_samples_
         Captured variance over exact kernel PCA's: the original's ratio times what is left of it on the rows, along
         the compressed components made orthonormal.  Only where the error was measured on rows.
@@ -134,7 +146,7 @@ class CompressedKernelPCA(KernelTransformer):
     n_components: int | None = parameter(2, at_least(1), None, positional=True)
     n_support: int | str = parameter("auto", at_least(1), one_of("auto"))
     target_error: float = parameter(0.05, INNER_SHARE)
-    method: str = parameter("auto", one_of("auto", *METHODS))
+    method: str = parameter("auto", one_of("auto", *COMPRESSION_METHODS))
     max_iter: int = parameter(50, at_least(1))
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -155,11 +167,15 @@ class CompressedKernelPCA(KernelTransformer):
             rows = rows_of(X, RowRules.of(self))
             if not isinstance(rows, ArrayRows):
                 raise TypeError("CompressedKernelPCA fits exact kernel PCA first, of rows in memory: give one array")
-            if not kernel_type(self.kernel).precomputed:
-                self._kernel_for(finite(rows.X[:FEW_ROWS]), None)  # its errors are clearer than scikit-learn's
-            shared = {name: getattr(self, name) for name in ("n_components", *SHARED, "random_state", "n_jobs")}
+            shared = {name: getattr(self, name) for name in ("n_components", *OF_KERNEL_PCA, "random_state", "n_jobs")}
+            if not kernel_of(self.kernel).precomputed:
+                # its errors are clearer than scikit-learn's, and it knows rules that exact kernel PCA does not
+                _, gamma = self._kernel_for(finite(rows.X[:SETTLING_ROWS]), None)
+                if isinstance(self.gamma, str) and self.gamma not in ("median", "scale"):
+                    shared["gamma"] = gamma
             self._compress(KernelPCA(**shared).fit(rows.X), None)
         self._warn_unless_converged()
+        self._warn_of_loss()
         return self
 
     def _compress(self, model: Any, X: Any) -> None:
@@ -177,9 +193,25 @@ class CompressedKernelPCA(KernelTransformer):
                 _check_number_of_rows(error, n_support)
                 target = None if n_support is not None else self.target_error
                 found = compress_expansion(
-                    expansion, error, Request(self.method, n_support, target, self.max_iter), rng
+                    expansion, error, CompressionRequest(self.method, n_support, target, self.max_iter), rng
                 )
             self._adopt(model, error, found)
+
+    def _warn_of_loss(self) -> None:
+        """Warn where a score is no longer what it was."""
+        r2 = self.compression_["r2"]
+        lost = np.flatnonzero(r2 < LEAST_R2)
+        if not len(lost):
+            return
+        named = ", ".join(f"{number + 1} ({r2[number]:.2f})" for number in lost[:MAX_NAMED])
+        n_support, n_components = self.expansion_.n_support, len(r2)
+        few = " You have fewer points than components." if n_support < n_components else ""
+        warn(
+            f"{n_support} points keep little of component{'s' if len(lost) > 1 else ''} {named}"
+            f"{', ...' if len(lost) > MAX_NAMED else ''}, with R^2 in brackets.{few} Keep more points, or give "
+            "target_error in place of their number",
+            CompressionWarning,
+        )
 
     def _warn_unless_converged(self) -> None:
         if not self.converged_:
@@ -207,6 +239,7 @@ class CompressedKernelPCA(KernelTransformer):
             "measured_on": error.kind,
             "n_rows": error.n_rows,
         }
+        self.compression_ |= _kept(found, getattr(model, "explained_variance_ratio_", None))
         if found.curve is not None:
             self.compression_["curve"] = found.curve
         if found.captured_share is not None and hasattr(model, "captured_ratio_"):
@@ -215,6 +248,19 @@ class CompressedKernelPCA(KernelTransformer):
             kind = "all rows" if error.n_rows == model.n_samples_seen_ else error.kind
             CapturedRatio(value, kind, error.n_rows, (low, high), len(found.error)).store(self)
         self._inverse_map = getattr(model, "_inverse_map", None) or _inverse_map(found.expansion, error)
+
+
+def _kept(found: Compression, explained: np.ndarray | None) -> dict[str, Any]:
+    """R^2 of each component, and the share of the total variance that all of them explained and still explain.
+
+    On rows that is sum_k lambda_k R^2_k, the variance of the original's scores that the new ones reproduce.  Without
+    rows the compressed components are projections of the original ones, v' = P v: with C the covariance and lambda_k
+    the variance along v_k, their span captures tr(Q'CQ) >= sum_k lambda_k |Q'v_k|^2 = sum_k lambda_k R^2_k.
+    """
+    r2 = np.maximum(1.0 - np.minimum(found.error, 1.0) ** 2, 0.0)
+    if explained is None:
+        return {"r2": r2}
+    return {"r2": r2, "explained": float(explained @ r2), "explained_before": float(np.sum(explained))}
 
 
 def _comparison_rows(model: Any, X: Any, n_support: int, rng: np.random.Generator) -> tuple[Array | None, str]:
@@ -246,7 +292,7 @@ def _inverse_map(expansion: KernelExpansion, error: ExpansionError) -> RidgeMap 
     if not error.on_rows:
         return None
     rows = error.search_rows
-    return learned_preimage(expansion, rows[:: -(-rows.shape[0] // FEW_ROWS)], None)
+    return learned_preimage(expansion, rows[:: -(-rows.shape[0] // SETTLING_ROWS)], None)
 
 
 def compress(
@@ -260,7 +306,7 @@ def compress(
     max_iter: int = 50,
     n_jobs: int | None = None,
 ) -> CompressedKernelPCA:
-    """The same scores from fewer points: any fitted kernel PCA made cheap to use, without refitting it.
+    """Nearly the same scores from fewer points: any fitted kernel PCA made cheap to use, without refitting it.
 
     Finds points S and coefficients B that minimise the error of the scores on rows,
 
@@ -328,12 +374,13 @@ def compress(
         max_iter=max_iter,
         random_state=random_state,
         n_jobs=n_jobs,
-        **{name: getattr(original, name) for name in SHARED},
+        **{name: getattr(original, name) for name in OF_KERNEL_PCA},
     )
     if target_error is not None:
         compressed.target_error = target_error
     compressed._compress(original, X)
     compressed._warn_unless_converged()
+    compressed._warn_of_loss()
     return compressed
 
 
@@ -348,7 +395,7 @@ def _check_request(
     given = {"n_support": n_support, "target_error": target_error, "method": method}
     given |= {"random_state": random_state, "max_iter": max_iter, "n_jobs": n_jobs}
     constraints = {name: CompressedKernelPCA._parameter_constraints[name] for name in given}
-    constraints["n_support"] = [at_least(1)]  # a number: "auto" is what target_error stands for
+    constraints["n_support"] = [at_least(1)]  # a number: "auto" is asked for by target_error instead
     for name, value in given.items():
         if isinstance(value, bool | np.bool_):
             raise ValueError(f"The {name!r} parameter of compress must not be a bool. Got {value!r}")
@@ -373,13 +420,13 @@ def _original(model: Any) -> Any:
 
 
 def adopt(model: SklearnKernelPCA) -> KernelPCA:
-    """scikit-learn's fitted KernelPCA as this package's, which shares its arrays."""
+    """scikit-learn's fitted KernelPCA as this package's class; the arrays are shared."""
     adopted = KernelPCA()
     adopted.set_params(**{name: getattr(model, name) for name in adopted.get_params() if hasattr(model, name)})
     for name in SKLEARN_STATE:
         if hasattr(model, name):
             setattr(adopted, name, getattr(model, name))
-    if kernel_type(model.kernel).precomputed:
+    if kernel_of(model.kernel).precomputed:
         # scikit-learn has centred the gram in its place
         means = model._centerer.K_fit_rows_
         adopted.X_fit_ = model.X_fit_ + means + means[:, None] - model._centerer.K_fit_all_

@@ -7,15 +7,14 @@ import numpy as np
 from ..arrays import top_eigh
 from ..fit.parameters import estimator, one_of, parameter
 from ..fit.problem import Problem
-from ..fit.sample import default_sample_size
 from ..fit.span import PointSpan
 from ..rows import Rows
-from ..rows.memory import ArrayRows
+from ..rows.rows import ArrayRows
 from ..rules.base import Choice
 from ..rules.farthest import dissimilar_nodes
 from ..rules.lazy_gram import KernelGram
-from .base import KernelTransformer
-from .published import NodeParameters
+from .base import KernelTransformer, RowRequest
+from .published import NodeParameters, check_values
 
 
 @estimator
@@ -96,21 +95,22 @@ class DissimilarityKernelPCA(NodeParameters, KernelTransformer):
     first: str = parameter("mean", one_of("mean", "row"))
     normalize: str = parameter("coefficients", one_of("coefficients", "feature"))
 
-    def _sample_size(self, rows: Rows) -> int:
+    def _request(self, rows: Rows) -> RowRequest:
         if not isinstance(rows, ArrayRows):
             raise TypeError(
                 "DissimilarityKernelPCA looks at all rows for every node, so they must be in memory: give one array, "
                 "or use SparseKernelPCA(selection='dissimilar'), which looks at a sample"
             )
-        return default_sample_size(min(self._n_nodes(rows.n_samples), rows.n_samples))
+        n_nodes = min(self._n_nodes(rows.n_samples), rows.n_samples)
+        return RowRequest(self._plan.sample_size(n_nodes), self.n_components)
 
     def _points(self, problem: Problem) -> Choice:
+        check_values(problem)
         rows = problem.rows
         assert isinstance(rows, ArrayRows)
         n_nodes = self._n_nodes(rows.n_samples)
         gram = KernelGram(problem.kernel, rows.X, problem.sample.n_threads)
         nodes = dissimilar_nodes(gram, n_nodes, rows.weights, mean=self.first == "mean")
-        self.nodes_ = nodes.history.pop("nodes")
         return Choice(nodes, problem.for_points(n_nodes))
 
     def _eigenproblem(self, span: PointSpan) -> tuple[np.ndarray, np.ndarray]:

@@ -18,9 +18,9 @@ from .base import Found, KernelTransformer
 from .elastic_net_problem import ElasticNet, PublishedRule, Solution, Start, in_row_order, unit_components
 from .published import OnDictionary
 
-# A component of whose squared length less than this share is outside those before it is one of them again.
+# A component repeats earlier ones if less than this share of its squared length lies outside their span.
 REPEATED = 0.01
-# A component of whose scores' variance less than this share is not explained by the scores before it shows them again.
+# Its scores repeat earlier ones if these explain more than 1 - OWN_SCORES of their variance.
 OWN_SCORES = 0.5
 
 
@@ -43,8 +43,8 @@ class NetParameters:
         names = ("n_components", "alpha", "l2", "alpha_scale", "n_nonzero", "sparsity", "mode", "max_iter", "tol")
         return ElasticNet(**{name: getattr(self, name) for name in names})
 
-    def _penalty(self, span: Span) -> np.ndarray | None:
-        """(r,) what alpha is multiplied by for each candidate row, infinity to bar it; None for one everywhere."""
+    def _penalty(self, choice: Choice, span: Span) -> np.ndarray | None:
+        """(r,) factor of alpha for each candidate row, infinity to bar it; None if all factors are one."""
         return None
 
     def _check_parameters(self, sample_weight: Any) -> None:
@@ -54,7 +54,7 @@ class NetParameters:
         if choice.problem.sample.size < 2:
             raise ValueError(NOTHING_TO_EXPLAIN)
         net = self._net()
-        start = net.start(span, self._penalty(span))
+        start = net.start(span, self._penalty(choice, span))
         solution = self._solution(net, span, start)
         n_nonzero = np.count_nonzero(solution.coef, axis=0)
         row_coef = solution.row_coef
@@ -108,8 +108,8 @@ class NetParameters:
 def _warn_of_repeats(directions: np.ndarray, span: Span) -> None:
     """Warn of unit components that are nearly combinations of those before them, or whose scores are.
 
-    So it goes where rows far from the origin of the feature space are nearly one direction: to turn away from it takes
-    large coefficients of both signs, which the l1 penalty does not allow, and what is left has that direction.
+    This happens when rows far from the origin of the feature space share nearly one direction: turning away from it
+    takes large coefficients of both signs, which the l1 penalty does not allow, so every component keeps it.
     """
     outside = np.sum(directions * orthonormal_in_order(directions), axis=0) ** 2
     repeated = np.flatnonzero((outside < REPEATED) & directions.any(axis=0))
@@ -125,7 +125,7 @@ def _warn_of_repeats(directions: np.ndarray, span: Span) -> None:
 
 
 def _warn_of_correlation(directions: np.ndarray, span: Span) -> None:
-    """Warn of components most of whose scores' variance is that of the scores before them."""
+    """Warn of components whose scores are mostly explained by the scores of earlier ones."""
     values, vectors = np.linalg.eigh(directions.T @ span.covariance @ directions)
     scores = np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T  # columns whose products are the scores' covariances
     lengths = np.sum(scores**2, axis=0)

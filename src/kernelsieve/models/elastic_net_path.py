@@ -99,8 +99,8 @@ def elastic_net_path(
     model._validate_params()
     net, shares = model._net(), _shares(alpha, n_alphas)
     with one_blas_thread():
-        span = model._path_span(X, sample_weight)
-        start = net.start(span, model._penalty(span))
+        choice, span = model._path_span(X, sample_weight)
+        start = net.start(span, model._penalty(choice, span))
         coefs, gaps = _solutions(start, shares, net.joint, net.tol)
         points = [_point(span, start, coef) for coef in coefs]
     assert span.indices is not None

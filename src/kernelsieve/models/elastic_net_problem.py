@@ -20,10 +20,15 @@ from ..fit.all_rows import AllRowsSpan
 from ..fit.rowset import INDEFINITE
 from ..fit.span import Span
 from ..solvers.admm import admm
-from ..solvers.alternation import Problem, alternate, kernel_pca_directions
+from ..solvers.alternation import (
+    ImitationProblem,
+    alternate,
+    alternate_jointly,
+    alternate_simultaneously,
+    kernel_pca_directions,
+)
 from ..solvers.path import alpha_for_nonzeros
 from ..solvers.quadratic import FactorQuadratic, elastic_net_quadratic, largest_alpha
-from ..solvers.simultaneous import alternate_jointly, alternate_simultaneously
 from ..spectrum.top import component_signs
 from ..spectrum.whitening import DROPPED_WITH_NEGATIVE, RANK_TOLERANCE
 
@@ -148,7 +153,7 @@ class ElasticNet:
         if self.n_nonzero is not None:
             return self._of_size(start)
         alphas = self.alphas(start)
-        problem = Problem(span.coordinates, span.moment, start.l2, start.penalty, self.max_iter, self.tol)
+        problem = ImitationProblem(span.coordinates, span.moment, start.l2, start.penalty, self.max_iter, self.tol)
         if self.joint:
             found = alternate_jointly(problem, start.directions, float(alphas[0]))
         else:

@@ -14,6 +14,7 @@ from ..fit.expansion import KernelExpansion
 from ..fit.interpret import Traversal, input_gradient, sensitivity, traversal
 from ..fit.preimage import RidgeMap, preimage
 from ..fit.validation import checked_scores
+from ..kernels.objects import objects_of
 from ..rows import RowRules, mapped, new_rows
 from ..threads import effective_n_threads
 
@@ -60,6 +61,13 @@ class FittedExpansion:
         return self.expansion_.points
 
     @property
+    def support_objects_(self) -> list[Any]:
+        """The support points of a kernel of objects, which are rows it was fitted to."""
+        if not self.expansion_.kernel.of_objects:
+            raise AttributeError("support_objects_ are those of a kernel of objects: here read support_vectors_")
+        return objects_of(self.expansion_.points)
+
+    @property
     def n_support_(self) -> int:
         """The number of support points."""
         return self.expansion_.n_support
@@ -72,7 +80,7 @@ class FittedExpansion:
     @property
     def _new_row_rules(self) -> RowRules:
         """What the fitted model wants of its rows, whatever kernel has been asked for since."""
-        return RowRules.of(self, type(self.expansion_.kernel))
+        return RowRules.of(self, self.expansion_.kernel)
 
     def _rows(self, X: Any) -> Array:
         """Validated rows for the expansion."""

@@ -7,16 +7,15 @@ import numpy as np
 from ..arrays import cholesky, solve_lower, to_numpy
 from ..fit.parameters import BlockParameters, at_least, estimator, parameter
 from ..fit.problem import Problem
-from ..fit.sample import default_sample_size
 from ..fit.span import PointSpan, Span
 from ..rows import Rows
 from ..rules.base import Choice
-from .base import Found, KernelTransformer
-from .published import AsPublished, check_nodes, found_on_nodes, gained, too_many
+from .base import Found, KernelTransformer, Policy, RowRequest
+from .published import check_nodes, found_on_nodes, gained, too_many
 
 
 @estimator
-class KernelFeatureAnalysis(AsPublished, BlockParameters, KernelTransformer):
+class KernelFeatureAnalysis(BlockParameters, KernelTransformer):
     """Sparse kernel feature analysis: features from one row after another (Smola et al. 1999, Jiang et al. 2006).
 
     Each step takes a row and makes a component of what the rows before it do not explain of it.  With R the kernel of
@@ -77,13 +76,15 @@ class KernelFeatureAnalysis(AsPublished, BlockParameters, KernelTransformer):
     ((150, 5), 5)
     """
 
+    _policy = Policy(judges_kernel=False)
+
     accelerated: bool = parameter(True, "boolean")
     n_candidates: int | None = parameter(None, at_least(1), None)
     center: bool = parameter(False, "boolean")
     n_optimization_samples: int | None = parameter(None, at_least(2), None)
 
-    def _sample_size(self, rows: Rows) -> int:
-        return self.n_optimization_samples or default_sample_size(self.n_components)
+    def _request(self, rows: Rows) -> RowRequest:
+        return RowRequest(self.n_optimization_samples or self._plan.sample_size(self.n_components), self.n_components)
 
     def _points(self, problem: Problem) -> Choice:
         return gained(

@@ -8,12 +8,11 @@ import scipy.linalg
 from ..arrays import to_numpy
 from ..fit.parameters import BlockParameters, at_least, estimator, more_than, one_of, parameter
 from ..fit.problem import Problem
-from ..fit.sample import default_sample_size
 from ..fit.span import PointSpan, quadratic_forms
 from ..rows import Rows
 from ..rules.base import Choice
 from ..rules.registry import IMPROVED_RIDGE
-from .base import KernelTransformer
+from .base import KernelTransformer, RowRequest
 from .published import NodeParameters, gained
 
 
@@ -85,9 +84,9 @@ class ImprovedKernelPCA(NodeParameters, BlockParameters, KernelTransformer):
     normalize: str = parameter("feature", one_of("coefficients", "feature", "generalized"))
     n_optimization_samples: int | None = parameter(None, at_least(2), None)
 
-    def _sample_size(self, rows: Rows) -> int:
-        n_nodes = self._n_nodes(rows.n_samples)
-        return self.n_optimization_samples or default_sample_size(min(n_nodes, rows.n_samples))
+    def _request(self, rows: Rows) -> RowRequest:
+        n_nodes = min(self._n_nodes(rows.n_samples), rows.n_samples)
+        return RowRequest(self.n_optimization_samples or self._plan.sample_size(n_nodes), self.n_components)
 
     def _points(self, problem: Problem) -> Choice:
         n_nodes = self._n_nodes(problem.rows.n_samples)

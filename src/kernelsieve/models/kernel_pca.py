@@ -23,8 +23,9 @@ from ..fit.captured_ratio import CapturedRatio
 from ..fit.expansion import KernelExpansion
 from ..fit.parameters import at_least, estimator, forget_fit, one_of, parameter, unchanged_on_failure
 from ..fit.saving import SavesItself
-from ..kernels import NAMED_KERNELS, Kernel, named_kernel
+from ..kernels import NAMED_KERNELS, Kernel, kernel_of, named_kernel
 from ..rows.dispatch import text_columns_named, validate_rows
+from .agreement_api import MeasuresAgreement
 from .expansion_api import FittedExpansion
 from .sklearn_kernel_pca import GuardedKernelPCA, floating
 
@@ -32,7 +33,7 @@ SKLEARN = GuardedKernelPCA._parameter_constraints  # what scikit-learn's own par
 
 
 @estimator
-class KernelPCA(FittedExpansion, SavesItself, GuardedKernelPCA):
+class KernelPCA(MeasuresAgreement, FittedExpansion, SavesItself, GuardedKernelPCA):
     """Exact kernel PCA: a drop-in for scikit-learn's, and the reference for every sparse model here.
 
     Finds the M components v_k = sum_i A_ik phi(x_i), v_k' v_l = delta_kl, over all N training rows that maximise
@@ -140,7 +141,7 @@ class KernelPCA(FittedExpansion, SavesItself, GuardedKernelPCA):
         "dual_coef_": "rows[m, *] optional",
         "X_transformed_fit_": "float[m, M] optional",
         "_centerer": "KernelCenterer[m] | Uncentered",
-        "_callable": "none optional",
+        "_callable": "kernel? optional",
         "_vectorized": "none optional",  # its name in files of 0.1.0
     }
 
@@ -178,6 +179,11 @@ class KernelPCA(FittedExpansion, SavesItself, GuardedKernelPCA):
         with unchanged_on_failure(self):
             forget_fit(self)
             self._kernel_open = True
+            if kernel_of(self.kernel).of_objects:
+                raise ValueError(
+                    "KernelPCA, as scikit-learn's, takes rows of numbers: for objects give SparseKernelPCA with "
+                    "n_support=1.0, which is exact kernel PCA, or their gram with kernel='precomputed'"
+                )
             X = on_host(X)
             with text_columns_named(self, X):
                 super().fit(canonical(X) if scipy.sparse.issparse(X) and X.format == "csr" else X, y)

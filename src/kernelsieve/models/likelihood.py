@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from numbers import Real
 from typing import Any
 
@@ -16,15 +17,29 @@ from ..fit.parameters import INNER_SHARE, at_least, estimator, more_than, one_of
 from ..fit.problem import NOTHING_TO_EXPLAIN
 from ..fit.sample import Sample
 from ..fit.span import Span
-from ..rows.memory import finite
+from ..rows.checks import finite
 from ..rules.base import Choice
-from ..solvers.coordinate_ascent import coordinate_ascent
-from ..solvers.likelihood import Likelihood, LikelihoodFit, largest_within, sweeps
+from ..solvers.likelihood import Likelihood, LikelihoodFit, coordinate_ascent, largest_within, sweeps
 from .base import Found, KernelTransformer
 from .likelihood_axes import Axes, axes_of, check_not_tiny, likelihood_on, sufficient
 from .published import OnDictionary
 
 DENSITY_ROUNDING = 1e-9  # of log densities, which depends on how rows are cut into blocks
+
+
+@dataclass(frozen=True)
+class _Density:
+    """The density of rows under a fitted model, as `score_samples` gives it."""
+
+    modelled: KernelExpansion  # its scores' squared length is k_x' Sigma k_x / s2
+    logdet: float
+    noise_variance: float
+
+    def logarithms(self, rows: Array, lengths: Array | None, n_threads: int) -> Array:
+        """(n,), up to a constant; `lengths` are k(x, x), found by the kernel where they are None."""
+        rows = rows if self.modelled.kernel.bounded else as_float64(rows)  # in float32 a quotient may overflow
+        length, modelled = self.modelled.variance_parts(rows, lengths, n_threads)
+        return -0.5 * (self.logdet + (length - modelled) / float(self.noise_variance))
 
 
 @estimator
@@ -154,10 +169,12 @@ class LikelihoodKernelPCA(JudgesKernelRows, OnDictionary, KernelTransformer):
         self._warn_about(found, axes, likelihood.largest_noise_variance)
         expansion = span.expansion_at(axes.places, axes.coef)
         half, logdet = likelihood.posterior(axes.places, found.weights, found.noise_variance)
+        density = self._density_of(span, axes, expansion, half.T / np.sqrt(found.noise_variance))
         assert span.indices is not None
+        support = span.indices[axes.places]
         return Found(
             expansion,
-            span.indices[axes.places],
+            support,
             axes.variances,
             axes.eigenvalues,
             attributes={
@@ -169,7 +186,10 @@ class LikelihoodKernelPCA(JudgesKernelRows, OnDictionary, KernelTransformer):
                 "n_iter_": found.n_iter,
                 "converged_": found.converged,
                 "_logdet": logdet,
-                "_density": self._density_of(span, axes, expansion, half.T / np.sqrt(found.noise_variance)),
+                "_density": density,
+                "threshold_": self._threshold(
+                    choice.problem.sample, support, _Density(density, logdet, found.noise_variance)
+                ),
             },
         )
 
@@ -194,12 +214,9 @@ class LikelihoodKernelPCA(JudgesKernelRows, OnDictionary, KernelTransformer):
         -------
         ndarray of shape (n_samples,)
         """
-        return self._log_densities(*self._rows_and_lengths(X, diagonal))
-
-    def _log_densities(self, rows: Array, diagonal: Array | None) -> Array:
-        rows = rows if self._density.kernel.bounded else as_float64(rows)  # in float32 a quotient may overflow
-        length, modelled = self._density.variance_parts(rows, diagonal, self._n_threads())
-        return -0.5 * (self._logdet + (length - modelled) / float(self.noise_variance_))
+        rows, lengths = self._rows_and_lengths(X, diagonal)
+        density = _Density(self._density, self._logdet, self.noise_variance_)
+        return density.logarithms(rows, lengths, self._n_threads())
 
     @property
     def _least_score(self) -> float:
@@ -207,24 +224,19 @@ class LikelihoodKernelPCA(JudgesKernelRows, OnDictionary, KernelTransformer):
             raise ValueError("this model was saved by a version that had no threshold_: fit it again to judge rows")
         return self.threshold_
 
-    def _measure(self, choice: Choice, span: Span) -> None:
-        super()._measure(choice, span)
-        self._store_threshold(choice.problem.sample)
-
-    def _store_threshold(self, sample: Sample) -> None:
-        """The quantile over rows that are no vectors: vectors fit a model made of them better than new rows."""
+    def _threshold(self, sample: Sample, support: np.ndarray, density: _Density) -> float:
+        """The quantile over rows that are not vectors: vectors fit a model made of them better than new rows."""
         chosen = sample.rows.indices[: sample.n_evaluation]
-        assert self.support_ is not None
-        others = ~np.isin(sample.rows.numbers_of(chosen), self.support_)
+        others = ~np.isin(sample.rows.numbers_of(chosen), support)
         places = np.flatnonzero(others if others.any() else ~others)
         rows = finite(take_rows(sample.evaluation.given, places))
         diagonal = None
         if sample.kernel.precomputed:
             diagonal = np.asarray(sample.rows.X.diagonal())[chosen[places]]
-        scores = to_numpy(self._log_densities(rows, diagonal)).astype(np.float64)
+        scores = to_numpy(density.logarithms(rows, diagonal, sample.n_threads)).astype(np.float64)
         weights = None if sample.rows.weights is None else sample.rows.weights[places]
         limit = float(np.quantile(scores, self.false_alarm_rate, method="inverted_cdf", weights=weights))
-        self.threshold_ = limit - DENSITY_ROUNDING * float(np.abs(scores).max())  # the row at the limit is within it
+        return limit - DENSITY_ROUNDING * float(np.abs(scores).max())  # the row at the limit is within it
 
     def _maximise(self, likelihood: Likelihood, span: Span) -> LikelihoodFit:
         limit = likelihood.largest_noise_variance

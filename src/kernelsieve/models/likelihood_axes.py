@@ -13,18 +13,17 @@ import scipy.linalg
 
 from ..arrays import top_eigh
 from ..fit.span import Span
-from ..solvers.coordinate_ascent import coordinate_ascent
-from ..solvers.likelihood import Likelihood, LikelihoodFit
+from ..solvers.likelihood import Likelihood, LikelihoodFit, coordinate_ascent
 from ..spectrum.top import component_signs
 
-# Model eigenvalues below this share of the largest are rounding: they are no axes.
+# Model eigenvalues below this share of the largest are rounding, not axes.
 NO_AXIS = 1e-10
 ORTHONORMAL = 1e-9  # largest inner product of two axes, or error of a length
-# Where nothing is said about sparsity: vectors that explain this share of the variance about the mean, but no more than
-# so many, found by lowering the noise variance in steps of this factor.
+# Without a parameter for sparsity, the noise variance is lowered in steps of this factor until the vectors explain this
+# share of the variance about the mean, or are this many.
 ENOUGH, MOST_VECTORS = 0.95, 60
 NOISE_STEP_DOWN, MAX_STEPS_DOWN = 0.3, 20
-SMALLEST_NOISE = 1e-100  # of the largest that leaves anything: what is divided by squares of less is no number
+SMALLEST_NOISE = 1e-100  # share of the largest admissible noise variance: dividing by the square of less overflows
 
 
 @dataclass(frozen=True)
@@ -65,7 +64,7 @@ def likelihood_on(span: Span) -> Likelihood:
 
 
 def _orthonormalised(coef: np.ndarray, gram: np.ndarray) -> np.ndarray:
-    """Coefficients made orthonormal once more, in order; of a wide kernel's, those that rounding leaves so."""
+    """Coefficients made orthonormal once more, in order; under a wide kernel only those that rounding allows."""
     factor = np.linalg.cholesky(coef.T @ gram @ coef)
     coef = scipy.linalg.solve_triangular(factor, coef.T, lower=True).T
     off = np.abs(coef.T @ gram @ coef - np.eye(coef.shape[1]))
@@ -93,7 +92,7 @@ def axes_of(span: Span, found: LikelihoodFit, n_components: int | None) -> Axes:
 
 
 def check_not_tiny(noise_variance: float, limit: float) -> None:
-    """Refuse a noise variance that cannot be squared beside the largest that leaves anything of these rows."""
+    """Refuse a noise variance so small beside the largest admissible one that its square underflows."""
     if noise_variance < SMALLEST_NOISE * limit:
         raise ValueError(
             f"noise_variance={noise_variance:.6g} is too small to compute with beside the variance of these rows, of "

@@ -88,7 +88,7 @@ def likelihood_path(
     model = clone(estimator)
     model._validate_params()
     with one_blas_thread():
-        span = model._path_span(X, sample_weight)
+        _, span = model._path_span(X, sample_weight)
         likelihood = likelihood_on(span)
         limit = likelihood.largest_noise_variance
         values = _noise_variances(noise_variance, n_points, limit)

@@ -11,17 +11,18 @@ from sklearn.base import _fit_context, clone
 from ..arrays import to_numpy
 from ..compression.orders import least_lost_last
 from ..errors import TooFewPoints, TooManyComponents
-from ..fit.captured_ratio import CapturedRatio, ratio_of_points
+from ..fit.agreement import Agreement
 from ..fit.indefinite import is_indefinite
 from ..fit.moments import gram_of
 from ..fit.parameters import BlockParameters, at_least, estimator, more_than, one_of, parameter, unchanged_on_failure
+from ..fit.plan import PLAN
 from ..fit.problem import Problem
-from ..fit.sample import EVALUATION_ROWS, Sample, default_sample_size
 from ..fit.span import Span
-from ..kernels import Kernel, kernel_type
+from ..kernels import Kernel, kernel_of
 from ..rows import RowRules, Rows, some_rows
-from ..rows.memory import ArrayRows, sample_rows
 from ..rows.reservoir import Reservoir, forgetting_rate
+from ..rows.rows import ArrayRows
+from ..rows.sampling import sample_rows
 from ..rules.base import Choice
 from ..streaming.online_driver import OnlineDriver, driver_layout
 from ..streaming.online_rules import RULES, Rule, Settings
@@ -29,6 +30,7 @@ from ..streaming.state import (
     STORED,
     FromStream,
     ReservoirRows,
+    agreement_on_reservoir,
     check_frozen,
     check_frozen_in_file,
     frozen_parameters,
@@ -36,10 +38,10 @@ from ..streaming.state import (
     start_anew,
 )
 from ..threads import cached_property, one_blas_thread
-from .base import Found, KernelTransformer
-from .published import AsPublished
+from .base import Found, KernelTransformer, Policy, RowRequest
+from .published import check_values
 
-# Rows that a first call needs for a width that is a rule: of fewer, distances say nothing.
+# Rows that a first call needs to settle a width: distances between fewer say nothing.
 LEAST_ROWS_FOR_WIDTH = 10
 OUTSIDE = 1e-10  # share of a component's squared length that may lie outside the span's numerical rank
 OVERLAP = 1e-6  # of two components that count as orthogonal, as a share of their lengths
@@ -60,6 +62,11 @@ class OnlineState:
 
     def __getstate__(self) -> dict[str, Any]:
         return own_fields(self)
+
+    @cached_property
+    def agreement(self) -> Agreement:
+        """How far the components are those of exact kernel PCA of the rows kept."""
+        return agreement_on_reservoir(self.report.expansion_, self.reservoir)
 
     @cached_property
     def report(self) -> Any:
@@ -97,7 +104,7 @@ class OfStream:
 
 
 @estimator
-class OnlineKernelPCA(OfStream, AsPublished, BlockParameters, KernelTransformer):
+class OnlineKernelPCA(OfStream, BlockParameters, KernelTransformer):
     """Kernel PCA one row at a time, by the published rules, as published.
 
     For comparison and citation: for results, `SparseKernelPCA.partial_fit` ends within half a percent of a batch fit.
@@ -179,7 +186,7 @@ class OnlineKernelPCA(OfStream, AsPublished, BlockParameters, KernelTransformer)
         "n_evaluations_": "count",
         "_settled": "dict optional",
     }
-    _keeps_negative_part = True
+    _policy = Policy(keeps_negative=True, judges_kernel=False)
 
     rule: str = parameter("subset", one_of(*RULES))
     budget: int | None = parameter(100, at_least(1), None)
@@ -233,27 +240,29 @@ class OnlineKernelPCA(OfStream, AsPublished, BlockParameters, KernelTransformer)
 
     def _begun(self, rows: ArrayRows) -> OnlineState:
         """The state before the first row: its kernel is settled by the rows of the first call."""
-        reservoir = Reservoir.empty(EVALUATION_ROWS, int(self._rng().integers(2**63)), self.half_life)
-        by_rule = self.gamma in ("median", "scale") and kernel_type(self.kernel).uses_gamma
+        reservoir = Reservoir.empty(PLAN.evaluation_rows, int(self._rng().integers(2**63)), self.half_life)
+        by_rule = isinstance(self.gamma, str) and kernel_of(self.kernel).uses_gamma
         if by_rule and rows.n_samples < LEAST_ROWS_FOR_WIDTH:
             raise ValueError(
                 f"gamma={self.gamma!r} cannot be settled by the {rows.n_samples} rows of the first call: give gamma as "
                 f"a number, or at least {LEAST_ROWS_FOR_WIDTH} rows"
             )
-        sampled = sample_rows(rows.X, EVALUATION_ROWS, self._rng(), rows.weights, merge=False)
+        sampled = sample_rows(rows.X, PLAN.evaluation_rows, self._rng(), rows.weights, merge=False)
         kernel, gamma = self._kernel_on(sampled)
         return OnlineState(reservoir, clone(self), frozen_parameters(self), kernel, gamma)
 
     def _reported(self, state: OnlineState) -> Self:
-        """Itself, with what `fit` says of all rows found on a sample of those that have come."""
+        """Itself, with the attributes of `fit` found on a sample of the rows that have come."""
         self._online, self._kernel, self._ready = state.rule, state.kernel, state.ready
         with one_blas_thread():
             rows, rng = ReservoirRows(state.reservoir), np.random.default_rng(state.reservoir.seed)
             problem = self._problem_on(rows, rng, lambda _: (state.kernel, state.gamma))
+            check_values(problem)
             choice = Choice(self._driver(self._kernel, self._online).selection(), problem)
             span = self._span(choice)
-            self._store(choice, span, self._components(choice, span))
-            self._measure(choice, span)
+            found = self._components(choice, span)
+            self._store(choice, span, found)
+            self._measure(choice, span, found)
             if not state.reservoir.whole and self.captured_ratio_kind_ == "all rows":
                 self.captured_ratio_kind_ = "sample"
         return self
@@ -268,7 +277,7 @@ class OnlineKernelPCA(OfStream, AsPublished, BlockParameters, KernelTransformer)
         return {"_online": driver_layout(self.rule, state["_online"])} if "_kept" in state else {}
 
     def _resumed(self, state: dict[str, Any], error: type[ValueError]) -> dict[str, Any]:
-        """Take up the stream of a file, if it holds one that its rule can go on with; what else the model stores."""
+        """Take up the stream of a file, if its rule can go on with it; return what else the model stores."""
         reservoir = state.get("_kept")
         if reservoir is None:
             return state
@@ -288,11 +297,11 @@ class OnlineKernelPCA(OfStream, AsPublished, BlockParameters, KernelTransformer)
         )
         return {name: state[name] for name in STORED if name in state}
 
-    # The way of every fit.
+    # The hooks of a fit.
 
     def _check_parameters(self, sample_weight: Any) -> None:
-        if kernel_type(self.kernel).precomputed:
-            raise ValueError("OnlineKernelPCA needs rows, one at a time: give a kernel of rows, not a precomputed one")
+        if kernel_of(self.kernel).rows_only:
+            raise ValueError("OnlineKernelPCA needs rows, one at a time: give a kernel of vectors")
         least = self.n_components + int(self.center and self.rule in ("subset", "incremental"))
         if self.budget is not None and self.budget < least:
             raise TooFewPoints(
@@ -306,10 +315,11 @@ class OnlineKernelPCA(OfStream, AsPublished, BlockParameters, KernelTransformer)
                 "rank", self.rank, f"is less than n_components={self.n_components}", "give at least as many"
             )
 
-    def _sample_size(self, rows: Rows) -> int:
-        return default_sample_size(self.n_components)
+    def _request(self, rows: Rows) -> RowRequest:
+        return RowRequest(self._plan.sample_size(self.n_components), self.n_components)
 
     def _points(self, problem: Problem) -> Choice:
+        check_values(problem)
         driver, weights = self._driver(problem.kernel, None, bool(problem.sample.indefiniteness)), problem.rows.weights
         for start, block in problem.rows.blocks():
             driver.feed(block, None if weights is None else weights[start : start + block.shape[0]], start)
@@ -328,7 +338,8 @@ class OnlineKernelPCA(OfStream, AsPublished, BlockParameters, KernelTransformer)
         driver, history = self._driver(self._kernel, self._online), dict(choice.selection.history)
         # under an indefinite kernel L^-1 k(D, x), the rule's coordinates, do not exist and blow up
         if choice.problem.sample.indefiniteness or not isinstance(driver.rule, Rule):
-            return Found.best(choice, span, self.n_components, {"selection_report_": history})
+            best = Found.best(choice, span, self.n_components, {"selection_report_": history})
+            return replace(best, best_on_points=bool(choice.problem.sample.indefiniteness))
         gram = to_numpy(choice.selection.gram)
         expansion = driver.expansion(gram)
         coef = np.asarray(expansion.coef)
@@ -349,20 +360,14 @@ class OnlineKernelPCA(OfStream, AsPublished, BlockParameters, KernelTransformer)
             attributes={"selection_report_": history},
         )
 
-    def _ratio(self, choice: Choice, sample: Sample) -> CapturedRatio:
-        if sample.indefiniteness:
-            seen = choice.problem.seen(choice.selection)
-            return ratio_of_points(seen, sample, choice.selection, self.n_samples_seen_)
-        return super()._ratio(choice, sample)
-
     def _driver(self, kernel: Kernel, state: dict[str, Any] | None, indefinite: bool = False) -> OnlineDriver:
-        """The rule, made again from its state; without one, a new rule, for a kernel that is indefinite or not."""
+        """The rule rebuilt from its state, or a new rule if there is no state."""
         indefinite = indefinite or kernel.definite is False
         return OnlineDriver(kernel, self.rule, self._settings(), state, indefinite=indefinite)
 
     def _looks_indefinite(self, kernel: Kernel, X: Any) -> bool:
-        """Whether the first rows of a stream show it, where it is not known of the kernel."""
-        return kernel.definite is None and is_indefinite(kernel, gram_of(kernel, X[:EVALUATION_ROWS, :]))
+        """Whether the first rows of a stream show that the kernel is indefinite, if the kernel does not know."""
+        return kernel.definite is None and is_indefinite(kernel, gram_of(kernel, X[: PLAN.evaluation_rows, :]))
 
     def _settings(self) -> Settings:
         return Settings(

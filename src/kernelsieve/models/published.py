@@ -25,27 +25,24 @@ from ..fit.parameters import SHARE, BlockParameters, at_least, estimator, parame
 from ..fit.problem import Problem, nothing_to_explain
 from ..fit.span import Components, PointSpan, Span
 from ..rows import Rows
-from ..rows.memory import ArrayRows, finite
+from ..rows.checks import finite
+from ..rows.rows import ArrayRows
 from ..rules.base import Choice, Selection
 from ..rules.registry import gain
 from ..search.dictionary import dictionary, rows_to_choose_from
 from ..spectrum.top import component_signs
 from ..spectrum.whitening import DROPPED_WITH_NEGATIVE, check_kernel_values
-from .base import Found
+from .base import Found, Policy, RowRequest
 
 # Eigenvalues below this share of the largest are rounding: the nodes have no such component.
 NO_EIGENVALUE = 1e-14
 
 
-class AsPublished:
-    """An estimator that follows a publication: no advice on its kernel, whose values on the sample are checked."""
-
-    _judges_kernel = False
-
-    def _check_problem(self, problem: Problem) -> None:
-        if isinstance(problem.rows, ArrayRows):
-            finite(problem.rows.X)
-        check_kernel_values(problem.sample.evaluation.gram)
+def check_values(problem: Problem) -> None:
+    """Refuse rows, or kernel values of the sample, that are not finite: published rules do not check them."""
+    if isinstance(problem.rows, ArrayRows):
+        finite(problem.rows.X)
+    check_kernel_values(problem.sample.evaluation.gram)
 
 
 def gained(problem: Problem, n_nodes: int, n_samples: int | None, rule: str, **options: Any) -> Choice:
@@ -54,6 +51,7 @@ def gained(problem: Problem, n_nodes: int, n_samples: int | None, rule: str, **o
         raise ValueError(
             f"n_optimization_samples={n_samples} rows are too few to choose {n_nodes} nodes from: give at least as many"
         )
+    check_values(problem)
     problem = problem.for_points(n_nodes, n_samples)
     selection: Selection = gain(problem.sample, n_nodes, problem.rng, **options)
     selection.history["rule"] = rule
@@ -72,7 +70,7 @@ def check_nodes(span: PointSpan, n_components: int) -> None:
 
 
 def too_many(choice: Choice, n_components: int, why: str) -> ValueError:
-    """The error for more components than directions; an indefinite kernel's go with its negative part."""
+    """The error for more components than directions; an indefinite kernel loses some with its negative part."""
     if choice.problem.sample.indefiniteness:
         return TooManyComponents(n_components, None, "is too many", DROPPED_WITH_NEGATIVE)
     return TooManyComponents(n_components, None, "is more than the rank allows", why)
@@ -80,27 +78,30 @@ def too_many(choice: Choice, n_components: int, why: str) -> ValueError:
 
 def found_on_nodes(choice: Choice, span: PointSpan, coef: np.ndarray, eigenvalues: np.ndarray) -> Found:
     """Components with these coefficients over the nodes."""
-    # Only an indefinite kernel's components are refused: the publications refuse none.
+    # Only components of an indefinite kernel are refused; the publications refuse no components.
     floor = choice.problem.sample.indefiniteness
     n_real = int(np.sum(eigenvalues > floor * eigenvalues.max())) if floor else len(eigenvalues)
     if n_real < len(eigenvalues):
         why = f"on these rows and {span.n_support} nodes the kernel has {n_real} directions of variance"
         raise too_many(choice, len(eigenvalues), f"{why} that are not rounding")
     coef = coef * component_signs(coef)
-    variances = span.variances(coef)
+    variances, history = span.variances(coef), dict(choice.selection.history)
+    nodes = {"nodes_": history.pop("nodes")} if "nodes" in history else {}
     return Found(
         span.expansion(Components(coef, variances), orthogonal=False),
         choice.selection.indices,
         variances,
         eigenvalues,
         captured=span.variances_in_order(coef),
-        attributes={"selection_report_": dict(choice.selection.history)},
+        attributes={"selection_report_": history, **nodes},
     )
 
 
 @estimator
-class NodeParameters(AsPublished):
+class NodeParameters:
     """Parameters and the eigenproblem that both of Xu's methods have; every `self` here is a KernelTransformer."""
+
+    _policy = Policy(judges_kernel=False)
 
     n_nodes: int | float = parameter(50, at_least(1), SHARE)
     whiten: bool = parameter(True, "boolean")
@@ -139,8 +140,8 @@ class OnDictionary(BlockParameters):
 
     n_dictionary: int | None = parameter(None, at_least(1), None)
 
-    def _sample_size(self, rows: Rows) -> int:
-        return rows_to_choose_from(self.n_dictionary)
+    def _request(self: Any, rows: Rows) -> RowRequest:
+        return RowRequest(rows_to_choose_from(self.n_dictionary), self.n_components)
 
     def _points(self, problem: Problem) -> Choice:
         return Choice(dictionary(problem, self.n_dictionary), problem)
@@ -151,6 +152,7 @@ class OnDictionary(BlockParameters):
             raise ValueError(nothing_to_explain(choice.problem.sample.evaluation))
         return span
 
-    def _path_span(self: Any, X: Any, sample_weight: Any) -> Span:
-        """The span for functions that go through many penalties and fit none."""
-        return self._span(self._points(self._problem(X, sample_weight)))
+    def _path_span(self: Any, X: Any, sample_weight: Any) -> tuple[Choice, Span]:
+        """The rows to choose from and their span, for functions that follow a path of penalties."""
+        choice = self._points(self._problem(X, sample_weight))
+        return choice, self._span(choice)

@@ -16,17 +16,17 @@ from ..fit.parameters import at_least, estimator, parameter
 from ..fit.problem import Problem
 from ..fit.span import Span
 from ..kernels import Kernel
-from ..linear.robust import LogisticLoss, cutoff, fit_plane, two_stage_weights, warn_if_many
+from ..linear.robust_weights import LogisticLoss, cutoff, fit_plane, two_stage_weights, warn_if_many
 from ..rules.base import Choice, Selection
 from ..search.dictionary import dictionary
 from ..spectrum.whitening import whiten
-from .base import KernelTransformer
+from .base import Found, KernelTransformer, Policy
 from .elastic_net import NetParameters
 from .published import OnDictionary
 
 OUTLIER = 0.5  # rows of a smaller weight
-# Where most rows lie in the plane exactly, those are in it whose squared distance to it is below this share of the
-# largest one to its centre: the features of a row come out a little different in another block.
+# If most rows lie in the plane exactly, a row is in it if its squared distance is below this share of the largest one
+# to the centre: rounding makes the features of a row depend slightly on its block.
 IN_PLANE_AGAIN = 1e-8
 
 
@@ -100,12 +100,15 @@ class RobustSparseKernelPCA(JudgesKernelRows, NetParameters, OnDictionary, Kerne
 
     _file_layout = {"n_nonzero_": "int[M]", "weights_": "float[n]", "outliers_": "bool[n]", "cutoff_": "float~"}
 
-    _merges_copies = False  # weights_ has one for every row, copies too
+    _policy = Policy(merges_copies=False)  # weights_ has one for every row, copies too
 
     refit: bool = parameter(True, "boolean")
     n_directions: int = parameter(500, at_least(1))
     kernel: Any = parameter("poly", *KernelTransformer._parameter_constraints["kernel"])
     degree: float = parameter(2, *KernelTransformer._parameter_constraints["degree"])
+
+    def _weights_of_fit(self, sample_weight: Any) -> np.ndarray:
+        return self.weights_
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Weigh the rows and find sparse components of the weighted rows.
@@ -125,15 +128,14 @@ class RobustSparseKernelPCA(JudgesKernelRows, NetParameters, OnDictionary, Kerne
     def _points(self, problem: Problem) -> Choice:
         selection = dictionary(problem, self.n_dictionary)
         span, weights = self._weighed(problem, selection)
-        self.weights_, self.outliers_ = weights, weights < OUTLIER
-        warn_if_many(float(self.outliers_.mean()))
+        warn_if_many(float(np.mean(weights < OUTLIER)))
         rows = problem.sample.rows
         sample = replace(problem.sample, rows=replace(rows, weights=weights[rows.numbers_of(rows.indices)]))
         weighted = replace(problem, rows=problem.rows.weighted(weights), sample=sample)
         return Choice(selection, weighted, span=span or weighted.span(selection))
 
     def _weighed(self, problem: Problem, selection: Selection) -> tuple[Span | None, np.ndarray]:
-        """The weight of every row, and the span of the weighted rows where the rows were factorised for it."""
+        """The weight of every row, and the span of the weighted rows if finding the weights has factorised the rows."""
         rng, n_threads = problem.rng, problem.sample.n_threads
         if selection.exhaustive:
             plain = problem.span(selection)
@@ -150,17 +152,23 @@ class RobustSparseKernelPCA(JudgesKernelRows, NetParameters, OnDictionary, Kerne
         )
         return None, weights
 
-    def _penalty(self, span: Span) -> np.ndarray:
+    def _penalty(self, choice: Choice, span: Span) -> np.ndarray:
+        weights = choice.problem.rows.weights
+        assert weights is not None
         lengths = np.sqrt(np.einsum("ij,ij->i", span.coordinates, span.coordinates))
-        barred = self.outliers_[span.indices] | ~(lengths > 0)
-        return np.where(barred, np.inf, lengths)
+        return np.where((weights[span.indices] < OUTLIER) | ~(lengths > 0), np.inf, lengths)
 
-    def _measure(self, choice: Choice, span: Span) -> None:
-        super()._measure(choice, span)
-        sample = choice.problem.sample
+    def _components(self, choice: Choice, span: Span) -> Found:
+        found, sample, weights = super()._components(choice, span), choice.problem.sample, choice.problem.rows.weights
+        assert weights is not None
         diagonal = sample.diagonal[: sample.n_evaluation] if sample.kernel.precomputed else None
-        error = self.expansion_.reconstruction_error(sample.evaluation.given, diagonal)
-        self.cutoff_ = math.sqrt(cutoff(to_numpy(error).astype(float)))
+        error = found.expansion.reconstruction_error(sample.evaluation.given, diagonal)
+        own = {
+            "weights_": weights,
+            "outliers_": weights < OUTLIER,
+            "cutoff_": math.sqrt(cutoff(to_numpy(error).astype(float))),
+        }
+        return replace(found, attributes=found.attributes | own)
 
     def score_samples(self, X: Any, *, diagonal: Any = None) -> Array:
         """Minus the feature-space distance of each row to the plane of the components: the lower, the more outlying.
@@ -183,7 +191,7 @@ class RobustSparseKernelPCA(JudgesKernelRows, NetParameters, OnDictionary, Kerne
 
 
 class Features:
-    """Rows as they are seen from a dictionary: coordinates in its span, and the length of what is outside of it."""
+    """Features of rows over a dictionary: coordinates in its span, and the length of the part outside it."""
 
     def __init__(self, kernel: Kernel, points: Array, tolerance: float) -> None:
         self._kernel, self._points = kernel, points

@@ -27,18 +27,18 @@ from sklearn.utils.validation import _check_psd_eigenvalues
 from ..arrays import FLOATS, Array, arpack_restarts, as_float64, canonical, top_eigh
 from ..errors import KernelWarning, warn
 from ..fit.parameters import MeantParameters, generator_of
+from ..fit.plan import PLAN
 from ..fit.problem import SHOWS_ROUNDING, warn_of_rounding
-from ..fit.sample import default_sample_size
-from ..kernels import Kernel, bind_callable, kernel_type, named_kernel
-from ..kernels.width import resolve_gamma
-from ..rows.memory import ArrayRows, check_spread, finite
-from ..rows.precomputed import asymmetry
+from ..kernels import Kernel, bind_callable, is_function, kernel_object, kernel_of, named_kernel
+from ..kernels.width import Seen, resolve_gamma
+from ..rows.checks import asymmetry, check_spread, finite
+from ..rows.rows import ArrayRows
 from ..spectrum.whitening import check_finite_kernel
 from ..threads import effective_n_threads
 
 
 class GuardedKernelPCA(MeantParameters, KernelPCA):
-    """scikit-learn's, whose kernel values, eigenvectors and inverse map are sound on any finite rows."""
+    """scikit-learn's KernelPCA with kernel values, eigenvectors and inverse map that are sound on any finite rows."""
 
     center: bool
     _centerer: Any  # scikit-learn's KernelCenterer, or Uncentered
@@ -53,15 +53,17 @@ class GuardedKernelPCA(MeantParameters, KernelPCA):
             del self._kernel_open
             if self.fit_inverse_transform and scipy.sparse.issparse(X):  # scikit-learn's words, before the work is done
                 raise NotImplementedError("Inverse transform not implemented for sparse matrices!")
-            if kernel_type(self.kernel).precomputed:
+            if kernel_of(self.kernel).precomputed:
                 _warn_of_asymmetry(X)
             else:
-                check_spread(floating(X))  # differences of bits and of small integers are others
-            self._callable = bound_callable(self.kernel, self.kernel_params, X)
-            if isinstance(self.gamma, str):
+                check_spread(floating(X))  # differences of booleans and small integers overflow
+            self._callable = self._bound(X)
+            if kernel_object(self.kernel) is not None:
+                self.gamma_ = getattr(self._callable, "gamma", 1.0)
+            elif isinstance(self.gamma, str):
                 self.gamma_ = self._gamma(X)
-            elif kernel_type(self.kernel).uses_gamma:  # one that is too large for numbers is refused
-                resolve_gamma(self.gamma, kernel_type(self.kernel), floating(X))
+            elif kernel_of(self.kernel).uses_gamma:  # a value that overflows is refused
+                resolve_gamma(self.gamma, kernel_of(self.kernel), floating(X))
         rows = floating(X)
         points = rows if Y is None else floating(Y)
         if self._callable is not None:
@@ -81,13 +83,21 @@ class GuardedKernelPCA(MeantParameters, KernelPCA):
         block = compute(_narrow_indices(rows), _narrow_indices(points))
         return block.astype(np.result_type(rows.dtype, points.dtype), copy=False)  # float64 for any rows
 
+    def _bound(self, X: Array) -> Kernel | None:
+        """The kernel that is given as an object or as a function, as these rows settle it; None for a name."""
+        given, names = kernel_object(self.kernel), getattr(self, "feature_names_in_", None)
+        if given is None:
+            return bound_callable(self.kernel, self.kernel_params, X)
+        rows = ArrayRows(floating(X)).sample(PLAN.sample_size(0), generator_of(self.random_state))
+        return given.settled(Seen(rows.values, rows.weights, 1, None if names is None else tuple(names)))
+
     def _kernel_in_use(self) -> Kernel | None:
         """The model's kernel where there is a model, whatever has been set since; None for a callable by itself."""
         model = getattr(self, "expansion_", None)
         if model is not None:
             kernel: Kernel = model.kernel
             return kernel
-        if callable(self.kernel):
+        if is_function(self.kernel):
             return None
         return named_kernel(self.kernel, gamma=self.gamma_, degree=self.degree, coef0=self.coef0)
 
@@ -95,15 +105,15 @@ class GuardedKernelPCA(MeantParameters, KernelPCA):
         return None if self.n_jobs is None else effective_n_threads(self.n_jobs)
 
     def _gamma(self, X: Array) -> float:
-        if not kernel_type(self.kernel).uses_gamma:
+        if not kernel_of(self.kernel).uses_gamma:
             return 1.0
-        rows = ArrayRows(floating(X)).sample(default_sample_size(0), generator_of(self.random_state))
-        return resolve_gamma(self.gamma, kernel_type(self.kernel), rows.values, rows.weights)
+        rows = ArrayRows(floating(X)).sample(PLAN.sample_size(0), generator_of(self.random_state))
+        return resolve_gamma(self.gamma, kernel_of(self.kernel), rows.values, rows.weights)
 
     def _fit_transform_in_place(self, K: np.ndarray) -> np.ndarray:
         if not self.center:
             self._centerer = Uncentered()
-        given = kernel_type(self.kernel).precomputed
+        given = kernel_of(self.kernel).precomputed
         restore = given and self.center
         row_means = np.reshape(K.mean(axis=1), (-1, 1)) if restore else 0.0
         length = 0.0
@@ -132,7 +142,9 @@ class GuardedKernelPCA(MeantParameters, KernelPCA):
         else:
             try:
                 K = super()._fit_transform_in_place(K)
-            except ValueError as error:  # LAPACK's subsets lose members of a cluster of equal eigenvalues, here all
+            except (
+                ValueError
+            ) as error:  # LAPACK's subsets can miss members of a cluster of equal eigenvalues, here all of them
                 if "zero-size" not in str(error):
                     raise
                 self._keep(*top_eigh(K, self._n_wanted(K)))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any
@@ -12,25 +11,25 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from ..arrays import namespace, to_numpy
-from ..errors import TooFewPoints, TooManyComponents, warn
-from ..fit.captured_ratio import NO_VARIANCE, CapturedRatio, components_for, ratio_of_points
+from ..errors import TooFewPoints, warn
+from ..fit.budget import Budget
+from ..fit.captured_ratio import NO_VARIANCE
 from ..fit.parameters import INNER_SHARE, SHARE, BlockParameters, at_least, estimator, more_than, one_of, parameter
+from ..fit.plan import SearchPlan
 from ..fit.problem import Problem, nothing_to_explain
-from ..fit.sample import Sample, default_sample_size
 from ..fit.span import Span
-from ..kernels import kernel_type
-from ..rows import Rows
-from ..rows.memory import ArrayRows, SampledRows
-from ..rows.row_space import ShortSide, short_side
+from ..fit.values import RememberedKernel, remembered
+from ..kernels import Kernel, is_function, kernel_of
+from ..kernels.width import column_numbers
+from ..rows import RowRules, Rows, rows_of
+from ..rows.sampling import SampledRows
 from ..rules.base import Choice
 from ..rules.registry import ALIASES, SELECTORS
-from ..search.chooser import FIRST_EXTRA_POINTS, Chooser, Effort
-from ..search.subspace import Coordinates, coordinates_beside_exact
+from ..search.chooser import Chooser, Effort
 from ..search.user_points import own_points
 from ..spectrum.whitening import check_kernel_values
 from ..streaming.partial_fit import PartialFit
-from ..threads import one_blas_thread
-from .base import Found, KernelTransformer
+from .base import Found, KernelTransformer, Policy, RowRequest
 
 
 @estimator
@@ -66,12 +65,18 @@ class SparseKernelPCA(PartialFit, BlockParameters, KernelTransformer):
     variance : float, default=0.99
         Share of exact kernel PCA's captured variance that "auto" keeps of rows like the training rows.  Points fit the
         rows they were chosen for a little better than others, so where few rows carry the variance it takes more.
-    kernel : str or callable, default="rbf"
-        "rbf", "matern", "poly", "linear", "sigmoid", "cosine", "laplacian", "precomputed", or a callable: vectorised,
-        ``k(X, Y) -> (n, m)``, or on two rows, ``k(x, y) -> float``.
-    gamma : float, "median", "scale" or None, default="median"
-        Kernel coefficient.  "median": 1/(2 median distance^2) over a random sample of rows; "scale":
-        1/(n_features * X.var()); None: 1/n_features.
+    agreement : float or None, default=None
+        For "auto": with every component the correlation of its scores with exact kernel PCA's (`component_agreement_`)
+        is to reach this too, on the rows looked at.
+    kernel : str, Kernel or callable, default="rbf"
+        "rbf", "matern", "poly", "linear", "sigmoid", "cosine", "laplacian", "precomputed"; a kernel of
+        `kernelsieve.kernels`, which has its own parameters, or one of scikit-learn's for Gaussian processes; or a
+        callable: vectorised, ``k(X, Y) -> (n, m)``, or on two rows, ``k(x, y) -> float``.  Several threads may call it
+        at once: give ``n_jobs=1`` where it keeps anything between calls.
+    gamma : float, "median", "0.3 median", "scale", "auto" or None, default="median"
+        Kernel coefficient.  "median": 1/(2 median distance^2) over a random sample of rows; "0.3 median": 0.3 times
+        that, or any other multiple; "scale": 1/(n_features * X.var()); "auto": the multiple of the median's with which
+        held-out rows are reconstructed best; None: 1/n_features.
     degree, coef0 : float, default=3, 1
         Of the "poly" (and "sigmoid") kernel.
     kernel_params : dict, optional
@@ -82,11 +87,17 @@ class SparseKernelPCA(PartialFit, BlockParameters, KernelTransformer):
         Rows that the choice of points looks at; by default max(5000, 54 m).  More rows cost time in proportion
         and are the strongest lever on accuracy.  With the number of rows of X every rule looks at, and chooses from,
         all of them.
+    max_evaluations : int, float, "auto" or None, default="auto"
+        For a kernel that is a function, whose values are what a fit costs: how many of them it may compute, as a number
+        or, as a float, in units of n_samples * n_support, which the pass over all rows takes.  What is left beside the
+        pass is spent on the whole gram of a few rows, from which points are chosen and on which they are measured.
+        "auto": for kernels of objects as much as the gram of 1,000 rows, or half of the pass; no limit for functions of
+        vectors.  None: no limit.
     n_candidates : int or None, default=None
-        For "gain", "improved" and "skfa": look at so many random rows a step, not at all; 59 are enough for one of
+        For "gain", "improved" and "skfa": look at this many random rows a step instead of all; 59 are enough for one of
         the best 5 % with probability 0.95 (Smola & Schoelkopf 2000).
     n_swaps : int, default=0
-        For "targeted": afterwards exchange the least useful row for the best one up to so many times.
+        For "targeted": afterwards exchange the least useful row for the best one, at most this many times.
     max_residual : float or None, default=None
         For "residual": take rows, at most `n_support`, until none looked at is further (squared, in feature space)
         from the span of those taken: Franc & Hlavac's own stop.
@@ -95,10 +106,17 @@ class SparseKernelPCA(PartialFit, BlockParameters, KernelTransformer):
     tol : float, default=5e-3
         The search has converged when its last quarter of steps gained less than this share of the captured variance.
     half_life : float or None, default=None
-        For `partial_fit`: after so many more rows a row weighs half of what it did.  None: all rows weigh the same.
+        For `partial_fit`: after this many more rows a row weighs half of what it did.  None: all rows weigh the same.
+    keep_stream : bool, default=False
+        Whether `fit` keeps what `partial_fit` needs to add rows to it: the moments of all rows, and a sample, which is
+        the `n_optimization_samples` rows (or fewer) that it looked at.  A saved model then holds these rows, and its
+        file is that much larger.
     record_drift : bool, default=False
         For `partial_fit`: after every call, note in `drift_record_` how far the components have turned.  Every call
         then costs O(m^3) more.
+    frozen_columns : list of ints or strs, or slice, optional
+        Columns in which moved points keep the values of rows: categories, design variables.  Numbers of columns, or
+        names of the columns of a frame.
     random_state : int, RandomState or None, default=None
     n_jobs : int or None, default=None
         Threads for passes over the rows: None for as many as BLAS uses, -1 for all cores.  The result does not
@@ -115,7 +133,7 @@ class SparseKernelPCA(PartialFit, BlockParameters, KernelTransformer):
         The fitted model.
     support_vectors_ : ndarray of shape (m, n_features)
     support_ : ndarray of shape (m,) or None
-        Row numbers of the support points; None for points that are no rows.
+        Row numbers of the support points; None for points that are not rows.
     n_support_ : int
     dual_coef_ : ndarray of shape (m, M)
     offset_ : ndarray of shape (M,)
@@ -130,12 +148,22 @@ class SparseKernelPCA(PartialFit, BlockParameters, KernelTransformer):
         Where that ratio lies with 90 % confidence, from the spread of the rows it was measured on; both ends are the
         ratio itself where it was measured on all rows.  Where the interval is wide, `captured_ratio_` is on its low
         side.
+    component_agreement_ : ndarray of shape (M,)
+        Correlation of each component's scores with exact kernel PCA's.  With at most 2,000 rows it is known from the
+        fit; of more rows it is measured when it is first read, while X is still in memory, which costs about as much as
+        a fit, and then belongs to the model.  After `partial_fit`: on the rows kept.  `component_agreement(X)` measures
+        it on any rows.
+    subspace_agreement_ : float
+        The smallest canonical correlation between all scores and exact kernel PCA's: near one where components that
+        disagree have only traded places.
     captured_ratio_kind_ : "exact", "all rows", "sample" or "sample, extrapolated"
     captured_ratio_n_samples_ : int
         Number of those rows.
     selection_report_ : dict
         The rule that ran, the start that won and what each start captured, the sizes that "auto" tried.
     gamma_ : float
+    n_evaluations_ : int
+        After `fit` with a kernel that is a function: how many of its values were computed.
     n_iter_ : int
     converged_ : bool
     n_samples_seen_, n_features_in_ : int
@@ -170,21 +198,29 @@ class SparseKernelPCA(PartialFit, BlockParameters, KernelTransformer):
     True
     """
 
-    _keeps_negative_part = True
-    _file_layout = {"_stream": "StreamState[m, d]? optional", "_settled": "dict optional"}
+    _policy = Policy(keeps_negative=True)
+    _file_layout = {
+        "_stream": "StreamState[m, d]? optional",
+        "_settled": "dict optional",
+        "n_evaluations_": "int optional",
+    }
 
     n_components: Any = parameter(2, at_least(1), INNER_SHARE, None, positional=True)
     n_support: int | float | str = parameter("auto", at_least(1), SHARE, one_of("auto"))
     selection: Any = parameter("optimized", one_of("optimized", *SELECTORS), "array-like", "sparse matrix", callable)
     variance: float = parameter(0.99, INNER_SHARE)
+    agreement: float | None = parameter(None, INNER_SHARE, None)
     n_optimization_samples: int | None = parameter(None, at_least(2), None)
+    max_evaluations: int | float | str | None = parameter("auto", at_least(1), more_than(0), one_of("auto"), None)
     n_candidates: int | None = parameter(None, at_least(1), None)
     n_swaps: int = parameter(0, at_least(0))
     max_residual: float | None = parameter(None, more_than(0), None)
     max_iter: int = parameter(13, at_least(1))
     tol: float = parameter(5e-3, at_least(0, Real))
     half_life: float | None = parameter(None, more_than(0), None)
+    keep_stream: bool = parameter(False, "boolean")
     record_drift: bool = parameter(False, "boolean")
+    frozen_columns: Any = parameter(None, "array-like", slice, None)
 
     def _n_support(self, rows: Rows) -> int | None:
         """The number of points asked for; None for "auto"."""
@@ -198,37 +234,71 @@ class SparseKernelPCA(PartialFit, BlockParameters, KernelTransformer):
         """The number of components asked for; None where a share of the variance settles it."""
         return int(self.n_components) if isinstance(self.n_components, Integral) else None
 
-    def _with_components(self, sample: Sample) -> Sample:
-        if self._wanted_components is not None:
-            return sample
-        share = self.variance if self.n_components is None else float(self.n_components)
-        return replace(sample, n_components=components_for(share, sample.evaluation))
-
     @property
     def _least_points(self) -> int:
         return (self._wanted_components or 1) + int(self.center)
 
-    def _sample_size(self, rows: Rows) -> int:
-        n_support = self._n_support(rows) or (self._wanted_components or 1) + FIRST_EXTRA_POINTS
-        if isinstance(self.selection, str) and n_support < self._least_points:
+    def _problem(self, X: Any, sample_weight: Any) -> Problem:
+        rows = rows_of(X, RowRules.of(self, merge_copies=self._policy.merges_copies), sample_weight)
+        return self._problem_on(rows, self._rng(), self._remembered_kernel)
+
+    def _remembered_kernel(self, rows: SampledRows) -> tuple[Kernel, float]:
+        """The kernel that these rows settle, which remembers its values of them where those are costly."""
+        kernel, gamma = self._kernel_on(rows)
+        limited = self.max_evaluations not in (None, "auto")
+        return remembered(kernel.thrifty if limited else kernel, rows), gamma
+
+    def _measure(self, choice: Choice, span: Span, found: Found) -> None:
+        super()._measure(choice, span, found)
+        kernel = choice.problem.kernel
+        if isinstance(kernel, RememberedKernel):
+            self.n_evaluations_ = kernel.store.n_evaluations
+            self.expansion_ = replace(self.expansion_, kernel=kernel.plain)
+
+    def _request(self, rows: Rows) -> RowRequest:
+        by_rule, n_support = isinstance(self.selection, str), self._n_support(rows)
+        n_points = n_support or (self._wanted_components or 1) + self._plan.first_extra_points
+        if by_rule and n_points < self._least_points:
             raise TooFewPoints(
                 "n_support",
                 self.n_support,
-                f"({n_support} points) is too few for n_components={self.n_components}"
+                f"({n_points} points) is too few for n_components={self.n_components}"
                 f"{' with centring' if self.center else ''}",
                 f"give at least {self._least_points}",
             )
-        most = min(n_support, rows.n_samples) if rows.length_known else n_support
-        return self.n_optimization_samples or default_sample_size(most)
+        kernel = kernel_of(self.kernel)
+        most = min(n_points, rows.n_samples) if rows.length_known else n_points
+        moved = by_rule and self.selection == "optimized"
+        few = self.n_optimization_samples is not None and self.n_optimization_samples < 2 * self._plan.evaluation_rows
+        budget = self._budget(rows, n_support)
+        n_rows, plan = self.n_optimization_samples or self._plan.sample_size(most), self._plan
+        if budget is not None:
+            plan = budget.plan(plan, rows.n_samples, most)
+            n_rows = rows.n_samples if budget.covers_all(rows.n_samples, most) else budget.n_chosen_from(most)
+        return RowRequest(
+            n_rows,
+            self.variance if self.n_components is None else self.n_components,
+            least_rows=self._least_points,
+            # the user's points, and points that are moved on many rows, fit no rows much better than others
+            fresh=by_rule and (few or not moved or not (kernel.differentiable and kernel.moves)),
+            row_space=by_rule and self.frozen_columns is None,
+            plan=plan,
+            n_moved=n_support if moved else None,
+        )
 
-    def _check_sample(self, rows: SampledRows) -> None:
-        if rows.whole and len(rows.indices) < self._least_points:
-            raise TooManyComponents(
-                self.n_components,
-                len(rows.indices),
-                f"needs at least {self._least_points} different rows{' with centring' if self.center else ''}",
-                f"X has {len(rows.indices)}",
-            )
+    def _budget(self, rows: Rows, n_support: int | None) -> Budget | None:
+        """Kernel values that choosing points may take; None where they are not counted, or the rows to look at given.
+
+        Without a number from the user, only kernels whose every value is a call are taken to be dear.
+        """
+        kernel, asked = kernel_of(self.kernel), self.max_evaluations
+        if asked is None or not kernel.costly or kernel.differentiable or not isinstance(self.selection, str):
+            return None
+        if asked == "auto" and (not kernel.of_objects or self.n_optimization_samples is not None):
+            return None
+        if self.n_optimization_samples is not None:
+            raise ValueError("n_optimization_samples and max_evaluations both say how many rows to look at: give one")
+        return Budget.of(asked, rows.n_samples, n_support)
 
     @property
     def _effort(self) -> Effort:
@@ -237,32 +307,46 @@ class SparseKernelPCA(PartialFit, BlockParameters, KernelTransformer):
 
     def _validate_params(self) -> None:
         super()._validate_params()
+        if self.agreement is not None and (self.n_support != "auto" or self.max_residual is not None):
+            raise ValueError(
+                f"agreement={self.agreement} is a target for n_support='auto', without max_residual: with "
+                f"n_support={self.n_support!r} leave it None, and read component_agreement_"
+            )
         if isinstance(self.selection, str):  # whether "optimized" points are rows to be swapped depends on the kernel
             effort = replace(self._effort, n_swaps=0) if self.selection == "optimized" else self._effort
             effort.check(ALIASES.get(self.selection, self.selection))
 
-    def _short_side(self, rows: Rows) -> ShortSide | None:
-        if type(rows) is not ArrayRows or not rows.wide or not isinstance(self.selection, str):
-            return None
-        kind = kernel_type(self.kernel)
-        return short_side(rows.X, about_origin=kind.stationary) if kind.in_row_space else None
+    def _plan_for(self, plan: SearchPlan, n_columns: int) -> SearchPlan:
+        if self.frozen_columns is None:
+            return plan
+        names = getattr(self, "feature_names_in_", None)
+        columns = column_numbers(self.frozen_columns, n_columns, names, "frozen_columns")
+        if len(set(columns)) == n_columns:
+            raise ValueError("frozen_columns leaves no column to move points in: give selection='targeted' for rows")
+        return replace(plan, frozen_columns=columns)
 
-    def _look_ahead(self, rows: Rows, sample: Sample) -> Coordinates | None:
-        if isinstance(self.selection, str) and self.selection == "optimized" and (n_support := self._n_support(rows)):
-            return coordinates_beside_exact(sample, n_support)
-        return None
-
-    def _check_problem(self, problem: Problem) -> None:
+    def _points(self, problem: Problem) -> Choice:
         rows = problem.sample.evaluation
         check_kernel_values(rows.gram)
         diagonal = to_numpy(namespace(rows.gram).linalg.diagonal(rows.gram))
         if not rows.exact.captured > NO_VARIANCE * float(np.abs(diagonal).mean()):
             raise ValueError(nothing_to_explain(rows))
-
-    def _points(self, problem: Problem) -> Choice:
-        chooser = Chooser(problem, self._effort, self.selection)
+        effort, sample = self._effort, problem.sample
+        if sample.plan.all_evaluate and not sample.rows.whole:  # more rows than these would be beyond the budget
+            effort = replace(effort, n_samples=sample.size)
+        chooser = Chooser(problem, effort, self.selection)
         choice = self._chosen(chooser)
-        choice.selection.history.setdefault("rule", chooser.rule_name)
+        history = choice.selection.history
+        history.setdefault("rule", chooser.rule_name)
+        if isinstance(self.selection, str) and self.selection == "optimized" and is_function(self.kernel):
+            moved = history["rule"] == "optimized"
+            history["derivative"] = "of the kernel by torch" if moved else "none: points are rows, or centres of rows"
+            if not moved:
+                warn(
+                    "selection='optimized' moves no points of this kernel, which is a function without a derivative: "
+                    "it chose among rows. Write it with kernelsieve.kernels, or in torch and give torch rows; or give "
+                    "selection='targeted'"
+                )
         return choice
 
     def _chosen(self, chooser: Chooser) -> Choice:
@@ -273,19 +357,20 @@ class SparseKernelPCA(PartialFit, BlockParameters, KernelTransformer):
             if selection.n_support < self._least_points:
                 given, least = selection.n_support, self._least_points
                 raise ValueError(f"selection gives {given} points, at least {least} are needed")
+            if n_support is not None and selection.n_support != n_support:
+                warn(
+                    f"n_support={self.n_support} asks for {n_support} points, and selection gives "
+                    f"{selection.n_support}: these are taken. Leave n_support='auto' where selection gives the points"
+                )
             return Choice(selection, problem)
         if n_support is None:
-            return chooser.automatic(self.variance)
+            return chooser.automatic(self.variance, self.agreement)
         if n_support > n_samples:
             warn(
                 f"n_support={n_support} is more than the {n_samples} rows: all of them are support, which is exact "
                 "kernel PCA"
             )
         return chooser.fixed(min(n_support, n_samples))
-
-    def _blas_threads(self, choice: Choice) -> AbstractContextManager[None]:
-        # all rows as support are the one large dense problem there is: there BLAS may have its threads
-        return nullcontext() if choice.selection.exhaustive else one_blas_thread()
 
     def _components(self, choice: Choice, span: Span) -> Found:
         selection = choice.selection
@@ -301,11 +386,4 @@ class SparseKernelPCA(PartialFit, BlockParameters, KernelTransformer):
                 f"tol={self.tol} of the captured variance",
                 ConvergenceWarning,
             )
-        return found
-
-    def _ratio(self, choice: Choice, sample: Sample) -> CapturedRatio:
-        seen = choice.problem.seen(choice.selection)
-        return ratio_of_points(seen, sample, choice.selection, choice.problem.rows.n_samples)
-
-    def _bounded(self, ratio: CapturedRatio, sample: Sample, span: Span) -> CapturedRatio:
-        return ratio.at_least(span.surely_captured(float(self.explained_variance_.sum())))
+        return replace(found, best_on_points=True)

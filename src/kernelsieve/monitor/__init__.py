@@ -1,6 +1,9 @@
 """Monitoring: is this row normal, and which variables say so.
 
 estimator    KernelMonitor
+recipe       from its parameters to a fit
+table        raw tables before it: encoded, judged where that is possible, read by column
+causes       why a row is odd, in words
 series       rows in order, wherever they are
 inputs       windows of rows, standardised or whitened
 statistics   T2, SPE and the contributions of the inputs

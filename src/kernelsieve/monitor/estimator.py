@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from numbers import Integral, Real
@@ -10,13 +9,12 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, OutlierMixin, _fit_context, clone
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import _check_feature_names, check_is_fitted
 
-from ..arrays import Array
-from ..errors import PoorComponentsWarning, warn
+from ..arrays import Array, to_numpy
+from ..errors import warn
 from ..fit.expansion import KernelExpansion
 from ..fit.outliers import JudgesRows
 from ..fit.parameters import (
@@ -30,28 +28,19 @@ from ..fit.parameters import (
     unchanged_on_failure,
 )
 from ..fit.saving import SavesItself
-from ..kernels import kernel_type, names_of_kernels
-from ..models.sparse import SparseKernelPCA
+from ..kernels import kernel_of, names_of_kernels
 from ..rows import RowRules, ordered_rows, settle_columns
-from ..rows.frames import column_names
-from ..rows.streams import same_columns
+from ..rows.frames import block_of, column_names
+from ..tables.encoder import TableEncoder
 from ..threads import effective_n_threads, one_blas_thread
-from .crossfit import (
-    SAMPLE_WINDOWS,
-    HeldOut,
-    MonitorFit,
-    Recipe,
-    cell_rows,
-    checked_folds,
-    fit_as_given,
-    fit_by_moments,
-    fit_by_refits,
-    fit_final_on_all,
-)
+from .causes import UsualValues
+from .crossfit import SAMPLE_WINDOWS, HeldOut, MonitorFit, cell_rows, checked_folds
 from .inputs import InputMap, summed_over_lags
 from .limits import Limit, limit_of, run_bounds, runs_of, smoothed_runs
 from .online import LiveState, OnlineMonitor, started
-from .series import Series, WindowSample, numbered, series_of
+from .recipe import check_options, check_rule, fitted, recipe_of
+from .series import Series, numbered, series_of
+from .table import LeftOutColumns, TableSeries, column_sums, encoded_or_missing, is_raw_table, table_block
 from .warnings import about_constants, about_limit, about_memory, about_whitening
 
 LEAST_SMOOTHING = 1e-6  # a mean over a million rows: fewer say nothing of its limit, and a count of 1/w overflows
@@ -122,6 +111,11 @@ class KernelMonitor(JudgesRows, SavesItself, OnlineMonitor, MeantParameters, Out
         For `update`: follow slow drift with a memory of this many rows.  Rows above the limit do not enter.
     estimator : kernel estimator of this package, optional
         Monitor this instead of SparseKernelPCA(n_components, n_support): it is cloned and fitted to the prepared rows.
+    encoder : "auto", TableEncoder or None, default="auto"
+        What makes numbers of a raw table.  "auto": frames with text, dates or gaps go through
+        ``TableEncoder(trend=False)``, which also leaves out identifiers, constants and counters; rows of numbers stay
+        as they are.  An encoder of your own is cloned, fitted and used for rows of every kind, and scales them in place
+        of `standardize`.  None: rows must be numbers.
     random_state : int, RandomState or None, default=None
     n_jobs : int or None, default=None
         Threads, as in SparseKernelPCA.
@@ -143,6 +137,8 @@ class KernelMonitor(JudgesRows, SavesItself, OnlineMonitor, MeantParameters, Out
         (slow processes, `smoothing`) that they count as few.
     n_held_out_ : int
     estimator_ : the fitted estimator
+    encoder_ : TableEncoder or None
+        What the columns of a raw table become; `encoder_.describe()` says it in words.
     expansion_ : KernelExpansion
         Over rows that have gone through `input_map_`.
     input_map_ : InputMap
@@ -170,6 +166,15 @@ class KernelMonitor(JudgesRows, SavesItself, OnlineMonitor, MeantParameters, Out
     array([-1, -1, -1])
     >>> monitor.contributions(fault).argmax(axis=1)
     array([3, 3, 3])
+
+    A table with text and gaps, and what it says about an odd row:
+
+    >>> import pandas as pd
+    >>> table = pd.DataFrame({"flow": normal[:, 0], "valve": np.where(normal[:, 0] > 0, "open", "shut")})
+    >>> table.loc[::50, "flow"] = np.nan
+    >>> monitor = KernelMonitor(n_components=5, n_support=20, random_state=0).fit(table)
+    >>> monitor.update({"flow": 9.0, "valve": "shut"}).causes[0]
+    'flow is 9, usually -2.632 to 2.326 (81 %)'
     """
 
     _file_layout = {
@@ -185,8 +190,10 @@ class KernelMonitor(JudgesRows, SavesItself, OnlineMonitor, MeantParameters, Out
         "n_held_out_": "int",
         "estimator_": "data",
         "_detector": "Detector[m, w, M]",
-        "_live": "LiveState[d]",
+        "_live": "LiveState[e]",
         "_drift": "Drift[m]?",
+        "encoder_": "data optional",  # None for rows of numbers
+        "_usual": "UsualValues[d] optional",
         "_smoothing": "positive? optional",  # that of the fit, whose limits are those of smoothed values
     }
 
@@ -203,13 +210,14 @@ class KernelMonitor(JudgesRows, SavesItself, OnlineMonitor, MeantParameters, Out
     alarm_rule: tuple[int, int] = parameter((1, 1), tuple, list)
     half_life: float | None = parameter(None, more_than(0), None)
     estimator: Any = parameter(None, object, None)
+    encoder: Any = parameter("auto", one_of("auto"), TableEncoder, None)
     random_state: Any = parameter(None, "random_state")
     n_jobs: int | None = parameter(None, Integral, None)
     batch_size: int | None = parameter(None, at_least(1), None)
 
     def _validate_params(self) -> None:
         super()._validate_params()
-        self._check_rule()
+        check_rule(self.alarm_rule)
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None, *, series: Any = None) -> Self:
@@ -219,7 +227,8 @@ class KernelMonitor(JudgesRows, SavesItself, OnlineMonitor, MeantParameters, Out
         ----------
         X : array-like of shape (n_samples, n_features)
             Normal rows, in the order of time where `lags`, `smoothing` or the contiguous folds are to mean anything.
-            All that SparseKernelPCA takes: frames, memmaps, torch and cupy arrays, dask, rows in blocks.
+            All that SparseKernelPCA takes: frames, memmaps, torch and cupy arrays, dask, rows in blocks.  A frame may
+            hold text, dates and gaps (`encoder`).
         y : ignored
         series : array-like of shape (n_samples,), optional
             Which series each row belongs to: neighbours with different labels have a gap between them, that no window
@@ -229,8 +238,9 @@ class KernelMonitor(JudgesRows, SavesItself, OnlineMonitor, MeantParameters, Out
         -------
         self
         """
-        self._check_options()
+        check_options(self)
         with unchanged_on_failure(self), one_blas_thread():
+            self.encoder_ = self._fitted_encoder(X)
             rows = self._series(X, series, fits=True)
             seed = int(check_random_state(self.random_state).randint(2**31 - 1))
             sample = rows.sample(SAMPLE_WINDOWS, cell_rows(self.lags, self.smoothing), seed)
@@ -239,7 +249,8 @@ class KernelMonitor(JudgesRows, SavesItself, OnlineMonitor, MeantParameters, Out
             if rows.columns is not None:  # else scikit-learn has looked at them
                 settle_columns(self, *rows.columns)
             self._warn_about_columns(sample.windows)
-            self._store(self._fitted(rows, sample, self._recipe(seed)))
+            self._usual = self._usual_values(X, sample.windows)
+            self._store(fitted(self, rows, sample, recipe_of(self, seed, encoded=self.encoder_ is not None)))
         return self
 
     def statistics(self, X: Any, *, series: Any = None) -> MonitorStatistics:
@@ -254,12 +265,15 @@ class KernelMonitor(JudgesRows, SavesItself, OnlineMonitor, MeantParameters, Out
         Returns
         -------
         MonitorStatistics
-            With `spe`, `t2` (n_samples,), `spe_limit`, `t2_limit` and `alarm`; NaN for rows without a whole window.
+            With `spe`, `t2` (n_samples,), `spe_limit`, `t2_limit` and `alarm`; NaN for rows without a whole window, and
+            for those of a table that cannot be judged: they lack a value that every normal row had.
         """
         check_is_fitted(self)
-        t2, spe, labels = self._row_statistics(X, series)
+        found, labels = self._statistics_unsmoothed(X, series)
+        t2, spe = found.T
         if self._fitted_smoothing is not None:
-            spe = self._smoothed_series(spe, labels)
+            bounds = run_bounds(runs_of(np.arange(len(spe)), labels))
+            spe = smoothed_runs(spe, bounds, self._fitted_smoothing, self.spe_mean_)
         return MonitorStatistics(spe, t2, self.limits_["spe"], self.limits_["t2"])
 
     def score_samples(self, X: Any) -> np.ndarray:
@@ -283,7 +297,7 @@ class KernelMonitor(JudgesRows, SavesItself, OnlineMonitor, MeantParameters, Out
         """How much of each row's SPE comes from each input.
 
         Squared slope of SPE along an input, per unit of kernel distance, scaled such that a row adds up to its SPE (not
-        smoothed); the lags of an input are added up.
+        smoothed); the lags of an input are added up, and so are the encoded columns of one column of a table.
 
         Parameters
         ----------
@@ -297,13 +311,34 @@ class KernelMonitor(JudgesRows, SavesItself, OnlineMonitor, MeantParameters, Out
             A frame with the names of the columns where X is one of pandas or polars.
         """
         check_is_fitted(self)
-        rows = self._series(X, series, fits=False)
-        detector, n_features, n_threads = self._detector, self.n_features_in_, self._n_threads()
+        detector, n_threads, width = self._detector, effective_n_threads(self.n_jobs), self._width
 
         def parts(windows: Array) -> np.ndarray:
-            return summed_over_lags(detector.contributions(windows, n_threads)[2], n_features)
+            return self._by_column(summed_over_lags(detector.contributions(windows, n_threads)[2], width))
 
-        return self._framed_like(X, rows.each(parts, n_features))
+        return self._framed_like(X, self._each(X, series, parts, self.n_features_in_)[0])
+
+    def notes(self, X: Any) -> list[str]:
+        """What is to be said once about a table, and not for every row of it.
+
+        Counters, the year of a date and columns that never changed are left out of a monitor of tables.  Where one
+        of them holds something else in these rows than in the normal ones, a sentence says so.
+
+        Parameters
+        ----------
+        X : rows, as in `fit`
+
+        Returns
+        -------
+        list of str
+            Empty where nothing is to be said, and for a monitor without an encoder.
+        """
+        check_is_fitted(self)
+        if self._encoder is None:
+            return []
+        watched = LeftOutColumns(self._encoder, self._usual)
+        watched.add(table_block(X))
+        return watched.sentences()
 
     @property
     def expansion_(self) -> KernelExpansion:
@@ -335,14 +370,10 @@ class KernelMonitor(JudgesRows, SavesItself, OnlineMonitor, MeantParameters, Out
         """Names of the inputs: of the columns where they have any, else x0, x1, ..."""
         return column_names(self)
 
-    def _smoothed_series(self, spe: np.ndarray, labels: np.ndarray | None) -> np.ndarray:
-        bounds = run_bounds(runs_of(np.arange(len(spe)), labels))
-        return smoothed_runs(spe, bounds, self._fitted_smoothing, self.spe_mean_)
-
     def check_loaded(self, error: type[ValueError]) -> None:
         """Raise `error` unless what was read from a file fits together."""
         inputs = self._detector.inputs
-        columns = int(self.n_features_in_) * max(1, self._fitted_lags + 1)
+        columns = self._width * max(1, self._fitted_lags + 1)
         width = self.expansion_.points.shape[1]
         widths = {"center": (len(inputs.center), columns), "points": (width, inputs.factor.shape[-1])}
         for name, (found, wanted) in widths.items():  # all else the layouts have looked at
@@ -351,102 +382,75 @@ class KernelMonitor(JudgesRows, SavesItself, OnlineMonitor, MeantParameters, Out
         waiting = [] if self._drift is None else self._drift.waiting
         if not all(isinstance(one, np.ndarray) and one.shape[1:] == (columns,) for one in waiting):
             raise error("the rows that wait to enter the monitor in the file are no rows")
-        if self._live is not None and not all(isinstance(one, bool) for one in self._live.recent):
+        encoder, tail = self._encoder, self._live.tail
+        if encoder is not None and (type(encoder) is not TableEncoder or encoder.n_features_in_ != self.n_features_in_):
+            raise error("the monitor in the file has an encoder that is not one of its table")
+        whole = tail is None or tail.shape[1] == self._width
+        if not whole or not all(isinstance(one, bool) for one in self._live.recent):
             raise error("the monitor in the file does not know its last rows")
         if set(self.limits_) != {"spe", "t2"} or not all(isinstance(v, float) for v in self.limits_.values()):
             raise error("the monitor in the file has no limits")
 
-    def _n_threads(self) -> int:
-        return effective_n_threads(self.n_jobs)
+    @property
+    def _encoder(self) -> TableEncoder | None:
+        """The encoder of a table; files of older versions have none."""
+        return getattr(self, "encoder_", None)
+
+    @property
+    def _width(self) -> int:
+        """The number of columns that the detector sees of a row."""
+        return self.n_features_in_ if self._encoder is None else self._encoder._n_features_out
 
     @property
     def _fitted_lags(self) -> int:
         """Lags of the fit, whatever the parameter has been set to since."""
-        return len(self._detector.inputs.center) // self.n_features_in_ - 1
+        return len(self._detector.inputs.center) // self._width - 1
 
     @property
     def _fitted_smoothing(self) -> float | None:
         """Smoothing of the fit, which its limits are for; files of version 0.1.0 do not say, the parameter does."""
         return getattr(self, "_smoothing", self.smoothing)
 
-    def _check_rule(self) -> None:
-        rule = self.alarm_rule
-        whole = len(rule) == 2 and all(isinstance(n, Integral) and not isinstance(n, bool) for n in rule)
-        if not whole or not 1 <= rule[0] <= rule[1]:
-            raise ValueError(f"alarm_rule={rule!r} must be two whole numbers (k, n), 1 <= k <= n: k of n rows")
+    def _fitted_encoder(self, X: Any) -> TableEncoder | None:
+        """What makes numbers of a raw table; None for rows that are numbers."""
+        if self.encoder is None or self.cv == "prefit" or (self.encoder == "auto" and not is_raw_table(X)):
+            return None
+        own = TableEncoder("standard" if self.standardize else "none", trend=False)
+        return (own if self.encoder == "auto" else clone(self.encoder)).fit(X)
 
-    def _check_options(self) -> None:
-        if self.cv == "prefit":
-            if self.estimator is None or not hasattr(self.estimator, "expansion_"):
-                raise ValueError('cv="prefit" needs estimator=, a fitted kernel estimator')
-            if self.whiten or self.lags:
-                raise ValueError('a fitted estimator (cv="prefit") sees rows as they are: give whiten=False, lags=0')
-        if self.estimator is not None:
-            self._check_estimator()
-
-    def _check_estimator(self) -> None:
-        given = self.estimator
-        if isinstance(given, type):
-            raise ValueError(f"estimator={given.__name__} is a class: give an instance, {given.__name__}(...)")
-        if not hasattr(given, "input_gradient"):  # which all kernel estimators have, and no linear one
-            raise ValueError(
-                f"estimator={type(given).__name__} is no kernel estimator of this package (for scikit-learn's "
-                "KernelPCA give kernelsieve.KernelPCA)"
-            )
-        if self.half_life is not None:
-            raise ValueError("half_life follows drift by moments of SparseKernelPCA: give estimator=None")
-        if hasattr(given, "kernel") and kernel_type(given.kernel).precomputed:
-            raise ValueError("a monitor needs rows: an estimator with a precomputed kernel has none")
+    def _usual_values(self, X: Any, windows: Array) -> UsualValues:
+        """What is usual in each column: of the whole table, or of the newest rows of the sampled windows."""
+        table = table_block(X) if self.encoder_ is not None else block_of(to_numpy(windows[:, : self.n_features_in_]))
+        return UsualValues.of(table)
 
     def _series(self, X: Any, labels: Any, *, fits: bool) -> Series:
-        """The rows in order, checked as far as they can be before they are read."""
-        kernel = kernel_type(self.kernel) if fits else type(self.expansion_.kernel)
-        rules = RowRules(self, kernel, self.batch_size)
+        """The rows in order, checked as far as they can be before they are read; of a table, only those judged."""
         lags, known = int(self.lags) if fits else self._fitted_lags, None if labels is None else numbered(labels)
+        if self._encoder is not None:
+            _check_feature_names(self, X, reset=fits)
+            if fits:
+                self.n_features_in_ = self._encoder.n_features_in_
+            return TableSeries(encoded_or_missing(self._encoder, table_block(X)), lags, known)
+        asked = getattr(self.estimator, "kernel", self.kernel)
+        kernel = kernel_of(asked) if fits else self.expansion_.kernel
+        rules = RowRules(self, kernel, self.batch_size)
         return series_of(ordered_rows(X, rules, fits=fits), lags, known, None if fits else rules.columns)
 
-    def _row_statistics(self, X: Any, series: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-        """T2 and SPE of each row, not smoothed, and the series that it is of."""
+    def _each(
+        self, X: Any, series: Any, function: Callable[[Array], np.ndarray], width: int
+    ) -> tuple[np.ndarray, np.ndarray | None]:
+        """function(windows), `width` numbers for each row, NaN where it has none; and the series that it is of."""
         rows = self._series(X, series, fits=False)
-        detector, n_threads = self._detector, self._n_threads()
-        found = rows.each(lambda windows: np.stack(detector.statistics(windows, n_threads), axis=1), 2)
-        return found[:, 0], found[:, 1], rows.labels
+        return rows.each(function, width), rows.labels
 
-    def _recipe(self, seed: int) -> Recipe:
-        if self.cv == "prefit":  # it must have seen the columns that set its limits
-            names, known = (getattr(model, "feature_names_in_", None) for model in (self, self.estimator))
-            same_columns(self.n_features_in_, names, self.estimator.n_features_in_, known)
-            return Recipe(None, False, False, prefit=self.estimator)
-        make = self._default_estimator(seed) if self.estimator is None else lambda *_: clone(self.estimator)
-        return Recipe(make, self.standardize, self.whiten)
+    def _statistics_unsmoothed(self, X: Any, series: Any) -> tuple[np.ndarray, np.ndarray | None]:
+        """T2 and SPE of each row, (n, 2), and the series that it is of."""
+        detector, n_threads = self._detector, effective_n_threads(self.n_jobs)
+        return self._each(X, series, lambda rows: np.stack(detector.statistics(rows, n_threads), axis=1), 2)
 
-    def _default_estimator(self, seed: int) -> Callable[[int, int], Any]:
-        def make(most: int, n_rows: int) -> SparseKernelPCA:
-            n_components = max(1, min(self.n_components, most - 1))
-            n_support = min(max(self.n_support, n_components + 1), n_rows)
-            return SparseKernelPCA(
-                n_components,
-                n_support=n_support,
-                kernel=self.kernel,
-                gamma=self.gamma,
-                random_state=seed,
-                n_jobs=self.n_jobs,
-            )
-
-        return make
-
-    def _fitted(self, rows: Series, sample: WindowSample, recipe: Recipe) -> MonitorFit:
-        n_threads = self._n_threads()
-        if recipe.prefit is not None:
-            return fit_as_given(sample, recipe, n_threads)
-        fit = fit_by_refits if sample.whole else fit_by_moments if self.estimator is None else fit_final_on_all
-        with warnings.catch_warnings():
-            if self.estimator is None:
-                # Advice on a model of the rows for its own sake.  Here the held-out limit makes up for components that
-                # follow single rows or explain little, and the number of steps is not the user's to choose.
-                warnings.simplefilter("ignore", PoorComponentsWarning)
-                warnings.simplefilter("ignore", ConvergenceWarning)
-            return fit(rows, sample, recipe, int(self.cv), n_threads)
+    def _by_column(self, parts: np.ndarray) -> np.ndarray:
+        """Contributions of what the detector sees, added up for each column of a table."""
+        return parts if self._encoder is None else parts @ column_sums(self._encoder)
 
     def _store(self, found: MonitorFit) -> None:
         limits = {name: self._limit(found.held_out, name) for name in ("t2", "spe")}
@@ -477,10 +481,11 @@ class KernelMonitor(JudgesRows, SavesItself, OnlineMonitor, MeantParameters, Out
         return limit_of(spe, self.false_alarm_rate, self.smoothing)
 
     def _warn_about_columns(self, windows: Array) -> None:
-        constant = about_constants(windows, self.variable_names_, whiten=self.whiten)
-        if constant and (self.standardize or self.whiten) and self.cv != "prefit":
-            warn(constant)
-        few = about_whitening(windows, self.n_features_in_) if self.whiten else None
+        if self.encoder_ is None:
+            constant = about_constants(windows, self.variable_names_, whiten=self.whiten)
+            if constant and (self.standardize or self.whiten) and self.cv != "prefit":
+                warn(constant)
+        few = about_whitening(windows, self._width) if self.whiten else None
         if few:
             warn(few)
 

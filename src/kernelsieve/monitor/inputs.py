@@ -19,7 +19,7 @@ import scipy.linalg
 import scipy.sparse
 
 from ..arrays import Array, itemsize, like, namespace, to_numpy
-from ..rows.memory import SMALLEST, ScaleError
+from ..rows.checks import SMALLEST, ScaleError
 
 # Directions of less variance than this share of the largest are rounding, or columns that repeat others.
 NO_INPUT_DIRECTION = 1e-6
@@ -39,7 +39,9 @@ class InputMap:
     _file_layout = {"center": "float[q]", "factor": "float[q] | float[q, *]"}
 
     def __call__(self, windows: Array) -> Array:
-        """The windows as the kernel sees them, in their own dtype and place."""
+        """The windows as the kernel sees them, in their own dtype and place; objects as they are."""
+        if windows.dtype == object:
+            return windows
         shifted = windows - like(self.center, windows)
         factor = like(self.factor, windows)
         return shifted @ factor if factor.ndim == 2 else shifted * factor
@@ -71,7 +73,7 @@ def learn_map(windows: Array, *, standardize: bool, whiten: bool) -> InputMap:
     in them later is not seen.
     """
     values = to_numpy(windows)
-    if not (standardize or whiten):
+    if not (standardize or whiten) or values.dtype == object:
         return no_map(values.shape[1])
     center, scale = column_scales(values)
     if scale.min() < SMALLEST[itemsize(values)]:
@@ -97,7 +99,9 @@ def column_scales(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def constant_columns(values: np.ndarray) -> np.ndarray:
-    """Whether each column holds one value, to rounding."""
+    """Whether each column holds one value, to rounding; not asked of objects."""
+    if values.dtype == object:
+        return np.zeros(values.shape[1], dtype=bool)
     rounding = CONSTANT_FLOAT32 if values.dtype == np.float32 else CONSTANT
     return values.std(axis=0, dtype=np.float64) <= rounding * np.abs(values).max(axis=0)
 

@@ -7,8 +7,8 @@
                  are multiplied by lam^n when n rows come; the centre of the inputs follows with the same memory.  Rows
                  above the limit do not enter, so that a monitor follows slow drift and not a fault.
 
-A row with a missing value is recorded as missing: it gives no alarm, ends the windows that it would be in, and leaves
-everything else as it was.
+A row with a missing value (of a table: one that every normal row had) is not judged: it gives no alarm, ends the
+windows that it would be in, and leaves everything else as it was.
 """
 
 from __future__ import annotations
@@ -19,20 +19,23 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import _check_feature_names, check_is_fitted, validate_data
 
 from ..arrays import is_foreign, to_numpy
 from ..fit.moments import Moments, MomentSum
 from ..fit.parameters import unchanged_on_failure
 from ..fit.transfer import forgotten
-from ..rows.memory import LARGEST
-from ..threads import one_blas_thread
+from ..rows.checks import LARGEST
+from ..rows.frames import Block, block_of, is_frame
+from ..threads import effective_n_threads, one_blas_thread
+from .causes import Words, causes_of, percent
 from .crossfit import refitted
 from .inputs import summed_over_lags, windows_of
 from .limits import smoothed
+from .recipe import check_rule
 from .statistics import Detector
+from .table import encoded_or_missing, row_block, table_block, without_calendar
 
-N_TOP = 3  # variables named in a record
 DRIFT_STEPS = 20  # updates of the components in one half-life
 
 
@@ -47,14 +50,17 @@ class Record:
     t2_limit: float
     exceeded: bool  # spe above its limit
     alarm: bool  # by the rule of k of n
-    missing: bool  # a missing value in the row, or in the window behind it
-    top: tuple[tuple[str, float], ...]  # the variables that contribute most to SPE, with their share of it
+    missing: bool  # not judged: a missing value in the row, or in the window behind it
+    top: tuple[tuple[str, float], ...]  # the variables that contribute most to SPE, with their share; no calendars
+    causes: tuple[
+        str, ...
+    ] = ()  # of a row above its limit: these variables in words, "flow is 9, usually 2 to 4 (80 %)"
 
     def __str__(self) -> str:
         if self.missing:
-            return f"row {self.number}: missing"
+            return f"row {self.number}: not judged (missing values)"
         state = "ALARM" if self.alarm else "above the limit" if self.exceeded else "normal"
-        causes = ", ".join(f"{name} {share:.0%}" for name, share in self.top)
+        causes = "; ".join(self.causes) or ", ".join(f"{name} {percent(share)}" for name, share in self.top)
         return f"row {self.number}: {state}, SPE {self.spe:.4g} of {self.limit:.4g}; {causes}"
 
 
@@ -124,13 +130,15 @@ class OnlineMonitor:
         ----------
         X : array-like of shape (n_features,) or (n_samples, n_features)
             One row, or a block of them.  One row may also be a dict or a pandas Series of values by the names of the
-            columns.  A row with a missing or infinite value is recorded as missing.
+            columns.  A row with a missing or infinite value is not judged; of a table, one that lacks a value which
+            every normal row had.
 
         Returns
         -------
         Record, or list of Record for a block
-            With `spe`, `limit`, `t2`, `exceeded`, `alarm`, `missing`, and in `top` the names of the variables that
-            contribute most, with their share of SPE.
+            With `spe`, `limit`, `t2`, `exceeded`, `alarm`, `missing`; in `top` the names of the variables that
+            contribute most, with their share of SPE, but for the columns of a calendar, which are never to blame; and
+            in `causes`, for rows above the limit, what these variables are and usually are, in words.
 
         Examples
         --------
@@ -144,13 +152,13 @@ class OnlineMonitor:
         'x1'
         """
         check_is_fitted(self)
-        self._check_rule()
-        rows, single = self._live_rows(X)
+        check_rule(self.alarm_rule)
+        rows, words, single = self._live_rows(X)
         step = len(rows) if self._drift is None else self._drift.step
         records: list[Record] = []
         with unchanged_on_failure(self), one_blas_thread():
             for start in range(0, len(rows), max(1, step)):
-                records += self._judged(rows[start : start + step])
+                records += self._judged(rows[start : start + step], words, start)
         return records[0] if single else records
 
     def restart(self: Any) -> Any:
@@ -164,13 +172,16 @@ class OnlineMonitor:
         self._live = LiveState(number=self._live.number)
         return self
 
-    def _live_rows(self: Any, X: Any) -> tuple[np.ndarray, bool]:
-        """Rows as a block, and whether they were one row."""
+    def _live_rows(self: Any, X: Any) -> tuple[np.ndarray, Words, bool]:
+        """Rows as the detector takes them, NaN where one is not judged; what to say of them; whether it was one row."""
         if is_foreign(X):
             X = to_numpy(X)
+        if self._encoder is not None:
+            block, single = self._table_rows(X)
+            return encoded_or_missing(self._encoder, block), self._words(block), single
         if hasattr(X, "columns"):  # a frame: its columns are matched by name
             rows = validate_data(self, X, reset=False, dtype=np.float64, ensure_all_finite=False)
-            return rows, False
+            return rows, self._words(block_of(rows)), False
         try:
             rows = np.ma.filled(np.ma.asarray(self._by_name(X), dtype=np.float64), np.nan)
         except (TypeError, ValueError) as error:
@@ -183,7 +194,26 @@ class OnlineMonitor:
                 f"rows of {self.n_features_in_} values are needed, ({self.n_features_in_},) or (n, "
                 f"{self.n_features_in_}): got shape {rows.shape}"
             )
-        return rows.reshape(-1, self.n_features_in_), single
+        rows = rows.reshape(-1, self.n_features_in_)
+        return rows, self._words(block_of(rows)), single
+
+    def _table_rows(self: Any, X: Any) -> tuple[Block, bool]:
+        """Rows of a raw table as a block, and whether they were one row."""
+        if is_frame(X):
+            _check_feature_names(self, X, reset=False)
+            return table_block(X), False
+        values = self._by_name(X)
+        if not isinstance(values, np.ndarray) or values.ndim != 2:
+            listed = list(values)
+            if len(listed) != self.n_features_in_:
+                raise ValueError(f"a row of {self.n_features_in_} values is needed: got {len(listed)}")
+            return row_block(self._encoder, listed), True
+        return table_block(values), False
+
+    def _words(self: Any, block: Block) -> Words:
+        """What to say of the values of a block; files of older versions do not know what is usual."""
+        names, usual = tuple(self.variable_names_), getattr(self, "_usual", None)
+        return (lambda row, j: names[j]) if usual is None else usual.words(replace(block, names=names))
 
     def _by_name(self: Any, X: Any) -> Any:
         """The values of a row that bears names, in the order of the columns; NaN where one is not there."""
@@ -198,7 +228,7 @@ class OnlineMonitor:
             raise ValueError(f"a row of {len(names)} values by name has no place for {unknown}: the names are {names}")
         return [np.nan if X.get(name) is None else X[name] for name in names]
 
-    def _judged(self: Any, rows: np.ndarray) -> list[Record]:
+    def _judged(self: Any, rows: np.ndarray, words: Words, first: int) -> list[Record]:
         whole = np.isfinite(rows).all(axis=1)
         rows = np.clip(rows, -LARGEST[8], LARGEST[8])  # a sensor gone mad is far off, and must not break the arithmetic
         t2, spe = np.full((2, len(rows)), np.nan)
@@ -215,17 +245,17 @@ class OnlineMonitor:
                 smooth = self._smoothed_on(spe[with_window])
                 self._wait_for_entry(windows[smooth <= self.limits_["spe"]])
                 spe[with_window] = smooth
-        records = self._records(t2, spe, parts)
+        records = self._records(t2, spe, parts, lambda row, j: words(first + row, j))
         self._follow_drift()
         return records
 
     def _statistics_and_parts(self: Any, windows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """T2, SPE and the contributions of the inputs; no contributions where the kernel has no derivative."""
-        detector, n_threads = self._detector, self._n_threads()
+        detector, n_threads = self._detector, effective_n_threads(self.n_jobs)
         if not detector.expansion.kernel.differentiable:
             return *detector.statistics(windows, n_threads), np.zeros((len(windows), self.n_features_in_))
         t2, spe, found = detector.contributions(windows, n_threads)
-        return t2, spe, summed_over_lags(found, self.n_features_in_)
+        return t2, spe, self._by_column(summed_over_lags(found, self._width))
 
     def _windows_ending(self: Any, rows: np.ndarray) -> np.ndarray:
         """The windows that end at these rows; fewer than rows where the series has just begun."""
@@ -234,7 +264,7 @@ class OnlineMonitor:
         if lags:
             self._live = replace(self._live, tail=joined[-lags:])
         if len(joined) <= lags:
-            return np.zeros((0, self.n_features_in_ * (lags + 1)))
+            return np.zeros((0, self._width * (lags + 1)))
         return np.asarray(windows_of(joined, lags)[-len(rows) :])
 
     def _smoothed_on(self: Any, spe: np.ndarray) -> np.ndarray:
@@ -245,24 +275,27 @@ class OnlineMonitor:
         self._live = replace(self._live, smoothed=float(found[-1]))
         return found
 
-    def _records(self: Any, t2: np.ndarray, spe: np.ndarray, parts: np.ndarray) -> list[Record]:
-        names = self.variable_names_
+    def _records(self: Any, t2: np.ndarray, spe: np.ndarray, parts: np.ndarray, words: Words) -> list[Record]:
+        names, limits = self.variable_names_, self.limits_
         needed, remembered = self.alarm_rule
         recent, number, records = list(self._live.recent), self._live.number, []
-        for one_t2, one_spe, part in zip(t2.tolist(), spe.tolist(), parts, strict=True):
+        for row, (one_t2, one_spe) in enumerate(zip(t2.tolist(), spe.tolist(), strict=True)):
             missing = one_spe != one_spe
-            exceeded = bool(one_spe > self.limits_["spe"])
+            exceeded = bool(one_spe > limits["spe"])
             if not missing:
                 recent = [*recent, exceeded][-remembered:]
-            total = part.sum() or 1.0
-            order = () if missing or not part.any() else np.argsort(-part, kind="stable")[:N_TOP]
-            top = tuple((names[j], float(part[j] / total)) for j in order)
+            found = [] if missing else causes_of(self._without_calendar(parts[row]))
+            top = tuple((names[j], share) for j, share in found)
+            causes = tuple(f"{words(row, j)} ({percent(share)})" for j, share in found) if exceeded else ()
             alarm = exceeded and sum(recent) >= needed
-            limits = self.limits_["spe"], one_t2, self.limits_["t2"]
-            records.append(Record(number, one_spe, *limits, exceeded, alarm, missing, top))
+            judged = (one_spe, limits["spe"], one_t2, limits["t2"], exceeded, alarm, missing)
+            records.append(Record(number, *judged, top, causes))
             number += 1
         self._live = replace(self._live, number=number, recent=tuple(recent))
         return records
+
+    def _without_calendar(self: Any, parts: np.ndarray) -> np.ndarray:
+        return parts if self._encoder is None else without_calendar(self._encoder, parts)
 
     def _wait_for_entry(self: Any, windows: np.ndarray) -> None:
         if self._drift is not None and len(windows):
@@ -276,7 +309,9 @@ class OnlineMonitor:
         windows = np.concatenate(drift.waiting)
         keep, expansion = drift.forget(len(windows)), detector.expansion
         entering = MomentSum(expansion.kernel, expansion.points, drift.moments.whitening)
-        moments = forgotten(drift.moments, keep) + entering.over(detector.inputs(windows), None, self._n_threads())
+        moments = forgotten(drift.moments, keep) + entering.over(
+            detector.inputs(windows), None, effective_n_threads(self.n_jobs)
+        )
         center = keep * detector.inputs.center + (1 - keep) * windows.mean(axis=0)
         self._detector = replace(refitted(detector, moments), inputs=detector.inputs.moved(center))
         self._drift = replace(drift, moments=moments, waiting=[])

@@ -24,8 +24,9 @@ import scipy.sparse
 from ..arrays import Array, namespace, scrambled, take_rows
 from ..fit.moments import Moments, MomentSum
 from ..kernels.base import dense
+from ..rows.checks import finite
 from ..rows.files import Stream
-from ..rows.memory import ArrayRows, Rows, finite
+from ..rows.rows import ArrayRows, Rows
 from ..rows.streams import StreamRows, same_columns
 from ..threads import cached_property
 from .inputs import InputMap, windows_of
@@ -159,7 +160,7 @@ class _KeptCells:
             self.prune()
 
     def prune(self) -> None:
-        """Leave one part, without the cells that are too many."""
+        """Merge all parts into one, keeping only the `n_cells` cells with the smallest keys."""
         if not self.parts:
             return
         keys, ends = (np.concatenate([part[place] for part in self.parts]) for place in (0, 1))
@@ -239,7 +240,7 @@ class DaskSeries(Series):
         return ends[self._inside(ends)]
 
     def _blocks(self) -> Iterator[tuple[int, Array]]:
-        from ..rows.dask_worker import on_worker
+        from ..rows.dask import on_worker
 
         start = 0
         for block in self.array.blocks:

@@ -29,8 +29,8 @@ from ..fit.expansion import KernelExpansion
 from ..fit.interpret import weighted_gradient
 from ..fit.moments import gram_of
 from ..kernels.base import dense
-from ..rows.blocks import map_row_blocks
-from ..rows.memory import finite
+from ..rows.checks import finite
+from ..rows.rows import map_row_blocks
 from ..threads import cached_property
 from .inputs import InputMap
 

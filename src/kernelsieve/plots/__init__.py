@@ -18,7 +18,7 @@ Nothing here is needed to fit or to use a model, so matplotlib is imported only 
 Colour-blind readers can tell the colours apart, and no meaning rests on colour alone: markers or labels repeat it.
 """
 
-from .curves import captured_curve, drift, likelihood_path, loading_path, path, spectrum
+from .curves import agreement, captured_curve, drift, likelihood_path, loading_path, path, spectrum
 from .maps import contours, scores, support
 from .monitor import contributions, monitor_chart, sensitivity, traversal
 from .style import COLORS, MARGIN, MARKERS, ROW_COLOR
@@ -28,6 +28,7 @@ __all__ = [
     "MARGIN",
     "MARKERS",
     "ROW_COLOR",
+    "agreement",
     "captured_curve",
     "contours",
     "contributions",

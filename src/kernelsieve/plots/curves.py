@@ -12,6 +12,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils import _safe_indexing
 
+from ..fit.agreement import Agreement
 from ..fit.validation import check_component, instance_of, some_numbers, whole_number
 from ..linear.path import SparsePCAPath
 from ..models.elastic_net_path import ElasticNetPath
@@ -29,8 +30,7 @@ from .style import (
     tidy,
 )
 
-CURVE_ROWS = 5000  # that the captured variance is measured on: shares are then known to about .001
-N_SIZES, MAX_SIZE = 7, 200  # numbers of points along a curve, and the largest
+CURVE_ROWS = 5000  # on which captured variance is measured: shares are then known to about .001
 OWN_NAMES = {"optimized": "moved freely", "uniform": "rows at random"}
 
 
@@ -106,7 +106,7 @@ def captured_curve(
 def _computed_curves(
     X: Any, estimator: Any = None, sizes: Sequence[int] | None = None
 ) -> tuple[list[int], dict[str, list[float]]]:
-    """Numbers of points, and for each way to choose them the share of exact kernel PCA's variance."""
+    """Numbers of points, and for each way of choosing them the share of exact kernel PCA's variance."""
     from .. import SparseKernelPCA
 
     if estimator is None:
@@ -122,18 +122,14 @@ def _computed_curves(
     if not isinstance(estimator.n_components, Integral):
         raise ValueError(f"captured_curve needs a number of components, not n_components={estimator.n_components}")
     fewest = int(estimator.n_components) + 1
-    wanted = _sizes(fewest, min(shape[0], CURVE_ROWS))
+    most = max(fewest, min(200, min(shape[0], CURVE_ROWS) // 2))
+    wanted = sorted({round(size) for size in np.geomspace(fewest, most, 7)})
     if sizes is not None:
         some_numbers("sizes", sizes, "numbers of support points")
         wanted = [whole_number("sizes", size) for size in np.asarray(sizes).tolist()]
     choices = dict.fromkeys([estimator.selection if isinstance(estimator.selection, str) else "optimized", "uniform"])
     names = {choice: OWN_NAMES.get(choice, choice) for choice in choices}
     return wanted, {name: [_share(estimator, rows, choice, m) for m in wanted] for choice, name in names.items()}
-
-
-def _sizes(fewest: int, n_rows: int) -> list[int]:
-    most = max(fewest, min(MAX_SIZE, n_rows // 2))
-    return sorted({round(size) for size in np.geomspace(fewest, most, N_SIZES)})
 
 
 def _share(estimator: Any, rows: Any, selection: str, n_support: int) -> float:
@@ -168,6 +164,40 @@ def spectrum(model: Any, ax: Axes | None = None) -> Axes:
     ax.set(xlabel="component", ylabel="explained variance")
     ax.set_ylim(bottom=0)
     ax.legend(frameon=False)
+    return tidy(ax, grid="y")
+
+
+def agreement(model: Any, ax: Axes | None = None) -> Axes:
+    """Correlation of each component's scores with exact kernel PCA's, and that of all together.
+
+    Parameters
+    ----------
+    model : fitted estimator, or what its `component_agreement(X)` returned
+    ax : matplotlib Axes, optional
+        Where to draw; a new figure's without it.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from kernelsieve import SparseKernelPCA, plots
+    >>> model = SparseKernelPCA(3, n_support=6, random_state=0).fit(load_iris().data)
+    >>> len(plots.agreement(model).patches)
+    3
+    """
+    if isinstance(model, Agreement):
+        each, together = model.components, model.subspace
+    else:
+        each, together = fitted(model, "component_agreement_").component_agreement_, model.subspace_agreement_
+    ax = axes_or_new(ax)
+    ax.bar(np.arange(len(each)), each, color=COLORS[0], width=0.7, label="each")
+    ax.axhline(together, color=COLORS[3], linewidth=1.4, linestyle="--", label="all of them together")
+    ax.xaxis.set_major_locator(few_ticks(12, integer=True))
+    ax.set(xlabel="component", ylabel="agreement with exact kernel PCA", ylim=(0, 1.02))
+    ax.legend(frameon=False, loc="lower left")
     return tidy(ax, grid="y")
 
 
@@ -291,7 +321,7 @@ def loading_path(
             va="center",
             arrowprops={"arrowstyle": "-", "color": color, "linewidth": 0.6, "shrinkA": 0, "shrinkB": 0},
         )
-    ax.set(xlabel="alpha", ylabel="loading", title=f"component {component}")
+    ax.set(xlabel="alpha", ylabel="loading", title=f"component {component + 1}")
     return tidy(ax)
 
 

@@ -29,13 +29,9 @@ from .style import (
     tidy,
 )
 
-MOST_GRID_POINTS = 5000  # along an axis: 25 million scores
-MAX_CLASSES = len(COLORS)  # more different numbers than this among the labels are a scale
+MAX_CLASSES = len(COLORS)  # labels with more different numbers than this are drawn on a colour scale
 OTHER_COLOR = "#BBBBBB"  # of rows whose class has no colour of its own, or is missing
 MARKED_ROWS = 2000  # with more rows, classes differ by colour alone
-DENSITY_ROWS = 10_000  # more rows without labels are drawn as a density
-DENSITY_CELLS = 90  # hexagons across
-LARGEST_INK = 30_000.0  # area in points^2 that all markers together may cover before they shrink
 
 
 def contours(model: Any, X: Any = None, component: int = 0, *, resolution: int = 200, ax: Axes | None = None) -> Axes:
@@ -59,7 +55,7 @@ def contours(model: Any, X: Any = None, component: int = 0, *, resolution: int =
     """
     fitted_itself(model, "contours", "support_vectors_", "explained_variance_ratio_")
     component = check_component(component, len(model.explained_variance_ratio_))
-    resolution = whole_number("resolution", resolution, 2, MOST_GRID_POINTS)
+    resolution = whole_number("resolution", resolution, 2, 5000)  # 25 million scores
     if model.n_features_in_ != 2:
         raise ValueError(
             f"contours needs a model of 2 features, this one has {model.n_features_in_}: "
@@ -79,7 +75,7 @@ def contours(model: Any, X: Any = None, component: int = 0, *, resolution: int =
         ax.scatter(*points.T, s=60, facecolors="none", edgecolors="white", linewidths=3.5, zorder=4)
         ax.scatter(*points.T, s=60, facecolors="none", edgecolors="black", linewidths=1.6, label="support", zorder=5)
     names = feature_names(model)
-    ax.set(xlabel=names[0], ylabel=names[1], title=f"component {component}")
+    ax.set(xlabel=names[0], ylabel=names[1], title=f"component {component + 1}")
     ax.legend(loc="upper right", framealpha=0.85, edgecolor="none")  # "best" would look at every row
     return ax
 
@@ -118,8 +114,9 @@ def scores(
     ax = axes_or_new(ax)
     if classes is not None:
         draw_labelled(ax, values, classes)
-    elif len(values) > DENSITY_ROWS:
-        draw_density(ax, values)
+    elif len(values) > 10_000:  # a density, logarithmic so that single rows are still visible
+        drawn = ax.hexbin(*values.T, gridsize=90, bins="log", mincnt=1, cmap="viridis_r", linewidths=0.1)
+        ax.figure.colorbar(drawn, ax=ax, label="rows")
     else:
         ax.scatter(*values.T, color=COLORS[0], linewidths=0, **point_style(len(values), 14, 0.7))
     ax.set(xlabel=component_title(last, across), ylabel=component_title(last, up))
@@ -163,18 +160,12 @@ def support(model: Any, image_shape: tuple[int, int] | None = None, ax: Axes | N
 
 def point_style(n_rows: int, size: float, alpha: float) -> dict[str, Any]:
     """Size and opacity of a point: the more points, the smaller and the fainter."""
-    crowding = min(1.0, LARGEST_INK / (n_rows * size))
+    crowding = min(1.0, 30_000 / (n_rows * size))  # the area, in points^2, from which markers shrink
     return {
         "s": max(size * crowding, 1.2),
         "alpha": max(alpha * crowding**0.25, 0.3),
         "rasterized": n_rows > MARKED_ROWS,  # thousands of vector points make a file that no viewer opens
     }
-
-
-def draw_density(ax: Axes, values: np.ndarray) -> None:
-    """The number of rows in each cell, on a logarithmic scale, so that single rows are still seen."""
-    drawn = ax.hexbin(*values.T, gridsize=DENSITY_CELLS, bins="log", mincnt=1, cmap="viridis_r", linewidths=0.1)
-    ax.figure.colorbar(drawn, ax=ax, label="rows")
 
 
 def draw_labelled(ax: Axes, values: np.ndarray, labels: np.ndarray) -> None:

@@ -1,4 +1,4 @@
-"""Charts of a monitor, and what it and any kernel model depend on."""
+"""Charts of a monitor, and pictures of which inputs a model depends on."""
 
 from __future__ import annotations
 
@@ -28,10 +28,6 @@ from .style import (
     tidy,
 )
 
-MAX_NAMED = 30  # variables whose names fit beside a heat map
-MAX_LINES = 8  # variables drawn along a traversal
-ALARM = COLORS[3]
-
 
 def monitor_chart(
     monitor: Any, X: Any, *, fault: tuple[int, int] | int | None = None, axes: Sequence[Axes] | None = None
@@ -57,11 +53,10 @@ def monitor_chart(
     upper, lower = _pair(axes)
     _chart(upper, found.spe, found.spe_limit, "SPE", span, logarithmic=False)
     _chart(lower, found.t2, found.t2_limit, "T²", span, logarithmic=True)
-    rows = np.arange(len(found.spe))
-    alarms = rows[found.alarm]
-    upper.plot(alarms, found.spe[found.alarm], "^", color=ALARM, markersize=3.5, label=f"alarm ({len(alarms)} rows)")
-    handles, names = upper.get_legend_handles_labels()
-    upper.legend(handles, names, frameon=False, loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=4, borderaxespad=0.2)
+    alarms = np.flatnonzero(found.alarm)
+    label = f"alarm ({len(alarms)} rows)"
+    upper.plot(alarms, found.spe[alarms], "^", color=COLORS[3], markersize=3.5, label=label)
+    upper.legend(frameon=False, loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=4, borderaxespad=0.2)
     lower.set_xlabel("row")
     return np.array([upper, lower])
 
@@ -71,7 +66,7 @@ def _statistics_with_gaps(monitor: Any, X: Any) -> MonitorStatistics:
 
     A row with a missing value has no statistic, no window reaches over it, and smoothing goes on behind it.
     """
-    whole = _rows_without_gaps(X)
+    whole = None if monitor._encoder is not None else _rows_without_gaps(X)  # an encoder knows gaps
     if whole is None or whole.all():
         found: MonitorStatistics = monitor.statistics(X)
         return found
@@ -80,7 +75,7 @@ def _statistics_with_gaps(monitor: Any, X: Any) -> MonitorStatistics:
     if not whole.any():
         return MonitorStatistics(spe, t2, *limits)
     labels = np.cumsum(~whole)[whole]  # rows with a gap between them are of different series
-    t2[whole], spe[whole], _ = monitor._row_statistics(_safe_indexing(X, np.flatnonzero(whole)), labels)
+    t2[whole], spe[whole] = monitor._statistics_unsmoothed(_safe_indexing(X, np.flatnonzero(whole)), labels)[0].T
     return MonitorStatistics(smoothed(spe, monitor._fitted_smoothing, monitor.spe_mean_), t2, *limits)
 
 
@@ -206,7 +201,7 @@ def sensitivity(model: Any, X: Any, ax: Axes | None = None) -> Axes:
     largest = values.max(axis=1, keepdims=True)
     values = values / np.where(largest > 0, largest, 1.0)
     names = feature_names(model)
-    named = hasattr(model, "feature_names_in_") and len(names) <= MAX_NAMED
+    named = hasattr(model, "feature_names_in_") and len(names) <= 30  # more do not fit beside a heat map
     ax = axes_or_new(ax)
     # names are read from left to right: they stand beside the map where there are any
     heat_map(ax, values.T if named else values, "sensitivity, relative", low=0.0, high=1.0)
@@ -230,7 +225,7 @@ def traversal(
     image_shape: tuple[int, int] | None = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """What becomes of a row as one component grows: as images, or as the inputs that move most.
+    """How a row changes as one component grows: as images, or as the inputs that move most.
 
     Parameters
     ----------
@@ -260,7 +255,7 @@ def traversal(
     if own_figure:  # as flat as the strip of images
         ax.figure.set_size_inches(8, 8 * image_shape[0] / (n_steps * image_shape[1]) + 0.6)
     _film(ax, walk.rows.reshape(-1, *image_shape))
-    ax.set_title(f"component {component}, score {walk.scores[0]:.2g} to {walk.scores[-1]:.2g}")
+    ax.set_title(f"component {component + 1}, score {walk.scores[0]:.2g} to {walk.scores[-1]:.2g}")
     return ax
 
 
@@ -277,12 +272,12 @@ def _traversal_lines(ax: Axes, model: Any, walk: Any) -> Axes:
     spread = dense(model.support_vectors_).std(axis=0)
     change = (walk.rows - walk.rows[len(walk.rows) // 2]) / np.where(spread > 0, spread, 1.0)
     names = feature_names(model)
-    top = np.argsort(-np.ptp(change, axis=0), kind="stable")[:MAX_LINES]
+    top = np.argsort(-np.ptp(change, axis=0), kind="stable")[:8]
     for number, feature in enumerate(top):
         style = "-" if number < 4 else "--"
         ax.plot(walk.scores, change[:, feature], style, color=COLORS[number], linewidth=1.8, label=names[feature])
     ax.axhline(0.0, color=ROW_COLOR, linewidth=0.8, zorder=0)
     ax.xaxis.set_major_locator(few_ticks(5))
-    ax.set(xlabel=f"score of component {walk.component}", ylabel="change, in standard deviations")
+    ax.set(xlabel=f"score of component {walk.component + 1}", ylabel="change, in standard deviations")
     ax.legend(frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0), borderaxespad=0.0)
     return tidy(ax, grid="y")

@@ -19,9 +19,7 @@ COLORS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#99
 MARKERS = "osD^vP*X<>"
 ROW_COLOR = "#4D4D4D"
 MARGIN = 0.1  # of the range of the rows, around a contour plot
-N_LEVELS = 12  # of a contour plot
 IMAGE_GAP = 1  # pixels between images of a grid
-BACKGROUND_BINS = 40  # in which the most frequent value of images is looked for
 
 
 def axes_or_new(ax: Axes | None) -> Axes:
@@ -33,7 +31,7 @@ def axes_or_new(ax: Axes | None) -> Axes:
     try:
         import matplotlib.pyplot as plt
     except ImportError as error:
-        raise ImportError("plots need matplotlib: pip install 'kernelsieve[plots]'") from error
+        raise ImportError("plots need matplotlib: pip install matplotlib") from error
     return plt.subplots(figsize=(6, 4), layout="constrained")[1]
 
 
@@ -59,7 +57,7 @@ def draw_component(ax: Axes, model: Any, component: int, across: np.ndarray, up:
     plane = np.stack(np.meshgrid(across, up), axis=-1)
     values = transform_unnamed(model, plane.reshape(-1, 2))[:, component].reshape(plane.shape[:2])
     largest = float(np.abs(values).max()) or 1.0
-    levels = np.linspace(-largest, largest, 2 * N_LEVELS + 1)
+    levels = np.linspace(-largest, largest, 25)
     filled = ax.contourf(across, up, values, levels=levels, cmap="PuOr_r", alpha=0.75)
     ax.contour(across, up, values, levels=levels[::2], colors="#4D4D4D", linewidths=0.5, linestyles="solid", alpha=0.6)
     ax.figure.colorbar(filled, ax=ax, label="score", format="%g", ticks=few_ticks(5))
@@ -106,7 +104,7 @@ def _white_background(images: np.ndarray) -> dict[str, Any]:
 
     Moved points overshoot a little beyond the data's range: scaled to their extremes the paper would be grey.
     """
-    counts, edges = np.histogram(images, bins=BACKGROUND_BINS)
+    counts, edges = np.histogram(images, bins=40)
     background = float(edges[np.argmax(counts)] + edges[np.argmax(counts) + 1]) / 2
     low, high = float(images.min()), float(images.max())
     if background - low <= high - background:
@@ -153,7 +151,7 @@ def feature_names(model: Any) -> list[str]:
 
 
 def fitted(model: Any, *needed: str) -> Any:
-    """The estimator that is drawn, a pipeline's last step; what cannot be drawn is named, with what can."""
+    """The estimator to be drawn, the last step of a pipeline; an error says what is missing where it cannot be."""
     if isinstance(model, type):
         raise TypeError(f"{model.__name__} is a class: give an estimator fitted by {model.__name__}(...).fit(X)")
     steps = getattr(model, "steps", None)
@@ -168,7 +166,7 @@ def fitted(model: Any, *needed: str) -> Any:
 
 
 def fitted_itself(model: Any, drawing: str, *needed: str) -> Any:
-    """`fitted`, of a model that is drawn over its own inputs: in a pipeline they are not those of the rows given."""
+    """`fitted`, for pictures over a model's own inputs, which in a pipeline are not the columns of the rows given."""
     if fitted(model, *needed) is not model:
         raise TypeError(
             f"{drawing} draws what a model itself sees: give the pipeline's last step, and rows as it gets them"
@@ -179,7 +177,7 @@ def fitted_itself(model: Any, drawing: str, *needed: str) -> Any:
 def component_title(model: Any, component: int) -> str:
     """A component's number and its share of the variance."""
     share = float(model.explained_variance_ratio_[component])
-    return f"component {component} ({100 * share:.1f} % of variance)"
+    return f"component {component + 1} ({100 * share:.1f} % of variance)"
 
 
 def set_apart(values: np.ndarray, gap: float) -> np.ndarray:
@@ -188,7 +186,7 @@ def set_apart(values: np.ndarray, gap: float) -> np.ndarray:
     heights = np.asarray(values, dtype=np.float64)[order]
     for upper in range(1, len(heights)):
         heights[upper] = max(heights[upper], heights[upper - 1] + gap)
-    heights -= np.mean(heights - np.asarray(values)[order])  # pushed up only: back to where they belong on average
+    heights -= np.mean(heights - np.asarray(values)[order])  # pushed up only: move them back on average
     apart = np.empty_like(heights)
     apart[order] = heights
     return apart

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
-from ..tables.files import FORMATS
-from .model_view import ModelView
+from ..kernels import is_function
+from ..tables.files import READABLE
+from .model_view import ModelView, quietly
 from .page_data import Options
 
 MAX_REPR = 400  # characters of one parameter's value in the code
@@ -28,7 +29,7 @@ def _facts(view: ModelView, fit_seconds: float | None) -> Iterator[tuple[str, st
     yield "columns the model sees", f"{view.encoded.shape[1]:,}"
     settings = ", ".join(f"{name} = {value:.4g}" for name, value in view.kernel_settings.items())
     given = getattr(model, "kernel", None)
-    name = getattr(given, "__name__", type(given).__name__) if callable(given) else kernel.name
+    name = getattr(given, "__name__", type(given).__name__) if is_function(given) else kernel.title
     yield "kernel", f"{name} with {settings}" if settings else name
     rule = getattr(model, "gamma", None)
     if "gamma" in view.kernel_settings and (rule is None or isinstance(rule, str)):
@@ -46,9 +47,25 @@ def _facts(view: ModelView, fit_seconds: float | None) -> Iterator[tuple[str, st
         measured = getattr(model, "captured_ratio_n_samples_", None)
         on = f" ({kind}{f', measured on {measured:,} rows' if measured and kind != 'exact' else ''})" if kind else ""
         yield "kept of exact kernel PCA", f"{percent(float(ratio))}{on}"
+    yield from _agreement(view)
     yield from _search(model)
     if fit_seconds is not None:
         yield "time to fit", f"{fit_seconds:.2f} s" if fit_seconds < 100 else f"{fit_seconds / 60:.1f} minutes"
+
+
+def _agreement(view: ModelView) -> Iterator[tuple[str, str]]:
+    """How far each component is exact kernel PCA's: as the fit knows it, or on a sample of the rows of the page."""
+    model = view.model
+    if getattr(model, "captured_ratio_kind_", "exact") == "exact" or not hasattr(model, "component_agreement"):
+        return
+    with quietly():
+        try:
+            known = hasattr(model, "component_agreement_")
+            found = model.component_agreement_ if known else model.component_agreement(view.sample).components
+        except ValueError:  # of a precomputed or indefinite kernel
+            return
+    on = "" if known else f", on {len(view.sample):,} rows"
+    yield "agreement with exact kernel PCA", f"{', '.join(f'{value:.2f}' for value in found)} (by component{on})"
 
 
 def _search(model: Any) -> Iterator[tuple[str, str]]:
@@ -86,12 +103,24 @@ def code(view: ModelView, options: Options) -> str:
         model = _constructor(view.model)
         if len(steps) > 1:
             model = _call("make_pipeline(", [_constructor(step, 4) for step in steps], ")", 0)
-        model += ".fit(X)"
-    lines = [*imports, "", f"X = {_reading(options)}", f"model = {model}", "", "scores = model.transform(X)"]
+        model = _fitting(model, view.model, options, in_pipeline=len(steps) > 1)
+    reading = [f"X = {_reading(options, options.read_options)}"]
+    if options.weights is not None:
+        how = {name: value for name, value in options.read_options.items() if name not in ("columns", "exclude")}
+        reading.append(f"weights = {_reading(options, {**how, 'columns': [options.weights]})}")
+    lines = [*imports, "", *reading, f"model = {model}", "", "scores = model.transform(X)"]
     if options.model_file is None and any(getattr(step, "random_state", 0) is None for step in steps):
         name = type(view.model).__name__
         lines.insert(-1, f"# {name} drew at random: give random_state=0 for the same points every time")
     return "\n".join([*lines, 'kernelsieve.report(model, X).save("report.html")'])
+
+
+def _fitting(model: str, estimator: Any, options: Options, *, in_pipeline: bool) -> str:
+    """The call that fits the model to X, and to the weights if a column holds them."""
+    if options.weights is None:
+        return f"{model}.fit(X)"
+    step = f"{type(estimator).__name__.lower()}__" if in_pipeline else ""
+    return f"{model}.fit(\n    X, {step}sample_weight=weights[{options.weights!r}].to_numpy()\n)"
 
 
 def _imports(steps: list[Any], *, pipeline: bool) -> list[str]:
@@ -164,8 +193,9 @@ def _value(value: Any, indent: int) -> str:
     return text if len(text) <= MAX_REPR else f"...  # {type(value).__name__}, too long to print"
 
 
-def _reading(options: Options) -> str:
-    if options.source is None or not options.source.lower().removesuffix(".gz").endswith(FORMATS):
+def _reading(options: Options, keywords: Mapping[str, Any]) -> str:
+    """The call that reads the source with these keywords."""
+    if options.source is None or not options.source.lower().removesuffix(".gz").endswith(READABLE):
         return "...  # your table"
-    given = [f"{name}={value!r}" for name, value in options.read_options.items()]
+    given = [f"{name}={value!r}" for name, value in keywords.items()]
     return _call("kernelsieve.read_table(", [repr(options.source), *given], ")", 0)

@@ -41,6 +41,7 @@ from .support import support_section
 from .widths import Width, widths
 
 PICTURE_BYTES = 700_000  # for pictures of rows, of the 5 MB of a page
+MAX_MOVERS = 3  # columns named for a direction in the summary
 NAMES_LEFT_OUT = 20  # names of columns that are left out
 
 
@@ -54,18 +55,42 @@ def contents_of(model: Any, X: Any, beside: Any, options: Options, seed: int) ->
     worst = worst_rows(view)
     columns = shown_columns(data)
     shown = shown_rows(data, columns, worst)
+    meaning, odd = sensitivity_section(data), outlier_section(data, worst, shown)
     return {
         **_heading(data, len(shown)),
+        "summary": summary(meaning, odd, view.n_rows),
         **_rows(data, columns, shown),
         **_amount(data, shown),
-        **sensitivity_section(data),
-        "odd": outlier_section(data, worst, shown),
+        **meaning,
+        "odd": odd,
         "points": support_section(data),
         "handling": handling_section(data),
         "facts": code.facts(view, options.fit_seconds),
         "code": options.code or code.code(view, options),
         "tables": list(options.tables),
     }
+
+
+def summary(meaning: JSON, odd: JSON, n_rows: int) -> str:
+    """What the page found, in a sentence or two: the columns behind the first directions, and what is odd."""
+    along = [_movers(walk["columns"]) for walk in meaning["walks"][:2] if walk.get("columns")]
+    found = []
+    if along:
+        second = f", then in {along[1]}" if len(along) > 1 and along[1] != along[0] else ""
+        found.append(f"The rows differ most in {along[0]}{second}.")
+    if odd["n_odd"]:
+        named = [card for card in odd["cards"] if card.get("columns")]
+        most = max(named, key=lambda card: card["n_rows"], default=None)
+        why = f", {most['n_rows']:,} of them for {most['columns'][0]['name']}" if most and most["n_rows"] > 1 else ""
+        are = "row is" if odd["n_odd"] == 1 else "rows are"
+        found.append(f"{odd['n_odd']:,} of {n_rows:,} {are} odd{why}.")
+    return " ".join(found)
+
+
+def _movers(columns: list[JSON]) -> str:
+    """The columns that change most along a component, at least half as much as the first."""
+    names = [column["name"] for column in columns if column["moved"] >= columns[0]["moved"] / 2][:MAX_MOVERS]
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def _check_image_shape(shape: tuple[int, int] | None, view: ModelView) -> None:
@@ -174,6 +199,7 @@ def _width(width: Width) -> JSON:
         "factor": width.factor,
         "gamma": cell(width.gamma),
         "explained": cell(width.explained),
+        "shares": cells(width.shares),
         "agreement": cell(width.agreement),
         "scores": [packed_scores(width.scores[:, place]) for place in kept],
     }

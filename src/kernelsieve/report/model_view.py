@@ -9,9 +9,10 @@ columns that change belong to it:
 
     groups[j] = { e : encoded e changes when raw column j alone changes }
 
-If these sets do not overlap, a number is read back by interpolation between rows whose raw and encoded values are
-known, a class by the level whose code is nearest.  If they overlap (a PCA among the steps), raw columns cannot be
-separated, and the encoded columns themselves are shown.
+The columns of a calendar, which a TableEncoder joins into one date, move the same encoded columns, and the encoder says
+which belongs to which.  If these sets do not overlap, a number is read back by interpolation between rows whose raw and
+encoded values are known, a class by the level whose code is nearest.  If they overlap (a PCA among the steps), raw
+columns cannot be separated, and the encoded columns themselves are shown.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import Pipeline
 
 from ..arrays import to_numpy
+from ..kernels import is_function
 from ..kernels.base import dense
 from ..rows.frames import Column, Frame
 from ..threads import cached_property
@@ -71,6 +73,11 @@ def _checked(model: Any) -> Any:
         )
     if not hasattr(model, "expansion_"):
         raise NotFittedError(f"this {name} is not fitted yet: call fit(X) before report(model, X)")
+    if model.expansion_.kernel.of_objects:
+        raise ValueError(
+            "a report is one of columns, and rows that are objects have none: look at support_objects_, and at the "
+            "objects with the lowest and the highest scores"
+        )
     if model.expansion_.kernel.precomputed:
         raise ValueError("a precomputed kernel has no columns to report on: fit with a named or a callable kernel")
     return model
@@ -113,7 +120,7 @@ class ModelView:
     def kernel_settings(self) -> dict[str, float]:
         """gamma, degree and coef0, if the kernel has them; empty for a callable."""
         kernel = self.model.expansion_.kernel
-        if callable(getattr(self.model, "kernel", None)):
+        if is_function(getattr(self.model, "kernel", None)):
             return {}
         return {name: float(value) for name, value in kernel.params().items() if name in ("gamma", "degree", "coef0")}
 
@@ -225,6 +232,10 @@ def decoder_of(column: Column, codes: np.ndarray) -> Decoder:
         known = codes[[int(np.flatnonzero(column.values == level)[0]) for level in levels]]
         return lambda encoded: levels[np.argmin(((encoded[:, None] - known) ** 2).sum(axis=2), axis=1)]
     values = column.values[present]
+    if column.kind == "number" and codes.shape[1] > 1 and _is_turning(codes[present], values):
+        numbers, first = np.unique(values, return_index=True)
+        places = codes[present][first]
+        return lambda encoded: numbers[np.argmin(((encoded[:, None] - places) ** 2).sum(axis=2), axis=1)]
     lead = _leading(codes[present], values)
     order = np.argsort(codes[present, lead], kind="stable")
     known, values = codes[present, lead][order], values[order]
@@ -235,6 +246,14 @@ def decoder_of(column: Column, codes: np.ndarray) -> Decoder:
         return np.round(read) if whole_days else read
 
     return decode
+
+
+def _is_turning(codes: np.ndarray, values: np.ndarray) -> bool:
+    """Whether a number is encoded as a circle, on which no encoded column follows it all the way round."""
+    order = np.argsort(values, kind="stable")
+    steps = np.diff(codes[order], axis=0)[np.diff(values[order]) > 0]
+    follows = (steps >= 0).all(axis=0) | (steps <= 0).all(axis=0)
+    return len(np.unique(values)) > 2 and not (follows & (np.ptp(codes, axis=0) > 0)).any()
 
 
 def _leading(codes: np.ndarray, values: np.ndarray) -> int:
@@ -289,6 +308,9 @@ def _groups(view: ModelView, known: list[Column], rows: np.ndarray) -> list[np.n
     moved = np.asarray(dense(moved), dtype=np.float64)
     blocks = np.split(moved, stops[:-1])
     groups = [np.flatnonzero(np.ptp(block, axis=0) > 0) if len(block) else np.array([], int) for block in blocks]
+    if getattr(front[-1], "joined_", None) and len(front.steps) == 1:
+        sources = front[-1].source_columns()
+        groups = [np.flatnonzero(sources == j) for j in range(len(known))]
     times = np.bincount(np.concatenate(groups), minlength=moved.shape[1])
     return None if times.max(initial=0) > 1 else groups
 

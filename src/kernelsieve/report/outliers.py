@@ -1,24 +1,38 @@
-"""Outliers: the rows that the model reconstructs worst, and the columns that make them so.
+"""Outliers: the rows that the model reconstructs worst, grouped by the column that makes them so.
 
 The scores z of a row x stand for a row x' that the model would have expected, the pre-image of z.  The squared
 distance between the two is a sum over columns, of which each column has its share:
 
     |x - x'|^2 = sum_j sum_{e in group j} (x_e - x'_e)^2
 
-Shares are those of scaled and encoded values, as the kernel sees them; values are shown as the table has them.
+Shares are those of scaled and encoded values, as the kernel sees them; values are shown as the table has them.  A value
+that most rows have is no reason to be odd, whatever its share.
+
+A row is odd if its error is above Tukey's fence, the third quartile of all errors and 1.5 interquartile ranges.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
 from .model_view import ColumnReader, ModelView
 from .page_data import JSON, PageData, cell, packed_pictures
 
-N_OUTLIERS = 12
+N_OUTLIERS = 12  # cards, and rows if none is above the fence
+MAX_EXPLAINED = 500  # odd rows whose pre-images are found
+FENCE = 1.5  # interquartile ranges (J. W. Tukey, Exploratory Data Analysis, 1977)
 MAX_REASONS, MIN_REASON = 4, 0.03  # columns named for a row, and the least share that one of them has
+COMMON = 0.5  # share of all rows that has a value, above which it is no reason
+COMMON_ROWS = 1000  # on which that share is measured
+SAME_VALUE = 3  # odd rows that share a value, and are most of those of their column, have a card of their own
+GAP = 0.6  # of the range of a group's values: with a wider gap between two of them it is two groups
+MAX_RANGES = 8  # of row numbers, on a card
+BLAMED = 0.05  # share of the explained odd rows from which a column with a heavy tail is worth advice
 
 
 @dataclass(frozen=True)
@@ -32,9 +46,16 @@ class Outlier:
     expected: list[object]  # for each column; empty without a pre-image
 
 
+def fence(errors: np.ndarray) -> float:
+    """The error above which a row is odd."""
+    low, high = np.quantile(errors, [0.25, 0.75])
+    return float(high + FENCE * (high - low))
+
+
 def worst_rows(view: ModelView) -> np.ndarray:
-    """Numbers of the rows with the largest reconstruction error, the worst first."""
-    count = min(N_OUTLIERS, view.n_rows)
+    """Numbers of the odd rows, the worst first, at most `MAX_EXPLAINED`; at least the worst `N_OUTLIERS`."""
+    n_odd = int(np.sum(view.errors > fence(view.errors)))
+    count = min(max(N_OUTLIERS, min(n_odd, MAX_EXPLAINED)), view.n_rows)
     largest = np.argpartition(-view.errors, count - 1)[:count]
     return largest[np.argsort(-view.errors[largest], kind="stable")]
 
@@ -60,41 +81,162 @@ def explained_rows(view: ModelView, reader: ColumnReader, rows: np.ndarray) -> l
     ]
 
 
-def outlier_section(data: PageData, worst: np.ndarray, shown: np.ndarray) -> list[JSON]:
-    """The worst rows with the columns that make them so; `shown` are the rows on the map."""
-    view, reader = data.view, data.reader
-    explained = explained_rows(view, reader, worst)
-    found = []
-    for row in explained:
-        line: JSON = {
-            "row": row.row,
-            "shown": int(np.searchsorted(shown, row.row)) if row.row in shown else None,
-            "error": cell(row.error),
-            "times": cell(row.times),
-            "explained": len(row.shares) > 0,
-            "columns": [],
-        }
-        if data.pictures is None:
-            line["columns"] = _reasons(data, row)
-        found.append(line)
+def outlier_section(data: PageData, worst: np.ndarray, shown: np.ndarray) -> JSON:
+    """How many rows are odd, by which limit, and cards of those that are odd for the same reason."""
+    view = data.view
+    limit = fence(view.errors)
+    found: JSON = {
+        "limit": cell(limit),
+        "n_odd": int(np.sum(view.errors > limit)),
+        "n_explained": len(worst),
+        "median": cell(float(np.median(view.errors))),
+        "advice": None,
+    }
+    places = {int(row): place for place, row in enumerate(shown)}
     if data.pictures is not None:
-        low, high = data.gray_range
-        expected = view.preimages(view.scores[worst])
-        for place, line in enumerate(found):
-            both = [view.encoded_rows(worst[[place]])[0]] + ([] if expected is None else [expected[place]])
-            line["pictures"] = packed_pictures(np.array(both), data.pictures, low, high)
+        return found | {"cards": _pictures(data, worst[:N_OUTLIERS], places)}
+    explained = explained_rows(view, data.reader, worst)
+    reasons = _Reasons(data).of(explained)
+    groups = grouped(explained, reasons)
+    cards = [_card(rows, reasons, places) for rows in groups[:N_OUTLIERS]]
+    return found | {"cards": cards, "n_groups": len(groups), "advice": _advice(data, reasons)}
+
+
+def grouped(explained: list[Outlier], reasons: dict[int, list[JSON]]) -> list[list[Outlier]]:
+    """Rows with the same first reason, the group with the worst row first.
+
+    That is a column with a number above, or below, what was expected; or the value that most of these rows have there.
+    """
+    firsts = {row.row: reasons[row.row][0] for row in explained if reasons[row.row]}
+    values = Counter((first["name"], first["value"]) for first in firsts.values())
+    sides = Counter(_side(first) for first in firsts.values())
+    groups: dict[tuple[Any, ...], list[Outlier]] = {}
+    for row in explained:
+        first = firsts.get(row.row)
+        key: tuple[Any, ...] = (row.row,)  # without a reason a row stands alone
+        if first is not None:
+            key, same = _side(first), values[first["name"], first["value"]]
+            if same >= SAME_VALUE and 2 * same > sides[key]:
+                key = first["name"], first["value"]
+        groups.setdefault(key, []).append(row)
+    parts = [part for rows in groups.values() for part in _without_gaps(rows, firsts)]
+    return sorted(parts, key=lambda rows: -max(row.error for row in rows))
+
+
+def _without_gaps(rows: list[Outlier], firsts: dict[int, JSON]) -> list[list[Outlier]]:
+    """Rows whose numbers lie in clusters far apart, such as 13 to 17 and 60 to 69, in a list for each cluster."""
+    if len(rows) < 2 or firsts[rows[0].row]["kind"] == "class" or firsts[rows[0].row]["value"] is None:
+        return [rows]
+    ordered = sorted(rows, key=lambda row: float(firsts[row.row]["value"]))
+    values = np.array([float(firsts[row.row]["value"]) for row in ordered])
+    gaps = np.diff(values)
+    if not gaps.max() > GAP * (values[-1] - values[0]):
+        return [rows]
+    cut = int(np.argmax(gaps)) + 1
+    return [*_without_gaps(ordered[:cut], firsts), *_without_gaps(ordered[cut:], firsts)]
+
+
+def _side(first: JSON) -> tuple[Any, ...]:
+    """A column, and the label in it, or the side of what was expected that its number is on."""
+    name, value, expected = first["name"], first["value"], first["expected"]
+    if first["kind"] == "class" or value is None or expected is None:
+        return name, value
+    return name, "above" if value > expected else "below", first["kind"]
+
+
+def ranges_of(rows: list[int]) -> list[list[int]]:
+    """Row numbers with neighbours joined: 4, 5, 6, 9 become [4, 6], [9, 9]."""
+    ordered = sorted(rows)
+    cuts = [0, *(place + 1 for place, (one, next_) in enumerate(pairwise(ordered)) if next_ > one + 1), len(ordered)]
+    return [[ordered[start], ordered[stop - 1]] for start, stop in pairwise(cuts)]
+
+
+def _card(rows: list[Outlier], reasons: dict[int, list[JSON]], places: dict[int, int]) -> JSON:
+    """One card: the rows of a group, with the reasons of the worst, and the range of what the others have there."""
+    worst = max(rows, key=lambda row: row.error)
+    named = [dict(reason) for reason in reasons[worst.row]]
+    if len(rows) > 1 and named:
+        firsts = [reasons[row.row][0] for row in rows]
+        named = named[:1]
+        for part in ("value", "expected"):
+            values = [first[part] for first in firsts if first[part] is not None]
+            if values and named[0]["kind"] != "class":
+                named[0][part], named[0][f"{part}_to"] = min(values), max(values)
+        named[0]["share"] = cell(float(np.mean([first["share"] for first in firsts])))
+    ranges = ranges_of([row.row for row in rows])
+    return {
+        "row": worst.row,
+        "n_rows": len(rows),
+        "ranges": ranges[:MAX_RANGES],
+        "n_more": sum(stop - start + 1 for start, stop in ranges[MAX_RANGES:]),
+        "shown": [places[row.row] for row in rows if row.row in places],
+        "error": cell(worst.error),
+        "times": cell(worst.times),
+        "explained": len(worst.shares) > 0,
+        "columns": named,
+    }
+
+
+def _pictures(data: PageData, worst: np.ndarray, places: dict[int, int]) -> list[JSON]:
+    """Rows as pictures, each with what was expected of it."""
+    view, (low, high) = data.view, data.gray_range
+    expected = view.preimages(view.scores[worst])
+    found = []
+    for place, row in enumerate(worst):
+        both = [view.encoded_rows(worst[[place]])[0]] + ([] if expected is None else [expected[place]])
+        pictures = packed_pictures(np.array(both), data.pictures or (1, 1), low, high)
+        shown = [places[int(row)]] if int(row) in places else []
+        found.append(
+            {"row": int(row), "n_rows": 1, "shown": shown, "error": cell(view.errors[row]), "pictures": pictures}
+        )
     return found
 
 
-def _reasons(data: PageData, row: Outlier) -> list[JSON]:
-    """The columns that make a row an outlier: value, expected value, and share in the difference."""
-    view, reader = data.view, data.reader
-    at = np.array([row.row])
-    found: list[JSON] = []
-    for column in np.argsort(-row.shares, kind="stable")[:MAX_REASONS]:
-        values = view.frame.column(column, at).values if reader.raw else view.encoded_rows(at)[:, column]
-        value, expected = cell(values[0]), cell(row.expected[column])
-        if (row.shares[column] >= MIN_REASON or not found) and value != expected:  # a class can have the same label
-            about = {"name": reader.names[column], "kind": reader.kinds[column], "share": cell(row.shares[column])}
-            found.append({**about, "value": value, "expected": expected})
-    return found
+def _advice(data: PageData, reasons: dict[int, list[JSON]]) -> JSON | None:
+    """The columns with heavy tails that make many rows odd, where another scale would draw them in."""
+    steps = [] if data.view.front is None else [step for _, step in data.view.front.steps]
+    heavy = {name for step in steps if getattr(step, "scale", "") == "standard" for name in _heavy(step)}
+    blamed = [found[0]["name"] for found in reasons.values() if found]
+    named = [name for name in sorted(heavy) if blamed.count(name) >= BLAMED * len(blamed)]
+    return {"columns": named, "n_rows": sum(blamed.count(name) for name in named)} if named else None
+
+
+def _heavy(step: object) -> list[str]:
+    return [str(name) for name in getattr(step, "heavy_tails_", [])]
+
+
+class _Reasons:
+    """Reads off rows the columns that make them odd."""
+
+    def __init__(self, data: PageData) -> None:
+        self.view, self.reader = data.view, data.reader
+        self._sample = self.view.some_rows(COMMON_ROWS)
+        self._known: dict[int, np.ndarray] = {}
+
+    def of(self, rows: list[Outlier]) -> dict[int, list[JSON]]:
+        """By the number of a row, its columns: value, expected value, and share in the difference."""
+        return {row.row: self._row(row) for row in rows}
+
+    def _row(self, row: Outlier) -> list[JSON]:
+        at, reader = np.array([row.row]), self.reader
+        found: list[JSON] = []
+        for column in np.argsort(-row.shares, kind="stable"):
+            if len(found) == MAX_REASONS or row.shares[column] < (MIN_REASON if found else 0.0):
+                break
+            raw = self._values(column, at)[0]
+            value, expected = cell(raw), cell(row.expected[column])
+            if value != expected and not self._is_common(column, raw):  # a class can have the same label
+                about = {"name": reader.names[column], "kind": reader.kinds[column], "share": cell(row.shares[column])}
+                found.append({**about, "value": value, "expected": expected})
+        return found
+
+    def _values(self, column: int, rows: np.ndarray) -> np.ndarray:
+        if self.reader.raw:
+            return np.asarray(self.view.frame.column(column, rows).values)
+        return self.view.encoded_rows(rows)[:, column]
+
+    def _is_common(self, column: int, value: object) -> bool:
+        """Whether most rows have this value."""
+        if column not in self._known:
+            self._known[column] = self._values(column, self._sample)
+        return bool(np.mean(self._known[column] == value) > COMMON)

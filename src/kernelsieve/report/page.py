@@ -16,9 +16,13 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
+from sklearn.utils.validation import check_is_fitted
+
 from ..fit.validation import instance_of, two_whole_numbers, whole_number
 from ..io.atomic import replacing
+from ..monitor.estimator import KernelMonitor
 from .contents import contents_of
+from .monitor_page import monitor_contents, monitor_html
 from .page_data import JSON, Options, as_script
 
 SCRIPTS = ("data.js", "charts.js", "map.js", "chosen.js", "amount.js", "meaning.js", "tables.js", "start.js")
@@ -44,6 +48,8 @@ class Report:
     @property
     def html(self) -> str:
         """The whole page, as text."""
+        if self.contents.get("kind") == "monitor":
+            return monitor_html(self.contents, asset("page.css"))
         return page(self.contents)
 
     def save(self, path: str | PathLike[str]) -> None:
@@ -82,6 +88,7 @@ def report(
     random_state: int = 0,
     read_options: Mapping[str, Any] | None = None,
     model_file: str | None = None,
+    weights: str | None = None,
 ) -> Report:
     """A page that shows what a fitted model found in a table.
 
@@ -94,7 +101,8 @@ def report(
 
     Parameters
     ----------
-    model : fitted kernel estimator, or a fitted pipeline that ends in one
+    model : fitted kernel estimator, or a fitted pipeline that ends in one; or a fitted KernelMonitor
+        A monitor has a page of its own: its statistics over time, alarms with their causes, and how sure its limit is.
         With a pipeline, X is what goes into its first step: strings, dates and missing values are shown as they are.
     X : array-like, sparse matrix, or frame of pandas, polars or arrow, of shape (n_samples, n_features)
         Rows to show, usually those the model was fitted to.
@@ -116,6 +124,8 @@ def report(
         Keywords of `kernelsieve.read_table` with which X was read from `source`: for the code on the page.
     model_file : str, optional
         The file that the model was loaded from: the code on the page then loads it, in place of fitting one.
+    weights : str, optional
+        The column of `source` whose values were the `sample_weight` of the fit: for the code on the page.
 
     Returns
     -------
@@ -133,9 +143,12 @@ def report(
     """
     max_rows, seed = whole_number("max_rows", max_rows), whole_number("random_state", random_state, 0)
     shape = None if image_shape is None else two_whole_numbers("image_shape", image_shape, 1)
-    for name, text in (("title", title), ("source", source), ("model_file", model_file)):
+    for name, text in (("title", title), ("source", source), ("model_file", model_file), ("weights", weights)):
         instance_of(name, text, (str, type(None)))
-    options = Options(title, max_rows, shape, source, fit_seconds, dict(read_options or {}), model_file)
+    options = Options(title, max_rows, shape, source, fit_seconds, dict(read_options or {}), model_file, weights)
+    if isinstance(model, KernelMonitor):
+        check_is_fitted(model)
+        return Report(monitor_contents(model, X, options))
     return Report(contents_of(model, X, beside, options, seed))
 
 
@@ -184,7 +197,7 @@ def chart_library() -> str:
     try:
         version = metadata.version(DISTRIBUTION)
     except metadata.PackageNotFoundError as error:
-        raise ImportError("reports need vl-convert-python: pip install 'kernelsieve[report]'") from error
+        raise ImportError("reports need vl-convert-python: pip install vl-convert-python") from error
     path = cache_folder() / f"vega-embed-{version}.js"
     kept = _read(path)
     if kept is not None:

@@ -44,6 +44,7 @@ class Options:
     fit_seconds: float | None = None
     read_options: Mapping[str, Any] = field(default_factory=dict)  # of `read_table`, with which X was read
     model_file: str | None = None  # that the model was loaded from
+    weights: str | None = None  # column of the source that holds the weights of the rows
     lead: str | None = None  # a paragraph below the title
     tables: tuple[JSON, ...] = ()  # further tables: title, head, rows, note
     curves: Mapping[str, JSON] | None = None  # captured share against points, by name, instead of the model's own

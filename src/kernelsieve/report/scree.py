@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from ..kernels import is_function
 from ..threads import one_blas_thread
 from .model_view import ColumnReader, ModelView, quietly
 
@@ -86,15 +87,13 @@ def small_fit(view: ModelView, n_support: int) -> Any:
 
     model = view.model
     given = getattr(model, "kernel", "rbf")
-    settings: dict[str, Any] = dict(view.kernel_settings)
     estimator = SparseKernelPCA(
         view.n_components,
         n_support=n_support,
-        kernel=given if callable(given) else model.expansion_.kernel.name,
-        kernel_params=getattr(model, "kernel_params", None) if callable(given) else None,
+        kernel=given if is_function(given) else model.expansion_.kernel,
+        kernel_params=getattr(model, "kernel_params", None) if is_function(given) else None,
         center=model.expansion_.mean_coef is not None,
         random_state=view.seed,
-        **settings,
     )
     with quietly():
         try:

@@ -18,7 +18,7 @@ import numpy as np
 
 from ..fit.moments import MomentSum, gram_of
 from ..fit.span import PointSpan
-from ..kernels import Kernel, named_kernel
+from ..kernels import Kernel
 from ..spectrum.whitening import whiten
 from ..threads import one_blas_thread
 from .model_view import ModelView
@@ -35,9 +35,14 @@ class Width:
 
     factor: float  # of the model's own width
     gamma: float
-    explained: float  # share of the variance in the M components, on the sample
+    shares: np.ndarray  # (M,) of the variance in each component, on the sample
     agreement: float  # between two halves of the sample about the places of rows, 0 to 1
     scores: np.ndarray  # (n_shown, M)
+
+    @property
+    def explained(self) -> float:
+        """Share of the variance in all components."""
+        return float(self.shares.sum())
 
 
 def widths(view: ModelView, shown: np.ndarray) -> list[Width]:
@@ -58,7 +63,7 @@ def widths(view: ModelView, shown: np.ndarray) -> list[Width]:
 
 
 def _width(view: ModelView, gamma: float, factor: float, rows: np.ndarray, own: np.ndarray) -> Width | None:
-    kernel = named_kernel(view.model.expansion_.kernel.name, **{**view.kernel_settings, "gamma": gamma})
+    kernel = view.model.expansion_.kernel.with_params(gamma=gamma)
     spans = _spans(view, kernel)
     found = [span.best(view.n_components) for span in spans]
     if found[0].coef.shape[1] < view.n_components or not spans[0].total_variance > 0:
@@ -67,7 +72,7 @@ def _width(view: ModelView, gamma: float, factor: float, rows: np.ndarray, own: 
     few = rows[:: max(1, len(rows) // AGREEMENT_ROWS)]
     agreement = agree(*(half.transform(few) for half in halves))
     scores = own if factor == 1.0 else turned_to(np.asarray(whole.transform(rows)), own)
-    return Width(factor, gamma, float(found[0].variances.sum()) / spans[0].total_variance, agreement, scores)
+    return Width(factor, gamma, found[0].variances / spans[0].total_variance, agreement, scores)
 
 
 def _spans(view: ModelView, kernel: Kernel) -> list[PointSpan]:

@@ -1,7 +1,7 @@
 """Rows, wherever they are: in memory, in blocks, in files, on a cluster or on a device."""
 
 from .dispatch import RowRules, mapped, new_rows, ordered_rows, rows_of, settle_columns, some_rows, weights_of
-from .memory import Rows
+from .rows import Rows
 
 __all__ = [
     "RowRules",

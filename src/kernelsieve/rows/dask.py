@@ -1,31 +1,41 @@
 """Rows in dask arrays and dataframes: sampled, summed up and transformed where they are.
 
-One task a chunk gives its sum; a tree of tasks adds them up, `FAN_IN` at a time, so that what reaches the client is
-one sum however many chunks there are.  What the sum needs (points, whitening) goes to the workers once.
-Whatever scheduler is active runs the tasks: threads by default, a cluster where there is a client, which also
-repeats the tasks of a worker that is lost.  A chunk may be computed anew on every pass; each time its fingerprint is
-taken, so that one that does not come out the same is an error, not an answer.
+One task a chunk gives its sum; a tree of tasks adds them up, `FAN_IN` at a time, so that one sum reaches the client
+however many chunks there are.  What the sum needs (points, whitening) goes to the workers once.  The active scheduler
+runs the tasks: threads by default, or a cluster if there is a client, which also repeats the tasks of a worker that is
+lost.  A chunk may be computed anew on every pass; its fingerprint is taken each time, and a chunk that has changed is
+an error.
 
-With a device every worker copies its chunks to its own (`dask_worker`).  The client chooses points: on its device of
-that name if it has one, else on its cores.
+With a device, every worker copies its chunks whole to its own: with one worker a GPU, all GPUs work.  Chunks that are
+arrays of torch or cupy are worked on where they are.  What travels is numpy's: points and whitening on the way in,
+m x m sums, sampled rows and scores on the way out.  The client chooses points, on its device of that name if it has
+one, else on its cores.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import operator
+import os
 from collections.abc import Callable
 from concurrent.futures import CancelledError
+from dataclasses import dataclass
 from functools import reduce
-from typing import Any
+from typing import Any, TypeVar
 
+import array_api_compat
 import numpy as np
+import scipy.sparse
 
-from ..arrays import Array, take_rows, to_numpy
-from .dask_worker import Chunk, chunk_rows, chunk_sum, chunk_values, moved
+from ..arrays import Array, as_float64, float64_like, is_foreign, take_rows, to_numpy
+from .checks import finite, finite_rows
 from .device import DeviceRows, checked_device, named_device
-from .memory import Rows, Summand
 from .reservoir import stacked
-from .streams import Fingerprint, same_columns
+from .rows import Rows, Summand, device_blocks
+from .sampling import projection_of_columns
+from .streams import PassFingerprint, fingerprint, fingerprint_of, same_columns
+
+Record = TypeVar("Record")
 
 FAN_IN = 8  # results added up in one task
 
@@ -49,7 +59,7 @@ class DaskRows(Rows):
         self.n_features = int(self.array.shape[1])
         self.single_precision = self.array.dtype == np.float32
         self._blocks = list(self.array.to_delayed().ravel())
-        self._fingerprints: dict[int, Fingerprint] = {}  # of chunks, by number
+        self._fingerprints: dict[int, PassFingerprint] = {}  # fingerprints of chunks, by number
         lengths = self.array.chunks[0]
         if np.isnan(lengths).any():
             import dask
@@ -106,7 +116,7 @@ class DaskRows(Rows):
 
 
 class DaskDeviceRows(DeviceRows):
-    """The same on devices: a sample on the client's own, sums and values on the workers'."""
+    """Dask rows on devices: the sample goes to the client's device, sums and values are found on the workers'."""
 
     rows: DaskRows
 
@@ -119,7 +129,7 @@ class DaskDeviceRows(DeviceRows):
 
 
 def on_devices(X: Any, weights: np.ndarray | None, name: str, *, merge_copies: bool) -> Rows:
-    """Training rows in dask, to be summed up on the workers' devices of that name; none is read before it is known."""
+    """Dask rows to be summed up on the workers' devices of that name; nothing is read before the device is checked."""
     named_device(name)
     rows = DaskRows(X, weights, merge_copies=merge_copies, device=name)
     try:
@@ -176,7 +186,7 @@ def lazily(
 
 def _as_array(X: Any) -> tuple[tuple[str, ...] | None, Any]:
     """Column names where there are any, and a dask array of floats whose rows are whole."""
-    if not hasattr(type(X), "ndim"):  # a Delayed has every attribute that is asked for, its class has not
+    if not hasattr(type(X), "ndim"):  # a Delayed answers to any attribute, its class does not
         raise TypeError(f"a dask array or dataframe is needed, not a dask {type(X).__name__}")
     if X.ndim != 2:
         raise ValueError(f"Expected 2D array, got {X.ndim}D dask array instead")
@@ -197,3 +207,108 @@ def _numeric_frame(frame: Any) -> Any:
     if text:
         raise ValueError(f"columns {', '.join(map(repr, text[:5]))} of the dask dataframe are not numeric: drop them")
     return frame.astype(np.float32 if (frame.dtypes == np.float32).all() else np.float64)
+
+
+# --- on a worker -----------------------------------------------------------------------------------------------------
+
+
+def moved(record: Record, move: Callable[[Array], Array]) -> Record:
+    """A dataclass with all its arrays elsewhere, as by `to_numpy`."""
+    assert dataclasses.is_dataclass(record)
+    assert not isinstance(record, type)
+    values = {field.name: getattr(record, field.name) for field in dataclasses.fields(record)}
+    arrays = {name: move(value) for name, value in values.items() if array_api_compat.is_array_api_obj(value)}
+    return dataclasses.replace(record, **arrays)
+
+
+def worker_device(name: str) -> Any:
+    """The torch device of that name on this worker; an error says which worker has none."""
+    try:
+        return checked_device(name)
+    except (ImportError, ValueError) as error:
+        visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+        sees = "not set" if visible is None else repr(visible)
+        raise type(error)(
+            f"{_this_worker()} (CUDA_VISIBLE_DEVICES {sees}): {error}. Every worker needs a device of its own: start "
+            "one worker a GPU, or give device=None"
+        ) from error
+
+
+def _this_worker() -> str:
+    try:
+        from distributed import get_worker
+
+        return f"the dask worker {get_worker().address}"
+    except (ImportError, ValueError):  # another scheduler: no workers but this process
+        return "the process that works on the dask chunks"
+
+
+def on_worker(block: Any, device: str | None) -> Array:
+    """The rows of a chunk: where they are if they are on a device, else on the device of that name."""
+    if scipy.sparse.issparse(block):
+        raise TypeError(
+            "the chunks of the dask array are sparse, and chunks must be dense: give X.map_blocks(lambda chunk: "
+            "chunk.toarray()), or all rows as one scipy.sparse matrix"
+        )
+    if not is_foreign(block):
+        rows = np.ascontiguousarray(block)
+        if device is None:
+            return rows
+        import torch
+
+        return torch.as_tensor(rows if rows.flags.writeable else rows.copy(), device=worker_device(device))
+    if device is not None and array_api_compat.is_torch_array(block):
+        return block.to(worker_device(device))
+    return block
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """What a chunk must be: these rows of the whole, as wide as the other chunks, and unchanged since the last pass."""
+
+    start: int
+    stop: int
+    n_features: int
+    fingerprint: PassFingerprint | None  # None before the first pass
+    device: str | None = None  # of the worker's, where it is to be worked on
+
+    def check(self, block: Any) -> tuple[Array, PassFingerprint]:
+        """Check shape and finiteness, and that nothing changed since the last pass; return rows and fingerprint."""
+        rows, where = on_worker(block, self.device), f"rows {self.start} to {self.stop - 1}"
+        if tuple(rows.shape) != (self.stop - self.start, self.n_features):
+            raise ValueError(
+                f"the dask chunk of {where} has shape {tuple(rows.shape)}, ({self.stop - self.start}, "
+                f"{self.n_features}) was expected: each pass must give the same rows"
+            )
+        finite_rows(rows, self.start)
+        found = _fingerprint_there(rows, self.start) if is_foreign(rows) else fingerprint(rows, self.start)
+        if self.fingerprint is not None and not found.matches(self.fingerprint):
+            raise ValueError(f"{where} changed between two passes: each pass must give the same rows")
+        return rows, found
+
+
+def _fingerprint_there(rows: Array, start: int) -> PassFingerprint:
+    """`fingerprint` of rows on a device, of which one number a row comes to the host."""
+    direction = float64_like(projection_of_columns(rows.shape[1]), rows)
+    parts = [to_numpy(as_float64(rows[part, :]) @ direction) for part in device_blocks(rows.shape[0], rows.shape[1], 8)]
+    return fingerprint_of(np.concatenate(parts), start)
+
+
+def chunk_rows(chunk: Chunk, block: Any, chosen: np.ndarray) -> tuple[np.ndarray, PassFingerprint]:
+    """Some rows of a chunk, and its fingerprint."""
+    rows, found = chunk.check(block)
+    return to_numpy(take_rows(rows, chosen)), found
+
+
+def chunk_sum(summand: Summand, chunk: Chunk, block: Any, weights: np.ndarray | None) -> Any:
+    """The sum over a chunk."""
+    rows = chunk.check(block)[0]
+    if not is_foreign(rows):
+        return summand.over(rows, weights, 1)
+    return moved(moved(summand, lambda array: float64_like(array, rows)).over(rows, weights, 1), to_numpy)
+
+
+def chunk_values(block: Any, function: Callable[[Array], Array], device: str | None) -> np.ndarray:
+    """function(rows) of a chunk."""
+    rows = on_worker(block, device)
+    return to_numpy(function(finite(rows))) if is_foreign(rows) else function(rows)

@@ -18,8 +18,8 @@ import numpy as np
 import scipy.sparse
 
 from ..arrays import Array, itemsize, take_rows, to_numpy
-from .blocks import device_blocks, with_smaller_blocks
-from .memory import ArrayRows, Rows, SampledRows, Summand
+from .rows import ArrayRows, Rows, Summand, device_blocks, with_smaller_blocks
+from .sampling import SampledRows
 from .streams import StreamRows
 
 
@@ -65,7 +65,7 @@ def named_device(name: str) -> Any:
     try:
         import torch
     except ImportError as error:
-        raise ImportError(f"device={name!r} needs torch: pip install 'kernelsieve[torch]'") from error
+        raise ImportError(f"device={name!r} needs torch: pip install torch") from error
     try:
         return torch.device(name)
     except RuntimeError as error:

@@ -1,7 +1,8 @@
-"""The one door for rows: whatever X is, here it is told what it is, checked, and given the form a fit works with.
+"""The one door for rows: whatever X is, its kind is recognised here, its values are checked, and it becomes `Rows`.
 
 numpy, memmap, scipy.sparse, frames     one array, by scikit-learn's own checks
 torch, cupy                             one array, where it is
+lists for a kernel of objects           one array of objects
 lists, functions, datasets, zarr        blocks, read again on every pass
 dask                                    chunks, where they are
 any of the first and third + device=    copied to the device block by block
@@ -21,11 +22,13 @@ from sklearn.utils.validation import _check_sample_weight, check_array, validate
 
 from ..arrays import FLOATS, Array, canonical, is_foreign, namespace, on_host
 from ..errors import quoted
-from ..kernels import Kernel, kernel_type
+from ..kernels import Kernel, ObjectKernel, kernel_of
+from ..kernels.objects import objects_of
+from .checks import check_gram, checked_weights, finite, naming_gaps
 from .files import Stream, is_dask, stream_of
 from .frames import OTHER, TEXT, block_of, collected, is_frame
-from .memory import ArrayRows, Rows, checked_weights, finite
-from .precomputed import check_gram
+from .objects import check_like, object_rows
+from .rows import ArrayRows, Rows
 from .streams import StreamRows, same_columns
 
 
@@ -34,17 +37,16 @@ class RowRules:
     """What an estimator wants of its rows."""
 
     estimator: Any  # its columns are settled by the rows it is fitted to, and those of all others must be the same
-    kernel: type[Kernel]
+    kernel: Kernel
     batch_size: int | None = None
     device: str | None = None
     merge_copies: bool = True  # equal rows become one of their summed weight
 
     @classmethod
-    def of(cls, estimator: Any, kernel: type[Kernel] | None = None) -> RowRules:
+    def of(cls, estimator: Any, kernel: Kernel | None = None, *, merge_copies: bool = True) -> RowRules:
         """What an estimator wants of the rows of a fit, or of those for a model with this kernel."""
         batch_size, device = (getattr(estimator, name, None) for name in ("batch_size", "device"))
-        merge = getattr(estimator, "_merges_copies", True)
-        return cls(estimator, kernel or kernel_type(estimator.kernel), batch_size, device, merge)
+        return cls(estimator, kernel or kernel_of(estimator.kernel), batch_size, device, merge_copies)
 
     @property
     def checks(self) -> dict[str, Any]:
@@ -64,8 +66,12 @@ class RowRules:
 
 def rows_of(X: Any, rules: RowRules, sample_weight: Any = None) -> Rows:
     """Training rows, checked, with the estimator's number of columns and their names settled where they are known."""
-    merge = rules.merge_copies and not rules.kernel.precomputed
-    plain = isinstance(X, np.ndarray)  # as rows mostly are: then nothing else need be asked
+    merge = rules.merge_copies and not rules.kernel.rows_only
+    if rules.kernel.of_objects:
+        objects = _objects(X, rules, least=2)
+        settle_columns(rules.estimator, 1, None)
+        return ArrayRows(objects, weights_of(objects, sample_weight), merge_copies=merge)
+    plain = isinstance(X, np.ndarray)  # the usual case: nothing else need be checked
     if not plain and is_dask(X):
         from .dask import DaskRows, on_devices
 
@@ -98,6 +104,8 @@ def ordered_rows(X: Any, rules: RowRules, *, fits: bool) -> Rows:
     """Rows that are read in their order, wherever they are: of a fit, or for a fitted estimator."""
     if fits:
         return rows_of(X, rules)
+    if rules.kernel.of_objects:
+        return ArrayRows(new_rows(X, rules))
     if is_dask(X):
         from .dask import DaskRows
 
@@ -108,6 +116,10 @@ def ordered_rows(X: Any, rules: RowRules, *, fits: bool) -> Rows:
 
 def some_rows(X: Any, rules: RowRules, sample_weight: Any, *, first: bool) -> ArrayRows:
     """Some rows of a stream, checked; the first settle what the others must look like."""
+    if rules.kernel.of_objects:
+        objects = _objects(X, rules)
+        settle_columns(rules.estimator, 1, None)
+        return ArrayRows(objects, weights_of(objects, sample_weight, least=0))
     plain = not first and _is_plain(X, *rules.columns)
     array = finite(X if plain else validate_rows(rules.estimator, X, reset=first, **rules.checks))
     return ArrayRows(array, weights_of(array, sample_weight, least=0))
@@ -116,6 +128,8 @@ def some_rows(X: Any, rules: RowRules, sample_weight: Any, *, first: bool) -> Ar
 def new_rows(X: Any, rules: RowRules) -> Array:
     """Rows for a fitted estimator, in one array, checked."""
     estimator = rules.estimator
+    if rules.kernel.of_objects:
+        return _objects(X, rules)
     if rules.kernel.precomputed:
         rows = _foreign_floats(X) if is_foreign(X) else check_array(X, **rules.checks)
         if rows.shape[1] not in (estimator.n_features_in_, estimator.n_support_):
@@ -138,7 +152,7 @@ def new_rows(X: Any, rules: RowRules) -> Array:
 
 
 def _is_plain(X: Any, n_features: int, names: Any) -> bool:
-    """Whether these are rows that `validate_rows` would return as they are: its checks take longer than a row."""
+    """Whether `validate_rows` would return these rows unchanged: its checks take longer than transforming one row."""
     if type(X) is not np.ndarray or X.ndim != 2 or names is not None:
         return False
     return X.dtype in FLOATS and X.dtype.isnative and X.shape[0] > 0 and X.shape[1] == n_features
@@ -146,6 +160,8 @@ def _is_plain(X: Any, n_features: int, names: Any) -> bool:
 
 def mapped(X: Any, rules: RowRules, function: Callable[[Array], Array], width: int) -> Any:
     """function(rows), `width` numbers a row: an array; an iterator of blocks for rows in blocks; lazy for dask."""
+    if rules.kernel.of_objects:
+        return function(_objects(X, rules))
     if is_dask(X):
         from .dask import lazily
 
@@ -153,7 +169,8 @@ def mapped(X: Any, rules: RowRules, function: Callable[[Array], Array], width: i
     stream = stream_of(X, rules.batch_size, fits=False)
     if stream is not None:
         return _mapped_blocks(stream, rules, function, width)
-    return _mapped_array(new_rows(X, rules), rules, function, width)
+    with naming_gaps(X, rules.columns[1]):
+        return _mapped_array(new_rows(X, rules), rules, function, width)
 
 
 def _mapped_array(rows: Array, rules: RowRules, function: Callable[[Array], Array], width: int) -> Array:
@@ -169,6 +186,18 @@ def _mapped_blocks(stream: Stream, rules: RowRules, function: Callable[[Array], 
     for _, block in rows.blocks():
         same_columns(rows.n_features, rows.names, *rules.columns)
         yield _mapped_array(block, rules, function, width)
+
+
+def _objects(X: Any, rules: RowRules, least: int = 1) -> Array:
+    """Rows that are objects, for which the kernel has values."""
+    if rules.device is not None:
+        raise ValueError("a kernel of objects is computed on the host: give device=None")
+    rows, kernel = object_rows(X, least), rules.estimator.kernel
+    if isinstance(kernel, ObjectKernel):
+        kernel.check(objects_of(rows))
+    if (fitted := getattr(rules.estimator, "expansion_", None)) is not None:
+        check_like(rows, fitted.points)
+    return rows
 
 
 def _array(X: Any, rules: RowRules) -> Array:
@@ -191,7 +220,7 @@ def _foreign(X: Array, rules: RowRules) -> Array:
 
 
 def settle_columns(estimator: Any, n_features: int, names: Any) -> None:
-    """The number and names of the columns of a fit, where scikit-learn has not looked at them."""
+    """Set `n_features_in_` and `feature_names_in_` where scikit-learn has not."""
     estimator.n_features_in_ = int(n_features)
     if hasattr(estimator, "feature_names_in_"):
         del estimator.feature_names_in_
@@ -214,7 +243,7 @@ def _refuse_precomputed(rules: RowRules) -> None:
 
 
 def weights_of(X: Array, sample_weight: Any, *, least: int = 2) -> np.ndarray | None:
-    """Weights of rows in one array, one a row; at least so many of them positive."""
+    """Weights of the rows of one array, one a row; enough of them must be positive."""
     if sample_weight is None:
         return None
     if is_foreign(X):
@@ -229,7 +258,7 @@ def weights_of(X: Array, sample_weight: Any, *, least: int = 2) -> np.ndarray | 
 
 
 def _weights_before_a_pass(sample_weight: Any) -> np.ndarray | None:
-    """Weights of rows whose number only a pass will tell, checked as far as they can be before it."""
+    """Weights of rows that have not been counted yet, checked as far as possible before the pass."""
     if sample_weight is None:
         return None
     weights = check_array(on_host(sample_weight), ensure_2d=False, dtype=np.float64, input_name="sample_weight")
@@ -262,7 +291,7 @@ def text_columns_named(estimator: Any, X: Any) -> Iterator[None]:
 
 
 def _text_columns(X: Any) -> str | None:
-    """Which column of a frame is no number, and what it holds; None where that is not the trouble."""
+    """Which column of a frame is not numeric and what it holds; None if all are."""
     if not is_frame(X):
         return None
     block = block_of(X)

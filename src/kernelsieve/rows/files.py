@@ -67,7 +67,7 @@ def is_dask(X: Any) -> bool:
 
 
 def _on_disk(X: Any) -> bool:
-    """Arrays that are read by slicing, as zarr's and h5py's, and are no arrays in memory."""
+    """Whether X is an array on disk that is read by slicing, as those of zarr and h5py are."""
     module = type(X).__module__.partition(".")[0]
     return module in ("zarr", "h5py", "tensorstore") and len(getattr(X, "shape", ())) == 2
 

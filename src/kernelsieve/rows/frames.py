@@ -1,13 +1,12 @@
-"""Any table as one kind of block, a matrix of numbers and texts as codes; or column by column, as people read it.
+"""Any table as one kind of block, a matrix of numbers and codes of texts; or column by column, as people read it.
 
-What can be measured becomes a column of floats with NaN where nothing is there:
+What can be measured becomes a column of floats, NaN for missing values:
 
-    numbers    as they are              dates       days since 1970-01-01
+    numbers    unchanged                dates       days since 1970-01-01
     booleans   0 and 1                  durations   days;  times of day: hours
 
-Texts and categories become codes into a list of the different texts, -1 where nothing is there.  Frames of pandas,
-polars (lazy ones are collected) and arrow come through narwhals, which scikit-learn 1.9 itself uses; arrays need
-nothing.
+Texts and categories become codes into a list of the different texts, -1 for missing values.  Frames of pandas, polars
+(lazy ones are collected) and arrow are read through narwhals, which scikit-learn 1.9 uses too; arrays need nothing.
 """
 
 from __future__ import annotations
@@ -29,13 +28,13 @@ from ..errors import quoted
 from ..threads import cached_property
 
 DAY = 86_400 * 10**6  # microseconds
-FEW_LEVELS = 10  # of a class, which each have a colour of their own on a page
+FEW_LEVELS = 10  # of a class: on a page, each has a colour of its own
 NUMBER, BOOLEAN, DATE, TEXT, OTHER = "number", "boolean", "date", "text", "other"
 
 
 @dataclass(frozen=True)
 class Texts:
-    """A column of texts: labels[codes[i]] is the text of row i, and code -1 says that there is none."""
+    """A column of texts: labels[codes[i]] is the text of row i; code -1 means missing."""
 
     codes: np.ndarray
     labels: list[str]
@@ -47,10 +46,10 @@ class Block:
 
     names: tuple[str, ...]
     kinds: tuple[str, ...]  # of each column: one of the five above
-    integers: tuple[bool, ...]  # whether the column's own type is one of whole numbers
+    integers: tuple[bool, ...]  # whether the column's own type is an integer
     numbers: np.ndarray  # (n_rows, how many columns are numbers, booleans or dates), in the order of the table
     texts: dict[int, Texts]  # by column number
-    library: str  # that the table came from: "pandas", "polars", "pyarrow" or "numpy"
+    library: str  # of the table: "pandas", "polars", "pyarrow" or "numpy"
     others: dict[int, str]  # columns of another kind: what they hold
     units: dict[int, str] = field(default_factory=dict)  # of durations and times of day, by column number
     zoned: frozenset[int] = frozenset()  # columns of dates with a time zone, counted from 1970 in Greenwich
@@ -73,7 +72,7 @@ def is_frame(X: Any) -> bool:
 
 
 def collected(X: Any) -> Any:
-    """A lazy frame computed, a record batch as a table (narwhals knows only those), anything else as it is."""
+    """A lazy frame computed, a record batch as a table (narwhals knows only those), anything else unchanged."""
     if not is_frame(X) or type(X).__name__ not in ("LazyFrame", "RecordBatch"):
         return X
     if type(X).__name__ == "LazyFrame":
@@ -84,15 +83,15 @@ def collected(X: Any) -> Any:
 
 
 def column_names(model: Any, unnamed: str = "x") -> list[str]:
-    """The names of the columns that a model was fitted to; x0, x1, ... where they have none."""
+    """The names of the columns that a model was fitted to; x0, x1, ... if they have none."""
     names = getattr(model, "feature_names_in_", None)
     return [f"{unnamed}{j}" for j in range(model.n_features_in_)] if names is None else [str(name) for name in names]
 
 
 def with_text_names(X: Any) -> Any:
-    """A frame whose columns are named by texts, each by its own; anything else as it is.
+    """A frame whose columns have different texts as names; anything else unchanged.
 
-    pandas takes anything for a name, numbers as well, and it and arrow take one name twice.
+    pandas accepts anything as a name, numbers too, and both pandas and arrow accept one name twice.
     """
     if not is_frame(X):
         return X
@@ -137,7 +136,7 @@ def _narwhals() -> Any:
     try:
         import narwhals as nw
     except ImportError as error:  # scikit-learn before 1.9 does not bring it
-        advice = "pip install 'kernelsieve[tables]'"
+        advice = "pip install narwhals"
         raise ImportError(f"tables of pandas, polars and arrow need narwhals: {advice}") from error
     return nw
 
@@ -153,7 +152,7 @@ def _from_frame(X: Any) -> Block:
     return replace(block, units=units, zoned=zoned)
 
 
-# A column on its way: its kind, whether of whole numbers, and floats, texts, or the name of what it holds.
+# A column that was read: its kind, whether it holds integers, and floats, texts, or the name of what it holds.
 _Column = tuple[str, bool, Any]
 
 
@@ -193,16 +192,14 @@ def _series(nw: Any, series: Any) -> _Column:
 
 
 def _unit(nw: Any, dtype: Any) -> str:
-    """What the numbers of a column count where `_series` chose that and it is no date; else nothing."""
+    """The unit of a column that `_series` converts to numbers and that is no date; else an empty text."""
     if isinstance(dtype, nw.Duration):
         return "days"
     return "hours since midnight" if dtype == nw.Time else ""
 
 
 def _floats(series: Any, dtype: Any = np.float64) -> np.ndarray:
-    """A series of floats as an array, NaN where nothing is there."""
-    if series.null_count():
-        series = series.fill_null(float("nan"))
+    """A series of floats as an array, NaN for missing values."""
     return np.asarray(series.to_numpy(), dtype=dtype)
 
 
@@ -213,7 +210,7 @@ def _hours(values: Sequence[Any]) -> np.ndarray:
 
 
 def _objects(values: list[Any]) -> _Column:
-    """A column of Python objects: numbers or truths where all are, else texts."""
+    """A column of Python objects: numbers or booleans if all values are, else texts."""
     present = [value for value in values if not is_missing(value)]
     if not present:
         return NUMBER, False, np.full(len(values), np.nan)
@@ -228,7 +225,7 @@ def _objects(values: list[Any]) -> _Column:
 
 
 def is_missing(value: Any) -> bool:
-    """Whether nothing is there: pandas' NA and NaT are known by name, for pandas itself may not be installed."""
+    """Whether a value is missing: pandas' NA and NaT are recognised by name, as pandas may not be installed."""
     return (
         value is None or (isinstance(value, float) and value != value) or type(value).__name__ in ("NAType", "NaTType")
     )
@@ -240,18 +237,18 @@ def _whole_text(value: Any) -> str:
 
 
 def texts_of(values: Iterable[Any]) -> Texts:
-    """Texts as codes: every different one is looked at once.
+    """Texts as codes: every different text is looked at once.
 
-    Half of a surrogate pair, which no frame and no file takes, is spelled out.
+    Half of a surrogate pair, which no frame and no file accepts, is written as an escape sequence.
     """
     numbers: dict[Any, int] = {}
     try:
         raw = np.fromiter((numbers.setdefault(value, len(numbers)) for value in values), dtype=np.int64)
     except TypeError as error:  # lists, dicts, sets, arrays
         raise ValueError(
-            f"a cell among texts holds what is none ({error}): give text, a number or a date in every cell"
+            f"a cell of a text column holds something else ({error}): give text, a number or a date in every cell"
         ) from None
-    labels: dict[str, int] = {}  # different values may read alike, as 1 and "1" do
+    labels: dict[str, int] = {}  # different values may have the same text, as 1 and "1" do
     codes = [-1 if is_missing(value) else labels.setdefault(_whole_text(value), len(labels)) for value in numbers]
     return Texts(np.array(codes, dtype=np.int64)[raw], list(labels))
 
@@ -264,8 +261,8 @@ class Column:
     """One column of some rows, as people read it."""
 
     name: str
-    kind: str  # "number", "date" (days since 1970) or "class" (text, categories, truth values)
-    values: np.ndarray  # float64 with NaN, or str with None, where a value is missing
+    kind: str  # "number", "date" (days since 1970) or "class" (text, categories, booleans)
+    values: np.ndarray  # float64, or str; a missing value is NaN or None
 
     @property
     def missing(self) -> np.ndarray:
@@ -284,7 +281,7 @@ class Column:
 
 
 def _natural(text: str) -> list[tuple[bool, float, str]]:
-    """A sort key that puts row 2 before row 10."""
+    """A sort key that puts "row 2" before "row 10"."""
     parts = re.split(r"(\d+)", text)
     return [(not part.isdecimal(), float(part) if part.isdecimal() else 0.0, part) for part in parts if part]
 
@@ -358,7 +355,7 @@ def as_column(name: str, values: np.ndarray) -> Column:
 
 
 def _as_people_read(name: str, kind: str, values: Any) -> Column:
-    """A column of a block: truth values and texts are classes, and what is missing is None."""
+    """A column of a block: booleans and texts are classes, and missing values are None."""
     if kind in (NUMBER, DATE):
         return Column(name, "date" if kind == DATE else "number", np.asarray(values, dtype=np.float64))
     texts = texts_of([None if v != v else str(bool(v)) for v in values.tolist()]) if kind == BOOLEAN else values

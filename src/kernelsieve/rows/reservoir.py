@@ -1,14 +1,14 @@
-"""A sample of a stream by priority: every row draws a random number, and the rows that it favours are kept.
+"""Priority sampling of a stream: every row draws a random priority, and the rows with the largest are kept.
 
-A row of weight s that came at time t, in a stream that forgets at the rate c (at age a it weighs exp(-c a) of what it
-did), has the weight and the priority
+A stream may forget at a rate c: a row of age a has exp(-c a) of its original weight.  A row of weight s that came at
+time t has the weight and the priority
 
     ln w = ln s + c t        ln q = ln w - ln u,    u uniform on (0, 1)
 
-both on a scale that grows with time, so that neither changes while the row grows old.  The R rows of the largest
-priorities are kept; with tau the largest priority that was dropped, a kept row stands for max(w, tau) (Duffield, Lund &
-Thorup 2007), which makes sums over the kept rows estimates of sums over all.  Where nothing is forgotten and all rows
-weigh the same this is a uniform sample.
+both on a scale that grows with time, so that neither changes as the row grows old.  The R rows with the largest
+priorities are kept.  With tau the largest priority that was dropped, a kept row stands for max(w, tau) (Duffield, Lund
+& Thorup 2007), so that sums over the kept rows estimate sums over all.  If nothing is forgotten and all rows weigh the
+same, this is a uniform sample.
 
 The number that a row draws depends on the seed and on its place in the stream alone, so the sample is the same however
 the stream is cut into blocks.
@@ -24,31 +24,27 @@ import scipy.sparse
 
 from ..arrays import Array, take_rows
 
-# Rows that have come are put in their place together, when there are half as many as those that are: a row a call then
-# costs no copy of all the others.
-PENDING_SHARE, LEAST_PENDING = 0.5, 16
-
 Arrivals = tuple[np.ndarray, np.ndarray, np.ndarray, Array]  # priorities, log_weights, numbers, rows
 
 
 @dataclass(frozen=True)
 class Reservoir:
-    """At most `size` rows of the `n_seen` that have gone by, in random order."""
+    """At most `size` of the `n_seen` rows that have come, in random order."""
 
     size: int
     seed: int
     n_seen: int
-    weight: float  # of all rows seen, each by its age
+    weight: float  # today's, of all rows seen
     numbers: np.ndarray  # (n,) places in the stream
     rows: Array  # (n, d), None before the first
     priorities: np.ndarray | None = None  # (n,) descending
     log_weights: np.ndarray | None = None  # (n,)
     rate: float = 0.0  # of forgetting: ln 2 / half_life
     clock: int = 0  # time of the next row
-    dropped: float = -math.inf  # largest priority of a row that is not here
-    pending: tuple[Arrivals, ...] = ()  # rows that have come since the others were put in order
+    dropped: float = -math.inf  # largest priority of a row that was not kept
+    pending: tuple[Arrivals, ...] = ()  # rows that have come since the others were sorted
     n_pending: int = 0
-    # As files of version 0.1.0 have them: uniform numbers, ascending, and weights.
+    # Files of version 0.1.0 have these instead of priorities: uniform numbers, ascending, and weights.
     keys: InitVar[np.ndarray | None] = None
     weights: InitVar[np.ndarray | None] = None
 
@@ -61,7 +57,7 @@ class Reservoir:
         converted = {"log_weights": own[order], "priorities": (own - draws)[order], "clock": self.n_seen}
         converted["numbers"] = self.numbers[kept][order]
         converted["rows"] = None if self.rows is None else take_rows(self.rows, np.flatnonzero(kept)[order])
-        if len(keys) < self.n_seen:  # the best that was dropped is not known: just below the worst that was kept
+        if len(keys) < self.n_seen:  # the largest dropped priority is not known: at most the smallest that was kept
             converted["dropped"] = float(converted["priorities"][-1])
         for name, value in converted.items():
             object.__setattr__(self, name, value)
@@ -88,43 +84,68 @@ class Reservoir:
         assert self.priorities is not None
         n_kept = len(self.numbers)
         whole = n_kept <= self.n_seen and self.size > 0 and self.n_pending == 0 and (self.rows is None) == (n_kept == 0)
-        most = (
-            float(self.priorities[0]) if n_kept else -math.inf
-        )  # nothing is left out that was drawn before all of them
+        most = float(self.priorities[0]) if n_kept else -math.inf  # no dropped row can come before all kept ones
         ordered = bool(np.all(np.diff(self.priorities) <= 0)) and self.dropped <= most
         if not whole or not ordered or self.weight < 0 or self.rate < 0:
-            raise error("the sample of rows in the file is none that a stream leaves")
+            raise error("the sample of rows in the file cannot come from a stream")
 
     @classmethod
     def empty(cls, size: int, seed: int, half_life: float | None = None) -> Reservoir:
         none = np.empty(0)
         return cls(size, seed, 0, 0.0, np.empty(0, dtype=np.int64), None, none, none, forgetting_rate(half_life))
 
+    def filled(
+        self, rows: Array, numbers: np.ndarray, weights: np.ndarray | None, n_seen: int, weight: float, *, whole: bool
+    ) -> Reservoir:
+        """This empty sample with rows that were drawn, each with the same chance, from `n_seen` rows of this weight.
+
+        A row that was drawn stands for as many as were not, which is its weight here.  It draws a priority as if it had
+        come with that weight: sums over what is kept of it and of later rows then estimate sums over all.
+        """
+        own = np.ones(len(numbers)) if weights is None else np.asarray(weights, dtype=np.float64)
+        clock = n_seen
+        log_weights = np.log(own if whole else own * (weight / own.sum())) + self.rate * (clock - 1)
+        draws = np.random.default_rng([self.seed, n_seen]).random(len(own))
+        with np.errstate(divide="ignore"):
+            priorities = log_weights - np.log(draws)
+        order = np.argsort(-priorities, kind="stable")
+        return replace(
+            self,
+            n_seen=n_seen,
+            clock=clock,
+            weight=weight,
+            numbers=np.asarray(numbers, dtype=np.int64)[order],
+            rows=take_rows(rows, order),
+            priorities=priorities[order],
+            log_weights=log_weights[order],
+            dropped=-math.inf if whole else float(log_weights.min()),
+        )
+
     @property
     def whole(self) -> bool:
-        """Whether all rows that weigh anything are still here."""
+        """Whether all rows of positive weight are still here."""
         return self.dropped == -math.inf
 
     @property
     def n_kept(self) -> int:
-        """Rows that are here, those to be sorted out among them."""
+        """Rows held, pending ones included (some of which may still be dropped)."""
         return len(self.numbers) + self.n_pending
 
     @property
     def now(self) -> float:
-        """c t of the newest row: log weights less this are those of today, when the newest row weighs just its own."""
+        """c t of the newest row: log weights minus this are today's, when the newest row has its original weight."""
         return self.rate * (self.clock - 1)
 
     @property
     def kept_weights(self) -> np.ndarray:
-        """(n,) what each kept row stands for today, all together what all rows seen weigh; nothing may be pending."""
+        """(n,) the weight that each kept row stands for today; they sum to `weight`.  No rows may be pending."""
         assert self.log_weights is not None
         assert not self.pending
         weights = np.exp(np.maximum(self.log_weights, self.dropped) - self.now)
         return weights if self.whole or not len(weights) else weights * (self.weight / weights.sum())
 
     def add(self, block: Array, weights: np.ndarray | None = None) -> Reservoir:
-        """With the rows of one more block."""
+        """This sample after one more block of rows."""
         n = int(block.shape[0])
         own = np.ones(n) if weights is None else weights
         draws = np.random.Generator(np.random.PCG64(self.seed).advance(self.n_seen)).random(n)
@@ -144,16 +165,17 @@ class Reservoir:
         some = (priorities[chosen], log_weights[chosen], self.n_seen + chosen, take_rows(block, chosen))
         n_pending = self.n_pending + len(chosen)
         grown = replace(gone_by, pending=(*self.pending, some), n_pending=n_pending)
-        return grown.in_order() if n_pending > max(LEAST_PENDING, PENDING_SHARE * len(grown.numbers)) else grown
+        # Sorting only when half as many rows are pending as are sorted, a call with a single row copies none of them.
+        return grown.in_order() if 2 * n_pending > len(grown.numbers) else grown
 
     @property
     def _threshold(self) -> float:
-        """No row of a lower priority can be among the kept ones."""
+        """A row with a lower priority than this cannot be kept."""
         assert self.priorities is not None
         return float(self.priorities[-1]) if len(self.priorities) >= self.size else -math.inf
 
     def in_order(self) -> Reservoir:
-        """The same rows with none pending."""
+        """This sample with all rows sorted, none pending."""
         if not self.pending:
             return self
         parts: list[Arrivals] = [*self.pending]
@@ -177,13 +199,13 @@ class Reservoir:
         )
 
     def __add__(self, other: Reservoir) -> Reservoir:
-        """A sample of both streams, as of today in each: the rows of `other` are numbered after these."""
+        """A sample of both streams, with today the same day in both; rows of `other` are numbered after these."""
         ours, theirs = self.in_order(), other.in_order()
         clock = max(ours.clock, theirs.clock)
         parts: list[Arrivals] = []
         dropped = -math.inf
         for part, first in ((ours, 0), (theirs, ours.n_seen)):
-            shift = ours.rate * (clock - 1) - part.now  # so that today is the same day
+            shift = ours.rate * (clock - 1) - part.now  # moves today to the same day
             assert part.priorities is not None
             assert part.log_weights is not None
             if part.rows is not None:
@@ -203,12 +225,12 @@ class Reservoir:
 
 
 def forgetting_rate(half_life: float | None) -> float:
-    """c, with which rows weigh e^(-c) of what they did when one more has come."""
+    """c: with each row that comes, the weight of earlier ones is multiplied by e^(-c)."""
     return 0.0 if half_life is None else math.log(2.0) / half_life
 
 
 def stacked(blocks: list[Array]) -> Array:
-    """Blocks of rows as one array, dense or sparse as they are."""
+    """Blocks of rows as one array: sparse if one of them is."""
     if any(scipy.sparse.issparse(block) for block in blocks):
         return scipy.sparse.vstack(blocks, format="csr")
     return blocks[0] if len(blocks) == 1 else np.concatenate(blocks)

@@ -26,9 +26,11 @@ from sklearn.utils.validation import _get_feature_names, check_array
 from ..arrays import FLOATS, Array, on_host, take_rows
 from ..errors import quoted
 from ..threads import start_new_thread
+from .checks import finite_rows
 from .files import Stream
-from .memory import ArrayRows, Rows, SampledRows, Summand, finite_rows, row_projections, sample_rows
 from .reservoir import Reservoir, stacked
+from .rows import ArrayRows, Rows, Summand
+from .sampling import SampledRows, row_projections, sample_rows
 
 SUM_ROUNDING = 1e-10  # of a sum, relative to that of the absolute values, when they are added in other blocks
 GOLDEN = (math.sqrt(5) - 1) / 2  # the fractions of its multiples are all different and fill (0, 1) evenly
@@ -43,14 +45,14 @@ class StreamRows(Rows):
         self.names = stream.names
         self.merge_copies = merge_copies
         self._n_samples = stream.n_samples if weights is None else len(weights)
-        self._fingerprint: Fingerprint | None = None
+        self._fingerprint: PassFingerprint | None = None
         self._dtype: Any = None  # of the rows, known with the first block
         if stream.n_samples not in (None, self._n_samples):
             raise ValueError(f"sample_weight has {self._n_samples} values, the stream has {stream.n_samples} rows")
 
     @property
     def n_samples(self) -> int:  # type: ignore[override]
-        """The number of rows; where no pass has told it yet, a pass is made to count them."""
+        """The number of rows; counted in a pass of its own if no pass has been made yet."""
         if self._n_samples is None:
             for _ in self.blocks():
                 pass
@@ -63,7 +65,7 @@ class StreamRows(Rows):
 
     def blocks(self) -> Iterator[tuple[int, Array]]:
         """One pass: the number of the first row of each block, and the block, checked; read ahead by a thread."""
-        start, found = 0, Fingerprint()
+        start, found = 0, PassFingerprint()
         for block in _read_ahead(self._checked()):
             block = self._fitting(block, start)
             found += fingerprint(block, start)
@@ -110,7 +112,7 @@ class StreamRows(Rows):
             )
         return finite_rows(block, start).astype(self._dtype, copy=False)
 
-    def _compare(self, n_samples: int, found: Fingerprint) -> None:
+    def _compare(self, n_samples: int, found: PassFingerprint) -> None:
         """The rows of this pass against those of the first: as many, and the same."""
         if n_samples == 0 and self._fingerprint is None:
             raise ValueError("the stream has no rows")
@@ -166,29 +168,29 @@ class StreamRows(Rows):
 
 
 @dataclass(frozen=True)
-class Fingerprint:
+class PassFingerprint:
     """A sum over rows that depends on their values and on their places, and not on how they are cut into blocks."""
 
     total: float = 0.0
     size: float = 0.0  # what its rounding is to be measured by
 
-    def __add__(self, other: Fingerprint) -> Fingerprint:
-        return Fingerprint(self.total + other.total, self.size + other.size)
+    def __add__(self, other: PassFingerprint) -> PassFingerprint:
+        return PassFingerprint(self.total + other.total, self.size + other.size)
 
-    def matches(self, other: Fingerprint) -> bool:
+    def matches(self, other: PassFingerprint) -> bool:
         """Whether both can be those of the same rows."""
         return math.isclose(self.total, other.total, rel_tol=0.0, abs_tol=SUM_ROUNDING * max(self.size, other.size))
 
 
-def fingerprint(rows: Array, start: int) -> Fingerprint:
+def fingerprint(rows: Array, start: int) -> PassFingerprint:
     """sum_i (1 + frac(i golden)) x_i' u for rows number `start` and on, u a fixed random direction."""
     return fingerprint_of(row_projections(rows), start)
 
 
-def fingerprint_of(projections: np.ndarray, start: int) -> Fingerprint:
-    """The same from x_i' u."""
+def fingerprint_of(projections: np.ndarray, start: int) -> PassFingerprint:
+    """The digest of a block from its projections x_i' u."""
     places = 1.0 + np.modf(np.arange(start, start + len(projections)) * GOLDEN)[0]
-    return Fingerprint(float(places @ projections), float(np.abs(projections).sum()))
+    return PassFingerprint(float(places @ projections), float(np.abs(projections).sum()))
 
 
 def same_columns(n_features: int, names: Any, expected: int, expected_names: Any) -> None:
@@ -211,7 +213,7 @@ READER_PATIENCE = 1.0  # seconds that a reader is waited for; one that hangs in 
 
 
 def _read_ahead(blocks: Generator[Array, None, None]) -> Iterator[Array]:
-    """The same blocks, each read while the one before is worked on."""
+    """The blocks unchanged, each read while the one before is worked on."""
     wanted: SimpleQueue[bool] = SimpleQueue()  # one True for each block after the first; False ends the reader
     found: SimpleQueue[Any] = SimpleQueue()  # blocks, an error where there is one, and _LAST
 

@@ -26,7 +26,7 @@ from ..fit.span import Points, Span
 
 @dataclass(frozen=True)
 class Selection(Points):
-    """Chosen points, and how they were come by."""
+    """Chosen points and how they were found."""
 
     history: dict[str, Any] = field(default_factory=dict)
     nested: bool = False  # every prefix is the selection of that size
@@ -46,17 +46,17 @@ class Selection(Points):
 
 @dataclass(frozen=True)
 class Choice:
-    """A selection with the problem whose sample it was chosen on, and its captured ratio where that was measured."""
+    """A selection, the problem whose sample it was chosen on, and its captured ratio if that has been measured."""
 
     selection: Selection
     problem: Problem
     ratio: CapturedRatio | None = None
-    span: Span | None = None  # of the selection, where choosing it has made it already
-    seen: SeenPoints | None = None  # the selection as the evaluation rows see it, where that was measured
+    span: Span | None = None  # of the selection, if it was computed while choosing
+    seen: SeenPoints | None = None  # the features of the evaluation rows over the selection, if they have been computed
 
     @classmethod
     def measured(cls, selection: Selection, problem: Problem, *, last: bool = False) -> Choice:
-        """The choice with its ratio; where it is the `last`, and there are threads for both, with its span."""
+        """The choice with its ratio; also with its span if it is the `last` one and there are threads for both."""
         seen = problem.seen(selection)
         ratio, span = problem.ratio_and_span(seen, selection) if last else (problem.ratio(seen, selection), None)
         return cls(selection, problem, ratio, span, seen)

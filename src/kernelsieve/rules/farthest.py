@@ -96,14 +96,22 @@ def central_of_gram(gram: Array, weights: np.ndarray | None) -> int:
     return _smallest(gram.diagonal() - 2.0 * np.asarray(gram @ mass).ravel() / mass.sum(), weights)
 
 
+def _central(gram: KernelGram, weights: np.ndarray | None) -> int:
+    """The row nearest to the mean of the rows; for rows that have none, to their mean in feature space."""
+    if not gram.kernel.rows_only:
+        return central_row(gram.rows, weights)
+    whole = gram.rows if gram.kernel.precomputed else gram.among(np.arange(gram.rows.shape[0]))
+    return central_of_gram(whole, weights)
+
+
 def _smallest(distances: np.ndarray, weights: np.ndarray | None) -> int:
     return int(np.argmin(distances if weights is None else np.where(weights > 0, distances, np.inf)))
 
 
 def central_row_of(sample: Sample) -> int:
-    """The sampled row nearest to their mean; with a precomputed kernel, to their mean in feature space."""
+    """The sampled row nearest to their mean; for rows that have none, to their mean in feature space."""
     weights = sample.rows.weights
-    if not sample.kernel.precomputed:
+    if not sample.kernel.rows_only:
         return central_row(sample.all_values, weights)
     return central_of_gram(to_numpy(sample.evaluation.gram), sample.evaluation.weights)
 
@@ -111,15 +119,14 @@ def central_row_of(sample: Sample) -> int:
 def dissimilar_nodes(gram: KernelGram, n_nodes: int, weights: np.ndarray | None, *, mean: bool) -> Selection:
     """The mean of the rows, or the row nearest to it, and the rows farthest in sum from the nodes before them."""
     rows, diagonal = gram.rows, gram.diagonal
-    given = gram.kernel.precomputed
-    mean = mean and not given
+    mean = mean and not gram.kernel.rows_only
     if mean:
         point = like(mean_of(rows, weights)[None, :], rows)
         point = type(rows)(point) if scipy.sparse.issparse(rows) else point
         first = -1
         distances = diagonal + float(gram.kernel.diagonal(point)[0]) - 2.0 * gram.at_point(point)
     else:
-        first = central_of_gram(rows, weights) if given else central_row(rows, weights)
+        first = _central(gram, weights)
         distances = diagonal + diagonal[first] - 2.0 * gram.column(first)
         distances[first] = 0.0
     if weights is not None:

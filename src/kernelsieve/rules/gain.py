@@ -21,7 +21,7 @@ import numpy as np
 
 from ..solvers.greedy import Gram, Residual
 
-# Norms lose digits as they fall: below this share of what they were they are computed afresh.
+# Updated norms lose digits as they fall: below this share of their last full value they are computed from scratch.
 FRESH = 1e-4
 
 
@@ -29,12 +29,12 @@ FRESH = 1e-4
 class LargestGain:
     """argmax_i of |R_.i|^2 / (R_ii + ridge), or of |R_.i|^2, over all rows."""
 
-    cross_gram: np.ndarray  # (n, r): k of all rows with those that count, which are the first r
-    weights: np.ndarray | None = None  # (r,) of those
+    cross_gram: np.ndarray  # (n, r): kernel values of all rows with the first r, over which the norms are taken
+    weights: np.ndarray | None = None  # (r,) weights of those r rows
     ridge: float = 0.0
     divided: bool = True
     _norms: np.ndarray = field(init=False)  # (n,) |R_.i|^2
-    _scale: float = field(init=False)  # the largest when they were last computed afresh
+    _scale: float = field(init=False)  # the largest norm when all were last computed from scratch
     _n_seen: int = field(init=False, default=0)
 
     def __post_init__(self) -> None:
@@ -69,7 +69,7 @@ class LargestGain:
 
 @dataclass
 class SampledGain:
-    """The same among `n_candidates` random rows a step: so many kernel columns, and no matrix at all.
+    """argmax of the same score among `n_candidates` random rows: that many kernel columns a step, and no n x n matrix.
 
     Of 59 the best is one of the best 5 % of all rows with probability 0.95, for 0.95^59 < 0.05.
     """

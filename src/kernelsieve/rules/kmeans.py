@@ -10,7 +10,7 @@ import scipy.sparse
 from ..arrays import Array, is_numpy, like, namespace, row_dot, take_rows, to_numpy
 from ..threads import ordered_map, row_ranges
 
-DISTANCES_AT_ONCE = 2**18  # that a thread looks through while they are in its cache
+DISTANCES_AT_ONCE = 2**18  # rows that a thread works on while they are in its cache
 
 
 def kmeans_centers(
@@ -34,9 +34,21 @@ def kmeans_centers(
     return centers
 
 
+def as_rows_in(centers: Array, rows: Array, columns: tuple[int, ...]) -> Array:
+    """Centres that have in these columns the values of the row that is nearest to each."""
+    if not columns:
+        return centers
+    xp = namespace(centers)
+    distances = row_dot(rows, rows) - 2 * (centers @ rows.T)
+    nearest = take_rows(rows, xp.argmin(distances, axis=1))
+    mask = np.zeros(centers.shape[1], dtype=bool)
+    mask[list(columns)] = True
+    return xp.where(like(mask, centers, xp.bool), nearest, centers)
+
+
 @dataclass(frozen=True)
 class NearestOnHost:
-    """Rows that look for their nearest centre in float32, about their mean and in units of the largest value."""
+    """Nearest centres of rows on the host, in float32 after subtracting the mean and dividing by the largest value."""
 
     rows: np.ndarray
     weights: np.ndarray
@@ -73,7 +85,7 @@ class NearestOnHost:
 
 @dataclass(frozen=True)
 class NearestOnDevice:
-    """The same on a device, where a product with ones and zeros is quick."""
+    """Nearest centres of rows on a device, where sums over clusters are products with a 0/1 matrix."""
 
     rows: Array
     weights: Array | None

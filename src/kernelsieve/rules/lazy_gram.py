@@ -1,4 +1,4 @@
-"""The gram of some rows whose columns are computed when they are asked for: rules never ask for more than they use."""
+"""A lazy gram: columns are computed on demand, because rules use only a few of them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from ..arrays import Array, to_numpy
 from ..fit.sample import Sample
 from ..kernels import Kernel
-from ..rows.blocks import map_row_blocks
+from ..rows.rows import map_row_blocks
 from ..solvers.greedy import Gram, StoredGram
 from ..threads import cached_property
 
@@ -20,7 +20,7 @@ COLUMNS_FOR_THREADS = 8
 
 @dataclass(frozen=True)
 class KernelGram:
-    """A gram whose columns are computed when they are asked for; with a precomputed kernel, `rows` are all of it."""
+    """A gram whose columns are computed on demand; for a precomputed kernel, `rows` is the whole gram."""
 
     kernel: Kernel
     rows: Array  # (n, d)
@@ -64,7 +64,7 @@ class KernelGram:
 
 
 def gram_of_sample(sample: Sample) -> Gram:
-    """The gram of the sampled rows: what the sample has of it, else its kernel's columns."""
+    """The gram of the sampled rows: the one that the sample holds, or else columns on demand."""
     if sample.n_evaluation == sample.size:
         return StoredGram(sample.evaluation.gram_on_host)
     if sample.kernel.precomputed:

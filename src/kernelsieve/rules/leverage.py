@@ -1,4 +1,4 @@
-"""Ridge leverage scores: how much of a row no others can stand in for.
+"""Ridge leverage scores: how much of a row no combination of other rows can replace.
 
     l_i = w_i [K (W K + ridge I)^-1]_ii = (w_i / ridge) (k_ii - k_iR (K_RR + ridge share W_R^-1)^-1 k_Ri)
 
@@ -15,7 +15,7 @@ from ..arrays import add_to_diagonal, as_float64, cholesky, solve_lower, to_nump
 from ..fit.sample import Sample
 from .lazy_gram import gram_of_sample
 
-MIN_RIDGE = 1e-10  # of the mean |k(x, x)|: kernel PCA that leaves nothing over
+MIN_RIDGE = 1e-10  # share of the mean |k(x, x)|: smallest ridge, for kernel PCA that explains everything
 
 
 def ridge_leverage(sample: Sample) -> np.ndarray:
@@ -31,7 +31,7 @@ def ridge_leverage(sample: Sample) -> np.ndarray:
     ridge = sample.size * max(left / sample.n_components, MIN_RIDGE * float(np.abs(diagonal).mean()))
     counted = gram + np.diag(ridge * n_counted / sample.size / counted_mass)
     factor = cholesky(counted)
-    if factor is None:  # an indefinite kernel: beyond its most negative eigenvalue
+    if factor is None:  # an indefinite kernel: the ridge must exceed the size of its most negative eigenvalue
         lowest = float(np.linalg.eigvalsh(counted)[0])
         factor = cholesky(add_to_diagonal(counted, ridge - 2.0 * lowest))
     cross_gram = gram if n_counted == sample.size else gram_of_sample(sample).columns(np.arange(n_counted))
@@ -40,7 +40,7 @@ def ridge_leverage(sample: Sample) -> np.ndarray:
 
 
 def _explained(sample: Sample, gram: np.ndarray, mass: np.ndarray) -> float:
-    """Mean square that the leading components, and the mean where it is taken off, account for."""
+    """Mean square explained by the leading components, and by the mean if it is subtracted."""
     omega = mass / mass.sum()
     return sample.evaluation.exact.captured + (float(omega @ gram @ omega) if sample.center else 0.0)
 

@@ -11,11 +11,12 @@ import scipy.sparse
 
 from ..arrays import as_float64
 from ..fit.sample import Sample
+from ..kernels import Kernel
 from ..solvers.greedy import Residual, Rule, best_for_targets, eliminate, greedy, swap, worst_explained
 from .base import Selection, Selector, select_rows
 from .farthest import Combine, spread_rows
 from .gain import LargestGain, SampledGain
-from .kmeans import kmeans_centers
+from .kmeans import as_rows_in, kmeans_centers
 from .lazy_gram import gram_of_sample
 from .leverage import draw_without_replacement, ridge_leverage
 from .rpcholesky import randomly_pivoted_cholesky
@@ -23,7 +24,7 @@ from .targeted import targeted_choice
 
 KMEANS_SELECTION_STEPS = 20
 IMPROVED_RIDGE = 1e-3  # as published
-UNSWAPPED = "unswapped"  # targeted rows as they come, where "targeted" are those after swaps
+UNSWAPPED = "unswapped"  # targeted rows before any swaps; "targeted" has those after swaps
 
 
 def uniform(sample: Sample, n_support: int, rng: np.random.Generator) -> Selection:
@@ -108,23 +109,27 @@ def leverage(sample: Sample, n_support: int, rng: np.random.Generator) -> Select
 
 
 def kmeans(sample: Sample, n_support: int, rng: np.random.Generator) -> Selection:
-    """k-means centres: points that are no rows, where the rows are dense."""
-    if sample.kernel.precomputed:
+    """k-means centres: points that are not rows; the rows must be dense."""
+    if sample.kernel.rows_only:
         raise ValueError(
-            "selection='kmeans' gives points that are no rows, for which a precomputed kernel has no values: give "
-            "'targeted', 'rpcholesky' or 'uniform'"
+            f"selection='kmeans' gives points that are no rows, for which a kernel of {_rows_of(sample.kernel)} has no "
+            "values: give 'targeted', 'rpcholesky' or 'uniform'"
         )
     values = sample.rows.values
     values = as_float64(values.toarray() if scipy.sparse.issparse(values) else values)
     count = min(n_support, sample.size)
     centers = kmeans_centers(values, count, KMEANS_SELECTION_STEPS, rng, sample.rows.weights, sample.n_threads)
-    return Selection(sample.kernel, centers, None)
+    return Selection(sample.kernel, as_rows_in(centers, values, sample.held_columns), None)
+
+
+def _rows_of(kernel: Kernel) -> str:
+    return "precomputed values" if kernel.precomputed else "objects"
 
 
 def _selected(
     state: Residual, n_support: int, sample: Sample, rng: np.random.Generator, *, nested: bool = True, swaps: int = 0
 ) -> Selection:
-    """What a greedy loop chose; random rows after it where an indefinite kernel's residuals ended before it did."""
+    """The rows of a greedy loop; if an indefinite kernel's residuals ended it early, random rows fill up the rest."""
     chosen, count = np.asarray(state.chosen, dtype=np.intp), min(n_support, sample.size)
     if len(chosen) < count and sample.indefiniteness:
         others = np.setdiff1d(np.arange(sample.size), chosen)
@@ -162,7 +167,7 @@ SELECTORS: dict[str, Callable[..., Selection]] = {
     "uniform": uniform,
 }
 
-# Published names of one and the same rule.
+# Several publications gave names to the same rule.
 ALIASES = {"sgma": "gain", "matching-pursuit": "gain", "akfa": "gain"}
 SELECTORS |= {alias: SELECTORS[name] for alias, name in ALIASES.items()}
 
@@ -172,7 +177,7 @@ WITH_CANDIDATES = ("gain", "improved", "skfa", *ALIASES)
 def selector(
     name: str, *, n_candidates: int | None = None, n_swaps: int = 0, max_residual: float | None = None
 ) -> Selector:
-    """The rule of that name, with what only some rules take."""
+    """The rule of that name, bound to those options that it takes."""
     given = {"n_candidates": n_candidates, "n_swaps": n_swaps or None, "max_residual": max_residual}
     options = {option: value for option, value in given.items() if value is not None}
     return partial(SELECTORS[name], **options) if options else SELECTORS[name]

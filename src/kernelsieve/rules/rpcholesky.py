@@ -16,7 +16,7 @@ import numpy as np
 from ..solvers.greedy import Gram, Residual, start
 from .targeted import eliminate_together
 
-PROPOSALS = 128  # a block; it does not depend on how many rows are wanted, so that every choice is a prefix
+PROPOSALS = 128  # in a block, whatever number of rows is wanted: so shorter choices are prefixes of longer ones
 
 
 def randomly_pivoted_cholesky(

@@ -25,9 +25,9 @@ from ..spectrum.cuda_graphs import repeat
 from ..threads import ordered_map, row_ranges
 
 BLOCK_ROWS = 2048  # eliminated at a time: kernel values and residuals of a block stay in the cache
-ONE_BY_ONE = 128  # rows of a targeted choice; numbers that do not depend on how many are wanted keep prefixes
+ONE_BY_ONE = 128  # rows taken singly at first, whatever number is wanted: so shorter choices are prefixes
 AT_ONCE, CANDIDATES = 16, 128  # rows of a block after them, and candidates for it
-# Swaps after the targeted choice, each O(n m^2): so many, and fewer where there are many points.
+# Swaps after the targeted choice, each O(n m^2): at most this many, and fewer if there are many points.
 MAX_SWAPS, SWAP_WORK = 10, 4_900
 
 
@@ -72,7 +72,7 @@ def targeted_choice(gram: Gram, targets: np.ndarray, n_rows: int, noise: float =
 
 
 def targeted_on_device(gram: Array, targets: Array, n_rows: int, noise: float = 0.0) -> np.ndarray:
-    """The same choice on a torch device, row by row: one line of operations, at whose end the host looks.
+    """The targeted choice on a torch device, row by row, without waiting for the device until the end.
 
     There F and the targets' coefficients are the rows of one W: with row j, W <- [W; ([K, T]_j - W_.j'W) / R_jj^.5].
     The largest k(x, x) is taken for one: which rows are explained is then a number that can be recorded.
@@ -88,13 +88,13 @@ def targeted_on_device(gram: Array, targets: Array, n_rows: int, noise: float = 
     take_best = partial(_take_best, floor)
     repeat(("targeted", floor), take_best, n_rows, whole, diagonal, left, taken, best_scores, chosen, k)
     found, scores = to_numpy(chosen), to_numpy(best_scores)
-    return found[: int(np.argmin(scores > 0)) if not np.all(scores > 0) else n_rows]  # once none is left, none comes
+    return found[: int(np.argmin(scores > 0)) if not np.all(scores > 0) else n_rows]  # until no row is left
 
 
 def _take_best(
     floor: float, whole: Array, diagonal: Array, left: Array, taken: Array, best_scores: Array, chosen: Array, k: Array
 ) -> None:
-    """The next row, number k; all arrays but the whole are changed."""
+    """Take the next row, number k: every array but the gram is updated in place."""
     import torch
 
     n = whole.shape[0]
@@ -104,7 +104,7 @@ def _take_best(
     residual = torch.addmv(whole.index_select(0, row)[0], taken.T, of_row, alpha=-1.0)
     new = residual * diagonal.index_select(0, row).rsqrt()
     taken.index_copy_(0, k, new[None])
-    diagonal.addcmul_(new[:n], new[:n], value=-1.0)  # that of the row itself: to rounding
+    diagonal.addcmul_(new[:n], new[:n], value=-1.0)  # the residual of the row itself becomes zero, up to rounding
     left.addr_(new[:n], new[n:], alpha=-1.0)
     chosen.index_copy_(0, k, row)
     best_scores.index_copy_(0, k, score)
@@ -127,7 +127,7 @@ def _leading(gram: Gram, state: Residual, eligible: np.ndarray, n_wanted: int) -
 def _best_among(
     residual: np.ndarray, targets: np.ndarray, diagonal: np.ndarray, floor: float, of_others: float, n_wanted: int
 ) -> tuple[list[int], np.ndarray]:
-    """Candidates one after the other, until a row that is none may be better, and the factor of their residual gram."""
+    """Candidates one by one, until a row outside them might be better, and the factor of their residual gram."""
     targets, diagonal = targets.copy(), diagonal.copy()
     factor = np.zeros((len(diagonal), n_wanted))
     taken: list[int] = []
@@ -150,8 +150,8 @@ def _best_among(
 def targeted_rows(rows: RowSet, n_rows: int, features: np.ndarray | None = None) -> np.ndarray:
     """Places of rows chosen by targeted greedy selection.
 
-    `features` are the rows' whitened features over points that are already there.  Where rounding of a float32 gram
-    leaves too few rows to choose from, the gram is made again in float64.
+    `features` are the rows' whitened features over points that have already been chosen.  If rounding of a float32
+    gram leaves too few rows to choose from, the gram is computed again in float64.
     """
     count = min(n_rows, rows.size)
     n_swaps = min(MAX_SWAPS, SWAP_WORK // max(1, n_rows) ** 2)

@@ -16,28 +16,19 @@ import scipy.sparse
 
 from ..arrays import as_float64, namespace
 from ..errors import warn
+from ..fit.agreement import agreement_of_scores, exact_scores, scores_on_points
 from ..fit.captured_ratio import captured_on, carriers, n_real
 from ..fit.problem import Problem
 from ..fit.sample import Sample
 from ..kernels import Kernel
+from ..rows.sampling import shares_of
 from ..rules.base import Choice, Selection, Selector
 from ..rules.registry import ALIASES, SELECTORS, WITH_CANDIDATES, selector
 from ..threads import cached_property
 from .best_of_rules import best_of_rules
-from .how_many import fewest
+from .how_many import Fewest
 from .moved import Candidate, FreePoints
-from .subspace import MAX_LOST_FOR_GOOD, Coordinates, coordinates, movable
-
-FIRST_EXTRA_POINTS = 8  # the search for a number starts at n_components + this
-MAX_AUTO_SUPPORT = 1000  # more points are not looked for, they must be asked for
-# Of new rows points lose (1 + SEEN_ROWS/n)^FEW_CARRIERS times as much as of the n rows that they were chosen for.
-SEEN_ROWS, FEW_CARRIERS = 100.0, 1.5
-MAX_AUTO_EXACT, MOST_OF_THEM = 2000, 2 / 3  # so few rows are all taken instead, and where most of them would be needed
-# Rows that capture this many times what moved points do take their place.  Less says nothing: on the rows that they
-# were chosen from, rows that kept 7 % less of new documents led by 4 %.
-ROWS_LEAD = 1.2
-ROWS_TO_CHOOSE_FROM = 2  # for each point, at the least
-GROWS_ENOUGH = 1.5  # a search goes on with the rows it has until the points are so many times more than they are for
+from .subspace import Coordinates, coordinates, movable
 
 
 @dataclass(frozen=True)
@@ -80,22 +71,18 @@ class Chooser:
         """The rule that runs: free points fall back to rows where the kernel has no gradient."""
         if not isinstance(self.rule, str):
             return "callable" if callable(self.rule) else "given"
-        if self.rule == "optimized" and not movable(self.problem.sample, self._sparse_coordinates):
+        if self.rule == "optimized" and not movable(self.problem.sample, lambda: self._coordinates):
             return "targeted"
         return ALIASES.get(self.rule, self.rule)
 
     @cached_property
-    def _sparse_coordinates(self) -> Coordinates | None:
-        """Coordinates of sparse rows, which say whether points can be moved at all."""
-        sample = self.problem.sample
-        return coordinates(sample) if scipy.sparse.issparse(sample.rows.X) else None
+    def _coordinates(self) -> Coordinates:
+        """Coordinates of the first sample: of sparse rows they say whether points can be moved at all."""
+        return self.problem.coordinates or coordinates(self.problem.sample)
 
     def _search(self, problem: Problem) -> FreePoints:
         """The search for free points on a problem's sample."""
-        known = problem.coordinates
-        if known is None and problem.sample is self.problem.sample:
-            known = self._sparse_coordinates
-        known = known or coordinates(problem.sample)
+        known = self._coordinates if problem.sample is self.problem.sample else coordinates(problem.sample)
         return FreePoints(problem.sample, known, self.effort.max_iter, self.effort.tol, problem.rng)
 
     @property
@@ -124,34 +111,46 @@ class Chooser:
             return self._selector(exact, n_support, problem.rng)  # rounding has ended a greedy rule too soon
         return best_of_rules(problem, n_support, self.effort.n_swaps, thorough=thorough)
 
-    def automatic(self, variance: float) -> Choice:
-        """The fewest points that keep `variance` of what exact kernel PCA keeps, or that leave a small residual."""
+    def automatic(self, variance: float, agreement: float | None = None) -> Choice:
+        """The fewest points that keep `variance` of what exact kernel PCA keeps, or that leave a small residual.
+
+        With `agreement`, the fewest of which every component also agrees so far with exact kernel PCA's.
+        """
         if self.effort.max_residual is not None:
             return self._until_explained(self.effort.max_residual)
-        n_components, center = self.problem.sample.n_components, self.problem.sample.center
-        first = n_components + FIRST_EXTRA_POINTS
+        sample = self.problem.sample
+        n_components, center, plan = sample.n_components, sample.center, sample.plan
+        first = n_components + plan.first_extra_points
         problem = self._problem_for(self.problem, first)
         whole = problem.sample.rows.whole
         n_rows = problem.sample.size if whole else problem.rows.n_samples
         if first >= n_rows:
             return Choice(everything(problem), problem)
-        few = whole and n_rows <= MAX_AUTO_EXACT
-        largest = min(math.ceil(MOST_OF_THEM * n_rows) if few else n_rows, MAX_AUTO_SUPPORT)
+        few = whole and n_rows <= plan.max_auto_exact
+        largest = min(math.ceil(plan.most_of_them * n_rows) if few else n_rows, plan.max_auto_support)
         if self.effort.n_samples and not whole:
-            largest = min(largest, self.effort.n_samples // ROWS_TO_CHOOSE_FROM)
+            largest = min(largest, self.effort.n_samples // plan.rows_to_choose_from)
         free = self.rule_name == "optimized"
         at = self._free_sizes(problem) if free else self._rule_sizes(problem)
         target = _target_on_rows_seen(problem.sample, variance)
-        curve, best = fewest(at, first, n_components + int(center), largest, target, costly=free, else_all=few and free)
+        sizes = Fewest(at, n_components + int(center), largest, target, plan, costly=free, else_all=few and free)
+        if agreement is not None:
+            sizes.agreed = Agreed(agreement).missed
+        best = sizes.search(first)
         if best is None:
             best = Choice(everything(problem), problem) if few else at(largest)
         if best.ratio is not None and best.ratio.value < variance:
-            curve.append((largest, best.ratio.value))
+            sizes.ratios.append((largest, best.ratio.value))
             warn(
                 f"n_support='auto' stopped at {largest} points, which keep {best.ratio.value:.1%} of what exact kernel "
                 f"PCA keeps, not variance={variance}: {_advice(problem.kernel)}"
             )
-        best.selection.history["curve"] = curve
+        if sizes.agreed is not None and sizes.best is None and best.ratio is not None and sizes.agreed(best) > 1:
+            warn(
+                f"n_support='auto' stopped at {largest} points, with which not every component agrees with exact "
+                f"kernel PCA's to agreement={agreement}: give fewer n_components, or n_support as a number"
+            )
+        best.selection.history["curve"] = sizes.ratios
         return best
 
     def _until_explained(self, limit: float) -> Choice:
@@ -159,7 +158,7 @@ class Chooser:
         sample = self.problem.sample
         least = sample.n_components + int(sample.center)
         problem = self._problem_for(self.problem, least)
-        selection = self._select(problem, MAX_AUTO_SUPPORT)
+        selection = self._select(problem, sample.plan.max_auto_support)
         left = selection.history["largest_residual"]
         if selection.n_support < least:
             raise ValueError(
@@ -175,7 +174,7 @@ class Chooser:
 
     def _problem_for(self, problem: Problem, n_support: int) -> Problem:
         """The problem with a sample that is large enough for so many points."""
-        asked, least = self.effort.n_samples, ROWS_TO_CHOOSE_FROM * n_support
+        asked, least = self.effort.n_samples, problem.sample.plan.rows_to_choose_from * n_support
         if asked and not problem.sample.rows.whole and asked < least:
             raise ValueError(
                 f"n_optimization_samples={asked} rows are too few to choose {n_support} points from: give at least "
@@ -193,12 +192,12 @@ class Chooser:
         # captured variance says nothing of components that have hardly any: rows that are least alike have them all
         rows = SELECTORS["residual"](problem.sample.in_float64, selection.n_support, problem.rng)
         rows = replace(rows, history={**selection.history, "winner": "rows"}, by_evaluation=False)
+        ours, theirs = (_n_directions(problem, chosen) for chosen in (selection, rows))
+        if ours >= theirs:
+            return choice
         other = Choice.measured(rows, problem)
         assert other.ratio is not None
-        if other.ratio.n_directions == ratio.n_directions:  # of these rows; one that is not among them may have more
-            ours, theirs = (_n_directions(problem, chosen) for chosen in (selection, rows))
-            return choice if ours >= theirs else replace(other, ratio=replace(other.ratio, n_directions=theirs))
-        return choice if other.ratio.n_directions < ratio.n_directions else other
+        return replace(other, ratio=replace(other.ratio, n_directions=theirs))
 
     def _free_sizes(self, problem: Problem) -> Callable[[int], Choice]:
         """Free points of any number, each search starting from what the last one found on the same sample."""
@@ -208,7 +207,7 @@ class Chooser:
 
         def at(n_support: int) -> Choice:
             nonlocal problem, search, last, rows_for
-            if n_support > GROWS_ENOUGH * rows_for:
+            if n_support > problem.sample.plan.grows_enough * rows_for:
                 problem, rows_for = self._problem_for(problem, n_support), n_support
             if problem.sample.rows.whole and n_support >= problem.sample.size:  # of few kinds: no more to choose from
                 return self._measured(problem, everything(problem))
@@ -237,6 +236,27 @@ class Chooser:
         return at
 
 
+@dataclass
+class Agreed:
+    """How far the worst component on chosen points is from exact kernel PCA's, on the rows of the sample."""
+
+    wanted: float
+    known: tuple[Sample, np.ndarray] | None = None  # a sample, and the scores of exact kernel PCA on its rows
+
+    def missed(self, choice: Choice) -> float:
+        """1 - agreement of the worst component, as a share of what it may be."""
+        sample, chosen = choice.problem.sample, choice.selection
+        if chosen.exhaustive:
+            return 0.0
+        rows, n, center = sample.rows, sample.n_components, sample.center
+        if self.known is None or self.known[0] is not sample:
+            self.known = sample, exact_scores(rows, sample.kernel, n, center=center, n_threads=sample.n_threads)
+        scores = scores_on_points(rows, chosen, n, center=center)
+        shares = shares_of(rows.weights, len(rows.indices))
+        found, _ = agreement_of_scores(scores, self.known[1], shares, center=center)
+        return float(1 - found.min()) / (1 - self.wanted)
+
+
 def _as_rows_hold_it(problem: Problem, selection: Selection) -> Selection:
     """Free points for float32 rows are numbers that float32 holds: far from the origin there are few of them."""
     if selection.indices is not None or not problem.rows.single_precision or scipy.sparse.issparse(selection.points):
@@ -250,8 +270,8 @@ def _target_on_rows_seen(sample: Sample, variance: float) -> float:
 
     Points fit the rows that they were chosen for better than others, the more so the fewer rows carry the variance.
     """
-    n_rows = carriers(sample)
-    return 1 - (1 - variance) * (n_rows / (n_rows + SEEN_ROWS)) ** FEW_CARRIERS
+    n_rows, plan = carriers(sample), sample.plan
+    return 1 - (1 - variance) * (n_rows / (n_rows + plan.seen_rows)) ** plan.few_carriers
 
 
 def _advice(kernel: Kernel) -> str:
@@ -300,13 +320,13 @@ def _moved(problem: Problem, search: FreePoints, found: Candidate) -> Selection:
         history,
         n_steps=found.n_steps,
         converged=found.converged,
-        optimal=sample.kernel.linear_in_rows,
+        optimal=search.coordinates.kernel.linear_in_rows,
         seeds=seeds,
     )
-    if search.coordinates.lost_exponent <= MAX_LOST_FOR_GOOD:
+    if search.coordinates.lost_exponent <= sample.plan.max_lost_for_good:
         return moved
     # The points were moved in too few directions to be sure that they beat the rows that they could have been.
     rows = SELECTORS["targeted"](sample, found.n_support, problem.rng)
-    if captured_on(sample.evaluation, rows) <= ROWS_LEAD * captured_on(sample.evaluation, moved):
+    if captured_on(sample.evaluation, rows) <= sample.plan.rows_lead * captured_on(sample.evaluation, moved):
         return moved
     return replace(rows, history={**history, "winner": "rows"}, n_steps=found.n_steps, converged=True)

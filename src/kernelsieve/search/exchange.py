@@ -5,7 +5,7 @@ captured variance falls like the kernel itself.  The idlest points are then exch
 missing.  With s_k the share of exact component k, of variance lambda_k, that is in the span of the points, whose
 components have the variances mu, this promises
 
-    sum over k with s_k < MISSED  of  lambda_k - max(s_k lambda_k, mu_M)
+    sum over k with s_k < missed  of  lambda_k - max(s_k lambda_k, mu_M)
 
 for a component that comes takes the place of what there was of it, or of the last one.  Where rows are few, every rule
 chooses some, and the best choice is moved, too.
@@ -18,36 +18,30 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..arrays import Array, like, namespace, take_rows, to_numpy
+from ..arrays import TINY, Array, like, namespace, take_rows, to_numpy
 from ..rules.registry import rows_by_each_rule
 from ..spectrum.whitening import whiten
 
 if TYPE_CHECKING:
     from .moved import Candidate, FreePoints
 
-# Rows for components of which the points have less than the share MISSED are tried, and moved by a share of the steps,
-# where they promise WORTH_A_TRY of what exact kernel PCA captures.
-MISSED, WORTH_A_TRY, EXCHANGE_SHARE = 0.75, 0.003, 0.5
-CLOSE_BEHIND = 0.985  # unmoved rows that capture less than this share of what moved points do are not moved
-SMALLEST = 1e-300
-
 
 def exchanged(search: FreePoints, found: Candidate) -> Candidate:
     """The points found; where they have little of a component, with rows for it in place of the idlest."""
     rows = search.sample.evaluation
     exact, share = rows.exact, _shares_of_components(search, found.points)
-    missed = share < MISSED
+    missed = share < search.plan.missed
     count = int(missed.sum())
     if not count:
         return found
     values, useful = (to_numpy(part) for part in search.usefulness(found.points))
     order = np.argsort(-useful, kind="stable")
     promise = exact.variances[missed] - np.maximum(share[missed] * exact.variances[missed], values[-1])
-    if promise.sum() - useful[order[-count:]].sum() < WORTH_A_TRY * exact.captured:
+    if promise.sum() - useful[order[-count:]].sum() < search.plan.worth_a_try * exact.captured:
         return found
     points, added = search.with_rows(take_rows(found.points, np.sort(order[:-count])), count, rows)
     # on all rows, as the last steps were: on a part of them the other points would lose what these gained
-    n_steps = max(1, round(EXCHANGE_SHARE * search.n_steps(found.n_support)))
+    n_steps = max(1, round(search.plan.exchange_share * search.n_steps(found.n_support)))
     runner, converged = search.finish(search.start(search.objective, points), n_steps)
     found = replace(found, starts=found.starts | {"exchanged": runner.value})
     if runner.value <= found.captured:
@@ -73,7 +67,7 @@ def from_any_rule(search: FreePoints, found: Candidate) -> Candidate:
         value = search.captured(search.objective, points)
         plain[name] = replace(found, points=points, captured=value, rows=rows, seeds=rows)
     leader = max(plain, key=lambda name: plain[name].captured)
-    if plain[leader].captured <= CLOSE_BEHIND * found.captured:
+    if plain[leader].captured <= search.plan.close_behind * found.captured:
         return found
     moved = search.from_rows(plain[leader], leader)
     best = max(found, moved, key=lambda candidate: candidate.captured)
@@ -85,9 +79,6 @@ def _shares_of_components(search: FreePoints, points: Array) -> np.ndarray:
     rows, coordinates = search.sample.evaluation, search.coordinates
     directions, xp = rows.exact.directions, namespace(rows.exact.directions)
     lengths = to_numpy(xp.sum(directions * like(rows.targets, directions), axis=0))
-    images, coef = coordinates.images_of_exact(points, rows)
-    if coef is None:  # an indefinite kernel
-        inside = to_numpy(whiten(coordinates.kernel(points, points)).matrix.T @ images) ** 2
-    else:
-        inside = to_numpy(images * coef)
-    return np.asarray(inside.sum(axis=0) / np.maximum(lengths, SMALLEST))
+    images, _ = coordinates.images_of_exact(points, rows)
+    inside = to_numpy(whiten(coordinates.kernel(points, points)).matrix.T @ images) ** 2
+    return np.asarray(inside.sum(axis=0) / np.maximum(lengths, TINY))

@@ -2,122 +2,108 @@
 
 The share missing falls like a power of m, 1 - ratio ~ m^-exponent, so the search is a secant on log(1 - ratio) against
 log m through the two sizes nearest the target.  Where a size costs a search, one that is enough is taken as soon as the
-secant says that one smaller by CLOSE_ENOUGH would not be: to see it fail would cost another.
+secant says that one smaller by `close_enough` would not be: to see it fail would cost another.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass, field
 
+from ..fit.plan import SearchPlan
 from ..rules.base import Choice
 
-FIRST_EXPONENT = 1.5  # of 1 - ratio ~ m^-exponent, before two sizes are known
-MIN_EXPONENT, MAX_EXPONENT = 0.2, 5.0
-# An exponent so small between sizes that are so many times apart means that no few points will do.
-HOPELESS, FAR_APART = 0.2, 3.0
-MAX_SIZES = 5
-FAR_BEYOND = 2.0  # times the largest size is too far, where all rows are taken else
-MIN_GROWTH, MAX_GROWTH = 1.12, 3.5  # of the size while none is enough
-CLOSE_ENOUGH = math.log(1.16)  # stop when a size that fails, or would, is within this factor of the one that is enough
-SAFE_SIDE = 0.05  # log, by which less than may be missing is aimed at: a size that just fails is a search for nothing
-GROWING = 0.25  # is what the exponent is larger by beyond the sizes known
 
-Curve = list[tuple[int, float]]  # sizes tried, each with its ratio
+@dataclass
+class Fewest:
+    """Looks for the fewest points whose ratio, at(m), reaches the target."""
 
-
-def fewest(
-    at: Callable[[int], Choice],
-    first: int,
-    least: int,
-    largest: int,
-    target: float,
-    *,
-    costly: bool,
-    else_all: bool = False,
-) -> tuple[Curve, Choice | None]:
-    """The sizes tried with their ratios, and the smallest choice that reached the target, if one did.
-
-    `costly` sizes are not tried only to see them fail.  Where no size will do, `else_all` rows are taken, which costs
-    less than a size: they are as soon as the largest is far from enough by the sizes known.
-    """
-    curve: Curve = []
+    at: Callable[[int], Choice]
+    least: int
+    largest: int
+    target: float
+    plan: SearchPlan
+    costly: bool  # a size that is expected to fail is not tried
+    else_all: bool = False  # where no size will do all rows are taken, which costs less than a size
+    agreed: Callable[[Choice], float] | None = None  # what a choice misses of a second target; 1: all that it may
+    curve: list[tuple[int, float]] = field(default_factory=list)  # sizes tried, each with how far it reaches
+    ratios: list[tuple[int, float]] = field(default_factory=list)  # of the sizes tried, captured ratios alone
     best: Choice | None = None
-    m = first
-    while len(curve) < MAX_SIZES or best is None:
-        found = at(m)
+
+    def search(self, first: int) -> Choice | None:
+        """The smallest choice tried that reaches the target; None where the largest size would be needed, or more."""
+        size: int | None = first
+        while size is not None and (len(self.curve) < self.plan.max_sizes or self.best is None):
+            self._try(size)
+            if self.costly and self.best is not None and self._spare <= math.log(self.plan.close_enough):
+                break
+            size = self._next_size()
+            if size is not None and (size >= self.largest or (self.else_all and self.best is None and self._is_far())):
+                break
+        return self.best
+
+    def _try(self, size: int) -> None:
+        found = self.at(size)
         assert found.ratio is not None
         all_there = found.ratio.n_directions >= found.problem.sample.n_components
-        curve.append((m, found.ratio.value if all_there else 0.0))
-        if curve[-1][1] >= target and (best is None or m < best.selection.n_support):
-            best = found
-        if costly and best is not None and _spare(curve, target) <= CLOSE_ENOUGH:
-            break
-        following = _next_size(curve, least, largest, target, by_halves=not costly)
-        if following is None:
-            break
-        if following >= largest or (else_all and best is None and _is_far(curve, largest, target)):
-            return curve, best
-        m = following
-    return curve, best
+        self.curve.append((size, self._reached(found) if all_there else 0.0))
+        self.ratios.append((size, found.ratio.value if all_there else 0.0))
+        if self.curve[-1][1] >= self.target and (self.best is None or size < self.best.selection.n_support):
+            self.best = found
 
+    def _reached(self, found: Choice) -> float:
+        """The ratio; where that is enough, but a second target is missed, as much less as it would miss the first."""
+        assert found.ratio is not None
+        if self.agreed is None or found.ratio.value < self.target:
+            return found.ratio.value
+        return min(found.ratio.value, 1 - (1 - self.target) * self.agreed(found))
 
-def _next_size(curve: Curve, least: int, largest: int, target: float, *, by_halves: bool) -> int | None:
-    """Where the secant through the two nearest sizes meets the target, or the middle of what is still open."""
-    failing = max((m for m, ratio in curve if ratio < target), default=least - 1)
-    enough = min((m for m, ratio in curve if ratio >= target), default=largest)
-    exponent = _exponent(curve, target)
-    if all(ratio < target for _, ratio in curve):
-        if _is_hopeless(curve):
-            return largest
-        guess = _where(curve, target, exponent + GROWING)
-        return min(math.ceil(min(max(guess, MIN_GROWTH * failing), MAX_GROWTH * failing)), largest)
-    still_open = math.log(enough / max(failing, 1))
-    if enough - failing <= 1 or still_open <= CLOSE_ENOUGH:
-        return None
-    guess = _where(curve, target, exponent)
-    if by_halves or dict(curve).get(failing) == 0:  # where components were missing there is no secant
-        guess = math.sqrt(failing * enough)
-    return min(max(round(guess), failing + 1), enough - 1)
+    def _next_size(self) -> int | None:
+        """Where the secant through the two nearest sizes meets the target, or the middle of what is still open."""
+        failing = max((m for m, ratio in self.curve if ratio < self.target), default=self.least - 1)
+        enough = min((m for m, ratio in self.curve if ratio >= self.target), default=self.largest)
+        if self.best is None:
+            guess, (least, most) = self._where(self._exponent + self.plan.growing_exponent), self.plan.growth
+            return min(math.ceil(min(max(guess, least * failing), most * failing)), self.largest)
+        if enough - failing <= 1 or enough <= self.plan.close_enough * max(failing, 1):
+            return None
+        # where components were missing there is no secant
+        by_halves = not self.costly or dict(self.curve).get(failing) == 0
+        guess = math.sqrt(failing * enough) if by_halves else self._where(self._exponent)
+        return min(max(round(guess), failing + 1), enough - 1)
 
+    def _is_far(self) -> bool:
+        """Whether far more than the largest size would be needed, by what sizes that are apart say."""
+        apart = max(self.curve)[0] >= self.plan.far_apart * min(self.curve)[0]
+        needed = self._where(self._exponent + self.plan.growing_exponent)
+        return apart and needed > self.plan.far_beyond * self.largest
 
-def _is_hopeless(curve: Curve) -> bool:
-    """Whether several times more points have hardly bettered the ratio; of nearby sizes chance alone may say so."""
-    (few, first), (many, last) = min(curve), max(curve)
-    apart = many >= FAR_APART * few and last > 0
-    return apart and _missing(first) - _missing(last) <= HOPELESS * math.log(many / few)
+    @property
+    def _spare(self) -> float:
+        """How much smaller, log m, the smallest size that is enough is expected to be able to be."""
+        _, ratio = min(size for size in self.curve if size[1] >= self.target)
+        return (_missing(self.target) - _missing(ratio)) / self._exponent
 
+    def _where(self, exponent: float) -> float:
+        """The size at which the share missing is expected to be a little less than the target's."""
+        m, ratio = self._nearest[0]
+        aimed = _missing(self.target) - math.log(self.plan.aim_low)
+        return m * math.exp((_missing(ratio) - aimed) / exponent)
 
-def _is_far(curve: Curve, largest: int, target: float) -> bool:
-    """Whether a multiple of the largest size would be needed, by sizes that are apart and an exponent that grows."""
-    apart = max(curve)[0] >= FAR_APART * min(curve)[0]
-    return apart and _where(curve, target, _exponent(curve, target) + GROWING) > FAR_BEYOND * largest
+    @property
+    def _exponent(self) -> float:
+        """How fast what is missing falls: 1 - ratio ~ m^-exponent between the two sizes nearest the target."""
+        if len(self._nearest) < 2:
+            return self.plan.first_exponent
+        (m, ratio), (other, other_ratio) = self._nearest
+        exponent = (_missing(ratio) - _missing(other_ratio)) / (math.log(other) - math.log(m))
+        smallest, largest = self.plan.exponents
+        return min(max(exponent, smallest), largest)
 
-
-def _spare(curve: Curve, target: float) -> float:
-    """How much smaller, log m, the smallest size that is enough is expected to be able to be."""
-    _, ratio = min(size for size in curve if size[1] >= target)
-    return (_missing(target) - _missing(ratio)) / _exponent(curve, target)
-
-
-def _where(curve: Curve, target: float, exponent: float) -> float:
-    """The size at which the share missing is expected to be a little less than the target's."""
-    m, ratio = _nearest(curve, target)[0]
-    return m * math.exp((_missing(ratio) - _missing(target) + SAFE_SIDE) / exponent)
-
-
-def _exponent(curve: Curve, target: float) -> float:
-    """How fast what is missing falls: 1 - ratio ~ m^-exponent between the two sizes nearest the target."""
-    nearest = _nearest(curve, target)
-    if len(nearest) < 2:
-        return FIRST_EXPONENT
-    (m, ratio), (other, other_ratio) = nearest
-    exponent = (_missing(ratio) - _missing(other_ratio)) / (math.log(other) - math.log(m))
-    return min(max(exponent, MIN_EXPONENT), MAX_EXPONENT)
-
-
-def _nearest(curve: Curve, target: float) -> Curve:
-    return sorted(curve, key=lambda size: abs(_missing(size[1]) - _missing(target)))[:2]
+    @property
+    def _nearest(self) -> list[tuple[int, float]]:
+        return sorted(self.curve, key=lambda size: abs(_missing(size[1]) - _missing(self.target)))[:2]
 
 
 def _missing(ratio: float) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -42,11 +42,8 @@ class Ahead:
 class Objective(Protocol):
     """What is maximised."""
 
-    def evaluate(self, points: Array, basis: Array | None = None, known: Any = None) -> Evaluation:
-        """The objective at these points; `basis` is that of an evaluation near by, to start from.
-
-        `known` is what the objective has already found at these points, in a form of its own.
-        """
+    def evaluate(self, points: Array, basis: Array | None = None) -> Evaluation:
+        """The objective at these points; `basis` is that of an evaluation near by, to start from."""
 
     @property
     def exact(self) -> Objective:
@@ -117,10 +114,10 @@ class Ascent:
     MAX_MOVE = 2.0  # of a point in one step, in lengths of a point: further off the kernel says nothing
     GRADIENT_TOLERANCE = 1e-10
 
-    def __init__(self, objective: Objective, points: Array, basis: Array | None = None, known: Any = None) -> None:
+    def __init__(self, objective: Objective, points: Array, basis: Array | None = None) -> None:
         self.objective = objective
         self.points = points
-        self.at = self._evaluate(points, basis, known)
+        self.at = self._evaluate(points, basis)
         self.n_steps = 0
         self.n_evaluations = 1
         self.converged = False
@@ -144,18 +141,17 @@ class Ascent:
                 self.converged = self.value - before <= tolerance * abs(self.value)
         return self
 
-    def continue_on(self, objective: Objective) -> Ascent:
+    def continue_on(self, objective: Objective) -> None:
         """Go on from here on another form of the objective; its curvature is taken to be the same."""
         self.objective, self.converged = objective, False
         self.at = self._evaluate(self.points, self.at.basis)
         self.n_evaluations += 1
-        return self
 
-    def _evaluate(self, points: Array, basis: Array | None, known: Any = None) -> Evaluation:
-        found = self.objective.evaluate(points, basis, known)
+    def _evaluate(self, points: Array, basis: Array | None) -> Evaluation:
+        found = self.objective.evaluate(points, basis)
         if not found.reliable:
             self.objective = self.objective.exact
-            found = self.objective.evaluate(points, found.basis, known)
+            found = self.objective.evaluate(points, found.basis)
         return found
 
     def _step(self) -> bool:

@@ -14,36 +14,24 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..arrays import Array, is_accelerated, is_numpy, is_torch, like, namespace, take_rows, to_numpy
-from ..fit.importance import carried_variance, draw, heavy_tailed
+from ..fit.importance import carried_variance, draw, tails
 from ..fit.rowset import RowSet
 from ..fit.sample import Sample
-from ..rules.kmeans import kmeans_centers
+from ..rules.kmeans import as_rows_in, kmeans_centers
 from ..rules.lazy_gram import gram_of_sample
 from ..rules.rpcholesky import randomly_pivoted_cholesky
 from ..rules.targeted import targeted_rows
 from ..spectrum.whitening import whiten
 from ..threads import cached_property, ordered_map
-from .exchange import CLOSE_BEHIND, exchanged, from_any_rule
+from .exchange import exchanged, from_any_rule
 from .lbfgs import Ascent
-from .objective import CapturedVariance, Factored
+from .objective import CapturedVariance
 from .objective_cuda import CapturedOnDevice
 from .principal import principal_points
 from .subspace import Coordinates, lifted
 
-KMEANS_STEPS = 3
-# A step costs m^2 a row: beyond so many points fewer steps are taken, from centres that are settled better.
-MANY_POINTS, KMEANS_STEPS_OF_MANY = 400, 10
-FEWER = 4  # of many points every fourth decides the race: which start leads hardly depends on how many there are
-RACE_SHARE = 0.15  # of the steps are run from every start
-COARSE_SHARE = 0.7  # of the steps are taken on COARSE_ROWS_PER_POINT rows a point, the rest on all
-ON_ALL_ROWS = 0.75  # of the steps will do on a device, where all are taken on all rows
-COARSE_GAIN = 3e-5  # a step on few rows that gains less, relative to the value, is the last on them
-COARSE_ROWS, COARSE_ROWS_PER_POINT = 1000, 10
-NEARLY_ALL = 0.999  # of what exact kernel PCA captures: points that have it are not looked at a second time
-LEAST_MISSED = 0.5  # of the last component's variance: points that miss so much are asked for each component
-ANY_RULE_WORK = 3e6  # n^2 m up to which rules choose sooner than points are moved
 NO_ROWS = np.empty(0, dtype=np.intp)
-NO_GAIN = 1e-8  # a step that gains less, relative to the value, is the last
+NO_STEP_GAIN = 1e-8  # a step that gains less, relative to the value, is rounding, and the last
 
 
 @dataclass(frozen=True)
@@ -92,6 +80,7 @@ class FreePoints:
         self, sample: Sample, coordinates: Coordinates, max_iter: int, tol: float, rng: np.random.Generator
     ) -> None:
         self.sample = sample
+        self.plan = sample.plan
         self.coordinates = coordinates  # in which points are moved
         self.max_iter = max_iter
         self.tol = tol
@@ -107,30 +96,32 @@ class FreePoints:
 
     def search(self, n_support: int) -> Candidate:
         """Points from the best of the starts."""
-        if self.sample.kernel.linear_in_rows:
+        if self.coordinates.kernel.linear_in_rows:
             return self._principal(n_support)
         found = self._raced(n_support)
-        return self._bettered(found) if found.captured < NEARLY_ALL * self.sample.evaluation.exact.captured else found
+        enough = self.plan.good_enough * self.sample.evaluation.exact.captured
+        return self._bettered(found) if found.captured < enough else found
 
     def _bettered(self, found: Candidate) -> Candidate:
         """The points found, or better ones."""
         rows = self.sample.evaluation
-        if rows.exact.captured - found.captured >= LEAST_MISSED * float(rows.exact.variances[-1]):
+        if rows.exact.captured - found.captured >= self.plan.least_missed * float(rows.exact.variances[-1]):
             found = exchanged(self, found)
-        few = rows.is_all and rows.size**2 * found.n_support <= ANY_RULE_WORK
+        few = rows.is_all and rows.size**2 * found.n_support <= self.plan.any_rule_work
         return from_any_rule(self, found) if few and not is_torch(rows.gram) else found
 
     def _raced(self, n_support: int) -> Candidate:
         """The race of the starts, then the better one to the end; the plain rows where they are better still."""
-        race = self._race(n_support, None if n_support <= MANY_POINTS else self._race(n_support // FEWER).leader)
+        many = n_support > self.plan.many_points
+        race = self._race(n_support, self._race(n_support // self.plan.raced_fraction).leader if many else None)
         (_, n_coarse), best = self._coarse(n_support), race.runners[race.leader]
         n_race, best = best.n_steps, self._run(best, race.objective, n_coarse - best.n_steps)
         best, converged = self.finish(best, self.n_steps(n_support) - max(n_coarse, n_race))
         seeds = race.rows.get(race.leader, NO_ROWS)
         moved = Candidate(best.points, best.value, None, best.n_steps, converged, race.reached, race.leader, seeds)
         # decided at the end, on the rows of the last steps
-        close = [name for name in race.rows if race.unmoved[name] > CLOSE_BEHIND * race.reached[race.leader]]
-        plain = {name: self._unmoved(race, name) for name in close}
+        close = [name for name in race.rows if race.unmoved[name] > self.plan.close_behind * race.reached[race.leader]]
+        plain = {name: self.captured(self.objective, race.starts[name]) for name in close}
         first = max(close, key=lambda name: plain[name], default="")
         if not first or plain[first] <= moved.captured:
             return moved
@@ -147,14 +138,14 @@ class FreePoints:
 
     def _race(self, n_support: int, only: str | None = None) -> Race:
         """The first steps from every start, or from the `only` one that is to run."""
-        objective, _ = self._coarse(n_support)
+        plan, (objective, _) = self.plan, self._coarse(n_support)
         rows, n_threads = self._row_starts(n_support, only), self.sample.n_threads if is_numpy(objective.rows) else 1
         starts = {name: self.rows_at(places) for name, places in rows.items()}
         if only in (None, "kmeans"):
-            lloyd = KMEANS_STEPS if n_support <= MANY_POINTS else KMEANS_STEPS_OF_MANY
+            lloyd = plan.kmeans_steps if n_support <= plan.many_points else plan.kmeans_steps_of_many
             centers = kmeans_centers(objective.rows, n_support, lloyd, self.rng, objective.weights, n_threads)
-            starts = {"kmeans": centers} | starts
-        n_race = max(1, round(RACE_SHARE * self.n_steps(n_support)))
+            starts = {"kmeans": as_rows_in(centers, objective.rows, self.sample.held_columns)} | starts
+        n_race = max(1, round(plan.race_share * self.n_steps(n_support)))
 
         def run(points: Array) -> tuple[float, Ascent]:
             runner = self.start(objective, points)
@@ -163,13 +154,6 @@ class FreePoints:
         ran = dict(zip(starts, ordered_map(run, list(starts.values()), n_threads), strict=True))
         runners = {name: runner for name, (_, runner) in ran.items()}
         return Race(objective, starts, rows, runners, {name: value for name, (value, _) in ran.items()})
-
-    def _unmoved(self, race: Race, name: str) -> float:
-        """What a start captures of the variance of all rows."""
-        if race.objective is self.objective and is_torch(self.objective.rows):
-            return race.unmoved[name]
-        points = race.starts[name]
-        return self.captured(self.objective, points, light=True)
 
     def from_rows(self, plain: Candidate, rule: str) -> Candidate:
         """Rows that lead all that was moved are moved themselves, on all rows; they stay where that gains nothing."""
@@ -190,10 +174,8 @@ class FreePoints:
 
     def filled_up(self, rows: np.ndarray, n_support: int) -> np.ndarray:
         """The rows and, where the rank was reached before so many were found, others at random."""
-        if len(rows) == n_support:
-            return rows
-        others = self.rng.permutation(np.setdiff1d(np.arange(self.sample.size), rows))
-        return np.concatenate([rows, others[: n_support - len(rows)]])
+        others = np.setdiff1d(np.arange(self.sample.size), rows)
+        return np.concatenate([rows, self.rng.choice(others, n_support - len(rows), replace=False)])
 
     def rows_at(self, places: np.ndarray) -> Array:
         return take_rows(self.coordinates.rows, places)
@@ -211,20 +193,19 @@ class FreePoints:
 
     @cached_property
     def _heavy_tailed(self) -> bool:
-        return heavy_tailed(self._carried, self._weights)
+        return tails(self._carried, self._weights) > self.plan.heavy_tails
 
     def _principal(self, n_support: int) -> Candidate:
         """The best points for linear and cosine kernels, and rows where there are no more of them."""
         points = principal_points(self.objective, n_support)
-        missing = n_support - points.shape[0]
-        filled = self.rng.choice(self.sample.size, missing, replace=missing > self.sample.size)
-        points = namespace(points).concat([points, self.rows_at(filled)], axis=0) if missing else points
+        others = self.rows_at(self.filled_up(NO_ROWS, n_support - points.shape[0]))
+        points = namespace(points).concat([points, others], axis=0)
         value = self.objective.captured(points)
         return Candidate(points, value, None, 1, True, {}, "principal directions", NO_ROWS)
 
     def resize(self, previous: Candidate, n_support: int) -> Candidate:
         """From points found for one size to another: the least useful go, or targeted rows come."""
-        if self.sample.kernel.linear_in_rows:
+        if self.coordinates.kernel.linear_in_rows:
             return self._principal(n_support)
         change, seeds = n_support - previous.n_support, previous.seeds
         if change < 0:
@@ -243,23 +224,20 @@ class FreePoints:
         """The points and `count` more rows, chosen for what the points leave of the targets, and the rows' places."""
         found = self.coordinates
         features = found.cross_gram(points, slice(0, among.size)) @ whiten(found.kernel(points, points)).matrix
-        rows = targeted_rows(among, count, to_numpy(features))
-        missing = count - len(rows)
-        if missing > 0:  # all rows are explained to rounding: any will do
-            rows = np.concatenate([rows, self.rng.choice(self.sample.size, missing)])
+        rows = self.filled_up(targeted_rows(among, count, to_numpy(features)), count)
         return namespace(points).concat([points, self.rows_at(rows)], axis=0), rows
 
     def n_steps(self, n_support: int) -> int:
         """Steps for so many points."""
-        share = ON_ALL_ROWS if is_accelerated(self.objective.rows) else 1.0
-        return max(2, round(share * self.max_iter * min(1.0, MANY_POINTS / n_support) ** 2))
+        share = self.plan.device_share if is_accelerated(self.objective.rows) else 1.0
+        return max(2, round(share * self.max_iter * min(1.0, self.plan.many_points / n_support) ** 2))
 
     def _coarse(self, n_support: int) -> tuple[CapturedVariance, int]:
         """The objective of the early steps, and their number."""
-        n_rows = max(COARSE_ROWS, COARSE_ROWS_PER_POINT * n_support)
+        n_rows = max(self.plan.coarse_rows, self.plan.coarse_rows_per_point * n_support)
         if self.objective.n_rows < 2 * n_rows or is_accelerated(self.objective.rows):  # a part would save little
             return self.objective, 0
-        n_steps = round(COARSE_SHARE * self.n_steps(n_support))
+        n_steps = round(self.plan.coarse_share * self.n_steps(n_support))
         if not self._heavy_tailed and self.sample.drawn is None:
             # the last rows: the first are for evaluation, where what has guided the search reads too high
             return self.objective.part(slice(self.objective.n_rows - n_rows, None)), n_steps
@@ -269,39 +247,31 @@ class FreePoints:
 
     def start(self, objective: CapturedVariance, points: Array) -> Ascent:
         """A climb from these points."""
-        known = objective.factored(points) if is_numpy(points) else None
-        return objective.light(points, known).ascent(points, self._exact_on(points, objective, known), known)
+        return self._light(objective, points).ascent(points, self._exact_on(points, objective))
 
-    def captured(self, objective: CapturedVariance, points: Array, *, light: bool = False) -> float:
-        """What these points capture; `light` in float32 where they allow it."""
-        known = objective.factored(points) if is_numpy(points) else None
-        basis = self._exact_on(points, objective, known)
-        return (objective.light(points, known) if light else objective).captured(points, basis, known)
+    def _light(self, objective: CapturedVariance, points: Array) -> CapturedVariance:
+        """The objective in float32 where that is enough; points capture about as much as exact kernel PCA at most."""
+        return objective.light(points, self.sample.evaluation.exact.captured)
 
-    def _exact_on(self, points: Array, objective: CapturedVariance, known: Factored | None) -> Array | None:
+    def captured(self, objective: CapturedVariance, points: Array) -> float:
+        """What these points capture."""
+        return objective.captured(points, self._exact_on(points, objective))
+
+    def _exact_on(self, points: Array, objective: CapturedVariance) -> Array | None:
         """Components to start from where there are many points: exact kernel PCA's."""
         if not objective.has_many(points):
             return None
-        gram = None if known is None else known.gram
-        return self.coordinates.images_of_exact(points, self.sample.evaluation, gram)[1]
+        return self.coordinates.images_of_exact(points, self.sample.evaluation)[1]
 
     def _run(self, runner: Ascent, objective: CapturedVariance, n_steps: int) -> Ascent:
-        if objective.n_rows < self.objective.n_rows:
-            return runner.run(n_steps, COARSE_GAIN)
-        before = runner.n_steps
-        runner.run(n_steps, NO_GAIN)
-        assert isinstance(runner.objective, CapturedVariance)
-        if runner.converged and runner.objective.rows.dtype != objective.rows.dtype:
-            # float32 found no way up: float64 may
-            left = n_steps - (runner.n_steps - before)
-            runner.continue_on(objective).run(left, NO_GAIN)
-        return runner
+        """Steps on an objective, until one gains nothing worth the time."""
+        return runner.run(n_steps, self.plan.coarse_gain if objective.n_rows < self.objective.n_rows else NO_STEP_GAIN)
 
     def finish(self, runner: Ascent, n_steps: int) -> tuple[Ascent, bool]:
         """The last steps, on all rows; converged when the last quarter gained less than tol."""
         assert isinstance(runner.objective, CapturedVariance)
         if runner.objective.n_rows < self.objective.n_rows:
-            runner.continue_on(self.objective.light(runner.points))
+            runner.continue_on(self._light(self.objective, runner.points))
         last = max(1, min(n_steps, round(self.max_iter / 4)))
         before = self._run(runner, self.objective, n_steps - last).value
         gained = self._run(runner, self.objective, last).value - before

@@ -32,15 +32,14 @@ from typing import TypeVar
 import numpy as np
 
 from ..arrays import (
+    TINY,
     Array,
     add_to_diagonal,
     as_float64,
     cholesky,
-    inner,
     is_numpy,
     like,
     namespace,
-    solve_lower,
     take_rows,
 )
 from ..kernels import FixedRows, Kernel, uphill
@@ -51,24 +50,24 @@ from .lbfgs import Ascent, Evaluation
 
 Result = TypeVar("Result")
 
-SMALLEST_MASS = 1e-30  # of a block's weights, which are divided by
-JITTER = 1e-10  # added to K_SS, relative to its mean diagonal
-# Rows that a thread takes at once, fewer where there are many points: their kernel values stay in its cache between the
-# two passes, and there is work for many threads.
-ROWS_AT_ONCE, LEAST_ROWS_AT_ONCE, VALUES_AT_ONCE = 4000, 250, 2**16
+GRAM_JITTER = 1e-10  # added to K_SS, relative to its mean diagonal
+# Kernel values that a thread takes at once, and rows at the least: they stay in its cache between the two passes, and
+# there is work for many threads.
+VALUES_AT_ONCE, LEAST_ROWS_AT_ONCE = 2**16, 250
 FEW_THREADS, POINTS_A_THREAD = 4, 25
 EXTRA_VECTORS = 8  # beyond the components, in a basis that those at points near by are found from: they converge faster
-TRACE_PROBES = 16  # random signs by which the trace of an inverse is estimated where there are many points
-# Float32 rows lose nothing: squared Cholesky pivots of K_SS (unit diagonal) from, coordinates in kernel widths up to.
-FLOAT32_PIVOT, FLOAT32_WIDTHS = 1e-3, 1e12
-# FLOAT32_ROUNDING tr(K_SS^-1), relative to the captured variance, is a hundredth of the error that the gradient of
-# float32 rows was found to have: above MAX_ROUNDING the search would climb rounding.
-FLOAT32_ROUNDING, MAX_ROUNDING = 5e-10, 1e-4
+# Rows further out than this, in kernel widths, have distances whose squares float32 may not hold.
+FLOAT32_WIDTHS = 1e12
+# Rows that are all farther than this from the origin, as sparse rows may be, lose their differences to float32.
+NEAREST_WIDTHS = 100.0
+# Rounding of float32 kernel values is multiplied by about sum_i 1 / L_ii^2, L the Cholesky factor of K_SS.  Where this
+# share of that sum is more than the captured variance, the gradient is off by a few percent, and rounding is climbed.
+FLOAT32_SHOWS = 1e-5
 METRIC_RIDGE = 0.05  # added to the Gauss-Newton matrix, relative to its mean diagonal: idle points are not sent far off
 
 
 @dataclass(frozen=True)
-class Block:
+class KernelBlock:
     """Some rows, and their kernel values times the rows' scale."""
 
     rows: slice
@@ -79,7 +78,7 @@ class Block:
 class FirstPass:
     """The kernel values of all rows, their mean, and their second moment where it was asked for."""
 
-    blocks: list[Block]
+    blocks: list[KernelBlock]
     mean: Array  # (m,)
     second: Array | None  # (m, m)
 
@@ -100,8 +99,15 @@ class Factored:
         """At these points."""
         gram = kernel(points, points)
         xp = namespace(gram)
-        jitter = JITTER * float(xp.mean(xp.abs(xp.linalg.diagonal(gram))))
+        jitter = GRAM_JITTER * float(xp.mean(xp.abs(xp.linalg.diagonal(gram))))
         return cls(gram, cholesky(add_to_diagonal(gram, jitter)))
+
+    def allows_float32(self, captured: float) -> bool:
+        """Whether rounding of float32 rows is small beside so much captured variance."""
+        if self.factor is None:
+            return False
+        xp = namespace(self.factor)
+        return FLOAT32_SHOWS * float(xp.sum(xp.linalg.diagonal(self.factor) ** -2)) <= captured
 
 
 @dataclass(frozen=True)
@@ -122,32 +128,31 @@ class CapturedVariance:
         """This objective with its rows in float64."""
         return self if self.heavy is None else self.heavy
 
-    def ascent(self, points: Array, basis: Array | None = None, known: Factored | None = None) -> Ascent:
-        """A climb from these points; `basis` and `known` as in `evaluate`."""
-        return Ascent(self, points, basis, known)
-
-    def factored(self, points: Array) -> Factored:
-        """K_SS at these points, for those who ask several things there."""
-        return Factored.of(self.kernel, points)
+    def ascent(self, points: Array, basis: Array | None = None) -> Ascent:
+        """A climb from these points; `basis` as in `evaluate`."""
+        return Ascent(self, points, basis)
 
     @np.errstate(over="ignore", invalid="ignore")  # of points far off: what comes of it is looked at
-    def evaluate(self, points: Array, basis: Array | None = None, known: Factored | None = None) -> Evaluation:
+    def evaluate(self, points: Array, basis: Array | None = None) -> Evaluation:
         """Captured variance, its gradient in the points, and the Gauss-Newton matrix: two passes over the rows.
 
-        `basis` is that of an evaluation near by, to start from; `known` is K_SS, where it has been made already.
+        `basis` is that of an evaluation near by, to start from.
         """
         beside = self.n_threads if self.n_threads >= SPARE_THREADS and is_numpy(points) and self.has_many(points) else 1
         at, first = side_by_side(
-            [lambda: known or self.factored(points), lambda: self._first_pass(points, with_second=basis is None)],
+            [
+                lambda: Factored.of(self.kernel, points),
+                lambda: self._first_pass(points, with_second=basis is None),
+            ],
             beside,
         )
-        gram, (values, coef, rounding, basis) = at.gram, self._top(at, first, basis)
+        gram, (values, coef, basis) = at.gram, self._top(at, first, basis)
         if not bool(namespace(values).isfinite(values[0])):  # the kernel overflows there: no place to go
             return Evaluation(-np.inf, namespace(points).zeros_like(points))
         spread = (coef * values) @ coef.T
         light_points, twice = like(points, self.rows), 2 * like(coef, self.rows).T
 
-        def slopes_of(block: Block, scores: Array) -> tuple[Array, Array | None]:
+        def slopes_of(block: KernelBlock, scores: Array) -> tuple[Array, Array | None]:
             return self._fixed.slopes(block.rows, light_points, block.cross, scores @ twice)
 
         slopes, metric = side_by_side(
@@ -155,14 +160,16 @@ class CapturedVariance:
         )
         gradient = uphill(slopes, self.kernel.slopes(points, points, gram, -2 * spread))
         value = float(namespace(values).sum(values))
-        reliable = self.heavy is None or rounding <= MAX_ROUNDING * value
+        reliable = self.heavy is None or at.allows_float32(value)
         return Evaluation(value, gradient, metric, reliable, basis)
 
-    def _each_block(self, first: FirstPass, coef: Array, function: Callable[[Block, Array], Result]) -> list[Result]:
+    def _each_block(
+        self, first: FirstPass, coef: Array, function: Callable[[KernelBlock, Array], Result]
+    ) -> list[Result]:
         """function(block, omega (C K_NS coef)) of every block of rows, with the weighted scores of its rows."""
         light, offset = like(coef, self.rows), like(first.mean @ coef, self.rows)
 
-        def of_block(block: Block) -> Result:
+        def of_block(block: KernelBlock) -> Result:
             scores = block.cross @ light
             if self.center:
                 scores -= offset
@@ -178,8 +185,8 @@ class CapturedVariance:
 
         For kernels that lift: their values have what the other coordinates of a row are in its scale.
         """
-        at, first = self.factored(points), self._first_pass(points)
-        gram, (values, coef, _, _) = at.gram, self._top(at, first, None)
+        at, first = Factored.of(self.kernel, points), self._first_pass(points)
+        gram, (values, coef, _) = at.gram, self._top(at, first, None)
         twice = 2 * like(coef, self.rows).T
         pulled = self._each_block(
             first, coef, lambda b, scores: as_float64(self.kernel.lift(rows_at(b.rows), b.cross, scores @ twice))
@@ -195,7 +202,7 @@ class CapturedVariance:
             return None
         coupling = 2 * spread * tangents
         mean_diagonal = float(namespace(gram).mean(namespace(gram).linalg.diagonal(coupling)))
-        return cholesky(add_to_diagonal(coupling, METRIC_RIDGE * mean_diagonal)) if mean_diagonal > 0 else None
+        return cholesky(add_to_diagonal(coupling, METRIC_RIDGE * mean_diagonal))
 
     @cached_property
     def _fixed(self) -> FixedRows:
@@ -216,40 +223,36 @@ class CapturedVariance:
         weights = None if self.weights is None else self.weights[rows]
         if weights is not None:
             weights = weights / namespace(weights).sum(weights)
-        heavy = None if self.heavy is None else self.heavy.part(rows)
-        return replace(self, rows=self.rows[rows, :], row_scale=row_scale, weights=weights, heavy=heavy)
+        return replace(self, rows=self.rows[rows, :], row_scale=row_scale, weights=weights, heavy=None)
 
     def drawn(self, places: Array, weights: Array) -> CapturedVariance:
         """The same objective on some of the rows, each counted as often as its weight says."""
         weights = like(weights / weights.sum(), self.rows)
         row_scale = None if self.row_scale is None else take_rows(self.row_scale, places)
-        heavy = None if self.heavy is None else self.heavy.drawn(places, weights)
-        return replace(self, rows=take_rows(self.rows, places), row_scale=row_scale, weights=weights, heavy=heavy)
+        return replace(self, rows=take_rows(self.rows, places), row_scale=row_scale, weights=weights, heavy=None)
 
-    def light(self, points: Array, known: Factored | None = None) -> CapturedVariance:
-        """This objective with its rows in float32, twice as fast, where these points allow it; else itself."""
-        xp = namespace(points)
-        if not self.kernel.bounded or float(xp.max(xp.abs(self.rows))) > FLOAT32_WIDTHS:
+    def light(self, points: Array, captured: float) -> CapturedVariance:
+        """This objective with its rows in float32, twice as fast, where points that capture so much allow it."""
+        xp = namespace(self.rows)
+        reach = xp.max(xp.abs(self.rows), axis=1)
+        if not self.kernel.bounded or float(xp.max(reach)) > FLOAT32_WIDTHS or float(xp.min(reach)) > NEAREST_WIDTHS:
             return self
-        factor = (known or self.factored(points)).factor
-        if factor is None or float(xp.min(xp.linalg.diagonal(factor))) ** 2 < FLOAT32_PIVOT:
+        if not Factored.of(self.kernel, points).allows_float32(captured):
             return self
         rows, row_scale, weights = (
             None if part is None else xp.astype(part, xp.float32) for part in (self.rows, self.row_scale, self.weights)
         )
         return replace(self, rows=rows, row_scale=row_scale, weights=weights, heavy=self)
 
-    def captured(self, points: Array, basis: Array | None = None, known: Factored | None = None) -> float:
-        """The captured variance alone; `basis` and `known` as in `evaluate`."""
-        values, _ = self.components(points, basis, known)
+    def captured(self, points: Array, basis: Array | None = None) -> float:
+        """The captured variance alone; `basis` as in `evaluate`."""
+        values, _ = self.components(points, basis)
         return float(namespace(values).sum(values))
 
-    def components(
-        self, points: Array, basis: Array | None = None, known: Factored | None = None
-    ) -> tuple[Array, Array]:
+    def components(self, points: Array, basis: Array | None = None) -> tuple[Array, Array]:
         """Variances and coefficients (m, M) of the best components on these points."""
         first = self._first_pass(points, with_second=basis is None)
-        values, coef, _, _ = self._top(known or self.factored(points), first, basis)
+        values, coef, _ = self._top(Factored.of(self.kernel, points), first, basis)
         return values, coef
 
     def _first_pass(self, points: Array, *, with_second: bool = True) -> FirstPass:
@@ -257,14 +260,14 @@ class CapturedVariance:
         bound = self._fixed.bind(like(points, self.rows))
         n, n_points = self.n_rows, int(points.shape[0])
 
-        def block_values(rows: slice) -> tuple[Block, float, Array, Array | None]:
-            block = Block(rows, bound(rows))
+        def block_values(rows: slice) -> tuple[KernelBlock, float, Array, Array | None]:
+            block = KernelBlock(rows, bound(rows))
             xp, count = namespace(block.cross), rows.stop - rows.start
             mass, weights = count / n, xp.full_like(block.cross[:, 0], 1.0 / count)
             if self.weights is not None:
                 weights = self.weights[rows]
                 mass = float(xp.sum(weights))
-                weights = weights / max(mass, SMALLEST_MASS)
+                weights = weights / max(mass, TINY)
             mean = weights @ block.cross
             if not with_second:
                 return block, mass, mean, None
@@ -273,7 +276,7 @@ class CapturedVariance:
                 return block, mass, mean, about.T @ about / n
             return block, mass, mean, about.T @ (about * (mass * weights)[:, None])
 
-        at_once = max(LEAST_ROWS_AT_ONCE, min(ROWS_AT_ONCE, VALUES_AT_ONCE // n_points)) if is_numpy(points) else n
+        at_once = max(LEAST_ROWS_AT_ONCE, VALUES_AT_ONCE // n_points) if is_numpy(points) else n
         parts = list(ordered_map(block_values, row_ranges(n, at_once), self._threads_for(points)))
         means = namespace(points).stack([as_float64(mean) for _, _, mean, _ in parts])
         masses = like([mass for _, mass, _, _ in parts], means)
@@ -284,21 +287,19 @@ class CapturedVariance:
             second = second if self.center else second + mean[:, None] * mean
         return FirstPass([block for block, *_ in parts], mean, second)
 
-    def _top(self, at: Factored, first: FirstPass, basis: Array | None) -> tuple[Array, Array, float, Array | None]:
-        """Variances and coefficients of the best components, what rounding of float32 rows can add to their sum, and
-        where there are many points a basis to start from at points near by.
-        """
+    def _top(self, at: Factored, first: FirstPass, basis: Array | None) -> tuple[Array, Array, Array | None]:
+        """Variances and coefficients of the best components; of many points also a basis to start from near by."""
         gram, factor = at.gram, at.factor
         if factor is None:  # an indefinite kernel: its negative part is dropped
             whitening = whiten(gram).matrix
             covariance = whitening.T @ self._second(first) @ whitening
             values, vectors = top(Operator.of(covariance), self.n_components, precise=True)
-            return like(values, gram), whitening @ vectors, 0.0, None
+            return like(values, gram), whitening @ vectors, None
         operator = Operator(gram[0, :], lambda y: self._applied(first, y), lambda: self._second(first), (gram, factor))
         many = basis is not None or self.has_many(gram)
         values, coef = top(operator, self.n_components + EXTRA_VECTORS * many, near=basis)
         variances, components = like(values[: self.n_components], gram), coef[:, : self.n_components]
-        return variances, components, self._rounding(factor), coef if many else None
+        return variances, components, coef if many else None
 
     def has_many(self, points: Array) -> bool:
         """Whether there are so many points that a basis near the components' span pays."""
@@ -314,15 +315,3 @@ class CapturedVariance:
         """K_NS' C' diag(omega) C K_NS vectors."""
         parts = self._each_block(first, vectors, lambda block, scores: block.cross.T @ scores)
         return reduce(add, (as_float64(part) for part in parts))
-
-    def _rounding(self, factor: Array) -> float:
-        """What rounding of float32 rows can add to the captured variance."""
-        if self.heavy is None:
-            return 0.0
-        m = int(factor.shape[0])
-        if not is_large(m, self.n_components):
-            inverse = solve_lower(factor, like(namespace(factor).eye(m, dtype=factor.dtype), factor))
-            return FLOAT32_ROUNDING * inner(inverse, inverse)
-        signs = np.random.default_rng(0).choice([-1.0, 1.0], (m, TRACE_PROBES))  # E |L^-1 s|^2 = tr K^-1
-        probes = solve_lower(factor, like(signs, factor))
-        return FLOAT32_ROUNDING * inner(probes, probes) / TRACE_PROBES

@@ -1,4 +1,4 @@
-"""Captured variance of points on a device: the objective of points.py as one line of operations that nobody waits for.
+"""Captured variance of points on a device: the objective of objective.py as one line of operations, without waiting.
 
 A device is waited for longer than it works on so few points.  So nothing is asked of it before all is done, and no
 eigenvectors are looked for: captured variance needs the span of the components alone.  With K_SS = L L' and
@@ -10,7 +10,7 @@ iteration, Y <- orth(R^k Y), and
 
     captured variance = tr Y'R Y,      G = L^-T Y
 
-is as good as the span is, never more, and its gradient at fixed G is that of points.py.
+is as good as the span is, never more, and its gradient at fixed G is that of objective.py.
 
 A step of the ascent is such a line as well: the direction, how far a point may go, and the objective at its end.
 """
@@ -22,18 +22,18 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from ..arrays import Array, solve_factored, to_numpy, unlooked_cholesky
+from ..arrays import Array, solve_factored, to_numpy, unchecked_cholesky
 from ..kernels import Kernel, uphill
 from ..spectrum.cuda_graphs import recorded
 from ..threads import cached_property
 from .lbfgs import NO_CURVATURE, Ahead, Ascent, Evaluation, Memory
-from .objective import JITTER, METRIC_RIDGE, CapturedVariance, Factored
+from .objective import GRAM_JITTER, METRIC_RIDGE, CapturedVariance
 
 # Powers of R that Y is multiplied by, one after the other, and made orthonormal.  What the last column has left of the
 # first component comes back larger by such a power of how much more that one has; by the turns before it is as much
 # smaller, down to rounding, which the largest power must not bring back.
 TURNS = (1, 2, 4, 4)
-ROUNDING = 1e-14  # added to the gram of unit vectors before it is divided by
+TURN_JITTER = 1e-14  # added to the gram of unit vectors before it is divided by
 # Kernel values up to which launches take longer than work.  Recordings keep their memory, some 100 MB for so many.
 LAUNCH_BOUND = 2**21
 
@@ -46,18 +46,18 @@ class CapturedOnDevice(CapturedVariance):
         """Always: eigenvectors take longer there than all the rest."""
         return True
 
-    def light(self, points: Array, known: Factored | None = None) -> CapturedOnDevice:
+    def light(self, points: Array, captured: float) -> CapturedOnDevice:
         """Itself: so few rows take no longer in float64."""
         return self
 
-    def ascent(self, points: Array, basis: Array | None = None, known: Factored | None = None) -> Ascent:
+    def ascent(self, points: Array, basis: Array | None = None) -> Ascent:
         """One whose steps are lines as well."""
-        return AscentOnDevice(self, points, basis, known)
+        return AscentOnDevice(self, points, basis)
 
-    def evaluate(self, points: Array, basis: Array | None = None, known: Factored | None = None) -> Evaluation:
+    def evaluate(self, points: Array, basis: Array | None = None) -> Evaluation:
         """Captured variance, its gradient in the points, and the Gauss-Newton matrix."""
         if basis is None or not self._near:
-            return super().evaluate(points, basis, known)
+            return super().evaluate(points, basis)
         result, *found = self._run("_evaluated", points, basis[:, : self.n_components])
         return self._evaluation(points, to_numpy(result).tolist(), found)
 
@@ -127,7 +127,7 @@ class CapturedOnDevice(CapturedVariance):
         centred = cross
         if self.center:
             centred = cross - (cross.mean(0) if self.weights is None else self.weights @ cross)
-        factor, failed = unlooked_cholesky(gram, JITTER)
+        factor, failed = unchecked_cholesky(gram, GRAM_JITTER)
         identity = torch.eye(len(gram), dtype=gram.dtype, device=gram.device)
         inverse = torch.linalg.solve_triangular(factor, identity, upper=False)
         reduced = inverse @ (centred.T @ self._weighted(centred)) @ inverse.T
@@ -138,7 +138,7 @@ class CapturedOnDevice(CapturedVariance):
         slopes = [self.kernel.slopes(self.rows, points, cross, self._weighted(centred @ (2.0 * coef)) @ coef.T)]
         gradient = uphill(slopes, self.kernel.slopes(points, points, gram, -2 * spread))
         result = torch.stack([within.trace(), (failed + lost).double(), gram.sum() + centred.sum()])
-        return result, gradient, coef, *self._metric(points, gram, spread)
+        return result, gradient, coef, *self._metric_in_line(points, gram, spread)
 
     @staticmethod
     def _turned(reduced: Array, vectors: Array) -> tuple[Array, Array]:
@@ -151,7 +151,7 @@ class CapturedOnDevice(CapturedVariance):
                 powers[power] = powers[power // 2] @ powers[power // 2]
             vectors = powers[power] @ vectors
             vectors = vectors / torch.linalg.vector_norm(vectors, dim=0)
-            factor, failed = unlooked_cholesky(vectors.T @ vectors, ROUNDING)
+            factor, failed = unchecked_cholesky(vectors.T @ vectors, TURN_JITTER)
             vectors = torch.linalg.solve_triangular(factor, vectors.T, upper=False).T
             lost = lost + failed
         return vectors, lost
@@ -159,10 +159,10 @@ class CapturedOnDevice(CapturedVariance):
     def _weighted(self, scores: Array) -> Array:
         return scores / self.n_rows if self.weights is None else scores * self.weights[:, None]
 
-    def _metric(self, points: Array, gram: Array, spread: Array) -> tuple[Array, ...]:
+    def _metric_in_line(self, points: Array, gram: Array, spread: Array) -> tuple[Array, ...]:
         """One array, or none where the kernel knows no such matrix."""
         tangents = self.kernel.tangents(points, gram)
-        return () if tangents is None else unlooked_cholesky(2 * spread * tangents, METRIC_RIDGE)[:1]
+        return () if tangents is None else unchecked_cholesky(2 * spread * tangents, METRIC_RIDGE)[:1]
 
 
 def images_on_device(
@@ -173,7 +173,7 @@ def images_on_device(
     def line(points: Array, rows: Array, directions: Array) -> tuple[Array, ...]:
         cross_gram = kernel.bind_near(points)
         images = cross_gram(rows).T @ directions
-        factor, failed = unlooked_cholesky(cross_gram(points), nugget)
+        factor, failed = unchecked_cholesky(cross_gram(points), nugget)
         return images, solve_factored(factor, images), failed
 
     images, coef, failed = recorded(("images", kernel, nugget), line, points, rows, directions)

@@ -8,7 +8,7 @@ import scipy.sparse.linalg
 from ..arrays import Array, like, namespace, top_eigh
 from ..fit.sample import Sample
 from ..kernels import Kernel
-from ..rows.memory import shares_of
+from ..rows.sampling import shares_of
 from .objective import CapturedVariance
 
 

@@ -17,15 +17,18 @@ which gains more than twice as many coordinates would, and costs less than a ste
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add
+from typing import Any
 
 import numpy as np
 import scipy.sparse
 from sklearn.utils.extmath import randomized_svd
 
 from ..arrays import (
+    TINY,
     Array,
     add_to_diagonal,
     as_float64,
@@ -39,8 +42,8 @@ from ..arrays import (
     top_eigh,
 )
 from ..fit.rowset import POINTS_FOR_THREADS, RowSet
-from ..fit.sample import Sample, default_evaluation_rows
-from ..kernels import Kernel
+from ..fit.sample import Sample
+from ..kernels import Kernel, held
 from ..kernels.base import dense
 from ..threads import cached_property, ordered_map, row_ranges, side_by_side
 from .lbfgs import Ascent
@@ -48,23 +51,11 @@ from .objective import CapturedVariance
 from .objective_cuda import images_on_device
 from .principal import directions_of_sparse
 
-# Mean exponent gamma |e(x)|^2 that may be left outside the subspace: by points that are moved on in all directions at
-# the end (`lifted`), and by points that stay in it for good.
-MAX_LOST_EXPONENT, MAX_LOST_FOR_GOOD = 0.1, 0.05
 SHORT_SIDE = 1000  # rows whose gram costs less than anything in as many columns
-SHORT_DIRECTIONS = 256  # of theirs are not too many to be kept; of more, all are unless half of them will do
-# A wide kernel has a small exponent to lose: its components are nearly those of the rows themselves, and as many
-# directions as this are kept for M of them, DIRECTIONS_PER_COMPONENT * M + EXTRA_DIRECTIONS.
-DIRECTIONS_PER_COMPONENT, EXTRA_DIRECTIONS = 2, 8
-# A kernel so wide that the exponent would leave WIDE of the rows' mean squared length outside sees small directions,
-# too (its components are nearly those of the rows themselves): then LOST_OF_WIDE of that length is left.
-WIDE, LOST_OF_WIDE = 0.5, 0.1
-# Below this many features a projection costs more than it saves.
-MIN_FEATURES = 128
 FIRST_DIRECTIONS = 32  # that are tried; twice as many where they are too few
 ROWS_PER_DIRECTION = 16  # tell what the directions are, where points do not stay in them
-ROWS_AT_ONCE = 250
-TRIAL_ROWS = 1000  # about so many, by which it is judged
+PROJECTED_AT_ONCE = 250  # rows: fresh memory costs more than arithmetic
+TRIAL_ROWS = 1000  # about so many judge the last step, in all directions
 NUGGET = 1e-9  # added to the points' gram, relative to its largest diagonal value, before it is divided by
 
 # Sparse rows of more features than this are not moved freely (their points would be dense).
@@ -82,7 +73,7 @@ class Coordinates:
     kernel: Kernel  # of width one
     rows: Array  # (n, r)
     row_scale: Array | None  # (n,)
-    scale: float
+    scale: Any  # a number, or one for every column
     origin: Array | None  # (d,)
     basis: Array | None  # (d, r), orthonormal columns
     lost_exponent: float = 0.0  # mean of gamma |e(x)|^2
@@ -92,14 +83,14 @@ class Coordinates:
         cross = self.kernel(self.rows[rows, :], moved)
         return cross if self.row_scale is None else cross * self.row_scale[rows, None]
 
-    def images_of_exact(self, moved: Array, seen: RowSet, gram: Array | None = None) -> tuple[Array, Array | None]:
+    def images_of_exact(self, moved: Array, seen: RowSet) -> tuple[Array, Array | None]:
         """k(S, .) of exact kernel PCA's components, (m, M), and their coefficients, None where K_SS has no factor."""
         n, directions = seen.size, like(seen.exact.directions, moved)
         if is_torch(moved) and self._near:
             return images_on_device(self.kernel, moved, self.rows[:n, :], directions, NUGGET)
-        gram, xp = self.kernel(moved, moved) if gram is None else gram, namespace(moved)
+        gram, xp = self.kernel(moved, moved), namespace(moved)
         factor = cholesky(add_to_diagonal(gram, NUGGET * float(xp.max(xp.linalg.diagonal(gram)))))
-        parts = row_ranges(n, ROWS_AT_ONCE if is_numpy(moved) and len(moved) >= POINTS_FOR_THREADS else n)
+        parts = row_ranges(n, PROJECTED_AT_ONCE if is_numpy(moved) and len(moved) >= POINTS_FOR_THREADS else n)
         images = ordered_map(lambda part: self.cross_gram(moved, part).T @ directions[part, :], parts, seen.n_threads)
         image = reduce(add, images)
         return image, None if factor is None else solve_factored(factor, image)
@@ -110,7 +101,7 @@ class Coordinates:
 
     def points(self, moved: Array) -> Array:
         """Points in input space."""
-        points = moved / self.scale
+        points = self.kernel.within(moved) / self.scale
         if self.basis is not None:
             points = points @ self.basis.T
         return points if self.origin is None else points + self.origin
@@ -125,30 +116,32 @@ class Coordinates:
         return np.asarray(dense(inside * self.scale))
 
 
-def movable(sample: Sample, found: Coordinates | None = None) -> bool:
+def movable(sample: Sample, found: Callable[[], Coordinates]) -> bool:
     """Whether points can be moved: the kernel has a gradient in them and bounds what they can capture.
 
-    `found` are the coordinates, where they have been made already.
+    `found` makes their coordinates, which are asked for only where rows are sparse.
     """
-    X = sample.rows.X
-    if not sample.kernel.differentiable or sample.kernel.definite is False:
+    X, kernel, held_columns = sample.rows.X, sample.kernel, sample.held_columns
+    if not (kernel.differentiable and kernel.moves) or kernel.definite is False or len(held_columns) == X.shape[1]:
         return False
     if not scipy.sparse.issparse(X):
         return True
-    if not sample.kernel.factors:  # no principal directions keep, say, sums of absolute differences
+    if held_columns or not sample.kernel.factors:  # no principal directions keep, say, sums of absolute differences
         return sample.size * X.shape[1] <= MAX_DENSE_VALUES
     if X.shape[1] > MAX_SPARSE_FEATURES:
         return False
-    return (found or coordinates(sample)).lost_exponent <= MAX_SPARSE_LOST_EXPONENT
+    return found().lost_exponent <= MAX_SPARSE_LOST_EXPONENT
 
 
 def coordinates_beside_exact(sample: Sample, n_points: int) -> Coordinates | None:
-    """`coordinates` of the sample, made beside exact kernel PCA of the evaluation rows and their halves.
+    """`coordinates` of the sample, computed in one thread while another computes exact kernel PCA, which is kept.
 
-    None where there are no threads for both, or where so many points will need other evaluation rows.
+    Exact kernel PCA is that of the evaluation rows, or of their halves if they are not all rows.  None, with nothing
+    done, if there is one thread only, if `n_points` need more evaluation rows, if the kernel does not lift, or if the
+    rows are not numpy arrays.
     """
     rows = sample.evaluation
-    later = rows.size < min(default_evaluation_rows(n_points), sample.size)
+    later = rows.size < min(sample.plan.evaluation_rows_for(n_points), sample.size)
     if sample.n_threads > 1 and not later and sample.kernel.lifts and is_numpy(sample.rows.X):
         _ = rows.gram  # first, by all threads
 
@@ -160,9 +153,12 @@ def coordinates_beside_exact(sample: Sample, n_points: int) -> Coordinates | Non
     return None
 
 
-def coordinates(sample: Sample, max_lost: float = MAX_LOST_EXPONENT, *, for_good: bool = False) -> Coordinates:
+def coordinates(sample: Sample, *, for_good: bool = False) -> Coordinates:
     """The sample's rows in the coordinates in which points are moved; `for_good` where they are to stay in them."""
     scale, unit = sample.kernel.unit(sample.evaluation.given)
+    if sample.held_columns:
+        rows = as_float64(dense(sample.rows.values)) * scale
+        return Coordinates(held(unit, sample.held_columns), rows, None, scale, None, None)
     if scipy.sparse.issparse(sample.rows.X) and not unit.factors:
         return Coordinates(unit, as_float64(dense(sample.rows.values)) * scale, None, scale, None, None)
     if scipy.sparse.issparse(sample.rows.X):
@@ -170,9 +166,10 @@ def coordinates(sample: Sample, max_lost: float = MAX_LOST_EXPONENT, *, for_good
     if not sample.kernel.lifts:
         values = as_float64(sample.rows.values)
         short = is_numpy(values) and unit.isotropic and _is_short(*values.shape)
-        basis = _row_space(values)[0] if short else None  # inner products are the same in the rows' own space
+        basis = _row_space(values) if short else None  # inner products are the same in the rows' own space
         values = values if basis is None else values @ basis
         return Coordinates(unit, values * scale, None, scale, None, basis)
+    max_lost = sample.plan.max_lost_for_good if for_good else sample.plan.max_lost_exponent
     found = _in_subspace(sample, max_lost / scale**2, for_good) if is_numpy(sample.rows.X) else None
     if found is None:
         return Coordinates(unit, as_float64(sample.all_values) * scale, None, scale, sample.origin, None)
@@ -187,18 +184,13 @@ def _in_subspace(sample: Sample, max_lost: float, for_good: bool) -> tuple[np.nd
     """The rows along the fewest principal directions that leave at most `max_lost` of their mean squared length
     outside, these lengths, and the directions (d, r).  None where that is no gain on taking all.
     """
-    n, d = sample.size, sample.rows.X.shape[1]
-    if d <= MIN_FEATURES:
+    n, d, plan = sample.size, sample.rows.X.shape[1], sample.plan
+    if d <= plan.min_features:
         return None
     some = sample.values(slice(0, sample.n_evaluation))
     length = float(np.vdot(some, some)) / len(some)
-    max_lost = LOST_OF_WIDE * length if max_lost > WIDE * length else max_lost
-    least = DIRECTIONS_PER_COMPONENT * sample.n_components + EXTRA_DIRECTIONS
-    if _is_short(n, d):
-        basis, _ = _row_space(as_float64(sample.all_values[sample.search, :]))
-        whole = _projected(sample, basis.astype(sample.all_values.dtype))
-        cut = _cut(sample, *whole, least, max_lost) if basis.shape[1] > SHORT_DIRECTIONS else None
-        return cut if cut is not None and cut[2].shape[1] <= basis.shape[1] // 2 else whole
+    max_lost = plan.lost_of_wide * length if max_lost > plan.wide_kernel * length else max_lost
+    least = plan.least_directions(sample.n_components)
     n_directions = max(FIRST_DIRECTIONS, least)
     while n_directions <= min(n, d) // 2:
         rows = _some_rows(sample, n if for_good else ROWS_PER_DIRECTION * n_directions)
@@ -208,7 +200,9 @@ def _in_subspace(sample: Sample, max_lost: float, for_good: bool) -> tuple[np.nd
             if found is not None:
                 return found
         n_directions *= 2
-    return None
+    if not _is_short(n, d):
+        return None
+    return _projected(sample, _row_space(sample.all_values[sample.search, :]))
 
 
 def _some_rows(sample: Sample, n_rows: int) -> np.ndarray:
@@ -240,7 +234,7 @@ def _projected(sample: Sample, basis: np.ndarray) -> tuple[np.ndarray, np.ndarra
         np.matmul(rows, basis, out=scores[part])
         lengths[part] = row_dot(rows, rows)
 
-    list(ordered_map(project, row_ranges(sample.size, ROWS_AT_ONCE), sample.n_threads))
+    list(ordered_map(project, row_ranges(sample.size, PROJECTED_AT_ONCE), sample.n_threads))
     return scores, lengths, basis
 
 
@@ -260,7 +254,8 @@ def _cut(
 def lifted(sample: Sample, c: Coordinates, objective: CapturedVariance, moved: np.ndarray) -> np.ndarray:
     """Points in input space, moved on in the directions that their coordinates leave out."""
     assert c.basis is not None
-    narrow, points = objective.light(moved), moved @ (c.basis / c.scale).T
+    narrow = objective.light(moved, sample.evaluation.exact.captured)
+    points = moved @ (c.basis / c.scale).T
 
     def rows_at(rows: slice) -> np.ndarray:
         first = sample.search.start
@@ -270,7 +265,7 @@ def lifted(sample: Sample, c: Coordinates, objective: CapturedVariance, moved: n
     step = found.by_metric(found.gradient)
     step -= (step @ c.basis) @ c.basis.T
     longest = c.scale * float(row_dot(step, step).max()) ** 0.5
-    step *= min(1.0, Ascent.FIRST_MOVE_AT_MOST / max(longest, 1e-300))
+    step *= min(1.0, Ascent.FIRST_MOVE_AT_MOST / max(longest, TINY))
     some = slice(0, objective.n_rows, max(1, objective.n_rows // TRIAL_ROWS))  # heavy rows in proportion
     before = narrow.part(some)
     trial = replace(before, rows=(rows_at(some) * c.scale).astype(narrow.rows.dtype, copy=False), row_scale=None)
@@ -285,19 +280,19 @@ def _is_short(n_rows: int, n_columns: int) -> bool:
     return n_rows <= SHORT_SIDE and 2 * n_rows < n_columns
 
 
-def _row_space(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """All principal directions (d, r) of a few rows, and the variances along them, by their n x n gram."""
-    values, vectors = top_eigh(rows @ rows.T)
+def _row_space(rows: np.ndarray) -> np.ndarray:
+    """All principal directions (d, r) of a few rows, by their n x n gram."""
+    exact = as_float64(rows)
+    values, vectors = top_eigh(exact @ exact.T)
     real = values > len(rows) * np.finfo(np.float64).eps * values[0]
-    basis = rows.T @ (vectors[:, real] / np.sqrt(values[real]))
-    return basis, values[real] / len(rows)
+    return np.asarray((exact.T @ (vectors[:, real] / np.sqrt(values[real]))).astype(rows.dtype, copy=False))
 
 
 def _sparse_coordinates(sample: Sample, scale: float, unit: Kernel) -> Coordinates:
     rows = sample.rows.values.astype(np.float64) * scale
     n_directions = min(MAX_SPARSE_DIRECTIONS, min(rows.shape) - 1)
     if unit.linear_in_rows:
-        least = DIRECTIONS_PER_COMPONENT * sample.n_components + EXTRA_DIRECTIONS
+        least = sample.plan.least_directions(sample.n_components)
         directions = directions_of_sparse(rows, unit, sample, max(1, min(least, n_directions)))
     else:
         _, _, directions = randomized_svd(rows, max(1, n_directions), n_iter=2, random_state=0)

@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from ..arrays import Array, to_numpy
+from ..arrays import to_numpy
 from ..fit.problem import Problem
-from ..kernels import Kernel
 from ..rules.base import Selection
 
 
@@ -28,8 +27,8 @@ def own_points(selection: Any, problem: Problem, n_support: int | None) -> Selec
         points = to_numpy(selection) if hasattr(selection, "shape") else np.asarray(selection)
     if points.ndim == 1:
         return _own_rows(points, problem)
-    if kernel.precomputed:
-        raise ValueError("selection must be row numbers with a precomputed kernel: its points cannot be given")
+    if kernel.rows_only:
+        raise ValueError(f"selection must be row numbers with a {kernel.name} kernel: its points cannot be given")
     n_features = problem.rows.n_features
     if points.ndim != 2 or points.shape[1] != n_features:
         raise ValueError(f"selection has shape {points.shape}: give row numbers (m,), or points (m, {n_features})")
@@ -52,7 +51,10 @@ def _own_rows(rows: np.ndarray, problem: Problem) -> Selection:
     rows = rows % n
     if len(np.unique(rows)) != len(rows):
         raise ValueError("selection names a row more than once")
-    kernel, points = _at_numbers(problem, rows)
+    sampled = problem.sample.rows
+    # a precomputed kernel's rows are in the sample, all of them: what stands for its points are columns of the gram
+    in_sample = sampled.numbers is None
+    kernel, points = problem.kernel.at(sampled.X, rows) if in_sample else (problem.kernel, problem.rows.take(rows))
     return Selection(
         kernel,
         points,
@@ -61,10 +63,3 @@ def _own_rows(rows: np.ndarray, problem: Problem) -> Selection:
         exhaustive=len(rows) == n,
         counts=None if weights is None else weights[rows],
     )
-
-
-def _at_numbers(problem: Problem, rows: np.ndarray) -> tuple[Kernel, Array]:
-    """The kernel and the points that stand for these training rows."""
-    if problem.sample.rows.numbers is None:
-        return problem.kernel.at(problem.sample.rows.X, rows)
-    return problem.kernel, problem.rows.take(rows)

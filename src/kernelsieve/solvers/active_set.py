@@ -1,14 +1,27 @@
-"""The support of a lasso while members enter and leave it: coefficients, signs and a factor of H over them.
+"""The support of a lasso while members enter and leave it: coefficients, signs and a Cholesky factor of H over them.
 
 Moves keep the signs: a coefficient that reaches zero leaves.  `lasso` says who enters.
+
+The factor follows the set A, H_AA = L L'.  Entering members add rows at the end; when some leave, only the block behind
+the first of them changes:
+
+    entering E:   R = L^-1 H_AE,   S = H_EE - R'R = C C',   L <- [[L, 0], [R', C]]
+    leaving:      rows of L without theirs; T, what is left behind the first of them, makes way for the factor of T T'
+
+A candidate e is in the span of A where S_ee is rounding.  S_ee = |x_e - X_A z|^2, z = H_AA^-1 H_Ae, is what is left
+when the terms have cancelled, so its rounding is that of H_ee + sum_i z_i^2 H_ii: far more than H_ee's where A is
+ill-conditioned.
 """
 
 from __future__ import annotations
 
 import numpy as np
+from scipy.linalg.lapack import dpotrf, dpotrs, dpstrf, dtrtrs
 
-from .cholesky import DEPENDENT, ActiveCholesky
 from .quadratic import Quadratic
+
+# Share of H_ee + sum_i z_i^2 H_ii that must be left of a candidate outside the span of the others: less is rounding.
+SPAN_ROUNDING = 1e-14
 
 
 class Support:
@@ -22,7 +35,7 @@ class Support:
 
     @classmethod
     def of(cls, quadratic: Quadratic, start: np.ndarray | None, weights: np.ndarray) -> Support:
-        """The support of `start`, less what is barred or in the span of the rest of it."""
+        """The support of `start`, without candidates that are barred or depend on the others."""
         support = cls()
         if start is None:
             return support
@@ -34,9 +47,14 @@ class Support:
         return support
 
     def enter(
-        self, rows: np.ndarray, signs: np.ndarray, cross: np.ndarray, block: np.ndarray, tolerance: float = DEPENDENT
+        self,
+        rows: np.ndarray,
+        signs: np.ndarray,
+        cross: np.ndarray,
+        block: np.ndarray,
+        tolerance: float = SPAN_ROUNDING,
     ) -> int:
-        """Take in those of `rows` that are outside the span of the support, with coefficient 0; how many they are."""
+        """Add those of `rows` that are outside the span of the support, with coefficient 0; return their number."""
         order = self.factor.enter(cross, block, tolerance)
         self.members = np.concatenate([self.members, rows[order]])
         self.values = np.concatenate([self.values, np.zeros(len(order))])
@@ -44,12 +62,12 @@ class Support:
         return len(order)
 
     def enter_one(self, row: int, sign: float, cross: np.ndarray, own: float) -> bool:
-        """`enter` for a single row, which is most of them; whether it did."""
+        """`enter` for a single row, the most frequent case; return whether it entered."""
         if not self.factor.enter_one(cross, own):
             return False
-        self.members = _appended(self.members, row)
-        self.values = _appended(self.values, 0.0)
-        self.signs = _appended(self.signs, sign)
+        self.members = np.append(self.members, row)
+        self.values = np.append(self.values, 0.0)
+        self.signs = np.append(self.signs, sign)
         return True
 
     def leave(self, keep: np.ndarray) -> None:
@@ -57,7 +75,7 @@ class Support:
         self.factor.leave(keep)
 
     def settle(self, pull: np.ndarray) -> int:
-        """Move to the minimiser on the support, given `pull` = c_A - alpha w_A s_A; who reaches zero leaves."""
+        """Move to the minimiser on the support, given `pull` = c_A - alpha w_A s_A; members that reach zero leave."""
         n_steps = 0
         while len(pull):
             n_steps += 1
@@ -67,11 +85,11 @@ class Support:
             if not crossing.size:
                 self.values = target
                 break
-            values = self.values[crossing]  # zero for those of a batch that entered and would go the wrong way
+            values = self.values[crossing]  # zero for new members that would go the wrong way
             reach = np.divide(-values, move[crossing], out=np.zeros(len(values)), where=values != 0)
             step = reach.min()
             self.values = self.values + step * move
-            pull = (1 - step) * pull  # the quadratic is exact: what is left to go is left of the pull
+            pull = (1 - step) * pull  # the quadratic is exact: the pull shrinks by the share of the way gone
             keep = _all_but(crossing[reach <= step], len(move))
             pull = pull[keep]
             self.leave(keep)
@@ -95,16 +113,91 @@ class Support:
         return True
 
 
-def _appended(array: np.ndarray, value: float) -> np.ndarray:
-    """The array and one number more: a third of the time that numpy's own way takes for a dozen numbers."""
-    longer = np.empty(len(array) + 1, dtype=array.dtype)
-    longer[:-1] = array
-    longer[-1] = value
-    return longer
-
-
 def _all_but(places: np.ndarray, count: int) -> np.ndarray:
     """All of `count` places but these, ascending."""
     keep = np.ones(count, dtype=bool)
     keep[places] = False
     return keep
+
+
+class ActiveCholesky:
+    """L with L L' = H_AA, lower triangular."""
+
+    def __init__(self) -> None:
+        self.lower = np.zeros((0, 0), order="F")
+
+    def __len__(self) -> int:
+        return len(self.lower)
+
+    def enter(self, cross: np.ndarray, block: np.ndarray, tolerance: float = SPAN_ROUNDING) -> np.ndarray:
+        """Append members with H_AE = `cross` and H_EE = `block`; return those that entered, in order.
+
+        A member stays out if no more than the share `tolerance` of it is outside the span of the others.
+        """
+        m = len(self.lower)
+        reduced, scale = cross, np.diagonal(block)
+        if m:
+            reduced = dtrtrs(self.lower, cross, lower=1)[0]
+            shares = dtrtrs(self.lower, reduced, lower=1, trans=1)[0]
+            scale = scale + np.einsum("ij,ij->i", self.lower, self.lower) @ shares**2
+        order, corner = _independent(block - reduced.T @ reduced if m else block, tolerance * scale)
+        size = m + len(order)
+        lower = np.zeros((size, size), order="F")
+        lower[:m, :m] = self.lower
+        lower[m:, :m] = reduced[:, order].T
+        lower[m:, m:] = corner
+        self.lower = lower
+        return order
+
+    def enter_one(self, cross: np.ndarray, own: float, tolerance: float = SPAN_ROUNDING) -> bool:
+        """`enter` for a single candidate e, with H_Ae = `cross` and H_ee = `own`, and nothing to factor."""
+        m = len(self.lower)
+        row, left, scale = cross, own, own
+        if m:
+            row = dtrtrs(self.lower, cross, lower=1)[0]
+            share = dtrtrs(self.lower, row, lower=1, trans=1)[0]
+            left = own - row @ row
+            scale = own + np.einsum("ij,ij,i", self.lower, self.lower, share**2)
+        if not left > tolerance * scale:
+            return False
+        lower = np.zeros((m + 1, m + 1), order="F")
+        lower[:m, :m] = self.lower
+        lower[m, :m] = row
+        lower[m, m] = np.sqrt(left)
+        self.lower = lower
+        return True
+
+    def leave(self, keep: np.ndarray) -> None:
+        """Drop the members that the mask `keep` leaves out."""
+        first = int(keep.argmin())
+        kept = self.lower[keep]
+        lower = np.zeros((len(kept), len(kept)), order="F")
+        lower[:, :first] = kept[:, :first]
+        if len(kept) > first:
+            behind = kept[first:, first:]
+            lower[first:, first:] = _factor_of_product(behind)
+        self.lower = lower
+
+    def solve(self, right: np.ndarray) -> np.ndarray:
+        """H_AA^-1 right."""
+        return dpotrs(self.lower, right, lower=1)[0] if len(right) else right
+
+
+def _factor_of_product(matrix: np.ndarray) -> np.ndarray:
+    """L with L L' = T T', T = `matrix`."""
+    lower, failed = dpotrf(matrix @ matrix.T, lower=1, clean=1)
+    return np.linalg.qr(matrix.T)[1].T if failed else lower  # the product squares the condition; QR is slower
+
+
+def _independent(schur: np.ndarray, floor: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Members of a (positive semi-definite) Schur complement with pivots above `floor`, and their factor."""
+    above = np.flatnonzero(np.diagonal(schur) > floor)
+    if len(above) <= 1:
+        return above, np.sqrt(schur[above[:, None], above])
+    if len(above) == len(schur):  # mostly they are all independent, which the plain factor shows twice as fast
+        corner, failed = dpotrf(schur, lower=1, clean=1)
+        # pivots far above rounding need no pivoting to be trusted: without it rounding grows
+        if not failed and np.min(np.diagonal(corner)) ** 2 > 1e4 * floor.max():
+            return above, corner
+    factor, order, rank, _ = dpstrf(schur[above[:, None], above], lower=1, tol=floor[above].max())
+    return above[order[:rank] - 1], np.tril(factor[:rank, :rank])

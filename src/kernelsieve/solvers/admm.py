@@ -40,9 +40,6 @@ from scipy.linalg import cho_factor, cho_solve
 
 from ..arrays import top_eigh
 
-# Added to K's diagonal, relative to its mean: enough for K^-1/2 to exist, too little to be seen in K.
-JITTER = 1e-10
-
 
 @dataclass(frozen=True)
 class Rules:
@@ -79,7 +76,7 @@ def admm(
     *,
     penalty: float,
     center: bool = False,
-    jitter: float = JITTER,
+    jitter: float = 1e-10,
     pseudo_inverse: bool = False,
     **rules: Any,
 ) -> AdmmResult:
@@ -96,8 +93,8 @@ def admm(
         rho.
     center : bool
         See the module's text.
-    jitter : float
-        Added to the diagonal, relative to its mean.
+    jitter : float, default=1e-10
+        Added to the diagonal, relative to its mean: enough for K^-1/2 to exist, too little to be seen in K.
     pseudo_inverse : bool
         In place of the jitter; see the module's text.
     **rules

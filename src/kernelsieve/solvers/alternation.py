@@ -14,27 +14,34 @@ J is the printed criterion.  The b-step maximises u'M G'a, that is, it minimises
 
 (the printed equality forgets the last term), so this `criterion` falls from pass to pass and J itself need not.
 
-Here one component follows after the other; `simultaneous` has those whose directions move together.
+`alternate` takes one component after the other.  Where all move together, the U-step is for U = [u_1 ... u_M]
+
+    M G'A = Y D V'   ->   U = Y V'
+
+The polar factor Y V' is the orthonormal U with the largest tr U'(M G'A), and so the one that minimises the left side
+of (10) for all components together, as in Zou, Hastie & Tibshirani's sparse PCA.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import TypeAlias
 
 import numpy as np
 
 from ..arrays import top_eigh
-from .lasso import TOLERANCE, LassoResult, lasso
-from .quadratic import FactorQuadratic, elastic_net_quadratic
+from ..spectrum.whitening import RANK_TOLERANCE
+from .lasso import TOLERANCE, LassoResult
+from .path import solve
+from .quadratic import elastic_net_quadratic
 
-# The alternation has settled when a pass lowers the criterion by no more than this share.
-SETTLED = 1e-6
+Move: TypeAlias = Callable[[np.ndarray, np.ndarray], np.ndarray]  # (M G'A, old directions) -> new directions
 
 
 @dataclass(frozen=True)
-class Problem:
+class ImitationProblem:
     """What every pass of every component shares, and when the passes end."""
 
     coordinates: np.ndarray  # (n, q), G: of the candidates
@@ -43,25 +50,7 @@ class Problem:
     weights: np.ndarray | None = None  # (n,) penalty weights; infinity bars a candidate
     max_iter: int = 1  # passes; 1 is the single a-step at kernel PCA
     tol: float = TOLERANCE  # duality gap of every a-step, relative to its objective
-    settled: float = SETTLED  # relative fall of the criterion at which a component's passes end
-
-    def a_step(self, directions: np.ndarray) -> tuple[FactorQuadratic, dict[str, Any]]:
-        """The quadratic at u, or at several at once, and what else its solver is told."""
-        quadratic = elastic_net_quadratic(self.coordinates, self.moment, directions, self.l2)
-        return quadratic, {"weights": self.weights, "tol": self.tol}
-
-    def component(self, directions: np.ndarray, k: int, alpha: float) -> Passes:
-        """Passes of component k; column k of `directions` follows its u."""
-        passes = Passes(self)
-        start = None
-        while passes.more():
-            quadratic, options = self.a_step(directions[:, k])
-            result = lasso(quadratic, alpha, start=start, **options)
-            passes.add([result], quadratic.target_square)
-            start = result.coef
-            in_coordinates = self.coordinates[result.active].T @ result.coef[result.active]
-            directions[:, k] = _b_step(self.moment @ in_coordinates, directions, k)
-        return passes
+    settled: float = 1e-6  # relative fall of the criterion at which a component's passes end
 
 
 @dataclass(frozen=True)
@@ -72,9 +61,9 @@ class Alternation:
     coef: np.ndarray  # (n, n_components), exactly zero off the supports
     directions: np.ndarray  # (q, n_components): u after the last b-step
     objective: np.ndarray  # (n_passes,): J summed over components, each at its a-step
-    criterion: np.ndarray  # (n_passes,): the same with (tr M - u'M u)/2 for each component; never rises
+    criterion: np.ndarray  # (n_passes,): J + (tr M - u'M u)/2 of each component, summed; never rises
     gap: np.ndarray  # of each last a-step, relative to its objective: (n_components,), or (1,) for one support
-    n_iter: int  # passes of the component that took most
+    n_iter: int  # the largest number of passes of any component
     exact: bool  # every a-step reached its duality gap
     settled: bool  # the alternation came to rest; True when a single pass was asked for
 
@@ -88,12 +77,12 @@ def kernel_pca_directions(moment: np.ndarray, n_components: int) -> np.ndarray:
     return top_eigh(moment, n_components)[1]
 
 
-def alternate(problem: Problem, directions: np.ndarray, alphas: Sequence[float] | np.ndarray) -> Alternation:
+def alternate(problem: ImitationProblem, directions: np.ndarray, alphas: Sequence[float] | np.ndarray) -> Alternation:
     """One component after the other, each by up to `max_iter` passes of a-step and b-step.
 
     Parameters
     ----------
-    problem : Problem
+    problem : ImitationProblem
     directions : ndarray of shape (q, n_components)
         Where each u starts: `kernel_pca_directions(moment, n_components)`.
     alphas : sequence of n_components floats
@@ -104,77 +93,105 @@ def alternate(problem: Problem, directions: np.ndarray, alphas: Sequence[float] 
     >>> import numpy as np
     >>> G = np.random.default_rng(0).standard_normal((60, 5))
     >>> M = G.T @ G
-    >>> found = alternate(Problem(G, M, l2=0.1, max_iter=20), kernel_pca_directions(M, 2), [5.0, 5.0])
+    >>> found = alternate(ImitationProblem(G, M, l2=0.1, max_iter=20), kernel_pca_directions(M, 2), [5.0, 5.0])
     >>> found.coef.shape, found.converged, bool(np.all(np.diff(found.criterion) <= 0))
     ((60, 2), True, True)
     """
-    directions = np.array(directions, dtype=np.float64)
-    components = [problem.component(directions, k, float(alpha)) for k, alpha in enumerate(alphas)]
-    last = [component.results[-1] for component in components]
+    directions, parts = np.array(directions, dtype=np.float64), []
+    for k, alpha in enumerate(alphas):
+        parts.append(_passes(problem, directions, [k], [alpha], partial(_b_step, k=k)))
+        directions = parts[-1].directions
     return Alternation(
-        np.stack([result.coef for result in last], axis=1),
+        np.concatenate([part.coef for part in parts], axis=1),
         directions,
-        _summed([component.objective for component in components]),
-        _summed([component.criterion for component in components]),
-        np.array([result.gap / result.objective for result in last]),
-        max(len(component.objective) for component in components),
-        all(component.exact for component in components),
-        all(component.settled for component in components),
+        _summed([part.objective for part in parts]),
+        _summed([part.criterion for part in parts]),
+        np.concatenate([part.gap for part in parts]),
+        max(part.n_iter for part in parts),
+        all(part.exact for part in parts),
+        all(part.settled for part in parts),
     )
 
 
-class Passes:
-    """What the passes so far have reached."""
+def alternate_jointly(problem: ImitationProblem, directions: np.ndarray, alpha: float) -> Alternation:
+    """All components at once on one support: the penalty is alpha sum_i w_i |A_i.|."""
+    return _passes(problem, np.asarray(directions, dtype=np.float64), [slice(None)], [alpha], _polar)
 
-    results: Sequence[LassoResult]  # of the a-steps of the last pass
 
-    def __init__(self, problem: Problem) -> None:
-        self.problem = problem
-        self.trace = float(np.trace(problem.moment))
-        self.objective: list[float] = []
-        self.criterion: list[float] = []
-        self.exact = True
-        self.settled = True
+def alternate_simultaneously(
+    problem: ImitationProblem, directions: np.ndarray, alphas: Sequence[float] | np.ndarray
+) -> Alternation:
+    """All components at once, each with its own alpha and support.
 
-    def add(self, results: Sequence[LassoResult], target_square: float) -> None:
-        """A pass of one or several a-steps; `target_square` is u'M u summed over them."""
-        self.results = results
-        self.objective.append(sum(result.objective for result in results))
-        self.criterion.append(self.objective[-1] + (self.trace - target_square) / 2)
-        self.exact &= all(result.converged for result in results)
+    The criterion J[P, Q] of the paper, which its Algorithm 1 does not minimise: there a component never gives way to a
+    later one.
+    """
+    return _passes(problem, np.asarray(directions, dtype=np.float64), range(len(alphas)), alphas, _polar)
 
-    def reached(self, coef: np.ndarray, directions: np.ndarray) -> Alternation:
-        """These components, as all passes together have made them."""
-        return Alternation(
-            coef,
-            directions,
-            np.array(self.objective),
-            np.array(self.criterion),
-            np.array([result.gap / result.objective for result in self.results]),
-            len(self.objective),
-            self.exact,
-            self.settled,
-        )
 
-    def more(self) -> bool:
-        """Whether another pass is due; notes whether the passes settled."""
-        if len(self.criterion) > 1:
-            fall = self.criterion[-2] - self.criterion[-1]
-            self.settled = fall <= self.problem.settled * self.criterion[-2]
-            return not self.settled and len(self.criterion) < self.problem.max_iter
-        return len(self.criterion) < self.problem.max_iter
+def _passes(
+    problem: ImitationProblem,
+    directions: np.ndarray,
+    blocks: Sequence[int | slice],
+    alphas: Sequence[float] | np.ndarray,
+    move: Move,
+) -> Alternation:
+    """A-steps and moves of the directions in turn; the columns of a block share one support."""
+    trace = float(np.trace(problem.moment))
+    objective: list[float] = []
+    criterion: list[float] = []
+    results: list[LassoResult] = []
+    exact = settled = True
+    while len(criterion) < problem.max_iter:
+        at = [elastic_net_quadratic(problem.coordinates, problem.moment, directions[:, b], problem.l2) for b in blocks]
+        starts: list[np.ndarray | None] = [result.coef for result in results] or [None] * len(at)
+        results = [
+            solve(quadratic, float(alpha), weights=problem.weights, start=start, tol=problem.tol)
+            for quadratic, alpha, start in zip(at, alphas, starts, strict=True)
+        ]
+        objective.append(sum(result.objective for result in results))
+        criterion.append(objective[-1] + (trace - sum(quadratic.target_square for quadratic in at)) / 2)
+        exact = exact and all(result.converged for result in results)
+        coef = np.column_stack([result.coef for result in results])
+        rows = np.flatnonzero(coef.any(axis=1))
+        directions = move(problem.moment @ (problem.coordinates[rows].T @ coef[rows]), directions)
+        if len(criterion) > 1:
+            settled = criterion[-2] - criterion[-1] <= problem.settled * criterion[-2]
+            if settled:
+                break
+    gap = np.array([result.gap / result.objective for result in results])
+    return Alternation(coef, directions, np.array(objective), np.array(criterion), gap, len(objective), exact, settled)
 
 
 def _b_step(image: np.ndarray, directions: np.ndarray, k: int) -> np.ndarray:
-    """M G'a made orthogonal to the earlier directions and of unit length; the old one where nothing is left."""
-    earlier = directions[:, :k]
-    rest = image - earlier @ (earlier.T @ image)
+    """The directions with M G'a as the k-th, orthogonal to the earlier ones and of unit length, where any is left."""
+    earlier, moved = directions[:, :k], directions.copy()
+    rest = image[:, 0] - earlier @ (earlier.T @ image[:, 0])
     rest -= earlier @ (earlier.T @ rest)
     length = np.linalg.norm(rest)
-    return rest / length if length > 0 else directions[:, k]
+    if length > 0:
+        moved[:, k] = rest / length
+    return moved
 
 
-def _summed(histories: list[list[float]]) -> np.ndarray:
+def _summed(histories: list[np.ndarray]) -> np.ndarray:
     """Sum over components, pass by pass; a component that has ended keeps its last value."""
-    n_passes = max(len(history) for history in histories)
-    return np.array([sum(history[min(i, len(history) - 1)] for history in histories) for i in range(n_passes)])
+    n_passes = max(map(len, histories))
+    return np.sum([np.pad(history, (0, n_passes - len(history)), mode="edge") for history in histories], axis=0)
+
+
+def _polar(images: np.ndarray, directions: np.ndarray) -> np.ndarray:
+    """The orthonormal U with the largest tr U'(M G'A).
+
+    Where components are zero or repeat each other the images are rank deficient and do not determine U: what they
+    leave open is filled from the old directions, made orthogonal to it.
+    """
+    left, values, right = np.linalg.svd(images, full_matrices=False)
+    real = values > RANK_TOLERANCE * values[0]
+    if real.all():
+        return left @ right
+    settled, free = left[:, real], right[~real]  # free: combinations of components without an image
+    open_ = directions @ free.T
+    open_ -= settled @ (settled.T @ open_)
+    filled, _, turned = np.linalg.svd(open_, full_matrices=False)
+    return settled @ right[real] + filled @ turned @ free

@@ -1,4 +1,4 @@
-"""Greedy choice of rows: one loop on the residual kernel, a rule says which row is next.
+"""Greedy choice of rows: one loop on the residual kernel, in which a rule picks the next row.
 
 Pivoted Cholesky keeps R = K - F F', the kernel of what the chosen rows do not explain.  Taking row j,
 
@@ -32,7 +32,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import ParamSpec, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import scipy.linalg
@@ -43,7 +43,6 @@ from ..threads import cached_property
 EXPLAINED = 1e-11
 # Residual diagonal, relative to the largest k(x, x), at which a factorisation leaves out the rest of the kernel.
 FACTORISED = 1e-10
-FIRST_CAPACITY = 128  # columns made room for at first; doubled when they do not suffice
 
 
 class Gram(Protocol):
@@ -72,7 +71,7 @@ class Gram(Protocol):
 
 @dataclass(frozen=True)
 class StoredGram:
-    """A gram that is there already."""
+    """A gram that has been computed."""
 
     matrix: np.ndarray  # (n, n)
     n_threads: int = 1
@@ -96,7 +95,7 @@ class StoredGram:
 
 @dataclass
 class Residual:
-    """What the rows chosen so far leave over."""
+    """The residual kernel and targets after the rows chosen so far."""
 
     factor: np.ndarray  # (n, capacity): F in its first columns
     diagonal: np.ndarray  # (n,) of R; 0 for chosen rows
@@ -112,7 +111,6 @@ class Residual:
         return self.factor[:, : len(self.chosen)]
 
 
-P = ParamSpec("P")
 Rule = Callable[[Residual, np.ndarray], int]  # (state, eligible rows) -> next row
 
 
@@ -135,12 +133,9 @@ def eliminate(
     return choose(start(diagonal, n_rows, targets=targets, noise=noise), column, n_rows, rule, explained, ridge)
 
 
-def _rows_of(loop: Callable[P, Residual]) -> Callable[P, np.ndarray]:
-    """The rows that a loop chooses, in order of choice, and nothing else of what it leaves behind."""
-    return lambda *args, **options: np.asarray(loop(*args, **options).chosen, dtype=np.intp)
-
-
-greedy = _rows_of(eliminate)
+def greedy(*args: Any, **options: Any) -> np.ndarray:
+    """The rows that `eliminate` chooses, in order of choice, and nothing else of what it leaves behind."""
+    return np.asarray(eliminate(*args, **options).chosen, dtype=np.intp)
 
 
 def pivoted_cholesky(column: Callable[[int], np.ndarray], diagonal: np.ndarray) -> Residual:
@@ -167,7 +162,7 @@ def pivoted_cholesky(column: Callable[[int], np.ndarray], diagonal: np.ndarray) 
     """
     if not np.max(diagonal, initial=0.0) > 0:
         raise ValueError("the kernel is zero or negative on every row's own diagonal: nothing to factorise")
-    state = start(diagonal, min(len(diagonal), FIRST_CAPACITY), noise=FACTORISED)
+    state = start(diagonal, min(len(diagonal), 128), noise=FACTORISED)  # room for more is made when it is needed
     return choose(state, column, len(diagonal), worst_explained)
 
 
@@ -235,14 +230,11 @@ def best_for_targets(state: Residual, eligible: np.ndarray) -> int:
 
 def worst_explained(state: Residual, eligible: np.ndarray) -> int:
     """argmax R_jj: the row with the largest residual."""
-    return int(state.diagonal.argmax())  # the loop asks only while some row is eligible, and then this one is
-
-
-NO_GAIN = 1e-9  # a swap that gains less, as a share of what is explained, is none
+    return int(state.diagonal.argmax())  # some row is eligible, or the loop would have ended, and so this one is
 
 
 def swap(state: Residual, column: Callable[[int], np.ndarray], n_swaps: int) -> int:
-    """Up to `n_swaps` swaps, in place; their number.  Each costs a kernel column and O(n m (m + M))."""
+    """Make up to `n_swaps` swaps, in place, and return their number.  Each costs a kernel column and O(n m (m + M))."""
     for count in range(n_swaps if state.chosen else 0):
         place, j, direction = _best_pair(state)
         if direction is None:
@@ -254,7 +246,7 @@ def swap(state: Residual, column: Callable[[int], np.ndarray], n_swaps: int) -> 
 
 
 def _best_pair(state: Residual) -> tuple[int, int, np.ndarray | None]:
-    """The place that goes, the row that comes, and the direction of the former; None where no pair gains."""
+    """The place of the row that leaves, the row that enters, and the direction of the first; None if no pair gains."""
     assert state.targets is not None
     assert state.target_coef is not None
     basis, coef, left = state.filled[state.chosen], state.target_coef[: len(state.chosen)], state.targets
@@ -268,12 +260,12 @@ def _best_pair(state: Residual) -> tuple[int, int, np.ndarray | None]:
     gain = np.where(diagonal > state.floor, brought / np.maximum(diagonal, state.floor), 0.0) - loss
     gain[state.chosen] = -np.inf
     j, place = np.unravel_index(int(np.argmax(gain)), gain.shape)
-    worthwhile = gain[j, place] > NO_GAIN * float(np.sum(coef**2))
+    worthwhile = gain[j, place] > 1e-9 * float(np.sum(coef**2))  # of what is explained
     return int(place), int(j), directions[:, place] if worthwhile else None
 
 
 def _remove(state: Residual, place: int, direction: np.ndarray) -> None:
-    """The row at `place` goes, and its direction leaves the basis."""
+    """Remove the row at `place`, and its direction from the basis."""
     assert state.targets is not None
     assert state.target_coef is not None
     last = len(state.chosen) - 1

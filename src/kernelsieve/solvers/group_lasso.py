@@ -24,12 +24,8 @@ from __future__ import annotations
 import numpy as np
 
 from ..arrays import cholesky, solve_factored, solve_lower
-from .lasso import MAX_ITER, ONE_BY_ONE, ROUNDING, TOLERANCE, LassoResult
+from .lasso import MAX_ITER, PULL_ROUNDING, TOLERANCE, LassoResult, batch_size
 from .quadratic import HessianQuadratic, Quadratic, certify, checked_penalty, row_norms
-
-# Newton on one support ends when the gap over its own rows is this share of the one asked for.
-SUPPORT_SHARE = 0.1
-HALVINGS = 40  # of the interval in which the best length of a step is
 
 
 def group_lasso(
@@ -71,7 +67,7 @@ def group_lasso(
         rows = np.concatenate([active, entering])
         support = _Support(quadratic, alpha, weights, rows, coef[rows])
         support.relax(np.arange(len(active), len(rows)))
-        n_iter += support.settle(SUPPORT_SHARE * tol * found.objective, max_iter - n_iter)
+        n_iter += support.settle(0.1 * tol * found.objective, max_iter - n_iter)
         coef[rows] = 0.0
         coef[rows[support.members]] = support.values
         active = np.flatnonzero(row_norms(coef))
@@ -82,8 +78,8 @@ def _entering(gradient: np.ndarray, thresholds: np.ndarray, active: np.ndarray) 
     """The rows outside the support that violate |c_j| <= alpha w_j most."""
     violation = row_norms(gradient) / thresholds
     violation[active] = 0.0
-    violators = np.flatnonzero(violation > 1 + ROUNDING)
-    return violators[np.argsort(-violation[violators])[: max(1, (len(active) - ONE_BY_ONE) // 2)]]
+    violators = np.flatnonzero(violation > 1 + PULL_ROUNDING)
+    return violators[np.argsort(-violation[violators])[: batch_size(len(active))]]
 
 
 class _Support:
@@ -99,6 +95,7 @@ class _Support:
         self.weights = weights[rows]
         self.members = np.arange(len(rows))
         self.values = values
+        self.flat_gap = np.inf  # after the last step that did not lower the value
 
     def relax(self, rows: np.ndarray) -> None:
         """Give each of `rows` in turn the best value it can have with the others as they are."""
@@ -114,28 +111,28 @@ class _Support:
         self._keep(row_norms(values) > 0)
 
     def settle(self, gap: float, max_iter: int) -> int:
-        """Newton steps to a duality gap over these rows; rows that reach zero leave.  The number of steps."""
+        """Take Newton steps until the duality gap over these rows is small; rows that reach zero leave."""
         n_iter, swept = 0, False
-        while n_iter < max_iter and not self._certified(gap):
+        while n_iter < max_iter and self._gap(self.values) > gap:
             n_iter += 1
             if self._step():
                 swept = False
             elif swept:
                 break
-            else:  # rows of next to no length keep the step short: a sweep gives them their length, or none
+            else:  # very short rows keep the step short: a sweep gives them their best length, or makes them zero
                 self.relax(np.arange(len(self.members)))
                 swept = True
         return n_iter
 
-    def _certified(self, gap: float) -> bool:
-        if not len(self.members):
-            return True
+    def _gap(self, values: np.ndarray) -> float:
+        if not len(values):
+            return 0.0
         problem = HessianQuadratic(self.hessian, self.linear, self.target_square)
-        rows = np.arange(len(self.members))
-        return certify(problem, self.alpha, self.weights, rows, self.values, self._gradient()).gap <= gap
+        gradient = self.linear - self.hessian @ values
+        return certify(problem, self.alpha, self.weights, np.arange(len(values)), values, gradient).gap
 
     def _step(self) -> bool:
-        """A Newton step, as far as it is downhill and carries no row through zero; False where none is."""
+        """Take a Newton step that goes downhill and carries no row through zero; False where it gains nothing."""
         lengths = row_norms(self.values)
         directions, ridge = self.values / lengths[:, None], self.alpha * self.weights / lengths
         move = _newton_step(self.hessian, ridge, directions, self._gradient() - ridge[:, None] * self.values)
@@ -151,7 +148,12 @@ class _Support:
                 return True
         trial = self.values + self._best_size(move) * move
         if not self._value(trial) < before:
-            return False
+            # The value is flat at its minimum: the last steps change it by less than rounding and still close the gap.
+            # Each such step must halve the smallest gap of those before it, or they would go on in a circle.
+            gap = self._gap(trial)
+            if not gap < min(self.flat_gap, self._gap(self.values)) / 2:
+                return False
+            self.flat_gap = gap
         self.values = trial
         if not row_norms(trial).all():  # a row may come to rest on zero itself
             self._keep(row_norms(trial) > 0)
@@ -171,7 +173,7 @@ class _Support:
         if slope(1.0) <= 0:
             return 1.0
         low, high = 0.0, 1.0
-        for _ in range(HALVINGS):
+        for _ in range(40):
             middle = (low + high) / 2
             low, high = (middle, high) if slope(middle) <= 0 else (low, middle)
         return high
@@ -195,7 +197,7 @@ def _newton_step(hessian: np.ndarray, ridge: np.ndarray, directions: np.ndarray,
     inverse = half.T @ half
     first = inverse @ pull
     schur = cholesky(np.diag(1 / ridge) - inverse * (directions @ directions.T))
-    if schur is None:  # rounding: the step of the parabolas above each |A_i|, downhill too, only shorter
+    if schur is None:  # by rounding: take the step of the parabolas above each |A_i|, which is downhill but shorter
         return first
     along = np.einsum("ij,ij->i", directions, first)
     share = solve_factored(schur, along)

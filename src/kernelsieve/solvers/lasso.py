@@ -28,17 +28,9 @@ from .active_set import Support
 from .quadratic import HessianQuadratic, Quadratic, certify, checked_penalty
 
 TOLERANCE = 1e-6  # of the duality gap, relative to the objective
-MAX_ITER = 10_000  # steps; a support of 300 needs 30, one of 15 among near-copies 100
-# Violators in a working set, half of them the steepest and half spread over all; more when the support is large.
-WORKING_SET = 100
-# A working set is solved until its own gap is this share of the one asked for.
-WORKING_SHARE = 0.3
+MAX_ITER = 10_000  # steps: a support of 300 takes 30, one of 15 among near-copies 100
 # |c_j| above alpha w_j by no more than this share is rounding.
-ROUNDING = 1e-10
-# From this support on, half as many as it exceeds it by enter at once ...
-ONE_BY_ONE = 10
-# ... but none of which less than this share is outside the span of those before it.
-NEAR_COPY = 1e-4
+PULL_ROUNDING = 1e-10
 NOBODY = np.zeros(0, dtype=np.intp)
 
 
@@ -108,18 +100,23 @@ def lasso(
             lowest = found.objective
         working = _working_set(gradient, alpha * weights, support.members)
         problem = _DenseProblem(quadratic, alpha, weights, working)
-        n_iter += problem.solve(support, WORKING_SHARE * tol * found.objective, max_iter - n_iter)
+        n_iter += problem.solve(support, 0.3 * tol * found.objective, max_iter - n_iter)
     coef = np.zeros(n)
     coef[support.members] = support.values
     return LassoResult(coef, np.flatnonzero(coef), n_iter, found.objective, found.gap, converged=found.within(tol))
 
 
+def batch_size(n_members: int) -> int:
+    """How many candidates enter a support of this size at once: one while it is small."""
+    return max(1, (n_members - 10) // 2)
+
+
 def _working_set(gradient: np.ndarray, thresholds: np.ndarray, active: np.ndarray) -> np.ndarray:
-    """The support, the steepest violators, and some of all violators; ascending."""
+    """The support, the steepest violators, and some that are spread over all violators; ascending."""
     violation = np.abs(gradient) / thresholds
     violation[active] = 0.0
     violators = np.flatnonzero(violation > 1.0)
-    half = max(WORKING_SET, len(active)) // 2
+    half = max(100, len(active)) // 2
     chosen = np.zeros(len(gradient), dtype=bool)
     chosen[active] = True
     if len(violators) > 2 * half:
@@ -130,7 +127,7 @@ def _working_set(gradient: np.ndarray, thresholds: np.ndarray, active: np.ndarra
 
 
 class _DenseProblem:
-    """The lasso over a working set of candidates, whose Hessian is small enough to have whole."""
+    """The lasso over a working set of candidates, whose Hessian is small enough to be computed whole."""
 
     def __init__(self, quadratic: Quadratic, alpha: float, weights: np.ndarray, working: np.ndarray) -> None:
         self.working = working
@@ -141,7 +138,7 @@ class _DenseProblem:
         self.quadratic = HessianQuadratic(hessian, quadratic.linear[working], quadratic.target_square)
 
     def solve(self, support: Support, gap: float, max_iter: int) -> int:
-        """Bring `support` to the minimum over the working set, to a duality gap; the number of steps."""
+        """Bring `support` to the minimum over the working set, to a duality gap; return the number of steps."""
         support.members = np.searchsorted(self.working, support.members)
         n_iter = support.settle(self._pull(support, self._gradient(support)))
         may_enter = np.ones(len(self.working), dtype=bool)
@@ -154,17 +151,17 @@ class _DenseProblem:
             )
             if found.gap <= gap:
                 break
-            if not found.objective < lowest:  # rounding: go on with single candidates, and without this one
+            if not found.objective < lowest:  # by rounding: go on with single candidates, and bar this one
                 batches = False
                 may_enter[entering[:1]] = len(entering) > 1
             lowest = min(lowest, found.objective)
-            size = max(1, (len(support.members) - ONE_BY_ONE) // 2) if batches else 1
+            size = batch_size(len(support.members)) if batches else 1
             pulls[support.members] = 0.0
             entering = self._steepest(pulls if may_enter.all() else pulls * may_enter, size)
             if not len(entering):
                 break
             self._enter(support, entering, gradient)
-            n_iter += support.settle(self._pull(support, gradient))  # who enters does so at zero: same gradient
+            n_iter += support.settle(self._pull(support, gradient))  # new members are at zero: same gradient
         support.members = self.working[support.members]
         return n_iter
 
@@ -175,8 +172,8 @@ class _DenseProblem:
         return gradient[support.members] - self.thresholds[support.members] * support.signs
 
     def _steepest(self, pulls: np.ndarray, size: int) -> np.ndarray:
-        """Up to `size` of the violators, those with the largest |c_j|/w_j; 0 there for those that may not enter."""
-        threshold = self.alpha * (1 + ROUNDING)
+        """Up to `size` violators with the largest pulls |c_j|/w_j; the pull of those that may not enter is 0."""
+        threshold = self.alpha * (1 + PULL_ROUNDING)
         if size > 1:
             size = min(size, int(np.count_nonzero(pulls > threshold)))
             return np.argpartition(-pulls, size)[:size] if size else NOBODY
@@ -184,10 +181,10 @@ class _DenseProblem:
         return np.array([steepest]) if pulls[steepest] > threshold else NOBODY
 
     def _enter(self, support: Support, rows: np.ndarray, gradient: np.ndarray) -> None:
-        """Those of `rows` enter that can; where none of them can, the first takes a member's place."""
+        """Let those of `rows` enter that are independent; if none is, the first takes a member's place."""
         if len(rows) > 1:
             cross, block = self.quadratic.block(support.members, rows), self.quadratic.block(rows, rows)
-            if support.enter(rows, np.sign(gradient[rows]), cross, block, NEAR_COPY):
+            if support.enter(rows, np.sign(gradient[rows]), cross, block, 1e-4):  # near-copies of others stay out
                 return
         steepest = int(rows[0])
         column = self.quadratic.hessian[steepest]

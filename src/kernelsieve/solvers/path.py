@@ -6,8 +6,10 @@ a given size, the answer is the largest found that is no larger.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from typing import Protocol, TypeVar
 
 import numpy as np
 
@@ -15,10 +17,13 @@ from .group_lasso import group_lasso
 from .lasso import TOLERANCE, LassoResult, lasso
 from .quadratic import Quadratic, largest_alpha
 
-# Where a support of given size is looked for: alphas down to this share of alpha_max, so many to a factor of ten.
-SMALLEST_SEARCHED = 1e-6
-SEARCHED_PER_DECADE = 8
-REFINEMENTS = 12  # bisections between the last alpha that gave too few nonzeros and the first that gave too many
+
+class _Sized(Protocol):
+    @property
+    def active(self) -> np.ndarray: ...  # the support
+
+
+Found = TypeVar("Found", bound=_Sized)
 
 
 @dataclass(frozen=True)
@@ -54,44 +59,54 @@ def alpha_for_nonzeros(
     largest = largest_alpha(quadratic, weights)
     if not largest > 0:
         raise ValueError("the component to imitate is zero on all candidates: there is nothing to select")
-    search = _Search(n_nonzero)
-    n_alphas = 1 + round(-np.log10(SMALLEST_SEARCHED) * SEARCHED_PER_DECADE)
-    alphas = largest * np.geomspace(1.0, SMALLEST_SEARCHED, n_alphas)
-    for alpha, result in zip(alphas, descend(quadratic, alphas, weights, tol), strict=True):
-        if search.record(float(alpha), result):
+    alphas = largest * np.geomspace(1.0, 1e-6, 49)  # eight to a factor of ten
+    found = most_within(
+        n_nonzero,
+        largest,
+        alphas,
+        lambda alpha, best: solve(
+            quadratic, alpha, weights=weights, start=None if best is None else best.coef, tol=tol
+        ),
+        12,
+    )
+    assert found is not None  # at the largest alpha the support is empty
+    alpha, result = found
+    return SizedSolution(alpha, result, len(result.active))
+
+
+def most_within(
+    n_most: int,
+    limit: float,
+    values: Iterable[float],
+    solve: Callable[[float, Found | None], Found],
+    n_bisections: int,
+) -> tuple[float, Found] | None:
+    """The solution with the most members, but at most `n_most`, that is met on the way down from `limit`.
+
+    solve(value, the best solution so far) is asked for falling values until it has too many members, and then between
+    that value and the last that had not.  The value and the solution are returned; None where all have too many.
+    """
+    best: tuple[float, Found] | None = None
+    fits, too_many, falling = limit, None, iter(values)
+    while n_bisections:
+        if too_many is None:
+            value = float(next(falling, 0.0))
+            if value == 0:
+                break
+        else:
+            n_bisections -= 1
+            value = math.sqrt(fits * too_many)
+        found = solve(value, None if best is None else best[1])
+        n_found = len(found.active)
+        if n_found > n_most:
+            too_many = value
+            continue
+        fits = value
+        if best is None or n_found >= len(best[1].active):
+            best = value, found
+        if n_found == n_most:
             break
-    while not search.reached and search.too_many and search.n_refinements < REFINEMENTS:
-        search.n_refinements += 1
-        alpha = float(np.sqrt(search.too_few * search.too_many))
-        search.record(alpha, solve(quadratic, alpha, weights=weights, start=search.best.coef, tol=tol))
-    return SizedSolution(search.alpha, search.best, len(search.best.active))
-
-
-class _Search:
-    """The best solution so far, and the alphas between which a better one is."""
-
-    best: LassoResult
-
-    def __init__(self, n_nonzero: int) -> None:
-        self.n_nonzero = n_nonzero
-        self.alpha = self.too_few = np.inf
-        self.too_many = 0.0  # none yet
-        self.n_refinements = 0
-
-    def record(self, alpha: float, result: LassoResult) -> bool:
-        """Take note of a solution; whether it has at least as many nonzeros as asked for."""
-        n_found = len(result.active)
-        if n_found > self.n_nonzero:
-            self.too_many = alpha
-            return True
-        self.too_few = alpha
-        if not np.isfinite(self.alpha) or n_found >= len(self.best.active):
-            self.alpha, self.best = alpha, result
-        return n_found == self.n_nonzero
-
-    @property
-    def reached(self) -> bool:
-        return len(self.best.active) == self.n_nonzero
+    return best
 
 
 def solve(

@@ -97,7 +97,7 @@ def elastic_net_quadratic(
 
 
 def row_norms(x: np.ndarray) -> np.ndarray:
-    """|x_i| of every entry of a vector, or length of every row of a matrix, also where its square is no number."""
+    """|x_i| of every entry of a vector, or the length of every row of a matrix, whose square may overflow."""
     if x.ndim == 1:
         return np.abs(x)
     unit = np.ldexp(1.0, int(np.frexp(np.abs(x).max(initial=0.0))[1]) - 1)  # a power of two changes no digit
@@ -119,7 +119,7 @@ def checked_weights(weights: np.ndarray | None, n: int) -> np.ndarray:
 
 
 def checked_penalty(alpha: float, weights: np.ndarray | None, n: int) -> np.ndarray:
-    """The weights of a penalty that is none without a positive alpha."""
+    """Penalty weights, after making sure that alpha is positive and finite."""
     if not (alpha > 0 and np.isfinite(alpha)):
         raise ValueError(f"alpha={alpha} must be a positive number")
     return checked_weights(weights, n)

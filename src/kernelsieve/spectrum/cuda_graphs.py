@@ -15,8 +15,8 @@ from typing import Any
 
 from ..arrays import Array
 
-AT_ONCE = 10  # times that a line to be repeated is in its recording
-KEPT = 16  # recordings of a thread on a device; the one that was played longest ago goes for a new one
+LINE_REPEATS = 10  # how often a repeated line stands in its recording
+KEPT = 16  # recordings that a thread keeps on a device; the one played longest ago makes room for a new one
 
 Line = Callable[..., tuple[Array, ...]]
 
@@ -37,30 +37,30 @@ def recorded(key: Hashable, line: Line, *given: Array) -> tuple[Array, ...]:
 
 
 def repeat(key: Hashable, line: Callable[..., None], n_times: int, *state: Array) -> None:
-    """line(*state), which changes these arrays in place, so many times; `key` as in `recorded`."""
+    """Call line(*state), which changes these arrays in place, `n_times` times; `key` as in `recorded`."""
     n_left = n_times
-    if state[0].device.type == "cuda" and n_times >= AT_ONCE:
+    if state[0].device.type == "cuda" and n_times >= LINE_REPEATS:
         import torch
 
         def some(*arrays: Array) -> tuple[Array, ...]:
-            for _ in range(AT_ONCE):
+            for _ in range(LINE_REPEATS):
                 line(*arrays)
             return arrays
 
         with torch.cuda.device(state[0].device):
             recording = _stage().recording(key, some, state)
             recording.set(state)
-            while n_left >= AT_ONCE and recording.play():
-                n_left -= AT_ONCE
+            while n_left >= LINE_REPEATS and recording.play():
+                n_left -= LINE_REPEATS
             recording.copy_to(state)
     for _ in range(n_left):
         line(*state)
 
 
 class Recording:
-    """One line of operations on arrays of certain shapes; nothing where it could not be recorded.
+    """One recorded line of operations on arrays of certain shapes, or nothing where it could not be recorded.
 
-    The line is not kept: it may hold what belongs to a single fit.
+    The function itself is not kept, because it may hold arrays of a single fit.
     """
 
     def __init__(self, line: Line, given: tuple[Array, ...], stage: _Stage) -> None:
@@ -75,7 +75,7 @@ class Recording:
             self._graph = None
 
     def set(self, given: tuple[Array, ...]) -> None:
-        """Take these arrays to the next play."""
+        """Use these arrays in the next replay."""
         _copy(given, self._given)
 
     def play(self) -> bool:
@@ -85,7 +85,7 @@ class Recording:
         return self._graph is not None
 
     def found(self) -> tuple[Array, ...]:
-        """What the last play has found, in memory of its own."""
+        """Copies of the results of the last replay."""
         import torch
 
         copies = tuple(torch.empty_like(array) for array in self._found)
@@ -93,12 +93,12 @@ class Recording:
         return copies
 
     def copy_to(self, state: tuple[Array, ...]) -> None:
-        """The arrays that were taken, as plays have changed them."""
+        """Copy the arrays that replays have changed in place."""
         _copy(self._given, state)
 
 
 def _copy(sources: tuple[Array, ...], targets: tuple[Array, ...]) -> None:
-    """Each of the sources into its target: launched together."""
+    """Copy each source into its target, in one launch."""
     import torch
 
     torch._foreach_copy_(list(targets), list(sources))
@@ -107,7 +107,7 @@ def _copy(sources: tuple[Array, ...], targets: tuple[Array, ...]) -> None:
 class _Stage:
     """Where a thread records on a device: a stream, its recordings, and memory that they share.
 
-    Each of them is played, and what it found copied, before the next: so they may.
+    They can share it because each is played, and its results are copied, before the next.
     """
 
     def __init__(self) -> None:
@@ -115,11 +115,11 @@ class _Stage:
 
         self._recordings: dict[Hashable, Recording] = {}
         self._stream, self._memory = torch.cuda.Stream(), torch.cuda.graph_pool_handle()
-        self._empty = torch.cuda.CUDAGraph()  # memory is given up with the last recording in it: this one stays
+        self._empty = torch.cuda.CUDAGraph()  # keeps the memory, which goes with the last recording in it
         self.record(self._empty, lambda: torch.zeros(1, device="cuda"))
 
     def recording(self, key: Hashable, line: Line, given: tuple[Array, ...]) -> Recording:
-        """That of the line, made where there is none yet for arrays of such shapes."""
+        """The recording of this line for arrays of these shapes, made where there is none yet."""
         key = key, tuple((array.shape, array.dtype) for array in given)
         found = self._recordings.pop(key, None)
         if found is None:
@@ -130,7 +130,7 @@ class _Stage:
         return found
 
     def record(self, graph: Any, line: Callable[[], Any]) -> Any:
-        """What line() will have found whenever the graph is played."""
+        """The arrays that hold the results of line() whenever the graph is replayed."""
         import torch
 
         self._stream.wait_stream(torch.cuda.current_stream())

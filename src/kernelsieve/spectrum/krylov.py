@@ -1,12 +1,12 @@
 """The top of a symmetric operator's spectrum from a block Krylov space, by Rayleigh-Ritz (Musco & Musco 2015).
 
-A handful of products with blocks of vectors, where ARPACK would read the whole matrix once a vector:
+It takes a handful of products with blocks of vectors, where ARPACK would read the whole matrix once for each vector:
 
     q = [Q_1, ..., Q_k],      Q_1 = orth(B Y),      Q_i+1 = orth(B Q_i - q q'B Q_i)
 
-and the top pairs of q'B q, until their sum has settled.  On a device all blocks are one line of operations that nobody
-waits for: Ritz values of fewer blocks are those of the leading part of q'B q, which the host looks through afterwards.
-There blocks are made orthonormal by Cholesky factors, twice, which fails, and is said, where one depends on the others.
+and the top pairs of q'B q, until their sum has settled.  On a device all blocks are made at once, without waiting:
+Ritz values of fewer blocks are those of the leading part of q'B q, which the host looks through afterwards.  There
+blocks are made orthonormal by Cholesky factors, twice; this fails, and is reported, where they depend on each other.
 """
 
 from __future__ import annotations
@@ -16,26 +16,15 @@ from functools import lru_cache
 
 import numpy as np
 
-from ..arrays import Array, as_float64, inner, like, namespace, solve_lower, to_numpy, top_eigh, unlooked_cholesky
+from ..arrays import Array, as_float64, inner, like, namespace, solve_lower, to_numpy, top_eigh, unchecked_cholesky
 from .cuda_graphs import recorded
 from .whitening import orthonormal, whiten
 
-DENSE_AT_LAST = 1000  # rows of a flat spectrum up to which a dense eigensolver is called in the end
+DENSE_AT_LAST = 1000  # up to this many rows, a flat spectrum is left to a dense eigensolver in the end
 OVERSAMPLING = 8
-# The last change of the sum of the top eigenvalues; its error is then two to three digits smaller.
-SUM_TOLERANCE = 1e-3
-# What is still to come of the sum, were the changes to shrink on as they did: more where the spectrum is flat.
-SUM_TO_COME, SUM_TO_COME_OF_FEW = 2e-5, 2e-7  # of few rows more costs little
-MAX_KRYLOV_BLOCKS = 16
-# Remainders so many times longer than rounding are orthogonal to what is there, to one over that, as they come.
-FULL_RANK = 100.0
-BLOCKS = 5  # at once: most spectra need three to five
-ORTHONORMAL = 1e-9  # how far from it products of two unit vectors may be
-ROUNDING = 1e-15  # added to the gram of unit vectors before it is divided by
-# What a step adds that is smaller than this, relative to the value, is rounding (of float32 products) and no direction.
-NO_DIRECTION = 1e-5
-# Directions of a basis that are closer than this to the others' span are dropped.
-DEPENDENT = 1e-8
+BLOCKS = 5  # of vectors that a device makes at once: most spectra need three to five
+# Directions of a basis that are closer than this to the span of the others are dropped.
+NEARLY_DEPENDENT = 1e-8
 
 
 def block_krylov(
@@ -44,14 +33,14 @@ def block_krylov(
     """The top pairs of a symmetric operator on vectors like `example`, values on the host; and whether they settled.
 
     The space is that of a random block's images, with vectors `near` the top ones in it where some are known.  Columns
-    of the operator itself would save a product, but where every row is like few others they say nothing of the rest:
-    what they cannot reach would be taken for not there.
+    of the operator itself would save a product, but where every row is like few others they say nothing of the rest,
+    and eigenvalues that they cannot reach would be missed.
     """
     xp = namespace(example)
     block, _ = xp.linalg.qr(apply(_first_block(example, n_top, near)))
     basis, images = [], []
     totals = _first_totals(near)
-    for _ in range(MAX_KRYLOV_BLOCKS):
+    for _ in range(16):
         basis.append(block)
         images.append(apply(block))
         q, bq = xp.concat(basis, axis=1), xp.concat(images, axis=1)
@@ -72,7 +61,7 @@ def _sum_of_top(ritz: np.ndarray, n_top: int) -> float:
 
 
 def krylov_of_matrix(matrix: Array, n_top: int, near: Array | None) -> tuple[np.ndarray, Array, bool] | None:
-    """`block_krylov` of a matrix on a device that makes the blocks at once; None where it does not come to its end."""
+    """`block_krylov` for a matrix on a device, which makes all blocks at once; None where these were not enough."""
     block = _first_block(matrix[0, :], n_top, near)
     space = _space_of(as_float64(matrix), as_float64(block))
     if space is None:
@@ -87,7 +76,7 @@ def krylov_of_matrix(matrix: Array, n_top: int, near: Array | None) -> tuple[np.
 
 
 def _first_block(example: Array, n_top: int, near: Array | None) -> Array:
-    """Random vectors, with those that are near the top ones among them where some are known."""
+    """Random vectors, and in the place of some of them vectors near the top ones, where these are known."""
     block = like(_draws(example.shape[0], n_top + OVERSAMPLING), example)
     return block if near is None else namespace(near).concat([near, block[:, near.shape[1] :]], axis=1)
 
@@ -98,20 +87,24 @@ def _draws(n_rows: int, n_vectors: int) -> np.ndarray:
 
 
 def _first_totals(near: Array | None) -> list[float]:
-    """What the sums begin with: from vectors that are nearly right the first step is no measure of others."""
+    """The sums to begin with: from vectors that are nearly right, the first change says nothing about later ones."""
     return [0.0] if near is None else []
 
 
 def _settled(totals: list[float], n_rows: int) -> bool:
-    """Whether a growing sum has come to its end: little was added, and hardly more is to be expected."""
+    """Whether a growing sum has come to its end: little was added, and hardly more is to be expected.
+
+    The share `to_come` of the sum is what would still be added if the changes went on shrinking as they did.
+    """
     if len(totals) < 3:
         return False
-    to_come = SUM_TO_COME if n_rows > DENSE_AT_LAST else SUM_TO_COME_OF_FEW
+    to_come = 2e-5 if n_rows > DENSE_AT_LAST else 2e-7  # more digits of few rows cost little
     before, last = totals[-2] - totals[-3], totals[-1] - totals[-2]
     limit = abs(totals[-1])
     if last <= to_come**2 * limit:
         return True
-    return last <= SUM_TOLERANCE * limit and last * last <= to_come * limit * (before - last)
+    # the error is two to three digits smaller than the last change
+    return last <= 1e-3 * limit and last * last <= to_come * limit * (before - last)
 
 
 def _new_directions(image: Array, basis: Array) -> Array:
@@ -127,7 +120,8 @@ def _new_directions(image: Array, basis: Array) -> Array:
         block = block - basis @ (basis.T @ block)
     n_more = max(0, basis.shape[0] - basis.shape[1])
     directions, triangle = xp.linalg.qr(block)
-    if block.shape[1] <= n_more and float(xp.min(xp.abs(xp.linalg.diagonal(triangle)))) > FULL_RANK * rounding:
+    # remainders that are all 100 times longer than rounding are orthogonal to the basis to one percent already
+    if block.shape[1] <= n_more and float(xp.min(xp.abs(xp.linalg.diagonal(triangle)))) > 100 * rounding:
         return directions
     directions, lengths, _ = xp.linalg.svd(block, full_matrices=False)
     rank = min(int(xp.sum(xp.astype(lengths > rounding, xp.int64))), n_more)
@@ -141,7 +135,7 @@ def _space_of(matrix: Array, block: Array) -> tuple[Array, Array] | None:
     if BLOCKS * block.shape[1] > matrix.shape[0]:
         return None
     q, ritz, off = recorded("Krylov space", _space, matrix, block)
-    return (q, ritz) if float(off) <= ORTHONORMAL else None
+    return (q, ritz) if float(off) <= 1e-9 else None
 
 
 def _space(matrix: Array, block: Array) -> tuple[Array, ...]:
@@ -162,12 +156,12 @@ def _space(matrix: Array, block: Array) -> tuple[Array, ...]:
 
 
 def _orthonormal(block: Array) -> Array:
-    """A basis of the block's columns; something that is none, where they depend on one another."""
+    """An orthonormal basis of the block's columns; where they depend on one another the result is not orthonormal."""
     import torch
 
-    for _ in range(2):  # the first leaves what the block's condition costs, the second nothing of it
+    for _ in range(2):  # the second pass removes the error that the block's condition leaves after the first
         block = block / torch.linalg.vector_norm(block, dim=0)
-        factor, _ = unlooked_cholesky(block.T @ block, ROUNDING)
+        factor, _ = unchecked_cholesky(block.T @ block, 1e-15)
         block = torch.linalg.solve_triangular(factor, block.T, upper=False).T
     return block
 
@@ -184,22 +178,23 @@ def refined(
     squares the error of the guess.  A is applied twice, to p vectors each time: where A = K_SN K_NS that is
     8 n m p operations against the 2 n m^2 of forming it and the m^3 of its eigendecomposition.
     """
-    found = orthonormal(guess, gram)  # nearly: what Rayleigh and Ritz do below is exact
+    found = orthonormal(guess, gram)  # nearly orthonormal will do: Rayleigh-Ritz below is exact
     if found is None:
-        found = guess @ like(whiten(to_numpy(guess.T @ (gram @ guess)), DEPENDENT).matrix, guess)
+        found = guess @ like(whiten(to_numpy(guess.T @ (gram @ guess)), NEARLY_DEPENDENT).matrix, guess)
     guess = found
     image, weighed = apply(guess), gram @ guess
     step = solve_lower(factor, solve_lower(factor, image), transpose=True) - guess @ (guess.T @ image)
     xp, step_weighed = namespace(step), gram @ step
     lengths = xp.sqrt(xp.abs(xp.sum(step * step_weighed, axis=0)))
-    least = NO_DIRECTION * xp.max(xp.abs(xp.linalg.diagonal(guess.T @ image)))
+    # a shorter step is rounding (of float32 products) and no direction
+    least = 1e-5 * xp.max(xp.abs(xp.linalg.diagonal(guess.T @ image)))
     scale = xp.where(lengths > least, 1.0 / xp.maximum(lengths, least), xp.zeros_like(lengths))
     step, step_weighed = step * scale, step_weighed * scale
     basis = xp.concat([guess, step], axis=1)
     images = xp.concat([weighed, step_weighed, image, apply(step)], axis=1)
     # so small a problem is solved on the host: a device takes milliseconds for it
     metric, inner = np.split(to_numpy(basis.T @ images), 2, axis=1)
-    mixing = whiten(metric, DEPENDENT).matrix
+    mixing = whiten(metric, NEARLY_DEPENDENT).matrix
     inner = mixing.T @ inner @ mixing
     values, vectors = top_eigh((inner + inner.T) / 2, n_top)
     return values, basis @ like(mixing @ vectors, basis)

@@ -33,14 +33,14 @@ from ..arrays import Array, is_accelerated, is_torch, like, namespace, solve_low
 from ..threads import matmul
 from .krylov import DENSE_AT_LAST, OVERSAMPLING, block_krylov, krylov_of_matrix, refined
 
-# From this size on, and this many times the components, products with the operator cost less than its eigenvectors.
-LARGE, LARGE_PER_COMPONENT = 400, 6
+# From this size on, products with an operator cost less than its eigenvectors, unless many of those are needed.
+LARGE = 400
 SOLVED_ON_DEVICE = 128  # smaller matrices are copied to the host and solved there sooner
 
 
 @dataclass(frozen=True)
 class Operator:
-    """A symmetric operator, known by its products and as a matrix, either of them made when it is asked for."""
+    """A symmetric operator, known by its products and as a matrix, each computed only when it is needed."""
 
     example: Array  # (n,) a vector that it can be applied to
     apply: Callable[[Array], Array]
@@ -54,8 +54,8 @@ class Operator:
 
 
 def is_large(size: int, n_top: int) -> bool:
-    """Whether an operator of this size is better known by its products than by its eigenvectors."""
-    return size >= max(LARGE, LARGE_PER_COMPONENT * (n_top + OVERSAMPLING))
+    """Whether products with an operator of this size cost less than its eigenvectors."""
+    return size >= max(LARGE, 6 * (n_top + OVERSAMPLING))
 
 
 def top(
@@ -78,7 +78,7 @@ def top(
     |                                                | densely where its spectrum is flat and it is not very large   |
 
     A Krylov space gives the sum of the eigenvalues to five digits and the span of the vectors to a few; `precise` asks
-    for all digits.  On a device, captured variance has a way of its own (points_on_device.py), which needs no vectors.
+    for all digits.  On a device, captured variance is found without vectors (search/objective_cuda.py).
     """
     if signature is not None:
         return _signed(to_numpy(operator.matrix()), signature, n_top)
@@ -104,14 +104,14 @@ def _from_products(operator: Operator, n_top: int, near: Array | None) -> tuple[
 def _over_points(
     operator: Operator, metric: tuple[Array, Array], n_top: int, near: Array | None
 ) -> tuple[np.ndarray, Array]:
-    """Of A g = mu K g, g'K g = 1."""
+    """The top pairs of A g = mu K g, with g'K g = 1."""
     gram, factor = metric
     if near is not None:
         return refined(operator.apply, gram, factor, near, n_top)
     half = solve_lower(factor, operator.matrix())
     reduced = solve_lower(factor, half.T)
     n_top = min(n_top, int(gram.shape[0]))
-    if not bool(namespace(gram).isfinite(namespace(gram).sum(reduced))):  # points so far off that the kernel overflows
+    if not bool(namespace(gram).isfinite(namespace(gram).sum(reduced))):  # the points are so far off that k overflows
         return np.full(n_top, -np.inf), namespace(gram).zeros_like(gram[:, :n_top])
     values, vectors = top_eigh((reduced + reduced.T) / 2, n_top)
     return to_numpy(values), solve_lower(factor, vectors, transpose=True)
@@ -159,7 +159,7 @@ def exact_components(
     if weights is None:
         omega = xp.full_like(gram[:, 0], 1.0 / gram.shape[0])
     else:
-        omega = like(weights / namespace(weights).sum(weights), gram)  # their ratios fit float32, they need not
+        omega = like(weights / namespace(weights).sum(weights), gram)  # float32 holds their ratios
     root = xp.sqrt(omega)
 
     def right(block: Array) -> Array:  # C E block

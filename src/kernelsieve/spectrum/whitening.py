@@ -40,17 +40,6 @@ from ..threads import matmul, ordered_map, row_ranges
 # Eigenvalues of K_DD below this share of the largest are rounding, in float64 and in float32 blocks.
 RANK_TOLERANCE = 1e-11
 RANK_TOLERANCE_FLOAT32 = 1e-6
-# Eigenvalues above this share of the largest come with eigenvectors that are good to ten digits.
-WELL_KNOWN = 1e-6
-VECTORS_FOR_THREADS = 400  # with fewer, a triangular system is solved sooner than handed to threads
-SOLVED_AT_ONCE = 125  # right sides of a triangular system that a thread takes, where there are more of them
-SMALLEST_LENGTH = 1e-140  # of k(x, x): below it squares lose digits, and cubes are zero
-NO_POSITIVE_PART = "the kernel matrix of the support points has no positive part: nothing to model"
-MORE_NEGATIVE = (
-    "the kernel is far from positive semi-definite on these rows: its matrix for the support points has negative "
-    "eigenvalues larger than all positive ones, and this method, which drops them and what is no larger, is left with "
-    "nothing to model. Use SparseKernelPCA or KernelPCA, which count them, or another coef0"
-)
 DROPPED_WITH_NEGATIVE = (
     "the kernel is not positive semi-definite on these rows, and this method drops what is no larger than its negative "
     "part. Use SparseKernelPCA or KernelPCA, which count that part, another coef0, or fewer components"
@@ -66,7 +55,7 @@ class Whitening:
 
 
 @dataclass(frozen=True)
-class Spectrum:
+class GramSpectrum:
     """Eigenvalues of a gram, descending, and its eigenvectors."""
 
     gram: Array  # (r, r)
@@ -74,8 +63,8 @@ class Spectrum:
     vectors: Array  # (r, r)
 
     @classmethod
-    def of(cls, gram: Array) -> Spectrum:
-        """The spectrum of kernel values that can be worked with."""
+    def of(cls, gram: Array) -> GramSpectrum:
+        """The spectrum of a gram, whose values are checked first."""
         check_kernel_values(gram)
         gram = (gram + gram.T) / 2
         return cls(gram, *top_eigh(gram))
@@ -101,10 +90,17 @@ class Spectrum:
             kept = take_columns(vectors, places) / xp.sqrt(take_rows(size, places))
             return Whitening(kept, share_of_negative(values))
         rank = self.rank(tolerance)
+        if rank == 0 and not float(values[0]) > 0:
+            raise ValueError("the kernel matrix of the support points has no positive part: nothing to model")
         if rank == 0:
-            raise ValueError(NO_POSITIVE_PART if not float(values[0]) > 0 else MORE_NEGATIVE)
+            raise ValueError(
+                "the kernel is far from positive semi-definite on these rows: its matrix for the support points has "
+                "negative eigenvalues larger than all positive ones, and this method, which drops them and what is no "
+                "larger, is left with nothing to model. Use SparseKernelPCA or KernelPCA, which count them, or another "
+                "coef0"
+            )
         matrix = vectors[:, :rank] / xp.sqrt(values[:rank])
-        if float(values[rank - 1]) < WELL_KNOWN * float(values[0]):
+        if float(values[rank - 1]) < 1e-6 * float(values[0]):  # above, eigenvectors are good to ten digits
             corrected = orthonormal(matrix, self.gram, n_threads)
             matrix = matrix if corrected is None else corrected
         return Whitening(matrix, share_of_negative(values))
@@ -114,9 +110,11 @@ def orthonormal(basis: Array, gram: Array, n_threads: int = 1) -> Array | None:
     """B C^-T with B' K B = C C', which has the span of B and is orthonormal; None where B is dependent."""
     metric = matmul(basis.T, matmul(gram, basis, n_threads), n_threads)
     factor = cholesky((metric + metric.T) / 2)
-    if factor is None or not is_numpy(basis) or len(basis) < VECTORS_FOR_THREADS:
-        return None if factor is None else solve_lower(factor, basis.T).T
-    parts = row_ranges(len(basis), SOLVED_AT_ONCE)  # whatever the number of threads: the same bits
+    if factor is None:
+        return None
+    if not is_numpy(basis) or len(basis) < 400:  # fewer are solved sooner than handed to threads
+        return solve_lower(factor, basis.T).T
+    parts = row_ranges(len(basis), 125)  # whatever the number of threads: the same bits
     return np.concatenate(list(ordered_map(lambda rows: solve_lower(factor, basis[rows].T).T, parts, n_threads)))
 
 
@@ -131,8 +129,8 @@ def triangular_whitening(gram: np.ndarray) -> np.ndarray | None:
 
 
 def whiten(gram: Array, tolerance: float = RANK_TOLERANCE) -> Whitening:
-    """The whitening of a gram that is needed once (see `Spectrum.whitening`)."""
-    return Spectrum.of(gram).whitening(tolerance)
+    """The whitening of a gram that is needed once (see `GramSpectrum.whitening`)."""
+    return GramSpectrum.of(gram).whitening(tolerance)
 
 
 def negative_share(gram: Array) -> float:
@@ -141,7 +139,7 @@ def negative_share(gram: Array) -> float:
 
 
 def share_of_negative(values: Array) -> float:
-    """|negative ones| / all of some eigenvalues."""
+    """The share of negative values in the sum of the absolute values of some eigenvalues."""
     xp = namespace(values)
     magnitude = xp.abs(values)
     total = float(xp.sum(magnitude))
@@ -154,13 +152,13 @@ def signs_of(whitening: np.ndarray, gram: np.ndarray) -> np.ndarray:
 
 
 def check_kernel_values(gram: Array) -> None:
-    """Kernel values that can be worked with: some of them, all finite, some on the diagonal not zero."""
+    """Make sure that kernel values can be used: all are finite, and some on the diagonal are not zero."""
     check_finite_kernel(gram)
     check_kernel_diagonal(namespace(gram).linalg.diagonal(gram))
 
 
 def check_kernel_diagonal(diagonal: Array) -> None:
-    """k(x, x) that can be worked with: finite, and some not zero.
+    """Make sure that the values k(x, x) can be used: all are finite, and some are not zero.
 
     All of them may be negative: an indefinite kernel can have a positive part all the same.
     """
@@ -171,7 +169,7 @@ def check_kernel_diagonal(diagonal: Array) -> None:
             "the kernel matrix of these rows has no positive part for points to carry: k(x, x) is zero for all of "
             "them. Give another coef0 or another kernel"
         )
-    if float(xp.max(xp.abs(diagonal))) < SMALLEST_LENGTH:
+    if float(xp.max(xp.abs(diagonal))) < 1e-140:  # squares lose digits, and cubes are zero
         raise ValueError(
             f"k(x, x) is at most {float(xp.max(xp.abs(diagonal))):.3g} on these rows: products of such numbers are too "
             "small to compute with. Multiply the kernel's values, or the rows, by a power of ten"
@@ -179,7 +177,7 @@ def check_kernel_diagonal(diagonal: Array) -> None:
 
 
 def check_finite_kernel(values: Array) -> None:
-    """Kernel values without NaN and infinity, small enough to be squared."""
+    """Make sure that kernel values have no NaN and infinity, and are small enough to be squared."""
     xp = namespace(values)
     with np.errstate(over="ignore", invalid="ignore"):
         squared = xp.sum(values * values)

@@ -21,7 +21,7 @@ from ..rows import settle_columns
 from ..threads import one_blas_thread
 from .state import FROZEN, ReservoirRows, StreamState, check_frozen, same_points, same_value
 
-WIDTHS_FAR_APART = math.log(2.0)  # of the logarithms of two widths: those that a few rows settle differ by less
+WIDTHS_FAR_APART = math.log(2.0)  # widths that few rows of one source settle differ by less
 
 
 def merged(one: Any, other: Any) -> Any:

@@ -14,9 +14,11 @@ from ..kernels import Kernel
 from ..rows.reservoir import stacked
 from ..rules.base import Selection
 from ..spectrum.top import component_signs
-from .online_rules import RULES, Chooser, Independent, Rule, Settings
+from .online_rules import RULES, Independent, OnlineChooser, Rule, Settings
 
-DRIFTED = 1e-3  # of the largest k(s, s): by how much the factor that a rule carries along may be off the points' gram
+FACTOR_OFF = (
+    1e-3  # share of the largest k(s, s) by which a rule's updated factor may differ from the gram of its points
+)
 
 # What a file holds of each rule, in the words of model files.
 _SANGER = {"coef": "float[m, M]", "mean_coef": "float[m]", "mean_scores": "float[M]", "mean_square": "float"}
@@ -58,7 +60,7 @@ class OnlineDriver:
     ) -> None:
         self.kernel, self.name = kernel, name
         only_chooses = indefinite if state is None else _only_chooses(state)
-        kind: type[Chooser] = Independent if only_chooses else RULES[name]
+        kind: type[OnlineChooser] = Independent if only_chooses else RULES[name]
         self.rule = kind(settings, **({} if state is None else state["rule"]))
         self.points = _Buffer(None if state is None else state["points"])
         self.numbers: list[int] = [] if state is None else [int(n) for n in state["numbers"]]
@@ -75,7 +77,7 @@ class OnlineDriver:
 
     @property
     def whole(self) -> bool:
-        """Whether the rule can go on: it is ready, and what it carries along of the points is their gram."""
+        """Whether the rule can go on: it is ready, and its factor still reproduces the gram of its points."""
         rule: Any = self.rule
         if not rule.ready or (isinstance(rule, Independent) and not np.all(np.abs(rule.signs) == 1)):
             return False
@@ -86,7 +88,7 @@ class OnlineDriver:
                 return False
             if rule.settings.budget is None and self.name == "hebbian":
                 return carried.shape == (0, 0)
-            near = np.abs(carried - gram) <= DRIFTED * np.abs(np.diagonal(gram)).max()
+            near = np.abs(carried - gram) <= FACTOR_OFF * np.abs(np.diagonal(gram)).max()
         return carried.shape == gram.shape and bool(near.all())
 
     def feed(self, X: Array, weights: np.ndarray | None, first: int) -> None:
@@ -97,7 +99,7 @@ class OnlineDriver:
         for i in range(rows.shape[0]):
             weight = 1.0 if weights is None else float(weights[i])
             something = lengths[i] > 0 or isinstance(self.rule, Independent)
-            if weight == 0 or not something:  # without weight, or nothing to this kernel
+            if weight == 0 or not something:  # the row has no weight, or k(x, x) is zero
                 continue
             row, cross = rows[i : i + 1, :], np.zeros(0)
             if self.numbers:
@@ -133,7 +135,7 @@ class OnlineDriver:
 
 
 class _Buffer:
-    """Rows to which others are appended without a copy of all."""
+    """A growing array of rows: appending one does not copy the others."""
 
     def __init__(self, rows: Array | None) -> None:
         self._space: Any = rows

@@ -6,6 +6,9 @@ points are chosen again from the reservoir, and the moments are carried over to 
 all rows a choice is a fit to them.  Points that the user gave stay where they are.
 
 Nothing of this depends on how the rows are cut into calls.
+
+`fit` with `keep_stream=True` leaves the same three things: its points, the moments that it has summed up over all rows,
+and the sample that it has looked at as the reservoir.  So `partial_fit` goes on where `fit` ended.
 """
 
 from __future__ import annotations
@@ -18,29 +21,33 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.base import _fit_context
 
-from ..arrays import take_rows
+from ..arrays import on_host, take_rows
 from ..errors import warn
+from ..fit.captured_ratio import CapturedRatio, n_real
 from ..fit.parameters import refuse_what_is_not_finite, unchanged_on_failure
-from ..fit.sample import default_sample_size
-from ..fit.span import PointSpan
+from ..fit.plan import PLAN
+from ..fit.span import PointSpan, Span
 from ..fit.transfer import faded, rows_until_choice
-from ..kernels import Kernel, kernel_type
+from ..kernels import Kernel, kernel_of
 from ..rows import RowRules, some_rows
-from ..rows.memory import ArrayRows, SampledRows, row_bytes
+from ..rows.checks import naming_gaps
 from ..rows.reservoir import Reservoir
+from ..rows.rows import ArrayRows
+from ..rows.sampling import SampledRows, row_keys
 from ..rules.base import Choice
-from ..search.chooser import FIRST_EXTRA_POINTS, ROWS_TO_CHOOSE_FROM
 from ..threads import one_blas_thread
 from .rechoose import against_current
 from .state import (
     STORED,
     FromStream,
     LastChoice,
+    Measured,
     ReservoirRows,
     StreamState,
     check_frozen,
     check_frozen_in_file,
     frozen_parameters,
+    moments_on_host,
     start_anew,
 )
 
@@ -48,6 +55,12 @@ from .state import (
 SAME_WIDTH = math.log(1.1)
 # The width is settled again until the stream is this many times as long as its reservoir.
 WIDTH_SETTLED = 2
+# What `fit` stores, and is read off the state where it keeps one.
+STORED_BY_FIT = (
+    "n_samples_seen_", "expansion_", "support_", "gamma_", "explained_variance_", "explained_variance_ratio_",
+    "eigenvalues_", "mean_outside_", "captured_ratio_", "captured_ratio_interval_", "captured_ratio_kind_",
+    "captured_ratio_n_samples_", "selection_report_", "n_iter_", "converged_", "_inverse_map",
+)  # fmt: skip
 DRIFT_RECORD = ("n_samples_seen", "drift", "explained", "chosen_at")
 
 
@@ -101,8 +114,9 @@ class PartialFit:
 
         The model depends on the rows and their order, not on how they are cut into calls.  Components and
         `captured_ratio_` are found when they are first read, for the rows that have come by then, so that a call costs
-        little more than a `transform` of its rows.  On a stream that is sorted, call `refresh` at its end.  `fit`
-        keeps no moments to add to: after it, partial_fit starts anew, and says so.
+        little more than a `transform` of its rows.  On a stream that is sorted, call `refresh` at its end.  After a
+        `fit` with `keep_stream=True` the rows are added to those of the fit; after another one partial_fit starts anew,
+        and says so.
 
         Cost: O(n m (d + m)) for n rows; O(R m (d + m)) for each choice, R the rows kept; O(m^3) for each reading, and
         as much as exact kernel PCA of 1,000 rows to read `captured_ratio_`.
@@ -117,12 +131,15 @@ class PartialFit:
         -------
         self
         """
-        if kernel_type(self.kernel).precomputed:
-            raise ValueError("partial_fit needs rows: a precomputed kernel has no values for points of earlier calls")
-        with unchanged_on_failure(self):
+        self._check_stream()
+        with unchanged_on_failure(self), naming_gaps(X):
             first = self._stream is None
             if first and hasattr(self, "expansion_"):
-                start_anew(self, "keeps no moments to add to: partial_fit starts anew, without those rows")
+                start_anew(
+                    self,
+                    "keeps no moments to add to: partial_fit starts anew, without those rows. "
+                    "Fit with keep_stream=True to go on from them",
+                )
             rows = some_rows(X, RowRules.of(self), sample_weight, first=first)
             if first:
                 self._stream = self._empty_stream()
@@ -161,7 +178,58 @@ class PartialFit:
             return hasattr(self, "expansion_")
         return self._stream.ready  # else rows have come, but too few to choose points
 
-    # Rows come.
+    # A fit becomes a stream.
+
+    def _check_parameters(self: Any, sample_weight: Any) -> None:
+        super()._check_parameters(sample_weight)  # type: ignore[misc]
+        if self.keep_stream:
+            self._check_stream()
+            self._empty_stream()
+
+    def _check_stream(self: Any) -> None:
+        if kernel_of(self.kernel).precomputed:
+            raise ValueError("partial_fit needs rows: a precomputed kernel has no values for points of earlier calls")
+
+    def _keep(self: Any, choice: Choice, span: Span) -> None:
+        """Leave what a fit has found as the state of a stream, off which its results are then read."""
+        if not self.keep_stream:
+            return
+        problem = choice.problem
+        if not isinstance(span, PointSpan):  # all rows are points, and more rows will come
+            span = problem.span(replace(choice.selection, exhaustive=False), signed=self._policy.keeps_negative)
+        assert isinstance(span, PointSpan)
+        sampled, n_seen = problem.sample.rows, problem.rows.n_samples
+        rows = take_rows(sampled.X if problem.short is None else problem.short.X, sampled.indices)
+        size = max(self._empty_stream().reservoir.size if sampled.whole else 0, len(sampled.indices))
+        reservoir = Reservoir.empty(size, int(problem.rng.integers(2**63)), self.half_life).filled(
+            on_host(rows),
+            sampled.numbers_of(sampled.indices),
+            sampled.counts,
+            n_seen,
+            float(span.weight),
+            whole=sampled.whole,
+        )
+        ratio = CapturedRatio(
+            self.captured_ratio_,
+            self.captured_ratio_kind_,
+            self.captured_ratio_n_samples_,
+            self.captured_ratio_interval_,
+            n_real(self.explained_variance_),
+        )
+        self._stream = StreamState(
+            reservoir,
+            moments_on_host(span.moments),
+            span.negative_share,
+            self.expansion_.on_host(),
+            0.0,
+            frozen_parameters(self),
+            LastChoice(self.gamma_, self.support_, n_seen, self.selection_report_, self.n_iter_, self.converged_),
+            measured=Measured(self.mean_outside_, ratio, self._inverse_map),
+        )
+        for name in STORED_BY_FIT:
+            delattr(self, name)
+
+    # More rows.
 
     def _follow(self: Any, rows: ArrayRows) -> None:
         """Take rows in, up to each choice of points and beyond."""
@@ -213,11 +281,11 @@ class PartialFit:
                 self._stream = replace(state, since=0.0)
                 warn(f"the points stay as they are, the rows kept allow no other choice: {error}")
 
-    # Points are chosen.
+    # The choice of points.
 
     def _empty_stream(self: Any) -> StreamState:
         least = self._least_rows()
-        size = self.n_optimization_samples or default_sample_size(self._points_wanted())
+        size = self.n_optimization_samples or PLAN.sample_size(self._points_wanted())
         if size < least:
             raise ValueError(
                 f"n_optimization_samples={size} rows are too few to choose points from: give at least {least}"
@@ -227,7 +295,7 @@ class PartialFit:
 
     def _points_wanted(self: Any) -> int:
         if isinstance(self.n_support, str):
-            return (self._wanted_components or 1) + FIRST_EXTRA_POINTS
+            return (self._wanted_components or 1) + PLAN.first_extra_points
         if isinstance(self.n_support, float):
             raise ValueError("n_support as a fraction needs to know all rows: give a number of points to partial_fit")
         return int(self.n_support)
@@ -235,7 +303,7 @@ class PartialFit:
     def _least_rows(self: Any) -> int:
         """How many different rows must have come before points can be chosen."""
         if isinstance(self.selection, str) or callable(self.selection):
-            return ROWS_TO_CHOOSE_FROM * self._points_wanted()
+            return PLAN.rows_to_choose_from * self._points_wanted()
         if np.ndim(self.selection) == 1:
             raise ValueError("selection as row numbers needs all rows at hand: give partial_fit the points themselves")
         return (self._wanted_components or 1) + 1
@@ -247,14 +315,14 @@ class PartialFit:
         """After how many of these rows enough different ones have come to choose points from."""
         different, least = _different(self._stream.reservoir), self._least_rows()
         counting = np.arange(rows.n_samples) if rows.weights is None else np.flatnonzero(rows.weights)
-        for number, row in zip(counting, row_bytes(take_rows(rows.X, counting)), strict=True):
+        for number, row in zip(counting, row_keys(take_rows(rows.X, counting)), strict=True):
             different.add(row)
             if len(different) >= least:
                 return int(number) + 1
         return None
 
     def _choose(self: Any, state: StreamState, *, settle: bool = False) -> None:
-        """Points by the rows kept, and moments of all rows over them; `settle`: the kernel's width is free again."""
+        """Choose points from the reservoir and carry the moments over; `settle`: choose the width again, too."""
         state = replace(state, reservoir=state.reservoir.in_order())
         reservoir, rows = state.reservoir, ReservoirRows(state.reservoir, getattr(self, "feature_names_in_", None))
         # numbers that depend on the stream alone, so that a model read from a file goes on as the one saved
@@ -283,13 +351,13 @@ class PartialFit:
 
     def _span_over(self: Any, choice: Choice, state: StreamState) -> PointSpan:
         """The span of chosen points with the moments of all rows that have come."""
-        # Points that are all rows so far get the span of any few points: when more rows come they are not all any more.
+        # Points that are all rows so far are treated as some of the rows, because more rows will come.
         selection = replace(choice.selection, exhaustive=False)
         span = self._span(replace(choice, selection=selection, span=None))
         return replace(span, moments=state.moments_over(span, self._n_threads()))
 
     def _kernel_of_stream(self: Any, state: StreamState, settle: bool, rows: SampledRows) -> tuple[Kernel, float]:
-        """The kernel that these rows settle, or the one there is, where that is settled or hardly another."""
+        """The kernel that these rows settle; the current one if its width is settled or hardly differs."""
         last = None if settle else state.choice
         if last is not None and state.reservoir.n_seen > WIDTH_SETTLED * state.reservoir.size:
             return state.chosen.kernel, last.gamma  # type: ignore[union-attr]
@@ -316,7 +384,7 @@ class PartialFit:
             self._stream = replace(self._stream, reservoir=self._stream.reservoir.in_order())
 
     def _resumed(self: Any, state: dict[str, Any], error: type[ValueError]) -> dict[str, Any]:
-        """Take up the stream of a file, if it holds one; what is left is what else the model stores."""
+        """Take up the stream of a file, if it holds one; return what else the model stores."""
         stream, begun = state.get("_stream"), state.get("_settled")
         if stream is None:
             return state
@@ -332,6 +400,7 @@ class PartialFit:
             chosen=chosen,
             parameters={**frozen_parameters(self), **(begun or {})},
             choice=LastChoice(*(said[name] for name in names)),
+            measured=_measured_in(state),
         )
         return {name: state[name] for name in STORED if name in state}
 
@@ -341,7 +410,7 @@ class PartialFit:
             return
         try:
             self._empty_stream()
-            self._sample_size(ReservoirRows(self._stream.reservoir))
+            self._request(ReservoirRows(self._stream.reservoir))
         except ValueError as reason:
             raise error(f"the stream in the file cannot go on: {reason}") from reason
         given = self.selection
@@ -351,10 +420,21 @@ class PartialFit:
                 raise error(f"the stream in the file cannot go on: its points have shape {shape}")
 
 
+def _measured_in(state: dict[str, Any]) -> Measured | None:
+    """What a file says was measured of its rows; None where it does not say."""
+    names = ("captured_ratio_", "captured_ratio_kind_", "captured_ratio_n_samples_", "captured_ratio_interval_")
+    if any(name not in state for name in (*names, "mean_outside_", "explained_variance_")):
+        return None
+    value, kind, n_samples, interval = (state[name] for name in names)
+    n_directions = n_real(state["explained_variance_"])
+    ratio = CapturedRatio(value, kind, n_samples, tuple(interval), n_directions)
+    return Measured(float(state["mean_outside_"]), ratio, state.get("_inverse_map"))
+
+
 def _different(reservoir: Reservoir) -> set[bytes]:
     """The different rows of a reservoir; those that weigh nothing are not kept."""
     rows = reservoir.in_order().rows
-    return set() if rows is None else set(row_bytes(rows))
+    return set() if rows is None else set(row_keys(rows))
 
 
 def _part(rows: ArrayRows, part: slice) -> ArrayRows:

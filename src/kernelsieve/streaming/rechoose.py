@@ -1,7 +1,8 @@
-"""Points chosen again: the points there are, moved on, compete with a fresh choice.
+"""Choosing again: the current points, moved on, compete with a fresh choice.
 
 A choice from a later sample of the same stream need not start from nothing, and must not start from the old points
-alone, which stay where they were good once.  Both ways end on the same evaluation rows, and the better one is taken.
+alone, which would stay near where they were good once.  Both ways end on the same evaluation rows, and the better one
+is taken.
 Only points that the search itself moves are moved here: those that the user gave stay where they are, and those of a
 rule are chosen again by that rule.
 """
@@ -14,8 +15,7 @@ from ..arrays import Array
 from ..fit.captured_ratio import captured_on
 from ..rules.base import Choice, Selection
 from ..search.chooser import Effort
-from ..search.lbfgs import Ascent
-from ..search.moved import NO_GAIN, FreePoints
+from ..search.moved import NO_STEP_GAIN, FreePoints
 from ..search.subspace import coordinates
 
 
@@ -30,7 +30,7 @@ def against_current(choice: Choice, points: Array, effort: Effort) -> Choice:
     found = problem.coordinates or coordinates(sample)
     search = FreePoints(sample, found, effort.max_iter, effort.tol, problem.rng)
     start = found.inside(points)
-    runner = Ascent(search.objective.light(start), start).run(effort.max_iter, NO_GAIN)
+    runner = search.start(search.objective, start).run(effort.max_iter, NO_STEP_GAIN)
     current = Selection(
         fresh.kernel,
         search.points(runner.points),

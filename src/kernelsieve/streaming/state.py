@@ -19,16 +19,19 @@ import scipy.sparse
 
 from ..arrays import Array, take_rows, to_numpy
 from ..errors import warn
+from ..fit.agreement import Agreement, agreement_with_exact, rows_for_agreement
 from ..fit.captured_ratio import CapturedRatio, SeenPoints, mean_outside, n_real, ratio_of_model, ratio_of_points
-from ..fit.expansion import FEW_ROWS, KernelExpansion
+from ..fit.expansion import BOUND_FOR_ROWS, KernelExpansion
 from ..fit.moments import FeatureSums, Moments, MomentSum
 from ..fit.parameters import forget_fit
+from ..fit.plan import PLAN
 from ..fit.preimage import RidgeMap, learned_preimage
-from ..fit.sample import EVALUATION_ROWS, Sample, default_evaluation_rows
+from ..fit.sample import Sample
 from ..fit.span import Components, Points, PointSpan
 from ..fit.transfer import ages, forgotten, overlap, transferred, turned, weighing
-from ..rows.memory import ArrayRows, Rows, SampledRows, Summand
 from ..rows.reservoir import Reservoir, forgetting_rate
+from ..rows.rows import ArrayRows, Rows, Summand
+from ..rows.sampling import SampledRows
 from ..threads import cached_property, one_blas_thread
 
 # Parameters that what is kept of the rows depends on; the last two are OnlineKernelPCA's.
@@ -105,18 +108,28 @@ class LastChoice:
 
 
 @dataclass(frozen=True)
+class Measured:
+    """What rows at hand say of a model, beyond the moments of all rows."""
+
+    mean_outside: float
+    captured: CapturedRatio
+    inverse_map: RidgeMap | None
+
+
+@dataclass(frozen=True)
 class StreamState:
     """A stream so far: its reservoir, its points and the moments of all rows over them."""
 
     reservoir: Reservoir
     moments: Moments | None = None  # None before points are chosen
-    negative_share: float = 0.0  # of the spectrum of the points' gram, which was dropped
+    negative_share: float = 0.0  # share of the spectrum of the points' gram that is negative and was dropped
     chosen: KernelExpansion | None = None  # the model when its points were chosen
     since: float = 0.0  # weight of the rows since then
     # in files, the model's own attributes
     parameters: dict[str, Any] = field(default_factory=dict, metadata=NOT_SAVED)  # of the first call, those of FROZEN
     choice: LastChoice | None = field(default=None, metadata=NOT_SAVED)
-    # whitened features as scores, bound to the points once and not in every call
+    measured: Measured | None = field(default=None, metadata=NOT_SAVED)  # if a fit or a file has it already
+    # an expansion whose scores are whitened features; made once rather than in every call
     basis: KernelExpansion | None = field(default=None, metadata=NOT_SAVED)
 
     _file_sizes = ("m", "d")
@@ -145,16 +158,16 @@ class StreamState:
 
     @property
     def rate(self) -> float:
-        """Of forgetting."""
+        """The rate of forgetting."""
         return self.reservoir.rate
 
     # More rows.
 
     def with_rows(self, rows: ArrayRows, n_threads: int) -> StreamState:
-        """With more rows, on the same points."""
+        """The state after more rows, with the same points."""
         n, own = rows.n_samples, rows.weights
         came = float(n) if own is None else float(own.sum())
-        state = replace(self, reservoir=self.reservoir.add(rows.X, own), since=self.since + came)
+        state = replace(self, reservoir=self.reservoir.add(rows.X, own), since=self.since + came, measured=None)
         if self.moments is None:
             return state
         by_age = ages(n, self.rate)
@@ -181,7 +194,7 @@ class StreamState:
             before = None
         kept, new = ReservoirRows(self.reservoir), span.moments.whitening
         on_new = kept.add_up(MomentSum(span.kernel, span.points, new), n_threads)
-        # features of an indefinite kernel have no inner product that a projection could go by
+        # an indefinite kernel has no inner product to project with
         if old is None or before is None or span.kernel.definite is False:
             return on_new
         on_old = kept.add_up(MomentSum(old.kernel, old.points, before.whitening), n_threads)
@@ -238,7 +251,9 @@ class StreamState:
 
     @cached_property
     def _measured(self) -> tuple[float, CapturedRatio]:
-        """Both on the rows of the reservoir; what the moments alone say where these are too few, or too much alike."""
+        """Both measured on the reservoir; if its rows are too few or too much alike, what the moments alone say."""
+        if self.measured is not None:
+            return self.measured.mean_outside, self.measured.captured
         surely = self.span.surely_captured(float(self.components.variances.sum()))
         try:
             with one_blas_thread():
@@ -262,16 +277,23 @@ class StreamState:
             self.chosen.kernel,
             self.chosen.n_components,
             center=bool(self.parameters["center"]),
-            n_evaluation=default_evaluation_rows(self.chosen.n_support),
+            n_evaluation=PLAN.evaluation_rows_for(self.chosen.n_support),
             n_population=rows.n_samples,
         )
         return sample.representative.settled
 
     @cached_property
+    def agreement(self) -> Agreement:
+        """How far the components are those of exact kernel PCA of the rows kept."""
+        return agreement_on_reservoir(self.expansion, self.reservoir)
+
+    @cached_property
     def inverse_map(self) -> RidgeMap | None:
         """The map from scores to rows, by the latest of the rows kept."""
+        if self.measured is not None:
+            return self.measured.inverse_map
         reservoir = self.reservoir.in_order()
-        rows, weights = reservoir.rows[:EVALUATION_ROWS], reservoir.kept_weights[:EVALUATION_ROWS]
+        rows, weights = reservoir.rows[: PLAN.evaluation_rows], reservoir.kept_weights[: PLAN.evaluation_rows]
         return learned_preimage(self.expansion, rows, weights)
 
     @property
@@ -282,6 +304,15 @@ class StreamState:
         return turned(before, to_numpy(self.components.directions))
 
 
+def agreement_on_reservoir(expansion: KernelExpansion, reservoir: Reservoir) -> Agreement:
+    """How far an expansion's components are those of exact kernel PCA of the rows that a stream has kept."""
+    rows = ReservoirRows(reservoir)
+    most = rows_for_agreement(expansion.kernel, rows.n_features, expansion.n_components)
+    found = agreement_with_exact(expansion, rows.sample(most, np.random.default_rng(reservoir.seed)))
+    found.warn()
+    return found
+
+
 def own_fields(state: Any) -> dict[str, Any]:
     """The fields of a state, without what has been found from them: that need not be pickled."""
     return {field.name: getattr(state, field.name) for field in fields(state)}
@@ -289,7 +320,7 @@ def own_fields(state: Any) -> dict[str, Any]:
 
 def _moments_over(basis: KernelExpansion, rows: ArrayRows, n_threads: int) -> Moments:
     """Moments of some rows over the points of `basis`, whose scores are whitened features."""
-    if rows.n_samples > FEW_ROWS or not isinstance(rows.X, np.ndarray):
+    if rows.n_samples > BOUND_FOR_ROWS or not isinstance(rows.X, np.ndarray):
         return rows.add_up(MomentSum(basis.kernel, basis.points, basis.coef), n_threads)
     sums = FeatureSums(basis.coef)
     sums.add(basis.transform(rows.X), basis.kernel.diagonal(rows.X), rows.weights)
@@ -307,8 +338,19 @@ def same_points(some: Array, others: Array) -> bool:
     return bool(np.array_equal(some, others))
 
 
+def moments_on_host(moments: Moments) -> Moments:
+    """Moments in numpy arrays."""
+    return replace(
+        moments,
+        whitening=to_numpy(moments.whitening),
+        mean=to_numpy(moments.mean),
+        scatter=to_numpy(moments.scatter),
+        trace=float(moments.trace),
+    )
+
+
 def start_anew(model: Any, why: str) -> None:
-    """Forget what `fit` left, which nothing can be added to."""
+    """Forget what `fit` left, because no rows can be added to it."""
     warn(f"{type(model).__name__} was fitted by fit, which {why}")
     forget_fit(model)
 
@@ -323,7 +365,7 @@ def frozen_parameters(model: Any) -> dict[str, Any]:
 
 
 def check_frozen(model: Any, parameters: dict[str, Any], error: type[ValueError] = ValueError) -> None:
-    """Raise where a parameter of the model is not what its stream was begun with."""
+    """Raise if a parameter of the model differs from what it was when its stream began."""
     for name, begun in parameters.items():
         now = getattr(model, name, None)
         if not same_value(begun, now):
@@ -334,7 +376,7 @@ def check_frozen(model: Any, parameters: dict[str, Any], error: type[ValueError]
 
 
 def check_frozen_in_file(model: Any, parameters: Any, reservoir: Reservoir, error: type[ValueError]) -> None:
-    """Raise `error` where a model from a file is not what its stream was begun with; older files do not say."""
+    """Raise `error` if a model from a file differs from what it was when its stream began; older files do not say."""
     check_frozen(model, parameters or {}, error)
     if reservoir.rate != forgetting_rate(model.half_life):
         raise error(f"the sample of rows in the file was not drawn with half_life={model.half_life!r}")

@@ -1,4 +1,4 @@
-"""Columns of a table as numbers and back: values scaled, labels as indicators, by what an encoder has settled.
+"""Columns of a table as numbers and back: values scaled, labels as indicators, dates as time and circles.
 
 On the way back a category becomes the label with the largest indicator, and a gap returns where it is likelier than
 a value.
@@ -13,15 +13,59 @@ import numpy as np
 
 from ..errors import ColumnError, warn
 from ..rows.frames import Block, Texts, column_names, texts_of
-from .plan import BOOLEAN, CATEGORY, DATE, LEFT_OUT, NUMBER, SQUASHED
+from .calendar import CREDITED, CYCLE_PERIODS, DATE_PERIODS, TIME, circle, on_circle, split_date, with_date
+from .plan import BOOLEAN, CATEGORY, CYCLE, DATE, JOINED, LEFT_OUT, NUMBER, SQUASHED
 from .summary import check_zones, infinite_value, missing_value
 
+OTHER_LABEL = "other values"
+MISSING_SUFFIX = "_missing"
+NOT_ENCODED = (LEFT_OUT, JOINED)  # kinds of columns that have no encoded column of their own
 LIKELY = 0.5  # an indicator above this says yes
 NEARLY_BOUND = 1 - 1e-9  # of the robust bound: a value on it would be infinitely far out
 
 
+def encoded_columns(encoder: Any) -> list[tuple[int, str]]:
+    """Of each encoded column: the number of the column of the table that it comes from, and its name."""
+    found: list[tuple[int, str]] = []
+    categories = iter(zip(encoder.categories_, encoder.has_other_, strict=True))
+    joined = getattr(encoder, "joined_", {})  # model files of older versions lack it
+    names = column_names(encoder)
+    for j, (name, kind) in enumerate(zip(names, encoder.kinds_, strict=True)):
+        if kind in NOT_ENCODED:
+            continue
+        if kind == CATEGORY:
+            labels, has_other = next(categories)
+            found += [(j, f"{name}={label}") for label in labels] + [(j, f"{name}={OTHER_LABEL}")] * has_other
+        for part in calendar_parts(encoder, j) if kind != CATEGORY else ():
+            owner = next((joined[role] for role in CREDITED[part] if role in joined), j) if part in CREDITED else j
+            owner = owner if j == joined.get("year") else j
+            label = names[owner] if part in (TIME, names[owner].lower()) or kind == CYCLE else f"{names[owner]}_{part}"
+            found += [(owner, label)] if part == TIME else [(owner, f"{label}_sin"), (owner, f"{label}_cos")]
+        if encoder.n_missing_[j]:
+            found.append((j, f"{name}{MISSING_SUFFIX}"))
+    return found
+
+
+def calendar_parts(encoder: Any, j: int) -> list[str]:
+    """What a column that can be measured is encoded as: its own value (time), circles, or both."""
+    told = getattr(encoder, "calendar_", None)  # model files of older versions lack it
+    return [TIME] if told is None or encoder.kinds_[j] not in (DATE, CYCLE) else str(told[j]).split()
+
+
+def circle_radius(encoder: Any, j: int) -> float:
+    """The parts of a date share the weight of one column; unscaled, opposite points of a circle are at distance 1."""
+    return 0.5 if encoder.scale == "none" else 1 / float(np.sqrt(len(calendar_parts(encoder, j))))
+
+
+def circle_periods(encoder: Any, j: int) -> list[float]:
+    """The periods of a column's circles, in its own unit."""
+    periods = CYCLE_PERIODS if encoder.kinds_[j] == CYCLE else DATE_PERIODS
+    return [periods[part] for part in calendar_parts(encoder, j) if part != TIME]
+
+
 def encoded_rows(encoder: Any, block: Block, first: int) -> np.ndarray:
     """Rows of a table as rows of numbers; `first` is the number of the first."""
+    block = with_date(block, getattr(encoder, "joined_", {}), first)
     dtype = np.float32 if encoder.single_precision_ and block.numbers.dtype == np.float32 else np.float64
     encoded = np.zeros((block.n_rows, encoder._n_features_out), dtype=dtype)
     _check_kinds(encoder, block)
@@ -33,7 +77,7 @@ def encoded_rows(encoder: Any, block: Block, first: int) -> np.ndarray:
         if kind == CATEGORY:
             at += _encode_category(encoder, block, j, category, encoded[:, at:], first)
             category += 1
-        elif kind != LEFT_OUT:
+        elif kind not in NOT_ENCODED:
             at += _encode_number(encoder, block, j, places[j], encoded[:, at:], first)
     return encoded
 
@@ -41,7 +85,8 @@ def encoded_rows(encoder: Any, block: Block, first: int) -> np.ndarray:
 def _encode_plain(encoder: Any, block: Block, encoded: np.ndarray) -> bool:
     """Encode all columns at once if all are numbers without gaps, as in an array; return whether they were."""
     used = encoder.kinds_ != LEFT_OUT
-    if (encoder.kinds_ == CATEGORY).any() or encoder.n_missing_[used].any() or len(block.measured) < len(block.names):
+    plain = np.isin(encoder.kinds_, (NUMBER, BOOLEAN, LEFT_OUT)).all()
+    if not plain or encoder.n_missing_[used].any() or len(block.measured) < len(block.names):
         return False
     numbers = block.numbers[:, used] if not used.all() else block.numbers
     if not np.isfinite(numbers).all():
@@ -63,12 +108,18 @@ def _encode_number(encoder: Any, block: Block, j: int, place: int, encoded: np.n
         values[missing] = encoder.fill_[j]
     if np.isinf(values).any():
         raise infinite_value(block.names[j], first + int(np.isinf(values).argmax()))
-    scaled = (values - encoder.center_[j]) / encoder.scale_[j]
-    encoded[:, 0] = squash(scaled) if encoder.scale == "robust" and encoder.kinds_[j] != BOOLEAN else scaled
+    at = 0
+    if TIME in calendar_parts(encoder, j):
+        scaled = (values - encoder.center_[j]) / encoder.scale_[j]
+        encoded[:, 0] = squash(scaled) if encoder.scale == "robust" and encoder.kinds_[j] != BOOLEAN else scaled
+        at = 1
+    for period in circle_periods(encoder, j):
+        encoded[:, at : at + 2] = circle(values, encoder.center_[j], period, circle_radius(encoder, j))
+        at += 2
     if not encoder.n_missing_[j]:
-        return 1
-    encoded[:, 1] = missing  # not scaled: a rare gap must not outweigh the values
-    return 2
+        return at
+    encoded[:, at] = missing  # not scaled: a rare gap must not outweigh the values
+    return at + 1
 
 
 def _encode_category(encoder: Any, block: Block, j: int, category: int, encoded: np.ndarray, first: int) -> int:
@@ -100,7 +151,7 @@ def _check_kinds(encoder: Any, block: Block) -> None:
         dates = {j for j in np.flatnonzero(encoder.kinds_ == DATE).tolist() if block.kinds[j] == DATE}
         check_zones(replace(block, zoned=block.zoned & dates), frozenset(map(int, encoder.zoned_)) & dates)
     for j, kind in enumerate(encoder.kinds_):
-        if kind not in (LEFT_OUT, CATEGORY) and block.kinds[j] not in (NUMBER, BOOLEAN, DATE):
+        if kind not in (*NOT_ENCODED, CATEGORY) and block.kinds[j] not in (NUMBER, BOOLEAN, DATE):
             example = ""
             if j in block.texts and block.texts[j].labels:
                 example = f" (first {block.texts[j].labels[0]!r})"
@@ -132,24 +183,44 @@ def decoded(encoder: Any, rows: np.ndarray) -> Any:
     width = len(encoder.get_feature_names_out())
     if rows.ndim != 2 or rows.shape[1] != width:
         raise ValueError(f"encoded rows have shape {rows.shape}, {width} columns are needed")
-    names, columns, at, category = [], [], 0, 0
-    for j, (name, kind) in enumerate(zip(column_names(encoder), encoder.kinds_, strict=True)):
+    found: dict[int, np.ndarray] = {}
+    at = category = 0
+    for j, kind in enumerate(encoder.kinds_):
         gaps = bool(encoder.n_missing_[j])
-        if kind == LEFT_OUT:
+        if kind in NOT_ENCODED:
             continue
         if kind == CATEGORY:
             labels = encoder.categories_[category]
             n_indicators = len(labels) + encoder.has_other_[category] + gaps
-            columns.append(_labels(rows[:, at : at + n_indicators], labels))
+            found[j] = _labels(rows[:, at : at + n_indicators], labels)
             category += 1
         else:
-            n_indicators = 1 + gaps
-            values = _number(encoder, j, kind, rows[:, at])
-            columns.append(_gapped(values, rows[:, at + 1] > LIKELY) if gaps else values)
-        names.append(name)
+            width = 2 * len(circle_periods(encoder, j)) + (TIME in calendar_parts(encoder, j))
+            n_indicators = width + gaps
+            missing = rows[:, at + width] > LIKELY if gaps else np.zeros(len(rows), dtype=bool)
+            found |= _measured(encoder, j, rows[:, at : at + width], missing)
         at += n_indicators
-    zoned = {column_names(encoder)[j] for j in getattr(encoder, "zoned_", ())}  # model files of older versions lack it
-    return _framed(names, columns, encoder.library_, zoned)
+    names = column_names(encoder)
+    zoned = {names[j] for j in getattr(encoder, "zoned_", ())}  # model files of older versions lack it
+    order = sorted(found)
+    return _framed([names[j] for j in order], [found[j] for j in order], encoder.library_, zoned)
+
+
+def _measured(encoder: Any, j: int, encoded: np.ndarray, missing: np.ndarray) -> dict[int, np.ndarray]:
+    """A column of numbers or dates, by its number; the columns that a date was joined of; nothing without its time."""
+    kind, joined = encoder.kinds_[j], getattr(encoder, "joined_", {})
+    if kind == CYCLE:
+        period, lowest = circle_periods(encoder, j)[0], encoder.center_[j]
+        values = np.round(on_circle(encoded, period) - lowest) % period + lowest
+        return {j: _gapped(values, missing)}
+    if TIME not in calendar_parts(encoder, j):
+        return {}
+    values = _number(encoder, j, kind, encoded[:, 0])
+    if j != joined.get("year"):
+        return {j: _gapped(values, missing)}
+    days = values.astype(np.int64) / 86_400e6
+    parts = split_date(np.where(missing, np.nan, days), list(joined))
+    return {joined[role]: values for role, values in parts.items()}
 
 
 def _number(encoder: Any, j: int, kind: str, values: np.ndarray) -> np.ndarray:

@@ -232,9 +232,19 @@ def _parsed_blocks(
             try:
                 yield pl.read_csv(io.BytesIO(content), infer_schema_length=1000, **options)
             except pl.exceptions.ComputeError:  # a later row is of another type, such as a late decimal point
+                options["schema_overrides"] |= dict.fromkeys(_too_long_for_integers(content, options), pl.Float64)
                 yield pl.read_csv(io.BytesIO(content), infer_schema_length=None, **options)
         n_rows -= min(skip, count)
         skip -= min(skip, count)
+
+
+def _too_long_for_integers(content: bytes, options: dict[str, Any]) -> list[str]:
+    """Columns of numbers with an integer of more digits than polars has an integer type for: it would refuse them."""
+    import polars as pl
+
+    texts = pl.read_csv(io.BytesIO(content), infer_schema=False, **options)
+    long = (column for column in texts if column.str.contains(r"^\s*[+-]?\d{19,}\s*$").any())
+    return [one.name for one in long if one.cast(pl.Float64, strict=False).null_count() == one.null_count()]
 
 
 def _utf8(block: bytes, path: Path) -> bytes:

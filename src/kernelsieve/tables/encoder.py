@@ -18,12 +18,11 @@ from sklearn.utils.validation import _check_feature_names, check_array, check_is
 from ..errors import ColumnError, quoted
 from ..fit.parameters import MeantParameters, at_least, estimator, one_of, parameter
 from ..rows.frames import block_of, collected, column_names, with_text_names
-from .columns import decoded, encoded_rows
-from .plan import BOOLEAN, CATEGORY, DATE, LEFT_OUT, MAX_CATEGORIES, NUMBER, planned
+from .calendar import CYCLE_PERIODS, DATE_PARTS, DATE_PERIODS, TIME, date_columns, with_date
+from .columns import decoded, encoded_columns, encoded_rows
+from .plan import BOOLEAN, CATEGORY, CYCLE, DATE, JOINED, LEFT_OUT, MAX_CATEGORIES, NUMBER, PlanOptions, planned
 from .summary import TableSummary, missing_value
 
-OTHER_LABEL = "other values"
-MISSING_SUFFIX = "_missing"
 MAX_SHOWN = 6  # columns spelled out in a description
 SCALES = {
     "standard": "mean 0, variance 1",
@@ -34,7 +33,7 @@ SCALES = {
 
 @estimator
 class TableEncoder(MeantParameters, TransformerMixin, BaseEstimator):
-    """Numbers scaled, categories one-hot, dates as numbers, gaps filled, what says nothing left out.
+    """Numbers scaled, categories one-hot, dates as time and circles, gaps filled, what says nothing left out.
 
     Made to stand before a kernel method, which sees squared distances: after it, a number and a categorical variable
     contribute alike to them, E |x - y|^2 = 2 each.  What was done is in `describe()`, in words.
@@ -52,11 +51,24 @@ class TableEncoder(MeantParameters, TransformerMixin, BaseEstimator):
         Columns to use even if they look like identifiers.
     max_categories : int, default=30
         Labels of one column that get an indicator of their own; rarer ones share one.
+    calendar : bool, default=True
+        Year, month, day, hour, minute and second in columns of these names are joined into one date.  Of a date, the
+        season, the weekday and the hour are circles (a sine and a cosine each) beside the time itself, as far as the
+        rows go round them; an hour, month or weekday without a date is a circle by itself.  False: such columns are
+        numbers like any other, and a date is its time alone.
+    trend : bool, default=True
+        False leaves out what only tells how late a row is: the time of dates, and counters, which only rise or only
+        fall from row to row.  For models of rows to come, which are always later: `KernelMonitor` uses it.
 
     Attributes
     ----------
     kinds_ : ndarray of str, shape (n_features_in_,)
-        "number", "boolean", "date", "category" or "left out".
+        "number", "boolean", "date", "cycle" (an hour, month or weekday), "category", "left out", or "joined": a part
+        of the date that stands in the column of the year.
+    calendar_ : ndarray of str, shape (n_features_in_,)
+        What dates and cycles are encoded as: "time", "season", "weekday", "hour", "month", separated by blanks.
+    joined_ : dict
+        The number of the column of each part ("year", "month", ...) that was joined into a date; empty without one.
     reasons_ : ndarray of str, shape (n_features_in_,)
         Why a column is left out; empty where it is not.
     units_ : ndarray of str, shape (n_features_in_,)
@@ -103,6 +115,8 @@ class TableEncoder(MeantParameters, TransformerMixin, BaseEstimator):
         "kinds_": "strings[d]",
         "reasons_": "strings[d]",
         "units_": "strings[d] optional",
+        "calendar_": "strings[d] optional",
+        "joined_": "dict optional",
         "zoned_": "int[*] optional",
         "center_": "float[d]",
         "scale_": "float[d]",
@@ -119,6 +133,8 @@ class TableEncoder(MeantParameters, TransformerMixin, BaseEstimator):
     missing: str = parameter("impute", one_of("impute", "error"))
     keep: Iterable[str] | None = parameter(None, list, tuple, None)
     max_categories: int = parameter(MAX_CATEGORIES, at_least(2))
+    calendar: bool = parameter(True, "boolean")
+    trend: bool = parameter(True, "boolean")
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None) -> Self:
@@ -133,8 +149,7 @@ class TableEncoder(MeantParameters, TransformerMixin, BaseEstimator):
         -------
         self
         """
-        X = with_text_names(collected(X))
-        return self._settle(TableSummary(block_of(X)), X)
+        return self.fit_blocks([X])
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit_blocks(self, blocks: Iterable[Any]) -> Self:
@@ -149,17 +164,26 @@ class TableEncoder(MeantParameters, TransformerMixin, BaseEstimator):
         self
             As `fit` on all rows at once would leave it, to rounding.
         """
-        summary, first = None, None
-        for block in (with_text_names(collected(block)) for block in blocks):
-            if summary is None:
-                summary, first = TableSummary(block_of(block)), block
+        first: Any = None
+        joined: dict[str, int] = {}
+        plain = dated = None  # the table as it is, and with its calendar joined, as long as every block allows it
+        for given in (with_text_names(collected(block)) for block in blocks):
+            block = block_of(given)
+            found = date_columns(block) if self.calendar else {}
+            if plain is None:
+                first, joined, plain = given, found, TableSummary(block)
+                dated = TableSummary(with_date(block, joined)) if joined else None
             else:
-                summary.add(block_of(block))
-        if summary is None:
+                plain.add(block)
+                if dated is not None and found == joined:
+                    dated.add(with_date(block, joined))
+                else:
+                    dated = None
+        if plain is None:
             raise ValueError("no block was given: at least one is needed")
-        return self._settle(summary, first)
+        return self._settle(plain, first) if dated is None else self._settle(dated, first, joined)
 
-    def _settle(self, summary: TableSummary, X: Any) -> Self:
+    def _settle(self, summary: TableSummary, X: Any, joined: dict[str, int] | None = None) -> Self:
         if not summary.names:
             raise ValueError(
                 f"Found array with 0 feature(s) (shape=({summary.n_rows}, 0)) while a minimum of 1 is required."
@@ -173,8 +197,8 @@ class TableEncoder(MeantParameters, TransformerMixin, BaseEstimator):
         if not keep <= set(summary.names):
             unknown = quoted(sorted(keep - set(summary.names)))
             raise ValueError(f"keep names {unknown}, which the table does not have: it has {quoted(summary.names)}")
-        plan = planned(summary, self.scale, keep, self.max_categories)
-        if all(kind == LEFT_OUT for kind in plan.kinds):
+        plan = planned(summary, PlanOptions(self.scale, keep, self.max_categories, self.calendar, self.trend))
+        if all(kind in (LEFT_OUT, JOINED) for kind in plan.kinds):
             told = "; ".join(
                 f"{name!r} is {reason}" for name, reason in zip(summary.names[:5], plan.reasons, strict=False)
             )
@@ -187,6 +211,7 @@ class TableEncoder(MeantParameters, TransformerMixin, BaseEstimator):
         self.reasons_ = np.array(plan.reasons, dtype=object)
         self.units_ = np.array([summary.units.get(j, "") for j in range(self.n_features_in_)], dtype=object)
         self.zoned_ = np.array(sorted(summary.zoned), dtype=np.int64)
+        self.calendar_, self.joined_ = np.array(plan.calendar, dtype=object), joined or {}
         self.center_, self.scale_, self.fill_ = plan.center, plan.scale, plan.fill
         self.n_missing_ = summary.n_missing()
         self.categories_, self.has_other_ = plan.categories, plan.has_other
@@ -225,7 +250,7 @@ class TableEncoder(MeantParameters, TransformerMixin, BaseEstimator):
         return encoded_rows(self, block, first)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
-        """The names of the encoded columns: `size`, `size_missing`, `cut=Ideal`.
+        """The names of the encoded columns: `size`, `size_missing`, `cut=Ideal`, `when_season_sin`.
 
         Parameters
         ----------
@@ -236,17 +261,20 @@ class TableEncoder(MeantParameters, TransformerMixin, BaseEstimator):
         ndarray of str
         """
         check_is_fitted(self)
-        names: list[str] = []
-        categories = iter(zip(self.categories_, self.has_other_, strict=True))
-        for name, kind, n_missing in zip(column_names(self), self.kinds_, self.n_missing_, strict=True):
-            if kind == CATEGORY:
-                labels, has_other = next(categories)
-                names += [f"{name}={label}" for label in labels] + [f"{name}={OTHER_LABEL}"] * has_other
-            elif kind != LEFT_OUT:
-                names.append(name)
-            if kind != LEFT_OUT and n_missing:
-                names.append(f"{name}{MISSING_SUFFIX}")
-        return np.array(names, dtype=object)
+        return np.array([name for _, name in encoded_columns(self)], dtype=object)
+
+    def source_columns(self) -> np.ndarray:
+        """The number of the column of the table that each encoded column comes from.
+
+        Of a date that was joined from several columns, the time comes from the year, the season from the month, the
+        weekday from the day and the hour from the hour.
+
+        Returns
+        -------
+        ndarray of int, shape (n_features_out,)
+        """
+        check_is_fitted(self)
+        return np.array([column for column, _ in encoded_columns(self)], dtype=np.intp)
 
     def inverse_transform(self, X: Any) -> Any:
         """The table that encoded rows stand for; columns that were left out are not in it.
@@ -259,7 +287,7 @@ class TableEncoder(MeantParameters, TransformerMixin, BaseEstimator):
         -------
         frame of the library that the encoder was fitted to, or an array
             Numbers in their own units; of a category the label whose indicator is largest.  Dates that had a
-            time zone are in Greenwich's.
+            time zone are in Greenwich's; a date whose time was left out (`trend=False`) is not in it.
         """
         check_is_fitted(self)
         rows = check_array(X, dtype=np.float64, ensure_2d=False, ensure_min_samples=0, ensure_min_features=0)
@@ -273,9 +301,22 @@ class TableEncoder(MeantParameters, TransformerMixin, BaseEstimator):
         if not len(labels) == len(others) == n_categories or not all(labels + others):
             raise error("damaged model file: the labels of the table's columns do not fit together")
         zoned = getattr(self, "zoned_", np.zeros(0, dtype=np.int64))
-        known = {NUMBER, BOOLEAN, DATE, CATEGORY, LEFT_OUT}
+        known = {NUMBER, BOOLEAN, DATE, CATEGORY, LEFT_OUT, CYCLE, JOINED}
+        self._check_calendar(error)
         if not set(self.kinds_) <= known or not set(zoned.tolist()) <= set(range(len(self.kinds_))):
             raise error("damaged model file: the table has columns of a kind that there is none of")
+
+    def _check_calendar(self, error: type[ValueError]) -> None:
+        parts = getattr(self, "calendar_", [""] * len(self.kinds_))
+        joined = getattr(self, "joined_", {})
+        right = all(isinstance(j, int) and 0 <= j < len(self.kinds_) for j in joined.values())
+        right = right and list(joined) == list(DATE_PARTS[: len(joined)]) and len(set(joined.values())) == len(joined)
+        of_kind = {DATE: {TIME, *DATE_PERIODS}, CYCLE: set(CYCLE_PERIODS)}
+        for kind, told in zip(self.kinds_, parts, strict=True):
+            right = right and set(told.split()) <= of_kind.get(kind, set()) and (kind != CYCLE or told in CYCLE_PERIODS)
+        whose = {"year": DATE} | dict.fromkeys(DATE_PARTS[1:], JOINED)
+        if not right or any(self.kinds_[j] not in (whose[role], LEFT_OUT) for role, j in joined.items()):
+            raise error("damaged model file: the calendar of the table does not fit together")
 
     def describe(self) -> list[tuple[str, str]]:
         """What becomes of the columns, in words: pairs of a heading and a text."""
@@ -298,11 +339,16 @@ class TableEncoder(MeantParameters, TransformerMixin, BaseEstimator):
 def _described(encoder: TableEncoder) -> list[tuple[str, str]]:
     """What becomes of the columns, in words that `kernelsieve info` and the report show."""
     columns = list(zip(column_names(encoder), encoder.kinds_, encoder.n_missing_, encoder.reasons_, strict=True))
-    by_kind = {kind: [name for name, k, _, _ in columns if k == kind] for kind in (NUMBER, BOOLEAN, DATE)}
+    joined = getattr(encoder, "joined_", {})  # model files of older versions lack it
+    anchor = column_names(encoder)[joined["year"]] if joined else None
+    by_kind = {
+        kind: [name for name, k, _, _ in columns if k == kind and name != anchor] for kind in (NUMBER, BOOLEAN, DATE)
+    }
     facts = [("scale", f"{encoder.scale} ({SCALES[encoder.scale]})")]
     for kind, heading in ((NUMBER, "numbers"), (BOOLEAN, "true or false"), (DATE, "dates")):
         if by_kind[kind]:
             facts.append((heading, _counted(by_kind[kind])))
+    facts += _calendar_facts(encoder)
     labelled = [name for name, kind, _, _ in columns if kind == CATEGORY]
     sizes = [len(labels) + other for labels, other in zip(encoder.categories_, encoder.has_other_, strict=True)]
     if labelled:
@@ -315,6 +361,22 @@ def _described(encoder: TableEncoder) -> list[tuple[str, str]]:
     if out:
         facts.append(("left out", _counted(out)))
     return facts
+
+
+def _calendar_facts(encoder: TableEncoder) -> list[tuple[str, str]]:
+    """Which columns were joined into a date, and which circles there are."""
+    names, told = column_names(encoder), []
+    joined = getattr(encoder, "joined_", {})
+    if joined and encoder.kinds_[joined["year"]] == DATE:
+        told.append(f"{', '.join(names[j] for j in joined.values())} joined into one date")
+    circles: list[str] = []
+    for j, told_parts in enumerate(getattr(encoder, "calendar_", ())):
+        found = [part for part in str(told_parts).split() if part != TIME]
+        of = "" if j == joined.get("year") else f" of {names[j]}"
+        circles += [names[j]] if encoder.kinds_[j] == CYCLE else [f"{part}{of}" for part in found]
+    if circles:
+        told.append(f"as circles: {', '.join(circles)}")
+    return [("calendar", "; ".join(told))] if told else []
 
 
 def _counted(listed: list[str]) -> str:

@@ -1,4 +1,4 @@
-"""Tables in files: CSV, Parquet, .npy and .npz, whole or block by block.
+"""Tables in files: CSV, Parquet, .xlsx, .npy and .npz, whole or block by block.
 
 `read_table` reads a file into one polars frame.  `open_table`, which it and the command line use, gives a `Table`
 whose rows are polars frames (arrays stay arrays), all at once or in blocks, either way by the same rules.
@@ -10,12 +10,13 @@ import contextlib
 import os
 import stat
 import sys
+import tempfile
 import tokenize
 import warnings
 import zipfile
 import zlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -23,9 +24,10 @@ from typing import Any
 import numpy as np
 
 from ..errors import TableError, quoted
-from .csv import CsvError, CsvFile, open_csv, unique_names
+from .csv import MISSING, CsvError, CsvFile, open_csv, unique_names
 
 FORMATS = (".csv", ".tsv", ".txt", ".parquet", ".npy", ".npz")
+READABLE = (*FORMATS, ".xlsx")  # of which the last is not written
 STREAMED_BYTES = 2**27  # a table that takes more than this in memory is read in blocks
 PARQUET_ROWS = 2**16  # read at a time by default
 DEFAULT_KEY = "X"  # of the table in an .npz file
@@ -53,17 +55,19 @@ def read_table(
     Parameters
     ----------
     path : str or path-like
-        A file whose name ends in .csv, .tsv, .txt (also packed: .csv.gz), .parquet, .npy or .npz.
+        A file whose name ends in .csv, .tsv, .txt (also packed: .csv.gz), .parquet, .npy or .npz; or in .xlsx, if
+        openpyxl is installed.
     header : bool, default=True
-        Whether the first line of a CSV file names the columns; else they are column_1, column_2, ...
+        Whether the first line of a CSV file or sheet names the columns; else they are column_1, column_2, ...
     names : sequence of str, optional
-        Names for the columns of a CSV file, in place of those in its first line.
+        Names for the columns of a CSV file or sheet, in place of those in its first line.
     columns : sequence of str, optional
         The columns to return, in this order; all of them by default.
     exclude : sequence of str, optional
         Columns to leave out.
     key : str, optional
-        Name of the array in an .npz file; by default "X", or the only 2-D array.
+        Name of the array in an .npz file, by default "X", or the only 2-D array; of the sheet in an .xlsx file, by
+        default the first.
 
     Returns
     -------
@@ -88,7 +92,7 @@ def read_table(
     ([1.5, None, 2.5], ['a', 'b', 'a'])
     """
     if find_spec("polars") is None:
-        raise ImportError("tables are read with polars: pip install 'kernelsieve[cli]'")
+        raise ImportError("tables are read with polars: pip install polars")
     import polars as pl
 
     table = open_table(Path(path), key=key, header=header, names=names or (), whole=True)
@@ -221,9 +225,11 @@ def open_table(
     """
     called = called or path
     check_regular(path)
-    extension = checked_format(path)
+    extension = checked_format(path, READABLE)
     if extension in (".npy", ".npz"):
         return _array_table(called, _read_array(path, called, key))
+    if extension == ".xlsx":
+        return _sheet_table(path, called, key, header, names, batch_size)
     if extension == ".parquet":
         return _parquet_table(path, called, batch_size, whole)
     in_blocks = not whole and (batch_size is not None or path.stat().st_size > STREAMED_BYTES)
@@ -242,13 +248,13 @@ def check_regular(path: Path) -> None:
         raise TableError(f"{path} is a pipe or a device: give - and have it sent to standard input")
 
 
-def checked_format(path: Path) -> str:
-    """The extension, if it is one of `FORMATS`; that of the unpacked file if gzip packed it."""
+def checked_format(path: Path, formats: Sequence[str] = FORMATS) -> str:
+    """The extension, if it is one of `formats`; that of the unpacked file if gzip packed it."""
     extension = path.suffix.lower()
     if extension == ".gz" and Path(path.stem).suffix.lower() in (".csv", ".tsv", ".txt"):
         return Path(path.stem).suffix.lower()
-    if extension not in FORMATS:
-        known = ", ".join(FORMATS)
+    if extension not in formats:
+        known = ", ".join(formats)
         raise TableError(f"{path}: unknown format {extension!r}: the name must end in one of {known}")
     return extension
 
@@ -277,13 +283,26 @@ def _csv_table(
     return Table(called, file.names, header or bool(names), file.n_rows, None if in_blocks else frame, file, batch_size)
 
 
+def _sheet_table(
+    path: Path, called: Path, key: str | None, header: bool, names: Sequence[str], batch_size: int | None
+) -> Table:
+    """The sheet of a workbook, read as the tab-separated file that it could be saved as."""
+    from .excel import write_sheet
+
+    with tempfile.TemporaryDirectory(prefix="kernelsieve-") as folder:
+        saved = Path(folder) / "sheet.tsv"
+        write_sheet(path, called, key, saved)
+        return replace(_csv_table(saved, called, header, names, batch_size, False), source=None)
+
+
 def _look_like_data(file: CsvFile) -> bool:
     """Whether every column of numbers has a number for a name, and these do not just count, as 1990, 2000, 2010 do."""
     named: list[float] = []
     for name, kind in file.types.items():
-        if kind is not None and kind.is_numeric():
+        text = name.split("_duplicated")[0].strip().removesuffix("%")
+        if kind is not None and kind.is_numeric() and text not in MISSING:
             try:
-                named.append(float(name.split("_duplicated")[0]))
+                named.append(float(text))
             except ValueError:
                 return False
     if not named or len(named) == 1 < len(file.names):
@@ -326,7 +345,7 @@ def _parquet_table(path: Path, called: Path, batch_size: int | None, whole: bool
 
     if find_spec("pyarrow") is None:
         if batch_size and not whole:
-            raise ImportError("batch_size= for Parquet needs pyarrow: pip install 'kernelsieve[files]'")
+            raise ImportError("batch_size= for Parquet needs pyarrow: pip install pyarrow")
         about: tuple[tuple[str, ...], int, int] = (), 1, 0  # it may yet fit in memory
     else:
         about = _parquet_footer(path, called)

@@ -8,7 +8,10 @@ there are: it counts as one column.
     standard   (x - mean) / standard deviation
     robust     z = (x - median) / (q75 - q25), then z / sqrt(1 + (z / 3)^2): smooth, monotone, never beyond 3
                (Holzmueller, Grinsztajn & Steinwart 2024, whose transform skrub's SquashingScaler is)
-    none       numbers as they are; rows with different labels of a category are at distance 1
+    none       numbers as they are; rows with different labels of a category are at distance 1, and so are opposite
+               points of a circle
+
+What becomes of dates and of the columns of a calendar is in `calendar`.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ import numpy as np
 
 from ..errors import ColumnError
 from ..rows.frames import BOOLEAN, DATE, NUMBER, TEXT
+from .calendar import CYCLE, CYCLE_PERIODS, FEW_POSITIONS, JOINED, TIME, calendar_role, date_circles, holds_role
 from .summary import MAX_TEXTS, TableSummary, TextCounts
 
 CATEGORY, LEFT_OUT = "category", "left out"
@@ -27,6 +31,11 @@ SQUASHED = 3.0  # no robustly scaled value is larger
 MAX_CATEGORIES = 30  # labels of a category with an indicator of their own; the others share one
 FEW_TEXTS = 20  # a column with no more different texts is a category even if most occur once
 MOST_TEXTS = 0.5  # with more different texts than this share of the rows, a column holds names, notes or keys
+COUNTER_LEVELS = (
+    10  # different values of a column that only rises, from which on it counts: a step or two is no counter
+)
+COUNTER = "a counter: it only rises, or only falls, from row to row"
+DATE_ONLY = "a date that covers no whole day: it only tells how late a row is"
 HEAVY_REACH = 2.0  # standard deviations within which no row can make half of the variance of eight or more
 IDENTIFIER = re.compile(r"(^|[\W_])(id|uid|uuid|guid|key|index|rownum|row[ _]?id|nr|no|number)$|^unnamed|^$", re.I)
 
@@ -43,18 +52,31 @@ class Plan:
     categories: list[np.ndarray] = field(default_factory=list)  # labels of each category
     has_other: list[bool] = field(default_factory=list)  # whether rarer labels share an indicator
     heavy: list[str] = field(default_factory=list)  # columns most of whose variance comes from a few rows
+    calendar: list[str] = field(default_factory=list)  # of dates and cycles: the parts that they are encoded as
 
 
-def planned(summary: TableSummary, scale: str, keep: frozenset[str], max_categories: int) -> Plan:
-    """The plan for a table; columns in `keep` are used even if they look like identifiers."""
-    width = len(summary.names)
+@dataclass(frozen=True)
+class PlanOptions:
+    """The parameters of a TableEncoder that decide about columns."""
+
+    scale: str
+    keep: frozenset[str]  # columns that are used even if they look like identifiers
+    max_categories: int
+    calendar: bool
+    trend: bool
+
+
+def planned(summary: TableSummary, options: PlanOptions) -> Plan:
+    """The plan for a table."""
+    width, scale, keep = len(summary.names), options.scale, options.keep
     plan = Plan(list(summary.kinds), [""] * width, np.zeros(width), np.ones(width), np.zeros(width))
+    plan.calendar = [""] * width
     for j, name in enumerate(summary.names):
         if j in summary.texts:
-            _plan_text(plan, summary, j, scale, name in keep, max_categories)
+            _plan_text(plan, summary, j, scale, name in keep, options.max_categories)
         elif (held := summary.unreadable(j)) is not None:
             _leave_out(plan, j, f"made of {held}, neither numbers nor text")
-    _plan_numbers(plan, summary, scale, keep)
+    _plan_numbers(plan, summary, options)
     return plan
 
 
@@ -104,7 +126,7 @@ def _bounded(spread: float, scale: str) -> float:
     return max(float(spread), 1 / SQUASHED) if scale == "robust" else float(spread)
 
 
-def _plan_numbers(plan: Plan, summary: TableSummary, scale: str, keep: frozenset[str]) -> None:
+def _plan_numbers(plan: Plan, summary: TableSummary, options: PlanOptions) -> None:
     if not len(summary.measured):
         return
     empty = summary.count == 0
@@ -112,28 +134,65 @@ def _plan_numbers(plan: Plan, summary: TableSummary, scale: str, keep: frozenset
     gaps = summary.count < summary.n_rows
     with np.errstate(over="ignore", invalid="ignore"):
         deviation = np.sqrt(summary.squares / np.maximum(summary.count, 1))
-    q25, median, q75 = _quartiles(summary)
-    spread = np.where(q75 > q25, q75 - q25, (summary.highest - summary.lowest) / 2)
+    quartiles = _quartiles(summary)
     reach = np.maximum(summary.highest - summary.mean, summary.mean - summary.lowest)
     for place, j in enumerate(summary.measured):
-        name, kind = summary.names[j], summary.kinds[j]
+        name, kind, kept = summary.names[j], summary.kinds[j], summary.names[j] in options.keep
         if empty[place]:
             _leave_out(plan, j, "empty")
         elif constant[place] and not gaps[place]:
             _leave_out(plan, j, f"the same in every row ({_shown(summary.lowest[place], kind)})")
-        elif name not in keep and _is_identifier(summary, int(j), place):
+        elif not kept and _is_identifier(summary, int(j), place):
             _leave_out(plan, j, "identifier-like: a different whole number in every row")
+        elif not (kept or options.trend) and _is_counter(summary, int(j), place):
+            _leave_out(plan, j, COUNTER)
         else:
-            plan.fill[j] = median[place] if kind != BOOLEAN else float(median[place] > 0.5)
-            if constant[place]:  # only its gaps carry information
-                plan.center[j] = summary.lowest[place]
-            elif scale != "none" and (kind == BOOLEAN or scale == "standard"):
-                plan.center[j], plan.scale[j] = summary.mean[place], _bounded(deviation[place], scale)
-            elif scale == "robust":
-                plan.center[j], plan.scale[j] = median[place], spread[place]
+            _scale_number(plan, summary, int(j), place, quartiles[:, place], deviation[place], options.scale)
+            _plan_calendar(plan, summary, int(j), place, options)
             _check_scale(plan, j, name)
-            if kind == NUMBER and reach[place] > HEAVY_REACH * deviation[place] and _is_heavy(summary.sample[:, place]):
+            far = reach[place] > HEAVY_REACH * deviation[place]
+            if plan.kinds[j] == NUMBER and far and _is_heavy(summary.sample[:, place]):
                 plan.heavy.append(name)
+
+
+def _scale_number(
+    plan: Plan, summary: TableSummary, j: int, place: int, quartiles: np.ndarray, deviation: float, scale: str
+) -> None:
+    """What fills the gaps of a column of numbers, and its centre and scale."""
+    kind, low, high = summary.kinds[j], summary.lowest[place], summary.highest[place]
+    q25, median, q75 = quartiles
+    plan.fill[j] = median if kind != BOOLEAN else float(median > 0.5)
+    if low == high:  # only its gaps carry information
+        plan.center[j] = low
+    elif scale != "none" and (kind == BOOLEAN or scale == "standard"):
+        plan.center[j], plan.scale[j] = summary.mean[place], _bounded(deviation, scale)
+    elif scale == "robust":
+        plan.center[j], plan.scale[j] = median, q75 - q25 if q75 > q25 else (high - low) / 2
+
+
+def _plan_calendar(plan: Plan, summary: TableSummary, j: int, place: int, options: PlanOptions) -> None:
+    """Which parts a date is encoded as, and whether a column of whole numbers is an hour, a weekday or a month."""
+    values, role = summary.sample[:, place], calendar_role(summary.names[j])
+    if summary.kinds[j] == DATE:
+        parts = [TIME] * options.trend + (date_circles(values) if options.calendar else [])
+        if not parts:
+            _leave_out(plan, j, DATE_ONLY)
+        elif options.scale != "none":
+            plan.scale[j] *= np.sqrt(len(parts))  # together they count as one column
+        plan.calendar[j] = " ".join(parts)
+    elif options.calendar and summary.kinds[j] == NUMBER and role in CYCLE_PERIODS and holds_role(role, values):
+        positions = np.unique(values[~np.isnan(values)])
+        if len(positions) >= FEW_POSITIONS:
+            plan.kinds[j], plan.calendar[j] = CYCLE, role
+            plan.center[j], plan.scale[j] = positions[0], 1.0  # where its numbers begin: 0 or 1
+
+
+def _is_counter(summary: TableSummary, j: int, place: int) -> bool:
+    """Whether a column only rises, or only falls, from row to row: rows to come will leave its range."""
+    if summary.kinds[j] != NUMBER or not (summary.rising[place] or summary.falling[place]):
+        return False
+    values = summary.sample[:, place]
+    return calendar_role(summary.names[j]) == "year" or len(np.unique(values[~np.isnan(values)])) >= COUNTER_LEVELS
 
 
 def _is_heavy(values: np.ndarray) -> bool:
@@ -183,4 +242,18 @@ def _shown(value: float, kind: str) -> str:
     return str(bool(value)).lower() if kind == BOOLEAN else f"{value:g}"
 
 
-__all__ = ["BOOLEAN", "CATEGORY", "DATE", "LEFT_OUT", "MAX_CATEGORIES", "NUMBER", "SQUASHED", "TEXT", "Plan", "planned"]
+__all__ = [
+    "BOOLEAN",
+    "CATEGORY",
+    "CYCLE",
+    "DATE",
+    "JOINED",
+    "LEFT_OUT",
+    "MAX_CATEGORIES",
+    "NUMBER",
+    "SQUASHED",
+    "TEXT",
+    "Plan",
+    "PlanOptions",
+    "planned",
+]

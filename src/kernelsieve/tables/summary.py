@@ -1,6 +1,7 @@
 """What a pass over a table leaves behind: enough to decide about every column, however the rows were cut.
 
 numbers   count, mean, sum of squares about it, smallest, largest      added up (Chan, Golub & LeVeque 1983)
+order     whether each column only rises, or only falls, from row to row
 texts     how often each occurs
 missing   how many, and the first row
 sample    the rows whose numbers, hashed, are smallest: the same ones whether the table came whole or in blocks;
@@ -58,6 +59,7 @@ class TableSummary:
         self.squares = np.zeros(width)
         self.lowest = np.full(width, np.inf)
         self.highest = np.full(width, -np.inf)
+        self.rising, self.falling = np.ones((2, width), dtype=bool)
         self.first_missing = np.full(width, -1)
         self._most = max(1, min(SAMPLE_ROWS, SAMPLE_VALUES // max(1, width)))
         self._keys = np.empty(0, dtype=np.uint64)
@@ -76,6 +78,7 @@ class TableSummary:
         for j, texts in block.texts.items():
             self.texts[j].add(texts.codes, texts.labels, start)
         self._check_infinite(block, start)
+        self._follow_order(block.numbers)
         self._add_numbers(block.numbers, start)
         self._add_sample(block.numbers, start)
 
@@ -84,6 +87,14 @@ class TableSummary:
         if infinite.any():
             row, place = (int(i) for i in np.argwhere(infinite)[0])
             raise infinite_value(self.names[self.measured[place]], start + row)
+
+    def _follow_order(self, numbers: np.ndarray) -> None:
+        """A column only rises if no value is below the largest before it; gaps are passed over."""
+        with np.errstate(invalid="ignore"):
+            before = np.fmax.accumulate(np.vstack([self.highest, numbers]), axis=0)[:-1]
+            self.rising &= ~(numbers < before).any(axis=0)
+            before = np.fmin.accumulate(np.vstack([self.lowest, numbers]), axis=0)[:-1]
+            self.falling &= ~(numbers > before).any(axis=0)
 
     def _add_numbers(self, numbers: np.ndarray, start: int) -> None:
         missing = np.isnan(numbers)

@@ -83,8 +83,13 @@ function cellOf(found) {
   const title = el("b", { title: column.name }, column.name);
   if (column.kind === "class") return el("div", { class: "cell" }, title, levelBars(found));
   return el("div", { class: "cell" }, title, histogram(found),
-    el("div", { class: "ends" }, el("span", {}, written(column.kind, low, 3)), el("span", {}, written(column.kind, high, 3))));
+    el("div", { class: "ends" }, el("span", {}, (beyond(column, low, -1) ? "≤ " : "") + end(column, low)), el("span", {}, (beyond(column, high, 1) ? "≥ " : "") + end(column, high))));
 }
+
+const end = (column, value) => (column.kind === "date" ? date(value).slice(0, 10) : written(column.kind, value, 3));
+// Whether values lie outside the bars: the first and the last bar hold them too.
+const beyond = (column, limit, side) => column.kind !== "date" && column.values.some(value => side * (value - limit) > 0);
+
 
 function showChosen() {
   const comparable = columns.filter(column => column.kind !== "text");
@@ -142,7 +147,7 @@ function showRows() {
     shown.push(el("div", { class: "pictures" }, drawnOnes));
   } else {
     const numeric = columns.flatMap((column, place) => (column.kind === "number" ? [place + 1] : []));
-    shown.push(table(["row", ...columns.map(column => column.name)], first.map(i => [thousands(rowNumbers[i] + 1), ...columns.map(column => valueAt(column, i))]), { tall: true, headed: true, numeric }));
+    shown.push(table(["row", ...columns.map(column => column.name)], first.map(i => [String(rowNumbers[i] + 1), ...columns.map(column => valueAt(column, i))]), { tall: true, headed: true, numeric }));
   }
   shown.push(el("p", { class: "note" }, el("button", { type: "button", id: "download", onclick: download }, `save ${rows.length === 1 ? "this row" : `these ${thousands(rows.length)} rows`} as CSV`)));
   fill("chosen-rows", shown);

@@ -54,12 +54,14 @@ function fill(id, ...children) {
 }
 
 const thousands = value => value.toLocaleString("en-US");
+// Values of a table: four digits have no comma, since they may be a year.
+const grouped = value => (value < 10000 ? String(value) : thousands(value));
 
 function number(value, digits = 4) {
   if (value === null || value === undefined || Number.isNaN(value)) return "–";
-  if (Number.isInteger(value) && Math.abs(value) < 1e9) return value < 0 ? "−" + thousands(-value) : thousands(value);
+  if (Number.isInteger(value) && Math.abs(value) < 1e9) return value < 0 ? "−" + grouped(-value) : grouped(value);
   const size = Math.abs(value);
-  if (size >= 1000 && size < 1e6) return (value < 0 ? "−" : "") + thousands(Number(size.toPrecision(Math.max(4, digits))));
+  if (size >= 1000 && size < 1e6) return (value < 0 ? "−" : "") + grouped(Number(size.toPrecision(Math.max(4, digits))));
   const text = size >= 1e6 || size < 1e-4 ? value.toExponential(digits - 2) : String(Number(value.toPrecision(digits)));
   return text.replace("-", "−");
 }
@@ -93,8 +95,10 @@ function ordinal(k) {
   return `${place}${ending} component`;
 }
 
-const componentTitle = k => ordinal(k) + (contents.shares[k] !== undefined && contents.shares[k] !== null
-  ? ` (${percent(contents.shares[k])} of the variance)` : "");
+// Shares of the variance at the kernel width that the slider is at.
+const sharesNow = () => (state.width === contents.widths.chosen ? contents.shares : contents.widths.tried[state.width].shares);
+const shareOf = k => { const share = sharesNow()[k]; return share === undefined || share === null ? null : share; };
+const componentTitle = k => ordinal(k) + (shareOf(k) === null ? "" : ` (${percent(shareOf(k))} of the variance)`);
 
 function table(head, rows, options = {}) {
   const cell = (tag, value, place) => {
@@ -104,9 +108,22 @@ function table(head, rows, options = {}) {
   };
   const body = rows.map((row, line) => el("tr", { class: options.strong === line ? "strong" : null },
     row.map((value, place) => cell(place === 0 && options.headed ? "th" : "td", value, place))));
-  return el("div", { class: "scroll" + (options.tall ? " tall" : ""), tabindex: "0" },
-    el("table", { class: options.wrap ? "wrap" : null },
+  const box = el("div", { class: "scroll" + (options.tall ? " tall" : ""), tabindex: "0" },
+    el("table", { class: options.wrap ? "wrap" : options.kind ?? null },
       el("thead", {}, el("tr", {}, head.map((text, place) => cell("th", text, place)))), el("tbody", {}, body)));
+  return el("div", {}, box, cutNote(box, head.length, rows.length));
+}
+
+// A word below a table that does not fit its box.
+function cutNote(box, nColumns, nRows) {
+  const note = el("p", { class: "note", hidden: "" });
+  const tell = () => {
+    const [across, down] = [box.scrollWidth > box.clientWidth + 1, box.scrollHeight > box.clientHeight + 1];
+    note.textContent = `${nColumns} columns and ${nRows} rows: scroll ${across ? "sideways" : ""}${across && down ? " and " : ""}${down ? "down" : ""} for the rest.`;
+    note.hidden = !(across || down);
+  };
+  new ResizeObserver(tell).observe(box);
+  return note;
 }
 
 // A row or a support point as a picture, dark where its values are large.

@@ -29,7 +29,7 @@ functions.mapShown = i => (nChosen === 0 ? 0.75 : chosen[i] ? 0.95 : 0.13);
 function rowTip(i) {
   const lines = columns.slice(0, MAX_TIP).map(column => `${column.name}: ${valueAt(column, i)}`);
   const rest = columns.length - MAX_TIP;
-  const text = [`row ${thousands(rowNumbers[i] + 1)}`, ...lines, ...(rest > 0 ? [`and ${rest} more column${rest > 1 ? "s" : ""}`] : [])].join("\n");
+  const text = [`row ${rowNumbers[i] + 1}`, ...lines, ...(rest > 0 ? [`and ${rest} more column${rest > 1 ? "s" : ""}`] : [])].join("\n");
   const place = pictures ? pictures.at.indexOf(i) : -1;
   return place < 0 ? [text] : [picture(pictures, place, pictures.pixels, pictureSize(pictures)), text];
 }
@@ -202,19 +202,43 @@ function chooser(text, id, options, selected, onchange) {
   return el("label", {}, el("span", {}, text), select);
 }
 
+// Share of the variance on the map that lies between the classes of a column.
+function separation(column) {
+  const groups = column.levels.map(() => [0, 0, 0]);
+  let [n, sumX, sumY, squares] = [0, 0, 0, 0];
+  for (let i = 0; i < nShown; i++) {
+    if (column.values[i] < 0) continue;
+    const group = groups[column.values[i]];
+    group[0] += 1; group[1] += across[i]; group[2] += up[i];
+    n += 1; sumX += across[i]; sumY += up[i]; squares += across[i] ** 2 + up[i] ** 2;
+  }
+  const about = (sumX ** 2 + sumY ** 2) / (n || 1);
+  const between = groups.reduce((sum, [count, x, y]) => sum + (count ? (x ** 2 + y ** 2) / count : 0), 0);
+  return squares > about ? (between - about) / (squares - about) : 0;
+}
+
+// Of the classes that the model does not use, or else of those that it does, the ones that the map separates best.
 function firstColor() {
   const place = test => colorColumns.findIndex(test);
   const few = column => column.kind === "class" && column.levels.length > 1 && column.levels.length <= 30;
-  const outside = place(column => !column.used && !column.derived && few(column));
-  if (outside >= 0) return outside;
-  const inside = place(few);
-  if (inside >= 0) return inside;
+  for (const used of [false, true]) {
+    const found = colorColumns.filter(column => column.used === used && !column.derived && few(column));
+    if (found.length) return colorColumns.indexOf(found.reduce((best, one) => (separation(one) > separation(best) ? one : best)));
+  }
   const leading = contents.sensitivity?.columns[0];
   return Math.max(0, place(column => column.name === leading));
 }
 
+const componentNames = () => ownScores.map((_, k) => ordinal(k) + (shareOf(k) ? ` · ${percent(shareOf(k))}` : ""));
+
+// The menus say shares at the width that is shown.
+function renameComponents() {
+  const names = componentNames();
+  for (const id of ["axis-x", "axis-y"]) Array.from(document.getElementById(id)?.options ?? []).forEach((option, k) => { option.textContent = names[k]; });
+}
+
 async function startMap() {
-  const names = ownScores.map((_, k) => ordinal(k) + (contents.shares[k] ? ` · ${percent(contents.shares[k])}` : ""));
+  const names = componentNames();
   const first = firstColor();
   state.column = colorColumns[first];
   fill("map-controls",
@@ -238,10 +262,10 @@ function startSlider() {
   const tell = () => {
     const width = tried[state.width];
     text.textContent = state.width === contents.widths.chosen ? "as fitted" : `${number(width.factor, 3)} × as fitted`;
-    explain.textContent = `gamma ${number(width.gamma, 3)} · the components hold ${percent(width.explained)} of the variance · maps of two halves of the rows agree to ${percent(width.agreement)}`;
+    explain.textContent = `gamma ${number(width.gamma, 3)} · the components hold ${percent(state.width === contents.widths.chosen ? contents.shares.reduce((sum, share) => sum + (share ?? 0), 0) : width.explained)} of the variance · maps of two halves of the rows agree to ${percent(width.agreement)}`;
   };
   const input = el("input", { type: "range", id: "width", min: 0, max: tried.length - 1, step: 1, value: state.width, "aria-label": "kernel width",
-    oninput: event => { state.width = Number(event.target.value); moveRows(); tell(); markWidth(); } });
+    oninput: event => { state.width = Number(event.target.value); moveRows(); renameComponents(); tell(); markWidth(); } });
   fill("width-slider", el("label", { for: "width" }, el("b", {}, "Kernel width: "), text), input,
     el("div", { class: "ends" }, el("span", {}, "narrower: single rows"), el("span", {}, "wider: broad lines")), explain);
   tell();

@@ -3,13 +3,16 @@
 const MAX_LISTENED = 25;
 
 async function startMeaning() {
-  const body = [];
+  const body = [], halves = [];
+  const both = contents.sensitivity?.columns.length && contents.walks.length;
   if (contents.listening) body.push(...listeningPictures());
-  else if (contents.sensitivity?.columns.length) body.push(
+  else if (contents.sensitivity?.columns.length) halves.push(el("div", {},
     el("h3", {}, "Which columns each component listens to"),
-    el("p", { class: "soft" }, "How far a score moves when a column changes by its usual amount, one standard deviation: the stronger the colour, the further."),
-    el("div", { class: "chart", id: "listening" }));
-  if (contents.walks.length) body.push(...walkBlock());
+    el("p", { class: "soft" }, "How far a score moves when a column changes by its usual amount, one standard deviation: the stronger the colour, the further." + (both ? " This is about small changes at single rows. Where it and the table beside it disagree, believe the table: it follows a component from end to end." : "")),
+    el("div", { class: "chart", id: "listening" })));
+  if (contents.walks.length && !contents.listening) halves.push(el("div", {}, walkBlock()));
+  else if (contents.walks.length) body.push(...walkBlock());
+  if (halves.length) body.push(el("div", { class: halves.length > 1 ? "two" : null }, halves));
   if (contents.returns) body.push(...returnPictures());
   if (!body.length) body.push(el("p", {}, "This kernel has neither derivatives nor a way back from scores to rows, so nothing can be said here."));
   fill("meaning-body", body);
@@ -50,7 +53,7 @@ function walkBlock() {
     return [el("h3", {}, "What changes along each component"), el("p", { class: "soft" }, text), ...strips];
   }
   const names = contents.walks.map((_, k) => ordinal(k));
-  return [el("h3", { style: "margin-top:1.6rem" }, "What changes along each component"), el("p", { class: "soft" }, text),
+  return [el("h3", {}, "What changes along each component"), el("p", { class: "soft" }, text),
     el("div", { class: "controls" }, chooser("along the", "walk-component", names, 0, showWalk)), el("div", { id: "walk" })];
 }
 
@@ -65,7 +68,7 @@ function showWalk(k) {
     const meter = el("span", {}, el("span", { class: "meter", style: `width:${(6 * column.moved / most).toFixed(2)}rem` }), number(column.moved, 2));
     return [column.name, from, middleValue, to, meter];
   });
-  fill("walk", rows.length ? table(["column", `low end\n(score ${number(walk.positions[0], 2)})`, "middle", `high end\n(score ${number(walk.positions[last], 2)})`, "moves by, in standard deviations"], rows, { headed: true }) : el("p", {}, "Nothing moves along this component."));
+  fill("walk", rows.length ? table(["column", `low end\n(score ${number(walk.positions[0], 2)})`, "middle", `high end\n(score ${number(walk.positions[last], 2)})`, "moves by, in\nstandard deviations"], rows, { headed: true, kind: "walk" }) : el("p", {}, "Nothing moves along this component."));
 }
 
 function listeningPictures() {

@@ -5,6 +5,7 @@ function startHead() {
   const explained = contents.shares.reduce((sum, share) => sum + (share ?? 0), 0);
   const [one, rows, used] = [contents.n_components === 1, thousands(contents.n_rows), contents.n_used];
   fill("lead", contents.lead ?? `Kernel PCA of ${rows} rows and ${thousands(contents.n_columns)} columns: ${one ? "one direction" : `${contents.n_components} directions`} in which the rows differ most, on ${thousands(contents.n_support)} points instead of all rows.`);
+  fill("summary", contents.summary);
   fill("headline",
     fact(rows, `row${contents.n_rows === 1 ? "" : "s"}, ${nShown === contents.n_rows ? "all" : thousands(nShown)} drawn on this page`),
     fact(thousands(contents.n_columns), used === contents.n_columns ? "columns" : `columns, ${thousands(used)} in the model`),

@@ -3,7 +3,7 @@
 A rule is fed k(D, x) and k(x, x), says what becomes of the points, and gives coefficients over them when asked:
 
     step(cross, length, weight) -> Change       the row enters or does not; some points, then, leave
-    solution() -> Solution                      coefficients (m, M) of the components and (m,) of the mean
+    solution() -> RuleSolution                      coefficients (m, M) of the components and (m,) of the mean
 
 It never sees the rows.  What `state` gives, arrays and numbers, is the whole of a rule, and makes it again.  Where a
 kernel is not positive semi-definite, `Independent` chooses points and leaves the components to others.
@@ -11,13 +11,13 @@ kernel is not positive semi-definite, `Independent` chooses points and leaves th
 
 from __future__ import annotations
 
-from .base import Change, Chooser, Rule, Settings, Solution
+from .base import Change, OnlineChooser, Rule, RuleSolution, Settings
 from .incremental import Incremental
 from .independent import Independent
 from .sanger import Coherence, Hebbian
 from .subset import Subset
 
-__all__ = ["RULES", "Change", "Chooser", "Independent", "Rule", "Settings", "Solution"]
+__all__ = ["RULES", "Change", "Independent", "OnlineChooser", "Rule", "RuleSolution", "Settings"]
 
 RULES: dict[str, type[Rule]] = {
     "coherence": Coherence,

@@ -3,7 +3,7 @@
     K_DD = L L',      f(x) = L^-1 k(D, x)
 
 are orthonormal coordinates of phi(x) projected on span(phi(D)).  A point that enters adds a coordinate in which all
-that came before it is zero, so that what is known of earlier rows is known of their projections.
+that came before it is zero, so that moments of earlier rows remain those of their projections.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Change(NamedTuple):
     leaves: tuple[int, ...] = ()
 
 
-class Solution(NamedTuple):
+class RuleSolution(NamedTuple):
     """Components over the points, and the mean of the features."""
 
     coef: np.ndarray  # (m, M)
@@ -51,16 +51,16 @@ class Settings:
     learning_decay: float = 1000.0
     rank: int = 0
     rate: float = 0.0  # of forgetting, ln 2 / half_life
-    order: Order | None = None  # candidates, given as columns, by what the target loses without them
+    order: Order | None = None  # orders candidates, given as columns, by what the target loses without them
 
     @property
     def kept_share(self) -> float:
-        """What is left of a weight when one more row has come."""
+        """The factor by which weights shrink when one more row comes."""
         return math.exp(-self.rate)
 
 
 @dataclass
-class Chooser(ABC):
+class OnlineChooser(ABC):
     """What chooses points one row at a time; fields after the settings are its state."""
 
     settings: Settings
@@ -75,16 +75,16 @@ class Chooser(ABC):
         """Whether enough rows have come for as many components as are asked for."""
 
     def state(self) -> dict[str, Any]:
-        """Arrays and numbers that make the rule again."""
+        """Arrays and numbers from which the rule can be rebuilt."""
         return {field.name: getattr(self, field.name) for field in fields(self)[1:]}
 
 
 @dataclass
-class Rule(Chooser):
+class Rule(OnlineChooser):
     """A published rule: it has components, too."""
 
     @abstractmethod
-    def solution(self) -> Solution:
+    def solution(self) -> RuleSolution:
         """The components as they now are."""
 
 
@@ -109,7 +109,7 @@ def kept(lower: np.ndarray, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]
 
 
 def coherence_with(cross: np.ndarray, length: float, lower: np.ndarray) -> float:
-    """max_d |k(x, d)| / sqrt(k(x, x) k(d, d)); 1 for a row of no length, which adds nothing to what is there."""
+    """max_d |k(x, d)| / sqrt(k(x, x) k(d, d)); 1 for a row with k(x, x) = 0, which adds nothing."""
     if not len(lower):
         return 0.0
     squares = length * np.einsum("ij,ij->i", lower, lower)

@@ -17,11 +17,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ...arrays import solve_lower, top_eigh
-from .base import Change, Rule, Solution, entered, kept
+from .base import Change, Rule, RuleSolution, entered, kept
 
 # A part of a row outside the eigenspace shorter than this share of it is rounding.
 IN_SPAN = 1e-12
-SLACK = 0.2  # share of the budget that is removed at a time, so that the reduced set is not found for every row
+SLACK = 0.2  # share of the budget removed at a time, so that not every row needs a new reduced set
 
 
 @dataclass
@@ -48,11 +48,11 @@ class Incremental(Rule):
         self._merge(inside, weight)
         return Change(enters=lower is not None, leaves=self._reduce())
 
-    def solution(self) -> Solution:
+    def solution(self) -> RuleSolution:
         basis, mean = self.basis[:, : self.settings.n_components], None
         if self.settings.center:
             mean = solve_lower(self.lower, self.mean, transpose=True)
-        return Solution(solve_lower(self.lower, basis, transpose=True), mean, True)
+        return RuleSolution(solve_lower(self.lower, basis, transpose=True), mean, True)
 
     def _merge(self, inside: np.ndarray, weight: float) -> None:
         before = self.weight * self.settings.kept_share
@@ -79,7 +79,7 @@ class Incremental(Rule):
         self.basis, self.values = basis @ rotation, np.maximum(found, 0.0)
 
     def _reduce(self) -> tuple[int, ...]:
-        """Below the budget where it is exceeded: the places that go."""
+        """If the budget is exceeded, get below it; return the places of the points that go."""
         s, m = self.settings, len(self.lower)
         if s.budget is None or m <= s.budget:
             return ()

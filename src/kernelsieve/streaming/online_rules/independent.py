@@ -5,7 +5,7 @@ coordinates as before:
 
     K_DD = L J L',      f(x) = J L^-1 k(D, x),      rest = k(x, x) - f'J f
 
-A rest of either sign is a direction that the points have not.  The published rules ask for a positive one, and for a
+A rest of either sign is a direction outside their span.  The published rules ask for a positive one, and for a
 likeness |k(x, d)| / sqrt(k(x, x) k(d, d)) that is at most one: here they would keep a few points on which the best
 components are as wrong as twelve times the variance.  So this rule only chooses the points; where they are as many as
 the budget and the stream forgets, the oldest goes.
@@ -19,11 +19,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ...arrays import solve_lower
-from .base import INDEPENDENT, Change, Chooser
+from .base import INDEPENDENT, Change, OnlineChooser
 
 
 @dataclass
-class Independent(Chooser):
+class Independent(OnlineChooser):
     """Points with the signed factor of their gram."""
 
     lower: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))  # L
@@ -46,7 +46,7 @@ class Independent(Chooser):
         return Change(enters=True, leaves=self._without_oldest() if full else ())
 
     def _enter(self, cross: np.ndarray, length: float) -> bool:
-        """Whether the row is independent of the points, of which it is then one."""
+        """Whether the row is independent of the points; if so, it becomes one of them."""
         m = len(self.signs)
         inside = self.signs * solve_lower(self.lower, cross) if m else cross
         rest = length - float(inside @ (self.signs * inside))
@@ -58,7 +58,7 @@ class Independent(Chooser):
         return True
 
     def _without_oldest(self) -> tuple[int, ...]:
-        """The factor of the points but the first, and of those that only it made independent: the places that go."""
+        """Drop the oldest point, and any that depend on the others without it; return the places that go."""
         gram = self.gram
         self.lower, self.signs = np.zeros((0, 0)), np.zeros(0)
         kept: list[int] = []

@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ...arrays import solve_lower
-from .base import Change, Rule, Solution, coherence_with, entered
+from .base import Change, Rule, RuleSolution, coherence_with, entered
 
 
 @dataclass
@@ -45,11 +45,11 @@ class Sanger(Rule):
     def ready(self) -> bool:
         return self.coef.shape[1] == self.settings.n_components
 
-    def solution(self) -> Solution:
-        return Solution(self.coef, self.mean_coef if self.settings.center else None, False)
+    def solution(self) -> RuleSolution:
+        return RuleSolution(self.coef, self.mean_coef if self.settings.center else None, False)
 
     def start(self, inside: np.ndarray, length: float, weight: float) -> bool:
-        """Until there are as many independent rows as components: their basis.  Whether the row is one."""
+        """Build a basis from the first independent rows, one a component; return whether this row is among them."""
         lower = entered(self.lower, inside, length)
         if lower is None:
             return False
@@ -81,7 +81,7 @@ class Sanger(Rule):
             scores = scores - self.mean_scores
             with_mean = (1 - step) * with_mean + step * length
         rate = weight * s.learning_rate / (1 + self.n_steps / s.learning_decay)
-        rate = min(rate, 1.0 / max(float(scores @ scores), 1e-300))  # a longer step would overshoot, and diverge
+        rate = min(rate, 1.0 / max(float(scores @ scores), 1e-300))  # a longer step would overshoot and diverge
         mixing = rate * np.triu(np.outer(scores, scores))
         change = row - self.mean_coef if s.center else row
         self.coef = self.coef + rate * np.outer(change, scores) - self.coef @ mixing
@@ -115,7 +115,7 @@ class Hebbian(Sanger):
         return Change(enters=True, leaves=(self._leave(),))
 
     def _leave(self) -> int:
-        """The point goes whose part of the components is the shortest."""
+        """Remove the point that contributes least to the components."""
         place = int(np.argmin(np.einsum("ij,ij->i", self.coef, self.coef) * np.diagonal(self.gram)))
         self.gram = np.delete(np.delete(self.gram, place, axis=0), place, axis=1)
         self.coef, self.mean_coef = np.delete(self.coef, place, axis=0), np.delete(self.mean_coef, place)

@@ -3,7 +3,7 @@
 With f(x) = L^-1 k(D, x), the best components in span(phi(D)) are the leading eigenvectors of the covariance C of f,
 coefficients A = L^-T V.  They are orthonormal in feature space, A' K_DD A = I, and their scores are uncorrelated,
 V' C V diagonal: the double orthogonality.  Mean and covariance are followed row by row, with forgetting; a row unlike
-those in the dictionary enters it (see `coherence.py`; the first that components need do in any case).  Where it is full
+those in the dictionary enters it (see `sanger.py`; the first that components need do in any case).  Where it is full
 and the stream forgets, such a row takes the place of the point that is missed least,
 
     min_i sum_k lambda_k a_ik^2 / (K_DD^-1)_ii
@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ...arrays import solve_lower, top_eigh
-from .base import INDEPENDENT, Change, Rule, Solution, coherence_with, entered, kept
+from .base import INDEPENDENT, Change, Rule, RuleSolution, coherence_with, entered, kept
 
 
 @dataclass
@@ -35,12 +35,12 @@ class Subset(Rule):
         n_points, n_components = len(self.lower), self.settings.n_components
         if n_points != n_components or not self.settings.center:
             return n_points >= n_components
-        values, _ = self._components()  # as many points as components will do where they span all that rows can be
+        values, _ = self._components()  # as many points as components are enough if they span all features
         return bool(values[-1] > INDEPENDENT * values[0])
 
     @property
     def _filling(self) -> bool:
-        """Whether rows are points in any case, as the first ones are: centring takes a direction of theirs."""
+        """Whether every row still becomes a point, as the first ones do; centring needs one more."""
         return len(self.lower) < self.settings.n_components + int(self.settings.center)
 
     def step(self, cross: np.ndarray, length: float, weight: float) -> Change:
@@ -53,11 +53,11 @@ class Subset(Rule):
         self._follow(inside, weight)
         return change
 
-    def solution(self) -> Solution:
+    def solution(self) -> RuleSolution:
         _, vectors = self._components()
         coef = solve_lower(self.lower, vectors, transpose=True)
         mean = solve_lower(self.lower, self.mean, transpose=True) if self.settings.center else None
-        return Solution(coef, mean, True)
+        return RuleSolution(coef, mean, True)
 
     def _components(self) -> tuple[np.ndarray, np.ndarray]:
         covariance = self.scatter / self.weight
@@ -67,7 +67,7 @@ class Subset(Rule):
         return np.maximum(values, 0.0), vectors
 
     def _admit(self, cross: np.ndarray, inside: np.ndarray, length: float) -> Change:
-        """Whether the row enters the dictionary, which then has one more coordinate, and which point makes room."""
+        """Whether the row enters the dictionary, adding a coordinate, and which point makes room for it."""
         s = self.settings
         full = s.budget is not None and len(cross) >= s.budget
         if full and s.rate == 0:
@@ -89,7 +89,7 @@ class Subset(Rule):
         return int(np.argmin((coef**2 @ values) / np.einsum("ij,ij->j", inverse, inverse)))
 
     def _leave(self, place: int) -> np.ndarray:
-        """A point goes, all that is known is projected on the others; the newest row in their coordinates."""
+        """Remove a point and project the moments on the others; return the newest row in their coordinates."""
         places = np.delete(np.arange(len(self.lower)), place)
         self.lower, projection = kept(self.lower, places)
         self.mean = projection @ self.mean

@@ -15,12 +15,27 @@ PCA of the half that was nearest to the last plane.  Directions run through pair
 which a cluster stands apart, which random directions miss.
 
 The loss must not be minimised together with an l1 penalty: being bounded, it lets go of ever more rows while the
-loadings shrink, down to none of either.  Weights are found first, and sparse PCA runs on frozen ones.
+loadings shrink, until neither rows nor loadings are left.  Weights are found first, and sparse PCA runs on frozen ones.
+
+The paper's own scheme (2012), repaired as little as it takes to have a solution, is here for reproduction
+(`residual_components`).  For one component after another, on the rows X as the earlier ones left them, it repeats
+
+    e = X a - X b                                  the residual of each row
+    w_i = 1 / (1 + exp(mu (e_i^2 - delta)))        delta the tau-quantile of e^2, mu = c / delta  (8)
+    b = argmin |W^1/2 (X a - X b)|^2 + l2 |b|^2 + gamma1 |b|_1                                   (13)
+    a = argmin |W^1/2 (X a - X b)|^2 + l2_alpha |a|^2 + gamma2 |a|_1                             (14)
+
+and deflates, X <- X - X b b' (12).  As printed the two problems together are convex and a = b = 0 is their minimum,
+which the iteration reaches.  Repaired: a has unit length; the deflation takes b of unit length, which makes it a
+projection; both gammas are relative to the values that empty b and a.  With l2_alpha = inf and gamma2 = 0, the
+default, a = X'WX b / |X'WX b|, which is its best value in sum_i w_i |x_i - a b'x_i|^2.  What repair cannot change is
+that e measures how much b was shrunk, not how far a row is off: rows with large scores lose weight, outliers or not.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import expit
@@ -28,25 +43,16 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ..arrays import top_eigh
 from ..errors import warn
+from .alternation import SparseRequest, SparseSolution, make_penalty, refit, starting_axes, together, unit_rows
+from .regression import Penalty, solve_loadings
+from .scatter import Scatter, scatter_of
 
 STEEPNESS = 8.0  # mu delta: the paper's c
-# r^(2/3) of normal noise is nearly normal (Wilson & Hilferty): its upper 1.25 % lie this many deviations up.
-CUTOFF_DEVIATIONS = 2.24
-MAD_TO_DEVIATION = 1.4826
-CONCENTRATION_STEPS = 5
-# Reweighting ends when no weight changes by more than this.
-WEIGHT_TOLERANCE, MAX_REWEIGHTINGS = 1e-4, 200
-# Directions along which the middle half of the rows coincides, to this share of their length, measure nothing.
-NO_SPREAD = 1e-6
-# More rows ruled out than this, and a majority of outliers looks just the same.
-MANY_OUTLIERS = 1 / 3
-# Squared distances to the plane below this share of those to the centre are rounding.
-IN_PLANE = 1e-14
 
 
 def without_rounding(to_plane: np.ndarray, to_mean: np.ndarray) -> np.ndarray:
     """Squared distances to a plane, zero where they are rounding of the squared distance to its centre."""
-    return np.where(to_plane > IN_PLANE * to_mean, to_plane, 0.0)
+    return np.where(to_plane > 1e-14 * to_mean, to_plane, 0.0)
 
 
 @dataclass(frozen=True)
@@ -94,8 +100,8 @@ class RobustWeights:
 
 
 def warn_if_many(share: float) -> None:
-    """Say what weights that rule out so large a share of the rows are worth."""
-    if share > MANY_OUTLIERS:
+    """Warn where weights rule out such a large share of the rows that they cannot be trusted."""
+    if share > 1 / 3:  # with more, a majority of outliers would look just the same
         warn(
             f"the weights rule out {share:.0%} of the rows: with that many, rows and outliers may have changed places. "
             "Look at weights_, or at the rows themselves"
@@ -111,7 +117,7 @@ def two_stage_weights(
     """
     rows = isometric_coordinates(rows)
     inner = nearest_half(outlyingness(rows, n_directions, rng), n_components)
-    for _ in range(CONCENTRATION_STEPS):
+    for _ in range(5):  # concentration steps
         plane = fit_plane(rows[inner], np.ones(len(inner)), n_components)
         inner = nearest_half(plane.squared_distances(rows), n_components)
     found = reweight(rows, fit_plane(rows[inner], np.ones(len(inner)), n_components))
@@ -138,19 +144,20 @@ def outlyingness(rows: np.ndarray, n_directions: int, rng: np.random.Generator) 
     second = (first + 1 + rng.integers(n_samples - 1, size=n_directions)) % n_samples
     rows = rows / (float(np.abs(rows).max(initial=0.0)) or 1.0)  # in a unit in which float32 can hold their squares
     directions = rows[first] - rows[second]
-    # neither side needs unit length, and ranks need no more digits than float32 has
+    # neither factor needs unit length, and float32 has digits enough for ranks
     projections = directions.astype(np.float32) @ rows.T.astype(np.float32)
     projections -= _upper_median(projections)
     np.abs(projections, out=projections)
     spreads = _upper_median(projections)
-    useful = spreads[:, 0] > NO_SPREAD * np.einsum("ij,ij->i", directions, directions)
+    # a direction along which the middle half of the rows coincides measures nothing
+    useful = spreads[:, 0] > 1e-6 * np.einsum("ij,ij->i", directions, directions)
     if not useful.any():
         return np.einsum("ij,ij->i", rows, rows)
     return (projections[useful] / spreads[useful]).max(axis=0)
 
 
 def _upper_median(values: np.ndarray) -> np.ndarray:
-    """Of each row, as a column: the middle value, or the upper of the two."""
+    """The median of each row, as a column: the middle value, or the larger of the two middle ones."""
     middle = values.shape[1] // 2
     return np.partition(values, middle, axis=1)[:, middle, None]
 
@@ -175,8 +182,9 @@ def cutoff(squared: np.ndarray) -> float:
     """delta, the r^2 beyond which rows are outliers: (median z + 2.24 deviations of z)^3 with z = r^(2/3)."""
     z = np.cbrt(squared)
     center = float(np.median(z))
-    deviation = MAD_TO_DEVIATION * float(np.median(np.abs(z - center)))
-    return (center + CUTOFF_DEVIATIONS * deviation) ** 3
+    deviation = 1.4826 * float(np.median(np.abs(z - center)))
+    # r^(2/3) of normal noise is nearly normal (Wilson & Hilferty): its upper 1.25 % lie 2.24 deviations up
+    return (center + 2.24 * deviation) ** 3
 
 
 def reweight(rows: np.ndarray, plane: Plane) -> RobustWeights:
@@ -184,13 +192,90 @@ def reweight(rows: np.ndarray, plane: Plane) -> RobustWeights:
     n_components = plane.axes.shape[1]
     squared = plane.squared_distances(rows)
     delta = cutoff(squared)
-    if not delta > 0:  # most rows lie in the plane exactly: those that do not are the outliers
-        return RobustWeights((squared == 0).astype(np.float64), [], True, 0.0)
     loss = LogisticLoss(delta)
-    weights, losses, converged = loss.weights(squared), [loss.value(squared)], False
-    while not converged and len(losses) <= MAX_REWEIGHTINGS:
+    weights = loss.weights(squared)
+    if not delta > 0:
+        return RobustWeights(weights, [], True, 0.0)
+    losses, converged = [loss.value(squared)], False
+    while not converged and len(losses) <= 200:
         squared = fit_plane(rows, weights, n_components).squared_distances(rows)
         before, weights = weights, loss.weights(squared)
         losses.append(loss.value(squared))
-        converged = float(np.abs(weights - before).max()) <= WEIGHT_TOLERANCE
+        converged = float(np.abs(weights - before).max()) <= 1e-4
     return RobustWeights(weights, losses, converged, delta)
+
+
+@dataclass(frozen=True)
+class ResidualForm:
+    """The parameters of the paper's own scheme, by default with the paper's values where it gives them."""
+
+    tau: float = 0.5  # delta is this quantile of e^2
+    c: float = STEEPNESS  # mu delta
+    gamma2: float = 0.0  # l1 weight of a, in the scale of the request's alpha
+    l2_alpha: float = math.inf  # l2 weight of a
+
+    def over(self, unit: float, scale: str) -> ResidualForm:
+        """These parameters for rows that are divided by `unit`."""
+        gamma2 = self.gamma2 / unit**2 if scale == "absolute" else self.gamma2
+        return replace(self, gamma2=gamma2, l2_alpha=self.l2_alpha / unit**2)
+
+    def weights(self, residuals: np.ndarray) -> np.ndarray:
+        """Equation (8), with delta and mu as in the paper's section 4."""
+        squared = residuals**2
+        count = max(int(self.tau * len(squared)), 1)
+        delta = float(np.partition(squared, count - 1)[count - 1])
+        return expit(self.c * (1.0 - squared / delta)) if delta > 0 else np.ones(len(squared))
+
+    def axis(self, scatter: Scatter, loadings: np.ndarray, scale: str) -> np.ndarray:
+        """Equation (14) for the loadings (1, p), not yet of unit length."""
+        amount = np.array([self.gamma2])
+        penalty = Penalty(self.l2_alpha, **{"share" if scale == "relative" else "alpha": amount})
+        return solve_loadings(scatter, penalty, loadings, np.zeros_like(loadings)).values
+
+
+def residual_components(
+    rows: np.ndarray, request: SparseRequest, form: ResidualForm
+) -> tuple[SparseSolution, np.ndarray]:
+    """The paper's components of centred rows, and the weights (n, M) that each was fitted with."""
+    found, weights = [], []
+    for j in range(request.n_components):
+        solution, own_weights = _one_component(rows, _only(request, j), form)
+        found.append(solution)
+        weights.append(own_weights)
+        direction = unit_rows(solution.loadings)[0]
+        rows = rows - np.outer(rows @ direction, direction)
+    return together(found), np.stack(weights, axis=1)
+
+
+def _only(request: SparseRequest, component: int) -> SparseRequest:
+    """The request for one component."""
+
+    def part(value: object) -> object:
+        values = np.asarray(value)
+        return value if value is None or values.ndim == 0 else values[component]
+
+    return replace(request, n_components=1, alpha=part(request.alpha), n_nonzero=part(request.n_nonzero))
+
+
+def _one_component(rows: np.ndarray, request: SparseRequest, form: ResidualForm) -> tuple[SparseSolution, np.ndarray]:
+    origin, stop = np.zeros(rows.shape[1]), request.stop
+    axes = starting_axes(scatter_of(rows, None, origin), 1)
+    loadings = np.zeros_like(axes)
+    predicted = rows.mean(axis=1)
+    converged, n_iter = False, 0
+    while not converged and n_iter < min(stop.max_iter, 100):  # what has not settled by then goes in circles
+        n_iter += 1
+        weights = form.weights(rows @ axes[0] - predicted)
+        scatter = scatter_of(rows, weights, origin)
+        solved = solve_loadings(scatter, make_penalty(scatter.n_features, request), axes, loadings)
+        converged = stop.reached(loadings, solved.values)
+        loadings, predicted = solved.values, rows @ solved.values[0]
+        axis = form.axis(scatter, loadings, request.alpha_scale)
+        length = float(np.linalg.norm(axis))
+        if length > 0:
+            axes = axis / length
+    solution = SparseSolution(axes, loadings, solved.images, solved.alpha, n_iter, converged)
+    if request.refit:
+        loadings = refit(scatter, solution, request.l2, sequential=False, stop=stop).loadings
+        solution = replace(solution, loadings=loadings)
+    return solution, weights

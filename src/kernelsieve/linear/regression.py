@@ -35,21 +35,16 @@ from .scatter import Scatter, solve_ridge
 
 # Optimality holds when it is violated by less than this share of the largest target.
 OPTIMALITY = 1e-9
-# Duality gap of the active set, relative to the objective: it only has to find support and signs.
-GAP = 1e-12
-# Targets this close are one size.  LARS passes over variables that would enter at the very same alpha, so that for it
-# targets are set apart by less than that.
-TIE, TIE_BREAK = 1e-9, 1e-10
-# Columns the path of a number of nonzeros starts with, as a multiple of that number and at least.
-CANDIDATES, MIN_CANDIDATES = 4, 50
+# The path to a number of nonzeros starts with 4 times as many columns, but at least 50.
+PATH_COLUMNS, MIN_PATH_COLUMNS = 4, 50
 
 
 @dataclass(frozen=True)
 class Penalty:
-    """What the loadings of each component pay, or which or how many may be nonzero.  Exactly one besides l2."""
+    """What makes loadings sparse: exactly one of a penalty, a number of nonzeros and a given support, besides l2."""
 
     l2: float
-    alpha: np.ndarray | None = None  # (k,) Zou's: no halves
+    alpha: np.ndarray | None = None  # (k,) as Zou et al. write it, without halves
     share: np.ndarray | None = None  # (k,) alpha as a share of what empties the component
     n_nonzero: np.ndarray | None = None  # (k,)
     support: np.ndarray | None = None  # (k, p) no l1 penalty, but no loadings elsewhere
@@ -109,11 +104,8 @@ def _entry_threshold(sizes: np.ndarray, count: int) -> float:
     entered = sizes.size - count  # place of the last that enters, in ascending order
     if entered == 0:
         return 0.0
-    following, last = np.partition(sizes, [entered - 1, entered])[[entered - 1, entered]]
-    if following < (1 - TIE) * last:
-        return float(following)
-    smaller = sizes[sizes < (1 - TIE) * last]  # entries of one size enter together
-    return float(smaller.max(initial=0.0))
+    last = np.partition(sizes, entered)[entered]
+    return float(sizes[sizes < (1 - 1e-9) * last].max(initial=0.0))  # entries of one size enter together
 
 
 def _on_support(scatter: Scatter, l2: float, support: np.ndarray, axes: np.ndarray) -> np.ndarray:
@@ -148,14 +140,11 @@ def _penalised(
 def _same_support(scatter: Scatter, l2: float, alpha: float, target: np.ndarray, guess: np.ndarray) -> np.ndarray:
     """The loadings that are optimal if support and signs are those of `guess`; `guess` where they cannot be."""
     support = np.flatnonzero(guess)
-    if not support.size or (l2 == 0 and support.size > scatter.n_rows):  # nothing to solve, or no one solution
+    if not support.size or (l2 == 0 and support.size > scatter.n_rows):  # nothing to solve, or no unique solution
         return guess
-    signs = np.sign(guess[support])
-    solved = solve_ridge(scatter.block(support, support), l2, target[support] - alpha / 2 * signs)
-    if np.any(np.sign(solved) != signs):
-        return guess
+    right = target[support] - alpha / 2 * np.sign(guess[support])
     values = np.zeros_like(guess)
-    values[support] = solved
+    values[support] = solve_ridge(scatter.block(support, support), l2, right)
     return values
 
 
@@ -172,12 +161,12 @@ def _found_anew(
     if alpha == 0:
         return _on_support(scatter, l2, np.ones((1, len(target)), dtype=bool), axis[None])[0]
     problem = ScatterQuadratic(scatter, l2, target, float(axis @ target))
-    return lasso(problem, alpha / 2, start=warm, tol=GAP).coef
+    return lasso(problem, alpha / 2, start=warm, tol=1e-12).coef  # only support and signs are needed, but these exactly
 
 
 @dataclass(frozen=True)
 class ScatterQuadratic:
-    """The problem above as half of it stands in `solvers.quadratic`: H = S + l2 I, linear term t, penalty alpha/2."""
+    """Half of the problem above, in the form of `solvers.quadratic`: H = S + l2 I, linear term t, penalty alpha/2."""
 
     scatter: Scatter
     l2: float
@@ -199,12 +188,12 @@ def _counted(scatter: Scatter, l2: float, n_nonzero: np.ndarray, targets: np.nda
     """For each component the point of the elastic-net path where variable n_nonzero + 1 would enter."""
     values, alpha = np.zeros_like(targets), np.zeros(len(targets))
     for j, (count, target) in enumerate(zip(n_nonzero, targets, strict=True)):
-        n_candidates = min(max(CANDIDATES * int(count), MIN_CANDIDATES), scatter.n_features)
+        n_candidates = min(max(PATH_COLUMNS * int(count), MIN_PATH_COLUMNS), scatter.n_features)
         candidates = warm[j] != 0
         candidates[np.argpartition(-np.abs(target), n_candidates - 1)[:n_candidates]] = True
         while True:
             columns = np.flatnonzero(candidates)
-            values[j], alpha[j] = 0.0, 0.0
+            values[j] = 0.0
             values[j, columns], alpha[j] = _path_point(scatter.block(columns, columns), l2, target[columns], int(count))
             correlations = target - scatter.multiply(values[j : j + 1])[0]
             wanted = ~candidates & (np.abs(correlations) > alpha[j] / 2 * (1 + OPTIMALITY))
@@ -220,10 +209,12 @@ def _path_point(block: np.ndarray, l2: float, target: np.ndarray, count: int) ->
     size = float(np.abs(target).max())
     if size == 0:
         return np.zeros(len(target)), 0.0
-    # LARS knows numbers of order one: powers of two change the unit and no digit
+    # LARS expects numbers of order one: dividing by powers of two changes no digit
     unit, length = 2.0 ** round(math.log2(size)), 2.0 ** round(math.log2(float(np.diagonal(system).max())))
     system, target = system / length, target / unit
-    target = target * (1 + TIE_BREAK * np.random.default_rng(0).uniform(size=len(target)))
+    # LARS passes over variables that would enter at the very same alpha: targets are set apart by less than what
+    # counts as one size
+    target = target * (1 + 1e-10 * np.random.default_rng(0).uniform(size=len(target)))
     steps = count
     while True:
         with warnings.catch_warnings():
@@ -234,4 +225,4 @@ def _path_point(block: np.ndarray, l2: float, target: np.ndarray, count: int) ->
         if reached.size or len(knots) <= steps:
             knot = int(reached[0]) if reached.size else len(knots) - 1
             return path[:, knot] * (unit / length), 2 * unit * float(knots[knot])
-        steps *= 2  # variables that left the path again have used steps up
+        steps *= 2  # variables that entered and left again have used up steps

@@ -1,0 +1,274 @@
+"""Kernel values that a fit remembers: where a kernel is a user's code, its values are what a fit costs.
+
+A fit asks for some values several times: choosing points, measuring what they keep and the pass over all rows look at
+the same pairs.  `RememberedKernel` stands for the kernel while a fit lasts.  Of rows that the fit looks at before its
+pass it keeps all values that were computed, so that
+
+    a pair of such rows is computed once, k(x, y) and k(y, x) being one value
+    rows that come only in the pass are computed as they come and are not kept
+
+and it counts what was computed.  Rows are known by their content, or by the object that they are, so that nothing else
+in a fit needs to know that values are remembered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import repeat
+from threading import Lock
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+from ..arrays import Array, as_float64, is_numpy, like, to_numpy
+from ..kernels import CrossGram, Kernel
+from ..kernels.objects import shown
+from ..rows.checks import ASYMMETRY
+from ..rows.objects import key_of
+from ..rows.sampling import SampledRows, row_keys
+
+# Values of so many rows with each other are kept: a table of 512 MB, of which only what is written to takes memory.
+MOST_ROWS = 8192
+
+
+class KernelValues:
+    """The values of a kernel among some rows, computed when they are first asked for, and a count of them."""
+
+    def __init__(self, kernel: Kernel, rows: Array) -> None:
+        self.kernel = kernel
+        self.n_evaluations = 0
+        self._places: dict[Hashable, int] = {}
+        self._kept = rows  # objects that are known by their identity must not go away
+        for key in keys_of(rows[:MOST_ROWS]):
+            self._places.setdefault(key, len(self._places))
+        size = len(self._places)
+        self._table = np.zeros((size, size))  # of a pair of places, one of its two elements may be filled
+        self._known = np.zeros((size, size), dtype=bool)
+        self._lock = Lock()
+
+    def places(self, rows: Array) -> np.ndarray:
+        """(n,) where the table has the rows' values; -1 for rows that it does not have."""
+        return np.fromiter(map(self._places.get, keys_of(rows), repeat(-1)), dtype=np.intp, count=rows.shape[0])
+
+    def block(self, rows: Array, points: Array, at: np.ndarray) -> np.ndarray:
+        """k(rows, points); `at` are the places of the points."""
+        places = at if rows is points else self.places(rows)
+        if rows is points or (np.array_equal(places, at) and np.all(at >= 0)):
+            return self._square(rows, places)
+        inside, columns = np.flatnonzero(places >= 0), np.flatnonzero(at >= 0)
+        if not len(inside) or not len(columns):
+            return self._computed(rows, points)
+        if len(inside) == len(places) and len(columns) == len(at):
+            return self._rectangle(rows, points, places, at)
+        block = np.empty((len(places), len(at)))
+        new, others = np.flatnonzero(places < 0), np.flatnonzero(at < 0)
+        if len(new):
+            block[new] = self._computed(rows[new], points)
+        if len(others):
+            block[np.ix_(inside, others)] = self._computed(rows[inside], points[others])
+        block[np.ix_(inside, columns)] = self._rectangle(rows[inside], points[columns], places[inside], at[columns])
+        return block
+
+    def diagonal(self, rows: Array) -> np.ndarray:
+        """k(x, x) of rows."""
+        values, places = np.empty(rows.shape[0]), self.places(rows)
+        known = np.zeros(len(places), dtype=bool)
+        if not self.kernel.has_own_diagonal:  # else it may differ from k(x, x) as blocks have it, by a noise term say
+            known = (places >= 0) & self._known[places, places]
+            values[known] = self._table[places[known], places[known]]
+        missing = np.flatnonzero(~known)
+        if len(missing):
+            values[missing] = to_numpy(self.kernel.diagonal(rows[missing]))
+            self._count(len(missing) * (1 if self.kernel.has_own_diagonal else self.kernel.least_square))
+        return values
+
+    def _rectangle(self, rows: Array, points: Array, places: np.ndarray, at: np.ndarray) -> np.ndarray:
+        """Values of rows and points that all have places."""
+        block, known = self._looked_up(places, at)
+        if known.all():
+            return block
+        if known.any():
+            for some, columns in rectangles(~known):
+                block[np.ix_(some, columns)] = self._computed(rows[some], points[columns])
+        else:
+            block = self._computed(rows, points)
+        self._keep(places, at, block)
+        return block
+
+    def _square(self, rows: Array, places: np.ndarray) -> np.ndarray:
+        """Values of rows with each other: each pair once."""
+        if np.any(places < 0):
+            block = np.empty((len(places), len(places)))
+            self._fill_square(block, rows)
+            return block
+        block, known = self._looked_up(places, places)
+        if known.all():
+            return block
+        if known.any():
+            for some, columns in rectangles(np.triu(~known)):
+                values = self._computed(rows[some], rows[columns])
+                block[np.ix_(some, columns)] = values
+                block[np.ix_(columns, some)] = values.T
+        else:
+            self._fill_square(block, rows)
+        self._keep(places, places, block)
+        return block
+
+    def _looked_up(self, places: np.ndarray, at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """What the table has, and which of it are values: of a pair either of its two elements may be filled."""
+        one, other = _elements(places, at), _elements(at, places)
+        known = np.array(self._known[one])
+        block = np.array(self._table[one])
+        if not known.all() and (mirrored := self._known[other].T & ~known).any():
+            block[mirrored] = self._table[other].T[mirrored]
+            known |= mirrored
+        return block, known
+
+    def _keep(self, places: np.ndarray, at: np.ndarray, block: np.ndarray) -> None:
+        elements = _elements(places, at)
+        self._table[elements] = block
+        self._known[elements] = True
+
+    def _fill_square(self, block: np.ndarray, rows: Array) -> None:
+        """k(rows, rows) by halves: the value of two rows of different halves is computed once and stands twice."""
+        n = rows.shape[0]
+        if n <= self.kernel.least_square:
+            block[:] = self._computed(rows, rows)
+            return
+        half = n // 2
+        first, second = slice(0, half), slice(half, n)
+        block[second, first] = self._computed(rows[second], rows[first])
+        block[first, second] = block[second, first].T
+        self._fill_square(block[first, first], rows[first])
+        self._fill_square(block[second, second], rows[second])
+
+    def check_symmetry(self) -> None:
+        """Refuse a kernel whose values depend on the order of a pair, on a few pairs."""
+        left, right = self._kept[:2], self._kept[2:4]
+        if not right.shape[0]:
+            return
+        # Not kept: a square of which some values are known is computed row by row, which takes more calls.
+        values, swapped = self._computed(left, right), self._computed(right, left).T
+        off = np.abs(values - swapped) > ASYMMETRY[8] * np.abs(values).max()
+        if off.any():
+            i, j = np.argwhere(off)[0]
+            x, y = (shown(row[0] if self.kernel.of_objects else row) for row in (left[i], right[j]))
+            raise ValueError(
+                f"the kernel is not symmetric: k({x}, {y}) is {values[i, j]:.6g} and k({y}, {x}) is {swapped[i, j]:.6g}"
+            )
+
+    def _computed(self, rows: Array, points: Array) -> np.ndarray:
+        self._count(rows.shape[0] * points.shape[0])
+        return to_numpy(self.kernel(rows, points))
+
+    def _count(self, n_values: int) -> None:
+        with self._lock:
+            self.n_evaluations += n_values
+
+
+def _elements(places: np.ndarray, at: np.ndarray) -> tuple[Any, ...]:
+    """An index of the elements (places, at) of a matrix, by slices where places follow each other: that is faster."""
+    lines, columns = _run(places), _run(at)
+    if lines is None and columns is None:
+        return np.ix_(places, at)
+    return places if lines is None else lines, at if columns is None else columns
+
+
+def _run(places: np.ndarray) -> slice | None:
+    first, n = int(places[0]), len(places)
+    return slice(first, first + n) if n == 1 or np.array_equal(places, np.arange(first, first + n)) else None
+
+
+@dataclass(frozen=True, eq=False)
+class RememberedKernel(Kernel):
+    """A kernel whose values are computed once, while a fit lasts."""
+
+    plain: Kernel
+    store: KernelValues
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        return self.plain.name
+
+    @property
+    def definite(self) -> bool | None:  # type: ignore[override]
+        return self.plain.definite
+
+    @property
+    def of_objects(self) -> bool:  # type: ignore[override]
+        return self.plain.of_objects
+
+    @property
+    def rows_only(self) -> bool:  # type: ignore[override]
+        return self.plain.rows_only
+
+    @property
+    def preimage(self) -> str | None:  # type: ignore[override]
+        return self.plain.preimage
+
+    def bind(self, points: Array) -> CrossGram:
+        if not is_remembered(points):
+            return self.plain.bind(points)
+        exact = as_float64(points)
+        at = self.store.places(exact)
+
+        def cross_gram(rows: Array) -> Array:
+            block = self.store.block(exact if rows is points else as_float64(rows), exact, at)
+            return like(block, rows)
+
+        return cross_gram
+
+    def diagonal(self, rows: Array) -> Array:
+        if not is_remembered(rows):
+            return self.plain.diagonal(rows)
+        return like(self.store.diagonal(as_float64(rows)), rows)
+
+    def __reduce__(self) -> Any:
+        """A worker computes what it is asked for: values are not sent around."""
+        return _itself, (self.plain,)
+
+
+def _itself(kernel: Kernel) -> Kernel:
+    return kernel
+
+
+def remembered(kernel: Kernel, rows: SampledRows) -> Kernel:
+    """The kernel with a memory for values of these rows, where its values are the user's code; else the kernel."""
+    if not kernel.costly or kernel.differentiable or not is_remembered(rows.X):
+        return kernel
+    parts = [rows.values] if rows.fresh is None else [rows.values, rows.fresh.values]
+    stack = scipy.sparse.vstack(parts, format="csr") if scipy.sparse.issparse(rows.X) else np.concatenate(parts)
+    store = KernelValues(kernel, as_float64(stack))
+    store.check_symmetry()
+    return RememberedKernel(kernel, store)
+
+
+def is_remembered(rows: Array) -> bool:
+    """Whether rows can be told apart on the host."""
+    return is_numpy(rows) or scipy.sparse.issparse(rows)
+
+
+def keys_of(rows: Array) -> Iterable[Hashable]:
+    """What each row is known by: equal rows have the same key."""
+    if not is_numpy(rows):
+        return row_keys(rows)
+    if rows.dtype == object:
+        return [key_of(one) for one in rows[:, 0]]
+    content = np.ascontiguousarray(rows).view(np.dtype((np.void, rows.shape[1] * rows.itemsize)))
+    return content.ravel().tolist()
+
+
+def rectangles(wanted: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Rows and columns of blocks that together hold every true element of a matrix, and no other, once."""
+    if wanted.all():
+        yield np.arange(wanted.shape[0]), np.arange(wanted.shape[1])
+        return
+    alike: dict[Hashable, list[int]] = {}
+    for i, pattern in enumerate(keys_of(np.packbits(wanted, axis=1))):
+        alike.setdefault(pattern, []).append(i)
+    for rows in map(np.array, alike.values()):
+        columns = np.flatnonzero(wanted[rows[0]])
+        if len(columns):
+            yield rows, columns

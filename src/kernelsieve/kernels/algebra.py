@@ -1,0 +1,548 @@
+"""Kernels made of kernels: sums, products, some of the columns, a factor for each column, unit length.
+
+Sums and products of positive semi-definite kernels are positive semi-definite, and so is f(x) k(x, y) f(y).  What a
+combination can do follows from its parts; derivatives are those of the parts, with
+
+    d(k1 + k2) = dk1 + dk2,      d(k1 k2) = k2 dk1 + k1 dk2
+
+so that `slopes` hands the weights on to the parts, for a product multiplied by the values of the other part.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import reduce
+from numbers import Integral, Real
+from operator import add
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy.sparse
+
+from ..arrays import Array, like, namespace
+from ..errors import OutsideDomain
+from .base import CrossGram, Kernel, columns_of, constant_diagonal
+from .width import Seen
+
+Slopes = tuple[Array, Array | None]
+
+
+class Composite(Kernel):
+    """A kernel made of others, its fields; `factors`, `lifts` and rows that are found by a fixed point are theirs."""
+
+    # facts that hold where they hold for all parts, and those that hold where they do for any
+    of_all: ClassVar[tuple[str, ...]] = ("differentiable", "stationary", "isotropic", "bounded")
+    of_any: ClassVar[tuple[str, ...]] = ("uses_gamma", "needs_double")
+
+    @property
+    def parts(self) -> tuple[Kernel, ...]:
+        """The kernels that this one is made of."""
+        return tuple(value for value in self.get_params(deep=False).values() if isinstance(value, Kernel))
+
+    def __post_init__(self) -> None:
+        for part in self.get_params(deep=False).values():
+            if isinstance(part, Kernel) and part.precomputed:
+                raise ValueError("a precomputed kernel is no part of another: combine the grams instead")
+        for fact in self.of_all:
+            object.__setattr__(self, fact, all(getattr(part, fact) for part in self.parts))
+        object.__setattr__(self, "moves", self.differentiable and any(part.moves for part in self.parts))
+        for fact in self.of_any:
+            object.__setattr__(self, fact, any(getattr(part, fact) for part in self.parts))
+        signs = [part.definite for part in self.parts]
+        object.__setattr__(self, "definite", False if False in signs else None if None in signs else True)
+        object.__setattr__(self, "not_exported", next((p.not_exported for p in self.parts if p.not_exported), ""))
+        wide = any(part.metric != "euclidean" for part in self.parts)
+        object.__setattr__(self, "metric", "manhattan" if wide else "euclidean")
+
+    @property
+    def title(self) -> str:
+        return repr(self)
+
+    def _with(self, change: Any) -> Kernel:
+        """This kernel with `change(part)` for every part."""
+        parts = {name: value for name, value in self.get_params(deep=False).items() if isinstance(value, Kernel)}
+        return replace(self, **{name: change(part) for name, part in parts.items()})  # type: ignore[type-var]
+
+    @property
+    def is_settled(self) -> bool:
+        return all(part.is_settled for part in self.parts)
+
+    def settled(self, seen: Seen) -> Kernel:
+        return self._with(lambda part: part.settled(seen))
+
+    def stretched(self, factors: tuple[float, ...]) -> Kernel:
+        return self._with(lambda part: part.stretched(factors))
+
+    def within(self, points: Array) -> Array:
+        return reduce(lambda moved, part: part.within(moved), self.parts, points)
+
+    def still_columns(self, n_columns: int) -> tuple[int, ...]:
+        return tuple(sorted({column for part in self.parts for column in part.still_columns(n_columns)}))
+
+    def is_near(self, rows: Array) -> bool:
+        return all(part.is_near(rows) for part in self.parts)
+
+    def pullback(self, rows: Array, points: Array, cross_gram: Array, weights: Array) -> Array:
+        return self.slopes(rows, points, cross_gram, weights)[0]
+
+    def unit(self, rows: Array) -> tuple[Any, Kernel]:
+        scales = np.asarray(self.unit_scales(rows))
+        scales = np.where(scales > 0, scales, 1.0)
+        scales[list(self.still_columns(len(scales)))] = 1.0  # where values must stay what they are to the last bit
+        unit = self.stretched(tuple(1.0 / float(scale) for scale in scales))
+        return (float(scales[0]) if np.ptp(scales) == 0 else like(scales, rows)), unit
+
+    def unit_scales(self, rows: Array) -> tuple[float, ...]:
+        """What brings every column to numbers of order one: for several parts, to the narrowest of their widths."""
+        found = np.max([part.unit_scales(rows) for part in self.parts], axis=0)
+        return tuple(float(scale) for scale in found)
+
+
+class Pair(Composite):
+    """Two kernels, combined."""
+
+    k1: Kernel
+    k2: Kernel
+    sign: ClassVar[str]
+
+    def __repr__(self) -> str:
+        number = not (isinstance(self.k1, Constant) and isinstance(self.k2, Constant))
+        left, right = (
+            repr(part.value) if number and isinstance(part, Constant) else repr(part) for part in (self.k1, self.k2)
+        )
+        left = f"({left})" if self.k1.binds < self.binds else left
+        right = f"({right})" if self.k2.binds <= self.binds else right
+        return f"{left} {self.sign} {right}"
+
+    def bind_with(self, left: CrossGram, right: CrossGram) -> CrossGram:
+        """The map from rows to values from those of the two parts."""
+        raise NotImplementedError
+
+    def bind(self, points: Array) -> CrossGram:
+        return self.bind_with(self.k1.bind(points), self.k2.bind(points))
+
+    def bind_near(self, points: Array) -> CrossGram:
+        return self.bind_with(self.k1.bind_near(points), self.k2.bind_near(points))
+
+
+@dataclass(frozen=True, repr=False)
+class Sum(Pair):
+    """k1(x, y) + k2(x, y), which ``k1 + k2`` makes: rows are alike where either part finds them so."""
+
+    k1: Kernel
+    k2: Kernel
+    name = "sum"
+    sign = "+"
+    binds = 1
+
+    def bind_with(self, left: CrossGram, right: CrossGram) -> CrossGram:
+        def cross_gram(rows: Array) -> Array:
+            first = left(rows) + 0.0  # a block of its own: the next may overwrite it
+            first += right(rows)
+            return first
+
+        return cross_gram
+
+    def diagonal(self, rows: Array) -> Array:
+        return self.k1.diagonal(rows) + self.k2.diagonal(rows)
+
+    def slopes(self, rows: Array, points: Array, cross_gram: Array, weights: Array) -> Slopes:
+        return _added([part.slopes(rows, points, part(rows, points) + 0.0, weights) for part in self.parts])
+
+    def diagonal_gradient(self, rows: Array) -> Array | None:
+        found = [slope for slope in (part.diagonal_gradient(rows) for part in self.parts) if slope is not None]
+        return reduce(add, found) if found else None
+
+    def tangents(self, points: Array, gram: Array) -> Array | None:
+        found = [part.tangents(points, part(points, points)) for part in self.parts]
+        return None if any(one is None for one in found) else reduce(add, found)
+
+    def far_exponents(self, rows: np.ndarray, points: np.ndarray) -> np.ndarray | None:
+        left, right = (part.far_exponents(rows, points) for part in self.parts)
+        return None if left is None or right is None else np.logaddexp(left, right)
+
+    def forward(self, ops: Any, rows: Any, points: Any) -> Any:
+        return self.k1.forward(ops, rows, points) + self.k2.forward(ops, rows, points)
+
+    def forward_diagonal(self, ops: Any, rows: Any) -> Any:
+        return self.k1.forward_diagonal(ops, rows) + self.k2.forward_diagonal(ops, rows)
+
+
+@dataclass(frozen=True, repr=False)
+class Product(Pair):
+    """k1(x, y) k2(x, y), which ``k1 * k2`` makes: rows are alike where both parts find them so."""
+
+    k1: Kernel
+    k2: Kernel
+    name = "product"
+    sign = "*"
+    binds = 2
+
+    def bind_with(self, left: CrossGram, right: CrossGram) -> CrossGram:
+        def cross_gram(rows: Array) -> Array:
+            first = left(rows) + 0.0
+            first *= right(rows)
+            return first
+
+        return cross_gram
+
+    def diagonal(self, rows: Array) -> Array:
+        return self.k1.diagonal(rows) * self.k2.diagonal(rows)
+
+    def slopes(self, rows: Array, points: Array, cross_gram: Array, weights: Array) -> Slopes:
+        first, second = self.k1(rows, points) + 0.0, self.k2(rows, points) + 0.0
+        return _added(
+            [
+                self.k1.slopes(rows, points, first, weights * second),
+                self.k2.slopes(rows, points, second, weights * first),
+            ]
+        )
+
+    def diagonal_gradient(self, rows: Array) -> Array | None:
+        first, second = (part.diagonal_gradient(rows) for part in self.parts)
+        left = None if first is None else first * self.k2.diagonal(rows)[:, None]
+        right = None if second is None else second * self.k1.diagonal(rows)[:, None]
+        return right if left is None else left if right is None else left + right
+
+    def tangents(self, points: Array, gram: Array) -> Array | None:
+        # what dphi_1 x phi_2 and phi_1 x dphi_2 have to do with each other is left out
+        first, second = (part(points, points) + 0.0 for part in self.parts)
+        left, right = self.k1.tangents(points, first), self.k2.tangents(points, second)
+        return None if left is None or right is None else left * second + first * right
+
+    def far_exponents(self, rows: np.ndarray, points: np.ndarray) -> np.ndarray | None:
+        left, right = (part.far_exponents(rows, points) for part in self.parts)
+        return None if left is None or right is None else left + right
+
+    def forward(self, ops: Any, rows: Any, points: Any) -> Any:
+        return self.k1.forward(ops, rows, points) * self.k2.forward(ops, rows, points)
+
+    def forward_diagonal(self, ops: Any, rows: Any) -> Any:
+        return self.k1.forward_diagonal(ops, rows) * self.k2.forward_diagonal(ops, rows)
+
+
+def _added(slopes: list[Slopes]) -> Slopes:
+    kinks = [kink for _, kink in slopes if kink is not None]
+    return reduce(add, (slope for slope, _ in slopes)), reduce(add, kinks) if kinks else None
+
+
+@dataclass(frozen=True, repr=False)
+class Constant(Kernel):
+    """The same value for all rows: what the number of ``2.0 * k`` or ``k + 1.0`` becomes.
+
+    Parameters
+    ----------
+    value : float, default=1.0
+        Above zero.
+    """
+
+    value: float = 1.0
+    name = "constant"
+    differentiable = stationary = isotropic = bounded = True
+    moves = False
+
+    def __post_init__(self) -> None:
+        if isinstance(self.value, bool) or not isinstance(self.value, Real) or not 0 < self.value < np.inf:
+            raise ValueError(f"a kernel is multiplied by, or added to, a positive number: got {self.value!r}")
+
+    def stretched(self, factors: tuple[float, ...]) -> Kernel:
+        return self
+
+    def unit_scales(self, rows: Array) -> tuple[float, ...]:
+        return (0.0,) * rows.shape[1]
+
+    def bind(self, points: Array) -> CrossGram:
+        return lambda rows: constant_diagonal(rows, self.value)[:, None] + 0.0 * constant_diagonal(points, 1.0)
+
+    def diagonal(self, rows: Array) -> Array:
+        return constant_diagonal(rows, self.value)
+
+    def pullback(self, rows: Array, points: Array, cross_gram: Array, weights: Array) -> Array:
+        return namespace(points).zeros_like(points)
+
+    def diagonal_gradient(self, rows: Array) -> Array | None:
+        return None
+
+    def tangents(self, points: Array, gram: Array) -> Array | None:
+        return namespace(gram).zeros_like(gram)
+
+    def far_exponents(self, rows: np.ndarray, points: np.ndarray) -> np.ndarray | None:
+        return np.full((len(rows), len(points)), np.log(self.value))
+
+    def forward(self, ops: Any, rows: Any, points: Any) -> Any:
+        return self.value
+
+    def forward_diagonal(self, ops: Any, rows: Any) -> Any:
+        return self.value
+
+
+class View(Composite):
+    """A kernel of rows that are looked at in another way; derivatives go back the same way."""
+
+    kernel: Kernel
+
+    def see(self, rows: Array) -> Array:
+        """The rows as the kernel within sees them."""
+        raise NotImplementedError
+
+    def back(self, slopes: Array, like_points: Array) -> Array:
+        """Derivatives in what the kernel within sees, as derivatives in the points."""
+        raise NotImplementedError
+
+    def is_near(self, rows: Array) -> bool:
+        return False  # a view is made of numbers on the host, which a device would have to wait for
+
+    def bind(self, points: Array) -> CrossGram:
+        seen = self.see(points)
+        bound = self.kernel.bind(seen)
+
+        def cross_gram(rows: Array) -> Array:
+            try:
+                return bound(seen if rows is points else self.see(rows))
+            except OutsideDomain as error:
+                raise error.among(self.seen_columns(rows.shape[1])) from None
+
+        return cross_gram
+
+    def seen_columns(self, n_columns: int) -> tuple[int, ...]:
+        """The columns of the rows that the columns of the kernel within are."""
+        return tuple(range(n_columns))
+
+    def diagonal(self, rows: Array) -> Array:
+        return self.kernel.diagonal(self.see(rows))
+
+    def slopes(self, rows: Array, points: Array, cross_gram: Array, weights: Array) -> Slopes:
+        seen = self.see(points)
+        slopes, kinks = self.kernel.slopes(seen if rows is points else self.see(rows), seen, cross_gram, weights)
+        return self.back(slopes, points), None if kinks is None else self.back(kinks, points)
+
+    def diagonal_gradient(self, rows: Array) -> Array | None:
+        found = self.kernel.diagonal_gradient(self.see(rows))
+        return None if found is None else self.back(found, rows)
+
+    def tangents(self, points: Array, gram: Array) -> Array | None:
+        return self.kernel.tangents(self.see(points), gram)
+
+    def far_exponents(self, rows: np.ndarray, points: np.ndarray) -> np.ndarray | None:
+        return self.kernel.far_exponents(np.asarray(self.see(rows)), np.asarray(self.see(points)))
+
+
+@dataclass(frozen=True, repr=False)
+class OnColumns(View):
+    """A kernel of some of the columns, which ``kernel.on(columns)`` makes.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    columns : int, str, slice, or a sequence of ints or strs
+        Numbers of columns, or names of the columns of a frame.
+    """
+
+    kernel: Kernel
+    columns: Any = ()
+    name = "columns"
+    of_all = ("differentiable", "stationary", "bounded")
+    of_any = ("needs_double",)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        columns = self.columns
+        if not isinstance(columns, slice):
+            columns = (columns,) if isinstance(columns, str | Integral) else tuple(columns)
+            columns = tuple(int(c) if isinstance(c, Integral) and not isinstance(c, bool) else c for c in columns)
+            object.__setattr__(self, "columns", columns)
+            if not columns or not all(type(column) in (int, str) for column in columns):
+                raise ValueError(f"on() needs numbers or names of columns, or a slice: got {self.columns!r}")
+
+    def __repr__(self) -> str:
+        inner = repr(self.kernel)
+        columns = repr(self.columns if isinstance(self.columns, slice) else list(self.columns))
+        return f"{f'({inner})' if self.kernel.binds < 3 else inner}.on({columns})"
+
+    def settled(self, seen: Seen) -> Kernel:
+        columns = seen.numbers_of(self.columns)
+        return OnColumns(self.kernel.settled(seen.on(columns)), columns)
+
+    def stretched(self, factors: tuple[float, ...]) -> Kernel:
+        return OnColumns(self.kernel.stretched(tuple(factors[column] for column in self.columns)), self.columns)
+
+    def see(self, rows: Array) -> Array:
+        return columns_of(rows, self.columns)
+
+    def seen_columns(self, n_columns: int) -> tuple[int, ...]:
+        return tuple(self.columns)
+
+    def back(self, slopes: Array, like_points: Array) -> Array:
+        places = np.zeros((len(self.columns), like_points.shape[1]))
+        places[np.arange(len(self.columns)), list(self.columns)] = 1.0
+        return slopes @ like(places, slopes)
+
+    def within(self, points: Array) -> Array:
+        seen = self.see(points)
+        moved = self.kernel.within(seen)
+        return points if moved is seen else points + self.back(moved - seen, points)
+
+    def still_columns(self, n_columns: int) -> tuple[int, ...]:
+        return tuple(self.columns[place] for place in self.kernel.still_columns(len(self.columns)))
+
+    def unit_scales(self, rows: Array) -> tuple[float, ...]:
+        scales = np.zeros(rows.shape[1])
+        np.maximum.at(scales, list(self.columns), self.kernel.unit_scales(self.see(rows)))
+        return tuple(float(scale) for scale in scales)
+
+    def forward(self, ops: Any, rows: Any, points: Any) -> Any:
+        return self.kernel.forward(*ops.on_columns(rows, points, self.columns))
+
+    def forward_diagonal(self, ops: Any, rows: Any) -> Any:
+        return self.kernel.forward_diagonal(*ops.on_columns(rows, None, self.columns)[:2])
+
+    @property
+    def is_settled(self) -> bool:
+        numbered = isinstance(self.columns, tuple) and all(isinstance(c, int) and c >= 0 for c in self.columns)
+        return numbered and self.kernel.is_settled
+
+
+@dataclass(frozen=True, repr=False)
+class Stretched(View):
+    """A kernel of columns that are multiplied by a factor each: what a width for every column becomes.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    factors : tuple of floats
+    """
+
+    kernel: Kernel
+    column_factors: tuple[float, ...] = ()
+    name = "stretched"
+    of_all = ("differentiable", "stationary", "bounded")
+
+    def stretched(self, factors: tuple[float, ...]) -> Kernel:
+        return self.kernel.stretched(tuple(a * b for a, b in zip(self.column_factors, factors, strict=True)))
+
+    def _factors(self, rows: Array) -> Array:
+        return like(np.asarray(self.column_factors), rows)
+
+    def see(self, rows: Array) -> Array:
+        if scipy.sparse.issparse(rows):
+            return (rows @ scipy.sparse.diags_array(np.asarray(self.column_factors, dtype=rows.dtype))).tocsr()
+        return rows * self._factors(rows)
+
+    def back(self, slopes: Array, like_points: Array) -> Array:
+        return slopes * self._factors(slopes)
+
+    def within(self, points: Array) -> Array:
+        return self.kernel.within(self.see(points)) / self._factors(points)
+
+    def unit_scales(self, rows: Array) -> tuple[float, ...]:
+        inner = self.kernel.unit_scales(self.see(rows))
+        return tuple(a * b for a, b in zip(inner, self.column_factors, strict=True))
+
+    def forward(self, ops: Any, rows: Any, points: Any) -> Any:
+        return self.kernel.forward(*ops.with_factors(rows, points, np.asarray(self.column_factors)))
+
+    def forward_diagonal(self, ops: Any, rows: Any) -> Any:
+        return self.kernel.forward_diagonal(*ops.with_factors(rows, None, np.asarray(self.column_factors))[:2])
+
+
+@dataclass(frozen=True, repr=False)
+class Held(View):
+    """A kernel while points are moved that stay where they are in some columns: its derivatives there are zero."""
+
+    kernel: Kernel
+    columns: tuple[int, ...] = ()
+    name = "held"
+
+    def see(self, rows: Array) -> Array:
+        return rows
+
+    def back(self, slopes: Array, like_points: Array) -> Array:
+        mask = np.ones(like_points.shape[1])
+        mask[list(self.columns)] = 0.0
+        return slopes * like(mask, slopes)
+
+
+@dataclass(frozen=True, repr=False)
+class Normalized(Composite):
+    """k(x, y) / sqrt(k(x, x) k(y, y)): every row has length one in feature space, and zero where k(x, x) is zero.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    """
+
+    kernel: Kernel
+    name = "normalized"
+    of_all = ("differentiable", "stationary", "isotropic")
+    bounded = True
+
+    def __repr__(self) -> str:
+        return f"normalized({self.kernel!r})"
+
+    def _inverse_lengths(self, rows: Array) -> Array:
+        squares = self.kernel.diagonal(rows)
+        xp = namespace(squares)
+        ones = xp.ones_like(squares)
+        return xp.where(squares > 0, xp.sqrt(1 / xp.where(squares > 0, squares, ones)), xp.zeros_like(squares))
+
+    def bind(self, points: Array) -> CrossGram:
+        bound, inverse = self.kernel.bind(points), self._inverse_lengths(points)
+
+        def cross_gram(rows: Array) -> Array:
+            block = bound(rows) * inverse
+            block *= self._inverse_lengths(rows)[:, None]
+            return block
+
+        return cross_gram
+
+    def diagonal(self, rows: Array) -> Array:
+        squares = self.kernel.diagonal(rows)
+        return namespace(squares).astype(squares > 0, squares.dtype)
+
+    def diagonal_gradient(self, rows: Array) -> Array | None:
+        return None
+
+    def slopes(self, rows: Array, points: Array, cross_gram: Array, weights: Array) -> Slopes:
+        # d(k / sqrt(k_x k_s)) = dk / sqrt(k_x k_s) - (k / sqrt(k_x k_s)) dk_s / (2 k_s)
+        inverse = self._inverse_lengths(points)
+        weighted = weights * self._inverse_lengths(rows)[:, None] * inverse
+        slopes, kinks = self.kernel.slopes(rows, points, self.kernel(rows, points), weighted)
+        own = self.kernel.diagonal_gradient(points)
+        if own is not None:
+            mass = namespace(weights).sum(weights * cross_gram, axis=0)
+            slopes = slopes - 0.5 * (mass * inverse**2)[:, None] * own
+        return slopes, kinks
+
+    def forward(self, ops: Any, rows: Any, points: Any) -> Any:
+        return self.kernel.forward(ops, rows, points) * ops.inverse_lengths(self.kernel, rows, points)
+
+    def forward_diagonal(self, ops: Any, rows: Any) -> Any:
+        own = self.kernel.forward_diagonal(ops, rows)
+        return 1.0 if isinstance(own, float) else 1.0 - ops.equal(own, 0.0)
+
+
+def normalized(kernel: Kernel) -> Kernel:
+    """The kernel k(x, y) / sqrt(k(x, x) k(y, y)), for which all rows have length one.
+
+    Parameters
+    ----------
+    kernel : Kernel
+
+    Returns
+    -------
+    Kernel
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelsieve.kernels import Linear, normalized
+    >>> normalized(Linear())(np.array([[3.0, 4.0]]), np.array([[1.0, 0.0]])).round(2)
+    array([[0.6]])
+    """
+    kernel.check_combines()
+    return Normalized(kernel)
+
+
+def held(kernel: Kernel, columns: tuple[int, ...]) -> Kernel:
+    """The kernel for points that do not move in these columns."""
+    return Held(kernel, columns)

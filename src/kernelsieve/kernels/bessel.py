@@ -1,0 +1,68 @@
+"""The Bessel kernel, kernlab's besseldot.
+
+    k(x, y) = (Gamma(order + 1) 2^order J_order(r) / r^order)^degree,     r = |x - y| / width
+
+It is positive definite on rows of up to 2 order + 2 columns, because J_order(r) / r^order is the Fourier transform of a
+measure on the sphere there; on rows of more columns nobody promises that.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.special import hyp0f1
+
+from ..arrays import Array, like, to_numpy
+from .radial import Radial
+
+
+@dataclass(frozen=True, repr=False)
+class Bessel(Radial):
+    """(Gamma(order + 1) 2^order J_order(r) / r^order)^degree with r = |x - y| / width; kernlab's besseldot.
+
+    Positive definite on rows of up to 2 order + 2 columns; not known for more.  Karatzoglou, Smola, Hornik & Zeileis
+    (2004), kernlab: an S4 package for kernel methods in R.
+
+    Parameters
+    ----------
+    order : int, default=1
+        Of the Bessel function of the first kind.
+    degree : int, default=1
+    width : float, sequence of floats, "median" or "median per column", optional
+        1 / sigma of kernlab; the median distance of rows by default.
+    gamma : float, "median" or "scale", optional
+        1 / (2 width^2), instead of the width.
+    """
+
+    order: int = 1
+    degree: int = 1
+    name = "bessel"
+    definite = None
+    preimage = "ridge"
+    not_exported = "the Bessel kernel has no function in ONNX, C or torch"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name, least in (("order", 0), ("degree", 1)):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+                raise ValueError(f"{name}={value!r} of Bessel must be a whole number of at least {least}")
+
+    def of_square(self, ops: Any, t: Any) -> Any:
+        return like(_base(t, self.order) ** self.degree, t)
+
+    def ratio(self, ops: Any, t: Any) -> Any:
+        raise TypeError("the Bessel kernel crosses zero, where a ratio to it is infinite")
+
+    def attraction(self, rows: Array, points: Array, cross_gram: Array) -> Array:
+        # -df/dt for f = g^degree and g = 0F1(order + 1, -t / 2), with g' = -0F1(order + 2, -t / 2) / (2 order + 2)
+        t = -self.bind_exponents(points)(rows)
+        slope = _base(t, self.order + 1) / (2 * self.order + 2)
+        return like(self.degree * _base(t, self.order) ** (self.degree - 1) * slope, cross_gram)
+
+
+def _base(t: Array, order: int) -> np.ndarray:
+    """Gamma(order + 1) 2^order J_order(r) / r^order with r^2 = 2 t, as the hypergeometric function that it is."""
+    return np.asarray(hyp0f1(order + 1, -0.5 * to_numpy(t).astype(np.float64)))

@@ -1,0 +1,161 @@
+"""Blocks of numbers that kernels are made of: products of rows and points, and memory that is written into again."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+from ..arrays import Array, is_numpy, like, namespace, take_columns
+
+# Sparse points up to so many elements (64 MB) are made dense for products, which are several times faster then.
+MAX_DENSE_POINTS = 2**23
+# OpenBLAS multiplies few points by many wide float64 rows a quarter faster than the other way round.
+WIDE_ROWS = 128
+# By the bytes of a number: the largest that distances of rows (rows/checks.py) can be multiplied by.
+LARGEST_PARAMETER = {4: 1e30, 8: 1e130}
+
+
+def check_size(value: float, limits: dict[int, float], words: str, rows: Array, otherwise: str = "") -> None:
+    """Refuse a parameter of a kernel that is too large for the numbers that rows are in."""
+    single = "32" in str(rows.dtype)
+    largest = limits[4 if single else 8]
+    if value > largest:
+        wider = ", or float64 rows" if single else ""
+        raise ValueError(
+            f"{words} is too large to compute with for {rows.dtype} rows: give at most {largest:g}{otherwise}{wider}"
+        )
+
+
+def transposed(points: Array, scale: float = 1.0) -> Array:
+    """scale * points', laid out for products rows @ points'."""
+    if scipy.sparse.issparse(points):
+        if points.shape[0] * points.shape[1] > MAX_DENSE_POINTS:
+            return (points * scale).T.tocsc()
+        points = points.toarray()
+    return (points * scale).T
+
+
+class _Scratch(threading.local):
+    """Memory that a thread writes one block after another into: fresh pages cost as much as the arithmetic."""
+
+    in_use = False
+    buffers: dict[str, np.ndarray]
+
+    def __init__(self) -> None:
+        self.buffers = {}
+
+    def array(self, name: str, shape: tuple[int, int], dtype: Any) -> np.ndarray:
+        size = shape[0] * shape[1]
+        buffer = self.buffers.get(name)
+        if buffer is None or buffer.size < size or buffer.dtype != dtype:
+            buffer = self.buffers[name] = np.empty(size, dtype=dtype)
+        return buffer[:size].reshape(shape)
+
+    def before_ones(self, shape: tuple[int, int], dtype: Any) -> np.ndarray:
+        """Room before a last column of ones, which nobody writes into: in use, they stay from block to block."""
+        buffer = self.buffers.get("ones") if self.in_use else None
+        if buffer is None or buffer.shape[0] < shape[0] or buffer.shape[1] != shape[1] or buffer.dtype != dtype:
+            buffer = np.empty(shape, dtype=dtype)
+            buffer[:, -1] = 1.0
+            if self.in_use:
+                self.buffers["ones"] = buffer
+        return buffer[: shape[0]]
+
+
+_scratch = _Scratch()
+
+
+@contextmanager
+def overwritten_blocks() -> Iterator[None]:
+    """Within, every block that a kernel makes in this thread overwrites the one before: keep nothing of it."""
+    before, _scratch.in_use = _scratch.in_use, True
+    try:
+        yield
+    finally:
+        _scratch.in_use = before
+
+
+def overwritten_product(block: Array, matrix: Array, name: str = "product") -> Array:
+    """block @ matrix, in memory that this thread's next product of that `name` overwrites: use it up, keep nothing."""
+    if not (is_numpy(block) and is_numpy(matrix) and block.dtype == matrix.dtype):
+        return block @ matrix
+    return product(block, matrix, _scratch.array(name, (block.shape[0], matrix.shape[1]), block.dtype))
+
+
+def product(left: np.ndarray, right: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
+    """left @ right, of which overflow is told, and no invalid values: whether there are any is asked of the rows.
+
+    BLAS leaves that flag behind where registers hold what is no part of the matrices, though all numbers are finite.
+    """
+    with np.errstate(invalid="ignore"):
+        return np.matmul(left, right, out=out)
+
+
+def with_norms(rows: np.ndarray) -> np.ndarray:
+    """(x, |x|^2, 1) of every row x, in memory that the next such rows overwrite where blocks do."""
+    out = _scratch.before_ones((rows.shape[0], rows.shape[1] + 2), rows.dtype)
+    out[:, :-2] = rows
+    np.vecdot(rows, rows, out=out[:, -2])
+    return out
+
+
+def inner_products(rows: Array, points_transposed: Array) -> Array:
+    """rows @ points' as a dense block of its own, whatever mix of dense and sparse comes in."""
+    if is_numpy(rows) and is_numpy(points_transposed) and rows.dtype == points_transposed.dtype:
+        left, right = rows, points_transposed
+        wide = rows.dtype == np.float64 and rows.shape[1] >= WIDE_ROWS
+        if wide:
+            left, right = points_transposed.T, rows.T
+        shape = (left.shape[0], right.shape[1])
+        out = _scratch.array("block", shape, rows.dtype) if _scratch.in_use else None
+        block = product(left, right, out)
+        return block.T if wide else block
+    block = rows @ points_transposed
+    return dense(block)
+
+
+def dense(rows: Array) -> Array:
+    """Sparse rows as a dense array; any others as they are."""
+    return rows.toarray() if scipy.sparse.issparse(rows) else rows
+
+
+def columns_of(rows: Array, columns: tuple[int, ...]) -> Array:
+    """Some columns of rows; no copy where they are neighbours."""
+    first, last = columns[0], columns[-1]
+    if columns == tuple(range(first, last + 1)):
+        return rows[:, first : last + 1]
+    return rows[:, list(columns)] if scipy.sparse.issparse(rows) else take_columns(rows, np.asarray(columns))
+
+
+def weighted_rows(weights: Array, rows: Array) -> Array:
+    """weights' @ rows, (m, d), dense."""
+    return (rows.T @ weights).T if scipy.sparse.issparse(rows) else weights.T @ rows
+
+
+def constant_diagonal(rows: Array, value: float) -> Array:
+    """`value` for every row."""
+    if scipy.sparse.issparse(rows) or is_numpy(rows):
+        return np.full(rows.shape[0], value, dtype=rows.dtype)
+    return namespace(rows).full_like(rows[:, 0], value)
+
+
+def identity_like(square: Array) -> Array:
+    """The identity matrix in the shape, the dtype and the place of a square one."""
+    return like(namespace(square).eye(square.shape[0], dtype=square.dtype), square)
+
+
+def manhattan(rows: Array, points: Array) -> Array:
+    """sum_j |x_j - y_j| for all pairs of rows and points."""
+    if scipy.sparse.issparse(rows) or scipy.sparse.issparse(points) or is_numpy(rows):
+        from sklearn.metrics.pairwise import manhattan_distances
+
+        if scipy.sparse.issparse(points) and not scipy.sparse.issparse(rows):
+            points = points.toarray()
+        return manhattan_distances(rows, points).astype(rows.dtype, copy=False)
+    xp = namespace(rows)
+    return xp.stack([xp.sum(xp.abs(rows - points[j, :]), axis=1) for j in range(points.shape[0])], axis=1)

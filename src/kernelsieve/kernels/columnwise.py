@@ -1,0 +1,294 @@
+"""Kernels that look at one column after the other:  k(x, y) = f(t),  t = sum_j h(x_j, y_j).
+
+With h' the derivative of h in y_j,  dk/ds_j = f'(t) h'(x_j, s_j).  A kernel of this kind is its h, h', f and f'.
+Values cost n m d evaluations of h, many times what a product of matrices does.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+from ..arrays import Array, is_numpy, namespace
+from ..errors import OutsideDomain
+from .base import CrossGram, Kernel, Stationary, Wide, constant_diagonal, dense
+
+NEARLY_ZERO = 1e-30  # added to what is divided by where both numbers may be zero; float32 holds it
+
+
+class NonNegative(Kernel):
+    """A kernel of rows without negative numbers: counts, shares, histograms."""
+
+    def within(self, points: Array) -> Array:
+        if scipy.sparse.issparse(points):  # rows, which have been looked at
+            return points
+        xp = namespace(points)
+        return xp.where(points > 0, points, xp.zeros_like(points))
+
+    def checked(self, rows: Array, points: Array) -> Array:
+        """The rows, refused where a number is negative; points that are on their way may be, and count as zero."""
+        if rows is points:
+            return self.within(rows)
+        if scipy.sparse.issparse(rows):
+            lowest = np.asarray(rows.min(axis=0).todense()).ravel()
+        else:
+            lowest = namespace(rows).min(rows, axis=0)
+        if float(namespace(lowest).min(lowest)) < 0:
+            column = int(namespace(lowest).argmin(lowest))
+            raise OutsideDomain(
+                column,
+                f"has {float(lowest[column]):.4g}, and {type(self).__name__} is a kernel of rows without negative "
+                "numbers: shift or clip that column, or take another kernel for it with on()",
+            )
+        return rows
+
+
+class Columnwise(Kernel):
+    """f(sum_j h(x_j, y_j))."""
+
+    differentiable = True
+    metric = "columns"
+
+    @abstractmethod
+    def term(self, ops: Any, x: Any, s: Any) -> Any:
+        """h(x, s), in the elementwise functions of `ops`: an array namespace, or what an export writes with."""
+
+    @abstractmethod
+    def slope(self, ops: Any, x: Any, s: Any) -> Any:
+        """Its derivative in s."""
+
+    @abstractmethod
+    def of_sum(self, ops: Any, t: Any) -> Any:
+        """f(t)."""
+
+    @abstractmethod
+    def of_sum_slope(self, t: Array, values: Array) -> Array:
+        """f'(t), where f(t) is known."""
+
+    def checked(self, rows: Array, points: Array) -> Array:
+        """The rows that have values with these points, or a refusal."""
+        return rows
+
+    def bind(self, points: Array) -> CrossGram:
+        inside = self.within(dense(points))
+        return lambda rows: self.of_sum(namespace(inside), _sums(self.term, dense(self.checked(rows, points)), inside))
+
+    def diagonal(self, rows: Array) -> Array:
+        rows = self.within(dense(rows))
+        xp = namespace(rows)
+        return self.of_sum(xp, xp.sum(self.term(xp, rows, rows), axis=1))
+
+    def pullback(self, rows: Array, points: Array, cross_gram: Array, weights: Array) -> Array:
+        rows, points = dense(self.checked(rows, points)), self.within(dense(points))
+        xp = namespace(points)
+        pull = weights * self.of_sum_slope(_sums(self.term, rows, points), cross_gram)
+        return xp.stack([pull[:, j] @ self.slope(xp, rows, points[j, :]) for j in range(points.shape[0])])
+
+    def diagonal_gradient(self, rows: Array) -> Array | None:
+        xp, values = namespace(rows), self.diagonal(rows)
+        rows = dense(rows)
+        total = xp.sum(self.term(xp, rows, rows), axis=1)
+        return 2 * self.of_sum_slope(total, values)[:, None] * self.slope(xp, rows, rows)
+
+    def forward(self, ops: Any, rows: Any, points: Any) -> Any:
+        return self.of_sum(ops, ops.column_sums(self.term, rows, points))
+
+    def forward_diagonal(self, ops: Any, rows: Any) -> Any:
+        return self.of_sum(ops, ops.column_sums(self.term, rows, None))
+
+
+def _sums(term: Any, rows: Array, points: Array) -> Array:
+    """sum_j h(x_j, s_j) for all pairs."""
+    xp = namespace(points)
+    found = [xp.sum(term(xp, rows, points[j, :]), axis=1) for j in range(points.shape[0])]
+    return np.ascontiguousarray(np.asarray(found).T) if is_numpy(points) else xp.stack(found, axis=1)
+
+
+@dataclass(frozen=True, repr=False)
+class Chi2(NonNegative, Columnwise, Stationary):
+    """exp(-sum_j (x_j - y_j)^2 / (x_j + y_j) / width), for rows without negative numbers.
+
+    Positive definite there.  Zhang, Marszalek, Lazebnik & Schmid (2007), Local features and kernels for classification
+    of texture and object categories.  scikit-learn's `chi2_kernel`, with the same gamma.
+
+    Parameters
+    ----------
+    width : float or "median", optional
+        1 / gamma; the median chi-square distance of rows by default.
+    gamma : float or "median", optional
+        Instead of the width.
+    """
+
+    name = "chi2"
+    stationary = False  # x + y counts, too
+
+    @staticmethod
+    def gamma_of(width: float) -> float:
+        return 1.0 / width
+
+    def distances(self, rows: Array, points: Array) -> Array | None:
+        return _sums(self.term, dense(self.checked(rows, points)), self.within(dense(points)))
+
+    def stretched(self, factors: tuple[float, ...]) -> Kernel:
+        alike = len(set(factors)) == 1
+        return replace(self, gamma=self.gamma * factors[0]) if alike else super().stretched(factors)
+
+    def unit(self, rows: Array) -> tuple[float, Kernel]:
+        return self.gamma, replace(self, gamma=1.0)
+
+    def term(self, ops: Any, x: Any, s: Any) -> Any:
+        return (x - s) * (x - s) / (x + s + NEARLY_ZERO)
+
+    def slope(self, ops: Any, x: Any, s: Any) -> Any:
+        share = x / (x + s + NEARLY_ZERO)
+        return 1.0 - 4.0 * share * share
+
+    def of_sum(self, ops: Any, t: Any) -> Any:
+        return ops.exp(-self.gamma * t)
+
+    def of_sum_slope(self, t: Array, values: Array) -> Array:
+        return -self.gamma * values
+
+    def diagonal_gradient(self, rows: Array) -> Array | None:
+        return None
+
+
+@dataclass(frozen=True, repr=False)
+class Periodic(Columnwise, Stationary):
+    """exp(-2 sum_j sin^2(pi (x_j - y_j) / period) / width^2): a Gaussian of columns that are wound around circles.
+
+    Positive definite on all rows.  MacKay (1998), Introduction to Gaussian processes.  On one column it is
+    scikit-learn's ExpSineSquared; on several, theirs takes the sine of the distance and is indefinite.
+
+    Parameters
+    ----------
+    period : float, default=1.0
+    width : float or "median", optional
+        In units of the circle's radius; the median distance of rows on their circles by default.
+    gamma : float or "median", optional
+        1 / (2 width^2), instead of the width.
+    """
+
+    period: float = 1.0
+    name = "periodic"
+    stretches = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if isinstance(self.period, bool) or not 0 < self.period < np.inf:
+            raise ValueError(f"period={self.period!r} of Periodic must be a positive number")
+
+    def distances(self, rows: Array, points: Array) -> Array | None:
+        return _sums(self.term, dense(rows), dense(points)) ** 0.5
+
+    def stretched(self, factors: tuple[float, ...]) -> Kernel:
+        alike = len(set(factors)) == 1
+        return replace(self, period=self.period / factors[0]) if alike else super().stretched(factors)
+
+    def unit(self, rows: Array) -> tuple[float, Kernel]:
+        return 2 * np.pi / self.period, replace(self, period=2 * np.pi)
+
+    def term(self, ops: Any, x: Any, s: Any) -> Any:
+        half = ops.sin((np.pi / self.period) * (x - s))
+        return 4.0 * half * half
+
+    def slope(self, ops: Any, x: Any, s: Any) -> Any:
+        return -4.0 * (np.pi / self.period) * ops.sin((2 * np.pi / self.period) * (x - s))
+
+    def of_sum(self, ops: Any, t: Any) -> Any:
+        return ops.exp(-self.gamma * t)
+
+    def of_sum_slope(self, t: Array, values: Array) -> Array:
+        return -self.gamma * values
+
+    def diagonal_gradient(self, rows: Array) -> Array | None:
+        return None
+
+
+@dataclass(frozen=True, repr=False)
+class ANOVA(Columnwise, Wide):
+    """(sum_j exp(-gamma (x_j - y_j)^2))^degree: Gaussians of single columns and, up to `degree`, of several.
+
+    Positive definite on all rows.  Stitson, Gammerman, Vapnik, Vovk, Watkins & Weston (1999), Support vector regression
+    with ANOVA decomposition kernels.  kernlab's anovadot, whose sigma is gamma.
+
+    Parameters
+    ----------
+    degree : int, default=1
+    width : float or "median", optional
+        The median over rows of the root mean square difference of columns by default.
+    gamma : float or "median", optional
+        1 / (2 width^2), instead of the width.
+    """
+
+    degree: int = 1
+    name = "anova"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if isinstance(self.degree, bool) or not isinstance(self.degree, int | np.integer) or self.degree < 1:
+            raise ValueError(f"degree={self.degree!r} of ANOVA must be a whole number of at least 1")
+
+    def distances(self, rows: Array, points: Array) -> Array | None:
+        return (_sums(lambda ops, x, s: (x - s) ** 2, dense(rows), dense(points)) / rows.shape[1]) ** 0.5
+
+    def stretched(self, factors: tuple[float, ...]) -> Kernel:
+        alike = len(set(factors)) == 1
+        return replace(self, gamma=self.gamma * factors[0] ** 2) if alike else super().stretched(factors)
+
+    def unit(self, rows: Array) -> tuple[float, Kernel]:
+        return self.gamma**0.5, replace(self, gamma=1.0)
+
+    def term(self, ops: Any, x: Any, s: Any) -> Any:
+        return ops.exp(-self.gamma * ((x - s) * (x - s)))
+
+    def slope(self, ops: Any, x: Any, s: Any) -> Any:
+        return 2 * self.gamma * (x - s) * self.term(ops, x, s)
+
+    def of_sum(self, ops: Any, t: Any) -> Any:
+        return t if self.degree == 1 else t**self.degree
+
+    def of_sum_slope(self, t: Array, values: Array) -> Array:
+        return self.degree * t ** (self.degree - 1)
+
+    def diagonal(self, rows: Array) -> Array:
+        return constant_diagonal(rows, float(rows.shape[1]) ** self.degree)
+
+    def diagonal_gradient(self, rows: Array) -> Array | None:
+        return None
+
+
+@dataclass(frozen=True, repr=False)
+class Spline(NonNegative, Columnwise):
+    """prod_j 1 + x y + x y min(x, y) - (x + y) min(x, y)^2 / 2 + min(x, y)^3 / 3, for rows without negative numbers.
+
+    Positive definite there: the linear spline with an infinite number of knots.  Gunn (1998), Support vector machines
+    for classification and regression.  kernlab's splinedot.  Its size is that of the columns: bring them to [0, 1].
+    """
+
+    name = "spline"
+
+    def _factor(self, ops: Any, x: Any, s: Any) -> Any:
+        least = 0.5 * (x + s - ops.abs(x - s))
+        return 1.0 + x * s + least * (x * s + least * (least * (1 / 3) - 0.5 * (x + s)))
+
+    def term(self, ops: Any, x: Any, s: Any) -> Any:
+        return ops.log(self._factor(ops, x, s))
+
+    def slope(self, ops: Any, x: Any, s: Any) -> Any:
+        # where s < x:  x + x s - s^2 / 2;  where s > x:  x + x^2 / 2
+        least = 0.5 * (x + s - ops.abs(x - s))
+        return (x + x * least - 0.5 * least * least) / self._factor(ops, x, s)
+
+    def of_sum(self, ops: Any, t: Any) -> Any:
+        return ops.exp(t)
+
+    def of_sum_slope(self, t: Array, values: Array) -> Array:
+        return values
+
+    def unit(self, rows: Array) -> tuple[float, Kernel]:
+        return 1.0, self

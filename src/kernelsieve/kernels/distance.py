@@ -1,0 +1,175 @@
+"""Kernels of distances: minus a distance is conditionally positive definite, and seen from one row it is definite.
+
+For a distance d of negative type (Schoenberg 1938: |x - y|^p with 0 < p <= 2, sums of absolute differences, the
+chi-square distance, and many edit distances nearly)
+
+    k(x, y) = (d(x, x0) + d(x0, y) - d(x, y)) / 2
+
+is positive semi-definite, whatever row x0 is.  Centring takes x0 out again: centred kernel PCA of k is that of -d / 2,
+which is classical scaling of the distances.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from scipy.spatial.distance import cdist
+
+from ..arrays import Array, is_numpy, like, namespace, to_numpy
+from .base import CrossGram, Kernel, dense, manhattan, weighted_rows
+from .width import Seen
+
+DISTANCES = ("euclidean", "manhattan", "chi2")
+LARGEST_POWER = {"euclidean": 2.0, "manhattan": 1.0, "chi2": 1.0}  # up to which a distance is of negative type
+ON_A_POINT = 1e-12  # squared distance, relative to the largest, of a row that is taken to be on a point
+
+
+@dataclass(frozen=True, repr=False)
+class FromDistance(Kernel):
+    """(d(x, x0) + d(x0, y) - d(x, y)) / 2, made by `from_distance`."""
+
+    distance: Any = "euclidean"
+    power: float = 1.0
+    origin: tuple[float, ...] | None = field(default=None, repr=False)  # x0, a row that `settled` chooses
+    name = "distance"
+    metric = "manhattan"
+    not_exported = "a kernel of distances is not known outside of Python"
+
+    def __post_init__(self) -> None:
+        named = isinstance(self.distance, str) and self.distance in DISTANCES
+        if not named and not callable(self.distance):
+            raise ValueError(f"distance={self.distance!r} must be one of {', '.join(DISTANCES)}, or a function")
+        if isinstance(self.power, bool) or not 0 < self.power < np.inf:
+            raise ValueError(f"power={self.power!r} of a distance must be a positive number")
+        sure = named and self.power <= LARGEST_POWER[self.distance]
+        object.__setattr__(self, "definite", True if sure else None)
+        object.__setattr__(self, "differentiable", self.distance == "euclidean")
+
+    def __repr__(self) -> str:
+        power = "" if self.power == 1 else f", power={self.power!r}"
+        return f"from_distance({self.distance!r}{power})"
+
+    @property
+    def is_settled(self) -> bool:
+        return self.origin is not None
+
+    def settled(self, seen: Seen) -> Kernel:
+        """Seen from the row that is nearest to the median of the columns: no row is far from it."""
+        rows = to_numpy(dense(seen.rows)).astype(np.float64)
+        row = rows[int(np.argmin(np.abs(rows - np.median(rows, axis=0)).sum(axis=1)))]
+        return FromDistance(self.distance, self.power, tuple(row.tolist()))
+
+    def _distances(self, rows: Array, points: Array) -> Array:
+        rows, points = dense(rows), dense(points)
+        if self.distance == "euclidean":
+            return _euclidean(rows, points) ** self.power
+        if self.distance == "manhattan":
+            return manhattan(rows, points) ** self.power
+        if self.distance == "chi2":
+            from sklearn.metrics.pairwise import additive_chi2_kernel
+
+            found = like(-additive_chi2_kernel(to_numpy(rows), to_numpy(points)), rows)
+            return found**self.power
+        return _called(self.distance, rows, points) ** self.power
+
+    def _origin(self, rows: Array) -> Array:
+        return like(np.asarray(self.origin)[None, :], dense(rows)[:1, :])
+
+    def bind(self, points: Array) -> CrossGram:
+        from_origin = self._distances(points, self._origin(points))[:, 0]
+
+        def cross_gram(rows: Array) -> Array:
+            return (self._distances(rows, self._origin(rows)) + from_origin - self._distances(rows, points)) / 2
+
+        return cross_gram
+
+    def diagonal(self, rows: Array) -> Array:
+        return self._distances(rows, self._origin(rows))[:, 0]
+
+    def pullback(self, rows: Array, points: Array, cross_gram: Array, weights: Array) -> Array:
+        # d|s - x|^p / ds = p |s - x|^(p - 2) (s - x)
+        xp, points = namespace(points), dense(points)
+        to_origin = self._origin(points) - points
+        from_rows = self._pulls(rows, points, weights)
+        own = self._pull(xp.sqrt(xp.sum(to_origin**2, axis=1))) * xp.sum(weights, axis=0)
+        return (from_rows - own[:, None] * to_origin) / 2
+
+    def _pulls(self, rows: Array, points: Array, weights: Array) -> Array:
+        pull = weights * self._pull(_euclidean(dense(rows), points))
+        return weighted_rows(pull, rows) - namespace(pull).sum(pull, axis=0)[:, None] * points
+
+    def _pull(self, lengths: Array) -> Array:
+        """p |v|^(p - 2), and zero for a row on a point, where the distance may have a kink."""
+        xp = namespace(lengths)
+        apart = lengths > ON_A_POINT**0.5 * xp.max(lengths)
+        return xp.where(apart, self.power * xp.where(apart, lengths, xp.ones_like(lengths)) ** (self.power - 2), 0.0)
+
+    def diagonal_gradient(self, rows: Array) -> Array | None:
+        xp = namespace(rows)
+        apart = rows - self._origin(rows)
+        return self._pull(xp.sqrt(xp.sum(apart**2, axis=1)))[:, None] * apart
+
+    def params(self) -> dict[str, Any]:
+        if callable(self.distance):
+            raise TypeError("a kernel of a distance that is a function cannot be saved: a model file holds no code")
+        return super().params()
+
+
+def _euclidean(rows: Array, points: Array) -> Array:
+    if is_numpy(rows):
+        return cdist(rows, points).astype(rows.dtype, copy=False)
+    xp = namespace(rows)
+    return xp.stack([xp.sqrt(xp.sum((rows - points[j, :]) ** 2, axis=1)) for j in range(points.shape[0])], axis=1)
+
+
+def _called(function: Callable[..., Any], rows: Array, points: Array) -> Array:
+    block = function(rows, points)
+    if tuple(np.shape(block)) != (rows.shape[0], points.shape[0]):
+        raise ValueError(
+            f"the distance returned shape {tuple(np.shape(block))}, expected ({rows.shape[0]}, {points.shape[0]}): "
+            "give a function of two blocks of rows, d(X, Y) -> (n, m)"
+        )
+    block = like(block, rows)
+    xp = namespace(block)
+    if not bool(xp.all(xp.isfinite(block))) or bool(xp.any(block < 0)):
+        raise ValueError("the distance returned NaN, infinity or a negative number")
+    return block
+
+
+def from_distance(distance: Any, power: float = 1.0) -> Kernel:
+    """The kernel of a distance: minus the distance, seen from one row, so that it is positive semi-definite.
+
+    ``-d`` alone is only *conditionally* positive definite, which is enough for centred kernel PCA: its components are
+    those of classical scaling.  Without centring (``center=False``) they depend on the row that it is seen from.
+
+    Parameters
+    ----------
+    distance : "euclidean", "manhattan", "chi2" or callable
+        A callable is ``d(X, Y) -> (n, m)``.  Nobody knows whether it is of negative type: where its gram is indefinite
+        a fit says so, and how much of it was dropped.
+    power : float, default=1.0
+        Of the distance.  Definite for the Euclidean distance up to 2, a linear kernel, and for the others up to 1.
+
+    Returns
+    -------
+    Kernel
+
+    References
+    ----------
+    Schoenberg (1938), Metric spaces and positive definite functions.
+    Schoelkopf (2001), The kernel trick for distances.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from kernelsieve import SparseKernelPCA
+    >>> from kernelsieve.kernels import from_distance
+    >>> X = load_iris().data
+    >>> model = SparseKernelPCA(2, n_support=10, kernel=from_distance("euclidean"), random_state=0).fit(X)
+    >>> bool(model.captured_ratio_ > 0.95)
+    True
+    """
+    return FromDistance(distance, power)

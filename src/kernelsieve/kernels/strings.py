@@ -1,0 +1,231 @@
+"""Kernels of strings, and of any sequences of hashable tokens.
+
+    Spectrum         k-mers that two strings share: inner product of their counts (Leslie, Eskin & Noble 2002)
+    Subsequence      subsequences of k letters that need not be neighbours, each weighted by decay^(length that it
+                     spans) in both strings (Lodhi et al. 2002)
+    Levenshtein      exp(-edits / width), edits the fewest insertions, deletions and substitutions; not positive
+                     semi-definite
+
+The first two are divided by the lengths in feature space, so that k(x, x) = 1: else long strings would be alike
+because they are long.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+from .objects import ObjectKernel, check_count, check_positive
+
+
+class SequenceKernel(ObjectKernel):
+    """A kernel of strings, bytes and other sequences of tokens, with k(x, x) = 1."""
+
+    least_length = 1  # of a sequence
+
+    def fault(self, one: Any) -> str | None:
+        if not isinstance(one, Sequence | np.ndarray):
+            return f"the {self.name} kernel needs strings or sequences of tokens"
+        if len(one) < self.least_length:
+            return f"the {self.name} kernel needs at least {self.least_length} letters: leave out shorter rows"
+        return None
+
+    def lengths(self, objects: list[Any]) -> np.ndarray:
+        self.check(objects)
+        return np.ones(len(objects))
+
+
+@dataclass(frozen=True)
+class Spectrum(SequenceKernel):
+    """Runs of `k` letters that two strings share: sum_w c_w(x) c_w(y), divided by the norms of the counts c.
+
+    Positive semi-definite.  Leslie, Eskin & Noble (2002), The spectrum kernel.  Cost: O(|x| + |y|) a pair; a block of
+    pairs is one product of sparse matrices of counts.
+
+    Parameters
+    ----------
+    k : int, default=3
+        Letters, or tokens, of a run.
+
+    Examples
+    --------
+    >>> from kernelsieve import SparseKernelPCA
+    >>> from kernelsieve.kernels import Spectrum
+    >>> words = ["banana", "bandana", "cabana", "ananas", "stone", "stones", "tone", "atone"]
+    >>> model = SparseKernelPCA(2, n_support=4, kernel=Spectrum(2), random_state=0).fit(words)
+    >>> model.transform(["savanna"]).shape
+    (1, 2)
+    """
+
+    k: int = 3
+    name = "spectrum"
+    definite = True
+
+    def __post_init__(self) -> None:
+        check_count("Spectrum", "k", self.k)
+
+    @property
+    def least_length(self) -> int:  # type: ignore[override]
+        return self.k
+
+    def prepared(self, objects: list[Any]) -> list[Counter[Any]]:
+        self.check(objects)
+        k = self.k
+        return [Counter(_run(one, i, k) for i in range(len(one) - k + 1)) for one in objects]
+
+    def between(self, left: list[Counter[Any]], right: list[Counter[Any]]) -> np.ndarray:
+        return cosines(left, right)
+
+
+def cosines(left: list[Counter[Any]], right: list[Counter[Any]]) -> np.ndarray:
+    """Inner products of counts over their lengths, for all pairs."""
+    numbers: dict[Any, int] = {}
+    for counts in right:
+        for one in counts:
+            numbers.setdefault(one, len(numbers))
+    return np.asarray((_unit_counts(left, numbers) @ _unit_counts(right, numbers).T).toarray())
+
+
+def _run(one: Any, start: int, k: int) -> Any:
+    return one[start : start + k] if isinstance(one, str | bytes) else tuple(one[start : start + k])
+
+
+def _unit_counts(counts: list[Counter[Any]], numbers: dict[Any, int]) -> scipy.sparse.csr_array:
+    """Counts of the runs that have numbers, over the length of all counts."""
+    columns, values, ends = [], [], [0]
+    for one in counts:
+        scale = sum(n * n for n in one.values()) ** -0.5
+        for run, n in one.items():
+            if run in numbers:
+                columns.append(numbers[run])
+                values.append(n * scale)
+        ends.append(len(columns))
+    shape = (len(counts), len(numbers))
+    return scipy.sparse.csr_array((np.array(values), np.array(columns, dtype=np.intp), np.array(ends)), shape=shape)
+
+
+@dataclass(frozen=True)
+class Subsequence(SequenceKernel):
+    """Subsequences of `k` letters, gaps allowed: sum over common ones of decay^(span in x + span in y), normalised.
+
+    Positive semi-definite.  Lodhi, Saunders, Shawe-Taylor, Cristianini & Watkins (2002), Text classification using
+    string kernels.  Cost: O(k |x| |y|) a pair.
+
+    Parameters
+    ----------
+    k : int, default=3
+        Letters, or tokens, of a subsequence.
+    decay : float, default=0.5
+        Factor for every letter that a subsequence spans, gaps included; between 0 and 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelsieve.kernels import Subsequence
+    >>> words = np.array([["cat"], ["cart"], ["dog"]], dtype=object)
+    >>> Subsequence(k=2, decay=0.5)(words, words).round(2)[0].tolist()
+    [1.0, 0.57, 0.0]
+    """
+
+    k: int = 3
+    decay: float = 0.5
+    name = "subsequence"
+    definite = True
+
+    def __post_init__(self) -> None:
+        check_count("Subsequence", "k", self.k)
+        check_positive("Subsequence", "decay", self.decay, 1.0)
+
+    @property
+    def least_length(self) -> int:  # type: ignore[override]
+        return self.k
+
+    def prepared(self, objects: list[Any]) -> list[tuple[np.ndarray, float]]:
+        self.check(objects)
+        codes = [_codes(one) for one in objects]
+        return [(code, self._value(code, code) ** -0.5) for code in codes]
+
+    def between(self, left: list[tuple[np.ndarray, float]], right: list[tuple[np.ndarray, float]]) -> np.ndarray:
+        return np.array([[self._value(x, y) * scale * other for y, other in right] for x, scale in left])
+
+    def _value(self, x: np.ndarray, y: np.ndarray) -> float:
+        """Lodhi et al.'s recursion, the inner loop over y as a filter with the factor `decay`."""
+        equal = (x[:, None] == y).astype(np.float64)
+        # ends[i, j]: common subsequences that end at x_i and y_j, each letter counted once with decay^2
+        ends = self.decay**2 * equal
+        for _ in range(self.k - 1):
+            before = _decayed_sums(_decayed_sums(ends, self.decay).T, self.decay).T
+            ends = np.zeros_like(ends)
+            ends[1:, 1:] = self.decay**2 * equal[1:, 1:] * before[:-1, :-1]
+        return float(ends.sum())
+
+
+def _decayed_sums(values: np.ndarray, decay: float) -> np.ndarray:
+    """sum_{i' <= i} decay^(i - i') values_i', down every column."""
+    from scipy.signal import lfilter
+
+    return np.asarray(lfilter([1.0], [1.0, -decay], values, axis=0))
+
+
+def _codes(one: Any) -> np.ndarray:
+    """Tokens as numbers that are equal where the tokens are, in all sequences."""
+    if isinstance(one, str):
+        return np.frombuffer(one.encode("utf-32-le"), dtype=np.uint32).astype(np.int64)
+    if isinstance(one, bytes):
+        return np.frombuffer(one, dtype=np.uint8).astype(np.int64)
+    return np.array([hash(token) for token in one], dtype=np.int64)
+
+
+@dataclass(frozen=True)
+class Levenshtein(SequenceKernel):
+    """exp(-edits / width), with the fewest insertions, deletions and substitutions that turn one string into the other.
+
+    Not positive semi-definite: a fit keeps the positive part and says so.  Levenshtein (1966).  Cost: O(|x| |y|) a
+    pair.  For long strings, or very many, give rapidfuzz's distance to `of_objects` instead.
+
+    Parameters
+    ----------
+    width : float, default=3.0
+        Edits after which two strings are alike by exp(-1).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelsieve.kernels import Levenshtein
+    >>> words = np.array([["kitten"], ["sitting"]], dtype=object)
+    >>> Levenshtein(width=3.0)(words, words).round(3).tolist()
+    [[1.0, 0.368], [0.368, 1.0]]
+    """
+
+    width: float = 3.0
+    name = "levenshtein"
+    definite = False
+    least_length = 0
+
+    def __post_init__(self) -> None:
+        check_positive("Levenshtein", "width", self.width)
+
+    def prepared(self, objects: list[Any]) -> list[np.ndarray]:
+        self.check(objects)
+        return [_codes(one) for one in objects]
+
+    def between(self, left: list[np.ndarray], right: list[np.ndarray]) -> np.ndarray:
+        return np.exp(np.array([[edits(x, y) for y in right] for x in left]) / -self.width)
+
+
+def edits(x: np.ndarray, y: np.ndarray) -> int:
+    """The Levenshtein distance; a row of the table is a running minimum (Wagner & Fischer 1974)."""
+    places = np.arange(len(y) + 1)
+    row = places.copy()
+    for i, letter in enumerate(x):
+        change = np.empty_like(row)
+        change[0] = i + 1
+        change[1:] = np.minimum(row[:-1] + (y != letter), row[1:] + 1)
+        # an insertion costs one a place: subtracting the place makes it a plain minimum
+        row = np.minimum.accumulate(change - places) + places
+    return int(row[-1])

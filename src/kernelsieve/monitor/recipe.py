@@ -1,0 +1,90 @@
+"""From the parameters of a monitor to a fit: what goes together, which estimator is made, how its limits are found."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from numbers import Integral
+from typing import Any
+
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+
+from ..errors import PoorComponentsWarning
+from ..kernels import kernel_of
+from ..models.sparse import SparseKernelPCA
+from ..rows.streams import same_columns
+from ..threads import effective_n_threads
+from .crossfit import MonitorFit, Recipe, fit_as_given, fit_by_moments, fit_by_refits, fit_final_on_all
+from .series import Series, WindowSample
+
+
+def check_rule(rule: Any) -> None:
+    """Raise unless an alarm rule is two whole numbers, k of n."""
+    whole = len(rule) == 2 and all(isinstance(n, Integral) and not isinstance(n, bool) for n in rule)
+    if not whole or not 1 <= rule[0] <= rule[1]:
+        raise ValueError(f"alarm_rule={rule!r} must be two whole numbers (k, n), 1 <= k <= n: k of n rows")
+
+
+def check_options(monitor: Any) -> None:
+    """Raise where parameters of a monitor do not go together."""
+    given = monitor.estimator
+    if monitor.cv == "prefit":
+        if given is None or not hasattr(given, "expansion_"):
+            raise ValueError('cv="prefit" needs estimator=, a fitted kernel estimator')
+        if monitor.whiten or monitor.lags:
+            raise ValueError('a fitted estimator (cv="prefit") sees rows as they are: give whiten=False, lags=0')
+    if given is None:
+        return
+    if isinstance(given, type):
+        raise ValueError(f"estimator={given.__name__} is a class: give an instance, {given.__name__}(...)")
+    if not hasattr(given, "input_gradient"):  # which all kernel estimators have, and no linear one
+        raise ValueError(
+            f"estimator={type(given).__name__} is no kernel estimator of this package (for scikit-learn's "
+            "KernelPCA give kernelsieve.KernelPCA)"
+        )
+    if monitor.half_life is not None:
+        raise ValueError("half_life follows drift by moments of SparseKernelPCA: give estimator=None")
+    if hasattr(given, "kernel") and kernel_of(given.kernel).precomputed:
+        raise ValueError("a monitor needs rows: an estimator with a precomputed kernel has none")
+
+
+def recipe_of(monitor: Any, seed: int, *, encoded: bool) -> Recipe:
+    """How each model is made; encoded rows of a table have their scale, and are not standardised once more."""
+    if monitor.cv == "prefit":  # it must have seen the columns that set its limits
+        names, known = (getattr(model, "feature_names_in_", None) for model in (monitor, monitor.estimator))
+        same_columns(monitor.n_features_in_, names, monitor.estimator.n_features_in_, known)
+        return Recipe(None, False, False, prefit=monitor.estimator)
+    make = _default_estimator(monitor, seed) if monitor.estimator is None else lambda *_: clone(monitor.estimator)
+    return Recipe(make, monitor.standardize and not encoded, monitor.whiten)
+
+
+def _default_estimator(monitor: Any, seed: int) -> Callable[[int, int], Any]:
+    def make(most: int, n_rows: int) -> SparseKernelPCA:
+        n_components = max(1, min(monitor.n_components, most - 1))
+        return SparseKernelPCA(
+            n_components,
+            n_support=min(max(monitor.n_support, n_components + 1), n_rows),
+            kernel=monitor.kernel,
+            gamma=monitor.gamma,
+            random_state=seed,
+            n_jobs=monitor.n_jobs,
+        )
+
+    return make
+
+
+def fitted(monitor: Any, rows: Series, sample: WindowSample, recipe: Recipe) -> MonitorFit:
+    """The detector and its held-out values, by the way that suits the rows and the estimator."""
+    n_threads = effective_n_threads(monitor.n_jobs)
+    if recipe.prefit is not None:
+        return fit_as_given(sample, recipe, n_threads)
+    own = monitor.estimator is None
+    fit = fit_by_refits if sample.whole else fit_by_moments if own else fit_final_on_all
+    with warnings.catch_warnings():
+        if own:
+            # Advice on a model of the rows for its own sake.  Here the held-out limit makes up for components that
+            # follow single rows or explain little, and the number of steps is not the user's to choose.
+            warnings.simplefilter("ignore", PoorComponentsWarning)
+            warnings.simplefilter("ignore", ConvergenceWarning)
+        return fit(rows, sample, recipe, int(monitor.cv), n_threads)

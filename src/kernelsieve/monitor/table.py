@@ -1,0 +1,191 @@
+"""Raw tables before a monitor: encoded as `fit` encodes them, judged where that is possible, and read by column.
+
+encoder      a TableEncoder without trend: text, gaps, dates; identifiers, constants and counters are left out
+judged       rows without a gap that no normal row had: such a gap has no indicator, and would look normal
+by column    contributions of encoded columns, added up for each column of the table
+left out     counters and constants are not judged; where they leave what they were, it is said once
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from ..arrays import Array
+from ..rows.frames import DATE, OTHER, TEXT, Block, Texts, block_of, collected, column_names, is_frame, with_text_names
+from ..tables.calendar import with_date
+from ..tables.columns import NOT_ENCODED, encoded_rows
+from ..tables.encoder import TableEncoder
+from ..tables.plan import COUNTER, CYCLE, JOINED, LEFT_OUT
+from .causes import UsualValues, shown
+from .series import ArraySeries
+
+
+def is_raw_table(X: Any) -> bool:
+    """Whether X is a frame with text, dates or gaps, which only an encoder makes numbers of."""
+    if not is_frame(X):
+        return False
+    block = block_of(X)
+    return bool({TEXT, DATE, OTHER} & set(block.kinds)) or not np.isfinite(block.numbers).all()
+
+
+def table_block(X: Any) -> Block:
+    """A frame or an array as a block."""
+    return block_of(with_text_names(collected(X)))
+
+
+def row_block(encoder: TableEncoder, values: list[Any]) -> Block:
+    """One row, given as a list of values in the order of the columns, as a block."""
+    names = column_names(encoder)
+    columns = {name: [value] for name, value in zip(names, values, strict=True)}
+    if encoder.library_ == "pandas":
+        import pandas as pd
+
+        return block_of(pd.DataFrame(columns))
+    if encoder.library_ in ("polars", "pyarrow"):
+        import polars as pl
+
+        return block_of(pl.DataFrame(columns, strict=False))
+    return replace(block_of(np.array([values], dtype=object)), names=tuple(names))
+
+
+def rows_of_block(block: Block, rows: np.ndarray) -> Block:
+    """Some rows of a block."""
+    texts = {j: Texts(texts.codes[rows], texts.labels) for j, texts in block.texts.items()}
+    return replace(block, numbers=block.numbers[rows], texts=texts)
+
+
+def judged_rows(encoder: TableEncoder, block: Block) -> np.ndarray:
+    """Whether each row has a value in all columns that had one in every normal row."""
+    dated = with_date(block, encoder.joined_)
+    needed = [j for j, kind in enumerate(encoder.kinds_) if kind not in NOT_ENCODED and not encoder.n_missing_[j]]
+    judged = ~np.isinf(dated.numbers).any(axis=1)
+    places = {int(j): place for place, j in enumerate(dated.measured)}
+    for j in needed:
+        if j in dated.texts:
+            judged &= dated.texts[j].codes >= 0
+        elif j in places:
+            judged &= ~np.isnan(dated.numbers[:, places[j]])
+    return judged
+
+
+def encoded_or_missing(encoder: TableEncoder, block: Block) -> np.ndarray:
+    """Encoded rows, NaN where one cannot be judged."""
+    if len(block.names) != encoder.n_features_in_:
+        raise ValueError(f"rows of {encoder.n_features_in_} columns are needed: got {len(block.names)}")
+    judged = judged_rows(encoder, block)
+    found = np.full((block.n_rows, encoder._n_features_out), np.nan)
+    if judged.any():
+        rows = np.flatnonzero(judged)
+        found[rows] = encoded_rows(encoder, rows_of_block(block, rows) if len(rows) < len(found) else block, 0)
+    return found
+
+
+class TableSeries(ArraySeries):
+    """Encoded rows of a table; those that cannot be judged have no window, and no window reaches over them."""
+
+    def __init__(self, encoded: np.ndarray, lags: int, labels: np.ndarray | None) -> None:
+        self.judged = ~np.isnan(encoded).any(axis=1)
+        self.given_labels, n_rows = labels, len(encoded)
+        if labels is not None and len(labels) != n_rows:
+            raise ValueError(f"series has {len(labels)} labels, X has {n_rows} rows")
+        if not self.judged.all():
+            gaps = np.cumsum(~self.judged)
+            both = gaps if labels is None else np.cumsum(np.concatenate([[0], np.diff(labels) != 0])) + gaps
+            labels, encoded = both[self.judged], encoded[self.judged]
+        super().__init__(encoded, lags, labels)
+
+    def each(self, function: Callable[[Array], np.ndarray], width: int) -> np.ndarray:
+        found = np.full((len(self.judged), width), np.nan)
+        if self.judged.any():
+            found[self.judged] = super().each(function, width)
+        self.labels = self.given_labels  # those of all rows
+        return found
+
+
+def column_sums(encoder: TableEncoder) -> np.ndarray:
+    """The matrix (n_encoded, n_columns) that adds up encoded columns for each column of the table."""
+    sources = encoder.source_columns()
+    return np.asarray(sources[:, None] == np.arange(encoder.n_features_in_), dtype=np.float64)
+
+
+def without_calendar(encoder: TableEncoder, parts: np.ndarray) -> np.ndarray:
+    """Contributions without those of dates, hours, months and weekdays, where others are left.
+
+    A frost in June has as steep a slope along the season as along the temperature, and nobody blames the season.
+    """
+    causes = ~np.isin(encoder.kinds_, (DATE, CYCLE, JOINED))
+    kept = parts * causes
+    return kept if kept.any() else parts
+
+
+@dataclass
+class LeftOutColumns:
+    """What the counters and constants that a monitor leaves out hold in new rows, block by block."""
+
+    encoder: TableEncoder
+    usual: UsualValues
+    n_rows: int = 0
+    lowest: dict[int, float] = field(default_factory=dict)
+    highest: dict[int, float] = field(default_factory=dict)
+    changed: dict[int, tuple[int, int, str]] = field(default_factory=dict)  # how many rows, the first, its value
+
+    def add(self, block: Block) -> None:
+        """Look at the next rows."""
+        places = {int(j): place for place, j in enumerate(block.measured)}
+        for j in self._watched():
+            if j in places:
+                self._add_numbers(j, block.numbers[:, places[j]])
+            elif j in block.texts:
+                texts = block.texts[j]
+                other = np.flatnonzero([c >= 0 and texts.labels[c] != self.usual.labels[j] for c in texts.codes])
+                self._changed(j, other, lambda row, texts=texts: texts.labels[texts.codes[row]])
+        self.n_rows += block.n_rows
+
+    def _watched(self) -> list[int]:
+        """Counters, constants, and the year of a joined date, whose time is left out."""
+        constant = self.encoder.reasons_
+        found = [j for j, why in enumerate(constant) if why == COUNTER or why.startswith("the same in every row")]
+        year = self.encoder.joined_.get("year")
+        return sorted({*found, *([] if year is None or self.encoder.trend else [year])})
+
+    def _add_numbers(self, j: int, values: np.ndarray) -> None:
+        present = values[np.isfinite(values)]
+        if not len(present):
+            return
+        self.lowest[j] = min(self.lowest.get(j, np.inf), float(present.min()))
+        self.highest[j] = max(self.highest.get(j, -np.inf), float(present.max()))
+        if self.encoder.kinds_[j] == LEFT_OUT and self.usual.lowest[j] == self.usual.highest[j]:
+            other = np.flatnonzero(np.isfinite(values) & (values != self.usual.lowest[j]))
+            self._changed(j, other, lambda row: shown(float(values[row]), self.usual.kinds[j]))
+
+    def _changed(self, j: int, rows: np.ndarray, value: Any) -> None:
+        if not len(rows):
+            return
+        count, first, held = self.changed.get(j, (0, self.n_rows + int(rows[0]), value(int(rows[0]))))
+        self.changed[j] = (count + len(rows), first, held)
+
+    def sentences(self) -> list[str]:
+        """One for each column that left what it was; rows are counted from 1."""
+        names, usual, found = column_names(self.encoder), self.usual, []
+        for j in self._watched():
+            kind = usual.kinds[j]
+            if j in self.changed:
+                count, first, held = self.changed[j]
+                was = usual.labels[j] or shown(usual.lowest[j], kind)
+                found.append(
+                    f"{names[j]} is {was} in all normal rows, and so is not judged; here it is not in {count:,} of "
+                    f"{self.n_rows:,} rows (first {held}, in row {first + 1:,})"
+                )
+            elif j in self.lowest and not usual.lowest[j] <= self.lowest[j] <= self.highest[j] <= usual.highest[j]:
+                before = _span(usual.lowest[j], usual.highest[j], kind)
+                now = _span(self.lowest[j], self.highest[j], kind)
+                found.append(f"{names[j]} has left its range, {before} in the normal rows and {now} here: not judged")
+        return found
+
+
+def _span(low: float, high: float, kind: str) -> str:
+    return shown(low, kind) if low == high else f"{shown(low, kind)} to {shown(high, kind)}"

@@ -1,0 +1,226 @@
+"""Checks where rows enter: numbers that are finite and can be squared, weights, and a precomputed gram.
+
+Kernels square the rows' differences, and moments and solvers multiply variances with each other.  The size of the
+numbers is therefore looked at here, and nowhere else:
+
+    |x|              <= 1e60 (float32: 1e15)     so that |x|^2, and products of two variances, are finite
+    largest spread   >= 1e-60 (float32: 1e-15)   of a column, so that its square does not underflow
+
+Rows outside these limits are refused, and the error names the column to rescale.  All rows within them give the answer
+that they give in any other unit.
+
+A precomputed gram must be square and symmetric.  Half of a gram, or kernel values between two sets of rows, would be
+read as another kernel, and as a different one by each solver: some use one triangle, others the symmetric part.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+from sklearn.utils import assert_all_finite
+
+from ..arrays import FLOATS, Array, is_numpy, itemsize, namespace, to_numpy
+from ..kernels.base import dense
+from ..threads import block_rows, row_ranges
+
+FIRST_GAP_ROWS = 10_000  # looked through at a time for the place of a NaN
+FAR_FROM_ONE = 1e6  # numbers between its inverse and this are computed with in their own unit
+LARGEST = {4: 1e15, 8: 1e60}  # by the bytes of a number
+SMALLEST = {4: 1e-15, 8: 1e-60}
+# |k(x, y) - k(y, x)|, as a share of the largest kernel value, that counts as rounding, by the bytes of a number.
+ASYMMETRY = {4: 1e-3, 8: 1e-6}
+
+
+class ScaleError(ValueError):
+    """A column's numbers are too large or too small to be squared."""
+
+    def __init__(self, column: int, problem: str) -> None:
+        self.column = column
+        self.problem = problem
+        super().__init__(f"column {column} of X {problem}")
+
+    def named(self, names: Any) -> ScaleError:
+        """This error with the column's name in place of its number, if it has one."""
+        if names is None or self.column >= len(names):
+            return self
+        named = ScaleError(self.column, self.problem)
+        named.args = (f"column {str(names[self.column])!r} {self.problem}",)
+        return named
+
+
+class NotFiniteError(ValueError):
+    """Rows hold NaN or infinity."""
+
+
+@contextmanager
+def naming_gaps(X: Any, names: Any = None) -> Iterator[None]:
+    """Add to an error about NaN or infinity the first row and column of X that holds one, if X is in memory.
+
+    Blocks and samples are checked while they are in the cache, and do not know where in X they lie; only after an error
+    is X looked through.
+    """
+    try:
+        yield
+    except NotFiniteError as error:
+        place = _first_gap(X)
+        if place is None:
+            raise
+        row, column = place
+        names = getattr(X, "columns", None) if names is None else names
+        named = f"column {column}" if names is None else f"column {str(names[column])!r}"
+        raise NotFiniteError(
+            f"{str(error).rstrip('.')}: the first is in {named} of row {row} (rows count from 0). Fill it in or drop "
+            "the row; TableEncoder fills gaps in"
+        ) from error
+
+
+def _first_gap(X: Any) -> tuple[int, int] | None:
+    """Row and column of the first number that is not finite; None if X is no array or pandas frame."""
+    if scipy.sparse.issparse(X):
+        entries = X.tocoo()
+        bad = np.flatnonzero(~np.isfinite(entries.data))
+        return min((int(entries.row[i]), int(entries.col[i])) for i in bad) if len(bad) else None
+    if not (isinstance(X, np.ndarray) or hasattr(X, "iloc")) or len(X.shape) != 2:
+        return None
+    for part in row_ranges(X.shape[0], FIRST_GAP_ROWS):
+        rows = np.asarray(X[part] if isinstance(X, np.ndarray) else X.iloc[part], dtype=np.float64)
+        places = np.argwhere(~np.isfinite(rows))
+        if len(places):
+            return part.start + int(places[0, 0]), int(places[0, 1])
+    return None
+
+
+def finite(block: Array) -> Array:
+    """Return the block unchanged if its numbers are finite and can be squared, else raise.
+
+    On a block that is about to be used, this costs a read from the cache, not from memory.
+    """
+    values = block.data if scipy.sparse.issparse(block) else block
+    if values.dtype == object or 0 in values.shape or within(values, LARGEST[itemsize(values)]):
+        return block
+    try:
+        assert_all_finite(to_numpy(values), input_name="X")
+    except ValueError as error:
+        raise NotFiniteError(str(error)) from None
+    column = _largest_column(block)
+    largest = float(np.abs(to_numpy(values)).max())
+    wider = " or give float64" if itemsize(values) == 4 else ""
+    raise ScaleError(column, f"reaches {largest:.3g}, whose square is too large to compute with: scale it{wider}")
+
+
+def finite_rows(block: Array, start: int) -> Array:
+    """`finite` for a block whose first row has number `start`: an error names its rows."""
+    try:
+        return finite(block)
+    except ValueError as error:
+        raise ValueError(f"rows {start} to {start + block.shape[0] - 1}: {error}") from error
+
+
+def within(values: Array, limit: float) -> bool:
+    """Whether all values lie between -limit and limit; False if one is NaN."""
+    if is_numpy(values):
+        # One product by BLAS usually decides it; half the square leaves room for its rounding.  Other dtypes are left
+        # out: a sum of float16 values, say, would overflow.
+        if values.flags.c_contiguous and values.dtype in FLOATS and np.vdot(values, values) < limit**2 / 2:
+            return True
+        return float(values.max()) <= limit and float(values.min()) >= -limit
+    return bool(namespace(values).max(namespace(values).abs(values)) <= limit)
+
+
+def unit_of(rows: Array) -> float:
+    """A power of two in which the numbers are of order one; 1 if they are within FAR_FROM_ONE of it."""
+    values = rows.data if scipy.sparse.issparse(rows) else rows
+    largest = max(float(values.max(initial=0.0)), -float(values.min(initial=0.0)))
+    return 1.0 if largest < SMALLEST[8] else unit_of_variances(largest**2)
+
+
+def unit_of_variances(largest: float) -> float:
+    """The unit of rows whose largest variance is given: in its square, variances are of order one, and exact."""
+    if largest == 0 or FAR_FROM_ONE**-2 < largest < FAR_FROM_ONE**2:
+        return 1.0
+    return 2.0 ** round(math.log2(largest) / 2)
+
+
+def checked_weights(weights: np.ndarray) -> np.ndarray:
+    """Return the weights unchanged if they can be summed and squared, else raise."""
+    largest = float(weights.max(initial=0.0))
+    if largest > LARGEST[8] or 0 < largest < SMALLEST[8]:
+        raise ValueError(
+            f"the largest sample_weight is {largest:.3g}, too {'large' if largest > 1 else 'small'} to compute with: "
+            "only their ratios and their sum count, so scale them"
+        )
+    return weights
+
+
+def _largest_column(block: Array) -> int:
+    if scipy.sparse.issparse(block):
+        entries = block.tocoo()
+        return int(entries.col[np.argmax(np.abs(entries.data))])
+    return int(np.argmax(np.abs(to_numpy(block)).max(axis=0)))
+
+
+def check_spread(rows: Array) -> None:
+    """Refuse rows that differ, but by so little that the squares of their differences underflow."""
+    if 0 in rows.shape:
+        return
+    if scipy.sparse.issparse(rows):
+        rows = rows.tocsc()
+        spread = (rows.max(axis=0) - rows.min(axis=0)).toarray().ravel()
+    else:
+        xp = namespace(rows)
+        spread = to_numpy(xp.max(rows, axis=0) - xp.min(rows, axis=0))
+    what = "varies by"
+    if not spread.any():  # All rows are equal: then kernels see the length of that one row.
+        what = "is away from zero by"
+        spread = np.abs(to_numpy(dense(rows[:1, :])).ravel())
+    column = int(np.argmax(spread))
+    largest = float(spread[column])
+    if 0 < largest < SMALLEST[itemsize(rows)]:
+        wider = " or give float64" if itemsize(rows) == 4 else ""
+        raise ScaleError(
+            column,
+            f"{what} {largest:.3g} and no other by more, whose square is too small to compute with: scale "
+            f"the columns{wider}",
+        )
+
+
+def check_gram(gram: Array) -> None:
+    """Refuse a gram that is not square or not symmetric: the error names two entries that should be equal."""
+    if gram.shape[0] != gram.shape[1]:
+        raise ValueError(
+            f"Precomputed matrix must be a square matrix. Input is a {gram.shape[0]}x{gram.shape[1]} matrix."
+        )
+    found = asymmetry(gram)
+    if found is not None:
+        raise ValueError(f"{found}. Give k(x, y) for all pairs of training rows, or (K + K.T) / 2")
+
+
+def asymmetry(gram: Array) -> str | None:
+    """A sentence naming two entries of a square gram that differ by more than rounding; None if it is symmetric."""
+    values = gram.data if scipy.sparse.issparse(gram) else gram
+    allowed = ASYMMETRY[itemsize(values)] * _largest(values)
+    n = gram.shape[0]
+    for rows in row_ranges(n, block_rows(n, n, itemsize(values))):  # no second matrix of the gram's size is made
+        # Entries below the diagonal against their mirror images.  A NaN passes here and is refused later by `finite`.
+        with np.errstate(invalid="ignore"):
+            apart = abs(gram[rows, : rows.stop] - gram[: rows.stop, rows].T)
+        if _largest(apart) > allowed:
+            apart = to_numpy(dense(apart))
+            i, j = np.unravel_index(np.argmax(apart), apart.shape)
+            i += rows.start
+            pair = f"K[{i}, {j}] is {float(gram[i, j]):.6g} and K[{j}, {i}] is {float(gram[j, i]):.6g}"
+            return f"a precomputed kernel matrix must be symmetric: {pair}"
+    return None
+
+
+def _largest(values: Array) -> float:
+    """The largest absolute value; zero if there are no values."""
+    if 0 in values.shape:
+        return 0.0
+    xp = namespace(values)
+    return max(float(xp.max(values)), -float(xp.min(values)))

@@ -1,0 +1,170 @@
+"""Training rows: what a fit asks of them, and how rows in one array answer.
+
+    sample(size, rng)        random rows, to choose points and the kernel's width
+    take(numbers)            the rows of these numbers
+    add_up(summand)          a sum over all rows, one pass (the moments over some points are one)
+    each(function)           one number a row, one pass
+
+So the same fit runs on rows in memory (numpy, a memmap, scipy.sparse, any array library on its device), in files, in
+streams and on a cluster.
+
+A pass works on blocks.  On the host they fit in the cache and go to threads (`threads.map_row_groups`).  On a device
+they are as large as memory allows: if it runs out, the pass is made again with blocks of half the size.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator
+from copy import copy
+from typing import Any, Protocol, Self, TypeVar
+
+import numpy as np
+
+from ..arrays import Array, is_numpy, itemsize, take_rows, to_numpy
+from ..threads import map_row_groups, row_ranges
+from .checks import finite
+from .sampling import SampledRows, chosen_rows, sample_rows, weighed
+
+Result = TypeVar("Result")
+
+ROWS_IN_TURN = 1000  # rows handed over at a time to methods that look at one row after another
+# A launch costs nothing next to computing this much, and a small card still holds a few such blocks.
+DEVICE_BLOCK_BYTES = 2**30
+BLOCK_HALVINGS = 6  # of the blocks on a device, if memory runs out
+
+
+class Summand(Protocol):
+    """A quantity that is summed over rows; its results add with `+`."""
+
+    @property
+    def width(self) -> int:
+        """Numbers computed for each row (kernel values and features), which decide the size of blocks."""
+
+    def over(self, X: Array, weights: np.ndarray | None, n_threads: int) -> Any:
+        """The sum over the rows of an array, by threads on the host or on the array's device."""
+
+    def over_blocks(self, blocks: Iterable[tuple[int, Array]], weights: np.ndarray | None) -> Any:
+        """The sum over blocks on a device, each given with the number of its first row."""
+
+
+class Rows(ABC):
+    """All training rows."""
+
+    n_samples: int
+    n_features: int
+    weights: np.ndarray | None  # (n_samples,)
+    single_precision: bool  # float32 rows
+    names: tuple[str, ...] | None = None  # of the columns, if the rows have any
+    merge_copies = True  # whether equal rows of a whole sample become one row of their summed weight
+
+    @property
+    def length_known(self) -> bool:
+        """Whether `n_samples` is known without a pass over the rows."""
+        return True
+
+    def sample(self, size: int, rng: np.random.Generator) -> SampledRows:
+        """`size` random rows; all of them, copies merged if `merge_copies`, if there are no more.
+
+        If the number of rows is known, they are chosen as in memory: the sample is the same wherever the rows are.
+        """
+        numbers = chosen_rows(self.n_samples, size, rng, self.weights)
+        if numbers is None:
+            everything = self.take(np.arange(self.n_samples))
+            return sample_rows(everything, size, rng, self.weights, merge=self.merge_copies)
+        weights = None if self.weights is None else self.weights[numbers]
+        return weighed(self.take(numbers), np.arange(size), weights, whole=False, numbers=numbers)
+
+    @abstractmethod
+    def take(self, numbers: np.ndarray) -> Array:
+        """The rows of these numbers; for a precomputed kernel, all their values."""
+
+    @abstractmethod
+    def add_up(self, summand: Summand, n_threads: int) -> Any:
+        """The summand's sum over all rows: one pass."""
+
+    @abstractmethod
+    def each(self, function: Callable[[Array], Array], n_columns: int, n_threads: int) -> np.ndarray:
+        """function(rows), one number a row, for all rows: one pass; blocks are sized for `n_columns` kernel values."""
+
+    def blocks(self) -> Iterator[tuple[int, Array]]:
+        """All rows in their order: the number of the first row of each block, and the block."""
+        for part in row_ranges(self.n_samples, ROWS_IN_TURN):
+            yield part.start, self.take(np.arange(part.start, part.stop))
+
+    def weighted(self, weights: np.ndarray) -> Self:
+        """These rows with other weights."""
+        other = copy(self)
+        other.weights = weights
+        return other
+
+
+class ArrayRows(Rows):
+    """Training rows in one array."""
+
+    def __init__(self, X: Array, weights: np.ndarray | None = None, *, merge_copies: bool = True) -> None:
+        self.X = X
+        self.n_samples, self.n_features = X.shape
+        self.weights = weights
+        self.single_precision = "32" in str(X.dtype)
+        self.merge_copies = merge_copies and X.dtype != object
+
+    def sample(self, size: int, rng: np.random.Generator) -> SampledRows:
+        return sample_rows(self.X, size, rng, self.weights, merge=self.merge_copies)
+
+    def take(self, numbers: np.ndarray) -> Array:
+        return take_rows(self.X, numbers)
+
+    def blocks(self) -> Iterator[tuple[int, Array]]:
+        return ((part.start, self.X[part, :]) for part in row_ranges(self.n_samples, ROWS_IN_TURN))
+
+    def add_up(self, summand: Summand, n_threads: int) -> Any:
+        return summand.over(self.X, self.weights, n_threads)
+
+    def each(self, function: Callable[[Array], Array], n_columns: int, n_threads: int) -> np.ndarray:
+        blocks = map_row_blocks(lambda rows: to_numpy(function(finite(self.X[rows, :]))), self.X, n_columns, n_threads)
+        return np.concatenate(list(blocks))
+
+
+def map_row_blocks(function: Callable[[slice], Result], X: Array, n_columns: int, n_threads: int) -> Iterator[Result]:
+    """function(range) for every block of rows of X, in order: over `n_threads` threads, or on the device X is on."""
+    if not is_numpy(X) and hasattr(X, "device") and str(X.device) != "cpu":
+        yield from with_smaller_blocks(
+            lambda halvings: [function(r) for r in device_blocks(X.shape[0], n_columns, itemsize(X), halvings)]
+        )
+        return
+    for results in map_row_groups(lambda ranges: [function(r) for r in ranges], X, n_columns, n_threads):
+        yield from results
+
+
+def device_blocks(n_rows: int, n_columns: int, itemsize: int, halvings: int = 0) -> list[slice]:
+    """Ranges of rows whose kernel values, `n_columns` a row, fill a block."""
+    rows = DEVICE_BLOCK_BYTES // max(1, n_columns * itemsize) >> halvings
+    return row_ranges(n_rows, max(1, rows))
+
+
+def with_smaller_blocks(attempt: Callable[[int], Result]) -> Result:
+    """attempt(halvings), with ever smaller blocks while the device is out of memory."""
+    for halvings in range(BLOCK_HALVINGS + 1):
+        try:
+            return attempt(halvings)
+        except Exception as error:
+            if not _out_of_memory(error):
+                raise
+            _free_memory(error)
+    raise MemoryError(
+        "the device is out of memory even for small blocks of rows: free some, give fewer support points, or fit on "
+        "the host (device=None)"
+    )
+
+
+def _out_of_memory(error: Exception) -> bool:
+    return type(error).__name__ in ("OutOfMemoryError", "CUDARuntimeError") and "memory" in str(error).lower()
+
+
+def _free_memory(error: Exception) -> None:
+    error.__traceback__ = None  # it holds the arrays of the failed attempt
+    if type(error).__module__.startswith("torch"):
+        import torch
+
+        torch.cuda.empty_cache()

@@ -1,0 +1,220 @@
+"""The random rows that a fit looks at: drawn from an array, with copies merged, and in fewer columns.
+
+A sampled row has three numbers, which are kept apart: its *place* in the sample (0 .. n-1), its *index* in the array X
+that the sample was drawn from, and its *number* among all training rows.  Index and number are the same if X holds all
+training rows.
+
+Few rows of very many columns are best looked at in the space that they span.  Distances and inner products are all that
+many kernels see of rows, and N rows have them in N coordinates.  With c an origin (zero for kernels that see lengths)
+and the gram of X - c, N x N,
+
+    (X - c)(X - c)' = U L U',      Z = U L^1/2,      |z_i - z_j| = |x_i - x_j|
+
+so a fit on Z is a fit on X, and its points are brought back by  p = c + z L^-1/2 U' (X - c).  That reads the rows
+twice, where the fit would read them some twenty times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from hashlib import blake2b
+from itertools import pairwise
+
+import numpy as np
+import scipy.sparse
+
+from ..arrays import Array, is_numpy, itemsize, origin_of, take_rows, to_numpy, top_eigh
+from ..threads import block_rows, cached_property, row_ranges
+from .checks import finite
+from .objects import key_of
+
+# The gram of this many rows costs less than reading rows of this many columns again and again.  A block of as many
+# columns of these rows also stays in the cache.
+FEW_WIDE_ROWS, WIDE_ROW = 1000, 4096
+# Distances are rounded by the largest eigenvalue: up to this many squared widths they are exact to 1e-10 of a width.
+MOST_WIDTHS = 1e4
+
+
+@dataclass(frozen=True)
+class SampledRows:
+    """Rows of X, in random order, and their weights; no kernel is known yet."""
+
+    X: Array
+    indices: np.ndarray  # (n,)
+    weights: np.ndarray | None  # (n,), None if all rows weigh the same
+    whole: bool  # the sample has all training rows
+    numbers: np.ndarray | None = None  # (len(X),) of X's rows among all training rows, None if X is all of them
+    same_weight: float = 1.0  # of each row, if all weigh the same
+    turned: np.ndarray | None = None  # X in the space that its rows span
+    fresh: SampledRows | None = None  # rows beside the sample, to measure what was chosen on it
+
+    def at(self, places: np.ndarray) -> SampledRows:
+        """The rows at these places of the sample."""
+        weights = None if self.weights is None else self.weights[places]
+        return replace(self, indices=self.indices[places], weights=weights)
+
+    def split(self, size: int, all_up_to: int) -> SampledRows:
+        """The first `size` rows as the sample; beside it the others, or all of them if they are at most `all_up_to`."""
+        places = np.arange(len(self.indices))
+        if size >= len(places):
+            return self
+        few = self.whole and len(places) <= all_up_to
+        fresh = self if few else replace(self.at(places[size:]), whole=False)
+        return replace(self.at(places[:size]), whole=False, fresh=fresh)
+
+    def numbers_of(self, indices: np.ndarray) -> np.ndarray:
+        """The numbers, among all training rows, of the rows at these indices of X."""
+        return indices if self.numbers is None else self.numbers[indices]
+
+    @property
+    def counts(self) -> np.ndarray | None:
+        """How often each row counts, None if each counts once."""
+        if self.weights is None and self.same_weight != 1:
+            return np.full(len(self.indices), self.same_weight)
+        return self.weights
+
+    def first(self, n_rows: int) -> Array:
+        """The first `n_rows` rows, or all of them."""
+        return self.values if n_rows >= len(self.indices) else take_rows(self.X, self.indices[:n_rows])
+
+    @cached_property
+    def values(self) -> Array:
+        """All rows, (n, d)."""
+        return take_rows(self.X, self.indices)
+
+
+def sample_rows(
+    X: Array, size: int, rng: np.random.Generator, weights: np.ndarray | None, *, merge: bool
+) -> SampledRows:
+    """`size` random rows of X, in random order; all of them, copies merged, if X has no more.
+
+    Merging adds the weights of equal rows and puts the rows in an order of their own.  So it makes no difference
+    whether a row is repeated or weighted, nor in which order the rows of X are given.
+    """
+    chosen = chosen_rows(X.shape[0], size, rng, weights)
+    if chosen is not None:
+        return weighed(X, chosen, None if weights is None else weights[chosen], whole=False)
+    candidates = np.arange(X.shape[0]) if weights is None else np.flatnonzero(weights > 0)
+    if not merge:
+        indices = candidates[rng.permutation(len(candidates))]
+        return weighed(X, indices, None if weights is None else weights[indices], whole=True)
+    distinct, mass = _merge_copies(X, candidates, weights)
+    order = rng.permutation(len(distinct))
+    return weighed(X, distinct[order], mass[order], whole=True)
+
+
+def chosen_rows(n_samples: int, size: int, rng: np.random.Generator, weights: np.ndarray | None) -> np.ndarray | None:
+    """`size` random row numbers among rows of positive weight, or None if there are no more than that."""
+    if weights is None:
+        return rng.choice(n_samples, size, replace=False) if n_samples > size else None
+    candidates = np.flatnonzero(weights > 0)
+    return candidates[rng.choice(len(candidates), size, replace=False)] if len(candidates) > size else None
+
+
+def weighed(
+    X: Array, indices: np.ndarray, weights: np.ndarray | None, *, whole: bool, numbers: np.ndarray | None = None
+) -> SampledRows:
+    """Rows of X with a weight each; equal weights are kept as one number."""
+    if weights is None or np.ptp(weights) == 0:
+        return SampledRows(X, indices, None, whole, numbers, 1.0 if weights is None else float(weights[0]))
+    return SampledRows(X, indices, weights, whole, numbers)
+
+
+def shares_of(weights: np.ndarray | None, n_rows: int) -> np.ndarray:
+    """omega, the share of the total weight that each row has: (n_rows,), sum 1."""
+    return np.full(n_rows, 1.0 / n_rows) if weights is None else weights / weights.sum()
+
+
+def _merge_copies(X: Array, candidates: np.ndarray, weights: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+    """An index and the summed weight of each distinct row, in an order that does not depend on the order of X."""
+    first: dict[bytes, tuple[int, float]] = {}
+    mass: dict[bytes, float] = {}
+    for part in row_ranges(len(candidates), block_rows(1, X.shape[1], itemsize(X))):
+        rows = take_rows(X, candidates[part])
+        for i, key, projection in zip(candidates[part], row_keys(rows), row_projections(rows), strict=True):
+            first.setdefault(key, (i, projection))
+            mass[key] = mass.get(key, 0.0) + (1.0 if weights is None else float(weights[i]))
+    keys = sorted(first)
+    distinct, masses = np.array([first[key][0] for key in keys], dtype=np.intp), np.array([mass[key] for key in keys])
+    order = np.argsort([first[key][1] for key in keys], kind="stable")
+    return distinct[order], masses[order]
+
+
+def projection_of_columns(n_features: int) -> np.ndarray:
+    """The fixed random direction u whose products x'u tell rows apart."""
+    return np.random.default_rng(0).standard_normal(n_features)
+
+
+def row_projections(rows: Array) -> np.ndarray:
+    """x'u in float64 for each row x: it sorts dense and sparse rows, in float32 and float64, in one order."""
+    direction = projection_of_columns(rows.shape[1])
+    if scipy.sparse.issparse(rows):
+        return np.asarray(rows.astype(np.float64) @ direction)
+    return np.einsum("ij,j->i", to_numpy(rows), direction, dtype=np.float64)
+
+
+def row_keys(rows: Array) -> Iterator[bytes]:
+    """A digest of each row, the same for equal rows and only for those."""
+    if is_numpy(rows) and rows.dtype == object:
+        yield from (repr(key_of(one)).encode() for one in rows[:, 0])
+        return
+    if not scipy.sparse.issparse(rows):
+        values = to_numpy(finite(rows)) + 0.0  # -0.0 becomes 0.0
+        yield from (blake2b(row).digest() for row in np.ascontiguousarray(values))
+        return
+    canonical = rows.tocsr(copy=True)
+    canonical.sum_duplicates()
+    canonical.eliminate_zeros()
+    for start, stop in pairwise(canonical.indptr):
+        entries = slice(start, stop)
+        yield canonical.indices[entries].astype(np.int64).tobytes() + b"|" + canonical.data[entries].tobytes()
+
+
+@dataclass(frozen=True)
+class ShortSide:
+    """Rows in the space that they span, and the way back from it."""
+
+    X: np.ndarray  # (N, d)
+    origin: np.ndarray | None  # (d,)
+    rows: np.ndarray  # (N, r), Z
+    mixing: np.ndarray  # (N, r), U L^-1/2
+    largest: float  # eigenvalue
+
+    def lifted(self, points: Array, support: np.ndarray | None) -> Array:
+        """Points with all d columns; if they are rows, the rows themselves."""
+        if support is not None:
+            return take_rows(self.X, support)
+        weights = np.asarray(points, dtype=np.float64) @ self.mixing.T  # (m, N)
+        lifted = weights @ self.X
+        if self.origin is not None:
+            lifted += (1.0 - weights.sum(axis=1))[:, None] * self.origin
+        return lifted.astype(points.dtype, copy=False)
+
+
+def has_short_side(X: Array) -> bool:
+    """Whether these are few rows of so many columns that the space they span is the cheaper place to look at them.
+
+    Rows in float32 stay as they are: their scores are rounded in proportion to the rows' lengths, and so would be
+    everything that is measured in the other space.
+    """
+    return X.shape[0] <= FEW_WIDE_ROWS and X.shape[1] >= WIDE_ROW and is_numpy(X) and X.dtype == np.float64
+
+
+def short_side(X: np.ndarray, *, about_origin: bool) -> ShortSide | None:
+    """Rows in the space that they span, or None if they are all zero.
+
+    `about_origin`: they are shifted to a common origin first, for kernels of differences.
+    """
+    n, d = X.shape
+    origin = origin_of(X) if about_origin else None
+    gram = np.zeros((n, n))
+    for part in row_ranges(d, WIDE_ROW):
+        block = X[:, part] - (0.0 if origin is None else origin[part])
+        gram += block @ block.T
+    values, vectors = top_eigh(gram)
+    real = values > n * np.finfo(np.float64).eps * max(float(values[0]), 0.0)
+    if not real.any() or not np.isfinite(values[0]):
+        return None
+    roots = np.sqrt(values[real])
+    return ShortSide(X, origin, vectors[:, real] * roots, vectors[:, real] / roots, float(values[0]))

@@ -1,0 +1,98 @@
+"""gamma="auto": the width of the kernel with which held-out rows are reconstructed best from their scores.
+
+For widths around the median distance a small model is fitted to some rows, and other rows are sent through it and back:
+
+    error(gamma) = mean over held-out rows of |x - preimage(scores(x))|^2
+
+With a kernel that is too narrow every row is like no other, and a new one cannot be placed; one that is too wide does
+no better than linear PCA.  The gamma with the smallest error is taken.  (M. A. Alam and K. Fukumizu, "Hyperparameter
+selection in kernel principal component analysis", Journal of Computer Science 10 (2014) 1139-1150.)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..fit.preimage import learned_preimage, preimage
+from ..fit.problem import span_of
+from ..fit.span import Points
+from ..kernels import Kernel, kernel_of, named_kernel, names_of_kernels
+from ..kernels.width import resolve_gamma
+from ..rows.rows import ArrayRows
+from ..rules.kmeans import kmeans_centers
+from ..threads import one_blas_thread
+
+FACTORS = (1 / 16, 1 / 4, 1 / 2, 1, 2, 4, 16)  # multiples of the median rule's gamma
+MAX_ROWS = 2000  # to fit the small models to; as many again are held out
+FEWEST_POINTS, POINTS_A_COMPONENT = 30, 5  # support points of the small models, which are centres of k-means
+CENTER_STEPS = 10
+USUAL_COMPONENTS = 10  # where their number is not known yet
+NEARLY_AS_GOOD = 1.001  # times the smallest error
+
+
+@dataclass(frozen=True)
+class TriedGamma:
+    """A gamma that was tried, and the share of the held-out rows' variance that was lost with it."""
+
+    gamma: float
+    error: float
+
+
+def tried_widths(
+    rows: np.ndarray, kernel: str, n_components: int | None, seed: int, weights: np.ndarray | None = None
+) -> list[TriedGamma]:
+    """The gammas that were tried, with their errors.
+
+    Parameters
+    ----------
+    rows : dense rows, of which at most 2 `MAX_ROWS` are looked at
+    kernel : name of a kernel that has a width
+    n_components : of the small models; None for `USUAL_COMPONENTS`
+    seed : of the split into rows to fit to and rows held out
+    weights : of the rows
+    """
+    with_width = names_of_kernels(lambda kind: kind.stationary)
+    if kernel not in with_width:
+        raise ValueError(f"gamma='auto' chooses the width of {', '.join(with_width)} kernels: give gamma='median'")
+    rng = np.random.default_rng(seed)
+    candidates = np.arange(len(rows)) if weights is None else np.flatnonzero(weights)
+    order = rng.permutation(candidates)[: 2 * MAX_ROWS]
+    half = max(2, len(order) // 2)
+    if len(order) - half < 2:
+        raise ValueError(f"{len(rows)} rows are too few to choose the width of the kernel: give gamma='median'")
+    train, test = (np.asarray(rows[part], dtype=np.float64) for part in (order[:half], order[half:]))
+    own, others = (None if weights is None else weights[part] for part in (order[:half], order[half:]))
+    wanted = n_components or USUAL_COMPONENTS
+    n_points = min(max(FEWEST_POINTS, POINTS_A_COMPONENT * wanted), len(np.unique(train, axis=0)))
+    with one_blas_thread():
+        centers = kmeans_centers(train, n_points, CENTER_STEPS, rng, own)
+        median = resolve_gamma("median", kernel_of(kernel), train, own)
+        total = _squares(test - np.average(train, axis=0, weights=own), others)
+        tried = []
+        for gamma in (factor * median for factor in FACTORS):
+            back = _there_and_back(named_kernel(kernel, gamma=gamma), centers, ArrayRows(train, own), test, wanted)
+            tried.append(TriedGamma(gamma, _squares(test - back, others) / total if total > 0 else 0.0))
+    return tried
+
+
+def _there_and_back(
+    kernel: Kernel, points: np.ndarray, train: ArrayRows, test: np.ndarray, n_components: int
+) -> np.ndarray:
+    """Rows that the scores of held-out rows stand for, in the best components on these points."""
+    span = span_of(train, Points(kernel, points, None), center=True)
+    expansion = span.expansion(span.best(n_components))
+    learned = learned_preimage(expansion, train.X, train.weights)
+    return preimage(expansion, np.asarray(expansion.transform(test)), learned)
+
+
+def _squares(differences: np.ndarray, weights: np.ndarray | None) -> float:
+    squares = np.square(differences).sum(axis=1)
+    return float(squares.sum() if weights is None else weights @ squares)
+
+
+def best_width(widths: list[TriedGamma]) -> float:
+    """The gamma with the smallest error, or the widest kernel among those that are nearly as good."""
+    smallest = min(width.error for width in widths)
+    return min(width.gamma for width in widths if width.error <= NEARLY_AS_GOOD * smallest)

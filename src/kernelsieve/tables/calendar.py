@@ -1,0 +1,178 @@
+"""Dates as a kernel should see them: how late a row is, and where it stands in the year, the week and the day.
+
+A date is a number of days t.  By that alone 23:00 is far from 0:00, and December from January.  So each period p that
+the rows go round at least once is a circle as well, two columns of a common radius:
+
+    sin(2 pi t / p),  cos(2 pi t / p)           p = 365.2425 days (season), 7 (weekday), 1 (hour)
+
+Time and circles share the weight of one column, as the indicators of a category do.  Year, month, day, hour, ... in
+columns of their own are joined into such a date; an hour, a month or a weekday without a date is a circle by itself.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import numpy as np
+
+from ..errors import ColumnError
+from ..rows.frames import DATE, NUMBER, Block
+
+CYCLE, JOINED = "cycle", "joined"  # kinds of columns: a circle by itself; a part of the date in the column of the year
+TIME, SEASON, WEEKDAY, HOUR, MONTH = "time", "season", "weekday", "hour", "month"
+DATE_PERIODS = {SEASON: 365.2425, WEEKDAY: 7.0, HOUR: 1.0}  # days
+CYCLE_PERIODS = {HOUR: 24.0, WEEKDAY: 7.0, MONTH: 12.0}  # in the unit of the column itself
+FEW_POSITIONS = 3  # different places on a circle that make it worth its columns
+# What columns of the calendar are called, and the smallest and largest value that they may hold.
+CALENDAR_NAMES = {
+    "year": (re.compile(r"year|yr|yyyy", re.I), 1000, 2999),
+    "month": (re.compile(r"month|mon|mnth", re.I), 1, 12),
+    "day": (re.compile(r"day|mday|day[ _]?of[ _]?month", re.I), 1, 31),
+    "hour": (re.compile(r"hour|hr|hour[ _]?of[ _]?day", re.I), 0, 24),
+    "minute": (re.compile(r"minutes?", re.I), 0, 59),
+    "second": (re.compile(r"seconds?", re.I), 0, 60),
+    "weekday": (re.compile(r"weekday|wday|dow|day[ _]?of[ _]?week", re.I), 0, 7),
+}
+DATE_PARTS = ("year", "month", "day", "hour", "minute", "second")
+FEWEST_PARTS = 2  # year and month
+DAYS_A_UNIT = {"hour": 1 / 24, "minute": 1 / 1440, "second": 1 / 86_400}
+# The column that a part of a joined date is credited to: the first of these that there is.
+CREDITED = {TIME: ("year",), SEASON: ("month",), WEEKDAY: ("day", "month"), HOUR: ("hour", "day")}
+
+
+def calendar_role(name: str) -> str | None:
+    """What a column of this name would be in a calendar."""
+    return next((role for role, (pattern, _, _) in CALENDAR_NAMES.items() if pattern.fullmatch(name.strip())), None)
+
+
+def holds_role(role: str, values: np.ndarray) -> bool:
+    """Whether all values that are there are whole and in the range of this part of a calendar."""
+    _, low, high = CALENDAR_NAMES[role]
+    present = values[~np.isnan(values)]
+    return bool(((present >= low) & (present <= high) & (present == np.floor(present))).all())
+
+
+def date_columns(block: Block) -> dict[str, int]:
+    """The columns of a block that can be joined into a date: year, month and what follows, by number.
+
+    Empty if there are fewer than these two, if two columns have the same name for one of them, or if a row has values
+    that make no date, such as a 30th of February.
+    """
+    by_role: dict[str, list[int]] = {}
+    places = {int(j): place for place, j in enumerate(block.measured)}
+    for j, (name, kind) in enumerate(zip(block.names, block.kinds, strict=True)):
+        role = calendar_role(name)
+        if kind == NUMBER and role is not None and holds_role(role, block.numbers[:, places[j]]):
+            by_role.setdefault(role, []).append(j)
+    found: dict[str, int] = {}
+    for role in DATE_PARTS:
+        if len(by_role.get(role, ())) != 1:
+            break
+        found[role] = by_role[role][0]
+    if len(found) < FEWEST_PARTS:
+        return {}
+    days, whole = _days(block, found)
+    return found if not np.isnan(days[whole]).any() else {}
+
+
+def with_date(block: Block, joined: dict[str, int], first: int = 0) -> Block:
+    """The block with a date in the column of the year, and without the columns that were joined into it."""
+    if not joined:
+        return block
+    for j in joined.values():
+        if block.kinds[j] not in (NUMBER, "boolean"):
+            message = f"column {block.names[j]!r} is not numeric: the model joins it into a date"
+            raise ColumnError(block.names[j], None, message)
+    days, whole = _days(block, joined)
+    wrong = np.flatnonzero(whole & np.isnan(days))
+    if len(wrong):
+        names = ", ".join(repr(block.names[j]) for j in joined.values())
+        row = first + int(wrong[0])
+        raise ColumnError(block.names[joined["year"]], row, f"columns {names} make no date in row {row + 1}")
+    kinds = list(block.kinds)
+    for role, j in joined.items():
+        kinds[j] = DATE if role == "year" else JOINED
+    numbers = block.numbers.astype(np.float64)
+    numbers[:, np.searchsorted(block.measured, joined["year"])] = days
+    kept = [place for place, j in enumerate(block.measured) if kinds[j] != JOINED]
+    return replace(block, kinds=tuple(kinds), numbers=numbers[:, kept])
+
+
+def _days(block: Block, joined: dict[str, int]) -> tuple[np.ndarray, np.ndarray]:
+    """Days since 1970 of each row, NaN where its values make no date; and whether it has all values."""
+    values = {role: block.numbers[:, np.searchsorted(block.measured, j)] for role, j in joined.items()}
+    whole = ~np.any([np.isnan(column) for column in values.values()], axis=0)
+    right = whole & np.all([_in_range(role, column) for role, column in values.items()], axis=0)
+    parts = {role: np.where(right, column, 1).astype(np.int64) for role, column in values.items()}
+    months = (parts["year"] - 1970) * 12 + parts["month"] - 1
+    starts = months.astype("datetime64[M]")
+    days = starts.astype("datetime64[D]") + (parts.get("day", np.ones_like(months)) - 1)
+    right &= days.astype("datetime64[M]") == starts
+    total = days.astype(np.int64).astype(np.float64)
+    for role, share in DAYS_A_UNIT.items():
+        if role in parts:
+            total += parts[role] * share
+    return np.where(right, total, np.nan), whole
+
+
+def _in_range(role: str, values: np.ndarray) -> np.ndarray:
+    _, low, high = CALENDAR_NAMES[role]
+    return (values >= low) & (values <= high) & (values == np.floor(values))
+
+
+def split_date(days: np.ndarray, roles: list[str]) -> dict[str, np.ndarray]:
+    """Year, month, ... of dates that are days since 1970: the reverse of a join, to the smallest unit of `roles`."""
+    unit = 86_400 if roles[-1] in ("year", "month", "day") else round(86_400 * DAYS_A_UNIT[roles[-1]])
+    known = np.isfinite(days)
+    seconds = np.round(np.where(known, np.clip(days, -300_000, 300_000), 0) * 86_400 / unit).astype(np.int64) * unit
+    stamps = seconds.astype("datetime64[s]")
+    whole_days, months = stamps.astype("datetime64[D]"), stamps.astype("datetime64[M]")
+    of_day = seconds - whole_days.astype(np.int64) * 86_400
+    found = {
+        "year": stamps.astype("datetime64[Y]").astype(np.int64) + 1970,
+        "month": months.astype(np.int64) % 12 + 1,
+        "day": (whole_days - months.astype("datetime64[D]")).astype(np.int64) + 1,
+        "hour": of_day // 3600,
+        "minute": of_day // 60 % 60,
+        "second": of_day % 60,
+    }
+    return {role: np.where(known, found[role], np.nan) for role in roles}
+
+
+def date_circles(days: np.ndarray) -> list[str]:
+    """The circles that dates go round at least once, and on which they take more than a few places."""
+    days = days[~np.isnan(days)]
+    if not len(days):
+        return []
+    span = float(days.max() - days.min())
+    found = []
+    for name, period in DATE_PERIODS.items():
+        # the sampled rows of a whole period may lack its first and last moment
+        goes_round = span >= period * (1 - 1 / 24)
+        positions = np.unique(np.floor(days % period * (24 if period <= 1 else 1)))
+        if goes_round and len(positions) >= FEW_POSITIONS and not (name == WEEKDAY and _monthly(days)):
+            found.append(name)
+    return found
+
+
+def _monthly(days: np.ndarray) -> bool:
+    """Whether all dates are the first of a month: their weekday says nothing."""
+    stamps = np.floor(days).astype(np.int64).astype("datetime64[D]")
+    return bool((stamps == stamps.astype("datetime64[M]")).all())
+
+
+def circle_phases(center: float, period: float) -> tuple[float, float]:
+    """Turns from the origin to the centre, where a sine begins; a cosine is a quarter ahead of it."""
+    return center / period % 1.0, (center / period + 0.25) % 1.0
+
+
+def circle(values: np.ndarray, center: float, period: float, radius: float) -> np.ndarray:
+    """Sine and cosine of each value, (n, 2); counted from the centre, whose turns an exported model rounds alike."""
+    turns = (values - center) * (1 / period)
+    return radius * np.sin(2 * np.pi * (turns[:, None] + np.array(circle_phases(center, period))))
+
+
+def on_circle(encoded: np.ndarray, period: float) -> np.ndarray:
+    """The value in [0, period) that a sine and a cosine stand for."""
+    return np.asarray(np.arctan2(encoded[:, 0], encoded[:, 1]) / (2 * np.pi) * period % period)

@@ -1,0 +1,181 @@
+"""Kernels of strings, series, fingerprints and graphs, each against a brute-force count."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+from kernelsieve import SparseKernelPCA
+from kernelsieve.kernels import (
+    Fingerprint,
+    GlobalAlignment,
+    Levenshtein,
+    Spectrum,
+    Subsequence,
+    WeisfeilerLehman,
+    gram_by_number,
+)
+
+WORDS = ["banana", "bandana", "ananas", "abba", "cabana", "nab", "canada"]
+
+
+def rows(objects):
+    array = np.empty((len(objects), 1), dtype=object)
+    for i, one in enumerate(objects):
+        array[i, 0] = one
+    return array
+
+
+def normalised(value, objects):
+    raw = np.array([[value(a, b) for b in objects] for a in objects], dtype=float)
+    lengths = np.sqrt(np.diagonal(raw))
+    return raw / lengths[:, None] / lengths
+
+
+def values(kernel, objects):
+    return kernel(rows(objects), rows(objects))
+
+
+@pytest.mark.parametrize("k", [1, 2, 3])
+def test_spectrum_counts_shared_runs(k):
+    def shared(a, b):
+        return sum(a[i : i + k] == b[j : j + k] for i in range(len(a) - k + 1) for j in range(len(b) - k + 1))
+
+    np.testing.assert_allclose(values(Spectrum(k), WORDS), normalised(shared, WORDS), atol=1e-12)
+    tokens = [list(word) for word in WORDS]
+    np.testing.assert_allclose(values(Spectrum(k), tokens), values(Spectrum(k), WORDS), atol=1e-12)
+
+
+@pytest.mark.parametrize(("k", "decay"), [(1, 0.5), (2, 0.7), (3, 0.5)])
+def test_subsequence_weighs_every_common_subsequence_by_its_span(k, decay):
+    def weighted(a, b):
+        found = 0.0
+        for i in combinations(range(len(a)), k):
+            for j in combinations(range(len(b)), k):
+                if [a[p] for p in i] == [b[p] for p in j]:
+                    found += decay ** (i[-1] - i[0] + 1 + j[-1] - j[0] + 1)
+        return found
+
+    np.testing.assert_allclose(values(Subsequence(k, decay), WORDS), normalised(weighted, WORDS), atol=1e-12)
+
+
+def test_levenshtein_counts_the_fewest_edits():
+    def edits(a, b):
+        if not a or not b:
+            return len(a) + len(b)
+        return min(edits(a[1:], b) + 1, edits(a, b[1:]) + 1, edits(a[1:], b[1:]) + (a[0] != b[0]))
+
+    words = ["", "ab", "banan", "nab", "anan"]
+    truth = np.exp(-np.array([[edits(a, b) for b in words] for a in words]) / 2.0)
+    np.testing.assert_allclose(values(Levenshtein(2.0), words), truth, atol=1e-12)
+
+
+def test_global_alignment_sums_over_all_alignments():
+    rng = np.random.default_rng(0)
+    series = [rng.standard_normal(n) for n in (2, 3, 4, 3)]
+
+    def local(x, y):
+        g = np.exp(-((x - y) ** 2) / (2 * 0.8**2))
+        return g / (2 - g)
+
+    def alignments(a, b):
+        if not len(a) or not len(b):
+            return 0.0
+        last = local(a[-1], b[-1])
+        if len(a) == len(b) == 1:
+            return last
+        return last * (alignments(a[:-1], b) + alignments(a, b[:-1]) + alignments(a[:-1], b[:-1]))
+
+    np.testing.assert_allclose(values(GlobalAlignment(0.8), series), normalised(alignments, series), atol=1e-12)
+    assert np.linalg.eigvalsh(values(GlobalAlignment(0.8), series)).min() > 0
+
+
+def test_fingerprints_share_bits_and_empty_ones_are_alike():
+    class BitVector:  # what the kernel asks of rdkit's
+        def __init__(self, bits):
+            self.bits = bits
+
+        def GetOnBits(self):
+            return self.bits
+
+    bits = [{0, 3, 5}, {3}, set(), {1, 3, 5, 9}]
+    truth = [[len(a & b) / len(a | b) if a | b else 1.0 for b in bits] for a in bits]
+    for form in (set, lambda on: BitVector(tuple(on)), lambda on: [int(i in on) for i in range(10)]):
+        np.testing.assert_allclose(values(Fingerprint(), [form(on) for on in bits]), truth, atol=1e-15)
+    text = ["".join("01"[i in on] for i in range(10)) for on in bits]
+    np.testing.assert_allclose(values(Fingerprint(), text), truth, atol=1e-15)
+
+
+def test_weisfeiler_lehman_counts_nodes_with_equal_neighbourhoods():
+    path = {0: [1], 1: [0, 2], 2: [1, 3], 3: [2]}
+    ring = {0: [1, 3], 1: [0, 2], 2: [1, 3], 3: [2, 0]}
+    star = {0: [1, 2, 3], 1: [0], 2: [0], 3: [0]}
+    graphs = [path, ring, star]
+
+    def tree(graph, node, depth):
+        """The neighbourhood of a node, unrolled: equal trees have equal labels."""
+        below = sorted(tree(graph, other, depth - 1) for other in graph[node]) if depth else []
+        return f"({tree(graph, node, depth - 1) if depth else ''}|{','.join(below)})"
+
+    def shared(a, b):
+        return sum(tree(a, i, d) == tree(b, j, d) for d in range(3) for i in a for j in b)
+
+    np.testing.assert_allclose(values(WeisfeilerLehman(2), graphs), normalised(shared, graphs), atol=1e-12)
+    networkx = pytest.importorskip("networkx")
+    as_networkx = [networkx.Graph((i, j) for i in g for j in g[i]) for g in graphs]
+    np.testing.assert_allclose(values(WeisfeilerLehman(2), as_networkx), normalised(shared, graphs), atol=1e-12)
+
+
+@pytest.mark.parametrize("kernel", [Spectrum(2), Subsequence(2), Fingerprint(), WeisfeilerLehman(1), GlobalAlignment()])
+def test_the_diagonal_is_one_and_definite_kernels_are(kernel):
+    objects = {"fingerprint": [{1}, {1, 2}, set()], "weisfeiler-lehman": [{0: []}, {0: [1], 1: [0]}]}
+    some = objects.get(kernel.name, [[1.0, 2.0], [3.0, 1.0, 2.0], [1.0, 1.0]])
+    block = values(kernel, some)
+    np.testing.assert_allclose(np.diagonal(block), 1.0)
+    np.testing.assert_allclose(kernel.diagonal(rows(some)), 1.0)
+    assert np.linalg.eigvalsh(block).min() > -1e-12
+
+
+@pytest.mark.parametrize(
+    ("kernel", "objects", "said"),
+    [
+        (Spectrum(3), ["abcd", "", "abce"], "row 1 is '': the spectrum kernel needs at least 3 letters"),
+        (Subsequence(3), ["abcd", "ab", "abce"], "row 1 is 'ab'.*at least 3 letters"),
+        (Spectrum(2), [1.0, 2.0], "row 0 is 1.0.*strings or sequences"),
+        (GlobalAlignment(), [[1.0], [], [2.0]], r"row 1 is \[\].*at least one step"),
+        (GlobalAlignment(), [[1.0], [np.nan]], "row 1.*not finite"),
+        (WeisfeilerLehman(), [{0: []}, {}], "row 1.*no nodes"),
+        (WeisfeilerLehman(), [[1, 2], [3, 4]], "row 0.*networkx graphs"),
+        (gram_by_number(np.eye(3)), [0, 1, 7], "row 2 is 7: the gram has 3 rows"),
+    ],
+)
+def test_objects_without_values_are_refused_by_row(kernel, objects, said):
+    with pytest.raises(ValueError, match=said):
+        SparseKernelPCA(1, n_support=2, kernel=kernel).fit(objects)
+
+
+def test_an_indefinite_string_kernel_is_said_to_be_so():
+    rng = np.random.default_rng(1)
+    words = ["".join(rng.choice(list("ab"), rng.integers(3, 9))) for _ in range(60)]
+    with pytest.warns(UserWarning, match="not positive semi-definite"):
+        SparseKernelPCA(2, n_support=10, kernel=Levenshtein(6.0), random_state=0).fit(words)
+
+
+@pytest.mark.parametrize("form", ["memmap", "function", "zarr"])
+def test_a_gram_by_number_is_the_precomputed_one(tmp_path, form):
+    X = np.random.default_rng(0).standard_normal((150, 3))
+    gram = np.exp(-0.2 * ((X[:, None] - X) ** 2).sum(-1))
+    source = np.memmap(tmp_path / "gram", dtype=float, mode="w+", shape=gram.shape)
+    source[:] = gram
+    if form == "zarr":
+        zarr = pytest.importorskip("zarr")
+        source = zarr.create_array(str(tmp_path / "gram.zarr"), shape=gram.shape, chunks=(50, 50), dtype="f8")
+        source[:] = gram
+    if form == "function":
+        source = lambda i, j: gram[np.ix_(i, j)]  # noqa: E731
+    by_number = SparseKernelPCA(3, n_support=10, kernel=gram_by_number(source), random_state=0).fit(range(150))
+    whole = SparseKernelPCA(3, n_support=10, kernel="precomputed", random_state=0).fit(gram)
+    assert np.array_equal(by_number.support_, whole.support_)
+    np.testing.assert_allclose(by_number.transform(np.arange(150)), whole.transform(gram), atol=1e-9)

@@ -1,0 +1,152 @@
+"""Kernels that are functions of the user's, and kernels of distances."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+from oracles import exact_kernel_pca, finite_difference
+from scipy.spatial.distance import cdist
+from sklearn.metrics.pairwise import additive_chi2_kernel
+
+import kernelsieve
+from kernelsieve import SparseKernelPCA
+from kernelsieve.kernels import RBF, bind_callable, from_distance
+from kernelsieve.kernels.width import Seen
+
+RNG = np.random.default_rng(0)
+ROWS, POINTS = RNG.random((60, 4)), RNG.random((6, 4))
+
+
+def gaussian(X, Y):
+    return np.exp(-cdist(X, Y, "sqeuclidean"))
+
+
+def wide(X, Y):
+    return np.exp(-0.05 * cdist(X, Y, "sqeuclidean"))
+
+
+DISTANCES = {
+    "euclidean": (from_distance("euclidean"), cdist),
+    "its root": (from_distance("euclidean", power=0.5), lambda X, Y: cdist(X, Y) ** 0.5),
+    "its square": (from_distance("euclidean", power=2), lambda X, Y: cdist(X, Y, "sqeuclidean")),
+    "manhattan": (from_distance("manhattan"), lambda X, Y: cdist(X, Y, "cityblock")),
+    "chi2": (from_distance("chi2"), lambda X, Y: -additive_chi2_kernel(X, Y)),
+    "a function": (from_distance(lambda X, Y: cdist(X, Y, "chebyshev")), lambda X, Y: cdist(X, Y, "chebyshev")),
+}
+
+
+@pytest.mark.parametrize("name", DISTANCES)
+def test_centred_kernel_pca_of_a_distance_is_classical_scaling(name, tmp_path):
+    kernel, distance = DISTANCES[name]
+    values, _, _ = exact_kernel_pca(-distance(ROWS, ROWS) / 2, 3)
+    model = SparseKernelPCA(3, n_support=len(ROWS), selection="uniform", kernel=kernel).fit(ROWS)
+    np.testing.assert_allclose(model.eigenvalues_, values, rtol=1e-6)
+    settled = kernel.settled(Seen(ROWS))
+    gram = settled(ROWS, ROWS)
+    np.testing.assert_allclose(settled.diagonal(ROWS), np.diagonal(gram), atol=1e-12)
+    assert settled.definite is None or np.linalg.eigvalsh(gram)[0] > -1e-9
+    assert (settled.definite is None) == (name == "a function")
+    if name == "a function":
+        with pytest.raises(TypeError, match="holds no code"):
+            model.save(tmp_path / "m.ks")
+        return
+    assert eval(repr(kernel), vars(kernelsieve.kernels)) == kernel
+    model.save(tmp_path / "m.ks")
+    np.testing.assert_array_equal(kernelsieve.load(tmp_path / "m.ks").transform(POINTS), model.transform(POINTS))
+
+
+@pytest.mark.parametrize("name", ["euclidean", "its root", "its square"])
+def test_points_of_a_distance_move(name):
+    kernel, distance = DISTANCES[name]
+    settled, weights = kernel.settled(Seen(ROWS)), RNG.standard_normal((len(ROWS), len(POINTS)))
+    pulled = settled.pullback(ROWS, POINTS, settled(ROWS, POINTS), weights)
+    truth = finite_difference(lambda s: float(np.sum(weights * settled(ROWS, s))), POINTS)
+    np.testing.assert_allclose(pulled, truth, atol=1e-6 * np.abs(truth).max())
+    truth = finite_difference(lambda s: float(settled.diagonal(s).sum()), POINTS)
+    np.testing.assert_allclose(settled.diagonal_gradient(POINTS), truth, atol=1e-6)
+    rows = SparseKernelPCA(2, n_support=8, kernel=kernel, selection="targeted", random_state=0).fit(ROWS)
+    moved = SparseKernelPCA(2, n_support=8, kernel=kernel, random_state=0).fit(ROWS)
+    assert moved.captured_ratio_ >= rows.captured_ratio_ - 1e-9
+    assert distance is not None
+
+
+def test_distances_that_are_none_are_refused():
+    for make in (lambda: from_distance("edit"), lambda: from_distance("euclidean", power=0)):
+        with pytest.raises(ValueError, match="must be"):
+            make()
+    for function, words in (
+        (lambda X, Y: np.zeros(3), "the distance returned shape"),
+        (lambda X, Y: -cdist(X, Y) - 1, "negative number"),
+        (lambda X, Y: cdist(X, Y) * np.nan, "NaN"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            SparseKernelPCA(2, kernel=from_distance(function)).fit(ROWS)
+
+
+def test_a_function_without_a_derivative_says_so_once_and_in_the_report():
+    with pytest.warns(UserWarning, match="moves no points of this kernel") as told:
+        model = SparseKernelPCA(2, n_support=8, kernel=gaussian, random_state=0).fit(ROWS)
+    assert len([one for one in told if "moves no points" in str(one.message)]) == 1
+    assert model.selection_report_["derivative"].startswith("none")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        SparseKernelPCA(2, n_support=8, kernel=gaussian, selection="targeted", random_state=0).fit(ROWS)
+
+
+@pytest.mark.filterwarnings("ignore:selection='optimized'")
+def test_centres_are_tried_for_vectors_and_never_for_numbers_of_objects(digits):
+    seen = []
+
+    def counted(X, Y):
+        seen.extend(np.concatenate([X, Y]).ravel())
+        return np.exp(-((ROWS[X.astype(int)[:, 0]][:, None] - ROWS[Y.astype(int)[:, 0]]) ** 2).sum(2))
+
+    SparseKernelPCA(2, n_support=8, kernel=counted, random_state=0).fit(np.arange(60.0)[:, None])
+    assert all(value == int(value) for value in seen)
+    images = digits[0][:400]
+    model = SparseKernelPCA(3, n_support=8, kernel=wide, random_state=0).fit(images)
+    rows = SparseKernelPCA(3, n_support=8, kernel=wide, selection="targeted", random_state=0).fit(images)
+    assert model.support_ is None
+    assert model.captured_ratio_ > rows.captured_ratio_
+
+
+@pytest.mark.parametrize(
+    ("function", "words"),
+    [
+        (lambda X, Y: X @ Y.T + np.arange(len(X))[:, None] * 0 + X[:, :1], "not symmetric"),
+        (lambda X, Y: gaussian(X, Y) * np.nan, "NaN"),
+        (lambda X, Y: gaussian(X, Y)[:1], "neither vectorised"),
+        (lambda x, y: float(np.sum(x)) if np.ndim(x) == 1 else "no", "not symmetric"),
+    ],
+)
+def test_functions_that_are_no_kernels_are_refused(function, words):
+    model = SparseKernelPCA(2, n_support=8, random_state=0).fit(ROWS)
+    before = model.transform(ROWS)
+    with pytest.raises(ValueError, match=words):
+        model.set_params(kernel=function).fit(ROWS)
+    np.testing.assert_array_equal(model.transform(ROWS), before)
+
+
+def test_a_function_of_tensors_has_its_derivative_by_torch():
+    torch = pytest.importorskip("torch")
+
+    def rbf(X, Y):
+        return torch.exp(-2.0 * ((X[:, None, :] - Y[None, :, :]) ** 2).sum(-1))
+
+    rows, points = torch.tensor(ROWS), torch.tensor(POINTS)
+    kernel, named = bind_callable(rbf, None, rows), RBF(gamma=2.0)
+    weights = RNG.standard_normal((len(ROWS), len(POINTS)))
+    pulled = kernel.pullback(rows, points, None, torch.tensor(weights))
+    truth = named.pullback(ROWS, POINTS, named(ROWS, POINTS), weights)
+    np.testing.assert_allclose(pulled.numpy(), truth, atol=1e-10)
+    by_torch = SparseKernelPCA(2, n_support=6, kernel=rbf, random_state=0).fit(rows)
+    analytic = SparseKernelPCA(2, n_support=6, kernel=named, random_state=0).fit(rows)
+    on_rows = SparseKernelPCA(2, n_support=6, kernel=named, selection="targeted", random_state=0).fit(rows)
+    assert by_torch.selection_report_["derivative"] == "of the kernel by torch"
+    assert by_torch.support_ is None
+    lost = analytic.captured_ratio_ - by_torch.captured_ratio_
+    assert lost < 0.2 * (analytic.captured_ratio_ - on_rows.captured_ratio_)
+    with pytest.warns(UserWarning, match="moves no points"):  # which leaves torch on its way
+        SparseKernelPCA(2, n_support=6, kernel=lambda X, Y: rbf(X.detach(), Y.detach()), random_state=0).fit(rows)
