@@ -94,7 +94,8 @@ class PartialFit:
     def drift_(self: Any) -> float:
         """How far the components have turned since the points were last chosen: the largest principal angle, radians.
 
-        Where the last `partial_fit` chose points again, it is how far that call turned them.  Only of a model that `partial_fit` made.
+        Where the last `partial_fit` chose points again, it is how far that call turned them.  Only of a model that
+        `partial_fit` made.
         """
         if self._stream is None or not self._stream.ready:
             raise AttributeError("drift_ is that of a model that partial_fit has followed a stream with")
