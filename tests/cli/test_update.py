@@ -73,3 +73,14 @@ def test_what_cannot_be_updated_is_left_as_it_was(days, folder):
     assert run("fit", days / "first.csv", "-x", "id,w", "--method", "exact", "-o", exact).exit_code == 0
     assert_fails(run("update", exact, days / "second.csv"), "KernelPCA, which cannot take new rows")
     assert run("fit", days / "first.csv", "--method", "exact", "--keep-stream", "-o", exact).exit_code == 2
+
+
+def test_drift_is_seen_where_so_many_rows_come_that_points_are_chosen_again(days):
+    few = pl.read_csv(days / "second.csv").with_columns(a=-3 * pl.col("a"), b=pl.col("b") * 0.1 + 4)
+    pl.concat([few] * 6).write_csv(days / "many.csv")
+    arguments = ["--weights", "w", "--max-drift", 30, "--batch-size", 45, "--json", "-o", days / "other.ks"]
+    result = run("update", days / "m.ks", days / "many.csv", *arguments)
+    facts = json.loads(result.output)
+    assert facts["points_chosen_again"]
+    assert facts["drift_degrees"] > 30
+    assert result.exit_code == 3

@@ -240,3 +240,28 @@ def test_models_that_cannot_be_updated_say_why(rows):
         update(OnlineKernelPCA(2).fit(rows[:100]), rows)
     with pytest.raises(TypeError, match="a KernelMonitor cannot take new rows"):
         update(KernelMonitor(2, n_support=10).fit(rows), rows)
+
+
+@pytest.mark.parametrize("gamma", [0.1, "median"])
+@pytest.mark.parametrize("n_new", [100, 300])
+def test_drift_is_seen_also_where_points_are_chosen_again(gamma, n_new, tmp_path):
+    rng = np.random.default_rng(0)
+    first = rng.standard_normal((200, 4)) * [2, 1, 0.2, 0.2]
+    shifted = rng.standard_normal((n_new, 4)) * [0.2, 0.2, 1, 2] + [0, 0, 3, 0]
+    alike = rng.standard_normal((300, 4)) * [2, 1, 0.2, 0.2]
+
+    def updated(rows):
+        model = SparseKernelPCA(2, n_support=30, gamma=gamma, keep_stream=True, random_state=0).fit(first)
+        return model.partial_fit(rows)
+
+    model = updated(shifted)
+    assert (model.chosen_at_ > 200) == (n_new == 300)
+    assert np.degrees(model.drift_) > 45
+    assert np.degrees(updated(alike).drift_) < np.degrees(model.drift_) / 2
+    model.save(tmp_path / "model.ks")
+    assert kernelsieve.load(tmp_path / "model.ks").drift_ == model.drift_
+    if n_new == 300 and gamma == 0.1:  # scores of one kernel's components: the cosines of both, on all support points
+        old = SparseKernelPCA(2, n_support=30, gamma=gamma, keep_stream=True, random_state=0).fit(first)
+        k = model.expansion_.kernel(old.support_vectors_, model.support_vectors_)
+        cosines = np.linalg.svd(old.dual_coef_.T @ k @ model.dual_coef_, compute_uv=False)
+        assert model.drift_ == pytest.approx(np.arccos(cosines[-1]), abs=1e-5)

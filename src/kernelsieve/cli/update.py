@@ -45,7 +45,9 @@ def update(
     The model counts the new rows with all earlier ones; only the new ones
     are read. It must have been fitted with --keep-stream or --follow.
     Numbers are scaled and categories encoded as on the first day. Drift is
-    how far the components have turned since their points were chosen.
+    how far the components have turned since their points were chosen or,
+    where the new rows were so many that points were chosen again, since
+    before the update.
 
     \b
     Examples
@@ -59,10 +61,11 @@ def update(
     fitted = load_model(model, data)
     core = _updatable(fitted, model)
     before = core.n_samples_seen_, core.chosen_at_, float(np.sum(core.explained_variance_ratio_))
+    earlier = core._stream
     applied = Applied(fitted, read_input(data, asked), names_of(weights), names_of(asked.exclude))
     for first, rows, kept in applied.blocks("update"):
         core.partial_fit(rows, sample_weight=_weights(kept, applied, first))
-    drift = math.degrees(core.drift_)
+    drift = math.degrees(core._stream.turned_since(earlier, core._n_threads()) if earlier.ready else core.drift_)
     if refresh:
         core.refresh()
     save_model(fitted, target)
@@ -105,8 +108,9 @@ def _show(core: Any, path: Path, before: tuple[int, int, float], drift: float, a
         facts |= {"points_chosen_again": again, "explained": explained, "explained_before": explained_before}
         print(json.dumps(facts | {"captured_ratio": float(core.captured_ratio_)}))
         return
+    since = "before the update" if again else "their points were chosen"
     print(f"{clean(str(path))}: {n_rows - n_before:,} rows added, {n_rows:,} in all")
-    print(f"drift: the components have turned by {drift:.1f} degrees since their points were chosen")
+    print(f"drift: the components have turned by {drift:.1f} degrees since {since}")
     print("the points were chosen again" if again else "the points are the same as before")
     print(f"explains {percent(explained)} of the variance, {percent(explained_before)} before")
     print(f"captures {percent(core.captured_ratio_)} of what exact kernel PCA captures")

@@ -169,7 +169,7 @@ class SparseKernelPCA(PartialFit, BlockParameters, KernelTransformer):
     n_samples_seen_, n_features_in_ : int
     drift_ : float
         After `partial_fit`: the largest principal angle, in radians, between the components and what they were when
-        points were last chosen.
+        points were last chosen; where the last call chose points again, what they were before that call.
     chosen_at_ : int
         After `partial_fit`: the number of rows that had come by then.
     drift_record_ : dict of lists

@@ -94,7 +94,8 @@ class PartialFit:
     def drift_(self: Any) -> float:
         """How far the components have turned since the points were last chosen: the largest principal angle, radians.
 
-        Only of a model that `partial_fit` made.
+        Where the last `partial_fit` chose points again, it is how far that call turned them.  Only of a model that
+        `partial_fit` made.
         """
         if self._stream is None or not self._stream.ready:
             raise AttributeError("drift_ is that of a model that partial_fit has followed a stream with")
@@ -145,7 +146,11 @@ class PartialFit:
                 self._stream = self._empty_stream()
             else:
                 check_frozen(self, self._stream.parameters)
+            earlier = self._stream
             self._follow(rows)
+            if earlier.ready and self._stream.chosen is not earlier.chosen:
+                turn = self._stream.turned_since(earlier, self._n_threads())
+                self._stream = replace(self._stream, turn=turn)
             if self.record_drift and self._stream.ready:
                 self._record()
         return self

@@ -9,6 +9,7 @@ rows, what is measured against exact kernel PCA from the rows in the reservoir.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
 from operator import attrgetter
@@ -32,6 +33,7 @@ from ..fit.transfer import ages, forgotten, overlap, transferred, turned, weighi
 from ..rows.reservoir import Reservoir, forgetting_rate
 from ..rows.rows import ArrayRows, Rows, Summand
 from ..rows.sampling import SampledRows
+from ..spectrum.whitening import RANK_TOLERANCE
 from ..threads import cached_property, one_blas_thread
 
 # Parameters that what is kept of the rows depends on; the last two are OnlineKernelPCA's.
@@ -131,6 +133,8 @@ class StreamState:
     measured: Measured | None = field(default=None, metadata=NOT_SAVED)  # if a fit or a file has it already
     # an expansion whose scores are whitened features; made once rather than in every call
     basis: KernelExpansion | None = field(default=None, metadata=NOT_SAVED)
+    # by what angle the last call turned the components, where it chose points again
+    turn: float | None = None
 
     _file_sizes = ("m", "d")
     _file_layout = {
@@ -139,6 +143,7 @@ class StreamState:
         "negative_share": "float",
         "chosen": "KernelExpansion[m, d, M]?",
         "since": "float",
+        "turn": "float? optional",
     }
 
     def __getstate__(self) -> dict[str, Any]:
@@ -167,7 +172,9 @@ class StreamState:
         """The state after more rows, with the same points."""
         n, own = rows.n_samples, rows.weights
         came = float(n) if own is None else float(own.sum())
-        state = replace(self, reservoir=self.reservoir.add(rows.X, own), since=self.since + came, measured=None)
+        state = replace(
+            self, reservoir=self.reservoir.add(rows.X, own), since=self.since + came, measured=None, turn=None
+        )
         if self.moments is None:
             return state
         by_age = ages(n, self.rate)
@@ -298,10 +305,35 @@ class StreamState:
 
     @property
     def drift(self) -> float:
-        """The largest principal angle between the components and what they were when the points were chosen."""
+        """The largest principal angle between the components and what they were when the points were chosen.
+
+        Where the last call chose points again: what they were before that call.
+        """
         assert self.chosen is not None
+        if self.turn is not None:
+            return self.turn
         before = np.linalg.qr(self.span.directions(to_numpy(self.chosen.coef)))[0]
         return turned(before, to_numpy(self.components.directions))
+
+    def turned_since(self, earlier: StreamState, n_threads: int) -> float:
+        """The drift since an earlier state of the same stream, also where points have been chosen again since.
+
+        Components on other points are compared in feature space.  Where the width of the kernel was settled again, the
+        earlier ones are first found under the new kernel, from the rows that were kept by then.
+        """
+        if self.chosen is earlier.chosen:
+            return self.drift
+        now, before = self.span, earlier.span
+        with one_blas_thread():
+            if before.kernel != now.kernel:
+                whitening = Points(now.kernel, before.points, None).spectrum.whitening(RANK_TOLERANCE).matrix
+                sums = MomentSum(now.kernel, before.points, whitening)
+                moments = ReservoirRows(earlier.reservoir).add_up(sums, n_threads)
+                before = replace(before, kernel=now.kernel, moments=moments)
+            basis = overlap(now.kernel, (now.points, now.moments.whitening), (before.points, before.moments.whitening))
+            old = to_numpy(before.best(earlier.components.directions.shape[1]).directions)
+            cosines = np.linalg.svd(to_numpy(self.components.directions).T @ basis @ old, compute_uv=False)
+        return math.acos(min(float(cosines[-1]), 1.0))
 
 
 def agreement_on_reservoir(expansion: KernelExpansion, reservoir: Reservoir) -> Agreement:
