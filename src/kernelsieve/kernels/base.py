@@ -89,6 +89,7 @@ class Kernel(ABC):
     costly = False  # its values are a user's code: a fit computes each once, and counts them (fit/values.py)
     least_square = 1  # rows whose k(x, x) are computed together, by all values among them
     has_own_diagonal = True  # k(x, x) is one value a row, and may count what blocks of k(x, y) leave out
+    states_diagonal = False  # k(x, x) comes from the user apart from k, and may contradict it
     # how rows are found for scores: "fixed-point", "linear", "ridge"; None where there are none
     preimage: str | None = "ridge"
     of_differences = False  # of |x - y|^2 or |x - y|_1 and nothing else of the columns: exports put scalers into those
