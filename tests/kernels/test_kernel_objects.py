@@ -295,11 +295,23 @@ def test_names_of_columns_are_those_of_the_frame(tmp_path):
         (lambda: RBF().on([1.5]), "numbers or names of columns"),
         (lambda: -1.0 * RBF(), "a positive number"),
         (lambda: Constant(0.0), "a positive number"),
+        (lambda: RBF(width=1e-300), "width=1e-300 of a kernel must lie between 1e-150 and"),
+        (lambda: RBF(width=[1.0, 1e300]), "must lie between"),
+        (lambda: Polynomial("a"), "degree='a' of Polynomial must be a number"),
+        (lambda: Polynomial(-1), "degree=-1 of Polynomial must be a number, at least 0"),
+        (lambda: Polynomial(coef0="b"), "coef0='b' of Polynomial must be a number"),
+        (lambda: Sigmoid(coef0=np.nan), "coef0=nan of Sigmoid must be a number"),
     ],
 )
 def test_nonsense_is_refused_when_it_is_written(make, words):
     with pytest.raises(ValueError, match=words):
         make()
+
+
+@pytest.mark.parametrize("given", ["rbf", 1.0, RBF])
+def test_only_a_kernel_is_normalized(given):
+    with pytest.raises(TypeError, match=r"normalized\(\) needs a kernel of kernelsieve.kernels, as in"):
+        normalized(given)
 
 
 def test_what_does_not_combine_is_refused():

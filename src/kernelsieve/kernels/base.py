@@ -56,6 +56,7 @@ __all__ = [
 CrossGram = Callable[[Array], Array]
 
 PER_COLUMN = "median per column"
+POSSIBLE_WIDTHS = (1e-150, 1e150)  # the smallest and largest: float64 holds the squares of these, and no others
 WIDTH_RULES = {"width": ("median", PER_COLUMN), "gamma": ("median", "scale")}
 # Every kernel by its name, as files hold it.
 KERNEL_TYPES: dict[str, type[Kernel]] = {}
@@ -419,6 +420,9 @@ def check_width(name: str, value: Any) -> None:
             raise ValueError(f"{name}={value!r} of a kernel must be a positive number, or {words}")
         if name == "width" and number == 0:
             raise ValueError(f"{name}={value!r} of a kernel must be above zero")
+        least, most = POSSIBLE_WIDTHS
+        if name == "width" and not least <= float(number) <= most:
+            raise ValueError(f"{name}={value!r} of a kernel must lie between {least:g} and {most:g}")
 
 
 @dataclass(frozen=True, repr=False)
