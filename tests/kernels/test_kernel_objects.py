@@ -431,6 +431,14 @@ def test_gaussian_process_kernels_that_are_not_ours_are_called(given):
         kernelsieve.save(model, "never.ks")
 
 
+@pytest.mark.parametrize("estimator", [SparseKernelPCA(2, n_support=8, random_state=0), KernelPCA(2)])
+def test_noise_of_a_gaussian_process_kernel_is_said_once_to_be_in_no_component(estimator):
+    noisy = clone(estimator).set_params(kernel=2.0 * (gp.RBF() + gp.WhiteKernel(0.1)))
+    with pytest.warns(UserWarning, match="WhiteKernel adds noise to k\\(x, x\\) alone") as said:
+        noisy.fit(ROWS).transform(ROWS)
+    assert sum("WhiteKernel" in str(one.message) for one in said) == 1
+
+
 @pytest.mark.parametrize("name", [name for name in SMOOTH if name != "a column twice"])
 def test_tensors_have_the_values_and_the_fits_of_arrays(name):
     torch = pytest.importorskip("torch")
