@@ -295,11 +295,23 @@ def test_names_of_columns_are_those_of_the_frame(tmp_path):
         (lambda: RBF().on([1.5]), "numbers or names of columns"),
         (lambda: -1.0 * RBF(), "a positive number"),
         (lambda: Constant(0.0), "a positive number"),
+        (lambda: RBF(width=1e-300), "width=1e-300 of a kernel must lie between 1e-150 and"),
+        (lambda: RBF(width=[1.0, 1e300]), "must lie between"),
+        (lambda: Polynomial("a"), "degree='a' of Polynomial must be a number"),
+        (lambda: Polynomial(-1), "degree=-1 of Polynomial must be a number, at least 0"),
+        (lambda: Polynomial(coef0="b"), "coef0='b' of Polynomial must be a number"),
+        (lambda: Sigmoid(coef0=np.nan), "coef0=nan of Sigmoid must be a number"),
     ],
 )
 def test_nonsense_is_refused_when_it_is_written(make, words):
     with pytest.raises(ValueError, match=words):
         make()
+
+
+@pytest.mark.parametrize("given", ["rbf", 1.0, RBF])
+def test_only_a_kernel_is_normalized(given):
+    with pytest.raises(TypeError, match=r"normalized\(\) needs a kernel of kernelsieve.kernels, as in"):
+        normalized(given)
 
 
 def test_what_does_not_combine_is_refused():
@@ -417,6 +429,14 @@ def test_gaussian_process_kernels_that_are_not_ours_are_called(given):
     np.testing.assert_allclose(model.eigenvalues_, exact_kernel_pca(given(ROWS, ROWS), 2)[0], rtol=1e-7)
     with pytest.raises(TypeError, match="cannot be saved"):
         kernelsieve.save(model, "never.ks")
+
+
+@pytest.mark.parametrize("estimator", [SparseKernelPCA(2, n_support=8, random_state=0), KernelPCA(2)])
+def test_noise_of_a_gaussian_process_kernel_is_said_once_to_be_in_no_component(estimator):
+    noisy = clone(estimator).set_params(kernel=2.0 * (gp.RBF() + gp.WhiteKernel(0.1)))
+    with pytest.warns(UserWarning, match="WhiteKernel adds noise to k\\(x, x\\) alone") as said:
+        noisy.fit(ROWS).transform(ROWS)
+    assert sum("WhiteKernel" in str(one.message) for one in said) == 1
 
 
 @pytest.mark.parametrize("name", [name for name in SMOOTH if name != "a column twice"])

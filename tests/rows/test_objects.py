@@ -165,6 +165,9 @@ def flawed(problem):
         (of_objects(shared_pairs), ["abc", 1.0, "abd"], r"row 0 is 'abc' \(str\), row 1 is 1.0 \(float\)"),
         (of_objects(shared_pairs), ["abc", None, "abd"], r"row 1 is None"),
         (of_objects(shared_pairs), "abc", r"needs a list"),
+        (of_objects(shared_pairs), {"abc", "abd", "abe"}, r"needs a list"),
+        (of_objects(shared_pairs, diagonal=7.0), None, r"diagonal= gives 7 for '\w+', and k\('\w+', '\w+'\) is 1"),
+        (of_objects(shared_pairs, diagonal=lambda some: [7.0] * len(some)), None, r"diagonal= gives 7 for '\w+'"),
         (of_objects(shared_pairs), ["abc"], r"at least 2"),
     ],
 )

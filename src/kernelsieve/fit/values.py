@@ -31,6 +31,7 @@ from ..rows.sampling import SampledRows, row_keys
 
 # Values of so many rows with each other are kept: a table of 512 MB, of which only what is written to takes memory.
 MOST_ROWS = 8192
+CHECKED_ROWS = 4  # rows on which a diagonal that the user states is compared with k(x, x)
 
 
 class KernelValues:
@@ -159,6 +160,19 @@ class KernelValues:
                 f"the kernel is not symmetric: k({x}, {y}) is {values[i, j]:.6g} and k({y}, {x}) is {swapped[i, j]:.6g}"
             )
 
+    def check_diagonal(self) -> None:
+        """Refuse a diagonal that the user states and that is not k(x, x), on a few rows."""
+        if not self.kernel.states_diagonal:
+            return
+        few = self._kept[:CHECKED_ROWS]
+        stated = to_numpy(self.kernel.diagonal(few))
+        rounding = ASYMMETRY[8] * np.abs(stated).max()
+        for i, value in enumerate(stated):
+            own = float(self._computed(few[i : i + 1], few[i : i + 1])[0, 0])
+            if abs(value - own) > rounding:
+                x = shown(few[i, 0])
+                raise ValueError(f"diagonal= gives {value:.6g} for {x}, and k({x}, {x}) is {own:.6g}: they must agree")
+
     def _computed(self, rows: Array, points: Array) -> np.ndarray:
         self._count(rows.shape[0] * points.shape[0])
         return to_numpy(self.kernel(rows, points))
@@ -242,6 +256,7 @@ def remembered(kernel: Kernel, rows: SampledRows) -> Kernel:
     stack = scipy.sparse.vstack(parts, format="csr") if scipy.sparse.issparse(rows.X) else np.concatenate(parts)
     store = KernelValues(kernel, as_float64(stack))
     store.check_symmetry()
+    store.check_diagonal()
     return RememberedKernel(kernel, store)
 
 

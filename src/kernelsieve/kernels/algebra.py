@@ -539,6 +539,8 @@ def normalized(kernel: Kernel) -> Kernel:
     >>> normalized(Linear())(np.array([[3.0, 4.0]]), np.array([[1.0, 0.0]])).round(2)
     array([[0.6]])
     """
+    if not isinstance(kernel, Kernel):
+        raise TypeError(f"normalized() needs a kernel of kernelsieve.kernels, as in normalized(RBF()): got {kernel!r}")
     kernel.check_combines()
     return Normalized(kernel)
 

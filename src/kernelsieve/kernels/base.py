@@ -56,6 +56,7 @@ __all__ = [
 CrossGram = Callable[[Array], Array]
 
 PER_COLUMN = "median per column"
+POSSIBLE_WIDTHS = (1e-150, 1e150)  # the smallest and largest: float64 holds the squares of these, and no others
 WIDTH_RULES = {"width": ("median", PER_COLUMN), "gamma": ("median", "scale")}
 # Every kernel by its name, as files hold it.
 KERNEL_TYPES: dict[str, type[Kernel]] = {}
@@ -89,6 +90,7 @@ class Kernel(ABC):
     costly = False  # its values are a user's code: a fit computes each once, and counts them (fit/values.py)
     least_square = 1  # rows whose k(x, x) are computed together, by all values among them
     has_own_diagonal = True  # k(x, x) is one value a row, and may count what blocks of k(x, y) leave out
+    states_diagonal = False  # k(x, x) comes from the user apart from k, and may contradict it
     # how rows are found for scores: "fixed-point", "linear", "ridge"; None where there are none
     preimage: str | None = "ridge"
     of_differences = False  # of |x - y|^2 or |x - y|_1 and nothing else of the columns: exports put scalers into those
@@ -418,6 +420,9 @@ def check_width(name: str, value: Any) -> None:
             raise ValueError(f"{name}={value!r} of a kernel must be a positive number, or {words}")
         if name == "width" and number == 0:
             raise ValueError(f"{name}={value!r} of a kernel must be above zero")
+        least, most = POSSIBLE_WIDTHS
+        if name == "width" and not least <= float(number) <= most:
+            raise ValueError(f"{name}={value!r} of a kernel must lie between {least:g} and {most:g}")
 
 
 @dataclass(frozen=True, repr=False)

@@ -4,7 +4,8 @@
     ConstantKernel, DotProduct                                        a number; a number and Linear
     Sum, Product                                                      sums and products
 
-All others (WhiteKernel, ExpSineSquared, PairwiseKernel, ...) are called, as any function is.
+All others (ExpSineSquared, PairwiseKernel, ...) are called, as any function is.  So is a sum with WhiteKernel, and a
+warning says that its noise is in no component.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from ..errors import warn
 from .algebra import Constant
 from .base import Kernel
 from .matern import SMOOTHNESS, Matern
@@ -39,6 +41,16 @@ def translated(given: Any) -> Kernel | None:
         case "DotProduct":
             return Linear() + float(given.sigma_0) ** 2 if given.sigma_0 else Linear()
     return _radial(given)
+
+
+def warn_about_noise(given: Any) -> None:
+    """Say that noise, which is on the diagonal alone, is no feature that a component could have."""
+    parts = given.get_params().values() if type(given).__module__ == MODULE else ()
+    if any(type(part).__name__ == "WhiteKernel" for part in (given, *parts)):
+        warn(
+            "WhiteKernel adds noise to k(x, x) alone: different rows, and new ones, share nothing of it, so that no "
+            "component has it and it counts at most in the total variance. Leave it out of the kernel"
+        )
 
 
 def _radial(given: Any) -> Radial | None:

@@ -146,6 +146,10 @@ class FunctionOfObjects(ObjectKernel):
         )
         return np.concatenate(list(found))
 
+    @property
+    def states_diagonal(self) -> bool:  # type: ignore[override]
+        return self.own_diagonal is not None
+
     def lengths(self, objects: list[Any]) -> np.ndarray:
         if self.own_diagonal is None:
             return super().lengths(objects)
@@ -193,7 +197,8 @@ def of_objects(
     blocks : bool, default=False
         Whether the function takes two lists of objects.
     diagonal : callable or float, optional
-        k(x, x) where it is cheaper than a value: ``d(list) -> (n,)``, or one number for all objects.
+        k(x, x) where it is cheaper than a value: ``d(list) -> (n,)``, or one number for all objects.  A fit compares it
+        with the function on a few objects.
     definite : bool, optional
         Whether the kernel is known to be positive semi-definite (True) or not to be (False).  Without it a fit looks
         at the gram of a sample.

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from abc import abstractmethod
 from dataclasses import dataclass, field, replace
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -26,11 +28,23 @@ class InnerProduct(Kernel):
         return True
 
 
+def check_number(kernel: Kernel, name: str, least: float = -sys.float_info.max) -> None:
+    """Refuse a parameter of a kernel that is no finite number, or too small."""
+    value = getattr(kernel, name)
+    if isinstance(value, bool) or not isinstance(value, Real) or not least <= float(value) < np.inf:
+        limit = "" if least < 0 else f", at least {least:g}"
+        raise ValueError(f"{name}={value!r} of {type(kernel).__name__} must be a number{limit}")
+
+
 @dataclass(frozen=True, repr=False)
 class AffineProduct(InnerProduct, Wide):
     """A function of gamma x'y + coef0."""
 
     coef0: float = field(default=1.0, kw_only=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_number(self, "coef0")
 
     @abstractmethod
     def _of(self, products: Array) -> Array:
@@ -77,6 +91,10 @@ class Polynomial(AffineProduct):
 
     degree: float = 3
     name = "poly"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_number(self, "degree", least=0)
 
     @property
     def definite(self) -> bool:  # type: ignore[override]

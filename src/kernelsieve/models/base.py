@@ -59,6 +59,7 @@ from ..fit.saving import SavesItself
 from ..fit.span import Span
 from ..kernels import Kernel, bind_callable, is_function, kernel_object, kernel_of, named_kernel
 from ..kernels.base import check_coef0, dense
+from ..kernels.gaussian_process import warn_about_noise
 from ..kernels.width import Seen, multiple_of_median, resolve_gamma
 from ..rows import RowRules, Rows, rows_of, settle_columns
 from ..rows.checks import check_spread, finite, naming_gaps
@@ -326,6 +327,7 @@ class KernelTransformer(
             gamma = resolve_gamma(self.gamma, kind, few, weights, n_threads)
         check_coef0(self.coef0, kind, few)
         if is_function(self.kernel):
+            warn_about_noise(self.kernel)
             return bind_callable(self.kernel, self.kernel_params, few), gamma
         return named_kernel(self.kernel, gamma=gamma, degree=self.degree, coef0=self.coef0), gamma
 

@@ -30,6 +30,7 @@ from ..fit.parameters import MeantParameters, generator_of
 from ..fit.plan import PLAN
 from ..fit.problem import SHOWS_ROUNDING, warn_of_rounding
 from ..kernels import Kernel, bind_callable, is_function, kernel_object, kernel_of, named_kernel
+from ..kernels.gaussian_process import warn_about_noise
 from ..kernels.width import Seen, resolve_gamma
 from ..rows.checks import asymmetry, check_spread, finite
 from ..rows.rows import ArrayRows
@@ -87,6 +88,7 @@ class GuardedKernelPCA(MeantParameters, KernelPCA):
         """The kernel that is given as an object or as a function, as these rows settle it; None for a name."""
         given, names = kernel_object(self.kernel), getattr(self, "feature_names_in_", None)
         if given is None:
+            warn_about_noise(self.kernel)
             return bound_callable(self.kernel, self.kernel_params, X)
         rows = ArrayRows(floating(X)).sample(PLAN.sample_size(0), generator_of(self.random_state))
         return given.settled(Seen(rows.values, rows.weights, 1, None if names is None else tuple(names)))

@@ -46,8 +46,9 @@ def _kind(one: Any) -> type:
 
 def _listed(X: Any) -> list[Any]:
     """The objects that X holds."""
-    if isinstance(X, str | bytes | dict) or not (hasattr(X, "__len__") and hasattr(X, "__iter__")):
-        raise TypeError(f"X is {shown(X)}: a kernel of objects needs a list of them")
+    listed = all(hasattr(X, name) for name in ("__len__", "__iter__", "__getitem__"))  # a set has no order
+    if isinstance(X, str | bytes | dict) or not listed:
+        raise TypeError(f"X is {shown(X)}: a kernel of objects needs a list of them, in an order")
     if hasattr(X, "columns"):  # a frame: rows of one column are objects, those of several would be guessed at
         if len(X.columns) != 1:
             raise ValueError(f"X is a frame of {len(X.columns)} columns: give the column that holds the objects")
