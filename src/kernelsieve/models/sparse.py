@@ -389,7 +389,7 @@ class SparseKernelPCA(PartialFit, BlockParameters, KernelTransformer):
         found = Found.best(choice, span, choice.problem.sample.n_components, attributes)
         if not selection.converged:
             warn(
-                f"moving the points had not converged after {selection.n_steps} steps{self._steps_allowed(selection)}: "
+                f"moving the points had not converged after {self._steps_allowed(selection)}: "
                 f"more would still gain over tol={self.tol} of the captured variance",
                 ConvergenceWarning,
             )
@@ -398,9 +398,9 @@ class SparseKernelPCA(PartialFit, BlockParameters, KernelTransformer):
     def _steps_allowed(self, selection: Selection) -> str:
         """What max_iter comes to for so many points, in words."""
         if selection.n_support <= (many := self._plan.many_points):
-            return f", max_iter={self.max_iter}"
+            return f"max_iter={self.max_iter} steps"
         share = (selection.n_support / many) ** 2
         return (
-            f", as many as max_iter={self.max_iter} allows {selection.n_support} points, 1/{share:.3g} of it: give "
+            f"{selection.n_steps} steps, as many as max_iter={self.max_iter} allows {selection.n_support} points, 1/{share:.3g} of it: give "
             f"max_iter={math.ceil(share * self.max_iter)} for {self.max_iter} steps"
         )
