@@ -221,6 +221,11 @@ class RowSet:
 
         return side_by_side([partial(exact_of, half) for half in self.halves], n_threads)
 
+    @property
+    def grams_of_halves(self) -> list[tuple[Array, np.ndarray | None]]:
+        """The gram of each half, and what its rows count."""
+        return [(self._gram_of(half.places, half.places), half.weights) for half in self.halves]
+
     def _gram_of(self, rows: np.ndarray, columns: np.ndarray) -> Array:
         if self.drawn is None:  # neighbours
             return self.gram[slice(rows[0], rows[-1] + 1), slice(columns[0], columns[-1] + 1)]

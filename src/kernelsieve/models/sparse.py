@@ -23,13 +23,14 @@ from ..kernels import Kernel, is_function, kernel_of
 from ..kernels.width import column_numbers
 from ..rows import RowRules, Rows, rows_of
 from ..rows.sampling import SampledRows
-from ..rules.base import Choice
+from ..rules.base import Choice, Selection
 from ..rules.registry import ALIASES, SELECTORS
 from ..search.chooser import Chooser, Effort
 from ..search.user_points import own_points
 from ..spectrum.whitening import check_kernel_values
 from ..streaming.partial_fit import PartialFit
 from .base import Found, KernelTransformer, Policy, RowRequest
+from .idle import warn_of_idle_options
 
 
 @estimator
@@ -63,7 +64,8 @@ class SparseKernelPCA(PartialFit, BlockParameters, KernelTransformer):
         (by residual), "leverage" (by ridge leverage score), "uniform".  Or an integer array (m,): these rows; an
         array (m, d): these points; a callable ``f(X, n_support, *, kernel, rng)`` that returns either.
     variance : float, default=0.99
-        Share of exact kernel PCA's captured variance that "auto" keeps of rows like the training rows.  Points fit the
+        For "auto" without `max_residual`: share of exact kernel PCA's captured variance to keep of rows like the
+        training rows.  Points fit the
         rows they were chosen for a little better than others, so where few rows carry the variance it takes more.
     agreement : float or None, default=None
         For "auto": with every component the correlation of its scores with exact kernel PCA's (`component_agreement_`)
@@ -102,9 +104,11 @@ class SparseKernelPCA(PartialFit, BlockParameters, KernelTransformer):
         For "residual": take rows, at most `n_support`, until none looked at is further (squared, in feature space)
         from the span of those taken: Franc & Hlavac's own stop.
     max_iter : int, default=13
-        L-BFGS steps when points are moved.
+        L-BFGS steps when points are moved; m > 400 points, whose steps are dear, take (400/m)^2 of them, at least 2.
     tol : float, default=5e-3
-        The search has converged when its last quarter of steps gained less than this share of the captured variance.
+        The search has converged when its last quarter of steps gained less than this share of the captured variance;
+        else a warning says so.  Points are moved no further once a step gains less than tol^2/2500 (on a part of the
+        rows, where the first steps are taken, 1.2 tol^2) of it.
     half_life : float or None, default=None
         For `partial_fit`: after this many more rows a row weighs half of what it did.  None: all rows weigh the same.
     keep_stream : bool, default=False
@@ -307,12 +311,14 @@ class SparseKernelPCA(PartialFit, BlockParameters, KernelTransformer):
 
     def _validate_params(self) -> None:
         super()._validate_params()
-        if self.agreement is not None and (self.n_support != "auto" or self.max_residual is not None):
+        by_rule = isinstance(self.selection, str)
+        if self.agreement is not None and (self.n_support != "auto" or self.max_residual is not None or not by_rule):
             raise ValueError(
-                f"agreement={self.agreement} is a target for n_support='auto', without max_residual: with "
-                f"n_support={self.n_support!r} leave it None, and read component_agreement_"
+                f"agreement={self.agreement} is a target for n_support='auto' and a rule, without max_residual: with "
+                f"n_support={self.n_support!r}{'' if by_rule else ' and points of your own'} leave it None, and read "
+                "component_agreement_"
             )
-        if isinstance(self.selection, str):  # whether "optimized" points are rows to be swapped depends on the kernel
+        if by_rule:  # whether "optimized" points are rows to be swapped depends on the kernel
             effort = replace(self._effort, n_swaps=0) if self.selection == "optimized" else self._effort
             effort.check(ALIASES.get(self.selection, self.selection))
 
@@ -335,6 +341,7 @@ class SparseKernelPCA(PartialFit, BlockParameters, KernelTransformer):
         if sample.plan.all_evaluate and not sample.rows.whole:  # more rows than these would be beyond the budget
             effort = replace(effort, n_samples=sample.size)
         chooser = Chooser(problem, effort, self.selection)
+        warn_of_idle_options(self, chooser.rule_name)
         choice = self._chosen(chooser)
         history = choice.selection.history
         history.setdefault("rule", chooser.rule_name)
@@ -382,8 +389,18 @@ class SparseKernelPCA(PartialFit, BlockParameters, KernelTransformer):
         found = Found.best(choice, span, choice.problem.sample.n_components, attributes)
         if not selection.converged:
             warn(
-                f"moving the points had not converged after max_iter={self.max_iter} steps: more would still gain over "
-                f"tol={self.tol} of the captured variance",
+                f"moving the points had not converged after {self._steps_allowed(selection)}: "
+                f"more would still gain over tol={self.tol} of the captured variance",
                 ConvergenceWarning,
             )
         return replace(found, best_on_points=True)
+
+    def _steps_allowed(self, selection: Selection) -> str:
+        """What max_iter comes to for so many points, in words."""
+        if selection.n_support <= (many := self._plan.many_points):
+            return f"max_iter={self.max_iter} steps"
+        share = (selection.n_support / many) ** 2
+        return (
+            f"{selection.n_steps} steps, as many as max_iter={self.max_iter} allows {selection.n_support} points, 1/{share:.3g} of it: give "
+            f"max_iter={math.ceil(share * self.max_iter)} for {self.max_iter} steps"
+        )

@@ -31,7 +31,6 @@ from .principal import principal_points
 from .subspace import Coordinates, lifted
 
 NO_ROWS = np.empty(0, dtype=np.intp)
-NO_STEP_GAIN = 1e-8  # a step that gains less, relative to the value, is rounding, and the last
 
 
 @dataclass(frozen=True)
@@ -265,7 +264,8 @@ class FreePoints:
 
     def _run(self, runner: Ascent, objective: CapturedVariance, n_steps: int) -> Ascent:
         """Steps on an objective, until one gains nothing worth the time."""
-        return runner.run(n_steps, self.plan.coarse_gain if objective.n_rows < self.objective.n_rows else NO_STEP_GAIN)
+        coarse = objective.n_rows < self.objective.n_rows
+        return runner.run(n_steps, (self.plan.coarse_gain if coarse else self.plan.last_gain) * self.tol**2)
 
     def finish(self, runner: Ascent, n_steps: int) -> tuple[Ascent, bool]:
         """The last steps, on all rows; converged when the last quarter gained less than tol."""

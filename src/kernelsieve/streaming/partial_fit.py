@@ -328,6 +328,8 @@ class PartialFit:
 
     def _choose(self: Any, state: StreamState, *, settle: bool = False) -> None:
         """Choose points from the reservoir and carry the moments over; `settle`: choose the width again, too."""
+        if self.device is not None:
+            warn(f"device={self.device!r} has no effect on partial_fit and refresh: they work on the host")
         state = replace(state, reservoir=state.reservoir.in_order())
         reservoir, rows = state.reservoir, ReservoirRows(state.reservoir, getattr(self, "feature_names_in_", None))
         # numbers that depend on the stream alone, so that a model read from a file goes on as the one saved

@@ -15,7 +15,7 @@ from ..arrays import Array
 from ..fit.captured_ratio import captured_on
 from ..rules.base import Choice, Selection
 from ..search.chooser import Effort
-from ..search.moved import NO_STEP_GAIN, FreePoints
+from ..search.moved import FreePoints
 from ..search.subspace import coordinates
 
 
@@ -30,7 +30,9 @@ def against_current(choice: Choice, points: Array, effort: Effort) -> Choice:
     found = problem.coordinates or coordinates(sample)
     search = FreePoints(sample, found, effort.max_iter, effort.tol, problem.rng)
     start = found.inside(points)
-    runner = search.start(search.objective, start).run(effort.max_iter, NO_STEP_GAIN)
+    runner = search.start(search.objective, start).run(
+        search.n_steps(fresh.n_support), sample.plan.last_gain * effort.tol**2
+    )
     current = Selection(
         fresh.kernel,
         search.points(runner.points),
