@@ -65,8 +65,8 @@ class SparseKernelPCA(PartialFit, BlockParameters, KernelTransformer):
         array (m, d): these points; a callable ``f(X, n_support, *, kernel, rng)`` that returns either.
     variance : float, default=0.99
         For "auto" without `max_residual`: share of exact kernel PCA's captured variance to keep of rows like the
-        training rows.  Points fit the
-        rows they were chosen for a little better than others, so where few rows carry the variance it takes more.
+        training rows.  Points fit the rows they were chosen for a little better than others, so where few rows carry
+        the variance it takes more.
     agreement : float or None, default=None
         For "auto": with every component the correlation of its scores with exact kernel PCA's (`component_agreement_`)
         is to reach this too, on the rows looked at.
@@ -401,6 +401,6 @@ class SparseKernelPCA(PartialFit, BlockParameters, KernelTransformer):
             return f"max_iter={self.max_iter} steps"
         share = (selection.n_support / many) ** 2
         return (
-            f"{selection.n_steps} steps, as many as max_iter={self.max_iter} allows {selection.n_support} points, 1/{share:.3g} of it: give "
-            f"max_iter={math.ceil(share * self.max_iter)} for {self.max_iter} steps"
+            f"{selection.n_steps} steps, as many as max_iter={self.max_iter} allows {selection.n_support} points, "
+            f"1/{share:.3g} of it: give max_iter={math.ceil(share * self.max_iter)} for {self.max_iter} steps"
         )

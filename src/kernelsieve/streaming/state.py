@@ -331,7 +331,7 @@ class StreamState:
                 moments = ReservoirRows(earlier.reservoir).add_up(sums, n_threads)
                 before = replace(before, kernel=now.kernel, moments=moments)
             basis = overlap(now.kernel, (now.points, now.moments.whitening), (before.points, before.moments.whitening))
-            old = to_numpy(before.best(earlier.components.directions.shape[1]).directions)
+            old = to_numpy(before.best(earlier.expansion.n_components).directions)
             cosines = np.linalg.svd(to_numpy(self.components.directions).T @ basis @ old, compute_uv=False)
         return math.acos(min(float(cosines[-1]), 1.0))
 
