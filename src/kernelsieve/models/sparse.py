@@ -401,6 +401,7 @@ class SparseKernelPCA(PartialFit, BlockParameters, KernelTransformer):
             return f"max_iter={self.max_iter} steps"
         share = (selection.n_support / many) ** 2
         return (
-            f"{selection.n_steps} steps, as many as max_iter={self.max_iter} allows {selection.n_support} points, 1/{share:.3g} of it: give "
+            f"{selection.n_steps} steps, as many as max_iter={self.max_iter} allows {selection.n_support} points, "
+            f"1/{share:.3g} of it: give "
             f"max_iter={math.ceil(share * self.max_iter)} for {self.max_iter} steps"
         )
