@@ -285,6 +285,7 @@ def washizawa_subset(report: Report, data: LabelledSplit) -> None:
         key="washizawa_subset",
         tried=f"{len(gains)} orders of {len(data.train)} digits, {POINTS} points",
     )
+    report.fact(subset_share=span([a for a, _ in shares]), alone_share=span([b for _, b in shares]))
 
 
 def chin_suter(report: Report, data: LabelledSplit) -> None:
@@ -306,6 +307,7 @@ def chin_suter(report: Report, data: LabelledSplit) -> None:
         1e-6,
         key="chin_exact",
     )
+    report.fact(chin_gap=f"{max(gaps):.0e}", chin_rows=len(rows))
     sizes = []
     for seed in report.some(CLAIM_SEEDS):
         shuffled = data.train[np.random.default_rng(seed).permutation(len(data.train))]
@@ -323,6 +325,7 @@ def chin_suter(report: Report, data: LabelledSplit) -> None:
         key="chin_constant",
         tried=f"{len(sizes)} orders of {len(data.train)} digits",
     )
+    report.fact(chin_points=span(sizes), claim_orders=len(sizes))
 
 
 def run(report: Report) -> None:

@@ -67,19 +67,21 @@ def figure_1(report: Report) -> None:
     right = {loss: [abs(a - TRUE_ANGLE) < OFF for a in first[loss]] for loss in LOSSES}
     tried = f"{len(seeds)} seeds"
     statements = (
-        ("Fig. 1(b)", "the l2 norm cannot give the right line", first["l2"], [not ok for ok in right["l2"]]),
-        ("Fig. 1(b)", "the l1 norm performs better than l2", first["l1"], right["l1"]),
+        ("line_l2", "Fig. 1(b)", "the l2 norm cannot give the right line", first["l2"], [not ok for ok in right["l2"]]),
+        ("line_l1", "Fig. 1(b)", "the l1 norm performs better than l2", first["l1"], right["l1"]),
         (
+            "line_l1_far",
             "Fig. 1(c)",
             "the l1 norm fails when outliers lie on the x axis",
             second["l1"],
             [abs(a) < 10 for a in second["l1"]],
         ),
-        ("Fig. 1(b)-(c)", "rho handles both", first["rho"] + second["rho"], None),
+        ("line_rho", "Fig. 1(b)-(c)", "rho handles both", first["rho"] + second["rho"], None),
     )
-    for item, statement, angles, holds in statements:
+    for key, item, statement, angles, holds in statements:
         each = [abs(a - TRUE_ANGLE) < OFF for a in angles] if holds is None else holds
-        report.verdict(item, statement, found=f"{span(angles)} degrees (true 45)", holds=each, tried=tried)
+        report.verdict(item, statement, found=f"{span(angles)} degrees (true 45)", holds=each, tried=tried, key=key)
+        report.fact(**{f"{key}_degrees": span(angles)})
     e = np.linspace(-3, 3, 2001)
     weight = expit(8 * (1 - e**2))
     slope = np.gradient(bounded_loss(e), e)
@@ -91,7 +93,9 @@ def figure_1(report: Report) -> None:
         found=f"rho' - e w is {gap:.0e} at most, by differences; rho(3) - rho(1.5) = {beyond:.0e}",
         holds=gap < 1e-4 and beyond < 1e-3,
         tried="delta = 1, c = 8",
+        key="rho_weight",
     )
+    report.fact(true_angle=TRUE_ANGLE, line_seeds=len(seeds), rho_gap=f"{gap:.0e}", rho_beyond=f"{beyond:.0e}")
 
 
 def draw(report: Report) -> None:

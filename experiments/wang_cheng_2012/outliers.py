@@ -22,7 +22,7 @@ TOLD, REPAIRED = "SPCA, told the outliers", "RSPCA, the paper's repaired"
 R1, PURSUIT = "R1-PCA", "principal component pursuit"
 SIZES = (6, 5)  # loadings of the contaminated data's components
 SEEDS = range(6)
-SHOWN = (200, 20)  # rows and columns of the table that the site quotes
+QUOTED_SHARES = (0.05, 0.1, 0.2, 0.3)  # of the table that the site quotes
 FACT_NAMES = ("pca", "r1", "pursuit", "spca", "residual", "two_stage", "told")  # of `outlier_methods`, in order
 DISTANCES = (2.0, 4.0, 6.0, 8.0, 10.0, 15.0, 20.0)
 
@@ -95,10 +95,9 @@ def outlier_study(report: Report) -> None:
             angles, f1, deviations = measure_outliers(shape, kind, shares, seeds)
             for name, values in angles.items():
                 at_5.setdefault(name, []).append(values[1])
-            if shape == SHOWN and kind == "clustered":
-                for share, *values in zip(shares, *angles.values(), strict=True):
-                    named = zip(FACT_NAMES, values, strict=True)
-                    report.fact(**{f"{name}_{100 * share:g}": f"{value:.1f}" for name, value in named})
+            for fact, values in zip(FACT_NAMES, angles.values(), strict=True):
+                shown = [value for share, value in zip(shares, values, strict=True) if share in QUOTED_SHARES]
+                report.fact(**{f"{fact}_{kind}_{shape[1]}": " / ".join(f"{value:.1f}" for value in shown)})
             report.text(f"n = {shape[0]}, p = {shape[1]}, {kind}: angle in degrees (standard deviation); support F1")
             cells = [
                 (

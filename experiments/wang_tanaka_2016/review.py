@@ -55,11 +55,12 @@ def compression(report: Report, problems: list[Problem]) -> None:
         + ", ".join(f"{100 * share:.0f} % of the rows ({name})" for name, share in needed.items()),
         holds=[share <= 0.5 for share in needed.values()],
         tried=f"{len(needed)} grams, at most half of the rows, one draw each",
-        proof="a matrix of rank m differs from K by at least (sum_{i > m} lambda_i^2)^1/2 (Eckart & Young), whichever "
-        f"rows are kept. Of the grams here so many rows leave at least {least}, relative: where K is close to the "
-        "identity, as MNIST's is at sigma = 700, no proper subset rebuilds it. Where the spectrum decays the statement "
-        "holds, and so it does as [12] and [14] mean it, of a compression set that gives back what the algorithm "
-        "returned; the sentence about K itself is Wang & Tanaka's",
+        ours=f"the sentence names neither an error nor a size of the subset: {ENOUGH:g} and half of the rows are our "
+        "thresholds, and [12] was not at hand. What no choice of rows can do: a matrix of rank m differs from K by at "
+        "least (sum_{i > m} lambda_i^2)^1/2 (Eckart & Young), of the grams here relatively by "
+        f"{least}. MNIST's, close to the identity at sigma = 700, is therefore not rebuilt by so few rows; where the "
+        "spectrum decays the statement holds",
+        key="compression_set",
     )
 
 

@@ -326,17 +326,21 @@ def better_than_improved(report: Report, found: Cells) -> None:
     ours = ", ".join(f"{name} {sum(v)} of {len(v)}" for name, v in measured.items())
     cancer = {size: row for size, row in ERRORS["breast_cancer"].items() if row[2][0] < row[1][0]}
     against = ", ".join(f"{row[2][0]:.2f} against {row[1][0]:.2f} with {size} nodes" for size, row in cancer.items())
+    lowest = {name: [min(row[k].mean for row in found[name].values()) for k in (1, 2)] for name in said}
+    best = ", ".join(f"{name} {ours_:.2f} against {theirs:.2f}" for name, (ours_, theirs) in lowest.items())
+    report.fact(below_ikpca_best=best, below_ikpca_lines=ours)
     report.verdict(
         "section 5",
-        "ESKPCA has lower errors than IKPCA on all sets but Banana and Heart",
-        printed=f"by its own tables: {spelled}",
-        found=ours,
-        holds=[value for name in said for value in measured[name]],
+        "ESKPCA can obtain a lower error than IKPCA on all sets but Banana and Heart",
+        printed=f"lines with a lower error: {spelled}",
+        found=f"lowest error over the numbers of nodes: {best}; lines with a lower error: {ours}",
+        holds=[ours_ < theirs for ours_, theirs in lowest.values()],
         key="below_ikpca",
         tried=f"{sum(map(len, measured.values()))} settings, one training subset",
-        proof=f"Table 3 (Cancer) has IKPCA below ESKPCA twice, {against}; and Table 4 (Heart), which the sentence "
-        f"excepts, "
-        f"has ESKPCA below IKPCA in all of its {len(printed['heart'])} lines",
+        change='read by its word "can", as the lowest error over the numbers of nodes, and without Thyroid, whose '
+        f"realisations cannot be had. Line by line the paper's own Table 3 (Cancer) has IKPCA below ESKPCA, {against}, "
+        f"and Table 4 (Heart), which the sentence excepts, has ESKPCA below IKPCA in all of its "
+        f"{len(printed['heart'])} lines. IKPCA's errors here are not those printed (Tables 2 to 5 and 7)",
     )
     gaps = [row[1].mean - row[0].mean for rows in found.values() for row in rows.values()]
     own = [row[1][0] - row[0][0] for rows in ERRORS.values() for row in rows.values()]

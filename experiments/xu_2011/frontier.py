@@ -153,13 +153,11 @@ def captures_more(
         holds=(nodes > blind).ravel().tolist(),
         key="information",
         tried=f"{len(nodes)} sets, {len(sizes)} sizes, {len(SEEDS)} seeds for the rows drawn blindly",
-        proof="by (8) the sum of squared distances to the nodes is r k(x, x) + sum_j k(x_j, x_j) - 2 sum_j k(x, x_j): "
-        "for a "
-        "Gaussian kernel it is largest where k(x, x_j) is smallest, for a row that has next to nothing in common with "
-        "any "
-        "node. In the limit of a row that is far from all others phi(x) is orthogonal to every other sample, and a "
-        "node "
-        "there holds the information of that row alone",
+        ours="the paper does not say how information is measured: captured variance is our measure of it, and rows "
+        "drawn blindly are our comparison. What the rule prefers follows from (8): for a Gaussian kernel the sum of "
+        "squared distances is largest where sum_j k(x, x_j) is smallest, for a row unlike all nodes. In the limit of a "
+        "row far from all others phi(x) is orthogonal to every other sample, and a node there holds the information of "
+        "that row alone",
     )
 
 
