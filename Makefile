@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test docs torture mutants lint format bench reproduce wheel release-check test-oldest clean
+.PHONY: demo test docs torture mutants lint format bench peers reproduce wheel release-check test-oldest clean
 
 demo: $(VENV)/.demo
 	$(BIN)/kernelsieve demo --out demo/index.html
@@ -42,6 +42,15 @@ format: $(VENV)/.dev
 # Measured figures, kept in benchmarks/RESULTS.md.
 bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.bench
+
+# The race against other ways to do kernel PCA, in an environment of its own: benchmarks/PEERS.json and docs/peers.md.
+peers: build/peers/.installed
+	PYTHONPATH=src build/peers/bin/python -m benchmarks.peers $(PEERS)
+
+build/peers/.installed: benchmarks/peers.txt
+	$(PYTHON) -m venv --clear build/peers
+	build/peers/bin/python -m pip --disable-pip-version-check --quiet install --requirement benchmarks/peers.txt
+	@touch $@
 
 # The papers' experiments: experiments/output/index.md and a page for each; REPRODUCE="xu_2011", "--quick" in short, or
 # "--record" to keep the results in experiments/results, which the site quotes.

