@@ -327,8 +327,8 @@ install. `make peers` runs the race again in an environment of its own, and writ
 kernelsieve {run["kernelsieve"]}, {versions}; {run["minutes"]:.0f} minutes.
 
 Times are processor seconds on one thread, the best of three turns. Shares are held-out captured variance over that of
-exact kernel PCA of the same training rows, mean of three seeds. A fit that takes longer than 1.5 s is run once, with one
-seed.
+exact kernel PCA of the same training rows, mean of three seeds. A fit that takes longer than 1.5 s is run once, with
+one seed.
 
 ## Where peers win
 

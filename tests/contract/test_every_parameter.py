@@ -166,7 +166,7 @@ def seen(path: str, params: dict[str, Any]) -> dict[str, Any]:
         warnings.simplefilter("always")
         try:
             model, found = PATHS[path](**params)
-        except (ValueError, TypeError) as error:
+        except (ValueError, TypeError, ImportError) as error:
             return {"error": str(error)}
         found |= {
             "points": model.support_vectors_,
