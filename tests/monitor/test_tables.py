@@ -172,6 +172,7 @@ def test_rows_that_lack_what_every_normal_row_had_are_not_judged(fresh, later):
     records = fresh.update(rows)
     assert [record.number for record in records if record.missing] == [4, 5, 7, 8]
     assert str(records[4]) == "row 4: not judged (missing values)"
+    rows.loc[8, "PRES"] = np.nan
     assert np.flatnonzero(np.isnan(fresh.statistics(rows).spe)).tolist() == [4, 5, 7, 8]
     assert fresh.predict(rows)[4] == 1
     whole = fresh.statistics(later[:30]).spe
@@ -286,3 +287,15 @@ def test_the_command_takes_the_table_as_it_is_and_says_why(normal, later, tmp_pa
     refused = command("monitor", tmp_path / "plant.ks", tmp_path / "late.csv", "--no-calendar")
     assert refused.exit_code == 2
     assert "leave out --no-calendar" in refused.stderr
+
+
+def test_infinity_in_a_raw_table_is_refused_by_row_and_column_and_never_judged_normal():
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"a": rng.standard_normal(300), "b": rng.standard_normal(300), "c": ["x", "y", "y"] * 100})
+    monitor = KernelMonitor(n_components=3, n_support=20, random_state=0).fit(table)
+    new = table[:5].copy()
+    new.loc[2, "b"] = -np.inf
+    for method in (monitor.predict, monitor.statistics, monitor.score_samples, monitor.contributions):
+        with pytest.raises(ValueError, match="column 'b' is infinite in row 3"):
+            method(new)
+    assert monitor.update(new)[2].missing

@@ -40,7 +40,15 @@ from .limits import Limit, limit_of, run_bounds, runs_of, smoothed_runs
 from .online import LiveState, OnlineMonitor, started
 from .recipe import check_options, check_rule, fitted, recipe_of
 from .series import Series, numbered, series_of
-from .table import LeftOutColumns, TableSeries, column_sums, encoded_or_missing, is_raw_table, table_block
+from .table import (
+    LeftOutColumns,
+    TableSeries,
+    column_sums,
+    encoded_or_missing,
+    is_raw_table,
+    table_block,
+    without_infinity,
+)
 from .warnings import about_constants, about_limit, about_memory, about_whitening
 
 LEAST_SMOOTHING = 1e-6  # a mean over a million rows: fewer say nothing of its limit, and a count of 1/w overflows
@@ -430,7 +438,7 @@ class KernelMonitor(JudgesRows, SavesItself, OnlineMonitor, MeantParameters, Out
             _check_feature_names(self, X, reset=fits)
             if fits:
                 self.n_features_in_ = self._encoder.n_features_in_
-            return TableSeries(encoded_or_missing(self._encoder, table_block(X)), lags, known)
+            return TableSeries(encoded_or_missing(self._encoder, without_infinity(table_block(X))), lags, known)
         asked = getattr(self.estimator, "kernel", self.kernel)
         kernel = kernel_of(asked) if fits else self.expansion_.kernel
         rules = RowRules(self, kernel, self.batch_size)

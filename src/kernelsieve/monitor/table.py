@@ -20,6 +20,7 @@ from ..tables.calendar import with_date
 from ..tables.columns import NOT_ENCODED, encoded_rows
 from ..tables.encoder import TableEncoder
 from ..tables.plan import COUNTER, CYCLE, JOINED, LEFT_OUT
+from ..tables.summary import infinite_value
 from .causes import UsualValues, shown
 from .series import ArraySeries
 
@@ -70,6 +71,13 @@ def judged_rows(encoder: TableEncoder, block: Block) -> np.ndarray:
         elif j in places:
             judged &= ~np.isnan(dated.numbers[:, places[j]])
     return judged
+
+
+def without_infinity(block: Block) -> Block:
+    """The block; raises where a value is infinite, which is no gap and must not pass for one."""
+    for row, place in np.argwhere(np.isinf(block.numbers))[:1]:
+        raise infinite_value(block.names[block.measured[place]], int(row))
+    return block
 
 
 def encoded_or_missing(encoder: TableEncoder, block: Block) -> np.ndarray:
