@@ -111,7 +111,7 @@ class TableEncoder(MeantParameters, TransformerMixin, BaseEstimator):
     _file_layout = {
         "n_features_in_": "int=d",
         "feature_names_in_": "strings[d] optional",
-        "n_samples_seen_": "int",
+        "n_samples_seen_": "count",
         "kinds_": "strings[d]",
         "reasons_": "strings[d]",
         "units_": "strings[d] optional",
