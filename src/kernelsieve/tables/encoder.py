@@ -375,7 +375,7 @@ def _calendar_facts(encoder: TableEncoder) -> list[tuple[str, str]]:
         of = "" if j == joined.get("year") else f" of {names[j]}"
         circles += [names[j]] if encoder.kinds_[j] == CYCLE else [f"{part}{of}" for part in found]
     if circles:
-        told.append(f"as circles: {', '.join(circles)}")
+        told.append(f"circles for {', '.join(circles)}")
     return [("calendar", "; ".join(told))] if told else []
 
 
