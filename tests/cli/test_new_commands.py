@@ -151,7 +151,7 @@ def test_compress_keeps_the_table_and_the_scores(folder, tmp_path):
     small = tmp_path / "small.ks"
     result = run("compress", folder / "model.ks", "-s", 8, "-o", small)
     assert result.exit_code == 0, result.output
-    assert "12 points became 8" in result.output
+    assert "12 support points became 8" in result.output
     frame = pl.read_csv(folder / "rows.csv").select(COLUMNS)
     before, after = kernelsieve.load(folder / "model.ks"), kernelsieve.load(small)
     assert after[0].describe() == before[0].describe()

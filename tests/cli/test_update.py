@@ -55,7 +55,7 @@ def test_drift_ends_with_a_status_and_refresh_chooses_again(days):
     assert run("update", days / "m.ks", days / "second.csv", "--max-drift", 90).exit_code == 0
     result = run("update", days / "m.ks", days / "shifted.csv", "--max-drift", 0.1, "--refresh")
     assert result.exit_code == 3
-    assert "the points were chosen again" in result.output
+    assert "the support points were chosen again" in result.output
     assert core(days / "m.ks").chosen_at_ == core(days / "m.ks").n_samples_seen_ == 200
 
 

@@ -63,7 +63,7 @@ def test_four_columns_are_one_date_with_circles(library):
     assert_allclose(found[:, 1:7], circles_of(days, CIRCLES, 4), atol=1e-9)
     assert_allclose(found[:, :7].var(axis=0).sum(), 1.0, atol=0.02)  # a date counts as one column
     told = dict(encoder.describe())
-    assert told["calendar"] == "year, month, day, hour joined into one date; as circles: season, weekday, hour"
+    assert told["calendar"] == "year, month, day, hour joined into one date; circles for season, weekday, hour"
     assert "dates" not in told
     back = encoder.inverse_transform(found)
     back = back if library == "pandas" else back.to_pandas()
@@ -78,7 +78,7 @@ def test_a_column_of_dates_is_encoded_as_the_joined_one():
     joined, real = TableEncoder().fit(frame), TableEncoder().fit(dated)
     assert_allclose(joined.transform(frame), real.transform(dated), atol=1e-9)
     assert real.get_feature_names_out()[:3].tolist() == ["when", "when_season_sin", "when_season_cos"]
-    assert dict(real.describe())["calendar"] == "as circles: season of when, weekday of when, hour of when"
+    assert dict(real.describe())["calendar"] == "circles for season of when, weekday of when, hour of when"
 
 
 def test_the_first_direction_is_the_season():
@@ -185,7 +185,7 @@ def test_hours_months_and_weekdays_by_themselves_are_circles():
         angle = 2 * np.pi * frame[name].to_numpy() / period
         assert_allclose(found[:, place : place + 2], np.stack([np.sin(angle), np.cos(angle)], axis=1), atol=1e-12)
         assert (encoder.inverse_transform(found)[name] == frame[name]).all()
-    assert dict(encoder.describe())["calendar"] == "as circles: mnth, hr, weekday"
+    assert dict(encoder.describe())["calendar"] == "circles for mnth, hr, weekday"
     # 23:00 is as near to midnight as 1:00 is
     rows = pd.concat([frame[:1]] * 3).assign(hr=[23, 0, 1])
     night, midnight, one = encoder.transform(rows)

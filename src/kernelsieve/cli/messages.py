@@ -82,6 +82,11 @@ def percent(share: float) -> str:
     return f"{100 * share:.1f} %"
 
 
+def counted(number: int, one: str, many: str) -> str:
+    """1 alarm, 1,200 alarms."""
+    return f"{number:,} {one if number == 1 else many}"
+
+
 def duration(seconds: float) -> str:
     """Three digits in a suitable unit."""
     if seconds >= 60:

@@ -25,7 +25,7 @@ from ..errors import TableError, TooFewRows
 from ..tables.files import checked_format
 from . import options, plain_errors
 from .inputs import STDIN, Applied, naming_file, read_input
-from .messages import ALARM, clean, percent
+from .messages import ALARM, clean, counted, percent
 from .options import check_share, given_options, names_of, parse_gamma, word
 from .outputs import STDOUT, check_guard, check_output, write_frames
 
@@ -191,9 +191,7 @@ def _fitted(normal: Path, asked: options.FileOptions, params: dict[str, Any], gi
         if kernel_of(params["kernel"]).linear_in_rows:  # no more directions than the rows have columns
             chosen["n_components"] = _fewer_than_directions(encoder.fit_transform(frame), params, given)
         try:
-            return KernelMonitor(alarm_rule=params["rule"], encoder=encoder, **chosen).fit(
-                frame if table.named or not isinstance(frame, pl.DataFrame) else frame.to_numpy()
-            )
+            return KernelMonitor(alarm_rule=params["rule"], encoder=encoder, **chosen).fit(frame)
         except TooFewRows as few:
             raise TableError(
                 f"{few.n_rows} rows are too few: each of {few.n_folds} parts held out in turn needs a row{few.window}. "
@@ -346,9 +344,12 @@ class Judged:
         for note in self.notes:
             print(f"note: {clean(note)}")
         written = f"; written to {clean(str(output))}" if output else ""
-        n_stretches = f" in {len(self.stretches):,} stretches" if len(self.stretches) < self.n_alarms else ""
+        n_stretches = (
+            f" in {counted(len(self.stretches), 'stretch', 'stretches')}" if len(self.stretches) < self.n_alarms else ""
+        )
         missing = f"{self.n_missing:,} not judged (missing values)"
-        print(f"{name}: {self.n_rows:,} rows, {self.n_alarms:,} alarms{n_stretches}, {missing}{written}")
+        alarms = counted(self.n_alarms, "alarm", "alarms")
+        print(f"{name}: {self.n_rows:,} rows, {alarms}{n_stretches}, {missing}{written}")
         low, high = self.model.false_alarm_interval_
         rate, low, high = percent(self.model.false_alarm_rate_), percent(low), percent(high)
         print(f"about {rate} of normal rows lie above the limit (90 % sure: {low} to {high})")

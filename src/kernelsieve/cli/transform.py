@@ -155,6 +155,7 @@ def compress(
     """
     from sklearn.pipeline import Pipeline
 
+    from .. import KernelMonitor
     from .. import compress as compressed
 
     if (support is None) == (error is None):
@@ -162,8 +163,8 @@ def compress(
     check_output(output, [model, *([rows] if rows else [])], kind="model", force=force)
     fitted = load_model(model, rows)
     core = core_of(fitted)
-    if not hasattr(core, "expansion_"):
-        raise TableError(f"only kernel models can be compressed, and {model} holds a {type(core).__name__}")
+    if not hasattr(core, "expansion_") or isinstance(core, KernelMonitor):
+        raise TableError(f"only kernel PCA can be compressed, and {model} holds a {type(core).__name__}")
     encoded = None
     if rows is not None:
         applied = Applied(fitted, read_input(rows, asked, whole=is_precomputed(fitted)))
@@ -179,7 +180,7 @@ def compress(
         return
     Console().print(describe(small, output))
     before, after = core.expansion_.n_support, core_of(small).n_support_
-    print(f"{before:,} points became {after:,}, written to {clean(str(output))}")
+    print(f"{before:,} support points became {after:,}, written to {clean(str(output))}")
 
 
 def applied_to(model: Any, data: Path, asked: options.TableOptions) -> Applied:

@@ -32,7 +32,7 @@ def update(
     asked: options.TableOptions,
     weights: options.Weights = None,
     refresh: Annotated[
-        bool, typer.Option("--refresh", help="Choose the points again, from a sample of all rows.")
+        bool, typer.Option("--refresh", help="Choose the support points again, from a sample of all rows.")
     ] = False,
     max_drift: Annotated[
         float | None, typer.Option(min=0, metavar="DEGREES", help="End with status 3 if components turned further.")
@@ -45,8 +45,8 @@ def update(
     The model counts the new rows with all earlier ones; only the new ones
     are read. It must have been fitted with --keep-stream or --follow.
     Numbers are scaled and categories encoded as on the first day. Drift is
-    how far the components have turned since their points were chosen or,
-    where the new rows were so many that points were chosen again, since
+    how far the components have turned since their support points were chosen or,
+    where so many rows are new that these were chosen again, since
     before the update.
 
     \b
@@ -108,9 +108,9 @@ def _show(core: Any, path: Path, before: tuple[int, int, float], drift: float, a
         facts |= {"points_chosen_again": again, "explained": explained, "explained_before": explained_before}
         print(json.dumps(facts | {"captured_ratio": float(core.captured_ratio_)}))
         return
-    since = "before the update" if again else "their points were chosen"
+    since = "before the update" if again else "their support points were chosen"
     print(f"{clean(str(path))}: {n_rows - n_before:,} rows added, {n_rows:,} in all")
     print(f"drift: the components have turned by {drift:.1f} degrees since {since}")
-    print("the points were chosen again" if again else "the points are the same as before")
+    print("the support points were chosen again" if again else "the support points are the same as before")
     print(f"explains {percent(explained)} of the variance, {percent(explained_before)} before")
     print(f"captures {percent(core.captured_ratio_)} of what exact kernel PCA captures")

@@ -193,7 +193,7 @@ def warn_of_rounding(form: Form, held_in_double: Collection[int] = ()) -> None:
         cost = float(np.abs(found - truth).max() / np.ptp(truth, axis=0).max())
     if cost > 2e-5:  # ten times what the arithmetic may cost
         known = form.input_names or tuple(f"x{j}" for j in range(form.n_features))
-        told = quoted([known[j] for j in source[coarse]])
+        told = quoted([known[j] for j in np.unique(source[coarse])])
         warn(
             f"float32 rows are too coarse for {told}: values vary little against their size, and rounding them costs "
             f"about {100 * cost:.2g} % of the scores. Take dtype='float64', unless the values are "

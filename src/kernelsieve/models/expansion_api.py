@@ -31,7 +31,7 @@ class FittedExpansion:
         "explained_variance_": "float[M]~",
         "explained_variance_ratio_": "float[M]~",
         "gamma_": "float",
-        "n_samples_seen_": "int",
+        "n_samples_seen_": "count",
         "captured_ratio_": "float~ optional",
         "captured_ratio_interval_": "list optional",
         "mean_outside_": "float optional",

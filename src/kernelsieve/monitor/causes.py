@@ -1,7 +1,8 @@
 """Why a row is odd, in words: what a column holds, and what it usually holds in normal rows.
 
 A column is a cause by its share of SPE.  A value outside the middle 90 % of normal rows is said with that range, a text
-with the commonest one; a value that is usual by itself is said to be so, since then the combination is what is odd.
+with the one that most rows have, if there is one; a value that is usual by itself is said to be so, since then the
+combination is what is odd.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ class UsualValues:
     highest: np.ndarray  # (d,)
     missing: np.ndarray  # (d,) share of rows without a value
     kinds: np.ndarray  # (d,) of columns, as a block has them
-    labels: np.ndarray  # (d,) the commonest text
+    labels: np.ndarray  # (d,) the text that more than half of the rows have
 
     _file_sizes = ("d",)
     _file_layout = {
@@ -60,7 +61,7 @@ class UsualValues:
         for j, texts in block.texts.items():
             counts = np.bincount(texts.codes[texts.codes >= 0], minlength=len(texts.labels))
             missing[j] = float(np.mean(texts.codes < 0))
-            if len(counts):
+            if len(counts) and 2 * counts.max() > counts.sum():
                 labels[j] = texts.labels[int(counts.argmax())]
         return cls(low, high, lowest, highest, missing, np.array(block.kinds, dtype=object), labels)
 
@@ -80,6 +81,8 @@ class UsualValues:
                 return f"{name} is missing, as in {self.missing[j]:.0%} of normal rows".replace("%", " %")
             if kind == TEXT:
                 text = value if isinstance(value, str) else f"{value:g}"
+                if not self.labels[j]:
+                    return f"{name} is {text}"
                 usual = "which is usual by itself" if text == self.labels[j] else f"usually {self.labels[j]}"
                 return f"{name} is {text}, {usual}"
             if isinstance(value, str):

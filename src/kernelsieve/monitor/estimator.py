@@ -188,7 +188,7 @@ class KernelMonitor(JudgesRows, SavesItself, OnlineMonitor, MeantParameters, Out
     _file_layout = {
         "n_features_in_": "int=d",
         "feature_names_in_": "strings[d] optional",
-        "n_samples_seen_": "int",
+        "n_samples_seen_": "count",
         "limits_": "dict",
         "training_limits_": "dict",
         "spe_mean_": "float",

@@ -40,6 +40,11 @@ DATES = ("%Y-%m-%d", "%Y/%m/%d", "%d.%m.%Y")
 TIMES = tuple(f"{date}{gap}%H:%M{rest}" for date in DATES for gap in (" ", "T") for rest in ("", ":%S", ":%S%.f"))
 DATE_LIKE = r"^\d{4}[-/]\d{1,2}[-/]\d{1,2}|^\d{1,2}\.\d{1,2}\.\d{4}"
 
+# 1,234.50 and 1.234,50
+THOUSANDS = r"^[+-]?([1-9]\d{0,2}(,\d{3})+|\d+)(\.\d+)?$"
+THOUSANDS_WITH_FRACTION = r"^[+-]?([1-9]\d{0,2}(,\d{3})+|\d+)\.\d+$"
+EUROPEAN_THOUSANDS = r"^[+-]?([1-9]\d{0,2}(\.\d{3})+|\d+),\d+$"
+
 
 class CsvError(ValueError):
     """A file that cannot be read as CSV."""
@@ -292,8 +297,8 @@ def _joined(known: dict[str, Any], found: dict[str, Any]) -> dict[str, Any]:
 def _read_text(column: Any, separator: str) -> Any:
     """Text as numbers, truth values or dates if all of it is; else None.
 
-    Numbers may have blanks around them, a per cent sign if all have one, and a decimal comma if semicolons separate
-    the cells.
+    Numbers may have blanks around them, a per cent sign if all have one, marks between thousands, and a decimal comma
+    if semicolons separate the cells.
     """
     import polars as pl
 
@@ -302,7 +307,7 @@ def _read_text(column: Any, separator: str) -> Any:
     if n_missing == len(text):
         return text.cast(pl.Float64)
     plain = text.str.strip_suffix("%").str.strip_chars() if text.str.ends_with("%").all() else text
-    for attempt in [plain] + ([plain.str.replace(",", ".", literal=True)] if separator == ";" else []):
+    for attempt in _as_numbers(plain, separator):
         numbers = attempt.cast(pl.Float64, strict=False)
         if numbers.null_count() == n_missing:
             return numbers
@@ -317,6 +322,21 @@ def _read_text(column: Any, separator: str) -> Any:
         if dates.null_count() == n_missing:
             return dates
     return None
+
+
+def _as_numbers(text: Any, separator: str) -> Iterator[Any]:
+    """Text as numbers are written in English, with a decimal comma, and with points or commas between thousands.
+
+    What could be either is not: 1.234 is a decimal fraction, and 1.234,50 has thousands because it has a comma, too.
+    """
+    yield text
+    if separator == ";":
+        yield text.str.replace(",", ".", literal=True)
+        if text.str.contains(EUROPEAN_THOUSANDS).all():
+            yield text.str.replace_all(".", "", literal=True).str.replace(",", ".", literal=True)
+    # beside other separators, 1,234 may have a decimal comma
+    if text.str.contains(THOUSANDS if separator == "," else THOUSANDS_WITH_FRACTION).all():
+        yield text.str.replace_all(",", "", literal=True)
 
 
 def _stripped(column: Any) -> Any:

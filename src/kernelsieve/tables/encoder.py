@@ -111,7 +111,7 @@ class TableEncoder(MeantParameters, TransformerMixin, BaseEstimator):
     _file_layout = {
         "n_features_in_": "int=d",
         "feature_names_in_": "strings[d] optional",
-        "n_samples_seen_": "int",
+        "n_samples_seen_": "count",
         "kinds_": "strings[d]",
         "reasons_": "strings[d]",
         "units_": "strings[d] optional",
@@ -375,7 +375,7 @@ def _calendar_facts(encoder: TableEncoder) -> list[tuple[str, str]]:
         of = "" if j == joined.get("year") else f" of {names[j]}"
         circles += [names[j]] if encoder.kinds_[j] == CYCLE else [f"{part}{of}" for part in found]
     if circles:
-        told.append(f"as circles: {', '.join(circles)}")
+        told.append(f"circles for {', '.join(circles)}")
     return [("calendar", "; ".join(told))] if told else []
 
 

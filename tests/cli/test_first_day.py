@@ -1,0 +1,85 @@
+"""Where strangers stumbled on their first day, from a raw file to an exported model."""
+
+import subprocess
+import sys
+
+import numpy as np
+import polars as pl
+import pytest
+from calling import run
+
+import kernelsieve
+
+
+def test_the_package_runs_as_a_module():
+    done = subprocess.run([sys.executable, "-m", "kernelsieve", "--version"], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, f"kernelsieve {kernelsieve.__version__}\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a;b\n6.327,98;1\n523,23;2\n1.000.000,50;3\n", [6327.98, 523.23, 1000000.5]),
+        ('a,b\n"1,234.50",1\n12,2\n-7.5,3\n', [1234.5, 12, -7.5]),
+        ('a,b\n"1,234",1\n"56,789",2\n', [1234, 56789]),
+        ("a\tb\n1,234.50\t1\n12.00\t2\n", [1234.5, 12]),
+        ("a;b\n1.234;1\n2.345;2\n", [1.234, 2.345]),  # a decimal fraction, as anywhere else
+        ("a\tb\n1,234\t1\n2,345\t2\n", ["1,234", "2,345"]),  # either is possible: it stays as it is
+        ('a,b\n"0,123",1\n"1,234",2\n', ["0,123", "1,234"]),
+        ("a;b\n1.23.456,7;1\n2,5;2\n", ["1.23.456,7", "2,5"]),
+    ],
+)
+def test_marks_between_thousands_are_read_where_they_are_beyond_doubt(tmp_path, text, expected):
+    (tmp_path / "a.csv").write_text(text)
+    assert kernelsieve.read_table(tmp_path / "a.csv")["a"].to_list() == expected
+
+
+@pytest.fixture
+def plant(tmp_path):
+    """Rows without a header, the last of today's odd; a third of the rows each from three lines."""
+    rng = np.random.default_rng(0)
+    first = rng.standard_normal(400)
+    frame = pl.DataFrame({"x": first, "y": first + 0.1 * rng.standard_normal(400), "line": list("abca" * 100)})
+    frame.write_csv(tmp_path / "normal.csv", include_header=False)
+    frame[:9].vstack(pl.DataFrame({"x": [6.0], "y": [-6.0], "line": ["c"]})).write_csv(
+        tmp_path / "today.csv", include_header=False
+    )
+    return tmp_path
+
+
+def test_a_monitor_calls_the_columns_of_a_headerless_file_as_fit_does(plant):
+    names = ("normal.csv", "today.csv")
+    result = run("monitor", *[plant / name for name in names], "--no-header", "-x", "column_3", "-a", "0.01")
+    assert "column_1 is 6" in result.output
+    assert "x0" not in result.output
+    assert "1 alarm, 0 not judged" in result.output
+
+
+def test_a_label_is_called_usual_only_if_most_rows_have_it():
+    from kernelsieve.monitor.causes import UsualValues
+    from kernelsieve.monitor.table import table_block
+
+    frame = pl.DataFrame({"carrier": ["UA", "UA", "B6", "EV", "DL"], "paid": ["yes", "yes", "yes", "no", "yes"]})
+    words = UsualValues.of(table_block(frame)).words(table_block(frame))
+    assert [words(3, 0), words(3, 1), words(0, 1)] == [
+        "carrier is EV",
+        "paid is no, usually yes",
+        "paid is yes, which is usual by itself",
+    ]
+
+
+def test_a_monitor_is_refused_where_kernel_pca_is_compressed(plant):
+    run("monitor", plant / "normal.csv", plant / "today.csv", "--no-header", "--save", plant / "m.ks")
+    result = run("compress", plant / "m.ks", "-s", "8", "-o", plant / "c.ks")
+    assert result.exit_code == 1
+    assert "only kernel PCA can be compressed" in result.output
+    assert "fault" not in result.output
+
+
+def test_a_column_with_several_circles_is_warned_of_once(tmp_path):
+    rng = np.random.default_rng(0)
+    lines = [f"2021-{1 + i % 12:02d}-{1 + i % 28:02d} {i % 24:02d}:30,{rng.normal():.3f}" for i in range(3000)]
+    (tmp_path / "a.csv").write_text("\n".join(["when,x", *lines]))
+    run("monitor", tmp_path / "a.csv", tmp_path / "a.csv", "--save", tmp_path / "m.ks")
+    result = run("export", tmp_path / "m.ks", "-o", tmp_path / "m.h")
+    assert result.output.count("'when'") == 1
