@@ -101,3 +101,29 @@ def test_the_formula_spends_what_there_is():
         fresh = n / 2
         spent = n * (n + 1) / 2 + fresh * (fresh + 1) / 2 - n * n_support
         assert 0.97 * n_values < spent <= n_values
+
+
+@pytest.mark.parametrize("of_strings", [False, True])
+def test_the_agreement_with_exact_kernel_pca_asks_for_no_values_beyond_the_budget(of_strings):
+    X, asked = np.random.default_rng(0).standard_normal((N, 3)), []
+
+    def kernel(A, B):
+        asked.append(len(A) * len(B))
+        return np.exp(-0.1 * ((A[:, None] - B) ** 2).sum(-1))
+
+    def of_pair(a, b):
+        asked.append(1)
+        return np.exp(-0.1 * ((X[int(a)] - X[int(b)]) ** 2).sum())
+
+    rows = np.array([str(i) for i in range(N)]) if of_strings else X
+    model = SparseKernelPCA(3, n_support=M_POINTS, kernel=of_objects(of_pair) if of_strings else kernel, random_state=0)
+    model.set_params(max_evaluations=1.3).fit(rows)
+    before = sum(asked)
+    with pytest.raises(AttributeError, match=r"not known: .* than max_evaluations allows"):
+        _ = model.component_agreement_
+    assert not hasattr(model, "subspace_agreement_")
+    assert sum(asked) == before <= 1.3 * N * M_POINTS + 8 + 6
+    model.set_params(max_evaluations=N * N).fit(rows)  # on all rows, of which the fit knows the exact components
+    before = sum(asked)
+    assert model.component_agreement_.shape == (3,)
+    assert sum(asked) == before

@@ -28,6 +28,10 @@ ROWS_HAVE_CHANGED = (
     "component_agreement_ is measured on the training rows when it is first read, and X has changed since fit: give "
     "the rows to component_agreement(X)"
 )
+BEYOND_THE_BUDGET = (
+    "component_agreement_ is not known: to measure it takes more kernel values than max_evaluations allows. Give "
+    "rows to component_agreement(X), which computes the values of all pairs of them"
+)
 SAME_VARIANCE = 1e-3
 
 
@@ -139,6 +143,8 @@ class MeasuresAgreement:
     def _agreement_on_training_rows(self: Any) -> Agreement:
         if getattr(self, "captured_ratio_kind_", "") == "exact":
             return Agreement(np.ones(self.expansion_.n_components), 1.0, self.n_samples_seen_)
+        if self._has_budget:
+            raise AttributeError(BEYOND_THE_BUDGET)
         found = _remembered_rows(self)
         if found is None:
             raise AttributeError(ROWS_ARE_GONE)
@@ -146,6 +152,11 @@ class MeasuresAgreement:
         return self._agreement_on(
             _weighted(ordered_rows(X, self._new_row_rules, fits=False), self._weights_of_fit(sample_weight)), check=True
         )
+
+    @property
+    def _has_budget(self) -> bool:
+        """Whether the user has said how many kernel values may be computed, and they were counted."""
+        return hasattr(self, "n_evaluations_") and getattr(self, "max_evaluations", None) not in (None, "auto")
 
     def _weights_of_fit(self, sample_weight: Any) -> Any:
         """What the training rows counted in the fit, which was given these weights."""

@@ -155,8 +155,8 @@ class SparseKernelPCA(PartialFit, BlockParameters, KernelTransformer):
     component_agreement_ : ndarray of shape (M,)
         Correlation of each component's scores with exact kernel PCA's.  With at most 2,000 rows it is known from the
         fit; of more rows it is measured when it is first read, while X is still in memory, which costs about as much as
-        a fit, and then belongs to the model.  After `partial_fit`: on the rows kept.  `component_agreement(X)` measures
-        it on any rows.
+        a fit, and then belongs to the model.  After `partial_fit`: on the rows kept.  Where `max_evaluations` is a
+        number, it is there only if the fit knows it.  `component_agreement(X)` measures it on any rows.
     subspace_agreement_ : float
         The smallest canonical correlation between all scores and exact kernel PCA's: near one where components that
         disagree have only traded places.

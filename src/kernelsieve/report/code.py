@@ -61,6 +61,9 @@ def _agreement(view: ModelView) -> Iterator[tuple[str, str]]:
     with quietly():
         try:
             known = hasattr(model, "component_agreement_")
+            if not known and model._has_budget:
+                yield "agreement with exact kernel PCA", "not known: it takes more kernel values than max_evaluations"
+                return
             found = model.component_agreement_ if known else model.component_agreement(view.sample).components
         except ValueError:  # of a precomputed or indefinite kernel
             return
