@@ -541,3 +541,17 @@ def test_ratios_of_rows_that_are_nearly_one_to_the_kernel_are_true(model, option
     gram = pairwise_kernels(rows, metric=options["kernel"], **{k: v for k, v in options.items() if k == "gamma"})
     truth = exact_kernel_pca(gram, 1)[0].sum() / len(rows)
     assert model.captured_ratio_ == pytest.approx(model.explained_variance_.sum() / truth, rel=1e-4)
+
+
+# The oracle itself
+
+
+@pytest.mark.parametrize("model", [ks.ElasticNetKernelPCA(2, kernel="linear"), ks.SparseKernelPCA(2, kernel="linear")])
+def test_what_rounding_may_do_grows_with_the_units_of_the_rows(rows, model):
+    """Kernel values of rows a million times as long are 1e12 times as large, and so is their rounding."""
+    small, large = (
+        rounding_of(clone(model).set_params(random_state=0).fit(X), X, single=False) for X in (rows, rows * 2.0**20)
+    )
+    assert large.kernel == pytest.approx(2.0**40 * small.kernel)
+    np.testing.assert_allclose(large.left_out, 2.0**20 * small.left_out)
+    np.testing.assert_allclose(large.scores, 2.0**20 * small.scores)

@@ -117,8 +117,8 @@ def rounding_of(model: Any, rows: np.ndarray, *, single: bool) -> Rounding:
         decomposed = (
             np.finfo(np.float64).eps * np.sqrt(len(points)) * np.linalg.norm(_gram(expansion.kernel, points), 2)
         )
-        largest = float(_norms(coef).max(initial=0.0))
-        lengths[0] += SAFETY * float(decomposed) * largest * largest  # infinite, where rows are next to nothing
+        norm = float(_norms(coef).max(initial=0.0))
+        lengths[0] += SAFETY * float(decomposed) * norm * norm  # infinite, where rows are next to nothing
     if isinstance(model, kernelsieve.CompressedKernelPCA) and model.kernel == "rbf":
         # its scores are its own, its shares those of exact kernel PCA, which leaves distances to scikit-learn
         kappa = gaussian_rounding(float(model.gamma_), rows, points, SCIKIT_LEARNS_OWN, single=single)
