@@ -78,6 +78,13 @@ def test_what_does_not_pay_for_a_pass_is_refused_and_the_least_that_does_is_enou
         fitted(gram, max_evaluations=least - 50)
 
 
+@pytest.mark.parametrize("asked", [1e308, 2**31])
+def test_more_than_all_pairs_is_as_good_as_all_pairs(gram, asked):
+    model, whole = (fitted(gram, max_evaluations=n, random_state=0) for n in (asked, N * (N + M_POINTS + 1)))
+    np.testing.assert_array_equal(model.support_, whole.support_)
+    assert model.captured_ratio_kind_ == "all rows"
+
+
 def test_a_budget_needs_a_number_of_points_and_no_other_number_of_rows(gram):
     kernel = gram_by_number(gram)
     with pytest.raises(ValueError, match="needs n_support as a number"):

@@ -40,7 +40,8 @@ class Budget:
                 f"max_evaluations={asked!r} needs n_support as a number: how many values a pass over the rows takes "
                 "depends on it"
             )
-        allowed = float(asked) if isinstance(asked, Integral) else asked * n_rows * n_support
+        most = n_rows * (n_rows + n_support + 1)  # the whole gram and the pass: no fit asks for more
+        allowed = min(asked if isinstance(asked, Integral) else asked * n_rows * n_support, most)
         budget = cls(allowed - n_rows * (n_support + 1))
         least = 2 * n_support
         if budget.n_chosen_from(n_support) < min(least, n_rows):
