@@ -167,7 +167,32 @@ def test_a_sample_of_rows_that_was_drawn_with_another_memory_is_not_loaded(tmp_p
     ):
         model.partial_fit(ROWS).save(path)
         resealed(path, put(*place, "$record", "fields", "rate", value=1e308))
+        with pytest.raises(ModelFileError, match="cannot come from a stream"):
+            ks.load(path)
+        model.save(path)
+        # of a rate so small that the weights do not show it
+        resealed(path, put(*place, "$record", "fields", "rate", value=1e-9))
         with pytest.raises(ModelFileError, match="was not drawn with half_life=None"):
+            ks.load(path)
+
+
+@pytest.mark.parametrize("weight", [0, 1e-3, 1e308, -1.0])
+@pytest.mark.parametrize("size", [40, None])  # fewer rows than came, and all of them
+def test_a_sample_that_weighs_other_than_its_rows_is_not_loaded(
+    weight: float, size: int | None, tmp_path: Path
+) -> None:
+    path = tmp_path / "model.ks"
+    for model, place in (
+        (ks.OnlineKernelPCA(2, gamma=0.3, random_state=0), ("state", "_kept")),
+        (
+            ks.SparseKernelPCA(2, n_support=8, n_optimization_samples=size, random_state=0),
+            ("state", "_stream", "$record", "fields", "reservoir"),
+        ),
+    ):
+        model.partial_fit(ROWS).save(path)
+        assert ks.load(path).n_samples_seen_ == len(ROWS)
+        resealed(path, put(*place, "$record", "fields", "weight", value=weight))
+        with pytest.raises(ModelFileError, match=r"cannot come from a stream|are of different streams"):
             ks.load(path)
 
 

@@ -24,6 +24,9 @@ import scipy.sparse
 
 from ..arrays import Array, take_rows
 
+# The weight of all rows of a stream is summed up in other steps than that of the rows kept, whose logarithms grow with
+# the length of a stream that forgets: where they should be the same they agree to this.
+SAME_WEIGHT = 1e-3
 Arrivals = tuple[np.ndarray, np.ndarray, np.ndarray, Array]  # priorities, log_weights, numbers, rows
 
 
@@ -86,8 +89,17 @@ class Reservoir:
         whole = n_kept <= self.n_seen and self.size > 0 and self.n_pending == 0 and (self.rows is None) == (n_kept == 0)
         most = float(self.priorities[0]) if n_kept else -math.inf  # no dropped row can come before all kept ones
         ordered = bool(np.all(np.diff(self.priorities) <= 0)) and self.dropped <= most
-        if not whole or not ordered or self.weight < 0 or self.rate < 0:
+        if not whole or not ordered or self.rate < 0 or not self._weighs_its_rows:
             raise error("the sample of rows in the file cannot come from a stream")
+
+    @property
+    def _weighs_its_rows(self) -> bool:
+        """Whether the weight of all rows is that of the kept ones, or more where others were dropped."""
+        assert self.log_weights is not None
+        with np.errstate(over="ignore"):
+            kept = float(np.exp(self.log_weights - self.now).sum())
+        more_is_fine = not self.whole and self.weight > kept
+        return more_is_fine or math.isclose(self.weight, kept, rel_tol=SAME_WEIGHT)
 
     @classmethod
     def empty(cls, size: int, seed: int, half_life: float | None = None) -> Reservoir:

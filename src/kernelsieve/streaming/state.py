@@ -30,7 +30,7 @@ from ..fit.preimage import RidgeMap, learned_preimage
 from ..fit.sample import Sample
 from ..fit.span import Components, Points, PointSpan
 from ..fit.transfer import ages, forgotten, overlap, transferred, turned, weighing
-from ..rows.reservoir import Reservoir, forgetting_rate
+from ..rows.reservoir import SAME_WEIGHT, Reservoir, forgetting_rate
 from ..rows.rows import ArrayRows, Rows, Summand
 from ..rows.sampling import SampledRows
 from ..spectrum.whitening import RANK_TOLERANCE
@@ -155,6 +155,10 @@ class StreamState:
             raise error("the stream in the file has points, but no moments over them")
         if self.since < 0 or not 0 <= self.negative_share <= 1:
             raise error("the stream in the file has weights below zero")
+        if self.moments is not None and not math.isclose(
+            self.moments.weight, self.reservoir.weight, rel_tol=SAME_WEIGHT
+        ):
+            raise error("the moments and the sample of rows in the file are of different streams")
 
     @property
     def ready(self) -> bool:
