@@ -170,6 +170,33 @@ def test_pullbacks_and_gradients_of_the_diagonal_are_derivatives(name):
     np.testing.assert_allclose(0.0 if own is None else own, expected, atol=1e-5 * max(1.0, np.abs(expected).max()))
 
 
+@pytest.mark.parametrize("name", ["chi2", "anova", "spline", "laplacian", "histogram", "jaccard"])
+def test_rows_that_do_not_fit_into_the_cache_at_once_have_the_values_and_slopes_of_single_rows(name):
+    kernel, truth = settled(CASES[name][0]), CASES[name][1]
+    rows, points = RNG.random((1500, 4)), RNG.random((15, 4))
+    weights = RNG.standard_normal((1500, 15))
+    values = kernel(rows, points)
+    np.testing.assert_allclose(values, truth(rows, points), rtol=1e-12)
+    one_by_one = [kernel.pullback(rows[[i]], points, values[[i]], weights[[i]]) for i in range(len(rows))]
+    np.testing.assert_allclose(kernel.pullback(rows, points, values, weights), np.sum(one_by_one, axis=0), atol=1e-9)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_a_periodic_kernel_takes_off_whole_periods_without_rounding(dtype):
+    rows = np.linspace(0, 3, 16, endpoint=False)[:, None].astype(dtype)  # multiples of 3/16: sums below are exact
+    kernel = Periodic(period=0.75, gamma=0.8)
+    moved = rows + dtype(0.75 * 2**16)
+    np.testing.assert_allclose(kernel(moved, rows), kernel(rows, rows), rtol=2e-6 if dtype == np.float32 else 1e-14)
+
+
+@pytest.mark.parametrize("order", [0, 1, 2, 3])
+def test_bessel_kernels_of_every_order_near_and_far(order):
+    r = np.array([1e-12, 1e-6, 1e-3, 0.3, 0.9, 1.1, 4.0, 60.0])
+    expected = gamma_function(order + 1) * 2**order * jv(order, r) / r**order
+    found = Bessel(order=order, width=1.0)(np.zeros((1, 1)), r[:, None])[0]
+    np.testing.assert_allclose(found, expected, atol=1e-14)
+
+
 @pytest.mark.parametrize("name", SMOOTH)
 def test_the_gram_of_points_is_moved_as_they_are(name):
     """sum_ij W_ij k(s_i, s_j) for symmetric W: by twice the derivative in the second argument."""

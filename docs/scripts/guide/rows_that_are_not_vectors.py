@@ -152,6 +152,16 @@ print(f"{len(names) * (len(names) + 1) // 2:,}")
 #     gram = np.memmap("gram.dat", dtype=float, shape=(100_000, 100_000))
 #     SparseKernelPCA(10, kernel=gram_by_number(gram)).fit(range(100_000))
 #
+# Where kernel values are computed elsewhere, those with a few landmarks are
+# enough: rows are then :math:`k(x, S)`, one number for each landmark, and
+# ``landmarks`` takes :math:`k(S, S)`. Such rows are vectors, so that blocks,
+# ``partial_fit`` and model files work on them; what the landmarks do not span
+# is not seen:
+#
+# .. code-block:: python
+#
+#     SparseKernelPCA(10, kernel=landmarks(k_SS)).fit(k_XS)
+#
 # What works on objects
 # ---------------------
 #

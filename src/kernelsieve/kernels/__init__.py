@@ -16,7 +16,7 @@ scipy.sparse everywhere, points too.
 
 from __future__ import annotations
 
-from .algebra import Constant, held, normalized
+from .algebra import Constant, normalized
 from .base import (
     KERNEL_TYPES,
     CrossGram,
@@ -32,6 +32,7 @@ from .base import (
 from .bessel import Bessel
 from .columnwise import ANOVA, Chi2, Periodic, Spline
 from .distance import from_distance
+from .landmarks import landmarks
 from .laplacian import Laplacian
 from .matern import Matern
 from .numbered import gram_by_number
@@ -52,6 +53,7 @@ from .sets import Hamming, HistogramIntersection, Jaccard, Tanimoto
 from .strings import Levenshtein, Spectrum, Subsequence
 from .structures import Fingerprint, GlobalAlignment, WeisfeilerLehman
 from .user import CallableKernel, Precomputed, bind_callable
+from .views import held
 
 # What users write kernels with.
 __all__ = [
@@ -83,6 +85,7 @@ __all__ = [
     "WeisfeilerLehman",
     "from_distance",
     "gram_by_number",
+    "landmarks",
     "normalized",
     "of_objects",
 ]

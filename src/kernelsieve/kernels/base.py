@@ -244,6 +244,10 @@ class Kernel(ABC):
         """phi(x) itself, for kernels that are `linear_in_rows`."""
         raise TypeError(f"the {self.name} kernel has no features that could be written down")
 
+    def with_features(self, features: Array) -> Array:
+        """Points that have these `linear_features`."""
+        return features
+
     def agrees_with_sklearn(self, rows: Array, points: Array) -> bool:
         """Whether scikit-learn has this kernel by its name, and computes it on these rows to all digits."""
         return False

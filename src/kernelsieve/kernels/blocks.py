@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse
+from scipy.spatial.distance import cdist
 
 from ..arrays import Array, is_numpy, like, namespace, take_columns
 
@@ -151,11 +152,12 @@ def identity_like(square: Array) -> Array:
 
 def manhattan(rows: Array, points: Array) -> Array:
     """sum_j |x_j - y_j| for all pairs of rows and points."""
-    if scipy.sparse.issparse(rows) or scipy.sparse.issparse(points) or is_numpy(rows):
+    if scipy.sparse.issparse(rows):
         from sklearn.metrics.pairwise import manhattan_distances
 
-        if scipy.sparse.issparse(points) and not scipy.sparse.issparse(rows):
-            points = points.toarray()
         return manhattan_distances(rows, points).astype(rows.dtype, copy=False)
+    points = dense(points)
+    if is_numpy(rows):
+        return cdist(rows, points, "cityblock").astype(rows.dtype, copy=False)
     xp = namespace(rows)
     return xp.stack([xp.sum(xp.abs(rows - points[j, :]), axis=1) for j in range(points.shape[0])], axis=1)

@@ -1,7 +1,8 @@
 """Kernels that look at one column after the other:  k(x, y) = f(t),  t = sum_j h(x_j, y_j).
 
 With h' the derivative of h in y_j,  dk/ds_j = f'(t) h'(x_j, s_j).  A kernel of this kind is its h, h', f and f'.
-Values cost n m d evaluations of h, many times what a product of matrices does.
+Values cost n m d evaluations of h, many times what a product of matrices does.  They are made one column after the
+other, for so many rows at once that all numbers in use stay in the cache.
 """
 
 from __future__ import annotations
@@ -15,8 +16,11 @@ import scipy.sparse
 
 from ..arrays import Array, is_numpy, namespace
 from ..errors import OutsideDomain
+from ..threads import row_ranges
 from .base import CrossGram, Kernel, Stationary, Wide, constant_diagonal, dense
+from .rbf import RBF
 
+CACHED_VALUES = 2**14  # pairs of a row and a point whose terms are computed at once: 128 KB in float64
 NEARLY_ZERO = 1e-30  # added to what is divided by where both numbers may be zero; float32 holds it
 
 
@@ -66,8 +70,12 @@ class Columnwise(Kernel):
         """f(t)."""
 
     @abstractmethod
-    def of_sum_slope(self, t: Array, values: Array) -> Array:
+    def of_sum_slope(self, values: Array) -> Any:
         """f'(t), where f(t) is known."""
+
+    def values(self, rows: Array, points: Array) -> Array:
+        """f(t) of all pairs, (n, m)."""
+        return self.of_sum(namespace(points), _sums(self.term, rows, points))
 
     def checked(self, rows: Array, points: Array) -> Array:
         """The rows that have values with these points, or a refusal."""
@@ -75,7 +83,7 @@ class Columnwise(Kernel):
 
     def bind(self, points: Array) -> CrossGram:
         inside = self.within(dense(points))
-        return lambda rows: self.of_sum(namespace(inside), _sums(self.term, dense(self.checked(rows, points)), inside))
+        return lambda rows: self.values(dense(self.checked(rows, points)), inside)
 
     def diagonal(self, rows: Array) -> Array:
         rows = self.within(dense(rows))
@@ -84,15 +92,15 @@ class Columnwise(Kernel):
 
     def pullback(self, rows: Array, points: Array, cross_gram: Array, weights: Array) -> Array:
         rows, points = dense(self.checked(rows, points)), self.within(dense(points))
-        xp = namespace(points)
-        pull = weights * self.of_sum_slope(_sums(self.term, rows, points), cross_gram)
+        xp, pull = namespace(points), weights * self.of_sum_slope(cross_gram)
+        if is_numpy(points):
+            return _pulled(self.slope, rows, points, pull)
         return xp.stack([pull[:, j] @ self.slope(xp, rows, points[j, :]) for j in range(points.shape[0])])
 
     def diagonal_gradient(self, rows: Array) -> Array | None:
         xp, values = namespace(rows), self.diagonal(rows)
         rows = dense(rows)
-        total = xp.sum(self.term(xp, rows, rows), axis=1)
-        return 2 * self.of_sum_slope(total, values)[:, None] * self.slope(xp, rows, rows)
+        return 2 * self.of_sum_slope(values)[:, None] * self.slope(xp, rows, rows)
 
     def forward(self, ops: Any, rows: Any, points: Any) -> Any:
         return self.of_sum(ops, ops.column_sums(self.term, rows, points))
@@ -104,8 +112,35 @@ class Columnwise(Kernel):
 def _sums(term: Any, rows: Array, points: Array) -> Array:
     """sum_j h(x_j, s_j) for all pairs."""
     xp = namespace(points)
-    found = [xp.sum(term(xp, rows, points[j, :]), axis=1) for j in range(points.shape[0])]
-    return np.ascontiguousarray(np.asarray(found).T) if is_numpy(points) else xp.stack(found, axis=1)
+    if is_numpy(points):
+        return _joined(np.add, term, rows, points)
+    return xp.stack([xp.sum(term(xp, rows, points[j, :]), axis=1) for j in range(points.shape[0])], axis=1)
+
+
+def _cached_ranges(rows: np.ndarray, points: np.ndarray) -> list[slice]:
+    return row_ranges(rows.shape[0], max(1, CACHED_VALUES // points.shape[0]))
+
+
+def _joined(join: np.ufunc, term: Any, rows: np.ndarray, points: np.ndarray) -> np.ndarray:
+    """The terms of all columns, added or multiplied, for all pairs, (n, m)."""
+    columns = np.ascontiguousarray(rows.T)
+    out = np.empty((points.shape[0], rows.shape[0]), dtype=np.result_type(rows, points))
+    for part in _cached_ranges(rows, points):
+        block = term(np, columns[0, part], points[:, 0, None])
+        for j in range(1, len(columns)):
+            join(block, term(np, columns[j, part], points[:, j, None]), out=block)
+        out[:, part] = block
+    return out.T
+
+
+def _pulled(slope: Any, rows: np.ndarray, points: np.ndarray, pull: np.ndarray) -> np.ndarray:
+    """sum_n pull_nj h'(x_n, s_j), (m, d)."""
+    columns, pull = np.ascontiguousarray(rows.T), np.ascontiguousarray(pull.T)
+    out = np.zeros(points.shape, dtype=pull.dtype)
+    for part in _cached_ranges(rows, points):
+        for j in range(len(columns)):
+            out[:, j] += np.vecdot(pull[:, part], slope(np, columns[j, part], points[:, j, None]))
+    return out
 
 
 @dataclass(frozen=True, repr=False)
@@ -141,16 +176,17 @@ class Chi2(NonNegative, Columnwise, Stationary):
         return self.gamma, replace(self, gamma=1.0)
 
     def term(self, ops: Any, x: Any, s: Any) -> Any:
-        return (x - s) * (x - s) / (x + s + NEARLY_ZERO)
+        apart = x - s
+        return apart * apart / (x + (s + NEARLY_ZERO))
 
     def slope(self, ops: Any, x: Any, s: Any) -> Any:
-        share = x / (x + s + NEARLY_ZERO)
+        share = x / (x + (s + NEARLY_ZERO))
         return 1.0 - 4.0 * share * share
 
     def of_sum(self, ops: Any, t: Any) -> Any:
         return ops.exp(-self.gamma * t)
 
-    def of_sum_slope(self, t: Array, values: Array) -> Array:
+    def of_sum_slope(self, values: Array) -> Any:
         return -self.gamma * values
 
     def diagonal_gradient(self, rows: Array) -> Array | None:
@@ -182,6 +218,40 @@ class Periodic(Columnwise, Stationary):
         if isinstance(self.period, bool) or not 0 < self.period < np.inf:
             raise ValueError(f"period={self.period!r} of Periodic must be a positive number")
 
+    @property
+    def kernel(self) -> RBF:
+        """The Gaussian of the circles."""
+        return RBF(gamma=self.gamma)
+
+    def see(self, rows: Array) -> Array:
+        """Every column as a point on a circle, cosine and sine: |c - c'|^2 = sum_j 4 sin^2(pi (x_j - y_j) / period).
+
+        Whole periods are taken off first, which is exact: of large numbers angles would be off.
+        """
+        rows = dense(rows)
+        xp = namespace(rows)
+        angles = (2 * np.pi / self.period) * xp.remainder(rows, xp.full_like(rows[:1, :], self.period))
+        return xp.concat([xp.cos(angles), xp.sin(angles)], axis=1)
+
+    def back(self, slopes: Array, like_points: Array) -> Array:
+        """Derivatives on the circles as derivatives in the points."""
+        circles, n = self.see(like_points), like_points.shape[1]
+        return (2 * np.pi / self.period) * (slopes[:, n:] * circles[:, :n] - slopes[:, :n] * circles[:, n:])
+
+    def bind(self, points: Array) -> CrossGram:
+        bound = self.kernel.bind(self.see(points))
+        return lambda rows: bound(self.see(rows))
+
+    def is_near(self, rows: Array) -> bool:
+        return self.kernel.is_near(self.see(rows))
+
+    def bind_near(self, points: Array) -> CrossGram:
+        bound = self.kernel.bind_near(self.see(points))
+        return lambda rows: bound(self.see(rows))
+
+    def pullback(self, rows: Array, points: Array, cross_gram: Array, weights: Array) -> Array:
+        return self.back(self.kernel.pullback(self.see(rows), self.see(points), cross_gram, weights), points)
+
     def distances(self, rows: Array, points: Array) -> Array | None:
         return _sums(self.term, dense(rows), dense(points)) ** 0.5
 
@@ -202,7 +272,7 @@ class Periodic(Columnwise, Stationary):
     def of_sum(self, ops: Any, t: Any) -> Any:
         return ops.exp(-self.gamma * t)
 
-    def of_sum_slope(self, t: Array, values: Array) -> Array:
+    def of_sum_slope(self, values: Array) -> Any:
         return -self.gamma * values
 
     def diagonal_gradient(self, rows: Array) -> Array | None:
@@ -244,7 +314,8 @@ class ANOVA(Columnwise, Wide):
         return self.gamma**0.5, replace(self, gamma=1.0)
 
     def term(self, ops: Any, x: Any, s: Any) -> Any:
-        return ops.exp(-self.gamma * ((x - s) * (x - s)))
+        apart = x - s
+        return ops.exp((-self.gamma * apart) * apart)
 
     def slope(self, ops: Any, x: Any, s: Any) -> Any:
         return 2 * self.gamma * (x - s) * self.term(ops, x, s)
@@ -252,8 +323,8 @@ class ANOVA(Columnwise, Wide):
     def of_sum(self, ops: Any, t: Any) -> Any:
         return t if self.degree == 1 else t**self.degree
 
-    def of_sum_slope(self, t: Array, values: Array) -> Array:
-        return self.degree * t ** (self.degree - 1)
+    def of_sum_slope(self, values: Array) -> Any:
+        return self.degree * values ** (1 - 1 / self.degree)
 
     def diagonal(self, rows: Array) -> Array:
         return constant_diagonal(rows, float(rows.shape[1]) ** self.degree)
@@ -272,23 +343,30 @@ class Spline(NonNegative, Columnwise):
 
     name = "spline"
 
-    def _factor(self, ops: Any, x: Any, s: Any) -> Any:
-        least = 0.5 * (x + s - ops.abs(x - s))
-        return 1.0 + x * s + least * (x * s + least * (least * (1 / 3) - 0.5 * (x + s)))
-
     def term(self, ops: Any, x: Any, s: Any) -> Any:
-        return ops.log(self._factor(ops, x, s))
+        return ops.log(_spline(x, s, 0.5 * (x + s - ops.abs(x - s))))
+
+    def values(self, rows: Array, points: Array) -> Array:
+        if not is_numpy(points):
+            return super().values(rows, points)
+        return _joined(np.multiply, lambda xp, x, s: _spline(x, s, xp.minimum(x, s)), rows, points)
 
     def slope(self, ops: Any, x: Any, s: Any) -> Any:
         # where s < x:  x + x s - s^2 / 2;  where s > x:  x + x^2 / 2
         least = 0.5 * (x + s - ops.abs(x - s))
-        return (x + x * least - 0.5 * least * least) / self._factor(ops, x, s)
+        return (x + least * (x - 0.5 * least)) / _spline(x, s, least)
 
     def of_sum(self, ops: Any, t: Any) -> Any:
         return ops.exp(t)
 
-    def of_sum_slope(self, t: Array, values: Array) -> Array:
+    def of_sum_slope(self, values: Array) -> Any:
         return values
 
     def unit(self, rows: Array) -> tuple[float, Kernel]:
         return 1.0, self
+
+
+def _spline(x: Any, s: Any, least: Any) -> Any:
+    """1 + x s + x s least / 2 - least^3 / 6, a factor of the spline kernel, with the smaller of x and s."""
+    product = x * s
+    return 1.0 + product + least * (0.5 * product - (1 / 6) * least * least)

@@ -54,9 +54,9 @@ class Laplacian(Stationary):
         pull = weights * cross_gram
         if rows is points:  # k(s, s) is one wherever s goes: a point's own kink is no obstacle to it
             pull = pull - namespace(pull).linalg.diagonal(pull) * identity_like(pull)
-        above, below = sides(dense(rows), points, pull)
+        above, ties = sides(dense(rows), points, pull)
         mass = namespace(pull).sum(pull, axis=0)[:, None]
-        return self.gamma * (above - below), self.gamma * (mass - above - below)
+        return self.gamma * (2 * above + ties - mass), self.gamma * ties
 
     def tangents(self, points: Array, gram: Array) -> Array | None:
         return 2 * self.gamma**2 * gram
@@ -69,17 +69,18 @@ class Laplacian(Stationary):
 
 
 def sides(rows: Array, points: Array, pull: Array) -> tuple[Array, Array]:
-    """sum_n pull_nj over the rows above point j, feature by feature, and over those below it; (m, d) both."""
+    """sum_n pull_nj over the rows above point j, feature by feature, and over those level with it; (m, d) both."""
     xp = namespace(points)
-    above, below = xp.empty_like(points), xp.empty_like(points)
+    above, ties = xp.zeros_like(points), xp.zeros_like(points)
     if is_numpy(points):
-        side = np.empty(rows.shape, dtype=pull.dtype)
-        for j in range(points.shape[0]):  # two comparisons a point, into memory that stays in the cache
-            column = np.ascontiguousarray(pull[:, j])
-            above[j] = column @ np.greater(rows, points[j], out=side)
-            below[j] = column @ np.less(rows, points[j], out=side)
-        return above, below
+        rows, pull = np.ascontiguousarray(rows.T), np.ascontiguousarray(pull.T)
+        for j in range(points.shape[0]):
+            above[j] = (rows > points[j, :, None]).astype(pull.dtype) @ pull[j]
+            level = rows == points[j, :, None]
+            if level.any():  # of points that have been moved, hardly ever
+                ties[j] = level.astype(pull.dtype) @ pull[j]
+        return above, ties
     for j in range(points.shape[0]):
         above[j, :] = pull[:, j] @ xp.astype(rows > points[j, :], pull.dtype)
-        below[j, :] = pull[:, j] @ xp.astype(rows < points[j, :], pull.dtype)
-    return above, below
+        ties[j, :] = pull[:, j] @ xp.astype(rows == points[j, :], pull.dtype)
+    return above, ties

@@ -120,8 +120,8 @@ class Overlap(NonNegative):
 
     def _pulled(self, rows: Array, points: Array, pull: Array) -> tuple[Array, Array]:
         """sum_n pull_nj d min(x_n, s_j), half of it on a kink, and what a move off the kink costs."""
-        above, below = sides(dense(rows), points, pull)
-        ties = (namespace(pull).sum(pull, axis=0)[:, None] - above - below) / 2
+        above, ties = sides(dense(rows), points, pull)
+        ties = ties / 2
         if rows is points:  # a point takes its own kink with it
             return above + ties, ties - namespace(pull).sum(pull * identity_like(pull), axis=0)[:, None] / 2
         return above + ties, ties

@@ -17,7 +17,8 @@ def principal_points(objective: CapturedVariance, n_points: int) -> Array:
     rows = objective.kernel.linear_features(objective.rows)
     if objective.row_scale is not None:
         rows = rows * objective.row_scale[:, None]
-    return _principal_directions(rows, objective.weights, min(n_points, *rows.shape), objective.center)
+    directions = _principal_directions(rows, objective.weights, min(n_points, *rows.shape), objective.center)
+    return objective.kernel.with_features(directions)
 
 
 def _principal_directions(rows: Array, weights: Array | None, n_directions: int, center: bool) -> Array:

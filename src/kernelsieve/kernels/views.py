@@ -1,0 +1,207 @@
+"""Kernels of rows that are looked at in another way: some of their columns, or a factor for each; columns that stay."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+from ..arrays import Array, like
+from ..errors import OutsideDomain
+from .algebra import Composite, Slopes
+from .base import CrossGram, Kernel, columns_of
+from .width import Seen
+
+
+class View(Composite):
+    """A kernel of rows that are looked at in another way; derivatives go back the same way."""
+
+    kernel: Kernel
+
+    def see(self, rows: Array) -> Array:
+        """The rows as the kernel within sees them."""
+        raise NotImplementedError
+
+    def back(self, slopes: Array, like_points: Array) -> Array:
+        """Derivatives in what the kernel within sees, as derivatives in the points."""
+        raise NotImplementedError
+
+    def is_near(self, rows: Array) -> bool:
+        return False  # a view is made of numbers on the host, which a device would have to wait for
+
+    def bind(self, points: Array) -> CrossGram:
+        seen = self.see(points)
+        bound = self.kernel.bind(seen)
+
+        def cross_gram(rows: Array) -> Array:
+            try:
+                return bound(seen if rows is points else self.see(rows))
+            except OutsideDomain as error:
+                raise error.among(self.seen_columns(rows.shape[1])) from None
+
+        return cross_gram
+
+    def seen_columns(self, n_columns: int) -> tuple[int, ...]:
+        """The columns of the rows that the columns of the kernel within are."""
+        return tuple(range(n_columns))
+
+    def diagonal(self, rows: Array) -> Array:
+        return self.kernel.diagonal(self.see(rows))
+
+    def slopes(self, rows: Array, points: Array, cross_gram: Array, weights: Array) -> Slopes:
+        seen = self.see(points)
+        slopes, kinks = self.kernel.slopes(seen if rows is points else self.see(rows), seen, cross_gram, weights)
+        return self.back(slopes, points), None if kinks is None else self.back(kinks, points)
+
+    def diagonal_gradient(self, rows: Array) -> Array | None:
+        found = self.kernel.diagonal_gradient(self.see(rows))
+        return None if found is None else self.back(found, rows)
+
+    def tangents(self, points: Array, gram: Array) -> Array | None:
+        return self.kernel.tangents(self.see(points), gram)
+
+    def far_exponents(self, rows: np.ndarray, points: np.ndarray) -> np.ndarray | None:
+        return self.kernel.far_exponents(np.asarray(self.see(rows)), np.asarray(self.see(points)))
+
+
+@dataclass(frozen=True, repr=False)
+class OnColumns(View):
+    """A kernel of some of the columns, which ``kernel.on(columns)`` makes.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    columns : int, str, slice, or a sequence of ints or strs
+        Numbers of columns, or names of the columns of a frame.
+    """
+
+    kernel: Kernel
+    columns: Any = ()
+    name = "columns"
+    of_all = ("differentiable", "stationary", "bounded")
+    of_any = ("needs_double",)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        columns = self.columns
+        if not isinstance(columns, slice):
+            columns = (columns,) if isinstance(columns, str | Integral) else tuple(columns)
+            columns = tuple(int(c) if isinstance(c, Integral) and not isinstance(c, bool) else c for c in columns)
+            object.__setattr__(self, "columns", columns)
+            if not columns or not all(type(column) in (int, str) for column in columns):
+                raise ValueError(f"on() needs numbers or names of columns, or a slice: got {self.columns!r}")
+
+    def __repr__(self) -> str:
+        inner = repr(self.kernel)
+        columns = repr(self.columns if isinstance(self.columns, slice) else list(self.columns))
+        return f"{f'({inner})' if self.kernel.binds < 3 else inner}.on({columns})"
+
+    def settled(self, seen: Seen) -> Kernel:
+        columns = seen.numbers_of(self.columns)
+        return OnColumns(self.kernel.settled(seen.on(columns)), columns)
+
+    def stretched(self, factors: tuple[float, ...]) -> Kernel:
+        return OnColumns(self.kernel.stretched(tuple(factors[column] for column in self.columns)), self.columns)
+
+    def see(self, rows: Array) -> Array:
+        return columns_of(rows, self.columns)
+
+    def seen_columns(self, n_columns: int) -> tuple[int, ...]:
+        return tuple(self.columns)
+
+    def back(self, slopes: Array, like_points: Array) -> Array:
+        places = np.zeros((len(self.columns), like_points.shape[1]))
+        places[np.arange(len(self.columns)), list(self.columns)] = 1.0
+        return slopes @ like(places, slopes)
+
+    def within(self, points: Array) -> Array:
+        seen = self.see(points)
+        moved = self.kernel.within(seen)
+        return points if moved is seen else points + self.back(moved - seen, points)
+
+    def still_columns(self, n_columns: int) -> tuple[int, ...]:
+        return tuple(self.columns[place] for place in self.kernel.still_columns(len(self.columns)))
+
+    def unit_scales(self, rows: Array) -> tuple[float, ...]:
+        scales = np.zeros(rows.shape[1])
+        np.maximum.at(scales, list(self.columns), self.kernel.unit_scales(self.see(rows)))
+        return tuple(float(scale) for scale in scales)
+
+    def forward(self, ops: Any, rows: Any, points: Any) -> Any:
+        return self.kernel.forward(*ops.on_columns(rows, points, self.columns))
+
+    def forward_diagonal(self, ops: Any, rows: Any) -> Any:
+        return self.kernel.forward_diagonal(*ops.on_columns(rows, None, self.columns)[:2])
+
+    @property
+    def is_settled(self) -> bool:
+        numbered = isinstance(self.columns, tuple) and all(isinstance(c, int) and c >= 0 for c in self.columns)
+        return numbered and self.kernel.is_settled
+
+
+@dataclass(frozen=True, repr=False)
+class Stretched(View):
+    """A kernel of columns that are multiplied by a factor each: what a width for every column becomes.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    factors : tuple of floats
+    """
+
+    kernel: Kernel
+    column_factors: tuple[float, ...] = ()
+    name = "stretched"
+    of_all = ("differentiable", "stationary", "bounded")
+
+    def stretched(self, factors: tuple[float, ...]) -> Kernel:
+        return self.kernel.stretched(tuple(a * b for a, b in zip(self.column_factors, factors, strict=True)))
+
+    def _factors(self, rows: Array) -> Array:
+        return like(np.asarray(self.column_factors), rows)
+
+    def see(self, rows: Array) -> Array:
+        if scipy.sparse.issparse(rows):
+            return (rows @ scipy.sparse.diags_array(np.asarray(self.column_factors, dtype=rows.dtype))).tocsr()
+        return rows * self._factors(rows)
+
+    def back(self, slopes: Array, like_points: Array) -> Array:
+        return slopes * self._factors(slopes)
+
+    def within(self, points: Array) -> Array:
+        return self.kernel.within(self.see(points)) / self._factors(points)
+
+    def unit_scales(self, rows: Array) -> tuple[float, ...]:
+        inner = self.kernel.unit_scales(self.see(rows))
+        return tuple(a * b for a, b in zip(inner, self.column_factors, strict=True))
+
+    def forward(self, ops: Any, rows: Any, points: Any) -> Any:
+        return self.kernel.forward(*ops.with_factors(rows, points, np.asarray(self.column_factors)))
+
+    def forward_diagonal(self, ops: Any, rows: Any) -> Any:
+        return self.kernel.forward_diagonal(*ops.with_factors(rows, None, np.asarray(self.column_factors))[:2])
+
+
+@dataclass(frozen=True, repr=False)
+class Held(View):
+    """A kernel while points are moved that stay where they are in some columns: its derivatives there are zero."""
+
+    kernel: Kernel
+    columns: tuple[int, ...] = ()
+    name = "held"
+
+    def see(self, rows: Array) -> Array:
+        return rows
+
+    def back(self, slopes: Array, like_points: Array) -> Array:
+        mask = np.ones(like_points.shape[1])
+        mask[list(self.columns)] = 0.0
+        return slopes * like(mask, slopes)
+
+
+def held(kernel: Kernel, columns: tuple[int, ...]) -> Kernel:
+    """The kernel for points that do not move in these columns."""
+    return Held(kernel, columns)
