@@ -265,7 +265,8 @@ class StreamState:
         """Both measured on the reservoir; if its rows are too few or too much alike, what the moments alone say."""
         if self.measured is not None:
             return self.measured.mean_outside, self.measured.captured
-        surely = self.span.surely_captured(float(self.components.variances.sum()))
+        captured, whole = float(self.components.variances.sum()), self.reservoir.whole
+        surely = self.span.surely_captured(captured)
         try:
             with one_blas_thread():
                 sample, points = self._sample(), Points(self.span.kernel, self.span.points, None)
@@ -273,8 +274,12 @@ class StreamState:
                 if indefinite:
                     ratio = ratio_of_points(seen, sample, points, self.reservoir.n_seen)
                 else:
-                    ratio = ratio_of_model(sample, self.expansion, self.reservoir.n_seen)
-                return mean_outside(seen, self.span, indefinite=bool(indefinite)), ratio.at_least(surely)
+                    # about half of the rows kept have come since points were chosen by all that were kept then
+                    fitted = 0.0 if whole else sample.n_evaluation / (2 * self.reservoir.n_kept)
+                    ratio = ratio_of_model(sample, self.expansion, self.reservoir.n_seen, fitted=fitted)
+                # moments of all rows, unless they were brought from other points
+                ratio = ratio.corrected(self.span, self.expansion, captured) if whole else ratio.at_least(surely)
+                return mean_outside(seen, self.span, indefinite=bool(indefinite)), ratio
         except ValueError:
             n_kept, n_directions = self.reservoir.n_kept, n_real(self.components.variances)
             return 0.0, CapturedRatio(surely, "sample", n_kept, (surely, 1.0), n_directions)
@@ -290,6 +295,7 @@ class StreamState:
             center=bool(self.parameters["center"]),
             n_evaluation=PLAN.evaluation_rows_for(self.chosen.n_support),
             n_population=rows.n_samples,
+            guides=False,
         )
         return sample.representative.settled
 
