@@ -23,7 +23,7 @@ def test_a_component_listens_to_the_columns_that_make_it(clusters, model):
 def test_sensitivity_is_the_difference_quotient_of_the_scores(clusters, model):
     subject = ModelView.of(model, clusters[0], 0)
     found = sensitivity.sensitivity(subject, reader_of(subject))
-    rows = subject.encoded_rows(subject.some_rows(sensitivity.GRADIENT_ROWS))
+    rows = subject.encoded_rows(subject.some_rows(PAGE.gradient_rows))
     for column in range(4):
         step = np.zeros(5)
         step[column] = 1e-5
@@ -34,7 +34,7 @@ def test_sensitivity_is_the_difference_quotient_of_the_scores(clusters, model):
 
 @needs_interpretation
 def test_classes_count_as_one_column(subject, reader):
-    encoded = subject.model.sensitivity(subject.encoded_rows(subject.some_rows(sensitivity.GRADIENT_ROWS)))
+    encoded = subject.model.sensitivity(subject.encoded_rows(subject.some_rows(PAGE.gradient_rows)))
     found = sensitivity.sensitivity(subject, reader)
     place = reader.names.index("size")
     np.testing.assert_allclose(found[:, place], np.sqrt((encoded[:, reader.groups[place]] ** 2).sum(axis=1)))

@@ -17,12 +17,11 @@ import numpy as np
 
 from ..rows.frames import Column, Frame, as_column
 from . import code
+from .limits import PAGE
 from .model_view import ModelView, reader_of
 from .outliers import outlier_section, worst_rows
 from .page_data import (
-    GLANCE_ROWS,
     JSON,
-    MAX_SIDE_COMPONENTS,
     Options,
     PageData,
     cell,
@@ -40,17 +39,13 @@ from .sensitivity import sensitivity, sensitivity_section
 from .support import support_section
 from .widths import Width, widths
 
-PICTURE_BYTES = 700_000  # for pictures of rows, of the 5 MB of a page
-MAX_MOVERS = 3  # columns named for a direction in the summary
-NAMES_LEFT_OUT = 20  # names of columns that are left out
-
 
 def contents_of(model: Any, X: Any, beside: Any, options: Options, seed: int) -> JSON:
     """The whole page as data."""
     view = ModelView.of(model, X, seed)
     reader = reader_of(view)
     _check_image_shape(options.image_shape, view)
-    further = few_beside(beside_columns(beside, view.n_rows), view.some_rows(GLANCE_ROWS))
+    further = few_beside(beside_columns(beside, view.n_rows), view.some_rows(PAGE.glance_rows))
     data = PageData(view, reader, sensitivity(view, reader), further, options)
     worst = worst_rows(view)
     columns = shown_columns(data)
@@ -89,7 +84,7 @@ def summary(meaning: JSON, odd: JSON, n_rows: int) -> str:
 
 def _movers(columns: list[JSON]) -> str:
     """The columns that change most along a component, at least half as much as the first."""
-    names = [column["name"] for column in columns if column["moved"] >= columns[0]["moved"] / 2][:MAX_MOVERS]
+    names = [column["name"] for column in columns if column["moved"] >= columns[0]["moved"] / 2][: PAGE.max_movers]
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
@@ -159,7 +154,7 @@ def _rows(data: PageData, columns: list[int], shown: np.ndarray) -> JSON:
         "errors": packed(view.errors[shown], "f4"),
     }
     if data.pictures is not None:
-        count = max(1, min(len(shown), PICTURE_BYTES // view.encoded.shape[1]))
+        count = max(1, min(len(shown), PAGE.picture_bytes // view.encoded.shape[1]))
         low, high = data.gray_range
         every = np.linspace(0, len(shown) - 1, count).astype(int)
         rows = view.encoded_rows(shown[every])
@@ -194,7 +189,7 @@ def _scree(found: Scree) -> JSON:
 
 
 def _width(width: Width) -> JSON:
-    kept = range(min(width.scores.shape[1], MAX_SIDE_COMPONENTS)) if width.factor != 1.0 else range(0)
+    kept = range(min(width.scores.shape[1], PAGE.max_side_components)) if width.factor != 1.0 else range(0)
     return {
         "factor": width.factor,
         "gamma": cell(width.gamma),
@@ -218,6 +213,6 @@ def handling_section(data: PageData) -> list[tuple[str, str]]:
             lines.append((name, repr(step)))
     unused = [name for name, used in zip(reader.names, reader.used(), strict=True) if not used]
     if reader.raw and unused and not any(heading == "left out" for heading, _ in lines):
-        rest = f" and {len(unused) - NAMES_LEFT_OUT} more" if len(unused) > NAMES_LEFT_OUT else ""
-        lines.append(("left out", ", ".join(unused[:NAMES_LEFT_OUT]) + rest))
+        rest = f" and {len(unused) - PAGE.names_left_out} more" if len(unused) > PAGE.names_left_out else ""
+        lines.append(("left out", ", ".join(unused[: PAGE.names_left_out]) + rest))
     return lines

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from .limits import PAGE
 from .model_view import ColumnReader, ModelView
-from .page_data import JSON, MAX_COLUMNS, PageData, cells, packed_pictures
-
-MAX_SHOWN_POINTS = 100
+from .page_data import JSON, PageData, cells, packed_pictures
 
 
 @dataclass(frozen=True)
@@ -30,7 +29,7 @@ def support_points(view: ModelView, reader: ColumnReader) -> SupportPoints:
     # |x - s|^2 is smallest where x's - |s|^2 / 2 is largest
     nearest = np.argmax(view.sample @ points.T - (points**2).sum(axis=1) / 2, axis=1)
     shares = np.bincount(nearest, minlength=len(points)) / len(nearest)
-    order = np.argsort(-shares, kind="stable")[:MAX_SHOWN_POINTS]
+    order = np.argsort(-shares, kind="stable")[: PAGE.max_shown_points]
     rows = getattr(model, "support_", None)
     # the numbers are of training rows: they say something only where those are the rows at hand
     known = rows is not None and view.n_rows == getattr(model, "n_samples_seen_", -1)
@@ -49,9 +48,9 @@ def support_section(data: PageData) -> JSON:
     if data.pictures is not None:
         return {**shown, "pictures": packed_pictures(found.encoded, data.pictures, *data.gray_range)}
     used = [place for place, group in enumerate(data.reader.groups) if len(group)]
-    if data.sensitivity is not None and len(used) > MAX_COLUMNS:
+    if data.sensitivity is not None and len(used) > PAGE.max_columns:
         weight = data.sensitivity.max(axis=0)
-        used = sorted(sorted(used, key=lambda place: -weight[place])[:MAX_COLUMNS])
+        used = sorted(sorted(used, key=lambda place: -weight[place])[: PAGE.max_columns])
     return {
         **shown,
         "columns": [{"name": data.reader.names[place], "kind": data.reader.kinds[place]} for place in used],
