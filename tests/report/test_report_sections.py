@@ -7,6 +7,7 @@ from sklearn.metrics import pairwise_distances
 
 from kernelsieve import SparseKernelPCA
 from kernelsieve.report import outliers, sensitivity, support
+from kernelsieve.report.limits import PAGE
 from kernelsieve.report.model_view import ModelView, reader_of
 
 

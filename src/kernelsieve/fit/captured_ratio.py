@@ -40,6 +40,7 @@ import numpy as np
 
 from ..arrays import Array, as_float64, float64_like, is_numpy, like, namespace, row_dot, to_numpy
 from ..kernels import Kernel
+from ..numerics import DEPENDENT
 from ..rows.sampling import shares_of
 from ..spectrum.top import Operator, exact_components, is_large, top
 from ..spectrum.whitening import RANK_TOLERANCE, triangular_whitening
@@ -55,8 +56,6 @@ from .span import Points, PointSpan, Span
 # look at 100 to 800 rows of 1,900, under wide and narrow kernels, 11 intervals then miss the truth, and 40 without.
 OPTIMISM_POWER = 8
 LEAST_HALF = 50  # rows, in each half, that tell what a share of the variance depends on
-# Variances below this share of the largest are rounding: the rows have no such component.
-NO_VARIANCE = 1e-10
 MEAN_ERRORS = 4.0  # standard errors of a mean of rounded values
 # Standard errors to each side.  The error above is on the large side: of 2,172 intervals (six tables, widths from 1/16
 # to 6 times gamma's median, five rules, 100 rows looked at to all of 16,000) 1.645 errors hold the truth in 97 %.
@@ -353,7 +352,7 @@ def _ratio_of_halves(rows: RowSet, features: Array, whole: RowComponents) -> flo
 
 def n_real(variances: np.ndarray) -> int:
     """Components with a variance that is not rounding."""
-    return int(np.sum(variances > NO_VARIANCE * variances.max(initial=0.0)))
+    return int(np.sum(variances > DEPENDENT * variances.max(initial=0.0)))
 
 
 def error_of_few(rows: RowSet) -> float:

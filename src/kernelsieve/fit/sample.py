@@ -16,6 +16,7 @@ import scipy.sparse
 
 from ..arrays import Array, as_float64, is_numpy, itemsize, origin_of, take_rows, to_numpy
 from ..kernels import Kernel
+from ..numerics import FLOAT32_SEES
 from ..rows.checks import LARGEST, SMALLEST, finite
 from ..rows.sampling import SampledRows
 from ..threads import cached_property, row_ranges
@@ -27,7 +28,6 @@ from .rowset import RowSet
 MAX_GRAM_WORK, DIFFERENCE_COST = 2e10, 10.0
 EXACT_ROWS = 500  # samples no larger than this are kept in their own precision
 ROWS_AT_ONCE = 250  # converted at a time: a temporary for all of them would cost more than the arithmetic
-FLOAT32_SEES = 1e-5  # of k(x, x): a captured variance that is less is known to two or three digits in float32
 
 
 @dataclass(frozen=True)

@@ -17,14 +17,13 @@ from ..fit.parameters import INNER_SHARE, at_least, estimator, more_than, one_of
 from ..fit.problem import NOTHING_TO_EXPLAIN
 from ..fit.sample import Sample
 from ..fit.span import Span
+from ..numerics import SOLVED
 from ..rows.checks import finite
 from ..rules.base import Choice
 from ..solvers.likelihood import Likelihood, LikelihoodFit, coordinate_ascent, largest_within, sweeps
 from .base import Found, KernelTransformer
 from .likelihood_axes import Axes, axes_of, check_not_tiny, likelihood_on, sufficient
 from .published import OnDictionary
-
-DENSITY_ROUNDING = 1e-9  # of log densities, which depends on how rows are cut into blocks
 
 
 @dataclass(frozen=True)
@@ -236,7 +235,7 @@ class LikelihoodKernelPCA(JudgesKernelRows, OnDictionary, KernelTransformer):
         scores = to_numpy(density.logarithms(rows, diagonal, sample.n_threads)).astype(np.float64)
         weights = None if sample.rows.weights is None else sample.rows.weights[places]
         limit = float(np.quantile(scores, self.false_alarm_rate, method="inverted_cdf", weights=weights))
-        return limit - DENSITY_ROUNDING * float(np.abs(scores).max())  # the row at the limit is within it
+        return limit - SOLVED * float(np.abs(scores).max())  # the row at the limit is within it
 
     def _maximise(self, likelihood: Likelihood, span: Span) -> LikelihoodFit:
         limit = likelihood.largest_noise_variance

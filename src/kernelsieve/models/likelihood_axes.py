@@ -13,12 +13,10 @@ import scipy.linalg
 
 from ..arrays import top_eigh
 from ..fit.span import Span
+from ..numerics import DEPENDENT, SOLVED
 from ..solvers.likelihood import Likelihood, LikelihoodFit, coordinate_ascent
 from ..spectrum.top import component_signs
 
-# Model eigenvalues below this share of the largest are rounding, not axes.
-NO_AXIS = 1e-10
-ORTHONORMAL = 1e-9  # largest inner product of two axes, or error of a length
 # Without a parameter for sparsity, the noise variance is lowered in steps of this factor until the vectors explain this
 # share of the variance about the mean, or are this many.
 ENOUGH, MOST_VECTORS = 0.95, 60
@@ -42,7 +40,7 @@ def sufficient(likelihood: Likelihood, span: Span, *, max_iter: int = 10_000, to
     What is explained is measured against the variance about the mean, also where features are not centred: else the
     mean alone, which one vector of a wide kernel explains, would do.
     """
-    spread = max(span.mean_length - span.mean_square, NO_AXIS * span.mean_length)
+    spread = max(span.mean_length - span.mean_square, DEPENDENT * span.mean_length)
     best: LikelihoodFit | None = None
     for step in range(1, MAX_STEPS_DOWN + 1):
         noise_variance = likelihood.largest_noise_variance * NOISE_STEP_DOWN**step
@@ -68,7 +66,7 @@ def _orthonormalised(coef: np.ndarray, gram: np.ndarray) -> np.ndarray:
     factor = np.linalg.cholesky(coef.T @ gram @ coef)
     coef = scipy.linalg.solve_triangular(factor, coef.T, lower=True).T
     off = np.abs(coef.T @ gram @ coef - np.eye(coef.shape[1]))
-    within = np.maximum.accumulate(np.maximum(np.tril(off).max(axis=1), np.triu(off).max(axis=0))) <= ORTHONORMAL
+    within = np.maximum.accumulate(np.maximum(np.tril(off).max(axis=1), np.triu(off).max(axis=0))) <= SOLVED
     return coef[:, : max(1, int(within.sum()))]
 
 
@@ -82,7 +80,7 @@ def axes_of(span: Span, found: LikelihoodFit, n_components: int | None) -> Axes:
             "the likelihood leaves no vector on these rows: give a larger noise_variance, or a noise_fraction"
         )
     values, vectors = top_eigh(root[:, None] * gram * root)
-    n_axes = int(np.sum(values > NO_AXIS * values[0]))
+    n_axes = int(np.sum(values > DEPENDENT * values[0]))
     n_axes = n_axes if n_components is None else min(n_components, n_axes)
     coef = root[:, None] * vectors[:, :n_axes] / np.sqrt(values[:n_axes])
     coef = _orthonormalised(coef, gram)

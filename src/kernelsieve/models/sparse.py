@@ -13,7 +13,6 @@ from sklearn.exceptions import ConvergenceWarning
 from ..arrays import namespace, to_numpy
 from ..errors import TooFewPoints, warn
 from ..fit.budget import Budget
-from ..fit.captured_ratio import NO_VARIANCE
 from ..fit.parameters import INNER_SHARE, SHARE, BlockParameters, at_least, estimator, more_than, one_of, parameter
 from ..fit.plan import SearchPlan
 from ..fit.problem import Problem, nothing_to_explain
@@ -21,6 +20,7 @@ from ..fit.span import Span
 from ..fit.values import RememberedKernel, remembered
 from ..kernels import Kernel, is_function, kernel_of
 from ..kernels.width import column_numbers
+from ..numerics import DEPENDENT
 from ..rows import RowRules, Rows, rows_of
 from ..rows.sampling import SampledRows
 from ..rules.base import Choice, Selection
@@ -335,7 +335,7 @@ class SparseKernelPCA(PartialFit, BlockParameters, KernelTransformer):
         rows = problem.sample.evaluation
         check_kernel_values(rows.gram)
         diagonal = to_numpy(namespace(rows.gram).linalg.diagonal(rows.gram))
-        if not rows.exact.captured > NO_VARIANCE * float(np.abs(diagonal).mean()):
+        if not rows.exact.captured > DEPENDENT * float(np.abs(diagonal).mean()):
             raise ValueError(nothing_to_explain(rows))
         effort, sample = self._effort, problem.sample
         if sample.plan.all_evaluate and not sample.rows.whole:  # more rows than these would be beyond the budget

@@ -25,6 +25,7 @@ from sklearn.utils.validation import _get_feature_names, check_array
 
 from ..arrays import FLOATS, Array, on_host, take_rows
 from ..errors import quoted
+from ..numerics import DEPENDENT
 from ..threads import start_new_thread
 from .checks import finite_rows
 from .files import Stream
@@ -32,7 +33,6 @@ from .reservoir import Reservoir, stacked
 from .rows import ArrayRows, Rows, Summand
 from .sampling import SampledRows, row_projections, sample_rows
 
-SUM_ROUNDING = 1e-10  # of a sum, relative to that of the absolute values, when they are added in other blocks
 GOLDEN = (math.sqrt(5) - 1) / 2  # the fractions of its multiples are all different and fill (0, 1) evenly
 
 
@@ -179,7 +179,7 @@ class PassFingerprint:
 
     def matches(self, other: PassFingerprint) -> bool:
         """Whether both can be those of the same rows."""
-        return math.isclose(self.total, other.total, rel_tol=0.0, abs_tol=SUM_ROUNDING * max(self.size, other.size))
+        return math.isclose(self.total, other.total, rel_tol=0.0, abs_tol=DEPENDENT * max(self.size, other.size))
 
 
 def fingerprint(rows: Array, start: int) -> PassFingerprint:

@@ -24,9 +24,10 @@ import numpy as np
 
 from ..arrays import Array, solve_factored, to_numpy, unchecked_cholesky
 from ..kernels import Kernel, uphill
+from ..numerics import ROUNDING
 from ..spectrum.cuda_graphs import recorded
 from ..threads import cached_property
-from .lbfgs import NO_CURVATURE, Ahead, Ascent, Evaluation, Memory
+from .lbfgs import Ahead, Ascent, Evaluation, Memory
 from .objective import GRAM_JITTER, METRIC_RIDGE, CapturedVariance
 
 # Powers of R that Y is multiplied by, one after the other, and made orthonormal.  What the last column has left of the
@@ -205,7 +206,7 @@ class PaddedMemory(Memory):
         import torch
 
         move, change = move.reshape(1, -1), change.reshape(1, -1)
-        bends = (move * change).sum() > NO_CURVATURE * (change * change).sum()
+        bends = (move * change).sum() > ROUNDING[8] * (change * change).sum()
         moves, changes = (
             torch.where(bends, torch.cat([old[1:], new]), old)
             for old, new in ((self.moves, move), (self.changes, change))

@@ -17,9 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...arrays import solve_lower
-
-# A row whose residual is less than this share of its length lies in the span of the points: it would only add noise.
-INDEPENDENT = 1e-10
+from ...numerics import DEPENDENT
 
 Order = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
@@ -91,7 +89,7 @@ class Rule(OnlineChooser):
 def entered(lower: np.ndarray, inside: np.ndarray, length: float) -> np.ndarray | None:
     """L with one more point, of coordinates `inside` and k(x, x) = `length`; None where it depends on the others."""
     rest = length - float(inside @ inside)
-    if not rest > INDEPENDENT * length:
+    if not rest > DEPENDENT * length:
         return None
     m = len(lower)
     grown = np.zeros((m + 1, m + 1))
