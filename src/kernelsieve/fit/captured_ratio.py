@@ -44,7 +44,7 @@ from ..numerics import DEPENDENT
 from ..rows.sampling import shares_of
 from ..spectrum.top import Operator, exact_components, is_large, top
 from ..spectrum.whitening import RANK_TOLERANCE, triangular_whitening
-from ..threads import cached_property, matmul, one_blas_thread, ordered_map, row_ranges
+from ..threads import CACHED_ROWS, cached_property, matmul, one_blas_thread, ordered_map, row_ranges
 from .expansion import KernelExpansion
 from .indefinite import agreement, best_cut, variances_at
 from .moments import points_like
@@ -68,7 +68,6 @@ SLOWER = 1.41
 # A ratio is reported SAFE_ERRORS below the estimate, less what an error of KNOWN_WELL would take off: of those 2,172
 # about 1 % are then above the truth by more than .003; with 1.25 errors 1.6 %, and 3.6 % of those of "uniform".
 SAFE_ERRORS, KNOWN_WELL = 1.8, 0.0015
-FEATURE_BLOCK_ROWS = 250  # rows of many features that stay in the cache between two products
 
 
 @dataclass(frozen=True)
@@ -121,7 +120,7 @@ def components_of(features: Array, shares: np.ndarray, rows: RowSet, near: Array
         return block.T @ (omega[part][:, None] * (block @ y))
 
     def apply(y: Array) -> Array:
-        blocks = row_ranges(n, FEATURE_BLOCK_ROWS if is_numpy(features) else n)
+        blocks = row_ranges(n, CACHED_ROWS if is_numpy(features) else n)
         with one_blas_thread():
             whole = reduce(add, ordered_map(lambda part: product_of(part, y), blocks, rows.n_threads))
         return whole if mean is None else whole - mean[:, None] * (mean @ y)

@@ -28,10 +28,9 @@ from ..kernels import CrossGram, Kernel
 from ..rows.sampling import shares_of
 from ..spectrum.top import ExactComponents, exact_components
 from ..spectrum.whitening import RANK_TOLERANCE, check_finite_kernel, share_of_negative
-from ..threads import cached_property, matmul, one_blas_thread, ordered_map, row_ranges, side_by_side
+from ..threads import CACHED_ROWS, cached_property, matmul, one_blas_thread, ordered_map, row_ranges, side_by_side
 from .importance import Drawn, Half
 
-GRAM_BLOCK_ROWS = 250
 POINTS_FOR_THREADS = 400  # with fewer points, kernel values of a row set cost no more than handing them to threads
 INDEFINITE = 1e-6  # a negative eigenvalue below this share of the largest variance counts for nothing
 
@@ -43,13 +42,13 @@ def cross_gram_of(kernel: Kernel, rows: Array, points: Array, n_threads: int) ->
     cross_gram = kernel.bind(points)
     with one_blas_thread():
         return np.concatenate(
-            list(ordered_map(lambda part: cross_gram(rows[part]), row_ranges(len(rows), GRAM_BLOCK_ROWS), n_threads))
+            list(ordered_map(lambda part: cross_gram(rows[part]), row_ranges(len(rows), CACHED_ROWS), n_threads))
         )
 
 
 def gram_times(gram: Array, right: np.ndarray) -> np.ndarray:
     """gram @ right on the host, a few rows at a time: a float32 gram times float64 numbers would be copied whole."""
-    parts = row_ranges(gram.shape[0], GRAM_BLOCK_ROWS if is_numpy(gram) else gram.shape[0])
+    parts = row_ranges(gram.shape[0], CACHED_ROWS if is_numpy(gram) else gram.shape[0])
     return np.concatenate([to_numpy(product(gram[rows, :], right)) for rows in parts])
 
 
@@ -108,7 +107,7 @@ class RowSet:
             if left != right:
                 gram[right, left] = part.T
 
-        blocks = row_ranges(self.size, GRAM_BLOCK_ROWS)
+        blocks = row_ranges(self.size, CACHED_ROWS)
         with one_blas_thread():
             bound = list(ordered_map(lambda block: self.kernel.bind(rows[block]), blocks, self.n_threads))
             # k(x, y) = k(y, x): only the tiles up to the diagonal are computed

@@ -19,7 +19,7 @@ from ..kernels import Kernel
 from ..numerics import FLOAT32_SEES
 from ..rows.checks import LARGEST, SMALLEST, finite
 from ..rows.sampling import SampledRows
-from ..threads import cached_property, row_ranges
+from ..threads import CACHED_ROWS, cached_property, row_ranges
 from .importance import Drawn, carried_variance, draw, tails
 from .plan import PLAN, SearchPlan
 from .rowset import RowSet
@@ -27,7 +27,6 @@ from .rowset import RowSet
 # Multiplications that the gram of a whole sample may cost, and how many of them one difference |x - y| costs.
 MAX_GRAM_WORK, DIFFERENCE_COST = 2e10, 10.0
 EXACT_ROWS = 500  # samples no larger than this are kept in their own precision
-ROWS_AT_ONCE = 250  # converted at a time: a temporary for all of them would cost more than the arithmetic
 
 
 @dataclass(frozen=True)
@@ -249,7 +248,7 @@ class Sample:
             return finite(values if origin is None else values - origin)
         light = np.empty((len(indices), X.shape[1]), dtype=np.float32)
         away = X.dtype.type(0) if origin is None else origin.astype(X.dtype, copy=False)
-        for part in row_ranges(len(indices), ROWS_AT_ONCE):
+        for part in row_ranges(len(indices), CACHED_ROWS):
             # subtracted in the rows' own precision, rounded once
             np.subtract(X[indices[part]], away, out=light[part], casting="same_kind")
             finite(light[part])
