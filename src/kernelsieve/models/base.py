@@ -36,6 +36,7 @@ from ..fit.parameters import (
     CallbackSupportMixin,
     KernelParameters,
     MeantParameters,
+    SavesItself,
     Stages,
     estimator,
     forget_fit,
@@ -55,7 +56,6 @@ from ..fit.problem import (
 )
 from ..fit.rowset import INDEFINITE
 from ..fit.sample import Sample
-from ..fit.saving import SavesItself
 from ..fit.span import Span
 from ..kernels import Kernel, bind_callable, is_function, kernel_object, kernel_of, named_kernel
 from ..kernels.base import check_coef0, dense

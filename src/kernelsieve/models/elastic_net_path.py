@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
+from ..fit.parameters import MOST_POINTS, instance_of, some_numbers, whole_number
 from ..fit.span import Span
-from ..fit.validation import MOST_POINTS, instance_of, some_numbers, whole_number
 from ..solvers.path import descend
 from ..threads import one_blas_thread
 from .elastic_net import ElasticNetKernelPCA

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import _fit_context, clone
 
 from ..arrays import to_numpy
-from ..compression.orders import least_lost_last
+from ..compression.methods import least_lost_last
 from ..errors import TooFewPoints, TooManyComponents
 from ..fit.agreement import Agreement
 from ..fit.indefinite import is_indefinite

@@ -20,6 +20,7 @@ from ..fit.outliers import JudgesRows
 from ..fit.parameters import (
     INNER_SHARE,
     MeantParameters,
+    SavesItself,
     at_least,
     estimator,
     more_than,
@@ -27,18 +28,36 @@ from ..fit.parameters import (
     parameter,
     unchanged_on_failure,
 )
-from ..fit.saving import SavesItself
 from ..kernels import kernel_of, names_of_kernels
 from ..rows import RowRules, ordered_rows, settle_columns
 from ..rows.frames import block_of, column_names
 from ..tables.encoder import TableEncoder
 from ..threads import effective_n_threads, one_blas_thread
 from .causes import UsualValues
-from .crossfit import SAMPLE_WINDOWS, HeldOut, MonitorFit, cell_rows, checked_folds
 from .inputs import InputMap, summed_over_lags
-from .limits import Limit, limit_of, run_bounds, runs_of, smoothed_runs
+from .limits import (
+    SAMPLE_WINDOWS,
+    HeldOut,
+    Limit,
+    MonitorFit,
+    cell_rows,
+    checked_folds,
+    limit_of,
+    run_bounds,
+    runs_of,
+    smoothed_runs,
+)
 from .online import LiveState, OnlineMonitor, started
-from .recipe import check_options, check_rule, fitted, recipe_of
+from .recipe import (
+    about_constants,
+    about_limit,
+    about_memory,
+    about_whitening,
+    check_options,
+    check_rule,
+    fitted,
+    recipe_of,
+)
 from .series import Series, numbered, series_of
 from .table import (
     LeftOutColumns,
@@ -49,7 +68,6 @@ from .table import (
     table_block,
     without_infinity,
 )
-from .warnings import about_constants, about_limit, about_memory, about_whitening
 
 LEAST_SMOOTHING = 1e-6  # a mean over a million rows: fewer say nothing of its limit, and a count of 1/w overflows
 

@@ -29,9 +29,8 @@ from ..rows.checks import LARGEST
 from ..rows.frames import Block, block_of, is_frame
 from ..threads import effective_n_threads, one_blas_thread
 from .causes import Words, causes_of, percent
-from .crossfit import refitted
 from .inputs import summed_over_lags, windows_of
-from .limits import smoothed
+from .limits import refitted, smoothed
 from .recipe import check_rule
 from .statistics import Detector
 from .table import encoded_or_missing, row_block, table_block, without_calendar

@@ -14,7 +14,7 @@ import numpy as np
 from ..arrays import add_to_diagonal, as_float64, cholesky, solve_lower, to_numpy
 from ..fit.sample import Sample
 from ..numerics import DEPENDENT
-from .lazy_gram import gram_of_sample
+from .base import gram_of_sample
 
 
 def ridge_leverage(sample: Sample) -> np.ndarray:

@@ -13,11 +13,10 @@ from ..arrays import as_float64
 from ..fit.sample import Sample
 from ..kernels import Kernel
 from ..solvers.greedy import Residual, Rule, best_for_targets, eliminate, greedy, swap, worst_explained
-from .base import Selection, Selector, select_rows
+from .base import Selection, Selector, gram_of_sample, select_rows
 from .farthest import Combine, spread_rows
 from .gain import LargestGain, SampledGain
 from .kmeans import as_rows_in, kmeans_centers
-from .lazy_gram import gram_of_sample
 from .leverage import draw_without_replacement, ridge_leverage
 from .rpcholesky import randomly_pivoted_cholesky
 from .targeted import targeted_choice

@@ -17,8 +17,8 @@ from ..arrays import Array, is_accelerated, is_numpy, is_torch, like, namespace,
 from ..fit.importance import carried_variance, draw, tails
 from ..fit.rowset import RowSet
 from ..fit.sample import Sample
+from ..rules.base import gram_of_sample
 from ..rules.kmeans import as_rows_in, kmeans_centers
-from ..rules.lazy_gram import gram_of_sample
 from ..rules.rpcholesky import randomly_pivoted_cholesky
 from ..rules.targeted import targeted_rows
 from ..spectrum.whitening import whiten
