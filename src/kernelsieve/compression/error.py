@@ -1,7 +1,7 @@
 """What a compression must keep small: the error of scores on rows, or of the components in feature space.
 
-The error is also a function of the positions of the points.  With B at its minimum for every position of the points, the error's derivative is the partial one (variable
-projection).  On rows, with R = Y - F B the residuals of the scores,
+The error is also a function of the positions of the points.  With B at its minimum for every position of the points,
+the error's derivative is the partial one (variable projection).  On rows, with R = Y - F B the residuals of the scores,
 
     d |R|^2 = -2 sum_nj (R B')_nj dk(x_n, s_j)
 
