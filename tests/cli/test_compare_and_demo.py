@@ -53,7 +53,7 @@ def test_all_methods_capture_the_same_with_all_points(rows):
 
 
 def test_demo(tmp_path, monkeypatch):
-    monkeypatch.setattr(demo, "PLAN", demo.DemoPlan(sizes=(11, 20), n_draws=1, n_timings=1, match_step=80))
+    monkeypatch.setattr(demo, "DEMO", demo.DemoPlan(sizes=(11, 20), n_draws=1, n_timings=1, match_step=80))
     out = tmp_path / "new folder" / "page.html"
     result = run("demo", "--out", out)
     assert result.exit_code == 0, result.output

@@ -60,7 +60,7 @@ class DemoPlan:
     n_timings: int = 5
 
 
-PLAN = DemoPlan()
+DEMO = DemoPlan()
 
 
 @plain_errors
@@ -131,32 +131,32 @@ def measure_demo(tell: Callable[[str], Any]) -> Demo:
 
     rows, labels = load_digits(return_X_y=True)
     train, test, _, test_labels = train_test_split(rows / 16, labels, test_size=1 / 3, random_state=0)
-    setting = Setting(PLAN.n_components, "rbf", "median")
-    model = ours(setting, PLAN.n_support).make().fit(train)
+    setting = Setting(DEMO.n_components, "rbf", "median")
+    model = ours(setting, DEMO.n_support).make().fit(train)
     setting = replace(setting, gamma=float(model.gamma_))
     reference = captured_variance(exact(setting, len(train)).make().fit(train), test)
 
     def sampled(size: int) -> float:
         """Held-out captured variance of Nystroem + PCA, mean over several draws of its points."""
-        models = (nystroem(replace(setting, seed=seed), size).make().fit(train) for seed in range(PLAN.n_draws))
+        models = (nystroem(replace(setting, seed=seed), size).make().fit(train) for seed in range(DEMO.n_draws))
         return float(np.mean([captured_variance(one, test) for one in models]))
 
     tell("captured variance against number of points")
     with one_blas_thread():  # these matrices are too small to share, and on a busy machine sharing costs tenfold
         own = [
-            captured_variance(ours(setting, m).make().fit(train), test) for m in PLAN.sizes if m <= PLAN.max_own_size
+            captured_variance(ours(setting, m).make().fit(train), test) for m in DEMO.sizes if m <= DEMO.max_own_size
         ]
-        shares = {"kernelsieve": own, "Nystroem + PCA": [sampled(size) for size in PLAN.sizes]}
-        curves = {name: [(m, c / reference) for m, c in zip(PLAN.sizes, found)] for name, found in shares.items()}  # noqa: B905
-        tried = range(PLAN.n_support + PLAN.match_step, PLAN.max_match, PLAN.match_step)
-        matching = next((m for m in tried if sampled(m) >= captured_variance(model, test)), PLAN.max_match)
+        shares = {"kernelsieve": own, "Nystroem + PCA": [sampled(size) for size in DEMO.sizes]}
+        curves = {name: [(m, c / reference) for m, c in zip(DEMO.sizes, found)] for name, found in shares.items()}  # noqa: B905
+        tried = range(DEMO.n_support + DEMO.match_step, DEMO.max_match, DEMO.match_step)
+        matching = next((m for m in tried if sampled(m) >= captured_variance(model, test)), DEMO.max_match)
     tell("timing")
     methods = [
         exact(setting, len(train)),
-        ours(setting, PLAN.n_support),
-        *(nystroem(setting, m) for m in (PLAN.n_support, matching)),
+        ours(setting, DEMO.n_support),
+        *(nystroem(setting, m) for m in (DEMO.n_support, matching)),
     ]
-    results = [measured(method, train, test, PLAN.n_timings)[0] for method in methods]
+    results = [measured(method, train, test, DEMO.n_timings)[0] for method in methods]
     # one draw of Nystroem's points is luck: what it captures is the mean over draws, as in its curve
     results[2:] = [replace(result, captured=sampled(result.n_points)) for result in results[2:]]
     return Demo(train, test, test_labels, model, results, total_variance(setting, test), curves)

@@ -33,7 +33,7 @@ COMPRESSION_METHODS = ("optimized", "removal", "l1", "eigen-removal")
 
 @dataclass(frozen=True)
 class CompressionRequest:
-    """What was asked for."""
+    """What the caller of `compress` asked for."""
 
     method: str  # one of COMPRESSION_METHODS, or "auto"
     n_support: int | None

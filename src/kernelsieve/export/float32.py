@@ -142,7 +142,7 @@ def in_bytes(form: Form) -> tuple[Form, ByteColumns]:
 
 
 def _best_bytes(form: Form, core: KernelCore) -> tuple[Form, ByteColumns]:
-    """Of several roundings of the points the one that keeps the scores of rows of the model's own kind best.
+    """Round the points in several ways and return the one that changes the scores of probe rows least.
 
     Each takes steps that are up to 15 % wider than the largest value needs, and solves a system of the points' size:
     48 are tried, fewer of more than 140 points.

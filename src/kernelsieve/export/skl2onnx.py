@@ -19,7 +19,7 @@ from ..io.registry import own_estimators
 from ..tables import TableEncoder
 from .float32 import single_is_enough, warn_of_rounding
 from .model import Form, form_of
-from .onnx_file import ROWS, TEXTS, Input, given_inputs, input_names, places_in_double, write
+from .onnx_inputs import ROWS, TEXTS, Input, given_inputs, input_names, places_in_double, write
 from .ops import OPSET, Graph, Tensor, free_name, node_attributes
 from .preprocessing import ExportError, can_fold
 

@@ -46,10 +46,10 @@ from .span import Points
 COMPONENTS_PER_COMPONENT, MORE_COMPONENTS = 3, 20
 REFERENCE_ROWS, REFERENCE_ROWS_PER_COMPONENT = 500, 2  # of them
 # Numbers that the pass over all pairs of rows may compute: a second or two.  One kernel value costs about as much as
-# KERNEL_COST products.  Beyond that, so many random rows stand for all.
+# KERNEL_COST products.  Beyond that, a random part of the rows stands for all.
 MAX_PAIR_WORK, KERNEL_COST = 2e10, 50
 DEAR_ROWS = 1000  # the same for a user's function of rows, whose values may cost anything
-MAX_STEPS, SETTLED = 5, 0.99  # of subspace iteration: until none of the components turns by more than that cosine
+MAX_STEPS, SETTLED = 5, 0.99  # of subspace iteration: until every component's cosine with the last one is at least this
 KNOWN_ONE_BY_ONE = 1e-3  # share of the largest variance
 HALF = math.sqrt(0.5)  # correlation of scores that have half of their variance in common
 SAME_SUBSPACE = 0.95

@@ -55,7 +55,9 @@ from .span import Points, PointSpan, Span
 # An optimism of .5 adds .004 to the error of a captured ratio, one of .8 adds .17, one of 1 adds 1.  Of 132 fits that
 # look at 100 to 800 rows of 1,900, under wide and narrow kernels, 11 intervals then miss the truth, and 40 without.
 OPTIMISM_POWER = 8
-LEAST_HALF = 50  # rows, in each half, that tell what a share of the variance depends on
+LEAST_HALF = (
+    50  # rows in each half: with fewer, the halves do not show how shares of variance depend on the number of rows
+)
 MEAN_ERRORS = 4.0  # standard errors of a mean of rounded values
 # Standard errors to each side.  The error above is on the large side: of 2,172 intervals (six tables, widths from 1/16
 # to 6 times gamma's median, five rules, 100 rows looked at to all of 16,000) 1.645 errors hold the truth in 97 %.
@@ -94,7 +96,7 @@ class CapturedRatio:
         estimator.captured_ratio_n_samples_ = self.n_samples
 
     def at_least(self, bound: float) -> CapturedRatio:
-        """The same, where all rows together say that it is no less than `bound`."""
+        """This ratio raised to `bound`, a lower bound that all rows together prove."""
         if self.interval[0] == self.interval[1]:
             return self
         low, high = (min(max(end, bound), 1.0) for end in self.interval)
@@ -213,7 +215,7 @@ def ratio_of_model(sample: Sample, expansion: KernelExpansion, n_samples: int) -
 
 
 def _agreed(rows: RowSet, variances: np.ndarray) -> CapturedRatio:
-    """Of an indefinite kernel: more variance than exact kernel PCA's is as wrong as less."""
+    """The ratio under an indefinite kernel, where more variance than exact kernel PCA's is as wrong as less."""
     known = CapturedRatio.known(agreement(variances, rows), "all rows", rows.size, n_real(variances))
     return known if rows.is_all else replace(known, kind="sample", interval=(known.value, 1.0))
 
@@ -258,7 +260,7 @@ def carriers(sample: Sample) -> float:
 
 
 def mean_outside(seen: SeenPoints, span: Span, *, indefinite: bool) -> float:
-    """Squared length of the mean feature outside a span: the total variance is less by that than the span can tell.
+    """Squared length of the mean feature outside a span, which the span cannot see: the total variance is less by that.
 
     Pairs of different rows give the mean's squared length without bias, and so they do in the span; the difference is
     what lies outside.  Where the rows are all rows there are, it is exact.

@@ -54,7 +54,7 @@ def whole_number(name: str, value: Any, least: int = 1, most: int = LARGEST_COUN
 
 
 def check_component(component: Any, count: int, what: str = "model") -> int:
-    """The number of a component, if there are so many."""
+    """`component` as an int, if the model has that component."""
     if not isinstance(component, Integral) or isinstance(component, bool):
         raise TypeError(f"component={_shown(component)} must be a whole number")
     if not 0 <= int(component) < count:
@@ -191,7 +191,7 @@ PLAIN = (str, int, float, bool, type(None))
 
 
 def plain(value: Any) -> Any:
-    """A parameter in Python's own numbers and words, which have no width to run over; anything else as it is."""
+    """A parameter as a Python number or text, which cannot overflow; anything else unchanged."""
     if type(value) in PLAIN:
         return value
     if isinstance(value, np.bool_ | np.str_):
@@ -289,7 +289,7 @@ class MeantParameters:
 
 @estimator
 class KernelParameters:
-    """What every kernel estimator takes."""
+    """Parameters of every kernel estimator."""
 
     n_components: Any = parameter(2, at_least(1), positional=True)
     kernel: Any = parameter("rbf", one_of(*NAMED_KERNELS), callable)

@@ -106,7 +106,7 @@ class Problem:
         return np.maximum(np.diagonal(to_numpy(found.covariance(self.sample.center))), 0.0)
 
     def for_points(self, n_support: int, n_samples: int | None = None) -> Problem:
-        """The same problem with a sample large enough for so many points, or of `n_samples` rows where that is given.
+        """This problem with a sample large enough for that many points, or of `n_samples` rows if that is given.
 
         Itself, with all that its sample has already computed, where that will do.
         """
@@ -248,6 +248,6 @@ def split_captured(rows: RowSet) -> tuple[float, float]:
     """Variance that exact kernel PCA of one half of the rows captures on that half, and on the other."""
     n_least = max(MIN_HALF, MIN_HALF_PER_COMPONENT * rows.n_components)
     if rows.size < 2 or len(rows.halves[0].places) < n_least:
-        return 1.0, 1.0  # too few rows to tell
+        return 1.0, 1.0  # too few rows for a comparison
     own, other = rows.captured_across
     return (own, other) if own > 0 else (1.0, 1.0)

@@ -155,7 +155,7 @@ class RowSet:
         single = itemsize(gram) < 8
         error *= 2.0 ** (-23 if single else -52)
         if single and little < -lowest <= error and self.known_gram is None:
-            return self.in_float64.indefiniteness  # float32 cannot tell it from rounding
+            return self.in_float64.indefiniteness  # in float32 it cannot be distinguished from rounding
         return -lowest / largest if -lowest > max(little, error) else 0.0
 
     @property
@@ -198,7 +198,7 @@ class RowSet:
                 "kernel: give more rows, or more of them to look at (n_optimization_samples)"
             )
 
-    # Two halves of the rows tell how much depends on their number.
+    # Two halves of the rows show how much depends on their number.
 
     @cached_property
     def halves(self) -> list[Half]:

@@ -85,7 +85,7 @@ class Sample:
 
     @property
     def n_evaluation(self) -> int:
-        """The first so many rows are for evaluation."""
+        """How many rows are for evaluation: the first of the sample."""
         return int(self.given.shape[0])
 
     @property
@@ -148,7 +148,7 @@ class Sample:
 
     @cached_property
     def measured_on(self) -> RowSet:
-        """Rows that tell what chosen points keep: fresh ones where there are some, else the evaluation rows.
+        """Rows on which the result is measured: fresh ones if there are any, else the evaluation rows.
 
         Points fit rows that they were chosen from, or by, better than others.
         """
@@ -223,7 +223,7 @@ class Sample:
 
     @property
     def _n_pool(self) -> int:
-        """Rows that those for evaluation are taken from: the first so many."""
+        """How many rows the evaluation rows are drawn from: the first of the sample."""
         most = self.plan.pool_per_evaluation_row * self.n_evaluation
         return self.size if self.rows.whole or not self.guides else min(most, self.size // 2)
 

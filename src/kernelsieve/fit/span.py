@@ -70,7 +70,7 @@ class Span(ABC):
     @property
     @abstractmethod
     def weight(self) -> float:
-        """Of all rows."""
+        """The weight of all rows."""
 
     @property
     @abstractmethod
@@ -241,7 +241,7 @@ class Points:
 
     @cached_property
     def spectrum(self) -> GramSpectrum:
-        """Of K_SS, found once: the span and what is measured on the points whiten by it, each to its own tolerance."""
+        """The spectrum of K_SS, computed once, by which the span and measurements whiten to their own tolerances."""
         return GramSpectrum.of(self.gram)
 
     def __getstate__(self) -> dict[str, Any]:

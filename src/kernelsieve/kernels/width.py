@@ -240,7 +240,7 @@ def _lost(distances: np.ndarray, lengths: np.ndarray) -> bool:
 
 
 def _median_on_device(distances: Array, apart: Array) -> float:
-    """The same where a device sorts sooner than the host looks through: what is not apart comes last."""
+    """The median by sorting on the device; distances between equal rows are sorted to the end."""
     xp = namespace(distances)
     count = int(xp.sum(xp.astype(apart, xp.int64)))
     ordered = xp.sort(xp.reshape(xp.where(apart, distances, xp.full_like(distances, xp.inf)), (-1,)))

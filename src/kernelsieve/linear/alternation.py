@@ -219,7 +219,7 @@ class SparseRequest:
 
     @classmethod
     def of(cls, estimator: Any) -> Self:
-        """What an estimator with these arguments asks."""
+        """The request of an estimator with these arguments."""
         return cls(
             estimator.n_components,
             estimator.alpha,

@@ -38,7 +38,7 @@ POSITIVE_OR_INFINITE = Interval(Real, 0, None, closed="both")
 
 @estimator
 class SparsityParameters:
-    """What every sparse PCA takes."""
+    """Parameters of every sparse PCA."""
 
     n_components: int = parameter(2, at_least(1), positional=True)
     mode: str = parameter("simultaneous", one_of("simultaneous", "sequential"))

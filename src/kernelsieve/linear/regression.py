@@ -91,7 +91,7 @@ def solve_loadings(scatter: Scatter, penalty: Penalty, axes: np.ndarray, warm: n
 def thresholded(
     penalty: Penalty, targets: np.ndarray, support: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """For infinite l2 the loadings, free where a support is given, and the alphas that they are optimal for."""
+    """Loadings for infinite l2, without a penalty on a given support, and the alphas for which they are optimal."""
     if support is not None:
         return np.where(support, targets, 0.0), np.zeros(len(targets))
     alpha = penalty.alpha_for(targets)

@@ -83,7 +83,7 @@ class Policy:
     """What sets the fits of a class apart from those of others."""
 
     keeps_negative: bool = False  # the negative part of an indefinite kernel's spectrum is modelled, not dropped
-    judges_kernel: bool = True  # warns if the kernel says little of the rows; published methods take it as it is
+    judges_kernel: bool = True  # warn if the kernel explains little of the rows; published methods do not
     merges_copies: bool = True  # equal rows become one row of their summed weight
 
 
@@ -102,7 +102,7 @@ class RowRequest:
 
 @dataclass(frozen=True)
 class Found:
-    """What a method found on a span."""
+    """The components that a method found on a span."""
 
     expansion: KernelExpansion
     support: np.ndarray | None  # row numbers of its points, None if they are not rows
@@ -206,7 +206,7 @@ class KernelTransformer(
 
     @abstractmethod
     def _request(self, rows: Rows) -> RowRequest:
-        """What the fit asks of these rows."""
+        """How many rows, components and points this fit needs."""
 
     @abstractmethod
     def _points(self, problem: Problem) -> Choice:

@@ -22,7 +22,7 @@ SMALLEST_ALPHA = 0.01  # relative to alpha_max, where a path ends
 
 @dataclass(frozen=True)
 class ElasticNetPath:
-    """What each alpha leaves, from the largest down.
+    """The components for every alpha, from the largest down.
 
     Attributes
     ----------

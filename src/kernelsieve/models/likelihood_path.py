@@ -20,7 +20,7 @@ FIRST_SHARE, LAST_SHARE = 0.95, 0.01
 
 @dataclass(frozen=True)
 class LikelihoodPath:
-    """What each noise variance leaves.
+    """The support and components for every noise variance.
 
     Attributes
     ----------

@@ -399,7 +399,7 @@ class SparseKernelPCA(PartialFit, BlockParameters, KernelTransformer):
         return replace(found, best_on_points=True)
 
     def _steps_allowed(self, selection: Selection) -> str:
-        """What max_iter comes to for so many points, in words."""
+        """How many steps `max_iter` allows for this number of points, in words."""
         if selection.n_support <= (many := self._plan.many_points):
             return f"max_iter={self.max_iter} steps"
         share = (selection.n_support / many) ** 2

@@ -34,19 +34,9 @@ from ..rows.frames import block_of, column_names
 from ..tables.encoder import TableEncoder
 from ..threads import effective_n_threads, one_blas_thread
 from .causes import UsualValues
+from .crossfit import SAMPLE_WINDOWS, HeldOut, MonitorFit, cell_rows, checked_folds
 from .inputs import InputMap, summed_over_lags
-from .limits import (
-    SAMPLE_WINDOWS,
-    HeldOut,
-    Limit,
-    MonitorFit,
-    cell_rows,
-    checked_folds,
-    limit_of,
-    run_bounds,
-    runs_of,
-    smoothed_runs,
-)
+from .limits import Limit, limit_of, run_bounds, runs_of, smoothed_runs
 from .online import LiveState, OnlineMonitor, started
 from .recipe import (
     about_constants,
@@ -270,7 +260,7 @@ class KernelMonitor(JudgesRows, SavesItself, OnlineMonitor, MeantParameters, Out
             rows = self._series(X, series, fits=True)
             seed = int(check_random_state(self.random_state).randint(2**31 - 1))
             sample = rows.sample(SAMPLE_WINDOWS, cell_rows(self.lags, self.smoothing), seed)
-            if self.cv != "prefit":  # before anything is said of windows that are too few to tell
+            if self.cv != "prefit":  # before any warning about too few windows
                 checked_folds(sample, int(self.lags), int(self.cv))
             if rows.columns is not None:  # else scikit-learn has looked at them
                 settle_columns(self, *rows.columns)

@@ -29,8 +29,9 @@ from ..rows.checks import LARGEST
 from ..rows.frames import Block, block_of, is_frame
 from ..threads import effective_n_threads, one_blas_thread
 from .causes import Words, causes_of, percent
+from .crossfit import refitted
 from .inputs import summed_over_lags, windows_of
-from .limits import refitted, smoothed
+from .limits import smoothed
 from .recipe import check_rule
 from .statistics import Detector
 from .table import encoded_or_missing, row_block, table_block, without_calendar
@@ -65,7 +66,7 @@ class Record:
 
 @dataclass(frozen=True)
 class LiveState:
-    """What is kept of the rows that have gone by."""
+    """What a live monitor keeps of past rows."""
 
     number: int = 0
     tail: np.ndarray | None = None  # (<= lags, d) the last rows of an unbroken series

@@ -8,7 +8,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from numbers import Integral
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import clone
@@ -20,10 +20,13 @@ from ..kernels import kernel_of
 from ..models.sparse import SparseKernelPCA
 from ..rows.streams import same_columns
 from ..threads import effective_n_threads
+from .crossfit import MonitorFit, Recipe, fit_as_given, fit_by_moments, fit_by_refits, fit_final_on_all
 from .inputs import constant_columns
-from .limits import Limit, MonitorFit, Recipe, fit_as_given, fit_by_moments, fit_by_refits, fit_final_on_all
-from .online import Drift
+from .limits import Limit
 from .series import Series, WindowSample
+
+if TYPE_CHECKING:
+    from .online import Drift
 
 ROWS_A_COMPONENT = 3  # that a monitor which follows drift must remember
 # Whitening divides by what the rows' own covariance says: with fewer rows a column it says too little, the models

@@ -48,7 +48,7 @@ def monitor_contents(monitor: Any, X: Any, options: Options) -> JSON:
     """Everything that the page shows, as data."""
     from .. import __version__
 
-    judge = copy.copy(monitor).restart()  # whose own state stays as it is
+    judge = copy.copy(monitor).restart()  # the user's monitor keeps its state
     start, records = judge._live.number, judge.update(X)
     alarms = np.array([record.alarm for record in records], dtype=bool)
     labels = _row_labels(X, len(records))

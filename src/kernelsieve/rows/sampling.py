@@ -142,7 +142,7 @@ def _merge_copies(X: Array, candidates: np.ndarray, weights: np.ndarray | None) 
 
 
 def projection_of_columns(n_features: int) -> np.ndarray:
-    """The fixed random direction u whose products x'u tell rows apart."""
+    """The fixed random direction u: rows with different products x'u are different."""
     return np.random.default_rng(0).standard_normal(n_features)
 
 
@@ -193,7 +193,7 @@ class ShortSide:
 
 
 def has_short_side(X: Array) -> bool:
-    """Whether these are few rows of so many columns that the space they span is the cheaper place to look at them.
+    """Whether rows are so few, and columns so many, that work in the span of the rows is cheaper.
 
     Rows in float32 stay as they are: their scores are rounded in proportion to the rows' lengths, and so would be
     everything that is measured in the other space.

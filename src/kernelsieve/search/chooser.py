@@ -173,7 +173,7 @@ class Chooser:
         return self._measured(problem, selection)
 
     def _problem_for(self, problem: Problem, n_support: int) -> Problem:
-        """The problem with a sample that is large enough for so many points."""
+        """The problem with a sample that is large enough for `n_support` points."""
         asked, least = self.effort.n_samples, problem.sample.plan.rows_to_choose_from * n_support
         if asked and not problem.sample.rows.whole and asked < least:
             raise ValueError(

@@ -31,7 +31,7 @@ class Evaluation:
 
 @dataclass(frozen=True)
 class Ahead:
-    """A direction to go, as far as is thought best."""
+    """A direction, and the length of the step that is tried first."""
 
     direction: Array  # (m, r)
     slope: float  # of the objective along it
@@ -39,14 +39,14 @@ class Ahead:
 
 
 class Objective(Protocol):
-    """What is maximised."""
+    """A function to maximise."""
 
     def evaluate(self, points: Array, basis: Array | None = None) -> Evaluation:
         """The objective at these points; `basis` is that of an evaluation near by, to start from."""
 
     @property
     def exact(self) -> Objective:
-        """The same without shortcuts in precision."""
+        """This objective in full precision."""
 
 
 class Memory:

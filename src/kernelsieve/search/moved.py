@@ -172,7 +172,7 @@ class FreePoints:
         return {name: self.filled_up(rows, n_support) for name, rows in found.items()}
 
     def filled_up(self, rows: np.ndarray, n_support: int) -> np.ndarray:
-        """The rows and, where the rank was reached before so many were found, others at random."""
+        """These rows, filled up with random ones if a rule stopped before it had found `n_support`."""
         others = np.setdiff1d(np.arange(self.sample.size), rows)
         return np.concatenate([rows, self.rng.choice(others, n_support - len(rows), replace=False)])
 
@@ -227,7 +227,7 @@ class FreePoints:
         return namespace(points).concat([points, self.rows_at(rows)], axis=0), rows
 
     def n_steps(self, n_support: int) -> int:
-        """Steps for so many points."""
+        """How many steps are allowed for this number of points."""
         share = self.plan.device_share if is_accelerated(self.objective.rows) else 1.0
         return max(2, round(share * self.max_iter * min(1.0, self.plan.many_points / n_support) ** 2))
 
@@ -253,7 +253,7 @@ class FreePoints:
         return objective.light(points, self.sample.evaluation.exact.captured)
 
     def captured(self, objective: CapturedVariance, points: Array) -> float:
-        """What these points capture."""
+        """The variance that these points capture."""
         return objective.captured(points, self._exact_on(points, objective))
 
     def _exact_on(self, points: Array, objective: CapturedVariance) -> Array | None:

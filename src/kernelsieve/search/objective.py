@@ -218,7 +218,7 @@ class CapturedVariance:
         return int(self.rows.shape[0])
 
     def part(self, rows: slice) -> CapturedVariance:
-        """The same objective on some of the rows."""
+        """This objective on some of the rows."""
         row_scale = None if self.row_scale is None else self.row_scale[rows]
         weights = None if self.weights is None else self.weights[rows]
         if weights is not None:
@@ -226,7 +226,7 @@ class CapturedVariance:
         return replace(self, rows=self.rows[rows, :], row_scale=row_scale, weights=weights, heavy=None)
 
     def drawn(self, places: Array, weights: Array) -> CapturedVariance:
-        """The same objective on some of the rows, each counted as often as its weight says."""
+        """This objective on the rows at these places, with these weights."""
         weights = like(weights / weights.sum(), self.rows)
         row_scale = None if self.row_scale is None else take_rows(self.row_scale, places)
         return replace(self, rows=take_rows(self.rows, places), row_scale=row_scale, weights=weights, heavy=None)
@@ -302,7 +302,7 @@ class CapturedVariance:
         return variances, components, coef if many else None
 
     def has_many(self, points: Array) -> bool:
-        """Whether there are so many points that a basis near the components' span pays."""
+        """Whether there are enough points for a basis near the components' span to pay."""
         return is_large(int(points.shape[0]), self.n_components)
 
     def _second(self, first: FirstPass) -> Array:

@@ -53,15 +53,15 @@ from .principal import directions_of_sparse
 
 SHORT_SIDE = 1000  # rows whose gram costs less than anything in as many columns
 FIRST_DIRECTIONS = 32  # that are tried; twice as many where they are too few
-ROWS_PER_DIRECTION = 16  # tell what the directions are, where points do not stay in them
-TRIAL_ROWS = 1000  # about so many judge the last step, in all directions
+ROWS_PER_DIRECTION = 16  # that the directions are found from, where points may leave them
+TRIAL_ROWS = 1000  # that judge the last step, in all directions, or up to twice as many
 NUGGET = 1e-9  # added to the points' gram, relative to its largest diagonal value, before it is divided by
 
 # Sparse rows of more features than this are not moved freely (their points would be dense).
 MAX_SPARSE_FEATURES = 20_000
 MAX_SPARSE_DIRECTIONS = 128
 MAX_DENSE_VALUES = 2**22  # of sparse rows that are made dense where no subspace will do
-# With so many directions a narrow Gaussian may still lose most of a row: then its rows serve better.
+# Even with this many directions a narrow Gaussian may lose most of a row: then rows serve better as points.
 MAX_SPARSE_LOST_EXPONENT = 1.0
 
 

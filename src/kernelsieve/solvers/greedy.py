@@ -43,7 +43,7 @@ from ..threads import cached_property
 
 
 class Gram(Protocol):
-    """What a rule may read."""
+    """The parts of a gram that a rule may read."""
 
     @property
     def n_threads(self) -> int:

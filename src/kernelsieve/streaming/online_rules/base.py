@@ -23,7 +23,7 @@ Order = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
 class Change(NamedTuple):
-    """What a row does to the points: it enters, as the last; then those at some places leave."""
+    """How a row changes the points: it may enter, as the last; then those at the places in `leaves` are removed."""
 
     enters: bool = False
     leaves: tuple[int, ...] = ()
@@ -39,7 +39,7 @@ class RuleSolution(NamedTuple):
 
 @dataclass(frozen=True)
 class Settings:
-    """What the user asks of a rule."""
+    """The options of an online rule."""
 
     n_components: int
     center: bool
