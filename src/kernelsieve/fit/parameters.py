@@ -187,13 +187,10 @@ INNER_SHARE = Interval(Real, 0, 1, closed="neither")
 
 
 AS_GIVEN = "_parameters_as_given"  # where an estimator keeps parameters that it reads as plain numbers
-PLAIN = (str, int, float, bool, type(None))
 
 
 def plain(value: Any) -> Any:
     """A parameter as a Python number or text, which cannot overflow; anything else unchanged."""
-    if type(value) in PLAIN:
-        return value
     if isinstance(value, np.bool_ | np.str_):
         return value.item()
     if isinstance(value, Real):  # numpy's, and fractions; a long double has no item() that is Python's
