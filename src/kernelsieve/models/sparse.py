@@ -28,7 +28,7 @@ from ..numerics import DEPENDENT
 from ..rows import RowRules, Rows, rows_of
 from ..rows.sampling import SampledRows
 from ..rules.base import Choice, Selection
-from ..rules.registry import ALIASES, SELECTORS
+from ..rules.registry import ALIASES, RULE_OPTIONS, SELECTORS
 from ..search.chooser import Chooser, Effort
 from ..search.user_points import own_points
 from ..spectrum.whitening import check_kernel_values
@@ -309,8 +309,8 @@ class SparseKernelPCA(PartialFit, BlockParameters, KernelTransformer):
 
     @property
     def _effort(self) -> Effort:
-        names = ("max_iter", "tol", "n_candidates", "n_swaps", "max_residual")
-        return Effort(self.n_optimization_samples, **{name: getattr(self, name) for name in names})
+        options = {name: getattr(self, name) for name in RULE_OPTIONS}
+        return Effort(self.n_optimization_samples, self.max_iter, self.tol, options)
 
     def _validate_params(self) -> None:
         super()._validate_params()
@@ -322,8 +322,8 @@ class SparseKernelPCA(PartialFit, BlockParameters, KernelTransformer):
                 "component_agreement_"
             )
         if by_rule:  # whether "optimized" points are rows to be swapped depends on the kernel
-            effort = replace(self._effort, n_swaps=0) if self.selection == "optimized" else self._effort
-            effort.check(ALIASES.get(self.selection, self.selection))
+            effort, ignored = self._effort, {"n_swaps": 0} if self.selection == "optimized" else {}
+            replace(effort, options={**effort.options, **ignored}).check(ALIASES.get(self.selection, self.selection))
 
     def _plan_for(self, plan: SearchPlan, n_columns: int) -> SearchPlan:
         if self.frozen_columns is None:
