@@ -73,6 +73,11 @@ class Chooser:
         """Coordinates of the first sample: of sparse rows they say whether points can be moved at all."""
         return self.problem.coordinates or coordinates(self.problem.sample)
 
+    @property
+    def _max_residual(self) -> float | None:
+        value: float | None = self.effort.options["max_residual"]
+        return value
+
     def _search(self, problem: Problem) -> FreePoints:
         """The search for free points on a problem's sample."""
         known = self._coordinates if problem.sample is self.problem.sample else coordinates(problem.sample)
@@ -86,7 +91,7 @@ class Chooser:
         """`n_support` points."""
         problem = self._problem_for(self.problem, n_support)
         sample = problem.sample
-        if n_support >= sample.size and sample.rows.whole and self.effort.options["max_residual"] is None:
+        if n_support >= sample.size and sample.rows.whole and self._max_residual is None:
             return Choice(everything(problem), problem)
         if self.rule_name == "optimized":
             search = self._search(problem)
@@ -98,11 +103,7 @@ class Chooser:
         if self.rule != "optimized":
             found = self._selector(problem.sample, n_support, problem.rng)
             exact = problem.sample.in_float64
-            if (
-                found.n_support >= n_support
-                or exact is problem.sample
-                or self.effort.options["max_residual"] is not None
-            ):
+            if found.n_support >= n_support or exact is problem.sample or self._max_residual is not None:
                 return found
             return self._selector(exact, n_support, problem.rng)  # rounding has ended a greedy rule too soon
         return best_of_rules(problem, n_support, self.effort.options["n_swaps"], thorough=thorough)
@@ -112,8 +113,8 @@ class Chooser:
 
         With `agreement`, the fewest of which every component also agrees so far with exact kernel PCA's.
         """
-        if self.effort.options["max_residual"] is not None:
-            return self._until_explained(self.effort.options["max_residual"])
+        if self._max_residual is not None:
+            return self._until_explained(self._max_residual)
         sample = self.problem.sample
         n_components, center, plan = sample.n_components, sample.center, sample.plan
         first = n_components + plan.first_extra_points
