@@ -65,7 +65,7 @@ CONFIDENCE_ERRORS = 1.4
 # The line to 1/N is only nearly straight: so much of the step along it counts as an error.
 EXTRAPOLATION_ERROR = 0.3
 # Under narrow kernels the ratio falls short of its limit by n^-1/2 rather than 1/n: then the step to all rows is
-# 1/(2^1/2 - 1) = 2.41 times as long, and the interval reaches further up by SLOWER of it.
+# 1/(2^1/2 - 1) = 2.41 times as long, and the upper end of the interval moves up by SLOWER times the step.
 SLOWER = 1.41
 # A ratio is reported SAFE_ERRORS below the estimate, less what an error of KNOWN_WELL would take off: of those 2,172
 # about 1 % are then above the truth by more than .003; with 1.25 errors 1.6 %, and 3.6 % of those of "uniform".

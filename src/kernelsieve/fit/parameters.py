@@ -41,7 +41,7 @@ from ..rows.checks import ScaleError
 
 # Integers up to this are sizes and counts; beyond, numpy refuses them in words of its own.
 LARGEST_COUNT = 2**31
-MOST_POINTS = 100_000  # of a path
+MOST_POINTS = 100_000  # alphas, or other values, that a path may have
 
 
 def whole_number(name: str, value: Any, least: int = 1, most: int = LARGEST_COUNT) -> int:
@@ -167,7 +167,7 @@ def one_of(*names: str) -> StrOptions:
 
 
 def generator_of(random_state: Any) -> np.random.Generator:
-    """What the parameter `random_state` stands for; numbers drawn from a RandomState leave it further on."""
+    """The generator that `random_state` stands for; a RandomState given is advanced by it."""
     return np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
 
 

@@ -368,7 +368,7 @@ class KernelTransformer(
             setattr(self, name, value)
 
     def _measure(self, choice: Choice, span: Span, found: Found) -> None:
-        """How much of exact kernel PCA the components keep, and the ridge map back to rows where one is needed."""
+        """Measure the captured ratio and agreement, and learn the ridge map back to rows where the kernel needs one."""
         sample, n_components = choice.problem.sample, len(self.explained_variance_)
         if sample.n_components != n_components:
             sample = replace(sample, n_components=n_components)

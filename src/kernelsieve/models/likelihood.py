@@ -278,7 +278,7 @@ class LikelihoodKernelPCA(JudgesKernelRows, OnDictionary, KernelTransformer):
         )
 
     def _density_of(self, span: Span, axes: Axes, model: KernelExpansion, coef: np.ndarray) -> KernelExpansion:
-        """An expansion on the points of the model, whose scores' length is what the model explains of a row."""
+        """An expansion on the model's points; the squared length of a row's scores is what the model explains of it."""
         offset = span.mean_cross_gram[axes.places] @ coef if self.center else np.zeros(coef.shape[1])
         return KernelExpansion.of(model.kernel, model.points, coef, offset, model.mean_coef)
 

@@ -262,7 +262,7 @@ class KernelMonitor(JudgesRows, SavesItself, OnlineMonitor, MeantParameters, Out
             sample = rows.sample(SAMPLE_WINDOWS, cell_rows(self.lags, self.smoothing), seed)
             if self.cv != "prefit":  # before any warning about too few windows
                 checked_folds(sample, int(self.lags), int(self.cv))
-            if rows.columns is not None:  # else scikit-learn has looked at them
+            if rows.columns is not None:  # otherwise scikit-learn's validation has set the names
                 settle_columns(self, *rows.columns)
             self._warn_about_columns(sample.windows)
             self._usual = self._usual_values(X, sample.windows)

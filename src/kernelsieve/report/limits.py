@@ -27,7 +27,7 @@ class PageLimits:
     max_tried_columns: int = 2000  # a table with more columns is shown by its encoded ones
     tried_levels: int = 256  # values of a class that are tried
     tried_numbers: int = 5  # values of a number that are tried
-    known_rows: int = 2000  # between which numbers are read back
+    known_rows: int = 2000  # whose values and codes a number is interpolated between
 
     # The summary.
     max_movers: int = 3  # columns named for a direction
