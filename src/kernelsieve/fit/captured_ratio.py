@@ -97,8 +97,6 @@ class CapturedRatio:
 
     def at_least(self, bound: float) -> CapturedRatio:
         """This ratio raised to `bound`, a lower bound that all rows together prove."""
-        if self.interval[0] == self.interval[1]:
-            return self
         low, high = (min(max(end, bound), 1.0) for end in self.interval)
         return replace(self, value=min(max(self.value, bound), 1.0), interval=(low, high))
 
