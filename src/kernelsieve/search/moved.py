@@ -87,37 +87,71 @@ class FreePoints:
 
     @cached_property
     def objective(self) -> CapturedVariance:
+        """On the rows of the search."""
+        return self._of_sample(self.sample.shares).part(self.sample.search)
+
+    @cached_property
+    def _evaluation(self) -> CapturedVariance:
+        """On the evaluation rows, whose exact kernel PCA is known."""
+        rows = self.sample.evaluation
+        of_rows = None if rows.weights is None else np.pad(rows.shares, (0, self.sample.size - rows.size))
+        return self._of_sample(of_rows).part(slice(0, rows.size))
+
+    def _of_sample(self, shares: np.ndarray | None) -> CapturedVariance:
+        """On all rows of the sample, each counted as its share says."""
         c, sample = self.coordinates, self.sample
-        omega = None if sample.shares is None else like(sample.shares, c.rows)
+        omega = None if shares is None else like(shares, c.rows)
         kind = CapturedOnDevice if is_torch(c.rows) else CapturedVariance
-        whole = kind(c.kernel, c.rows, c.row_scale, omega, sample.n_components, sample.center, sample.n_threads)
-        return whole.part(sample.search)
+        return kind(c.kernel, c.rows, c.row_scale, omega, sample.n_components, sample.center, sample.n_threads)
 
     def search(self, n_support: int) -> Candidate:
         """Points from the best of the starts."""
         if self.coordinates.kernel.linear_in_rows:
             return self._principal(n_support)
-        found = self._raced(n_support)
-        enough = self.plan.good_enough * self.sample.evaluation.exact.captured
-        return self._bettered(found) if found.captured < enough else found
+        found, exact = self._raced(n_support), self.sample.evaluation.exact
+        return self._bettered(found) if self._evaluated(found) < self.plan.good_enough * exact.captured else found
+
+    def _evaluated(self, found: Candidate) -> float:
+        """What points found capture of the evaluation rows."""
+        return found.captured if self.sample.evaluation.is_all else self.captured(self._evaluation, found.points)
+
+    def _centers(self, n_support: int) -> Array:
+        """Centres of the rows of the early steps."""
+        plan, (objective, _) = self.plan, self._coarse(n_support)
+        n_threads = self.sample.n_threads if is_numpy(objective.rows) else 1
+        lloyd = plan.kmeans_steps if n_support <= plan.many_points else plan.kmeans_steps_of_many
+        centers = kmeans_centers(objective.rows, n_support, lloyd, self.rng, objective.weights, n_threads)
+        return as_rows_in(centers, objective.rows, self.sample.held_columns)
 
     def _bettered(self, found: Candidate) -> Candidate:
         """The points found, or better ones."""
         rows = self.sample.evaluation
-        if rows.exact.captured - found.captured >= self.plan.least_missed * float(rows.exact.variances[-1]):
+        if rows.exact.captured - self._evaluated(found) >= self.plan.least_missed * float(rows.exact.variances[-1]):
             found = exchanged(self, found)
         few = rows.is_all and rows.size**2 * found.n_support <= self.plan.any_rule_work
         return from_any_rule(self, found) if few and not is_torch(rows.gram) else found
 
     def _raced(self, n_support: int) -> Candidate:
-        """The race of the starts, then the better one to the end; the plain rows where they are better still."""
+        """The race of the starts, then the better one to the end; the plain rows where they are better still.
+
+        Or points that keep enough of exact kernel PCA, as soon as there are such: of other rows than those for
+        evaluation, what centres capture, by the share that they keep, says how much that is.
+        """
+        exact, centers = self.sample.evaluation.exact.captured, self._centers(n_support)
+        captured = self.captured(self._evaluation, centers)
+        if captured >= self.plan.kept_enough * exact:
+            return Candidate(centers, captured, None, 0, True, {"kmeans": captured}, "kmeans", NO_ROWS)
+        goal = self.plan.kept_enough * exact / captured * self.captured(self._coarse(n_support)[0], centers)
         many = n_support > self.plan.many_points
-        race = self._race(n_support, self._race(n_support // self.plan.raced_fraction).leader if many else None)
+        only = self._race(n_support // self.plan.raced_fraction).leader if many else None
+        race = self._race(n_support, only, centers, goal)
         (_, n_coarse), best = self._coarse(n_support), race.runners[race.leader]
         n_race, best = best.n_steps, self._run(best, race.objective, n_coarse - best.n_steps)
         best, converged = self.finish(best, self.n_steps(n_support) - max(n_coarse, n_race))
         seeds = race.rows.get(race.leader, NO_ROWS)
         moved = Candidate(best.points, best.value, None, best.n_steps, converged, race.reached, race.leader, seeds)
+        if best.reached:
+            return replace(moved, captured=self.captured(self._evaluation, best.points))
         # decided at the end, on the rows of the last steps
         close = [name for name in race.rows if race.unmoved[name] > self.plan.close_behind * race.reached[race.leader]]
         plain = {name: self.captured(self.objective, race.starts[name]) for name in close}
@@ -135,19 +169,17 @@ class FreePoints:
             return found.points(moved)
         return lifted(self.sample, found, self.objective, moved)
 
-    def _race(self, n_support: int, only: str | None = None) -> Race:
-        """The first steps from every start, or from the `only` one that is to run."""
+    def _race(self, n_support: int, only: str | None = None, centers: Array = None, goal: float = np.inf) -> Race:
+        """The first steps from every start, or from the `only` one that is to run, no further than to a goal."""
         plan, (objective, _) = self.plan, self._coarse(n_support)
         rows, n_threads = self._row_starts(n_support, only), self.sample.n_threads if is_numpy(objective.rows) else 1
         starts = {name: self.rows_at(places) for name, places in rows.items()}
         if only in (None, "kmeans"):
-            lloyd = plan.kmeans_steps if n_support <= plan.many_points else plan.kmeans_steps_of_many
-            centers = kmeans_centers(objective.rows, n_support, lloyd, self.rng, objective.weights, n_threads)
-            starts = {"kmeans": as_rows_in(centers, objective.rows, self.sample.held_columns)} | starts
+            starts = {"kmeans": self._centers(n_support) if centers is None else centers} | starts
         n_race = max(1, round(plan.race_share * self.n_steps(n_support)))
 
         def run(points: Array) -> tuple[float, Ascent]:
-            runner = self.start(objective, points)
+            runner = self.start(objective, points, goal)
             return runner.value, self._run(runner, objective, n_race)
 
         ran = dict(zip(starts, ordered_map(run, list(starts.values()), n_threads), strict=True))
@@ -244,9 +276,11 @@ class FreePoints:
         drawn = draw(self._carried[::-1], None if weights is None else weights[::-1], n_rows)
         return self.objective.drawn(self.objective.n_rows - 1 - drawn.places, drawn.weights), n_steps
 
-    def start(self, objective: CapturedVariance, points: Array) -> Ascent:
+    def start(self, objective: CapturedVariance, points: Array, goal: float = np.inf) -> Ascent:
         """A climb from these points."""
-        return self._light(objective, points).ascent(points, self._exact_on(points, objective))
+        runner = self._light(objective, points).ascent(points, self._exact_on(points, objective))
+        runner.goal = goal
+        return runner
 
     def _light(self, objective: CapturedVariance, points: Array) -> CapturedVariance:
         """The objective in float32 where that is enough; points capture about as much as exact kernel PCA at most."""
@@ -269,9 +303,12 @@ class FreePoints:
 
     def finish(self, runner: Ascent, n_steps: int) -> tuple[Ascent, bool]:
         """The last steps, on all rows; converged when the last quarter gained less than tol."""
+        if runner.reached:
+            return runner, True
         assert isinstance(runner.objective, CapturedVariance)
         if runner.objective.n_rows < self.objective.n_rows:
             runner.continue_on(self._light(self.objective, runner.points))
+            runner.goal = np.inf
         last = max(1, min(n_steps, round(self.max_iter / 4)))
         before = self._run(runner, self.objective, n_steps - last).value
         gained = self._run(runner, self.objective, last).value - before
