@@ -121,7 +121,6 @@ class Ascent:
         self.n_steps = 0
         self.n_evaluations = 1
         self.converged = False
-        self.goal = np.inf  # a value that is enough
         self._memory = self._new_memory()
 
     @property
@@ -129,17 +128,10 @@ class Ascent:
         """The objective here."""
         return self.at.value
 
-    @property
-    def reached(self) -> bool:
-        """Whether the goal is reached."""
-        return self.value >= self.goal
-
     def run(self, n_steps: int, tolerance: float = 0.0) -> Ascent:
-        """Up to `n_steps` more steps; fewer when one gains no more than `tolerance` of the value, or reaches the goal."""
+        """Up to `n_steps` more steps; fewer when a step gains no more than `tolerance` of the value."""
         for _ in range(n_steps):
             before = self.value
-            if self.reached:
-                break
             if self.converged or not self._step():
                 self.converged = True
                 break

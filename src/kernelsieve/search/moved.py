@@ -97,6 +97,11 @@ class FreePoints:
         of_rows = None if rows.weights is None else np.pad(rows.shares, (0, self.sample.size - rows.size))
         return self._of_sample(of_rows).part(slice(0, rows.size))
 
+    @property
+    def _enough(self) -> float:
+        """What points that are moved no further capture of the evaluation rows."""
+        return self.plan.kept_enough * self.sample.evaluation.exact.captured
+
     def _of_sample(self, shares: np.ndarray | None) -> CapturedVariance:
         """On all rows of the sample, each counted as its share says."""
         c, sample = self.coordinates, self.sample
@@ -134,24 +139,23 @@ class FreePoints:
     def _raced(self, n_support: int) -> Candidate:
         """The race of the starts, then the better one to the end; the plain rows where they are better still.
 
-        Or points that keep enough of exact kernel PCA, as soon as there are such: of other rows than those for
-        evaluation, what centres capture, by the share that they keep, says how much that is.
+        Or centres, or the leader of the race, where they keep enough of exact kernel PCA.
         """
-        exact, centers = self.sample.evaluation.exact.captured, self._centers(n_support)
+        centers = self._centers(n_support)
         captured = self.captured(self._evaluation, centers)
-        if captured >= self.plan.kept_enough * exact:
+        if captured >= self._enough:
             return Candidate(centers, captured, None, 0, True, {"kmeans": captured}, "kmeans", NO_ROWS)
-        goal = self.plan.kept_enough * exact / captured * self.captured(self._coarse(n_support)[0], centers)
         many = n_support > self.plan.many_points
         only = self._race(n_support // self.plan.raced_fraction).leader if many else None
-        race = self._race(n_support, only, centers, goal)
+        race = self._race(n_support, only, centers)
         (_, n_coarse), best = self._coarse(n_support), race.runners[race.leader]
+        seeds = race.rows.get(race.leader, NO_ROWS)
+        captured = self.captured(self._evaluation, best.points)
+        if captured >= self._enough:
+            return Candidate(best.points, captured, None, best.n_steps, True, race.reached, race.leader, seeds)
         n_race, best = best.n_steps, self._run(best, race.objective, n_coarse - best.n_steps)
         best, converged = self.finish(best, self.n_steps(n_support) - max(n_coarse, n_race))
-        seeds = race.rows.get(race.leader, NO_ROWS)
         moved = Candidate(best.points, best.value, None, best.n_steps, converged, race.reached, race.leader, seeds)
-        if best.reached:
-            return replace(moved, captured=self.captured(self._evaluation, best.points))
         # decided at the end, on the rows of the last steps
         close = [name for name in race.rows if race.unmoved[name] > self.plan.close_behind * race.reached[race.leader]]
         plain = {name: self.captured(self.objective, race.starts[name]) for name in close}
@@ -169,8 +173,8 @@ class FreePoints:
             return found.points(moved)
         return lifted(self.sample, found, self.objective, moved)
 
-    def _race(self, n_support: int, only: str | None = None, centers: Array = None, goal: float = np.inf) -> Race:
-        """The first steps from every start, or from the `only` one that is to run, no further than to a goal."""
+    def _race(self, n_support: int, only: str | None = None, centers: Array = None) -> Race:
+        """The first steps from every start, or from the `only` one that is to run."""
         plan, (objective, _) = self.plan, self._coarse(n_support)
         rows, n_threads = self._row_starts(n_support, only), self.sample.n_threads if is_numpy(objective.rows) else 1
         starts = {name: self.rows_at(places) for name, places in rows.items()}
@@ -179,7 +183,7 @@ class FreePoints:
         n_race = max(1, round(plan.race_share * self.n_steps(n_support)))
 
         def run(points: Array) -> tuple[float, Ascent]:
-            runner = self.start(objective, points, goal)
+            runner = self.start(objective, points)
             return runner.value, self._run(runner, objective, n_race)
 
         ran = dict(zip(starts, ordered_map(run, list(starts.values()), n_threads), strict=True))
@@ -276,11 +280,9 @@ class FreePoints:
         drawn = draw(self._carried[::-1], None if weights is None else weights[::-1], n_rows)
         return self.objective.drawn(self.objective.n_rows - 1 - drawn.places, drawn.weights), n_steps
 
-    def start(self, objective: CapturedVariance, points: Array, goal: float = np.inf) -> Ascent:
+    def start(self, objective: CapturedVariance, points: Array) -> Ascent:
         """A climb from these points."""
-        runner = self._light(objective, points).ascent(points, self._exact_on(points, objective))
-        runner.goal = goal
-        return runner
+        return self._light(objective, points).ascent(points, self._exact_on(points, objective))
 
     def _light(self, objective: CapturedVariance, points: Array) -> CapturedVariance:
         """The objective in float32 where that is enough; points capture about as much as exact kernel PCA at most."""
@@ -303,12 +305,9 @@ class FreePoints:
 
     def finish(self, runner: Ascent, n_steps: int) -> tuple[Ascent, bool]:
         """The last steps, on all rows; converged when the last quarter gained less than tol."""
-        if runner.reached:
-            return runner, True
         assert isinstance(runner.objective, CapturedVariance)
         if runner.objective.n_rows < self.objective.n_rows:
             runner.continue_on(self._light(self.objective, runner.points))
-            runner.goal = np.inf
         last = max(1, min(n_steps, round(self.max_iter / 4)))
         before = self._run(runner, self.objective, n_steps - last).value
         gained = self._run(runner, self.objective, last).value - before
