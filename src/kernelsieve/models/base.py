@@ -172,8 +172,9 @@ class KernelTransformer(
         X : array-like or sparse matrix of shape (n_samples, n_features)
             Rows; the square gram for a precomputed kernel.  Also arrays of torch and cupy, which are worked on where
             they are; dask arrays and dataframes; and rows in blocks: a list of blocks, a function that returns an
-            iterator of blocks, a zarr array, a pyarrow dataset.  Rows in blocks are read twice, for a sample and for
-            the moments; once more where a larger sample is needed, or to count them for a fraction.
+            iterator of blocks, a DataLoader of torch, a zarr array, a pyarrow dataset.  Blocks are of any of these
+            libraries, all of one.  They are read twice, for a sample and for the moments (of a list, only the sample's
+            rows); once more where a larger sample is needed, or to count them for a fraction.
         y : ignored
         sample_weight : array-like of shape (n_samples,), optional
             A row of weight 2 counts as two rows, one of weight 0 not at all.

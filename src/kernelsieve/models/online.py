@@ -221,19 +221,24 @@ class OnlineKernelPCA(OfStream, BlockParameters, KernelTransformer):
             first = self._stream is None
             if first and hasattr(self, "n_samples_seen_"):
                 start_anew(self, "ends the stream: partial_fit starts anew, without those rows")
-            rows = some_rows(X, RowRules.of(self), sample_weight, first=first)
-            state = self._begun(rows) if self._stream is None else self._stream
-            check_frozen(self, state.parameters)
-            driver = self._driver(state.kernel, state.rule, first and self._looks_indefinite(state.kernel, rows.X))
-            driver.feed(rows.X, rows.weights, state.reservoir.n_seen)
-            self._stream = replace(
-                state,
-                reservoir=state.reservoir.add(rows.X, rows.weights),
-                rule=driver.state(),
-                ready=driver.rule.ready,
-                n_evaluations=driver.n_evaluations,
-            )
+            for rows in some_rows(X, RowRules.of(self), sample_weight, first=first):
+                self._stream = self._follow(rows)
         return self
+
+    def _follow(self, rows: ArrayRows) -> OnlineState:
+        """The state of the stream after these rows."""
+        first = self._stream is None
+        state = self._begun(rows) if self._stream is None else self._stream
+        check_frozen(self, state.parameters)
+        driver = self._driver(state.kernel, state.rule, first and self._looks_indefinite(state.kernel, rows.X))
+        driver.feed(rows.X, rows.weights, state.reservoir.n_seen)
+        return replace(
+            state,
+            reservoir=state.reservoir.add(rows.X, rows.weights),
+            rule=driver.state(),
+            ready=driver.rule.ready,
+            n_evaluations=driver.n_evaluations,
+        )
 
     def __sklearn_is_fitted__(self) -> bool:
         return getattr(self, "_ready", False)
