@@ -6,8 +6,8 @@ two halves the line through both is followed to 1/N:
 
     r(N) = r(n) + (r(n) - r(n/2)) (1 - n/N)
 
-Where the evaluation rows are all rows there are, r(n) is the truth; up to a few thousand rows, all of them are taken
-where some would leave a doubt.  Else it is an estimate.  With z_i and e_i the scores of evaluation row i on the model's
+Where the evaluation rows are all rows there are, r(n) is the truth; up to a few thousand rows, twice as many are taken
+where some leave a doubt.  Else it is an estimate.  With z_i and e_i the scores of evaluation row i on the model's
 components and on exact kernel PCA's, omega_i its weight (sum 1) and p_i its chance of being one of them,
 
     r = sum omega |z|^2 / sum omega |e|^2
@@ -192,18 +192,18 @@ def ratio_of_points(seen: SeenPoints, sample: Sample, chosen: Points, n_samples:
         return _agreed(rows, variances)
     if sample.rows.fresh is not None:
         return _ratio(seen.rows, *best_on(seen, chosen), n_samples)
-    # Evaluation rows that points were chosen or started from are explained better than rows like them, and the standard
-    # error does not know of that: where all rows are at hand, the ratio is measured on all of them.
-    by_evaluation = chosen.by_evaluation or (chosen.seeds is not None and len(chosen.seeds) > 0)
-    if everything is None or everything is evaluation or not by_evaluation:
-        found = best_on(seen, chosen)
-        ratio = _ratio(evaluation, *found, n_samples, as_it_is=chosen.by_evaluation, seeds=chosen.seeds)
-        if everything is None or everything is evaluation:
-            return ratio
-        if ratio.interval[1] - ratio.interval[0] <= 2 * CONFIDENCE_ERRORS * KNOWN_WELL:
-            return ratio
-    seen = SeenPoints(chosen.kernel, chosen.points, everything)
-    return _ratio(everything, *best_on(seen, chosen), n_samples)
+    if chosen.by_evaluation and everything is not None:  # rows chosen from those for evaluation are explained better
+        evaluation = everything
+    seen = seen if seen.rows is evaluation else SeenPoints(chosen.kernel, chosen.points, evaluation)
+    ratio = _ratio(evaluation, *best_on(seen, chosen), n_samples, as_it_is=chosen.by_evaluation, seeds=chosen.seeds)
+    if everything is None or ratio.interval[1] - ratio.interval[0] <= 2 * CONFIDENCE_ERRORS * KNOWN_WELL:
+        return ratio
+    more = sample.with_more_evaluated
+    seen = SeenPoints(chosen.kernel, chosen.points, more.evaluation)
+    places = {index: place for place, index in enumerate(more.rows.indices[: more.n_evaluation])}
+    started = [] if chosen.seeds is None else sample.rows.indices[chosen.seeds]
+    seeds = np.array([places[index] for index in started if index in places], dtype=np.intp)
+    return _ratio(more.evaluation, *best_on(seen, chosen), n_samples, seeds=seeds)
 
 
 def ratio_of_model(sample: Sample, expansion: KernelExpansion, n_samples: int) -> CapturedRatio:
@@ -305,8 +305,7 @@ def _ratio(
         return CapturedRatio.known(whole, "all rows", rows.size, n_real(values))
     squares = _Squares(rows, (found.scores**2).sum(axis=1))
     rows.check_apart(float(rows.exact_squares.sum()))
-    left = 1 - (rows.size / n_samples if rows.drawn is None else rows.chance)
-    step = 0.0 if as_it_is else (whole - _ratio_of_halves(rows, features, found)) * left
+    step = 0.0 if as_it_is else (whole - _ratio_of_halves(rows, features, found)) * (1 - rows.size / n_samples)
     error = float(np.hypot(squares.error, EXTRAPOLATION_ERROR * step))
     value = min(whole + step - (0.0 if seeds is None else squares.owed_to(seeds)), 1.0)
     safe = min(max(value - SAFE_ERRORS * max(error - KNOWN_WELL, 0.0), 0.0), 1.0)

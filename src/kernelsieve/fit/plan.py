@@ -48,6 +48,9 @@ class SearchPlan:
     # Points are chosen from at least this many rows each.
     rows_to_choose_from: int = 2
 
+    # Points that keep this share of what exact kernel PCA captures are moved no further: too little is left to gain.
+    kept_enough: float = 0.9997
+
     # The race of the starts.
     kmeans_steps: int = 3  # of Lloyd's iteration before centres start
     race_share: float = 0.15  # of the steps are taken from every start

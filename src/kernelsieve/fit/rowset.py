@@ -191,6 +191,24 @@ class RowSet:
             targets = targets - self.shares @ targets
         return (targets[:, real] ** 2 / exact.variances[real]).sum(axis=1)
 
+    @property
+    def share_of_own(self) -> float:
+        """What components owe to the very row that they explain: a share of their variance, to first order.
+
+        Without row i, of centred length |phi_i| and weight omega_i, its score on component k is about
+        z_ik (1 - omega_i |phi_i|^2 / lambda_k).
+        """
+        omega, exact = self.shares, self.exact
+        lengths = to_numpy(namespace(self.gram).linalg.diagonal(self.gram)).astype(np.float64)
+        squares = to_numpy(self.targets).astype(np.float64)
+        if self.center:
+            mean = gram_times(self.gram, omega)
+            lengths, squares = lengths - 2 * mean + omega @ mean, squares - omega @ squares
+        real = exact.variances > 1e-12 * exact.variances[0]
+        squares = squares[:, real] ** 2 / exact.variances[real]
+        kept = np.maximum(1 - (omega * lengths)[:, None] / exact.variances[real], 0.0)
+        return 1 - float(omega @ (squares * kept**2).sum(axis=1)) / float(omega @ squares.sum(axis=1))
+
     def check_apart(self, variance: float) -> None:
         """Raise where exact kernel PCA finds no variance among the rows: a share of nothing is no number."""
         if not variance > 0:
@@ -213,13 +231,12 @@ class RowSet:
     @cached_property
     def exact_halves(self) -> list[ExactComponents]:
         """Exact kernel PCA of each half."""
-        directions, n_threads = self.exact.directions, self.n_threads if is_numpy(self.gram) else 1
+        n_threads = self.n_threads if is_numpy(self.gram) else 1
+        return side_by_side([partial(self._exact_of, half) for half in self.halves], n_threads)
 
-        def exact_of(half: Half) -> ExactComponents:
-            gram, near = self._gram_of(half.places, half.places), take_rows(directions, half.places)
-            return exact_components(gram, self.n_components, center=self.center, weights=half.weights, near=near)
-
-        return side_by_side([partial(exact_of, half) for half in self.halves], n_threads)
+    def _exact_of(self, half: Half) -> ExactComponents:
+        gram, near = self._gram_of(half.places, half.places), take_rows(self.exact.directions, half.places)
+        return exact_components(gram, self.n_components, center=self.center, weights=half.weights, near=near)
 
     @property
     def grams_of_halves(self) -> list[tuple[Array, np.ndarray | None]]:
@@ -240,7 +257,7 @@ class RowSet:
         """Variance that exact kernel PCA of one half captures on that half, and on the other; (0, 0) of none."""
         if self.size < 2:
             return 0.0, 0.0
-        found = self.exact_halves[0]
+        found = self._exact_of(self.halves[0]) if self.is_all else self.exact_halves[0]
         positive = found.variances > 1e-12 * found.variances[0]
         if not positive.any():
             return 0.0, 0.0

@@ -161,6 +161,21 @@ class Sample:
         return fresh.representative.evaluation
 
     @cached_property
+    def with_more_evaluated(self) -> Sample:
+        """The same rows, twice as many of them for evaluation."""
+        more = Sample.of(
+            self.rows,
+            self.kernel,
+            self.n_components,
+            center=self.center,
+            n_threads=self.n_threads,
+            n_evaluation=2 * self.n_evaluation,
+            n_population=self.n_population,
+            plan=self.plan,
+        )
+        return (more.in_float64 if self.dtype == np.float64 else more).representative
+
+    @cached_property
     def other_rows(self) -> RowSet:
         """The last rows, as many as there are for evaluation, to measure what was decided on these."""
         n, weights = self.n_evaluation, self.rows.weights
