@@ -25,6 +25,7 @@ from .objects import ObjectKernel, check_count, check_positive
 NO_TOKEN = -1  # the code of what fills up shorter sequences
 STEPS_AT_ONCE = 2**18  # pairs of tokens, or of steps, that tables are filled for together: 2 MB in float64
 
+
 class SequenceKernel(ObjectKernel):
     """A kernel of strings, bytes and other sequences of tokens, with k(x, x) = 1."""
 
