@@ -21,8 +21,7 @@ import scipy.sparse
 from ..arrays import FLOATS, Array, canonical, on_host
 from ..fit.captured_ratio import CapturedRatio
 from ..fit.expansion import KernelExpansion
-from ..fit.parameters import at_least, estimator, forget_fit, one_of, parameter, unchanged_on_failure
-from ..fit.saving import SavesItself
+from ..fit.parameters import SavesItself, at_least, estimator, forget_fit, one_of, parameter, unchanged_on_failure
 from ..kernels import NAMED_KERNELS, Kernel, kernel_of, named_kernel
 from ..rows.dispatch import text_columns_named, validate_rows
 from .agreement_api import MeasuresAgreement
