@@ -37,13 +37,14 @@ from .sklearn_kernel_pca import GuardedKernelPCA, floating
 
 
 @contextmanager
-def fits_on_the_device(n_rows: int) -> Iterator[None]:
+def fits_on_the_device(X: Any) -> Iterator[None]:
     """A device that has no memory for a gram, in words."""
     try:
         yield
     except Exception as error:
         if not is_out_of_memory(error):
             raise
+        n_rows = int(X.shape[0])
         raise MemoryError(
             f"exact kernel PCA needs the gram of all {n_rows:,} rows, {n_rows**2 * 8 / 1e9:,.1f} GB in float64, and "
             "the device has no memory for it and its decomposition: give SparseKernelPCA, which makes no gram, or "
@@ -211,7 +212,7 @@ class KernelPCA(MeasuresAgreement, FittedExpansion, SavesItself, GuardedKernelPC
             if computed and is_foreign(X) and not is_on_host(X):
                 self._there = floats_there(X)
             X = on_host(X)
-            with text_columns_named(self, X), fits_on_the_device(len(X)):
+            with text_columns_named(self, X), fits_on_the_device(X):
                 super().fit(canonical(X) if scipy.sparse.issparse(X) and X.format == "csr" else X, y)
             self._store()
         return self
