@@ -79,6 +79,7 @@ ROWS_TOGETHER = 48
 # for work and for the interpreter.
 CACHE_BYTES = 2**23
 MIN_BLOCK_ROWS, MAX_BLOCK_ROWS = 128, 16384
+CACHED_ROWS = 250  # rows of many columns that stay in a core's own cache between two operations on them
 GROUPS = 64  # groups of blocks in a pass: four for each of sixteen threads, so that none waits long for the last
 SPARE_THREADS = 4  # with at least this many threads, lending one to other work barely slows a pass over all rows
 # More threads than cores only help a kernel that waits, say for another machine.  This many are always allowed.

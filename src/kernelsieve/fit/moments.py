@@ -52,6 +52,7 @@ from ..arrays import (
     to_numpy,
 )
 from ..kernels import Kernel, overwritten_blocks, overwritten_product
+from ..numerics import EPS
 from ..rows.checks import FiniteCheck
 from ..rows.rows import cut_for_device, with_smaller_blocks
 from ..spectrum.whitening import RANK_TOLERANCE_FLOAT32
@@ -102,7 +103,7 @@ class Moments:
 
 # Sums are whitened at the end only if this bounds the rounding in the covariance of features, which are at most one.
 # The rounding found in float64 was a hundredth of the bound or less; in float32 it would hide small components.
-LOST_TO_WHITENING, EPS = 1e-7, float(np.finfo(np.float64).eps)
+LOST_TO_WHITENING = 1e-7
 
 
 class FeatureSums:

@@ -12,8 +12,8 @@ from sklearn.utils.validation import check_array, check_is_fitted
 from ..arrays import FLOATS, Array, as_float64, namespace, numbers, on_host
 from ..fit.expansion import KernelExpansion
 from ..fit.interpret import Traversal, input_gradient, sensitivity, traversal
+from ..fit.parameters import checked_scores
 from ..fit.preimage import RidgeMap, preimage
-from ..fit.validation import checked_scores
 from ..kernels.objects import objects_of
 from ..rows import RowRules, in_blocks, mapped, new_rows
 from ..threads import effective_n_threads

@@ -24,8 +24,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..arrays import FLOATS, Array, canonical, is_foreign, on_host
 from ..fit.captured_ratio import CapturedRatio
 from ..fit.expansion import KernelExpansion
-from ..fit.parameters import at_least, estimator, forget_fit, one_of, parameter, unchanged_on_failure
-from ..fit.saving import SavesItself
+from ..fit.parameters import SavesItself, at_least, estimator, forget_fit, one_of, parameter, unchanged_on_failure
 from ..kernels import NAMED_KERNELS, Kernel, is_function, kernel_of, named_kernel
 from ..rows import new_rows
 from ..rows.dispatch import text_columns_named, validate_rows

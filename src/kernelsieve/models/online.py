@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import _fit_context, clone
 
 from ..arrays import to_numpy
-from ..compression.orders import least_lost_last
+from ..compression.methods import least_lost_last
 from ..errors import TooFewPoints, TooManyComponents
 from ..fit.agreement import Agreement
 from ..fit.indefinite import is_indefinite
@@ -19,6 +19,7 @@ from ..fit.plan import PLAN
 from ..fit.problem import Problem
 from ..fit.span import Span
 from ..kernels import Kernel, kernel_of
+from ..numerics import DEPENDENT
 from ..rows import RowRules, Rows, some_rows
 from ..rows.reservoir import Reservoir, forgetting_rate
 from ..rows.rows import ArrayRows
@@ -43,7 +44,6 @@ from .published import check_values
 
 # Rows that a first call needs to settle a width: distances between fewer say nothing.
 LEAST_ROWS_FOR_WIDTH = 10
-OUTSIDE = 1e-10  # share of a component's squared length that may lie outside the span's numerical rank
 OVERLAP = 1e-6  # of two components that count as orthogonal, as a share of their lengths
 
 
@@ -353,7 +353,7 @@ class OnlineKernelPCA(OfStream, BlockParameters, KernelTransformer):
         lengths = np.diagonal(metric)
         if np.abs(metric - np.diag(lengths)).max() > OVERLAP * lengths.max():  # by rounding, where rows are far apart
             expansion = replace(expansion, orthogonal=False)
-        if np.any(np.abs(lengths - np.sum(span.directions(coef) ** 2, axis=0)) > OUTSIDE * lengths):
+        if np.any(np.abs(lengths - np.sum(span.directions(coef) ** 2, axis=0)) > DEPENDENT * lengths):
             variances = choice.problem.variances_of_scores(expansion)  # components leave the range of the points' gram
             captured = variances if expansion.orthogonal else captured
         return Found(

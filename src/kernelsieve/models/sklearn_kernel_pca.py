@@ -300,7 +300,7 @@ def _narrow_indices(X: Any) -> Any:
 
 
 def bound_callable(kernel: Any, keywords: dict[str, Any] | None, X: Array) -> Kernel | None:
-    """The user's kernel, of two rows or of two blocks; None where there is none, or where binding it fails."""
+    """The user's kernel, of two rows or of two blocks; None if it is no function, or binding it fails."""
     if not callable(kernel):
         return None
     try:

@@ -67,7 +67,7 @@ class Record:
 
 @dataclass(frozen=True)
 class LiveState:
-    """What is kept of the rows that have gone by."""
+    """What a live monitor keeps of past rows."""
 
     number: int = 0
     tail: np.ndarray | None = None  # (<= lags, d) the last rows of an unbroken series

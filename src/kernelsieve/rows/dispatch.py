@@ -43,7 +43,7 @@ from .streams import StreamRows, same_columns
 
 @dataclass(frozen=True)
 class RowRules:
-    """What an estimator wants of its rows."""
+    """What an estimator requires of its rows."""
 
     estimator: Any  # its columns are settled by the rows it is fitted to, and those of all others must be the same
     kernel: Kernel

@@ -177,7 +177,7 @@ class Reservoir:
         some = (priorities[chosen], log_weights[chosen], self.n_seen + chosen, take_rows(block, chosen))
         n_pending = self.n_pending + len(chosen)
         grown = replace(gone_by, pending=(*self.pending, some), n_pending=n_pending)
-        # Sorting only when half as many rows are pending as are sorted, a call with a single row copies none of them.
+        # Rows are sorted only when half as many are pending as are sorted, so that adding single rows is cheap.
         return grown.in_order() if 2 * n_pending > len(grown.numbers) else grown
 
     @property

@@ -29,6 +29,7 @@ import numpy as np
 
 from ..arrays import Array, as_float64, float64_like, is_foreign, itemsize, namespace, numbers, take_rows
 from ..errors import quoted
+from ..numerics import DEPENDENT
 from ..threads import block_rows, map_row_groups, start_new_thread
 from .checks import FiniteCheck, NotFiniteError, finite_rows
 from .files import Stream
@@ -38,7 +39,6 @@ from .rows import ArrayRows, Rows, Summand, cut_for_device, with_smaller_blocks
 from .sampling import SampledRows, projection_of_columns, row_projections, sample_rows
 from .skips import SkipSample
 
-SUM_ROUNDING = 1e-10  # of a sum, relative to that of the absolute values, when they are added in other blocks
 GOLDEN = (math.sqrt(5) - 1) / 2  # the fractions of its multiples are all different and fill (0, 1) evenly
 JOINED_BYTES = 2**26  # of rows on a device: smaller blocks are joined, because a launch costs as much as they do
 
@@ -299,7 +299,7 @@ class PassFingerprint:
 
     def matches(self, other: PassFingerprint) -> bool:
         """Whether both can be those of the same rows."""
-        return math.isclose(self.total, other.total, rel_tol=0.0, abs_tol=SUM_ROUNDING * max(self.size, other.size))
+        return math.isclose(self.total, other.total, rel_tol=0.0, abs_tol=DEPENDENT * max(self.size, other.size))
 
 
 def fingerprint(rows: Array, start: int) -> PassFingerprint:

@@ -17,6 +17,7 @@ from functools import lru_cache
 import numpy as np
 
 from ..arrays import Array, as_float64, inner, like, namespace, solve_lower, to_numpy, top_eigh, unchecked_cholesky
+from ..numerics import HALF_THE_DIGITS
 from .cuda_graphs import recorded
 from .whitening import orthonormal, whiten
 
@@ -24,8 +25,6 @@ DENSE_AT_LAST = 1000  # up to this many rows, a flat spectrum is left to a dense
 OVERSAMPLING = 8
 MOST_RESTARTS = 40  # after which the dense decomposition of the matrix costs no more
 BLOCKS = 5  # of vectors that a device makes at once: most spectra need three to five
-# Directions of a basis that are closer than this to the span of the others are dropped.
-NEARLY_DEPENDENT = 1e-8
 
 
 def block_krylov(
@@ -205,7 +204,7 @@ def refined(
     """
     found = orthonormal(guess, gram)  # nearly orthonormal will do: Rayleigh-Ritz below is exact
     if found is None:
-        found = guess @ like(whiten(to_numpy(guess.T @ (gram @ guess)), NEARLY_DEPENDENT).matrix, guess)
+        found = guess @ like(whiten(to_numpy(guess.T @ (gram @ guess)), HALF_THE_DIGITS).matrix, guess)
     guess = found
     image, weighed = apply(guess), gram @ guess
     step = solve_lower(factor, solve_lower(factor, image), transpose=True) - guess @ (guess.T @ image)
@@ -219,7 +218,7 @@ def refined(
     images = xp.concat([weighed, step_weighed, image, apply(step)], axis=1)
     # so small a problem is solved on the host: a device takes milliseconds for it
     metric, inner = np.split(to_numpy(basis.T @ images), 2, axis=1)
-    mixing = whiten(metric, NEARLY_DEPENDENT).matrix
+    mixing = whiten(metric, HALF_THE_DIGITS).matrix
     inner = mixing.T @ inner @ mixing
     values, vectors = top_eigh((inner + inner.T) / 2, n_top)
     return values, basis @ like(mixing @ vectors, basis)

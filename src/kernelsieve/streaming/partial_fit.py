@@ -259,8 +259,6 @@ class PartialFit:
             count = self._rows_until_enough(rows)
         else:
             count = rows_until_choice(state.since, state.reservoir.weight, weights, state.rate)
-        if not state.reservoir.whole:
-            return count
         # While all rows are kept, each choice starts afresh from all of them and leaves nothing of those before it: of
         # the choices that are due among these rows only the last need be made.
         while count is not None:
