@@ -420,7 +420,7 @@ INK = {"light": "#1f2328", "dark": "#e6edf3"}
 LEAST_LOST = 1e-4  # the upper edge of the pictures: 99.99 % kept
 TICKS = {0.5: "50 %", 0.1: "90 %", 0.01: "99 %", 0.001: "99.9 %", LEAST_LOST: "99.99 %"}
 N_ACROSS = 4
-TRANSFORM = ("transform", "transform", "transform of the held-out rows, seconds")
+TRANSFORM = ("transform", "transform", "transform, processor seconds")
 
 
 def draw(found: Results) -> None:
