@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-import matplotlib
-
-matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
 from scipy.linalg import subspace_angles
@@ -141,12 +138,10 @@ def outlier_study(report: Report) -> None:
         holds=[value < 10 for value in at_5[REPAIRED]],
         key="outliers",
         tried=f"{len(at_5[REPAIRED])} settings x {len(seeds)} data sets, within 10 degrees; |alpha| = 1, unit beta in "
-        f"the "
-        "deflation, without which nothing is left",
+        "the deflation, without which nothing is left",
         proof="the weights are made of e = X alpha - X beta, which for every row vanishes at alpha = beta: there (8) "
-        "gives "
-        "all rows the weight 1 / (1 + exp(-mu delta)), however far they lie from the line. e is the shrinkage of beta, "
-        "not the distance of a row, and a row that has turned alpha and beta towards itself keeps its weight",
+        "gives all rows the weight 1 / (1 + exp(-mu delta)), however far they lie from the line. e is the shrinkage "
+        "of beta, not the distance of a row, and a row that has turned alpha and beta towards itself keeps its weight",
     )
     report.fact(outlier_seeds=len(seeds))
     near_outliers(report, seeds)
