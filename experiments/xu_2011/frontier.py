@@ -49,6 +49,8 @@ QUOTED = {
     "targeted": "targeted",
     "gain": "gain (SGMA, AKFA)",
     "improved": "improved (IKPCA)",
+    "skfa": "skfa",
+    "bagged": BAGGED,
     "rpcholesky": "rpcholesky",
     "uniform": "uniform",
     "dissimilar": "dissimilar (ESKPCA)",
