@@ -10,11 +10,9 @@ import numpy as np
 
 from ..kernels import is_function
 from ..tables.files import READABLE
+from .limits import PAGE
 from .model_view import ModelView, quietly
 from .page_data import Options
-
-MAX_REPR = 400  # characters of one parameter's value in the code
-LINE_LENGTH = 80  # that the code on the page is not cut
 
 
 def facts(view: ModelView, fit_seconds: float | None) -> list[tuple[str, str]]:
@@ -173,7 +171,7 @@ def _constructor(step: Any, indent: int = 0) -> str:
 def _call(opening: str, parts: list[str], closing: str, indent: int) -> str:
     """A call on one line if it fits, else with a line for each part."""
     line = f"{opening}{', '.join(parts)}{closing}"
-    if len(line) + indent <= LINE_LENGTH and "\n" not in line:
+    if len(line) + indent <= PAGE.line_length and "\n" not in line:
         return line
     space = " " * (indent + 4)
     return opening + "".join(f"\n{space}{part}," for part in parts) + f"\n{' ' * indent}{closing}"
@@ -193,7 +191,7 @@ def _value(value: Any, indent: int) -> str:
             f"({parts[0]},)" if isinstance(value, tuple) and len(parts) == 1 else _call(opening, parts, closing, indent)
         )
     text = repr(value.item() if isinstance(value, np.generic) else value)
-    return text if len(text) <= MAX_REPR else f"...  # {type(value).__name__}, too long to print"
+    return text if len(text) <= PAGE.max_repr else f"...  # {type(value).__name__}, too long to print"
 
 
 def _reading(options: Options, keywords: Mapping[str, Any]) -> str:

@@ -287,7 +287,7 @@ def _sheet_table(
     path: Path, called: Path, key: str | None, header: bool, names: Sequence[str], batch_size: int | None
 ) -> Table:
     """The sheet of a workbook, read as the tab-separated file that it could be saved as."""
-    from .excel import write_sheet
+    from .csv import write_sheet
 
     with tempfile.TemporaryDirectory(prefix="kernelsieve-") as folder:
         saved = Path(folder) / "sheet.tsv"
