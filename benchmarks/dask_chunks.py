@@ -6,6 +6,7 @@ A section of `python -m benchmarks.flow dask`; needs dask[distributed].
 from __future__ import annotations
 
 import os
+import signal
 import threading
 import time
 from typing import Any
@@ -78,7 +79,7 @@ def against_threads(report: Report, n_rows: int) -> None:
         rows = chunked(n_rows, 64).persist()
         wait(rows)
         victim = next(iter(cluster.workers.values()))
-        killer = threading.Timer(0.5 * seconds, lambda: victim.process.process.kill())
+        killer = threading.Timer(0.5 * seconds, lambda: os.kill(victim.pid, signal.SIGKILL))
         start = time.perf_counter()
         killer.start()
         model.fit(rows)

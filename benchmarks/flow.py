@@ -201,9 +201,9 @@ def same_answers(report: Report, there: Any, parts: list[Any]) -> None:
     report.line("partial_fit, inverse_transform of CUDA tensors", "", f"{stream.n_samples_seen_}, {back.shape}", None)
     squeezed = compress(one, 50, X=some[:5000], random_state=0)
     report.line("compress with CUDA rows", "", f"{squeezed.n_support_} points", None)
-    before, n_threads = torch.cuda.memory_allocated(), threading.active_count()
     host_blocks = cut(some.cpu().numpy(), 10_000)
-
+    fit(host_blocks, n_support=50, device="cuda")
+    before, n_threads = torch.cuda.memory_allocated(), threading.active_count()
     passes = 0
 
     def interrupted() -> Iterator[Any]:
