@@ -55,11 +55,11 @@ def host_block(block: Any, *, copy: bool = False) -> tuple[BlockKind, Array]:
     `copy`: it will be written into while it is worked on.  On a device it will not: what is asked for there next waits.
     """
     words, given = _words(block), block
-    if from_torch := is_torch(block) and _is_on_host(block):
+    if from_torch := is_torch(block) and is_on_host(block):
         floats = block.is_floating_point() and block.dtype.itemsize >= 4
         block = (block if floats else block.double()).detach().numpy()
     if is_foreign(block):
-        rows = _floats_there(block)
+        rows = floats_there(block)
         return BlockKind(words, str(rows.dtype).removeprefix("torch."), int(rows.shape[1])), rows
     names = None if from_torch else _get_feature_names(collected(given))
     rows = check_array(
@@ -96,14 +96,16 @@ def _words(block: Any) -> str:
     return type(block).__name__
 
 
-def _is_on_host(tensor: Any) -> bool:
-    """Whether numpy can read a tensor where it lies; of subclasses, which may be anything, that is not asked."""
+def is_on_host(array: Any) -> bool:
+    """Whether numpy can read an array where it lies; of subclasses of tensors, which may be anything, not asked."""
+    if not is_torch(array):
+        return not array_api_compat.is_cupy_array(array)
     import torch
 
-    return type(tensor) in (torch.Tensor, torch.nn.Parameter) and tensor.device.type == "cpu"
+    return type(array) in (torch.Tensor, torch.nn.Parameter) and array.device.type == "cpu"
 
 
-def _floats_there(block: Array) -> Array:
+def floats_there(block: Array) -> Array:
     """The rows of a block on a device, as floats."""
     xp = namespace(block)
     if "complex" in str(block.dtype):

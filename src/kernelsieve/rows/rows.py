@@ -171,7 +171,7 @@ def with_smaller_blocks(attempt: Callable[[int], Result]) -> Result:
         try:
             return attempt(halvings)
         except Exception as error:
-            if not _out_of_memory(error):
+            if not is_out_of_memory(error):
                 raise
             _free_memory(error)
     raise MemoryError(
@@ -180,7 +180,8 @@ def with_smaller_blocks(attempt: Callable[[int], Result]) -> Result:
     )
 
 
-def _out_of_memory(error: Exception) -> bool:
+def is_out_of_memory(error: Exception) -> bool:
+    """Whether a device of torch or cupy says that its memory is full."""
     return type(error).__name__ in ("OutOfMemoryError", "CUDARuntimeError") and "memory" in str(error).lower()
 
 
