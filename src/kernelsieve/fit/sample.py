@@ -58,17 +58,13 @@ class Sample:
         n_evaluation: int | None = None,
         n_population: int = 0,
         plan: SearchPlan = PLAN,
-        guides: bool = True,
     ) -> Sample:
-        """A sample of which about `n_evaluation` rows, the first, are for evaluation; by default as the plan says.
-
-        The others guide a search, unless `guides` says that there is none.
-        """
+        """A sample of which about `n_evaluation` rows, the first, are for evaluation; by default as the plan says."""
         size, n_evaluation = len(rows.indices), n_evaluation or plan.evaluation_rows
         if plan.all_evaluate:
             n_evaluation = size
         elif not rows.whole:
-            n_evaluation = min(size // 2 if guides else size, n_evaluation)  # at least as many are left to guide it
+            n_evaluation = min(size // 2, n_evaluation)  # at least as many are left to guide the search
         elif size <= max(plan.all_evaluated, n_evaluation):
             n_evaluation = size
         given = rows.first(n_evaluation)
@@ -85,7 +81,6 @@ class Sample:
             dtype,
             n_population,
             plan=plan,
-            guides=guides,
         )
 
     @property

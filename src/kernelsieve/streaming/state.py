@@ -288,15 +288,18 @@ class StreamState:
         """The rows of the reservoir, to measure the model on as `fit` does on its sample."""
         assert self.chosen is not None
         rows, rng = ReservoirRows(self.reservoir), np.random.default_rng(self.reservoir.seed)
+        sampled = replace(rows.sample(self.reservoir.size, rng), whole=self.reservoir.whole)
+        n_evaluation = PLAN.evaluation_rows_for(self.chosen.n_support)
         sample = Sample.of(
-            replace(rows.sample(self.reservoir.size, rng), whole=self.reservoir.whole),
+            sampled,
             self.chosen.kernel,
             self.chosen.n_components,
             center=bool(self.parameters["center"]),
-            n_evaluation=PLAN.evaluation_rows_for(self.chosen.n_support),
+            n_evaluation=n_evaluation,
             n_population=rows.n_samples,
-            guides=False,
         )
+        if not sampled.whole:  # none of the rows need be left to guide a search
+            sample = replace(sample, given=sampled.first(n_evaluation), guides=False)
         return sample.representative.settled
 
     @cached_property
