@@ -202,7 +202,8 @@ function chooser(text, id, options, selected, onchange) {
   return el("label", {}, el("span", {}, text), select);
 }
 
-// Share of the variance on the map that lies between the classes of a column, or between ranges of its numbers.
+// Share of the variance on the map that lies between the classes of a column, or between ranges of its numbers, less what
+// so many classes would have by chance.
 function separation(column) {
   const [low, high] = column.kind === "class" ? [0, column.levels.length] : rangeOf(column);
   const parts = column.kind === "class" ? column.levels.length : BINS;
@@ -216,7 +217,8 @@ function separation(column) {
   }
   const about = (sumX ** 2 + sumY ** 2) / (n || 1);
   const between = groups.reduce((sum, [count, x, y]) => sum + (count ? (x ** 2 + y ** 2) / count : 0), 0);
-  return squares > about ? (between - about) / (squares - about) : 0;
+  const free = n - groups.filter(([count]) => count).length;
+  return squares > about && free > 0 ? 1 - (squares - between) / (squares - about) * (n - 1) / free : 0;
 }
 
 // The column that the map separates best: of the classes, then the numbers, that the model does not use; then of its own.
