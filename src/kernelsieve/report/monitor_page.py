@@ -201,7 +201,8 @@ def monitor_html(contents: JSON, style: str) -> str:
             f'<title>{title}</title>\n<link rel="icon" href="data:,">\n<style>\n{style}{STYLE}</style>\n</head>',
             "<body>\n<main>",
             *filter(None, sections),
-            f"<footer>Made with kernelsieve {escape(contents['version'])}. This page is one file and needs no network.</footer>\n</main>\n</body>\n</html>\n",
+            f"<footer>Made with kernelsieve {escape(contents['version'])}. This page is one file and needs no network.",
+            "</footer>\n</main>\n</body>\n</html>\n",
         ]
     )
     return text.encode("utf-8", "replace").decode()  # half of a surrogate pair cannot be written to a file
