@@ -148,4 +148,4 @@ def test_a_word_among_numbers_is_noticed_and_can_be_a_gap(tmp_path):
     frame = read_text(f"days,b\n{lines}\n", tmp_path, na="unknown")
     assert frame["days"].null_count() == 7
     sizes = "\n".join(f"{['small', 'large', 1, 2, 3, 4, 5, 6][i % 8]},{i % 5}" for i in range(60))
-    assert "word" not in fit_text(f"size,b\n{sizes}\n", tmp_path).output
+    assert "read as text" not in fit_text(f"size,b\n{sizes}\n", tmp_path).output
