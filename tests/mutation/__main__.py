@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import importlib
 import os
 import pickle
 import random
@@ -34,9 +35,10 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = Path(os.environ.get("MUTATED_PACKAGE", ROOT / "src" / "kernelsieve"))  # the mutator tests itself on another
 KEPT = ROOT / "build" / "mutation"
 SECONDS_TO_RECORD = 1800  # of a file of tests
+NEVER = float("inf")
 PLAIN = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--no-header", "-W", "ignore"]
 
-Tests = dict[str, tuple[float, Lines]]  # of each test its duration and the lines it runs
+Tests = dict[str, tuple[float, Lines]]  # of each test its duration and the lines it runs; of each file, to collect it
 
 
 def main() -> None:
@@ -50,6 +52,7 @@ def main() -> None:
         if not options.packages or any(_belongs(path, package) for package in options.packages)
         for place in mutants_of(path, PACKAGE, names)
     ]
+    ends = time.perf_counter() + options.minutes * 60
     draw = random.Random(options.seed)
     if options.at:
         drawn = [mutant for place in places for mutant in place if f"{mutant.path}:{mutant.line}" in options.at]
@@ -61,10 +64,13 @@ def main() -> None:
         plugin.load()
     tests = recorded(options.tests, options.processes)
     begun = time.perf_counter()
-    jobs = [MutantJob(mutant, choose(mutant, tests, options.seconds)) for mutant in drawn]
-    run_all([job for job in jobs if job.tests], options.processes, "mutants")
+    jobs = [MutantJob(mutant, choose(mutant, tests, options.seconds), options.seconds) for mutant in drawn]
+    late = run_all([job for job in jobs if job.tests], options.processes, "mutants", ends)
+    jobs = [job for job in jobs if job not in late]
     print(table_of_scores(jobs), table_of_survivors(jobs), sep="\n")
     print(f"{len(jobs)} mutants of {len(places)} places, seed {options.seed}, {time.perf_counter() - begun:.0f} s")
+    if late:
+        print(f"{len(late)} more were drawn, for which there was no time")
 
 
 def _options() -> argparse.Namespace:
@@ -75,6 +81,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--at", nargs="+", default=[], help="FILE:LINE: all mutants of a line, in place of random ones")
     parser.add_argument("--tests", nargs="+", default=["tests", "src"], help="folders or files of tests")
     parser.add_argument("--seconds", type=float, default=60, help="of tests, by their recorded durations, a mutant")
+    parser.add_argument("--minutes", type=float, default=NEVER, help="in all; what is not judged by then is left out")
     parser.add_argument("--processes", type=int, default=len(os.sched_getaffinity(0)))
     return parser.parse_args()
 
@@ -97,12 +104,12 @@ class Job:
         raise NotImplementedError
 
 
-def run_all(jobs: list[Any], n_processes: int, what: str) -> None:
-    """Run each job in a process of its own, as many at once as there are processes."""
+def run_all(jobs: list[Any], n_processes: int, what: str, ends: float = NEVER) -> list[Any]:
+    """Run each job in a process of its own, as many at once as there are processes; those not done by `ends`."""
     waiting, running = list(reversed(jobs)), dict[int, tuple[Any, Path, float]]()
     memory = max(2**32, 2 * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // n_processes)
     n_done, told = 0, time.perf_counter()
-    while waiting or running:
+    while (waiting or running) and time.perf_counter() < ends:
         while waiting and len(running) < n_processes:
             job, folder = waiting.pop(), Path(tempfile.mkdtemp(prefix="mutation-"))
             running[_fork(job, folder, memory)] = job, folder, time.perf_counter()
@@ -119,6 +126,12 @@ def run_all(jobs: list[Any], n_processes: int, what: str) -> None:
         if time.perf_counter() - told > 30:
             told = time.perf_counter()
             print(f"{n_done} of {len(jobs)} {what}", file=sys.stderr)
+    for process, (job, folder, _) in running.items():
+        os.killpg(process, signal.SIGKILL)
+        os.waitpid(process, 0)
+        shutil.rmtree(folder, ignore_errors=True)
+        waiting.append(job)
+    return waiting
 
 
 def _fork(job: Job, folder: Path, memory: int) -> int:
@@ -164,6 +177,7 @@ class RecordJob(Job):
 
     def run(self, folder: Path) -> Tests:
         recorder = Recorder(PACKAGE)
+        importlib.import_module(PACKAGE.name)  # so that no file's collection is charged with it
         run_pytest([self.path], folder, recorder)
         self.kept.parent.mkdir(parents=True, exist_ok=True)
         self.kept.with_suffix(".new").write_bytes(pickle.dumps(recorder.tests))
@@ -202,26 +216,35 @@ def _digest(paths: Iterable[Path]) -> str:
     return digest.hexdigest()
 
 
-def choose(mutant: Mutant, tests: Tests, seconds: float) -> list[tuple[str, float]]:
-    """The tests that judge a mutant, of every file of tests the quickest first, `seconds` in all."""
+def choose(mutant: Mutant, tests: Tests, seconds: float) -> dict[str, list[str]]:
+    """The tests that judge a mutant: of every file the quickest, then the next, `seconds` with their collection.
+
+    Files whose tests run little but the mutant's file come first: they are the likeliest to notice.
+    """
     masks: dict[str, int] = defaultdict(int)
     for path, line in mutant.lines:
         masks[path] |= 1 << line
     by_file = defaultdict(list)
+    nearness: dict[str, float] = defaultdict(float)
     for name, (duration, lines) in tests.items():
         if any(lines.get(path, 0) & mask for path, mask in masks.items()):
-            by_file[name.split("::")[0]].append((duration, name))
+            file = name.split("::")[0]
+            by_file[file].append((duration, name))
+            near = sum(lines.get(path, 0).bit_count() for path in masks)
+            nearness[file] = max(nearness[file], near / sum(bits.bit_count() for bits in lines.values()))
     in_turn = sorted(
-        (place, duration, name) for found in by_file.values() for place, (duration, name) in enumerate(sorted(found))
+        (place, -nearness[file], duration + (not place) * tests.get(file, (0.0, {}))[0], name)
+        for file, found in by_file.items()
+        for place, (duration, name) in enumerate(sorted(found))
     )
     chosen, total = defaultdict(list), 0.0
-    for place, duration, name in in_turn:
-        if place and total + duration > seconds:
-            break
-        chosen[name.split("::")[0]].append((name, duration))
+    for place, _, duration, name in in_turn:
+        file = name.split("::")[0]
+        if (place and file not in chosen) or (chosen and total + duration > seconds):
+            continue
+        chosen[file].append(name)
         total += duration
-    # file by file, for the sake of what a file's tests share; quick files first
-    return [test for found in sorted(chosen.values(), key=lambda found: sum(d for _, d in found)) for test in found]
+    return dict(chosen)
 
 
 # Mutants
@@ -230,24 +253,26 @@ def choose(mutant: Mutant, tests: Tests, seconds: float) -> list[tuple[str, floa
 @dataclass(eq=False)
 class MutantJob(Job):
     mutant: Mutant
-    tests: list[tuple[str, float]]
+    tests: dict[str, list[str]]  # of each file
+    seconds: float  # that they take
 
     def __post_init__(self) -> None:
-        self.limit = 60 + 4 * sum(duration for _, duration in self.tests)
+        self.limit = 60 + 4 * self.seconds
 
     def run(self, folder: Path) -> tuple[str, str | None]:
         path = PACKAGE / self.mutant.path
         parts = (PACKAGE.name, *Path(self.mutant.path).with_suffix("").parts)
         module = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
         sys.meta_path.insert(0, MutantFinder(module, path, self.mutant.source(path.read_bytes())))
-        chosen = Chosen([name for name, _ in self.tests])
-        files = dict.fromkeys(name.split("::")[0] for name, _ in self.tests)
-        if lost := [file for file in files if not Path(file).exists()]:
-            return "lost", f"not found: {lost[0]}"
-        code = run_pytest(["-x", *files], folder, chosen)
-        if code == 0 and chosen.n_collected < len(self.tests):
-            return "lost", f"{len(self.tests) - chosen.n_collected} tests were not found"
-        return ("survived", None) if code == 0 else ("noticed", chosen.noticed_by or "import")
+        for file, names in self.tests.items():
+            chosen = Chosen(names)
+            if not Path(file).exists():
+                return "lost", f"not found: {file}"
+            if run_pytest(["-x", file], folder, chosen) not in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
+                return "noticed", chosen.noticed_by or "import"
+            if chosen.n_collected < len(names):
+                return "lost", f"{len(names) - chosen.n_collected} tests were not found"
+        return "survived", None
 
     @property
     def outcome(self) -> str:
@@ -275,7 +300,7 @@ def table_of_survivors(jobs: list[MutantJob]) -> str:
         if job.outcome != "noticed":
             mutant = job.mutant
             texts = [text.replace("|", r"\|")[:70] for text in (mutant.before, mutant.after)]
-            ran = str(len(job.tests)) if job.outcome != "lost" else job.result[1]
+            ran = str(sum(map(len, job.tests.values()))) if job.outcome != "lost" else job.result[1]
             lines.append(f"| `{mutant.path}:{mutant.line}` | {mutant.kind} | `{texts[0]}` | `{texts[1]}` | {ran} |")
     return "\n".join(lines) + "\n"
 

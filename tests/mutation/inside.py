@@ -91,13 +91,23 @@ class Trace:
 
 
 class Recorder:
-    """A pytest plugin: of each test that passes, its duration and its lines, those of its fixtures included."""
+    """A pytest plugin: of each test that passes, its duration and its lines, those of its fixtures included.
+
+    And of the file, under its own name, how long it took to be collected.
+    """
 
     def __init__(self, root: Path) -> None:
         self.trace = Trace(root)
         self.tests: dict[str, tuple[float, Lines]] = {}
         self.of_fixture: dict[str, Lines] = {}
         self.failed: set[str] = set()
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_collection(self) -> Iterator[None]:
+        begun = time.perf_counter()
+        result = yield
+        self.collection = time.perf_counter() - begun
+        return result
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
@@ -107,6 +117,7 @@ class Recorder:
         lines = self.trace.take()
         for name in getattr(item, "fixturenames", ()):
             _add(lines, self.of_fixture.get(name, {}))
+        self.tests[str(item.path)] = self.collection, {}
         if item.nodeid not in self.failed:
             self.tests[name_of(item)] = time.perf_counter() - begun, lines
         return result

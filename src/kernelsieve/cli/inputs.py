@@ -164,7 +164,7 @@ class Applied:
         return rows
 
     def in_order(self, block: Any) -> Any:
-        """Rows with the names and the order of the model's columns; as an array if the encoder was fitted to one."""
+        """Columns selected and ordered as the model expects; an array if the encoder was fitted to one."""
         import polars as pl
 
         if isinstance(block, np.ndarray) or (self.names is None and self.encoder is None):

@@ -361,7 +361,7 @@ def make_estimator(method: str, options: dict[str, Any], given: set[str]) -> Any
 
 @dataclass(frozen=True)
 class Request:
-    """What the user asked for."""
+    """The options of a command, after parsing."""
 
     method: str
     options: dict[str, Any]  # values by the names of the options

@@ -15,7 +15,7 @@ from ..tables.files import numbers_of
 from . import options, plain_errors
 from .fit import check_weights
 from .inputs import Applied, core_of, load_model, read_input
-from .messages import ALARM, clean, percent
+from .messages import Exit, clean, percent
 from .options import names_of
 from .outputs import STDOUT, check_output, save_model
 
@@ -73,7 +73,7 @@ def update(
     if target != STDOUT:
         _show(core, target, before, drift, as_json)
     if max_drift is not None and drift > max_drift:
-        raise typer.Exit(ALARM)
+        raise typer.Exit(Exit.ALARM)
 
 
 def _updatable(fitted: Any, path: Path) -> Any:

@@ -6,8 +6,8 @@ two halves the line through both is followed to 1/N:
 
     r(N) = r(n) + (r(n) - r(n/2)) (1 - n/N)
 
-Where the evaluation rows are all rows there are, r(n) is the truth; up to a few thousand rows, all of them are taken
-where some would leave a doubt.  Else it is an estimate.  With z_i and e_i the scores of evaluation row i on the model's
+Where the evaluation rows are all rows there are, r(n) is the truth; up to a few thousand rows, twice as many are taken
+where some leave a doubt.  Else it is an estimate.  With z_i and e_i the scores of evaluation row i on the model's
 components and on exact kernel PCA's, omega_i its weight (sum 1) and p_i its chance of being one of them,
 
     r = sum omega |z|^2 / sum omega |e|^2
@@ -40,10 +40,11 @@ import numpy as np
 
 from ..arrays import Array, as_float64, float64_like, is_numpy, like, namespace, row_dot, to_numpy
 from ..kernels import Kernel
+from ..numerics import DEPENDENT
 from ..rows.sampling import shares_of
 from ..spectrum.top import Operator, exact_components, is_large, top
 from ..spectrum.whitening import RANK_TOLERANCE, triangular_whitening
-from ..threads import cached_property, matmul, one_blas_thread, ordered_map, row_ranges
+from ..threads import CACHED_ROWS, cached_property, matmul, one_blas_thread, ordered_map, row_ranges
 from .expansion import KernelExpansion
 from .indefinite import agreement, best_cut, variances_at
 from .moments import points_like
@@ -54,9 +55,9 @@ from .span import Points, PointSpan, Span
 # An optimism of .5 adds .004 to the error of a captured ratio, one of .8 adds .17, one of 1 adds 1.  Of 132 fits that
 # look at 100 to 800 rows of 1,900, under wide and narrow kernels, 11 intervals then miss the truth, and 40 without.
 OPTIMISM_POWER = 8
-LEAST_HALF = 50  # rows, in each half, that tell what a share of the variance depends on
-# Variances below this share of the largest are rounding: the rows have no such component.
-NO_VARIANCE = 1e-10
+LEAST_HALF = (
+    50  # rows in each half: with fewer, the halves do not show how shares of variance depend on the number of rows
+)
 MEAN_ERRORS = 4.0  # standard errors of a mean of rounded values
 # Standard errors to each side.  The error above is on the large side: of 2,172 intervals (six tables, widths from 1/16
 # to 6 times gamma's median, five rules, 100 rows looked at to all of 16,000) 1.645 errors hold the truth in 97 %.
@@ -64,12 +65,11 @@ CONFIDENCE_ERRORS = 1.4
 # The line to 1/N is only nearly straight: so much of the step along it counts as an error.
 EXTRAPOLATION_ERROR = 0.3
 # Under narrow kernels the ratio falls short of its limit by n^-1/2 rather than 1/n: then the step to all rows is
-# 1/(2^1/2 - 1) = 2.41 times as long, and the interval reaches further up by SLOWER of it.
+# 1/(2^1/2 - 1) = 2.41 times as long, and the upper end of the interval moves up by SLOWER times the step.
 SLOWER = 1.41
 # A ratio is reported SAFE_ERRORS below the estimate, less what an error of KNOWN_WELL would take off: of those 2,172
 # about 1 % are then above the truth by more than .003; with 1.25 errors 1.6 %, and 3.6 % of those of "uniform".
 SAFE_ERRORS, KNOWN_WELL = 1.8, 0.0015
-FEATURE_BLOCK_ROWS = 250  # rows of many features that stay in the cache between two products
 
 
 @dataclass(frozen=True)
@@ -96,9 +96,7 @@ class CapturedRatio:
         estimator.captured_ratio_n_samples_ = self.n_samples
 
     def at_least(self, bound: float) -> CapturedRatio:
-        """The same, where all rows together say that it is no less than `bound`."""
-        if self.interval[0] == self.interval[1]:
-            return self
+        """This ratio raised to `bound`, a lower bound that all rows together prove."""
         low, high = (min(max(end, bound), 1.0) for end in self.interval)
         return replace(self, value=min(max(self.value, bound), 1.0), interval=(low, high))
 
@@ -122,7 +120,7 @@ def components_of(features: Array, shares: np.ndarray, rows: RowSet, near: Array
         return block.T @ (omega[part][:, None] * (block @ y))
 
     def apply(y: Array) -> Array:
-        blocks = row_ranges(n, FEATURE_BLOCK_ROWS if is_numpy(features) else n)
+        blocks = row_ranges(n, CACHED_ROWS if is_numpy(features) else n)
         with one_blas_thread():
             whole = reduce(add, ordered_map(lambda part: product_of(part, y), blocks, rows.n_threads))
         return whole if mean is None else whole - mean[:, None] * (mean @ y)
@@ -192,18 +190,18 @@ def ratio_of_points(seen: SeenPoints, sample: Sample, chosen: Points, n_samples:
         return _agreed(rows, variances)
     if sample.rows.fresh is not None:
         return _ratio(seen.rows, *best_on(seen, chosen), n_samples)
-    # Evaluation rows that points were chosen or started from are explained better than rows like them, and the standard
-    # error does not know of that: where all rows are at hand, the ratio is measured on all of them.
-    by_evaluation = chosen.by_evaluation or (chosen.seeds is not None and len(chosen.seeds) > 0)
-    if everything is None or everything is evaluation or not by_evaluation:
-        found = best_on(seen, chosen)
-        ratio = _ratio(evaluation, *found, n_samples, as_it_is=chosen.by_evaluation, seeds=chosen.seeds)
-        if everything is None or everything is evaluation:
-            return ratio
-        if ratio.interval[1] - ratio.interval[0] <= 2 * CONFIDENCE_ERRORS * KNOWN_WELL:
-            return ratio
-    seen = SeenPoints(chosen.kernel, chosen.points, everything)
-    return _ratio(everything, *best_on(seen, chosen), n_samples)
+    if chosen.by_evaluation and everything is not None:  # rows chosen from those for evaluation are explained better
+        evaluation = everything
+    seen = seen if seen.rows is evaluation else SeenPoints(chosen.kernel, chosen.points, evaluation)
+    ratio = _ratio(evaluation, *best_on(seen, chosen), n_samples, as_it_is=chosen.by_evaluation, seeds=chosen.seeds)
+    if everything is None or ratio.interval[1] - ratio.interval[0] <= 2 * CONFIDENCE_ERRORS * KNOWN_WELL:
+        return ratio
+    more = sample.with_more_evaluated
+    seen = SeenPoints(chosen.kernel, chosen.points, more.evaluation)
+    places = {index: place for place, index in enumerate(more.rows.indices[: more.n_evaluation])}
+    started = [] if chosen.seeds is None else sample.rows.indices[chosen.seeds]
+    seeds = np.array([places[index] for index in started if index in places], dtype=np.intp)
+    return _ratio(more.evaluation, *best_on(seen, chosen), n_samples, seeds=seeds)
 
 
 def ratio_of_model(sample: Sample, expansion: KernelExpansion, n_samples: int) -> CapturedRatio:
@@ -215,7 +213,7 @@ def ratio_of_model(sample: Sample, expansion: KernelExpansion, n_samples: int) -
 
 
 def _agreed(rows: RowSet, variances: np.ndarray) -> CapturedRatio:
-    """Of an indefinite kernel: more variance than exact kernel PCA's is as wrong as less."""
+    """The ratio under an indefinite kernel, where more variance than exact kernel PCA's is as wrong as less."""
     known = CapturedRatio.known(agreement(variances, rows), "all rows", rows.size, n_real(variances))
     return known if rows.is_all else replace(known, kind="sample", interval=(known.value, 1.0))
 
@@ -260,7 +258,7 @@ def carriers(sample: Sample) -> float:
 
 
 def mean_outside(seen: SeenPoints, span: Span, *, indefinite: bool) -> float:
-    """Squared length of the mean feature outside a span: the total variance is less by that than the span can tell.
+    """Squared length of the mean feature outside a span, which the span cannot see: the total variance is less by that.
 
     Pairs of different rows give the mean's squared length without bias, and so they do in the span; the difference is
     what lies outside.  Where the rows are all rows there are, it is exact.
@@ -305,8 +303,7 @@ def _ratio(
         return CapturedRatio.known(whole, "all rows", rows.size, n_real(values))
     squares = _Squares(rows, (found.scores**2).sum(axis=1))
     rows.check_apart(float(rows.exact_squares.sum()))
-    left = 1 - (rows.size / n_samples if rows.drawn is None else rows.chance)
-    step = 0.0 if as_it_is else (whole - _ratio_of_halves(rows, features, found)) * left
+    step = 0.0 if as_it_is else (whole - _ratio_of_halves(rows, features, found)) * (1 - rows.size / n_samples)
     error = float(np.hypot(squares.error, EXTRAPOLATION_ERROR * step))
     value = min(whole + step - (0.0 if seeds is None else squares.owed_to(seeds)), 1.0)
     safe = min(max(value - SAFE_ERRORS * max(error - KNOWN_WELL, 0.0), 0.0), 1.0)
@@ -353,7 +350,7 @@ def _ratio_of_halves(rows: RowSet, features: Array, whole: RowComponents) -> flo
 
 def n_real(variances: np.ndarray) -> int:
     """Components with a variance that is not rounding."""
-    return int(np.sum(variances > NO_VARIANCE * variances.max(initial=0.0)))
+    return int(np.sum(variances > DEPENDENT * variances.max(initial=0.0)))
 
 
 def error_of_few(rows: RowSet) -> float:

@@ -226,7 +226,7 @@ def _added(slopes: list[Slopes]) -> Slopes:
 
 @dataclass(frozen=True, repr=False)
 class Constant(Kernel):
-    """The same value for all rows: what the number of ``2.0 * k`` or ``k + 1.0`` becomes.
+    """One value for all pairs of rows, which the number in ``2.0 * k`` or ``k + 1.0`` becomes.
 
     Parameters
     ----------

@@ -316,14 +316,14 @@ class Kernel(ABC):
         return (float(self.unit(rows)[0]),) * rows.shape[1]
 
     def row_scale(self, inside: Array, outside: Array) -> Array | None:
-        """For points in a subspace, c of every row in k(x, s) = c k(x_r, s_r); None where it is one for all.
+        """The factors c in k(x, s) = c k(x_r, s_r), for points in a subspace; None if all are one.
 
         `inside` is |x_r|^2, `outside` the squared length of the rest of the row.  For kernels with `factors`.
         """
         return None
 
     def lift(self, rows: Array, cross_gram: Array, weights: Array) -> Array:
-        """`pullback` in coordinates in which all points are zero and rows have these values, for kernels that `lift`.
+        """Gradient in directions outside the subspace, where points are zero and rows have the values `rows`.
 
         The cross-gram is that of the whole rows.
         """

@@ -12,8 +12,8 @@ import scipy.sparse
 from ..arrays import Array, is_numpy, is_torch, like, namespace, take_rows, to_numpy
 from .base import CrossGram, Kernel, dense
 
-# k(x, x) of a vectorised function is read off squares of so many rows: this many values a row, and a call for each
-# square.
+# k(x, x) of a vectorised function is the diagonal of blocks of this many rows: as many values a row, and one call a
+# block.
 DIAGONAL_SQUARE = 4
 
 
@@ -87,7 +87,7 @@ class CallableKernel(Kernel):
     function: Callable[..., Any]
     keywords: Mapping[str, Any] = field(default_factory=dict)
     vectorized: bool = True
-    square: int = DIAGONAL_SQUARE  # rows whose k(x, x) are read off one square
+    square: int = DIAGONAL_SQUARE  # rows whose k(x, x) are computed together, as the diagonal of one block
     name = "callable"
     definite = None
     costly = True

@@ -32,14 +32,13 @@ from ..arrays import (
     to_numpy,
 )
 from ..errors import quoted
+from ..numerics import ROUNDING
 from ..threads import matmul
 from .blocks import LARGEST_PARAMETER, check_size, columns_of, dense, inner_products
 
 if TYPE_CHECKING:
     from .base import Kernel
 
-# Distances are taken in float32: below this share of |x|^2 + |y|^2 they are rounding, of a row and its copies.
-SAME_ROW = 1e-6
 FARTHEST_LIGHT = 1e15  # the largest number in the rows' own unit: float32 holds its square, and sums of them
 MAX_DENSE = 2**25  # elements of sparse rows that are made dense where it must be
 # By the bytes of a number: the largest width read off the rows, whose distances it brings to order one.
@@ -191,7 +190,7 @@ def squared_distances(left: Array, right: Array, n_threads: int = 1) -> tuple[Ar
         left, right = as_float64(left), as_float64(right)
         block, lengths = _from_products(left, right)
         if left.shape[0] * left.shape[1] > MAX_DENSE or not _lost(block, row_dot(left, left)):
-            return block, block > SAME_ROW * lengths, 1.0
+            return block, block > ROUNDING[4] * lengths, 1.0
         left, right = left.toarray(), right.toarray()
     alike = right is left
     left, right = as_float64(left), as_float64(right)
@@ -200,7 +199,7 @@ def squared_distances(left: Array, right: Array, n_threads: int = 1) -> tuple[Ar
     unit = _usual_size(left)
     light = _light(left, unit)
     block, lengths = _from_products(light, light if alike else _light(right - origin, unit), n_threads)
-    return block, block > SAME_ROW * lengths, unit
+    return block, block > ROUNDING[4] * lengths, unit
 
 
 def _usual_size(rows: Array) -> float:
@@ -237,11 +236,11 @@ def _from_products(left: Array, right: Array, n_threads: int = 1) -> tuple[Array
 
 def _lost(distances: np.ndarray, lengths: np.ndarray) -> bool:
     """Whether the usual squared distance is rounding beside the squared lengths that it is the difference of."""
-    return bool(np.median(distances) < SAME_ROW * np.median(lengths))
+    return bool(np.median(distances) < ROUNDING[4] * np.median(lengths))
 
 
 def _median_on_device(distances: Array, apart: Array) -> float:
-    """The same where a device sorts sooner than the host looks through: what is not apart comes last."""
+    """The median by sorting on the device; distances between equal rows are sorted to the end."""
     xp = namespace(distances)
     count = int(xp.sum(xp.astype(apart, xp.int64)))
     ordered = xp.sort(xp.reshape(xp.where(apart, distances, xp.full_like(distances, xp.inf)), (-1,)))

@@ -58,7 +58,7 @@ class Start:
 
 @dataclass(frozen=True)
 class Solution:
-    """What a solver found."""
+    """Coefficients that a solver found, and how it ended."""
 
     coef: np.ndarray  # (r, M), not of unit length
     alphas: np.ndarray  # (M,), absolute

@@ -10,11 +10,10 @@ import numpy as np
 
 from ..kernels import is_function
 from ..tables.files import READABLE
+from .limits import PAGE
 from .model_view import ModelView, quietly
 from .page_data import Options
 
-MAX_REPR = 400  # characters of one parameter's value in the code
-LINE_LENGTH = 80  # that the code on the page is not cut
 MEASURED = {  # by captured_ratio_kind_, with room for the number of rows
     "all rows": "measured on all {} rows",
     "sample": "measured on a sample of {} rows",
@@ -113,7 +112,7 @@ def code(view: ModelView, options: Options) -> str:
         imports = _imports(steps, pipeline=len(steps) > 1)
         model = _constructor(view.model)
         if len(steps) > 1:
-            model = _call("make_pipeline(", [_constructor(step, 4) for step in steps], ")", 0)
+            model = _call("make_pipeline(", [_constructor(step, 4) for step in steps], ")", 0, len("model = .fit(X)"))
         model = _fitting(model, view.model, options, in_pipeline=len(steps) > 1)
     reading = [f"X = {table_call(options, options.read_options)}"]
     if options.weights is not None:
@@ -178,10 +177,10 @@ def _constructor(step: Any, indent: int = 0) -> str:
     return _call(f"{type(step).__name__}(", parts, ")", indent)
 
 
-def _call(opening: str, parts: list[str], closing: str, indent: int) -> str:
-    """A call on one line if it fits, else with a line for each part."""
+def _call(opening: str, parts: list[str], closing: str, indent: int, beside: int = 0) -> str:
+    """A call on one line if it fits there beside other text, else with a line for each part."""
     line = f"{opening}{', '.join(parts)}{closing}"
-    if len(line) + indent <= LINE_LENGTH and "\n" not in line:
+    if len(line) + indent + beside <= PAGE.line_length and "\n" not in line:
         return line
     space = " " * (indent + 4)
     return opening + "".join(f"\n{space}{part}," for part in parts) + f"\n{' ' * indent}{closing}"
@@ -201,7 +200,7 @@ def _value(value: Any, indent: int) -> str:
             f"({parts[0]},)" if isinstance(value, tuple) and len(parts) == 1 else _call(opening, parts, closing, indent)
         )
     text = repr(value.item() if isinstance(value, np.generic) else value)
-    return text if len(text) <= MAX_REPR else f"...  # {type(value).__name__}, too long to print"
+    return text if len(text) <= PAGE.max_repr else f"...  # {type(value).__name__}, too long to print"
 
 
 def table_call(options: Options, keywords: Mapping[str, Any]) -> str:

@@ -18,13 +18,9 @@ from ..monitor.table import table_block
 from ..rows.frames import DATE, Block, is_frame
 from ..tables.calendar import date_columns, with_date
 from .code import table_call
+from .limits import PAGE
 from .page_data import JSON, Options, cell, cells
 
-MAX_COLUMNS_OF_PIXELS = 1000  # stretches of rows in a chart; of each, the largest value is drawn
-MAX_STRETCHES = 40  # stretches of alarms on the page, the worst
-MAX_CAUSES = 12  # columns in the list of causes
-N_TICKS = 5
-STEEP = 20.0  # times the limit: a chart that reaches further has a logarithmic axis
 STYLE = """
 .time { margin: 1.1rem 0 0; }
 .time .plot { position: relative; }
@@ -53,12 +49,12 @@ def monitor_contents(monitor: Any, X: Any, options: Options) -> JSON:
     """Everything that the page shows, as data."""
     from .. import __version__
 
-    judge = copy.copy(monitor).restart()  # whose own state stays as it is
+    judge = copy.copy(monitor).restart()  # the user's monitor keeps its state
     start, records = judge._live.number, judge.update(X)
     alarms = np.array([record.alarm for record in records], dtype=bool)
     labels = _row_labels(X, len(records))
     stretches = _stretches(records, alarms, start, labels)
-    worst = sorted(sorted(stretches, key=lambda one: -one["times"])[:MAX_STRETCHES], key=lambda one: one["first"])
+    worst = sorted(sorted(stretches, key=lambda one: -one["times"])[: PAGE.max_stretches], key=lambda one: one["first"])
     low, high = monitor.false_alarm_interval_
     return {
         "kind": "monitor",
@@ -104,9 +100,9 @@ def _row_labels(X: Any, n_rows: int) -> list[str]:
 
 def _ticks(labels: list[str]) -> list[str]:
     """Labels under a chart; dates without their hour where they are days apart."""
-    found = [labels[place] for place in np.linspace(0, len(labels) - 1, N_TICKS).astype(int)] if labels else []
+    found = [labels[place] for place in np.linspace(0, len(labels) - 1, PAGE.n_ticks).astype(int)] if labels else []
     days = [tick.partition(" ")[0] for tick in found]
-    return days if len(set(days)) == N_TICKS else found
+    return days if len(set(days)) == PAGE.n_ticks else found
 
 
 def _stretches(records: list[Any], alarms: np.ndarray, start: int, labels: list[str]) -> list[JSON]:
@@ -140,12 +136,12 @@ def _causes(records: list[Any], alarms: np.ndarray) -> list[JSON]:
         for name, share in records[row].top:
             totals[name] = totals.get(name, 0.0) + share / int(alarms.sum())
     ordered = sorted(totals.items(), key=lambda one: -one[1])
-    return [{"name": name, "share": share} for name, share in ordered[:MAX_CAUSES]]
+    return [{"name": name, "share": share} for name, share in ordered[: PAGE.max_causes]]
 
 
 def _chart(values: np.ndarray, alarms: np.ndarray, limit: float) -> JSON:
     """The largest value of each stretch of rows, and whether one of them alarms."""
-    n_bins = max(1, min(len(values), MAX_COLUMNS_OF_PIXELS))
+    n_bins = max(1, min(len(values), PAGE.max_pixel_columns))
     bins = [part for part in np.array_split(np.arange(len(values)), n_bins) if len(part)]
     largest = [np.nanmax(values[part], initial=-np.inf) for part in bins]
     return {
@@ -260,8 +256,8 @@ def _svg(chart: JSON) -> str:
     limit = chart["limit"]
     values = np.array([np.nan if value is None else value for value in chart["values"]], dtype=np.float64)
     top = max(float(np.nanmax(values, initial=0.0)), limit) or 1.0
-    logarithmic = limit > 0 and top > STEEP * limit
-    floor = limit / STEEP
+    logarithmic = limit > 0 and top > PAGE.steep * limit
+    floor = limit / PAGE.steep
 
     def height(value: float) -> float:
         if logarithmic:

@@ -43,6 +43,7 @@ from ..arrays import (
     take_rows,
 )
 from ..kernels import FixedRows, Kernel, uphill
+from ..numerics import FLOAT32_SEES
 from ..spectrum.top import Operator, is_large, top
 from ..spectrum.whitening import whiten
 from ..threads import SPARE_THREADS, cached_property, ordered_map, row_ranges, side_by_side
@@ -60,9 +61,6 @@ EXTRA_VECTORS = 8  # beyond the components, in a basis that those at points near
 FLOAT32_WIDTHS = 1e12
 # Rows that are all farther than this from the origin, as sparse rows may be, lose their differences to float32.
 NEAREST_WIDTHS = 100.0
-# Rounding of float32 kernel values is multiplied by about sum_i 1 / L_ii^2, L the Cholesky factor of K_SS.  Where this
-# share of that sum is more than the captured variance, the gradient is off by a few percent, and rounding is climbed.
-FLOAT32_SHOWS = 1e-5
 METRIC_RIDGE = 0.05  # added to the Gauss-Newton matrix, relative to its mean diagonal: idle points are not sent far off
 
 
@@ -107,7 +105,9 @@ class Factored:
         if self.factor is None:
             return False
         xp = namespace(self.factor)
-        return FLOAT32_SHOWS * float(xp.sum(xp.linalg.diagonal(self.factor) ** -2)) <= captured
+        # Rounding of float32 kernel values is multiplied by about sum_i 1 / L_ii^2, L the Cholesky factor of K_SS: near
+        # the captured variance, the gradient is off by a few percent, and rounding is climbed.
+        return FLOAT32_SEES * float(xp.sum(xp.linalg.diagonal(self.factor) ** -2)) <= captured
 
 
 @dataclass(frozen=True)
@@ -218,7 +218,7 @@ class CapturedVariance:
         return int(self.rows.shape[0])
 
     def part(self, rows: slice) -> CapturedVariance:
-        """The same objective on some of the rows."""
+        """This objective on some of the rows."""
         row_scale = None if self.row_scale is None else self.row_scale[rows]
         weights = None if self.weights is None else self.weights[rows]
         if weights is not None:
@@ -226,7 +226,7 @@ class CapturedVariance:
         return replace(self, rows=self.rows[rows, :], row_scale=row_scale, weights=weights, heavy=None)
 
     def drawn(self, places: Array, weights: Array) -> CapturedVariance:
-        """The same objective on some of the rows, each counted as often as its weight says."""
+        """This objective on the rows at these places, with these weights."""
         weights = like(weights / weights.sum(), self.rows)
         row_scale = None if self.row_scale is None else take_rows(self.row_scale, places)
         return replace(self, rows=take_rows(self.rows, places), row_scale=row_scale, weights=weights, heavy=None)
@@ -302,7 +302,7 @@ class CapturedVariance:
         return variances, components, coef if many else None
 
     def has_many(self, points: Array) -> bool:
-        """Whether there are so many points that a basis near the components' span pays."""
+        """Whether there are enough points for a basis near the components' span to pay."""
         return is_large(int(points.shape[0]), self.n_components)
 
     def _second(self, first: FirstPass) -> Array:

@@ -300,7 +300,7 @@ class StreamState:
 
     @cached_property
     def inverse_map(self) -> RidgeMap | None:
-        """The map from scores to rows, by the latest of the rows kept."""
+        """The learned map from scores to rows, fitted to the newest rows in the reservoir."""
         if self.measured is not None:
             return self.measured.inverse_map
         reservoir = self.reservoir.in_order()

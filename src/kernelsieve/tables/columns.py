@@ -25,7 +25,7 @@ NEARLY_BOUND = 1 - 1e-9  # of the robust bound: a value on it would be infinitel
 
 
 def encoded_columns(encoder: Any) -> list[tuple[int, str]]:
-    """Of each encoded column: the number of the column of the table that it comes from, and its name."""
+    """For each encoded column, the number of the table's column that it comes from, and its name."""
     found: list[tuple[int, str]] = []
     categories = iter(zip(encoder.categories_, encoder.has_other_, strict=True))
     joined = getattr(encoder, "joined_", {})  # model files of older versions lack it

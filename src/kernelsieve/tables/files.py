@@ -304,7 +304,7 @@ def _sheet_table(
     batch_size: int | None,
 ) -> Table:
     """The sheet of a workbook, read as the tab-separated file that it could be saved as."""
-    from .excel import write_sheet
+    from .csv import write_sheet
 
     with tempfile.TemporaryDirectory(prefix="kernelsieve-") as folder:
         saved = Path(folder) / "sheet.tsv"
