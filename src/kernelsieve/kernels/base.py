@@ -95,7 +95,7 @@ class Kernel(ABC):
     preimage: str | None = "ridge"
     of_differences = False  # of |x - y|^2 or |x - y|_1 and nothing else of the columns: exports put scalers into those
     not_exported = ""  # why a model with this kernel cannot leave Python
-    needs_double = False  # whatever the rows are, exports compute it in float64
+    needs_double = False  # float32 loses what matters of it, whatever the rows are
     stretches = True  # a factor for every column means something to it
     binds = 3  # how tightly its text binds: 1 for a sum, 2 for a product, 3 for all others
 
