@@ -299,3 +299,12 @@ def test_infinity_in_a_raw_table_is_refused_by_row_and_column_and_never_judged_n
         with pytest.raises(ValueError, match="column 'b' is infinite in row 3"):
             method(new)
     assert monitor.update(new)[2].missing
+
+
+def test_a_label_that_most_rows_lack_is_not_called_usual():
+    from kernelsieve.monitor.causes import UsualValues
+    from kernelsieve.monitor.table import table_block
+
+    notes = pl.DataFrame({"note": ["call", "call", "call", None, None, None, None], "state": ["on"] * 6 + ["off"]})
+    block = table_block(notes)
+    assert list(UsualValues.of(block).labels) == ["", "on"]
