@@ -270,7 +270,7 @@ class FreePoints:
     def _coarse(self, n_support: int) -> tuple[CapturedVariance, int]:
         """The objective of the early steps, and their number."""
         n_rows = max(self.plan.coarse_rows, self.plan.coarse_rows_per_point * n_support)
-        if self.objective.n_rows <= n_rows or is_accelerated(self.objective.rows):
+        if self.objective.n_rows < 2 * n_rows or is_accelerated(self.objective.rows):
             return self.objective, 0
         n_steps = round(self.plan.coarse_share * self.n_steps(n_support))
         if not self._heavy_tailed and self.sample.drawn is None:
