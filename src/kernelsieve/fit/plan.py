@@ -59,7 +59,7 @@ class SearchPlan:
     many_points: int = 400
     kmeans_steps_of_many: int = 10
     raced_fraction: int = 4
-    # Most steps are taken on a part of the rows, the last on all, until one gains less than least_gain tol^2 of the value.
+    # Most steps are taken on a part of the rows, the last on all, until one gains less than least_gain tol^2.
     coarse_share: float = 0.7
     least_gain: float = 1.2  # 3e-5 with the default tol
     coarse_rows: int = 1000
