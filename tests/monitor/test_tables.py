@@ -322,3 +322,12 @@ def test_a_kernel_names_columns_of_the_table_whatever_the_encoder_makes_of_them(
     )
     with pytest.raises(ValueError, match="names column 'weight', and the rows have 'load', 't'"):
         KernelMonitor(kernel=RBF().on("weight")).fit(table[["load", "t"]])
+
+
+def test_a_label_that_most_rows_lack_is_not_called_usual():
+    from kernelsieve.monitor.causes import UsualValues
+    from kernelsieve.monitor.table import table_block
+
+    notes = pl.DataFrame({"note": ["call", "call", "call", None, None, None, None], "state": ["on"] * 6 + ["off"]})
+    block = table_block(notes)
+    assert list(UsualValues.of(block).labels) == ["", "on"]

@@ -161,7 +161,7 @@ class CallableKernel(Kernel):
             values = np.asarray(self.function.diag(rows))  # type: ignore[attr-defined]
         else:
             squares = (rows[i : i + self.square] for i in range(0, rows.shape[0], self.square))
-            values = np.concatenate([np.diagonal(self(square, square)) for square in squares])
+            values = np.concatenate([np.diagonal(to_numpy(self(square, square))) for square in squares])
         return like(values, rows)
 
     @property

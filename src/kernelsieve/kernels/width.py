@@ -161,8 +161,6 @@ def _median_rule(rows: Array, weights: np.ndarray | None, kernel: Any, n_threads
         median = _median_of(distances, distances > 0, pair_weights)
         return float(kernel.gamma_of(median)) if median > 0 else 1.0
     distances, apart, unit = squared_distances(left, right, n_threads)
-    if right is left and is_numpy(apart):  # sums over very many columns leave a row a little apart from itself
-        np.fill_diagonal(apart, False)
     if is_accelerated(distances) and pair_weights is None:
         squared = _median_on_device(distances, apart) * unit**2
     else:
@@ -213,12 +211,6 @@ def _usual_size(rows: Array) -> float:
 
 def _light(rows: Array, unit: float) -> Array:
     """The rows, which are overwritten, in this unit and in float32; those too far out for it are far out still."""
-    if is_numpy(rows):  # in one sweep, and another one over half as many bytes
-        with np.errstate(over="ignore"):
-            light = np.divide(rows, unit, out=np.empty(rows.shape, dtype=np.float32), casting="same_kind")
-        if not np.vdot(light, light) < FARTHEST_LIGHT**2:
-            np.clip(light, -FARTHEST_LIGHT, FARTHEST_LIGHT, out=light)
-        return light
     xp = namespace(rows)
     rows /= unit
     if max(float(xp.max(rows)), -float(xp.min(rows))) > FARTHEST_LIGHT:
