@@ -273,7 +273,7 @@ class Sample:
     def settled(self) -> Sample:
         """This sample in the precision that its kernel needs: float32 sees nothing of rows that are nearly one."""
         seen = self.evaluation
-        if not self.center or self.kernel.precomputed or not is_numpy(seen.values) or itemsize(seen.values) == 8:
+        if self.kernel.precomputed or not is_numpy(seen.values) or itemsize(seen.values) == 8:
             return self
         length = float(np.abs(np.diagonal(seen.gram)).mean())
         return self.in_float64 if seen.exact.captured < FLOAT32_SEES * length else self

@@ -8,7 +8,7 @@ and its `repr` reads back.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import reduce
 from numbers import Real
@@ -95,7 +95,7 @@ class Kernel(ABC):
     preimage: str | None = "ridge"
     of_differences = False  # of |x - y|^2 or |x - y|_1 and nothing else of the columns: exports put scalers into those
     not_exported = ""  # why a model with this kernel cannot leave Python
-    needs_double = False  # whatever the rows are, exports compute it in float64
+    needs_double = False  # float32 loses what matters of it, whatever the rows are
     stretches = True  # a factor for every column means something to it
     binds = 3  # how tightly its text binds: 1 for a sum, 2 for a product, 3 for all others
 
@@ -108,6 +108,10 @@ class Kernel(ABC):
 
     def settled(self, seen: Seen) -> Kernel:
         """This kernel with numbers for the rules of its widths, and for the names of its columns."""
+        return self
+
+    def numbered(self, names: Sequence[str] | None, n_columns: int) -> Kernel:
+        """This kernel with the numbers of columns instead of their names."""
         return self
 
     def stretched(self, factors: tuple[float, ...]) -> Kernel:

@@ -100,14 +100,15 @@ class Factored:
         jitter = GRAM_JITTER * float(xp.mean(xp.abs(xp.linalg.diagonal(gram))))
         return cls(gram, cholesky(add_to_diagonal(gram, jitter)))
 
-    def allows_float32(self, captured: float) -> bool:
-        """Whether rounding of float32 rows is small beside so much captured variance."""
+    def allows_float32(self, captured: float, largest: float) -> bool:
+        """Whether rounding of float32 rows, of values up to the largest, is small beside so much captured variance."""
         if self.factor is None:
             return False
         xp = namespace(self.factor)
         # Rounding of float32 kernel values is multiplied by about sum_i 1 / L_ii^2, L the Cholesky factor of K_SS: near
-        # the captured variance, the gradient is off by a few percent, and rounding is climbed.
-        return FLOAT32_SEES * float(xp.sum(xp.linalg.diagonal(self.factor) ** -2)) <= captured
+        # the captured variance, the gradient is off by a few percent, and rounding is climbed.  For values up to c
+        # instead of 1 it is c^2 times as much: c in their rounding, and c in the variance.
+        return FLOAT32_SEES * largest**2 * float(xp.sum(xp.linalg.diagonal(self.factor) ** -2)) <= captured
 
 
 @dataclass(frozen=True)
@@ -160,7 +161,7 @@ class CapturedVariance:
         )
         gradient = uphill(slopes, self.kernel.slopes(points, points, gram, -2 * spread))
         value = float(namespace(values).sum(values))
-        reliable = self.heavy is None or at.allows_float32(value)
+        reliable = self.heavy is None or at.allows_float32(value, self._largest)
         return Evaluation(value, gradient, metric, reliable, basis)
 
     def _each_block(
@@ -208,6 +209,11 @@ class CapturedVariance:
     def _fixed(self) -> FixedRows:
         return self.kernel.fixed(self.rows, self.row_scale)
 
+    @cached_property
+    def _largest(self) -> float:
+        """No kernel value of the rows is larger."""
+        return 1.0 if self.kernel.bounded else float(namespace(self.rows).max(self.kernel.diagonal(self.rows)))
+
     def _threads_for(self, points: Array) -> int:
         """Threads that blocks of rows are spread over: of few points more would wait for each other."""
         return min(self.n_threads, max(FEW_THREADS, points.shape[0] // POINTS_A_THREAD))
@@ -235,9 +241,9 @@ class CapturedVariance:
         """This objective with its rows in float32, twice as fast, where points that capture so much allow it."""
         xp = namespace(self.rows)
         reach = xp.max(xp.abs(self.rows), axis=1)
-        if not self.kernel.bounded or float(xp.max(reach)) > FLOAT32_WIDTHS or float(xp.min(reach)) > NEAREST_WIDTHS:
+        if self.kernel.needs_double or float(xp.max(reach)) > FLOAT32_WIDTHS or float(xp.min(reach)) > NEAREST_WIDTHS:
             return self
-        if not Factored.of(self.kernel, points).allows_float32(captured):
+        if not Factored.of(self.kernel, points).allows_float32(captured, self._largest):
             return self
         rows, row_scale, weights = (
             None if part is None else xp.astype(part, xp.float32) for part in (self.rows, self.row_scale, self.weights)
