@@ -8,7 +8,7 @@ and its `repr` reads back.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import reduce
 from numbers import Real
@@ -108,6 +108,10 @@ class Kernel(ABC):
 
     def settled(self, seen: Seen) -> Kernel:
         """This kernel with numbers for the rules of its widths, and for the names of its columns."""
+        return self
+
+    def numbered(self, names: Sequence[str] | None, n_columns: int) -> Kernel:
+        """This kernel with the numbers of columns instead of their names."""
         return self
 
     def stretched(self, factors: tuple[float, ...]) -> Kernel:

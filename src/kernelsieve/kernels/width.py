@@ -63,10 +63,6 @@ class Seen:
         """The number that `rule` stands for on these rows."""
         return resolve_gamma(rule, kernel, self.rows, self.weights, self.n_threads)
 
-    def numbers_of(self, columns: Any) -> tuple[int, ...]:
-        """The numbers of columns that are given by number, by name or as a slice."""
-        return column_numbers(columns, self.n_columns, self.names, "the kernel's on()")
-
     def on(self, columns: tuple[int, ...]) -> Seen:
         """These columns of the rows."""
         names = None if self.names is None else tuple(self.names[column] for column in columns)
@@ -96,19 +92,25 @@ def column_numbers(columns: Any, n_columns: int, names: Sequence[Any] | None, wh
         columns = tuple(range(n_columns))[columns]
         if not columns:
             raise ValueError(f"{who} takes an empty slice of the {n_columns} columns")
-    return tuple(_column_number(column, n_columns, names, who) for column in columns)
+    return tuple(number for column in columns for number in _numbers_of(column, n_columns, names, who))
 
 
-def _column_number(column: Any, n_columns: int, names: Sequence[Any] | None, who: str) -> int:
+def _numbers_of(column: Any, n_columns: int, names: Sequence[Any] | None, who: str) -> list[int]:
+    """The number of a column; by name all that are called so, and "colour=red" and "colour=blue" of "colour"."""
     if isinstance(column, Integral) and not isinstance(column, bool):
         if not -n_columns <= int(column) < n_columns:
             raise ValueError(f"{who} names column {column}, and the rows have {n_columns} columns")
-        return int(column) % n_columns
+        return [int(column) % n_columns]
     if names is None:
-        raise ValueError(f"{who} names column {column!r}, and the rows have no names: give a frame, or numbers")
-    if column not in names:
+        raise ValueError(
+            f"{who} names column {column!r}, and the rows have no names: give a frame, or numbers; in a pipeline, "
+            'TableEncoder().set_output(transform="pandas")'
+        )
+    found = [number for number, name in enumerate(names) if name == column]
+    found = found or [number for number, name in enumerate(names) if str(name).startswith(f"{column}=")]
+    if not found:
         raise ValueError(f"{who} names column {column!r}, and the rows have {quoted(names)}")
-    return list(names).index(column)
+    return found
 
 
 def multiple_of_median(gamma: str) -> float | None:
