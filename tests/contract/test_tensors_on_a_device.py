@@ -64,6 +64,7 @@ def weighted(model, rows):
 
 OTHER_CALLS = {
     "fit, weighted": weighted,
+    "fit, k-means, weighted": lambda model, rows: weighted(clone(model).set_params(selection="kmeans"), rows),
     "fit, list of blocks": lambda model, rows: clone(model).fit(blocks(rows)).transform(rows),
     "fit, function of blocks": lambda model, rows: clone(model).fit(lambda: iter(blocks(rows))).transform(rows),
     "transform, list of blocks": lambda model, rows: model.transform(blocks(rows)),
@@ -81,7 +82,13 @@ TRUTHS = dict.fromkeys(
     ("fit, list of blocks", "fit, function of blocks"), lambda model, rows: clone(model).fit(rows).transform(rows)
 )
 # What is slow, or is the same text for every estimator, is asked of these alone.
-ASKED_OF = {"fit, weighted": WEIGHTED, "report": ["sparse"], "compress": ["sparse", "exact"], "plots": ["sparse"]}
+ASKED_OF = {
+    "fit, weighted": WEIGHTED,
+    "fit, k-means, weighted": ["sparse"],
+    "report": ["sparse"],
+    "compress": ["sparse", "exact"],
+    "plots": ["sparse"],
+}
 FUNCTIONS = {
     "sparse_pca_path": lambda rows: ks.sparse_pca_path(rows, 2, alphas=5).components,
     "elastic_net_path": lambda rows: ks.elastic_net_path(clone(EVERY["elastic net"]), rows, n_alphas=3),

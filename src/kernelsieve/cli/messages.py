@@ -36,7 +36,7 @@ RENAMED = {
 # Those whose option has the same name.
 SHARED = (
     "alpha", "batch_size", "coef0", "columns", "degree", "dtype", "exclude", "false_alarm_rate", "gamma", "inputs",
-    "kernel", "key", "lags", "missing", "name", "names", "outputs", "scale", "selection", "smoothing", "variance",
+    "kernel", "key", "lags", "missing", "na", "name", "names", "outputs", "scale", "selection", "smoothing", "variance",
 )  # fmt: skip
 # A parameter with its value, as all messages of the library write it; not in the path of a file.
 PARAMETER = re.compile(

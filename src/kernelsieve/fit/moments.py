@@ -106,8 +106,8 @@ class Moments:
 LOST_TO_WHITENING = 1e-7
 
 
-# Parts of a block of a stream that a thread adds up before it hands on their moments: one thread merges what all groups of
-# all blocks hand on, and these are many more than the groups of one array.
+# Parts of a block of a stream that a thread adds up before it hands on their moments: one thread merges what the groups
+# of all blocks hand on, and these are many more than the groups of one array.
 GROUPED_IN_STREAMS = 8
 
 
@@ -291,7 +291,7 @@ class MomentSum:
                 sums.add(features, self._lengths(block, rows, diagonal), block_weights)
             return sums.moments()
 
-        whole = isinstance(blocks, list)  # one array: how many groups there are is known
+        whole = isinstance(blocks, list)  # rows in one array: the number of groups is known
         least = 1 if whole else GROUPED_IN_STREAMS
         groups: Iterable[Any] = (
             (first, X, ranges) for first, X in blocks for ranges in row_groups(X, self.width, least)

@@ -40,6 +40,7 @@ NEARLY_CONSTANT = 1e-3  # total variance / mean k(x, x)
 SHOWS_ROUNDING = {2: 1e-3, 4: 1e-3, 8: 1e-7}
 SCALE_ROWS, SCALE_COLUMNS = 500, 256
 WILD_SCALES = 100.0  # largest standard deviation of a column / that of the lower quartile
+NEGATIVE = "k(x, x) is below zero for all rows looked at: a kernel is larger for rows that are alike; try its negative"
 NOTHING_TO_EXPLAIN = "the rows are all the same to this kernel: there is no variance to explain"
 LOST_IN_LENGTH = (
     "the rows differ, but by so little beside their distance from the origin that rounding leaves nothing of it in the "
@@ -160,6 +161,8 @@ def span_of(
 def nothing_to_explain(seen: RowSet) -> str:
     """Why rows have no variance to a kernel: they are all one to it, or so far out that products round it away."""
     kernel = seen.kernel
+    if kernel.definite is not True and not kernel.precomputed and float(np.max(np.diagonal(to_numpy(seen.gram)))) < 0:
+        return NEGATIVE
     if kernel.stationary or not kernel.isotropic:  # only products of rows lose differences beside lengths
         return NOTHING_TO_EXPLAIN
     rows = to_numpy(dense(seen.given))

@@ -61,7 +61,7 @@ class RowSet:
     origin: Array | None  # (d,), where only differences of rows count
     weights: np.ndarray | None  # (n,) what each row counts; None where all count the same
     is_all: bool  # these are all the rows there are
-    chance: float  # that a training row had of being here; where `drawn`, of being among those drawn from
+    chance: float  # that a training row had of being in this set or, if rows were `drawn`, among those drawn from
     drawn: Drawn | None  # how the rows were drawn, where they carry very different shares of the variance
     kernel: Kernel
     n_components: int
@@ -121,6 +121,13 @@ class RowSet:
         return to_numpy(self.gram)
 
     @cached_property
+    def lengths(self) -> np.ndarray:
+        """(n,) k(x, x), in float64."""
+        if self.known_gram is not None:
+            return to_numpy(namespace(self.known_gram).linalg.diagonal(self.known_gram)).astype(np.float64)
+        return to_numpy(self.kernel.diagonal(as_float64(self.values)))
+
+    @cached_property
     def rounding(self) -> float:
         """How far rounding has moved the gram, as a share of its largest diagonal value.
 
@@ -130,7 +137,7 @@ class RowSet:
         gram = self.gram
         if itemsize(gram) == 8 or self.known_gram is not None:
             return 0.0
-        truth = to_numpy(self.kernel.diagonal(as_float64(self.values)))
+        truth = self.lengths
         largest = float(np.abs(truth).max())
         diagonal = to_numpy(namespace(gram).linalg.diagonal(gram))
         return 4 * float(np.finfo(np.float32).eps) + 2 * float(np.abs(diagonal - truth).max()) / largest

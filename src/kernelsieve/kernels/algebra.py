@@ -10,6 +10,7 @@ so that `slopes` hands the weights on to the parts, for a product multiplied by 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from numbers import Real
@@ -68,6 +69,9 @@ class Composite(Kernel):
     def settled(self, seen: Seen) -> Kernel:
         return self._with(lambda part: part.settled(seen))
 
+    def numbered(self, names: Sequence[str] | None, n_columns: int) -> Kernel:
+        return self._with(lambda part: part.numbered(names, n_columns))
+
     def stretched(self, factors: tuple[float, ...]) -> Kernel:
         return self._with(lambda part: part.stretched(factors))
 
@@ -86,7 +90,7 @@ class Composite(Kernel):
     def unit(self, rows: Array) -> tuple[Any, Kernel]:
         scales = np.asarray(self.unit_scales(rows))
         scales = np.where(scales > 0, scales, 1.0)
-        scales[list(self.still_columns(len(scales)))] = 1.0  # where values must stay what they are to the last bit
+        scales[list(self.still_columns(len(scales)))] = 1.0  # columns whose values must not change in any bit
         unit = self.stretched(tuple(1.0 / float(scale) for scale in scales))
         return (float(scales[0]) if np.ptp(scales) == 0 else like(scales, rows)), unit
 

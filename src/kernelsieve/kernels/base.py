@@ -8,7 +8,7 @@ and its `repr` reads back.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import reduce
 from numbers import Real
@@ -95,7 +95,7 @@ class Kernel(ABC):
     preimage: str | None = "ridge"
     of_differences = False  # of |x - y|^2 or |x - y|_1 and nothing else of the columns: exports put scalers into those
     not_exported = ""  # why a model with this kernel cannot leave Python
-    needs_double = False  # whatever the rows are, exports compute it in float64
+    needs_double = False  # float32 loses what matters of it, whatever the rows are
     stretches = True  # a factor for every column means something to it
     binds = 3  # how tightly its text binds: 1 for a sum, 2 for a product, 3 for all others
 
@@ -108,6 +108,10 @@ class Kernel(ABC):
 
     def settled(self, seen: Seen) -> Kernel:
         """This kernel with numbers for the rules of its widths, and for the names of its columns."""
+        return self
+
+    def numbered(self, names: Sequence[str] | None, n_columns: int) -> Kernel:
+        """This kernel with the numbers of columns instead of their names."""
         return self
 
     def stretched(self, factors: tuple[float, ...]) -> Kernel:
@@ -160,7 +164,7 @@ class Kernel(ABC):
         return KERNEL_TYPES[how](*parts)
 
     def check_combines(self) -> None:
-        """Refuse to be a part of another kernel: those are of vectors."""
+        """Refuse to be part of another kernel, which would be a kernel of vectors."""
         if self.of_objects:
             raise TypeError(
                 f"{self!r} is a kernel of objects, and sums, products, multiples, on() and normalized() are of kernels "
@@ -351,7 +355,7 @@ class Kernel(ABC):
         return cls(**params)
 
     def numbers(self) -> list[Any]:
-        """What of `params` must be numbers for a settled kernel to be one."""
+        """The parameters that must be numbers in a settled kernel."""
         found: list[Any] = []
         for value in self.params().values():
             found += value.numbers() if isinstance(value, Kernel) else value if isinstance(value, tuple) else [value]

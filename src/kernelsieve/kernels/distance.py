@@ -36,6 +36,7 @@ class FromDistance(Kernel):
     origin: tuple[float, ...] | None = field(default=None, repr=False)  # x0, a row that `settled` chooses
     name = "distance"
     metric = "manhattan"
+    needs_double = True  # a small power of a distance that is rounded is a large one
     not_exported = "a kernel of distances is not known outside of Python"
 
     def __post_init__(self) -> None:

@@ -63,10 +63,6 @@ class Seen:
         """The number that `rule` stands for on these rows."""
         return resolve_gamma(rule, kernel, self.rows, self.weights, self.n_threads)
 
-    def numbers_of(self, columns: Any) -> tuple[int, ...]:
-        """The numbers of columns that are given by number, by name or as a slice."""
-        return column_numbers(columns, self.n_columns, self.names, "the kernel's on()")
-
     def on(self, columns: tuple[int, ...]) -> Seen:
         """These columns of the rows."""
         names = None if self.names is None else tuple(self.names[column] for column in columns)
@@ -96,19 +92,25 @@ def column_numbers(columns: Any, n_columns: int, names: Sequence[Any] | None, wh
         columns = tuple(range(n_columns))[columns]
         if not columns:
             raise ValueError(f"{who} takes an empty slice of the {n_columns} columns")
-    return tuple(_column_number(column, n_columns, names, who) for column in columns)
+    return tuple(number for column in columns for number in _numbers_of(column, n_columns, names, who))
 
 
-def _column_number(column: Any, n_columns: int, names: Sequence[Any] | None, who: str) -> int:
+def _numbers_of(column: Any, n_columns: int, names: Sequence[Any] | None, who: str) -> list[int]:
+    """The number of a column; by name all that are called so, and "colour=red" and "colour=blue" of "colour"."""
     if isinstance(column, Integral) and not isinstance(column, bool):
         if not -n_columns <= int(column) < n_columns:
             raise ValueError(f"{who} names column {column}, and the rows have {n_columns} columns")
-        return int(column) % n_columns
+        return [int(column) % n_columns]
     if names is None:
-        raise ValueError(f"{who} names column {column!r}, and the rows have no names: give a frame, or numbers")
-    if column not in names:
+        raise ValueError(
+            f"{who} names column {column!r}, and the rows have no names: give a frame, or numbers; in a pipeline, "
+            'TableEncoder().set_output(transform="pandas")'
+        )
+    found = [number for number, name in enumerate(names) if name == column]
+    found = found or [number for number, name in enumerate(names) if str(name).startswith(f"{column}=")]
+    if not found:
         raise ValueError(f"{who} names column {column!r}, and the rows have {quoted(names)}")
-    return list(names).index(column)
+    return found
 
 
 def multiple_of_median(gamma: str) -> float | None:
@@ -159,8 +161,6 @@ def _median_rule(rows: Array, weights: np.ndarray | None, kernel: Any, n_threads
         median = _median_of(distances, distances > 0, pair_weights)
         return float(kernel.gamma_of(median)) if median > 0 else 1.0
     distances, apart, unit = squared_distances(left, right, n_threads)
-    if right is left and is_numpy(apart):  # sums over very many columns leave a row a little apart from itself
-        np.fill_diagonal(apart, False)
     if is_accelerated(distances) and pair_weights is None:
         squared = _median_on_device(distances, apart) * unit**2
     else:
@@ -211,12 +211,6 @@ def _usual_size(rows: Array) -> float:
 
 def _light(rows: Array, unit: float) -> Array:
     """The rows, which are overwritten, in this unit and in float32; those too far out for it are far out still."""
-    if is_numpy(rows):  # in one sweep, and another one over half as many bytes
-        with np.errstate(over="ignore"):
-            light = np.divide(rows, unit, out=np.empty(rows.shape, dtype=np.float32), casting="same_kind")
-        if not np.vdot(light, light) < FARTHEST_LIGHT**2:
-            np.clip(light, -FARTHEST_LIGHT, FARTHEST_LIGHT, out=light)
-        return light
     xp = namespace(rows)
     rows /= unit
     if max(float(xp.max(rows)), -float(xp.min(rows))) > FARTHEST_LIGHT:

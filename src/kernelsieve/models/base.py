@@ -395,7 +395,7 @@ class KernelTransformer(
             return ratio.at_least(float(np.sum(self.explained_variance_ratio_)) if span.kernel.definite else 0.0)
         problem, chosen = choice.problem, choice.selection
         measured = choice.ratio or ratio_of_points(problem.seen(chosen), sample, chosen, problem.rows.n_samples)
-        return measured.at_least(span.surely_captured(float(self.explained_variance_.sum())))
+        return measured.corrected(span, found.expansion, float(self.explained_variance_.sum()))
 
     def _warn_about_kernel(self, sample: Sample, span: Span) -> None:
         """Warn if the kernel says little of these rows, with advice about gamma if it is a width."""

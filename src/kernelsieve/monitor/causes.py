@@ -61,7 +61,7 @@ class UsualValues:
         for j, texts in block.texts.items():
             counts = np.bincount(texts.codes[texts.codes >= 0], minlength=len(texts.labels))
             missing[j] = float(np.mean(texts.codes < 0))
-            if len(counts) and 2 * counts.max() > counts.sum():
+            if len(counts) and 2 * counts.max() > block.n_rows:
                 labels[j] = texts.labels[int(counts.argmax())]
         return cls(low, high, lowest, highest, missing, np.array(block.kinds, dtype=object), labels)
 

@@ -413,6 +413,14 @@ class KernelMonitor(JudgesRows, SavesItself, OnlineMonitor, MeantParameters, Out
         return getattr(self, "encoder_", None)
 
     @property
+    def _window_names(self) -> list[str] | None:
+        """Names of the columns that the detector sees of a window, where rows have any."""
+        if self._encoder is None and not hasattr(self, "feature_names_in_"):
+            return None
+        names = self.variable_names_ if self._encoder is None else list(self._encoder.get_feature_names_out())
+        return names * (1 + int(self.lags))
+
+    @property
     def _width(self) -> int:
         """The number of columns that the detector sees of a row."""
         return self.n_features_in_ if self._encoder is None else self._encoder._n_features_out

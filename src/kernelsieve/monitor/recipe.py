@@ -16,7 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ..arrays import Array, to_numpy
 from ..errors import PoorComponentsWarning
-from ..kernels import kernel_of
+from ..kernels import kernel_object, kernel_of
 from ..models.sparse import SparseKernelPCA
 from ..rows.streams import same_columns
 from ..threads import effective_n_threads
@@ -132,7 +132,16 @@ def recipe_of(monitor: Any, seed: int, *, encoded: bool) -> Recipe:
         same_columns(monitor.n_features_in_, names, monitor.estimator.n_features_in_, known)
         return Recipe(None, False, False, prefit=monitor.estimator)
     make = _default_estimator(monitor, seed) if monitor.estimator is None else lambda *_: clone(monitor.estimator)
-    return Recipe(make, monitor.standardize and not encoded, monitor.whiten)
+    names = None if monitor.whiten else monitor._window_names
+
+    def numbered(most: int, n_rows: int) -> Any:
+        estimator = make(most, n_rows)
+        kernel = kernel_object(getattr(estimator, "kernel", None))
+        if kernel is None or names is None:
+            return estimator
+        return estimator.set_params(kernel=kernel.numbered(names, len(names)))
+
+    return Recipe(numbered, monitor.standardize and not encoded, monitor.whiten)
 
 
 def _default_estimator(monitor: Any, seed: int) -> Callable[[int, int], Any]:

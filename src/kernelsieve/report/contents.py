@@ -123,7 +123,11 @@ def summary(meaning: JSON, odd: JSON, n_rows: int) -> str:
     if odd["n_odd"]:
         named = [card for card in odd["cards"] if card.get("columns")]
         most = max(named, key=lambda card: card["n_rows"], default=None)
-        why = f", {most['n_rows']:,} of them for {most['columns'][0]['name']}" if most and most["n_rows"] > 1 else ""
+        why = (
+            f", {most['n_rows']:,} of them because of {most['columns'][0]['name']}"
+            if most and most["n_rows"] > 1
+            else ""
+        )
         are = "row is" if odd["n_odd"] == 1 else "rows are"
         found.append(f"{odd['n_odd']:,} of {n_rows:,} {are} odd{why}.")
     return " ".join(found)

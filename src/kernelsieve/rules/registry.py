@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from ..arrays import as_float64
+from ..arrays import as_float64, like
 from ..fit.sample import Sample
 from ..kernels import Kernel
 from ..solvers.greedy import Residual, Rule, best_for_targets, eliminate, greedy, swap, worst_explained
@@ -117,8 +117,9 @@ def kmeans(sample: Sample, n_support: int, rng: np.random.Generator) -> Selectio
         )
     values = sample.rows.values
     values = as_float64(values.toarray() if scipy.sparse.issparse(values) else values)
-    count = min(n_support, sample.size)
-    centers = kmeans_centers(values, count, KMEANS_SELECTION_STEPS, rng, sample.rows.weights, sample.n_threads)
+    count, weights = min(n_support, sample.size), sample.rows.weights
+    weights = None if weights is None else like(weights, values)
+    centers = kmeans_centers(values, count, KMEANS_SELECTION_STEPS, rng, weights, sample.n_threads)
     return Selection(sample.kernel, as_rows_in(centers, values, sample.held_columns), None)
 
 

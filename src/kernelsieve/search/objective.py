@@ -56,7 +56,9 @@ GRAM_JITTER = 1e-10  # added to K_SS, relative to its mean diagonal
 # there is work for many threads.
 VALUES_AT_ONCE, LEAST_ROWS_AT_ONCE = 2**16, 250
 FEW_THREADS, POINTS_A_THREAD = 4, 25
-EXTRA_VECTORS = 8  # beyond the components, in a basis that those at points near by are found from: they converge faster
+EXTRA_VECTORS = (
+    8  # beyond the components, in the basis that an eigensolver starts from at points near by: it converges faster
+)
 # Rows further out than this, in kernel widths, have distances whose squares float32 may not hold.
 FLOAT32_WIDTHS = 1e12
 # Rows that are all farther than this from the origin, as sparse rows may be, lose their differences to float32.
@@ -100,14 +102,15 @@ class Factored:
         jitter = GRAM_JITTER * float(xp.mean(xp.abs(xp.linalg.diagonal(gram))))
         return cls(gram, cholesky(add_to_diagonal(gram, jitter)))
 
-    def allows_float32(self, captured: float) -> bool:
-        """Whether rounding of float32 rows is small beside so much captured variance."""
+    def allows_float32(self, captured: float, largest: float) -> bool:
+        """Whether rounding of float32 rows, of values up to the largest, is small beside so much captured variance."""
         if self.factor is None:
             return False
         xp = namespace(self.factor)
         # Rounding of float32 kernel values is multiplied by about sum_i 1 / L_ii^2, L the Cholesky factor of K_SS: near
-        # the captured variance, the gradient is off by a few percent, and rounding is climbed.
-        return FLOAT32_SEES * float(xp.sum(xp.linalg.diagonal(self.factor) ** -2)) <= captured
+        # the captured variance, the gradient is off by a few percent, and rounding is climbed.  For values up to c
+        # instead of 1 it is c^2 times as much: c in their rounding, and c in the variance.
+        return FLOAT32_SEES * largest**2 * float(xp.sum(xp.linalg.diagonal(self.factor) ** -2)) <= captured
 
 
 @dataclass(frozen=True)
@@ -132,7 +135,7 @@ class CapturedVariance:
         """A climb from these points; `basis` as in `evaluate`."""
         return Ascent(self, points, basis)
 
-    @np.errstate(over="ignore", invalid="ignore")  # of points far off: what comes of it is looked at
+    @np.errstate(over="ignore", invalid="ignore")  # far points overflow, which the caller checks
     def evaluate(self, points: Array, basis: Array | None = None) -> Evaluation:
         """Captured variance, its gradient in the points, and the Gauss-Newton matrix: two passes over the rows.
 
@@ -147,7 +150,7 @@ class CapturedVariance:
             beside,
         )
         gram, (values, coef, basis) = at.gram, self._top(at, first, basis)
-        if not bool(namespace(values).isfinite(values[0])):  # the kernel overflows there: no place to go
+        if not bool(namespace(values).isfinite(values[0])):  # the kernel overflows at these points: the step is refused
             return Evaluation(-np.inf, namespace(points).zeros_like(points))
         spread = (coef * values) @ coef.T
         light_points, twice = like(points, self.rows), 2 * like(coef, self.rows).T
@@ -160,7 +163,7 @@ class CapturedVariance:
         )
         gradient = uphill(slopes, self.kernel.slopes(points, points, gram, -2 * spread))
         value = float(namespace(values).sum(values))
-        reliable = self.heavy is None or at.allows_float32(value)
+        reliable = self.heavy is None or at.allows_float32(value, self._largest)
         return Evaluation(value, gradient, metric, reliable, basis)
 
     def _each_block(
@@ -208,6 +211,11 @@ class CapturedVariance:
     def _fixed(self) -> FixedRows:
         return self.kernel.fixed(self.rows, self.row_scale)
 
+    @cached_property
+    def _largest(self) -> float:
+        """No kernel value of the rows is larger."""
+        return 1.0 if self.kernel.bounded else float(namespace(self.rows).max(self.kernel.diagonal(self.rows)))
+
     def _threads_for(self, points: Array) -> int:
         """Threads that blocks of rows are spread over: of few points more would wait for each other."""
         return min(self.n_threads, max(FEW_THREADS, points.shape[0] // POINTS_A_THREAD))
@@ -235,9 +243,9 @@ class CapturedVariance:
         """This objective with its rows in float32, twice as fast, where points that capture so much allow it."""
         xp = namespace(self.rows)
         reach = xp.max(xp.abs(self.rows), axis=1)
-        if not self.kernel.bounded or float(xp.max(reach)) > FLOAT32_WIDTHS or float(xp.min(reach)) > NEAREST_WIDTHS:
+        if self.kernel.needs_double or float(xp.max(reach)) > FLOAT32_WIDTHS or float(xp.min(reach)) > NEAREST_WIDTHS:
             return self
-        if not Factored.of(self.kernel, points).allows_float32(captured):
+        if not Factored.of(self.kernel, points).allows_float32(captured, self._largest):
             return self
         rows, row_scale, weights = (
             None if part is None else xp.astype(part, xp.float32) for part in (self.rows, self.row_scale, self.weights)

@@ -20,7 +20,7 @@ from .summary import check_zones, infinite_value, missing_value
 OTHER_LABEL = "other values"
 MISSING_SUFFIX = "_missing"
 NOT_ENCODED = (LEFT_OUT, JOINED)  # kinds of columns that have no encoded column of their own
-LIKELY = 0.5  # an indicator above this says yes
+LIKELY = 0.5  # an indicator above this means that the label applies
 NEARLY_BOUND = 1 - 1e-9  # of the robust bound: a value on it would be infinitely far out
 
 
@@ -133,9 +133,10 @@ def _encode_category(encoder: Any, block: Block, j: int, category: int, encoded:
     if has_other:
         places[unseen] = n_labels
     elif unseen.any():
-        example = texts.labels[texts.codes[unseen.argmax()]]
+        example, n_unseen = texts.labels[texts.codes[unseen.argmax()]], int(unseen.sum())
+        where = "1 row" if n_unseen == 1 else f"{n_unseen:,} rows"
         warn(
-            f"column {block.names[j]!r} holds values in {int(unseen.sum()):,} rows that were not there when the "
+            f"column {block.names[j]!r} holds values in {where} that were not there when the "
             f"model was fitted (first {example!r}): they count as none of its categories",
         )
     if has_missing:
