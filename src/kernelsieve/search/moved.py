@@ -99,11 +99,11 @@ class FreePoints:
 
     @property
     def _enough(self) -> float:
-        """What points that are moved no further capture of the evaluation rows."""
+        """Captured variance of the evaluation rows from which on points are moved no further."""
         return self.plan.kept_enough * self.sample.evaluation.exact.captured
 
     def _of_sample(self, shares: np.ndarray | None) -> CapturedVariance:
-        """On all rows of the sample, each counted as its share says."""
+        """The objective on all rows of the sample, weighted by these shares."""
         c, sample = self.coordinates, self.sample
         omega = None if shares is None else like(shares, c.rows)
         kind = CapturedOnDevice if is_torch(c.rows) else CapturedVariance
@@ -117,7 +117,7 @@ class FreePoints:
         return self._bettered(found) if self._evaluated(found) < self.plan.good_enough * exact.captured else found
 
     def _evaluated(self, found: Candidate) -> float:
-        """What points found capture of the evaluation rows."""
+        """The variance of the evaluation rows that these points capture."""
         return found.captured if self.sample.evaluation.is_all else self.captured(self._evaluation, found.points)
 
     def _centers(self, n_support: int) -> Array:
@@ -223,7 +223,7 @@ class FreePoints:
 
     @property
     def _weights(self) -> np.ndarray | None:
-        """What each row of the search weighs, on the host."""
+        """Weights of the search rows, on the host."""
         return None if self.objective.weights is None else to_numpy(self.objective.weights)
 
     @cached_property
