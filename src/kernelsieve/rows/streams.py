@@ -60,7 +60,7 @@ class StreamRows(Rows):
         self.weights = weights
         self.names = stream.names
         self.merge_copies = merge_copies
-        self.n_threads = n_threads  # that look at blocks as they come
+        self.n_threads = n_threads  # for looking at blocks
         self._n_samples = stream.n_samples if weights is None else len(weights)
         self._fingerprint: PassFingerprint | None = None
         self._kind: BlockKind | None = None  # of the blocks, known with the first
