@@ -16,7 +16,7 @@ import kernelsieve as ks
 
 da = pytest.importorskip("dask.array")
 
-pytestmark = pytest.mark.filterwarnings("ignore")
+pytestmark = pytest.mark.filterwarnings("error", "ignore::kernelsieve.KernelWarning")
 
 GAUSSIAN = {"kernel": "rbf", "gamma": 0.3}
 EVERY = {
