@@ -20,7 +20,7 @@ import kernelsieve as ks
 
 torch = pytest.importorskip("torch")
 
-pytestmark = pytest.mark.filterwarnings("error", "ignore::kernelsieve.KernelWarning")
+pytestmark = pytest.mark.filterwarnings("error", "ignore::UserWarning")
 
 
 class OnDevice(torch.Tensor):

@@ -13,7 +13,7 @@ from kernelsieve import SparseKernelPCA
 from kernelsieve.export import to_c, to_onnx
 
 pytest.importorskip("onnx", reason="onnx is not installed")
-pytestmark = pytest.mark.filterwarnings("error", "ignore::kernelsieve.KernelWarning")
+pytestmark = pytest.mark.filterwarnings("error", "ignore::UserWarning")
 
 
 def _gaussian(rng):

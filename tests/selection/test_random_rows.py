@@ -168,7 +168,7 @@ def test_random_rows_are_rows_and_depend_on_the_seed(rule, cloud):
 
 def test_uniform_is_uniform(cloud):
     counts = np.zeros(20)
-    for seed in range(400):
+    for seed in range(200):
         model = SparseKernelPCA(1, n_support=4, selection="uniform", gamma=0.3, random_state=seed).fit(cloud[:20])
         counts[model.support_] += 1
     assert chisquare(counts).pvalue > 1e-3
