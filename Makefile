@@ -45,6 +45,8 @@ bench: $(VENV)/.dev
 
 # The race against other ways to do kernel PCA, in an environment of its own: benchmarks/PEERS.json and docs/peers.md.
 peers: build/peers/.installed
+	PYTHONPATH=src build/peers/bin/python -m benchmarks.peers_features
+	PYTHONPATH=src build/peers/bin/python -m benchmarks.peers_examples
 	PYTHONPATH=src build/peers/bin/python -m benchmarks.peers $(PEERS)
 
 build/peers/.installed: benchmarks/peers.txt

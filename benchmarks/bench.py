@@ -21,7 +21,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from experiments.datasets import MissingData, Split, digits, median_gamma, mnist, usps
 from kernelsieve import SparseKernelPCA
 
-from . import compress, elastic_net, export, likelihood, monitor, online, page, scale, selection
+from . import compress, elastic_net, export, kernels, likelihood, monitor, online, page, scale, selection
 from .linear_pca import pitprops, robust_sparse_pca, sparse_pca_speed
 from .report import Report
 from .timing import best_in_new_process, in_new_process, race
@@ -243,6 +243,11 @@ SECTIONS: dict[str, Callable[[Report], None]] = {
     "import": import_time,
     "compress": compress.compressed_scores,
     "export": export.deployed,
+    "kernels-time": kernels.times,
+    "kernels-gp": kernels.gaussian_processes,
+    "kernels-moved": kernels.moved_points,
+    "kernels-values": kernels.values_of_a_callable,
+    "kernels-strings": kernels.strings,
     "elastic-net": elastic_net.parabola_speed,
     "elastic-net-step": elastic_net.a_step_speed,
     "elastic-net-path": elastic_net.path_speed,

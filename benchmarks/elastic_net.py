@@ -12,7 +12,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 from experiments.datasets import load_file
 from kernelsieve.kernels import named_kernel
 from kernelsieve.solvers.admm import admm
-from kernelsieve.solvers.alternation import Alternation, Problem, alternate, kernel_pca_directions
+from kernelsieve.solvers.alternation import Alternation, ImitationProblem, alternate, kernel_pca_directions
 from kernelsieve.solvers.greedy import pivoted_cholesky
 from kernelsieve.solvers.lasso import lasso
 from kernelsieve.solvers.path import descend
@@ -45,7 +45,7 @@ def end_to_end(rows: np.ndarray) -> Alternation:
         factor = coordinates(rows)
         moment = factor.T @ factor
         start = kernel_pca_directions(moment, N_COMPONENTS)
-        return alternate(Problem(factor, moment, L2), start, [ALPHA] * N_COMPONENTS)
+        return alternate(ImitationProblem(factor, moment, L2), start, [ALPHA] * N_COMPONENTS)
 
 
 def parabola_speed(report: Report) -> None:

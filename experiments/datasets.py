@@ -139,6 +139,17 @@ def median_gamma(rows: np.ndarray, seed: int = 0) -> float:
     return float(1 / (2 * np.median(pdist(rows[chosen])) ** 2))
 
 
+CLUSTER_CENTERS = np.array([(-0.5, -0.2), (0.0, 0.6), (0.5, 0.0)])
+CLUSTER_SPREAD = 0.1
+
+
+def three_clusters(seed: int, n_each: int = 30) -> np.ndarray:
+    """Wang & Tanaka's clusters, which stand in for those of other papers too: rows about each centre in turn."""
+    noise = np.random.default_rng(seed).standard_normal((3 * n_each, 2))
+    rows: np.ndarray = np.repeat(CLUSTER_CENTERS, n_each, axis=0) + CLUSTER_SPREAD * noise
+    return rows
+
+
 @dataclass(frozen=True)
 class Contaminated:
     """Rows with sparse components, some of them replaced by outliers."""

@@ -15,9 +15,12 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
+import matplotlib.pyplot as plt
 import numpy as np
 
 from .datasets import MissingData
+
+plt.switch_backend("agg")  # pictures are files
 
 YES = "reproduces"
 CHANGED = "reproduces with a stated change"
@@ -93,8 +96,6 @@ class Report:
 
     def picture(self, figure: Any, name: str, caption: str) -> None:
         """A matplotlib figure, saved and closed."""
-        import matplotlib.pyplot as plt
-
         path = self.folder / f"{self.name}_{name}.png"
         if self.quick:  # that it can be drawn is all there is to see
             figure.set_layout_engine("none")

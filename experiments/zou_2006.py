@@ -11,9 +11,6 @@ from __future__ import annotations
 import math
 import warnings
 
-import matplotlib
-
-matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import load_wine
@@ -156,8 +153,7 @@ def pitprops_variants(report: Report, correlation: np.ndarray, published: dict[s
     report.text(
         "A tolerance of 0.01 stops at wrong supports. The sequential algorithm with l2 = 0 loses most: its axes are "
         "orthogonal to those before, and cannot give way. Deflations (Mackey 2008) take the earlier loadings out of "
-        "the "
-        "correlation matrix instead of keeping axes orthogonal."
+        "the correlation matrix instead of keeping axes orthogonal."
     )
 
 

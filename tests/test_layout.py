@@ -20,7 +20,7 @@ MAX_BODY, MAX_PARAMETERS = 45, 8
 
 # From the ground up; a layer may import those before it.  What is done with a fitted model stands side by side on top.
 LAYERS = [
-    {"arrays", "errors"},
+    {"arrays", "errors", "numerics"},
     {"threads"},
     {"kernels"},
     {"spectrum"},

@@ -259,6 +259,28 @@ def test_comparators_of_the_robust_experiment_find_the_plane():
     assert np.degrees(subspace_angles(plain.T, plane.T)[0]) > 10
 
 
+def test_bagged_rows_are_those_with_most_votes_among_the_first_picks():
+    from experiments.xu_2011.frontier import most_often
+
+    picks = [np.array(each) for each in ([3, 1, 0], [3, 2, 1], [1, 3, 2])]
+    assert most_often(picks, 1, 5).tolist() == [3]  # two votes of three
+    assert most_often(picks, 2, 5).tolist() == [3, 1]  # three votes, two votes
+    assert most_often(picks, 3, 5).tolist() == [3, 1, 2]  # 3 and 1 have three votes each, and 3 was earlier
+
+
+def test_the_penalty_of_the_printed_robust_algorithm_falls_to_zero():
+    """The proof on the page: each step may copy the other's loadings, so that its penalty cannot be larger."""
+    from experiments.datasets import contaminated
+    from experiments.wang_cheng_2012.table_1 import GAMMA, LAMBDA, printed_component
+
+    rows = contaminated(200, 20, 0, "clustered", 0).rows
+    first = np.linalg.svd(rows, full_matrices=False)[2][0]
+    ending = printed_component(rows, GAMMA)
+    assert np.all(np.diff([LAMBDA + GAMMA * np.abs(first).sum(), *ending.penalties]) < 0)
+    assert ending.penalties[-1] == 0
+    assert ending.empty_after == len(ending.penalties) > 1
+
+
 def test_the_file_about_data_names_every_file_that_is_read():
     folder = Path(experiments.__file__).parent
     named = (folder / "DATA.md").read_text()

@@ -40,6 +40,7 @@ ORDER = (
     "wang_cheng_2012",
     "kernel_pca_lecture",
     "sparse_loadings",
+    "asked_elsewhere",
 )
 
 

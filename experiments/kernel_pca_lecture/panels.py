@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import matplotlib
-
-matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.cluster import KMeans
@@ -15,11 +12,11 @@ from sklearn.metrics import adjusted_rand_score
 
 from kernelsieve import KernelPCA, SparseKernelPCA
 
+from ..datasets import three_clusters
 from ..report import Report, span
 
 SEEDS = range(10)
 POLYNOMIAL = {"kernel": "poly", "degree": 2, "gamma": 1.0, "coef0": 1.0}
-CENTERS = np.array([(-0.5, -0.2), (0.0, 0.6), (0.5, 0.0)])
 EXACT, FEW = "kernel PCA, all rows", "6 points"
 ALIKE = 0.9  # correlation from which on a component counts as the quantity
 
@@ -188,7 +185,7 @@ def clusters(report: Report) -> None:
     indices: dict[str, list[float]] = {}
     explained: dict[str, list[float]] = {}
     for seed in seeds:
-        X = CENTERS[truth] + 0.1 * np.random.default_rng(seed).standard_normal((300, 2))
+        X = three_clusters(seed, 100)
         models = {
             EXACT: KernelPCA(2, kernel="rbf", gamma=10.0).fit(X),
             FEW: SparseKernelPCA(2, n_support=6, gamma=10.0, random_state=0).fit(X),

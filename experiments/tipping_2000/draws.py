@@ -10,8 +10,9 @@ import numpy as np
 
 from kernelsieve import KernelPCA, LikelihoodKernelPCA
 
-CENTERS = np.array([(-0.5, -0.2), (0.0, 0.6), (0.5, 0.0)])
-ROWS_A_CLUSTER, SPREAD = 30, 0.1
+from ..datasets import CLUSTER_SPREAD, three_clusters
+
+ROWS_A_CLUSTER = 30
 GAMMA, NOISE = 1 / 0.25**2, 0.0625
 N_PANELS = 9  # the paper draws nine components, and as many vectors remain
 NOISE_VARIANCES = (0.2, 0.15, 0.1, 0.08, NOISE, 0.05, 0.03, 0.02, 0.01)
@@ -19,20 +20,14 @@ SEEDS = range(10)
 RULE_SEEDS = range(3)  # fewer: 10,000 sweeps of EM take seconds each
 RULES = ("coordinate", "fast", "em")
 ALIKE = 0.9  # cosine of two axes that count as the same, share of the squared scores that counts as all
-FAR = 4 * SPREAD  # from every centre
-
-
-def cluster_rows(seed: int) -> np.ndarray:
-    """30 rows about each centre."""
-    noise = np.random.default_rng(seed).standard_normal((3 * ROWS_A_CLUSTER, 2))
-    return np.repeat(CENTERS, ROWS_A_CLUSTER, axis=0) + SPREAD * noise
+FAR = 4 * CLUSTER_SPREAD  # from every centre
 
 
 def sparse_clusters(seed: int, noise_variance: float = NOISE, **options: Any) -> Any:
     """Tipping's model of them."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # the tables show what collapsed or did not converge
-        return LikelihoodKernelPCA(noise_variance=noise_variance, gamma=GAMMA, **options).fit(cluster_rows(seed))
+        return LikelihoodKernelPCA(noise_variance=noise_variance, gamma=GAMMA, **options).fit(three_clusters(seed))
 
 
 @dataclass(frozen=True)
@@ -46,7 +41,7 @@ class Pair:
 
     @classmethod
     def of(cls, seed: int) -> Pair:
-        rows = cluster_rows(seed)
+        rows = three_clusters(seed)
         exact = KernelPCA(N_PANELS, kernel="rbf", gamma=GAMMA, center=False).fit(rows)
         return cls(seed, rows, exact, sparse_clusters(seed))
 

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-import matplotlib
-
-matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
 from scipy.linalg import subspace_angles
@@ -15,7 +12,7 @@ from sklearn.decomposition import PCA
 from kernelsieve import ElasticNetPCA, RobustElasticNetPCA, plots
 
 from ..datasets import contaminated
-from ..report import Report, span
+from ..report import Report, mean_and_deviation, span
 
 SHARES = (0.0, 0.05, 0.1, 0.2, 0.3, 0.35, 0.4)
 TOLD, REPAIRED = "SPCA, told the outliers", "RSPCA, the paper's repaired"
@@ -141,12 +138,10 @@ def outlier_study(report: Report) -> None:
         holds=[value < 10 for value in at_5[REPAIRED]],
         key="outliers",
         tried=f"{len(at_5[REPAIRED])} settings x {len(seeds)} data sets, within 10 degrees; |alpha| = 1, unit beta in "
-        f"the "
-        "deflation, without which nothing is left",
+        "the deflation, without which nothing is left",
         proof="the weights are made of e = X alpha - X beta, which for every row vanishes at alpha = beta: there (8) "
-        "gives "
-        "all rows the weight 1 / (1 + exp(-mu delta)), however far they lie from the line. e is the shrinkage of beta, "
-        "not the distance of a row, and a row that has turned alpha and beta towards itself keeps its weight",
+        "gives all rows the weight 1 / (1 + exp(-mu delta)), however far they lie from the line. e is the shrinkage "
+        "of beta, not the distance of a row, and a row that has turned alpha and beta towards itself keeps its weight",
     )
     report.fact(outlier_seeds=len(seeds))
     near_outliers(report, seeds)
@@ -163,8 +158,9 @@ def near_outliers(report: Report, seeds: Sequence[int]) -> None:
             plain = ElasticNetPCA(2, n_nonzero=SIZES, refit=True).fit(data.rows)
             angles.append([np.degrees(subspace_angles(m.components_.T, data.truth.T)[0]) for m in (plain, robust)])
             caught.append(robust.weights_[: data.n_outliers].mean())
-        rows.append((f"{distance:g}", *(f"{value:.1f}" for value in np.mean(angles, axis=0)), f"{np.mean(caught):.2f}"))
-    report.text("Nearer outliers, n = 200, p = 20, 20 % clustered:")
+        measured = (*(mean_and_deviation(column, 1) for column in np.transpose(angles)), mean_and_deviation(caught, 2))
+        rows.append((f"{distance:g}", *measured))
+    report.text("Nearer outliers, n = 200, p = 20, 20 % clustered, mean (standard deviation):")
     report.table(("distance", "SPCA, degrees", "RSPCA, two-stage", "mean weight of the outliers"), rows)
 
 

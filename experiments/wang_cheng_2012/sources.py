@@ -6,9 +6,6 @@ import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import matplotlib
-
-matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
 from scipy.optimize import linear_sum_assignment
@@ -339,8 +336,7 @@ def better(report: Report, kind: str, means: Means, n_seeds: int, proof: str) ->
         f"Fig. 3, {kind} noise",
         "RSPCA has the better estimation",
         found=f"mean correlation {spelled} against PCA's {mean_and_deviation(plain)} at gamma = {PAPER_GAMMA:g}; at "
-        f"the "
-        f"other {len(others)} settings {span([float(swept[how].mean()) for how in others])}, above PCA in "
+        f"the other {len(others)} settings {span([float(swept[how].mean()) for how in others])}, above PCA in "
         f"{sum(int((swept[how] > plain).all()) for how in others)}",
         holds=holds,
         key=f"better_{kind}",

@@ -68,9 +68,8 @@ def both_criteria(report: Report, problems: list[Problem]) -> None:
         "one after the other",
         holds=[a < 0.1 for a, _ in excess],
         tried=f"{len(problems)} problems, within 10 % of the optimal MSE",
-        ours="the paper writes J[P, Q] down, gives no algorithm for it and claims nothing of its minimum; by the "
-        "polar step, "
-        "within our threshold of 10 %",
+        ours="the paper writes J[P, Q] down, gives no algorithm for it and claims nothing of its minimum: the polar "
+        "step and the threshold of 10 % are ours",
     )
 
 
@@ -146,10 +145,8 @@ def equality_10(report: Report, problems: list[Problem]) -> None:
         tried=f"{len(problems)} problems, random P and Q, one draw each",
         key="equation_10",
         proof="put Q = 0: the left side is sum_i |y_i|^2 = tr K, the right side sum_k p_k'K p_k = tr P'K P, which is "
-        "less "
-        "unless the range of K lies in the span of P. For the minimisation over q the difference is a constant and "
-        "does "
-        "no harm; over p it is not",
+        "less unless the range of K lies in the span of P. For the minimisation over q the difference is a constant "
+        "and does no harm; over p it is not",
     )
 
 
@@ -192,8 +189,7 @@ def centring(report: Report, problems: list[Problem]) -> None:
     report.text(
         'ElasticNetKernelPCA(solver="admm", inverse="pseudo-inverse") gives the same scores as these steps in the '
         f"eigenvectors of the centred gram to {max(far):.0e}: the cut of the pseudo-inverse leaves eigenvalues near "
-        f"rounding "
-        "in, and their inverse roots, of order 1e6, enlarge it."
+        "rounding in, and their inverse roots, of order 1e6, enlarge it."
     )
 
 

@@ -17,11 +17,9 @@ from sklearn.metrics.pairwise import rbf_kernel
 
 from kernelsieve.threads import one_blas_thread
 
-from ..datasets import load_file
+from ..datasets import load_file, three_clusters
 from ..report import Report, span
 
-CENTERS = np.array([(-0.5, -0.2), (0.0, 0.6), (0.5, 0.0)])
-ROWS_A_CLUSTER, SPREAD = 30, 0.1
 N_PARABOLA, PARABOLA_NOISE = 500, 0.2
 N_MNIST = 500
 
@@ -147,8 +145,7 @@ def solution(name: str, problem: Problem, coef: np.ndarray, objective: float, lo
 
 def clusters_problem(seed: int) -> Problem:
     """Fig. 1."""
-    noise = np.random.default_rng(seed).standard_normal((3 * ROWS_A_CLUSTER, 2))
-    return Problem("three clusters", CLUSTERS, np.repeat(CENTERS, ROWS_A_CLUSTER, axis=0) + SPREAD * noise)
+    return Problem("three clusters", CLUSTERS, three_clusters(seed))
 
 
 def parabola_rows(seed: int, n: int = N_PARABOLA) -> np.ndarray:

@@ -37,8 +37,7 @@ def run(report: Report) -> None:
         "node, the mean, is counted as one of the s. (4) Exact copies of a node are no candidates. Both readings of "
         "(1) and (2) stand side by side below. Of the benchmark's 100 subsets (Image: 20) the first ten are at hand; "
         "of Image the tenth is the first again, which then counts twice. Thyroid has none: its splits are our own. "
-        "Cancer "
-        "has copies of rows, some with another label: where the nearest rows are copies the errors are a range.",
+        "Cancer has copies of rows, some with another label: where the nearest rows are copies the errors are a range.",
     )
     sets = available(report)
     table_1(report)

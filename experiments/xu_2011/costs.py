@@ -16,9 +16,9 @@ from sklearn.metrics.pairwise import rbf_kernel
 
 from kernelsieve import DissimilarityKernelPCA, ImprovedKernelPCA
 from kernelsieve.kernels import CallableKernel
+from kernelsieve.rules.base import KernelGram
 from kernelsieve.rules.farthest import dissimilar_nodes
 from kernelsieve.rules.gain import LargestGain
-from kernelsieve.rules.lazy_gram import KernelGram
 from kernelsieve.solvers.greedy import greedy, worst_explained
 
 from ..report import Report

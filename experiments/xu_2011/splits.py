@@ -29,9 +29,8 @@ def thyroid_percentiles(report: Report, data: Realisations) -> None:
     errors, shares = (np.array(part) for part in zip(*found, strict=True))  # (splits, methods, sizes or 3)
     report.text(
         f"## Thyroid: where the printed numbers lie among {len(splits)} random splits\n\nThe benchmark's realisations "
-        f"of "
-        "this set cannot be had. Percentile of each printed number among those of random splits of the same sizes, and "
-        "the median of the splits."
+        "of this set cannot be had. Percentile of each printed number among those of random splits of the same sizes, "
+        "and the median of the splits."
     )
     lines, percentiles = [], {}
     for i, method in enumerate(METHODS):

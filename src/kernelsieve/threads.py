@@ -28,7 +28,7 @@ import threading
 import weakref
 from _thread import start_new_thread as start_new_thread
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from contextlib import contextmanager
 from functools import cache
 from itertools import pairwise
@@ -79,6 +79,7 @@ ROWS_TOGETHER = 48
 # for work and for the interpreter.
 CACHE_BYTES = 2**23
 MIN_BLOCK_ROWS, MAX_BLOCK_ROWS = 128, 16384
+CACHED_ROWS = 250  # rows of many columns that stay in a core's own cache between two operations on them
 GROUPS = 64  # groups of blocks in a pass: four for each of sixteen threads, so that none waits long for the last
 SPARE_THREADS = 4  # with at least this many threads, lending one to other work barely slows a pass over all rows
 # More threads than cores only help a kernel that waits, say for another machine.  This many are always allowed.
@@ -318,8 +319,10 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
 
 
-def ordered_map(function: Callable[[Item], Result], items: Sequence[Item], n_threads: int) -> Iterator[Result]:
+def ordered_map(function: Callable[[Item], Result], items: Iterable[Item], n_threads: int) -> Iterator[Result]:
     """`map` over worker threads, results in the order of `items`, at most 2 n_threads of them waiting.
+
+    Items that come from an iterator are asked for when there is room for them, and are as many as threads can take.
 
     The order makes sums independent of the number of threads, to the last bit.  An item may itself ask for a map, which
     then uses the threads that the items of its own batch leave free.
@@ -327,13 +330,14 @@ def ordered_map(function: Callable[[Item], Result], items: Sequence[Item], n_thr
     within = _worker.batch
     if within is not None and not within.wanted:
         raise _Unwanted
+    n_items = len(items) if isinstance(items, Sized) else n_threads
     busy = within is not None and (within.within is not None or 2 * within.n_items > n_threads)
-    if n_threads == 1 or len(items) == 1 or busy:
+    if n_threads == 1 or n_items == 1 or busy:
         for item in items:  # not map: a StopIteration raised by the function would end it silently
             yield function(item)
         return
     n_threads = min(n_threads, max(_available_cores(), ALWAYS_ALLOWED))
-    batch, places = _Batch(function, len(items), n_threads, within), deque[SimpleQueue[Any]]()
+    batch, places = _Batch(function, n_items, n_threads, within), deque[SimpleQueue[Any]]()
     try:
         for item in items:
             places.append(SimpleQueue())
@@ -369,16 +373,20 @@ def block_rows(n_columns: int, n_features: int, itemsize: int) -> int:
     return min(MAX_BLOCK_ROWS, max(MIN_BLOCK_ROWS, cached))
 
 
+def row_groups(X: Array, n_columns: int) -> list[list[slice]]:
+    """Host rows X in blocks, and neighbouring blocks in groups, each of them the work of one thread."""
+    blocks = row_ranges(X.shape[0], block_rows(n_columns, X.shape[1], itemsize(X)))
+    if GROUPS < len(blocks) < 2 * GROUPS:
+        blocks = _cut(X.shape[0], 2 * GROUPS)  # two a group: if some had one and some two, threads would wait
+    return [blocks[part] for part in row_ranges(len(blocks), -(-len(blocks) // GROUPS))]
+
+
 def map_row_groups(
     function: Callable[[list[slice]], Result], X: Array, n_columns: int, n_threads: int
 ) -> Iterator[Result]:
     """function(ranges) for every group of neighbouring blocks of host rows X, in order, over `n_threads` threads."""
-    blocks = row_ranges(X.shape[0], block_rows(n_columns, X.shape[1], itemsize(X)))
-    if GROUPS < len(blocks) < 2 * GROUPS:
-        blocks = _cut(X.shape[0], 2 * GROUPS)  # two a group: if some had one and some two, threads would wait
-    groups = [blocks[part] for part in row_ranges(len(blocks), -(-len(blocks) // GROUPS))]
     with one_blas_thread():
-        yield from ordered_map(function, groups, n_threads)
+        yield from ordered_map(function, row_groups(X, n_columns), n_threads)
 
 
 def matmul(a: Array, b: Array, n_threads: int) -> Array:

@@ -48,6 +48,7 @@ def code_of(tables, tmp_path, monkeypatch):
         assert result.exit_code == 0, result.output
         shown = json.loads(page.read_text(encoding="utf-8").split('id="contents">')[1].split("</script>")[0])
         found = {}
+        assert max(map(len, shown["code"].splitlines())) <= 80  # so that the page shows it whole
         exec(shown["code"], found)
         assert os.path.getsize("report.html") > 500_000
         os.remove("report.html")

@@ -53,10 +53,7 @@ def test_all_methods_capture_the_same_with_all_points(rows):
 
 
 def test_demo(tmp_path, monkeypatch):
-    monkeypatch.setattr(demo, "CURVE_SIZES", (11, 20))
-    monkeypatch.setattr(demo, "CURVE_SEEDS", 1)
-    monkeypatch.setattr(demo, "TIMING_REPEATS", 1)
-    monkeypatch.setattr(demo, "MATCH_STEP", 80)
+    monkeypatch.setattr(demo, "DEMO", demo.DemoPlan(sizes=(11, 20), n_draws=1, n_timings=1, match_step=80))
     out = tmp_path / "new folder" / "page.html"
     result = run("demo", "--out", out)
     assert result.exit_code == 0, result.output

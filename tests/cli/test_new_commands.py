@@ -62,14 +62,14 @@ def test_gamma_auto_is_the_width_that_loses_least_of_held_out_rows(folder, rows,
     assert result.exit_code == 0, result.output
     told = json.loads(result.stdout)
     tried = {width["gamma"]: width["error"] for width in told["gamma_tried"]}
-    assert len(tried) == len(auto_width.FACTORS)
+    assert len(tried) == len(auto_width.TRIAL.factors)
     assert told["kernel"]["gamma"] in tried
     assert tried[told["kernel"]["gamma"]] <= 1.001 * min(tried.values())
     # against a plain computation of the same error for the width that was chosen
     scaled = (rows - rows.mean(axis=0)) / rows.std(axis=0)
     rng = np.random.default_rng(0)
     order = rng.permutation(150)
-    centers = kmeans_centers(scaled[order[:75]], 30, auto_width.CENTER_STEPS, rng)
+    centers = kmeans_centers(scaled[order[:75]], 30, auto_width.TRIAL.kmeans_steps, rng)
     model = SparseKernelPCA(2, selection=centers, gamma=told["kernel"]["gamma"]).fit(scaled[order[:75]])
     test = scaled[order[75:]]
     back = model.inverse_transform(model.transform(test))

@@ -109,3 +109,43 @@ def test_a_default_number_of_components_shrinks_for_a_tiny_table(tmp_path):
     result = run("report", tmp_path / "three.csv", *out)
     assert result.exit_code == 0, result.output
     assert_fails(run("report", tmp_path / "three.csv", "-c", 5, *out, "--force"), "--components 5", "at least 6")
+
+
+def read_text(text, tmp_path, **options):
+    (tmp_path / "table.csv").write_text(text, encoding="utf-8")
+    return kernelsieve.read_table(tmp_path / "table.csv", **options)
+
+
+def test_points_are_thousands_in_a_file_of_decimal_commas(tmp_path):
+    frame = read_text("pieces;price;share\n5;28,66;1,5 %\n4.000;1.200,00;38,0 %\n12;7,5;0,0 %\n", tmp_path)
+    assert frame["pieces"].to_list() == [5, 4000, 12]
+    assert frame["price"].to_list() == [28.66, 1200, 7.5]
+    assert frame["share"].to_list() == [1.5, 38, 0]
+    assert read_text("a;b\n1.234;5,5\n2.345;6\n", tmp_path)["a"].to_list() == [1234, 2345]
+    assert read_text("a;b\n1.234;x\n0.5;y\n", tmp_path)["a"].to_list() == [1.234, 0.5]
+    both = read_text("a;b\n1.25;5,5\n1.234;6\n", tmp_path)  # points and commas in one file: each column for itself
+    assert (both["a"].to_list(), both["b"].to_list()) == ([1.25, 1.234], [5.5, 6])
+    assert read_text("a\tb\n1,25\t3\n2,5\t4\n", tmp_path)["a"].to_list() == [1.25, 2.5]
+    assert read_text("a\tb\n1,250\t3\n2,500\t4\n", tmp_path)["a"].dtype == pl.String  # either: left alone
+
+
+def test_money_and_dates_with_the_name_of_a_month(tmp_path):
+    frame = read_text('fee,joined\n"$1,234.50","Aug 01, 2023"\n$-3,"March 5, 2024"\n', tmp_path)
+    assert frame["fee"].to_list() == [1234.5, -3]
+    assert frame["joined"].cast(str).to_list() == ["2023-08-01", "2024-03-05"]
+    assert read_text("a;b\n1.234,50 €;2-Feb-2024\n3 €;03-Mar-2024\n", tmp_path).row(0)[0] == 1234.5
+    assert read_text("a,b\n$5,1\n€6,2\n", tmp_path)["a"].dtype == pl.String  # dollars and euros are not one scale
+
+
+def test_a_word_among_numbers_is_noticed_and_can_be_a_gap(tmp_path):
+    lines = "\n".join(f"{'unknown' if i % 9 == 4 else i % 8},{i % 5}.5" for i in range(60))
+    result = fit_text(f"days,b\n{lines}\n", tmp_path)
+    assert "column 'days' holds numbers and the word 'unknown'" in result.output
+    assert "--na unknown" in result.output
+    result = fit_text(f"days,b\n{lines}\n", tmp_path, "--na", "unknown")
+    assert "warning" not in result.output
+    assert list(kernelsieve.load(tmp_path / "model.ks")[0].kinds_) == ["number", "number"]
+    frame = read_text(f"days,b\n{lines}\n", tmp_path, na="unknown")
+    assert frame["days"].null_count() == 7
+    sizes = "\n".join(f"{['small', 'large', 1, 2, 3, 4, 5, 6][i % 8]},{i % 5}" for i in range(60))
+    assert "read as text" not in fit_text(f"size,b\n{sizes}\n", tmp_path).output

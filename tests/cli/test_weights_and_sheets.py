@@ -55,7 +55,7 @@ def test_weights_that_cannot_be_are_refused(weighted):
 def test_without_a_reader_of_sheets_the_error_says_what_to_install(tmp_path, monkeypatch):
     (tmp_path / "rows.xlsx").write_bytes(b"PK")
     monkeypatch.setitem(sys.modules, "openpyxl", None)
-    monkeypatch.setattr("kernelsieve.tables.excel.find_spec", lambda name: None)
+    monkeypatch.setattr("kernelsieve.tables.csv.find_spec", lambda name: None)
     with pytest.raises(ImportError, match="pip install openpyxl, or save the sheet as"):
         kernelsieve.read_table(tmp_path / "rows.xlsx")
     assert_fails(run("fit", tmp_path / "rows.xlsx", "-o", tmp_path / "m.ks"), "openpyxl", ".csv")

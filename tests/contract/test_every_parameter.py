@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
+from importlib.util import find_spec
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -19,6 +21,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.preprocessing import KernelCenterer
 
 from kernelsieve import SparseKernelPCA
+from kernelsieve.arrays import namespace, on_host
 from kernelsieve.rules.registry import SELECTORS
 
 N, D, M = 150, 4, 12
@@ -30,7 +33,7 @@ BASE = {"n_components": 3, "n_support": M, "random_state": 0}
 
 
 def similarity(X: Any, Y: Any, width: float = 3.0) -> Any:
-    return rbf_kernel(X, Y, gamma=1 / width**2)
+    return namespace(X).exp(-((X[:, None, :] - Y[None, :, :]) ** 2).sum(-1) / width**2)
 
 
 def first_rows(X: Any, n_support: int | None, *, kernel: Any, rng: Any) -> Any:
@@ -76,6 +79,52 @@ def by_blocks(**params: Any) -> Any:
     return model, {"passes": blocks.passes}
 
 
+class CountedFiles:
+    """A dataset of Parquet files, and how many rows were read at once."""
+
+    def __init__(self, folder: str) -> None:
+        import pyarrow as pa
+        import pyarrow.dataset as ds
+        from pyarrow import parquet
+
+        columns = {f"x{j}": ROWS[:, j] for j in range(D)}
+        for number, part in enumerate(np.array_split(np.arange(N), 2)):
+            table = pa.table({name: column[part] for name, column in columns.items()})
+            parquet.write_table(table, f"{folder}/{number}.parquet")
+        self._dataset = ds.dataset(folder)
+        self.schema, self.count_rows = self._dataset.schema, self._dataset.count_rows
+        self.read: list[int] = []
+
+    def get_fragments(self) -> Any:
+        raise ValueError("there is a filter")  # then batches are asked of the dataset
+
+    def to_batches(self, **options: Any) -> Iterator[Any]:
+        for batch in self._dataset.to_batches(**options):
+            self.read.append(batch.num_rows)
+            yield batch
+
+
+def by_files(**params: Any) -> Any:
+    with TemporaryDirectory() as folder:
+        files = CountedFiles(folder)
+        return SparseKernelPCA(**params).fit(files), {"read": files.read}
+
+
+def by_dask(**params: Any) -> Any:
+    import dask
+    import dask.array as da
+
+    with dask.config.set(scheduler="synchronous"):
+        return SparseKernelPCA(**params).fit(da.from_array(ROWS, chunks=(40, D))), {}
+
+
+def by_tensors(**params: Any) -> Any:
+    """Tensors that numpy cannot read, as those on a device are."""
+    from test_tensors_on_a_device import on_device
+
+    return SparseKernelPCA(**params).fit(on_device(ROWS)), {}
+
+
 def by_gram(**params: Any) -> Any:
     return SparseKernelPCA(**params | {"kernel": "precomputed"}).fit(rbf_kernel(ROWS, gamma=0.1)), {}
 
@@ -105,6 +154,9 @@ PATHS: dict[str, Callable[..., Any]] = {
     "partial_fit": by_partial_fit,
     "refresh": by_refresh,
     "blocks": by_blocks,
+    **({"files": by_files} if find_spec("pyarrow") else {}),
+    **({"dask": by_dask} if find_spec("dask") else {}),
+    **({"device": by_tensors} if find_spec("torch") else {}),
     "precomputed": by_gram,
     "function": by_function,
     "weights": by_weights,
@@ -155,8 +207,13 @@ NO_EFFECT: list[tuple[str, tuple[str, ...], str]] = [
     ("half_life", FITS, "of rows that partial_fit adds: all rows of a fit weigh the same"),
     ("record_drift", (*FITS, "refresh"), "a line for every call of partial_fit: this is none"),
     ("keep_stream", STREAMS, "for fit: a stream is always kept"),
+    ("device", tuple(path for path in PATHS if path == "device"), "rows that are on a device are worked on there"),
     ("n_jobs", ALL, "the result is the same bits on any number of threads: time alone depends on it"),
-    ("batch_size", ALL, "rows in memory, or in blocks of the user's, are not read from a disk"),
+    (
+        "batch_size",
+        tuple(path for path in PATHS if path != "files"),
+        "rows in memory, or in blocks of the user's, are not read from a disk",
+    ),
 ]
 
 
@@ -169,9 +226,9 @@ def seen(path: str, params: dict[str, Any]) -> dict[str, Any]:
         except (ValueError, TypeError, ImportError) as error:
             return {"error": str(error)}
         found |= {
-            "points": model.support_vectors_,
+            "points": on_host(model.support_vectors_),
             "rows": None if model.support_ is None else model.support_.tolist(),
-            "coefficients": model.dual_coef_,
+            "coefficients": on_host(model.dual_coef_),
             "variances": model.explained_variance_,
             "ratio": np.array([model.captured_ratio_, *model.captured_ratio_interval_]),
             "report": repr(model.selection_report_),

@@ -19,9 +19,8 @@ from torture.invariants import exact_variances
 from torture.rounding import rounding_of
 
 import kernelsieve as ks
-from kernelsieve.compression.descent import ScoreObjective
-from kernelsieve.compression.error import LeastSquares
-from kernelsieve.compression.orders import l1_path
+from kernelsieve.compression.error import LeastSquares, ScoreObjective
+from kernelsieve.compression.methods import l1_path
 from kernelsieve.fit.importance import tails
 from kernelsieve.fit.plan import PLAN
 from kernelsieve.fit.problem import split_captured

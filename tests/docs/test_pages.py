@@ -329,6 +329,18 @@ of them, `m=50`, $m = 10$, $O(n^2)$, R1-PCA, l1, T2, [link](https://example.org/
     assert results_in_the_text(text) == []
 
 
+CLAIMS = "# What the paper claims, and what we found\n"
+PAPER_SCRIPTS = [script for script in SCRIPTS if CLAIMS in script.read_text(encoding="utf-8")]
+
+
+@pytest.mark.parametrize("script", PAPER_SCRIPTS, ids=lambda path: path.stem)
+def test_what_a_gallery_page_says_of_a_paper_holds_no_result(script):
+    said = script.read_text(encoding="utf-8").split(CLAIMS)[1]
+    lines = [line.removeprefix("# ") for line in said.splitlines() if line.startswith("# ") and "%%" not in line]
+    assert lines
+    assert results_in_the_text("\n".join(lines)) == []
+
+
 def test_every_number_that_a_page_quotes_was_recorded(monkeypatch):
     monkeypatch.syspath_prepend(str(DOCS / "_ext"))
     facts = importlib.import_module("reports").recorded_facts(DOCS)

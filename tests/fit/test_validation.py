@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from kernelsieve.fit import validation
+from kernelsieve.fit import parameters as validation
 
 
 @pytest.mark.parametrize("value", [1, np.int8(1), 2**31 - 1])

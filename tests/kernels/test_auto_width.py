@@ -8,7 +8,7 @@ from sklearn.model_selection import GridSearchCV
 
 from kernelsieve import CompressedKernelPCA, OnlineKernelPCA, SparseKernelPCA
 from kernelsieve.kernels.width import multiple_of_median
-from kernelsieve.search.auto_width import FACTORS, best_width, tried_widths
+from kernelsieve.search.auto_width import TRIAL, best_width, tried_widths
 
 pytestmark = pytest.mark.filterwarnings("error", "ignore::UserWarning")
 
@@ -43,7 +43,7 @@ def test_auto_takes_the_width_that_reconstructs_held_out_rows_best(rings):
     """By scikit-learn's exact kernel PCA and its own inverse: no tried width does much better."""
     model = SparseKernelPCA(2, gamma="auto", random_state=0).fit(rings)
     tried = tried_widths(rings, "rbf", 2, 0)
-    assert len(tried) == len(FACTORS)
+    assert len(tried) == len(TRIAL.factors)
     assert model.gamma_ == pytest.approx(best_width(tried), rel=0.2)
     train, test = rings[::2], rings[1::2]
     errors = {}

@@ -116,7 +116,7 @@ def test_centres_are_tried_for_vectors_and_never_for_numbers_of_objects(digits):
     ("function", "words"),
     [
         (lambda X, Y: X @ Y.T + np.arange(len(X))[:, None] * 0 + X[:, :1], "not symmetric"),
-        (lambda X, Y: gaussian(X, Y) * np.nan, "NaN"),
+        (lambda X, Y: gaussian(X, Y) * np.nan, "returned nan for the pair"),
         (lambda X, Y: gaussian(X, Y)[:1], "neither vectorised"),
         (lambda x, y: float(np.sum(x)) if np.ndim(x) == 1 else "no", "not symmetric"),
     ],
@@ -150,3 +150,17 @@ def test_a_function_of_tensors_has_its_derivative_by_torch():
     assert lost < 0.2 * (analytic.captured_ratio_ - on_rows.captured_ratio_)
     with pytest.warns(UserWarning, match="moves no points"):  # which leaves torch on its way
         SparseKernelPCA(2, n_support=6, kernel=lambda X, Y: rbf(X.detach(), Y.detach()), random_state=0).fit(rows)
+
+
+def test_values_that_are_no_numbers_name_their_pair():
+    def without_a_number(x, y):
+        return np.where((x[:, :1] > 0.9) & (y[:, 0] > 0.9), np.nan, x @ y.T)
+
+    rows = np.eye(8)[:, [3, 4]]
+    with pytest.raises(ValueError, match=r"returned nan for the pair array\(\[1., 0.\]\), array\(\[1., 0.\]\)"):
+        SparseKernelPCA(1, n_support=3, kernel=without_a_number).fit(rows)
+
+
+def test_a_function_that_is_negative_where_rows_are_alike_is_told_so():
+    with pytest.raises(ValueError, match="below zero for all rows"):
+        SparseKernelPCA(1, n_support=3, kernel=lambda x, y: -np.exp(-cdist(x, y))).fit(ROWS)

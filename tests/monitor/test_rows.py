@@ -9,7 +9,7 @@ import pytest
 
 from kernelsieve import KernelMonitor, SparseKernelPCA
 from kernelsieve.monitor.inputs import summed_over_lags, windows_of
-from kernelsieve.monitor.warnings import about_constants, about_memory
+from kernelsieve.monitor.recipe import about_constants, about_memory
 
 FEW, MANY = 700, 30_000
 

@@ -11,6 +11,7 @@ from calling import run
 
 import kernelsieve
 from kernelsieve import KernelMonitor, TableEncoder, load, plots
+from kernelsieve.kernels import RBF, Hamming
 from kernelsieve.monitor.causes import LEAST_SHARE, causes_of
 
 pd = pytest.importorskip("pandas")
@@ -293,3 +294,34 @@ def test_infinity_in_a_raw_table_is_refused_by_row_and_column_and_never_judged_n
         with pytest.raises(ValueError, match="column 'b' is infinite in row 3"):
             method(new)
     assert monitor.update(new)[2].missing
+
+
+def test_a_kernel_names_columns_of_the_table_whatever_the_encoder_makes_of_them():
+    """Against the same kernel with the numbers of the encoded columns."""
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(
+        {"load": rng.normal(size=80), "kind": rng.choice(["a", "b", "c"], 80), "t": rng.normal(size=80)}
+    )
+    named, numbered = (
+        KernelMonitor(kernel=RBF().on(numbers) * Hamming().on(kind), encoder="auto", random_state=0).fit(table)
+        for numbers, kind in ((["load", "t"], "kind"), ([0, 4], [1, 2, 3]))
+    )
+    np.testing.assert_array_equal(named.score_samples(table), numbered.score_samples(table))
+    lagged, by_number = (
+        KernelMonitor(kernel=RBF().on(columns), lags=1, random_state=0).fit(table[["load", "t"]])
+        for columns in ("t", [1, 3])
+    )
+    np.testing.assert_array_equal(
+        lagged.score_samples(table[["load", "t"]]), by_number.score_samples(table[["load", "t"]])
+    )
+    with pytest.raises(ValueError, match="names column 'weight', and the rows have 'load', 't'"):
+        KernelMonitor(kernel=RBF().on("weight")).fit(table[["load", "t"]])
+
+
+def test_a_label_that_most_rows_lack_is_not_called_usual():
+    from kernelsieve.monitor.causes import UsualValues
+    from kernelsieve.monitor.table import table_block
+
+    notes = pl.DataFrame({"note": ["call", "call", "call", None, None, None, None], "state": ["on"] * 6 + ["off"]})
+    block = table_block(notes)
+    assert list(UsualValues.of(block).labels) == ["", "on"]

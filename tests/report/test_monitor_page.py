@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 
 import numpy as np
@@ -105,3 +106,21 @@ def test_report_on_a_saved_monitor_is_its_page(monitor, faulty, tmp_path):
     assert ended.exit_code == 0, ended.output
     assert "open it in a browser" in ended.output
     assert "Alarms, and why" in page.read_text()
+
+
+def test_the_code_reads_the_file_as_the_command_did(tmp_path, monkeypatch):
+    pytest.importorskip("polars")
+    from cli.calling import run
+
+    rows = plant(300)
+    for name, part in (("normal.csv", rows[:200]), ("new.csv", rows[200:])):
+        part.to_csv(tmp_path / name, header=False, index=False)
+    monkeypatch.chdir(tmp_path)
+    reading = ["--no-header", "--names", "when,flow,level,state"]
+    assert run("monitor", "normal.csv", "new.csv", *reading, "-x", "state", "--save", "m.ks").exit_code in (0, 3)
+    assert run("report", "new.csv", "--model", "m.ks", *reading, "-o", "page.html").exit_code == 0
+    code = (tmp_path / "page.html").read_text().split("<pre>")[1].split("</pre>")[0]
+    found = {}
+    exec(html.unescape(code), found)
+    assert list(found["X"].columns) == ["when", "flow", "level"]
+    assert len(found["X"]) == 100

@@ -37,6 +37,8 @@ def pages(tmp_path_factory, pipeline, table):
     pictures = rng.random((60, 16))
     evil = rng.standard_normal((40, 2))
     small = SparseKernelPCA(2, n_support=6, random_state=0)
+    single = SparseKernelPCA(1, n_support=4, random_state=0).fit(evil)
+    further = {"noise": rng.standard_normal(40), "along": single.transform(evil)[:, 0] ** 3}
     reports = {
         "table": kernelsieve.report(pipeline, table, source="sales.csv"),
         "large": kernelsieve.report(
@@ -45,7 +47,7 @@ def pages(tmp_path_factory, pipeline, table):
         "pictures": kernelsieve.report(small.fit(pictures), pictures, image_shape=(4, 4)),
         "evil": kernelsieve.report(small.fit(evil), evil, title=EVIL, beside={EVIL: [EVIL, "ok"] * 20}, source=EVIL),
         "one row": kernelsieve.report(small.fit(evil), evil[:1]),
-        "one component": kernelsieve.report(SparseKernelPCA(1, n_support=4, random_state=0).fit(evil), evil),
+        "one component": kernelsieve.report(single, evil, beside=further),
     }
     for name, report in reports.items():
         report.save(folder / f"{name}.html")
@@ -199,6 +201,15 @@ def test_chosen_rows_stay_chosen_while_the_map_moves_and_go_with_a_click(opened)
     shown.brush(0.55, 0.05, 0.02, 0.88)
     page.locator("#clear").click()
     assert page.locator("#apart h3").inner_text() == "The columns"
+
+
+def test_the_map_is_first_coloured_by_the_column_that_it_separates_best(opened):
+    def first(name):
+        return opened(name).page.locator("#color option:checked").inner_text()
+
+    assert first("one component") == "along (not in the model)"  # and not noise, which is not in the model either
+    assert first("large") == "group (not in the model)"
+    assert first("one row") == "feature 0"
 
 
 def test_what_sets_a_class_apart_is_said(opened, table):

@@ -6,7 +6,8 @@ from report_tables import needs_interpretation
 from sklearn.metrics import pairwise_distances
 
 from kernelsieve import SparseKernelPCA
-from kernelsieve.report import outliers, sensitivity, support
+from kernelsieve.report import contents, outliers, sensitivity
+from kernelsieve.report.limits import PAGE
 from kernelsieve.report.model_view import ModelView, reader_of
 
 
@@ -23,7 +24,7 @@ def test_a_component_listens_to_the_columns_that_make_it(clusters, model):
 def test_sensitivity_is_the_difference_quotient_of_the_scores(clusters, model):
     subject = ModelView.of(model, clusters[0], 0)
     found = sensitivity.sensitivity(subject, reader_of(subject))
-    rows = subject.encoded_rows(subject.some_rows(sensitivity.GRADIENT_ROWS))
+    rows = subject.encoded_rows(subject.some_rows(PAGE.gradient_rows))
     for column in range(4):
         step = np.zeros(5)
         step[column] = 1e-5
@@ -34,7 +35,7 @@ def test_sensitivity_is_the_difference_quotient_of_the_scores(clusters, model):
 
 @needs_interpretation
 def test_classes_count_as_one_column(subject, reader):
-    encoded = subject.model.sensitivity(subject.encoded_rows(subject.some_rows(sensitivity.GRADIENT_ROWS)))
+    encoded = subject.model.sensitivity(subject.encoded_rows(subject.some_rows(PAGE.gradient_rows)))
     found = sensitivity.sensitivity(subject, reader)
     place = reader.names.index("size")
     np.testing.assert_allclose(found[:, place], np.sqrt((encoded[:, reader.groups[place]] ** 2).sum(axis=1)))
@@ -89,7 +90,7 @@ def test_shares_of_an_odd_row_are_those_of_its_squared_distance(subject, reader)
 
 
 def test_support_points_are_read_back_and_stand_for_the_rows_near_them(subject, reader):
-    found = support.support_points(subject, reader)
+    found = contents.support_points(subject, reader)
     assert found.n_all == 10
     assert found.shares.sum() == pytest.approx(1.0)
     assert np.all(np.diff(found.shares) <= 0)
@@ -102,7 +103,7 @@ def test_points_that_are_rows_have_their_numbers(clusters):
     X = clusters[0]
     model = SparseKernelPCA(2, n_support=6, selection="targeted", random_state=0).fit(X)
     subject = ModelView.of(model, X, 0)
-    found = support.support_points(subject, reader_of(subject))
+    found = contents.support_points(subject, reader_of(subject))
     np.testing.assert_allclose(found.encoded, X[found.rows])
     part = ModelView.of(model, X[:100], 0)
-    assert support.support_points(part, reader_of(part)).rows is None  # of other rows the numbers would be wrong
+    assert contents.support_points(part, reader_of(part)).rows is None  # of other rows the numbers would be wrong

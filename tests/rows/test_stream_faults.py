@@ -70,12 +70,6 @@ def test_a_generator_can_be_read_only_once(rows):
         model().fit(iter([rows]))
 
 
-def test_an_iterator_to_transform_is_refused_in_words_of_transform(rows):
-    with pytest.raises(TypeError, match=r"read only once: give a function.*in calls of their own") as refusal:
-        model().fit(rows).transform(iter([rows]))
-    assert "fit" not in str(refusal.value)
-
-
 @pytest.mark.parametrize("result", [np.zeros((9, 2)), None, 3])
 def test_functions_that_return_no_blocks(result):
     with pytest.raises(TypeError, match="must return an iterator of blocks"):

@@ -147,9 +147,12 @@ def test_float32_is_allowed_while_pivots_are_large_beside_what_is_captured():
     at = Factored.of(kernel, points)
     pivots = np.diagonal(np.linalg.cholesky(gram_of("rbf", points, gamma=0.5))) ** 2
     limit = 1e-5 * np.sum(1 / pivots)
-    assert at.allows_float32(1.001 * limit)
-    assert not at.allows_float32(0.999 * limit)
-    assert not Factored(at.gram, None).allows_float32(1.0)
+    assert at.allows_float32(1.001 * limit, 1.0)
+    assert not at.allows_float32(0.999 * limit, 1.0)
+    assert not Factored(at.gram, None).allows_float32(1.0, 1.0)
+    tripled = Factored(3 * at.gram, np.sqrt(3) * at.factor)  # as much for a kernel of three times the size
+    assert tripled.allows_float32(3 * 1.001 * limit, 3.0)
+    assert not tripled.allows_float32(3 * 0.999 * limit, 3.0)
 
 
 def test_rows_become_float32_where_kernel_rows_and_points_allow_it(cloud):

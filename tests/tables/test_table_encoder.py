@@ -118,7 +118,7 @@ def test_labels_that_were_not_there_are_told():
     encoder = TableEncoder().fit(people())
     new = people(20)
     new.loc[3, "cut"] = "marvellous"
-    with pytest.warns(UserWarning, match=r"column 'cut' holds values in 1 rows.*'marvellous'"):
+    with pytest.warns(UserWarning, match=r"column 'cut' holds values in 1 row that.*'marvellous'"):
         encoded = encoder.transform(new)
     assert_array_equal(encoded[3, 2:6], 0)
 

@@ -26,8 +26,8 @@ K_DD = G G' + R.  Components that are the best in a span are in it, and g = 0.  
     published rules, on all of D    g = k(x, D) P A_k, P the projection on eigenvectors of K_DD below the floor, and for
                                     those above it the eigenvectors' own error, u |K_DD| for a unit one: together less
                                     than  |k(x, D) P A_k| + sqrt(m) u |K_DD| |A_k| sqrt(max k(x, x) / smallest above)
-    nets on some of D, all rows     g = R A_k; by pivoted Cholesky |R_xy| <= FACTORISED max k(x, x), and so
-                                    |g_k(x)| <= FACTORISED max k(x, x) sum_i |A_ik|; by whitening |R| is the floor, and
+    nets on some of D, all rows     g = R A_k; by pivoted Cholesky |R_xy| <= DEPENDENT max k(x, x), and so
+                                    |g_k(x)| <= DEPENDENT max k(x, x) sum_i |A_ik|; by whitening |R| is the floor, and
                                     |g_k(x)| <= floor |A_k|
     nets on some of D, some rows    |g_k(x)|^2 <= k(x, x) A_k'R A_k <= max k(x, x) floor |A_k|^2
 
@@ -44,8 +44,8 @@ import numpy as np
 import scipy.sparse
 
 import kernelsieve
+from kernelsieve.numerics import DEPENDENT
 from kernelsieve.search.dictionary import MAX_ALL_ROWS
-from kernelsieve.solvers.greedy import FACTORISED
 from kernelsieve.spectrum.whitening import RANK_TOLERANCE, RANK_TOLERANCE_FLOAT32
 
 SAFETY = 2.0
@@ -143,7 +143,7 @@ def _left_out(model: Any, rows: np.ndarray, points: np.ndarray, largest: float, 
         return np.zeros(coef.shape[1])
     all_rows = len(rows) <= (model.n_dictionary or MAX_ALL_ROWS)
     if all_rows and model.expansion_.kernel.definite:
-        return FACTORISED * largest * np.abs(coef).sum(axis=0)
+        return DEPENDENT * largest * np.abs(coef).sum(axis=0)
     floor = _floor(np.linalg.eigvalsh(_gram(model.expansion_.kernel, rows)), single)
     return (floor if all_rows else np.sqrt(floor * largest)) * _norms(coef)
 

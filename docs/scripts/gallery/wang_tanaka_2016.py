@@ -48,12 +48,12 @@ plt.show()
 # What the paper claims, and what we found
 # ----------------------------------------
 #
-# The components come out with a tenth to a fifth of the coefficients, as
-# claimed. Two things to know. The exact minimiser of the printed objective has
-# other numbers of nonzeros than the paper's ADMM, which stops early. And with
-# the same number of support points, other ways of choosing them keep more
-# variance: the elastic net shrinks towards sparse *coefficients*, which is not
-# the same as few good *points*.
+# The components are a close resemblance of kernel PCA's on a part of the rows,
+# as claimed. Two things to know. The exact minimiser of the printed objective
+# can have other numbers of nonzeros than the paper's ADMM, which may stop
+# early. And with the same number of support points, other ways of choosing them
+# keep more variance: the elastic net shrinks towards sparse *coefficients*,
+# which is not the same as few good *points*.
 
 numbers = [10, 20, 40]
 kept = {"elastic net, refitted": [], "moved points": []}

@@ -2,9 +2,10 @@
 Xu et al. 2011: support points by dissimilarity
 ===============================================
 
-ESKPCA takes the mean and then, again and again, the row farthest from all
-chosen ones. The paper's Table 8 comes out to the printed digit, and hides what
-this picture shows. The table is in :doc:`/reports/xu_2011`.
+ESKPCA takes the mean and then, again and again, the row with the largest sum of
+distances to the chosen ones. The paper's Table 8 comes out to the printed digit
+with another kernel width than the one it names, and hides what this picture
+shows. The table is in :doc:`/reports/xu_2011`.
 """
 
 # %%
@@ -62,8 +63,8 @@ plt.show()
 #
 # Table 8 says that ESKPCA's first features hold *more* of the variance than
 # kernel PCA's own. It compares eigenvalues that are scaled in different ways.
-# By the variance actually captured, the rule is among the worst: it collects
-# outliers.
+# By the variance actually captured the rule is behind rows drawn blindly: it
+# collects outliers.
 
 sizes = [10, 20, 40, 80]
 for name in ("moved points", "IKPCA", "uniform rows", "ESKPCA"):

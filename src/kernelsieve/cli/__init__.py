@@ -21,10 +21,9 @@ from collections.abc import Callable
 from importlib.util import find_spec
 from typing import Any, NoReturn
 
-from .messages import clean, one_line, show_warnings_plainly
+from .messages import Exit, clean, one_line, show_warnings_plainly
 
 NEEDED = ("typer", "rich", "polars")
-FAILED, NOT_UNDERSTOOD, INTERRUPTED, ENDED = 1, 2, 130, 143
 DEBUG_VARIABLE = "KERNELSIEVE_DEBUG"  # if it is set, errors show their traceback
 # What bad data and bad files raise; anything else is a fault of this program.
 EXPECTED = (ValueError, OSError, MemoryError, ImportError, ArithmeticError)
@@ -34,7 +33,7 @@ def main() -> None:
     """Run the command line."""
     missing = [name for name in NEEDED if find_spec(name) is None]
     if missing:
-        _stop(f"the command line needs {', '.join(missing)}: pip install {' '.join(missing)}", NOT_UNDERSTOOD)
+        _stop(f"the command line needs {', '.join(missing)}: pip install {' '.join(missing)}", Exit.NOT_UNDERSTOOD)
     with contextlib.suppress(ValueError, AttributeError):  # a thread other than the main one; Windows
         signal.signal(signal.SIGTERM, _end)
     try:
@@ -42,7 +41,7 @@ def main() -> None:
 
         app(prog_name="kernelsieve")
     except KeyboardInterrupt:
-        raise SystemExit(INTERRUPTED) from None
+        raise SystemExit(Exit.INTERRUPTED) from None
     except SystemExit as done:
         _close_output(done.code)
         raise
@@ -52,7 +51,7 @@ def main() -> None:
 
 def _end(*_: Any) -> NoReturn:
     """End as after an interrupt: files that are being written are cleared away first."""
-    raise SystemExit(ENDED)
+    raise SystemExit(Exit.ENDED)
 
 
 def _close_output(code: Any, error: OSError | None = None) -> None:
@@ -65,8 +64,8 @@ def _close_output(code: Any, error: OSError | None = None) -> None:
         with contextlib.suppress(OSError):  # so that Python does not try again, and complain, at its end
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if isinstance(failure, BrokenPipeError):  # the reader has seen enough
-            raise SystemExit(code or FAILED) from None
-        _stop(f"cannot write to standard output: {failure.strerror}", FAILED)
+            raise SystemExit(code or Exit.FAILED) from None
+        _stop(f"cannot write to standard output: {failure.strerror}", Exit.FAILED)
 
 
 def plain_errors(command: Callable[..., None]) -> Callable[..., None]:
@@ -82,11 +81,11 @@ def plain_errors(command: Callable[..., None]) -> Callable[..., None]:
             try:
                 command(*arguments, **options)
             except KeyboardInterrupt:
-                _stop("interrupted", INTERRUPTED)
+                _stop("interrupted", Exit.INTERRUPTED)
             except BrokenPipeError:
                 raise
             except Refused as error:
-                _fail(error, error.message, NOT_UNDERSTOOD)
+                _fail(error, error.message, Exit.NOT_UNDERSTOOD)
             except EXPECTED as error:
                 _fail(error, one_line(error))
             except Exception as error:
@@ -99,7 +98,7 @@ def plain_errors(command: Callable[..., None]) -> Callable[..., None]:
     return wrapped
 
 
-def _fail(error: Exception, message: str, code: int = FAILED) -> NoReturn:
+def _fail(error: Exception, message: str, code: int = Exit.FAILED) -> NoReturn:
     if os.environ.get(DEBUG_VARIABLE):
         raise error
     _stop(message, code)
@@ -108,5 +107,5 @@ def _fail(error: Exception, message: str, code: int = FAILED) -> NoReturn:
 def _stop(message: str, code: int) -> NoReturn:
     text = clean(" ".join(message.split()))
     with contextlib.suppress(OSError):  # nobody may be there to read it
-        print(f"error: {text}" if code != INTERRUPTED else text, file=sys.stderr)
+        print(f"error: {text}" if code != Exit.INTERRUPTED else text, file=sys.stderr)
     raise SystemExit(code)

@@ -32,12 +32,6 @@ from .compare import (
 )
 from .outputs import check_output
 
-N_COMPONENTS, N_SUPPORT = 10, 20
-CURVE_SIZES = (11, 15, 20, 30, 50, 75, 100, 150, 200, 300, 400)  # numbers of points along the curves
-MAX_OWN_SIZE = 200  # SparseKernelPCA has long reached exact kernel PCA there
-CURVE_SEEDS = 5  # draws of Nystroem's points that a figure is the mean of
-MATCH_STEP, MAX_MATCH = 20, 1000  # sizes at which Nystroem is tried until it matches
-TIMING_REPEATS = 5
 EXAMPLE = """\
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
@@ -50,6 +44,23 @@ model = SparseKernelPCA(n_components=10, n_support=20, random_state=0)
 scores = model.fit(train).transform(test)
 print(model.captured_ratio_)   # share of what exact kernel PCA captures
 model.save("digits.ks")        # a few kilobytes, no pickle"""
+
+
+@dataclass(frozen=True)
+class DemoPlan:
+    """What is measured."""
+
+    n_components: int = 10
+    n_support: int = 20
+    sizes: tuple[int, ...] = (11, 15, 20, 30, 50, 75, 100, 150, 200, 300, 400)  # numbers of points along the curves
+    max_own_size: int = 200  # SparseKernelPCA has long reached exact kernel PCA there
+    n_draws: int = 5  # of Nystroem's points, that a figure is the mean of
+    match_step: int = 20  # between sizes at which Nystroem is tried until it matches
+    max_match: int = 1000
+    n_timings: int = 5
+
+
+DEMO = DemoPlan()
 
 
 @plain_errors
@@ -120,30 +131,32 @@ def measure_demo(tell: Callable[[str], Any]) -> Demo:
 
     rows, labels = load_digits(return_X_y=True)
     train, test, _, test_labels = train_test_split(rows / 16, labels, test_size=1 / 3, random_state=0)
-    setting = Setting(N_COMPONENTS, "rbf", "median")
-    model = ours(setting, N_SUPPORT).make().fit(train)
+    setting = Setting(DEMO.n_components, "rbf", "median")
+    model = ours(setting, DEMO.n_support).make().fit(train)
     setting = replace(setting, gamma=float(model.gamma_))
     reference = captured_variance(exact(setting, len(train)).make().fit(train), test)
 
     def sampled(size: int) -> float:
         """Held-out captured variance of Nystroem + PCA, mean over several draws of its points."""
-        models = (nystroem(replace(setting, seed=seed), size).make().fit(train) for seed in range(CURVE_SEEDS))
+        models = (nystroem(replace(setting, seed=seed), size).make().fit(train) for seed in range(DEMO.n_draws))
         return float(np.mean([captured_variance(one, test) for one in models]))
 
     tell("captured variance against number of points")
     with one_blas_thread():  # these matrices are too small to share, and on a busy machine sharing costs tenfold
-        own = [captured_variance(ours(setting, m).make().fit(train), test) for m in CURVE_SIZES if m <= MAX_OWN_SIZE]
-        shares = {"kernelsieve": own, "Nystroem + PCA": [sampled(size) for size in CURVE_SIZES]}
-        curves = {name: [(m, c / reference) for m, c in zip(CURVE_SIZES, found)] for name, found in shares.items()}  # noqa: B905
-        tried = range(N_SUPPORT + MATCH_STEP, MAX_MATCH, MATCH_STEP)
-        matching = next((m for m in tried if sampled(m) >= captured_variance(model, test)), MAX_MATCH)
+        own = [
+            captured_variance(ours(setting, m).make().fit(train), test) for m in DEMO.sizes if m <= DEMO.max_own_size
+        ]
+        shares = {"kernelsieve": own, "Nystroem + PCA": [sampled(size) for size in DEMO.sizes]}
+        curves = {name: [(m, c / reference) for m, c in zip(DEMO.sizes, found)] for name, found in shares.items()}  # noqa: B905
+        tried = range(DEMO.n_support + DEMO.match_step, DEMO.max_match, DEMO.match_step)
+        matching = next((m for m in tried if sampled(m) >= captured_variance(model, test)), DEMO.max_match)
     tell("timing")
     methods = [
         exact(setting, len(train)),
-        ours(setting, N_SUPPORT),
-        *(nystroem(setting, m) for m in (N_SUPPORT, matching)),
+        ours(setting, DEMO.n_support),
+        *(nystroem(setting, m) for m in (DEMO.n_support, matching)),
     ]
-    results = [measured(method, train, test, TIMING_REPEATS)[0] for method in methods]
+    results = [measured(method, train, test, DEMO.n_timings)[0] for method in methods]
     # one draw of Nystroem's points is luck: what it captures is the mean over draws, as in its curve
     results[2:] = [replace(result, captured=sampled(result.n_points)) for result in results[2:]]
     return Demo(train, test, test_labels, model, results, total_variance(setting, test), curves)

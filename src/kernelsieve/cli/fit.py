@@ -27,8 +27,6 @@ from .outputs import STDOUT, check_output, save_model
 if TYPE_CHECKING:
     from ..search.auto_width import TriedGamma
 
-WEIGHT_ROWS = 2**20  # rows whose weights are read at a time
-
 
 @plain_errors
 @options.asking()
@@ -139,7 +137,8 @@ def _features_and_weights(request: Request, table: Table, estimator: Any) -> tup
     (column,) = table.require([request.weights], "--weights")
     left_out = list(dict.fromkeys([*request.exclude, column]))
     parts = [
-        numbers_of(block, [column], table.path, "weights are numbers") for block in table.blocks([column], WEIGHT_ROWS)
+        numbers_of(block, [column], table.path, "weights are numbers")
+        for block in table.blocks([column], TRANSFORMED_ROWS)
     ]
     weights = check_weights(np.concatenate(parts)[:, 0].astype(np.float64), column, table.path)
     return table.pick(request.columns, left_out), weights

@@ -56,6 +56,7 @@ def read_input(path: Path, asked: FileOptions, *, whole: bool = False) -> Table:
         key=asked.key,
         header=not asked.no_header,
         names=names_of(asked.names),
+        na=names_of(asked.na),
         batch_size=getattr(asked, "batch_size", None),
         whole=whole,
     )
@@ -120,10 +121,17 @@ def matched_columns(
 class Applied:
     """A model and the columns of a table that it is given."""
 
-    def __init__(self, model: Any, table: Table, kept: Sequence[str] = (), left_out: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        model: Any,
+        table: Table,
+        kept: Sequence[str] = (),
+        left_out: Sequence[str] = (),
+        needed_by: str = "--keep",  # the option that names the kept columns
+    ) -> None:
         self.model, self.table = model, table
         self.encoder = encoder_of(model)
-        self.kept = table.require(kept, "--keep")
+        self.kept = table.require(kept, needed_by)
         names = getattr(model, "feature_names_in_", None)
         self.names = None if names is None else [str(name) for name in names]
         self.absent = self._not_needed()
@@ -156,7 +164,7 @@ class Applied:
         return rows
 
     def in_order(self, block: Any) -> Any:
-        """Rows with the names and the order of the model's columns; as an array if the encoder was fitted to one."""
+        """Columns selected and ordered as the model expects; an array if the encoder was fitted to one."""
         import polars as pl
 
         if isinstance(block, np.ndarray) or (self.names is None and self.encoder is None):

@@ -5,9 +5,21 @@ from __future__ import annotations
 import re
 import sys
 import warnings
+from enum import IntEnum
 from typing import Any
 
-ALARM = 3  # exit status of commands that judge rows, or a model, and found something
+
+class Exit(IntEnum):
+    """Exit status of the commands."""
+
+    FAILED = 1  # the data or the model are not what is needed
+    NOT_UNDERSTOOD = 2
+    ALARM = 3  # a command that judges rows, or a model, found something
+    NOT_JUDGED = 4  # not one row could be judged
+    INTERRUPTED = 130
+    ENDED = 143
+
+
 # Parameters of the library whose option has another name; a switch stands for the value that it sets.
 RENAMED = {
     "n_components": "--components",
@@ -24,7 +36,7 @@ RENAMED = {
 # Those whose option has the same name.
 SHARED = (
     "alpha", "batch_size", "coef0", "columns", "degree", "dtype", "exclude", "false_alarm_rate", "gamma", "inputs",
-    "kernel", "key", "lags", "missing", "name", "names", "outputs", "scale", "selection", "smoothing", "variance",
+    "kernel", "key", "lags", "missing", "na", "name", "names", "outputs", "scale", "selection", "smoothing", "variance",
 )  # fmt: skip
 # A parameter with its value, as all messages of the library write it; not in the path of a file.
 PARAMETER = re.compile(

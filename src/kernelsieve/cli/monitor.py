@@ -25,11 +25,10 @@ from ..errors import TableError, TooFewRows
 from ..tables.files import checked_format
 from . import options, plain_errors
 from .inputs import STDIN, Applied, naming_file, read_input
-from .messages import ALARM, clean, counted, percent
+from .messages import Exit, clean, counted, percent
 from .options import check_share, given_options, names_of, parse_gamma, word
 from .outputs import STDOUT, check_guard, check_output, write_frames
 
-NOT_JUDGED = 4  # exit status
 SHOWN = 10  # stretches of alarms on the screen
 JUDGED_ROWS = 2**14  # judged and written at a time
 ALARM_COLUMNS = ("row", "alarm", "missing", "causes", "spe", "limit", "t2", "t2_limit")
@@ -163,9 +162,9 @@ def monitor(
         found.show(new, output)
     if not found.n_judged:
         typer.echo(f"error: {found.why_none(new)}", err=True)
-        raise typer.Exit(NOT_JUDGED)
+        raise typer.Exit(Exit.NOT_JUDGED)
     if found.n_alarms:
-        raise typer.Exit(ALARM)
+        raise typer.Exit(Exit.ALARM)
 
 
 def _is_table(path: Path) -> bool:

@@ -228,6 +228,10 @@ Key = Annotated[
 ]
 NoHeader = Annotated[bool, typer.Option("--no-header", help="The first line of the CSV file or sheet is data.")]
 Names = Annotated[str | None, typer.Option(metavar="A,B,...", help="Names for all columns of the CSV file or sheet.")]
+MissingTexts = Annotated[
+    str | None,
+    typer.Option("--na", metavar="A,B,...", help="Further texts that stand for a missing value, such as unknown."),
+]
 GuardFormulas = Annotated[
     bool,
     typer.Option(
@@ -252,6 +256,7 @@ class FileOptions:
     key: Key = None
     no_header: NoHeader = False
     names: Names = None
+    na: MissingTexts = None
 
 
 @dataclass(frozen=True)
@@ -356,7 +361,7 @@ def make_estimator(method: str, options: dict[str, Any], given: set[str]) -> Any
 
 @dataclass(frozen=True)
 class Request:
-    """What the user asked for."""
+    """The options of a command, after parsing."""
 
     method: str
     options: dict[str, Any]  # values by the names of the options

@@ -105,6 +105,8 @@ def _read_options(asked: options.ModelOptions, table: Table, names: list[str]) -
         found["header"] = False
     if asked.names is not None:
         found["names"] = names_of(asked.names)
+    if asked.na is not None:
+        found["na"] = names_of(asked.na)
     left_out = [name for name in table.names if name not in names]
     if names == [name for name in table.names if name not in left_out]:
         return found | ({"exclude": left_out} if left_out else {})
@@ -212,7 +214,7 @@ def _named(core: Any, model: Any) -> Any:
 
 def _rows(model: Any, table: Table, color: str | None) -> tuple[Any, Any]:
     """Rows as the estimator takes them and what they are coloured by, at most `MAX_POINTS` of them, at random."""
-    applied = Applied(model, table, [color] if color else [])
+    applied = Applied(model, table, [color] if color else [], needed_by="--color")
     parts, labels = [], []
     for _, rows, kept in applied.blocks("reading"):
         parts.append(np.asarray(rows))

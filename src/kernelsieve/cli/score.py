@@ -15,7 +15,7 @@ from rich.console import Console
 from ..errors import TableError
 from . import options, plain_errors
 from .inputs import core_of, load_model
-from .messages import ALARM, clean, percent
+from .messages import Exit, clean, percent
 from .outputs import STDOUT, check_guard, check_output, check_written, scored, write_frames
 from .transform import applied_to
 
@@ -86,7 +86,7 @@ def score(
     if output != STDOUT:
         worst.show(output, as_json, limit)
     if alarm_above is not None and worst.n_odd > alarm_above * worst.n_rows:
-        raise typer.Exit(ALARM)
+        raise typer.Exit(Exit.ALARM)
 
 
 def _measures(core: Any, limit: float | None) -> list[str]:

@@ -15,7 +15,7 @@ from ..tables.files import numbers_of
 from . import options, plain_errors
 from .fit import check_weights
 from .inputs import Applied, core_of, load_model, read_input
-from .messages import ALARM, clean, percent
+from .messages import Exit, clean, percent
 from .options import names_of
 from .outputs import STDOUT, check_output, save_model
 
@@ -60,9 +60,10 @@ def update(
     check_output(target, [data], kind="model", force=force)
     fitted = load_model(model, data)
     core = _updatable(fitted, model)
-    before = core.n_samples_seen_, core.chosen_at_, float(np.sum(core.explained_variance_ratio_))
+    explained = float(np.sum(core.explained_variance_ratio_))
+    before = core.n_samples_seen_, core.chosen_at_, explained, float(core.captured_ratio_)
     earlier = core._stream
-    applied = Applied(fitted, read_input(data, asked), names_of(weights), names_of(asked.exclude))
+    applied = Applied(fitted, read_input(data, asked), names_of(weights), names_of(asked.exclude), "--weights")
     for first, rows, kept in applied.blocks("update"):
         core.partial_fit(rows, sample_weight=_weights(kept, applied, first))
     drift = math.degrees(core._stream.turned_since(earlier, core._n_threads()) if earlier.ready else core.drift_)
@@ -72,7 +73,7 @@ def update(
     if target != STDOUT:
         _show(core, target, before, drift, as_json)
     if max_drift is not None and drift > max_drift:
-        raise typer.Exit(ALARM)
+        raise typer.Exit(Exit.ALARM)
 
 
 def _updatable(fitted: Any, path: Path) -> Any:
@@ -98,9 +99,9 @@ def _weights(kept: Any, applied: Applied, first: int) -> np.ndarray | None:
     return check_weights(values.astype(np.float64), applied.kept[0], applied.table.path, first)
 
 
-def _show(core: Any, path: Path, before: tuple[int, int, float], drift: float, as_json: bool) -> None:
+def _show(core: Any, path: Path, before: tuple[int, int, float, float], drift: float, as_json: bool) -> None:
     """Print what has become of the model."""
-    n_before, chosen_before, explained_before = before
+    n_before, chosen_before, explained_before, captured_before = before
     n_rows, explained = int(core.n_samples_seen_), float(np.sum(core.explained_variance_ratio_))
     again = core.chosen_at_ != chosen_before
     if as_json:
@@ -111,6 +112,11 @@ def _show(core: Any, path: Path, before: tuple[int, int, float], drift: float, a
     since = "before the update" if again else "their support points were chosen"
     print(f"{clean(str(path))}: {n_rows - n_before:,} rows added, {n_rows:,} in all")
     print(f"drift: the components have turned by {drift:.1f} degrees since {since}")
-    print("the support points were chosen again" if again else "the support points are the same as before")
+    print(
+        "the support points were chosen again"
+        if again
+        else "the support points are the same as before; --refresh chooses them again"
+    )
     print(f"explains {percent(explained)} of the variance, {percent(explained_before)} before")
-    print(f"captures {percent(core.captured_ratio_)} of what exact kernel PCA captures")
+    captured = percent(core.captured_ratio_)
+    print(f"captures {captured} of what exact kernel PCA captures, {percent(captured_before)} before")

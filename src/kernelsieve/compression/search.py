@@ -15,15 +15,25 @@ from ..fit.sample import Sample
 from ..rows.sampling import SampledRows
 from ..search.subspace import Coordinates, coordinates, movable
 from .error import ExpansionError, FeatureError, ScoreError, local_source, projected_mean
-from .methods import Candidates, Lasso, Method, Moving, Nested, ReducedSet, fewest_within, find_candidates
-from .orders import eigen_order, removal_order
+from .methods import (
+    Candidates,
+    Lasso,
+    Method,
+    Moving,
+    Nested,
+    ReducedSet,
+    eigen_order,
+    fewest_within,
+    find_candidates,
+    removal_order,
+)
 
 COMPRESSION_METHODS = ("optimized", "removal", "l1", "eigen-removal")
 
 
 @dataclass(frozen=True)
 class CompressionRequest:
-    """What was asked for."""
+    """What the caller of `compress` asked for."""
 
     method: str  # one of COMPRESSION_METHODS, or "auto"
     n_support: int | None

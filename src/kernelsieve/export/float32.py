@@ -23,6 +23,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..errors import quoted, warn
+from ..spectrum.whitening import RANK_TOLERANCE_FLOAT32
 from .model import Form, KernelCore, LinearCore
 from .preprocessing import VALUE, ExportError, Spread
 
@@ -31,9 +32,6 @@ from .preprocessing import VALUE, ExportError, Spread
 SINGLE_IS_ENOUGH = 1.5e-6
 MAX_PROBES, N_LINEAR_PROBES = 256, 64
 LEVELS = 127  # of a signed byte, either side of zero
-# Directions of the rounded points' gram below this share of the largest are left out of the projection: their
-# coefficients are large, and float32 would lose in them what they gain.
-PROJECTION_RANK = 1e-6
 
 
 def probe_rows(form: Form) -> np.ndarray:
@@ -137,13 +135,14 @@ def in_bytes(form: Form) -> tuple[Form, ByteColumns]:
     codes = ByteColumns.of(core.coef, centered=True)
     # the plane is the rounded weights': its own orthonormal basis measures the distance to it
     values, vectors = np.linalg.eigh(codes.points.T @ codes.points)
-    real = values > PROJECTION_RANK * values[-1]
+    # Directions below rank have large coefficients, and float32 would lose in them what they gain.
+    real = values > RANK_TOLERANCE_FLOAT32 * values[-1]
     mixing = vectors[:, real] / np.sqrt(values[real])
     return replace(form, core=replace(core, coef=codes.points, mixing=mixing)), codes
 
 
 def _best_bytes(form: Form, core: KernelCore) -> tuple[Form, ByteColumns]:
-    """Of several roundings of the points the one that keeps the scores of rows of the model's own kind best.
+    """Round the points in several ways and return the one that changes the scores of probe rows least.
 
     Each takes steps that are up to 15 % wider than the largest value needs, and solves a system of the points' size:
     48 are tried, fewer of more than 140 points.
@@ -164,7 +163,7 @@ def on_points(core: KernelCore, points: np.ndarray) -> KernelCore:
     """The components and the mean projected on other points, which lie close to the model's own."""
     wanted = core.coef if core.mean_coef is None else np.column_stack([core.coef, core.mean_coef])
     gram = core.kernel(points, points)
-    found, *_ = np.linalg.lstsq(gram, core.kernel(points, core.points) @ wanted, rcond=PROJECTION_RANK)
+    found, *_ = np.linalg.lstsq(gram, core.kernel(points, core.points) @ wanted, rcond=RANK_TOLERANCE_FLOAT32)
     coef = found[:, : core.coef.shape[1]]
     if core.mean_coef is None:
         return replace(core, points=points, coef=coef)

@@ -152,7 +152,7 @@ VALUE, IS_GAP = -1, -2  # tests of a Spread that are not codes of labels
 
 @dataclass(frozen=True)
 class Spread(Step):
-    """u_k of x_s, s = source_k: x_s itself (VALUE); or whether it is NaN (IS_GAP), or is the code test_k, as 1 or 0."""
+    """Output k of input s = source_k: x_s itself (VALUE), or 1 where x_s is NaN (IS_GAP) or the code test_k, else 0."""
 
     columns: tuple[InputColumn, ...]  # of the rows that come in
     source: np.ndarray  # (q,) int

@@ -30,6 +30,7 @@ import numpy as np
 from ..arrays import as_float64, to_numpy, top_eigh
 from ..errors import PoorComponentsWarning, warn
 from ..kernels import Kernel
+from ..numerics import ROUNDING, SOLVED
 from ..rows.sampling import SampledRows, shares_of
 from ..spectrum.top import exact_components
 from ..spectrum.whitening import RANK_TOLERANCE
@@ -45,12 +46,10 @@ from .span import Points
 COMPONENTS_PER_COMPONENT, MORE_COMPONENTS = 3, 20
 REFERENCE_ROWS, REFERENCE_ROWS_PER_COMPONENT = 500, 2  # of them
 # Numbers that the pass over all pairs of rows may compute: a second or two.  One kernel value costs about as much as
-# KERNEL_COST products.  Beyond that, so many random rows stand for all.
+# KERNEL_COST products.  Beyond that, a random part of the rows stands for all.
 MAX_PAIR_WORK, KERNEL_COST = 2e10, 50
 DEAR_ROWS = 1000  # the same for a user's function of rows, whose values may cost anything
-NO_VARIANCE_LEFT = 1e-13  # beside the largest: rounding
-SAME_DIRECTION = 1e-9  # squared length of a residual, beside that of C u, that is rounding
-MAX_STEPS, SETTLED = 5, 0.99  # of subspace iteration: until none of the components turns by more than that cosine
+MAX_STEPS, SETTLED = 5, 0.99  # of subspace iteration: until every component's cosine with the last one is at least this
 KNOWN_ONE_BY_ONE = 1e-3  # share of the largest variance
 HALF = math.sqrt(0.5)  # correlation of scores that have half of their variance in common
 SAME_SUBSPACE = 0.95
@@ -202,14 +201,14 @@ def _reference(rows: SampledRows, kernel: Kernel, n_components: int, center: boo
 def _orthonormal(rows: RowSet) -> np.ndarray:
     """Coefficients, over the rows of a set, of exact kernel PCA's components."""
     found = exact_components(rows.gram, rows.n_components, center=rows.center, weights=rows.weights, precise=True)
-    real = found.variances > NO_VARIANCE_LEFT * found.variances[0]
+    real = found.variances > ROUNDING[8] * found.variances[0]
     return to_numpy(found.directions)[:, real] / np.sqrt(found.variances[real])
 
 
 def _ritz(scores: np.ndarray, shares: np.ndarray, n_most: int) -> tuple[np.ndarray, np.ndarray]:
     """Variances of the best components among orthonormal ones with these scores, and their scores."""
     values, vectors = top_eigh(scores.T @ (shares[:, None] * scores), n_most)
-    real = values > NO_VARIANCE_LEFT * max(float(values[0]), 0.0)
+    real = values > ROUNDING[8] * max(float(values[0]), 0.0)
     return values[real], scores @ vectors[:, real]
 
 
@@ -220,6 +219,6 @@ def _with_residuals(
     residual = (after - scores * values) / values
     lengths = (scores.T @ (shares[:, None] * after)) / np.outer(values, values) - np.eye(len(values))
     squares, turned = top_eigh((lengths + lengths.T) / 2)
-    real = squares > SAME_DIRECTION
+    real = squares > SOLVED
     both = np.hstack([scores, residual @ (turned[:, real] / np.sqrt(squares[real]))])
     return _ritz(both, shares, len(values))

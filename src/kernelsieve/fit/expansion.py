@@ -40,7 +40,7 @@ from ..spectrum.whitening import RANK_TOLERANCE
 from ..threads import cached_property
 from .moments import gram_of, points_like
 
-# Up to so many rows, and points of so many elements (8 MB in float64), the bound kernel is kept between transforms.
+# The bound kernel is kept between transforms of at most this many rows, for points of at most 8 MB.
 BOUND_FOR_ROWS, MAX_BOUND = 128, 2**20
 # How much of float32's rounding of kernel values scores may show, in lengths of a feature.
 MAX_SCORE_ROUNDING = 1e-4
@@ -103,7 +103,7 @@ class KernelExpansion:
 
     @property
     def orthonormal(self) -> KernelExpansion:
-        """The same span by orthonormal components."""
+        """An expansion whose components are orthonormal and span what these span."""
         return self if self.orthogonal else self._orthonormal
 
     @cached_property

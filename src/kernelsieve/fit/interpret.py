@@ -28,8 +28,8 @@ from ..kernels.base import dense
 from ..rows.checks import finite
 from ..rows.rows import map_row_blocks
 from .expansion import KernelExpansion
+from .parameters import check_component, positive_number, whole_number
 from .preimage import preimage
-from .validation import check_component, positive_number, whole_number
 
 
 @dataclass(frozen=True)

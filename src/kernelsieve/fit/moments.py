@@ -31,7 +31,9 @@ import math
 import operator
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from functools import partial, reduce
+from functools import reduce
+from itertools import chain
+from typing import Any
 
 import numpy as np
 import scipy.sparse
@@ -46,13 +48,15 @@ from ..arrays import (
     like,
     namespace,
     numbers,
+    take_rows,
     to_numpy,
 )
-from ..kernels import CrossGram, Kernel, overwritten_blocks, overwritten_product
-from ..rows.checks import finite
-from ..rows.rows import device_blocks, with_smaller_blocks
+from ..kernels import Kernel, overwritten_blocks, overwritten_product
+from ..numerics import EPS
+from ..rows.checks import FiniteCheck
+from ..rows.rows import cut_for_device, with_smaller_blocks
 from ..spectrum.whitening import RANK_TOLERANCE_FLOAT32
-from ..threads import cached_property, map_row_groups
+from ..threads import cached_property, one_blas_thread, ordered_map, row_groups
 
 
 @dataclass(frozen=True)
@@ -99,7 +103,7 @@ class Moments:
 
 # Sums are whitened at the end only if this bounds the rounding in the covariance of features, which are at most one.
 # The rounding found in float64 was a hundredth of the bound or less; in float32 it would hide small components.
-LOST_TO_WHITENING, EPS = 1e-7, float(np.finfo(np.float64).eps)
+LOST_TO_WHITENING = 1e-7
 
 
 class FeatureSums:
@@ -114,7 +118,6 @@ class FeatureSums:
         self.products: Array | None = None
         self.trace = xp.sum(xp.zeros_like(whitening[0, :]))
         self.shift: Array | None = None  # the mean of the first block of positive weight
-        self.checks: list[tuple[int, int, Array]] = []  # first and last row of each block, and the sum of its values
         self._ones: Array | None = None
 
     def add(self, features: Array, lengths: Array | None, weights: Array | None) -> None:
@@ -161,23 +164,8 @@ class FeatureSums:
         else:
             self.products += products
 
-    def check(self, start: int, block: Array) -> None:
-        """Note the sum of a block's values, to be looked at when the pass is over."""
-        self.checks.append((start, start + int(block.shape[0]), namespace(block).sum(block)))
-
-    def _raise_if_not_finite(self) -> None:
-        """Name the rows of the first block that holds NaN or infinity."""
-        if not self.checks:
-            return
-        xp = namespace(self.whitening)
-        sums = to_numpy(xp.stack([total for _, _, total in self.checks]))
-        for (start, stop, _), total in zip(self.checks, sums, strict=True):
-            if not np.isfinite(total):
-                raise ValueError(f"rows {start} to {stop - 1}: Input X contains NaN, infinity or a value too large")
-
     def moments(self) -> Moments:
         """The moments of everything that was added; not whitened if the features were not."""
-        self._raise_if_not_finite()
         if self.shift is None or self.products is None:  # all weights were zero
             mean, scatter = self.total, self.total[:, None] * self.total
         else:
@@ -240,19 +228,56 @@ class MomentSum:
     def over(self, X: Array, weights: Array | None, n_threads: int) -> Moments:
         """The moments of the rows of X, computed where X is."""
         diagonal = self.kernel.diagonal_of(X) if self.with_trace and self.kernel.precomputed else None
-        if is_foreign(X):
-            ranges = partial(device_blocks, X.shape[0], self.width, itemsize(X))
-            return with_smaller_blocks(
-                lambda halvings: self.over_blocks(((r.start, X[r, :]) for r in ranges(halvings)), weights, diagonal)
-            )
-        example = self._block(X[:1, :])
+        if not is_foreign(X):
+            return self._on_host(X[:1, :], [(0, X)], weights, n_threads, FiniteCheck(), diagonal)
+        return with_smaller_blocks(lambda halvings: self._there(X, weights, halvings, diagonal))
+
+    def _there(self, X: Array, weights: Array | None, halvings: int, diagonal: Array | None) -> Moments:
+        """The moments of an array on a device."""
+        check = FiniteCheck()
+        found = self._on_device(X[:1, :], cut_for_device([(0, X)], self.width, halvings), weights, check, diagonal)
+        check.finish()
+        return found
+
+    def over_blocks(
+        self,
+        blocks: Iterable[tuple[int, Array]],
+        weights: Array | None,
+        n_threads: int = 1,
+        check: FiniteCheck | None = None,
+    ) -> Moments:
+        """The moments of blocks, each given with the number of its first row, looked at by `check` on the way.
+
+        Who gives a check finishes it.
+        """
+        blocks, check = iter(blocks), check or FiniteCheck()
+        number, first = next(blocks)
+        example, blocks = take_rows(first, np.zeros(1, dtype=np.intp)), chain([(number, first)], blocks)
+        del first  # the chain lets go of it when it is done, and this frame would not
+        if is_foreign(example):
+            return self._on_device(example, blocks, weights, check, None)
+        return self._on_host(example, blocks, weights, n_threads, check, None)
+
+    def _on_host(
+        self,
+        example: Array,
+        blocks: Iterable[tuple[int, Array]],
+        weights: Array | None,
+        n_threads: int,
+        check: FiniteCheck,
+        diagonal: Array | None,
+    ) -> Moments:
+        """Groups of cache-sized parts of the blocks go to threads; the next block is asked for before all are done."""
+        example = self._block(example)
         cross_gram = self.kernel.bind(points_like(self.points, example))
         block_whitening, whitened = like(self.whitening, example), self.whitens_first(example)
 
-        def group_moments(ranges: list[slice]) -> Moments:
+        def group_moments(group: tuple[int, Array, list[slice]]) -> Moments:
+            first, X, ranges = group
             sums = FeatureSums(self.whitening, whitened=whitened)
-            for rows in ranges:
-                block = self._block(finite(X[rows, :]))
+            for part in ranges:
+                rows = slice(first + part.start, first + part.stop)
+                block = self._block(check(X[part, :], rows.start))
                 with overwritten_blocks():
                     features = cross_gram(block)
                     if whitened:
@@ -261,34 +286,40 @@ class MomentSum:
                 sums.add(features, self._lengths(block, rows, diagonal), block_weights)
             return sums.moments()
 
-        found = reduce(operator.add, map_row_groups(group_moments, X, self.width, n_threads))
+        groups: Iterable[Any] = ((first, X, ranges) for first, X in blocks for ranges in row_groups(X, self.width))
+        if isinstance(blocks, list):
+            groups = list(groups)  # one array: how many there are is known
+        with one_blas_thread():
+            found = reduce(operator.add, ordered_map(group_moments, groups, n_threads))
         return found if whitened else found.whitened
 
-    def over_blocks(
-        self, blocks: Iterable[tuple[int, Array]], weights: Array | None, diagonal: Array | None = None
+    def _on_device(
+        self,
+        example: Array,
+        blocks: Iterable[tuple[int, Array]],
+        weights: Array | None,
+        check: FiniteCheck,
+        diagonal: Array | None,
     ) -> Moments:
-        """The moments of blocks on a device, each given with the number of its first row.
+        """Sums are kept where the blocks are.
 
-        Sums are kept where the blocks are.  The result comes back to where the whitening is: that may be the host, if a
-        rule that works row by row has chosen the points.
+        The result comes back to where the whitening is: that may be the host, if a rule that works row by row has
+        chosen the points.
         """
-        sums = FeatureSums(self.whitening)
-        cross_gram: CrossGram | None = None
+        example = self._block(example)
+        there = not is_foreign(self.whitening)
+        whitening = float64_like(self.whitening, example) if there else self.whitening
+        sums = FeatureSums(whitening, whitened=self.whitens_first(example))
+        cross_gram = self.kernel.bind(points_like(self.points, example))
+        block_whitening = like(self.whitening, example)
         for start, given in blocks:
-            block = self._block(given)
-            if cross_gram is None:
-                there = is_foreign(block) and not is_foreign(self.whitening)
-                whitening = float64_like(self.whitening, block) if there else self.whitening
-                sums = FeatureSums(whitening, whitened=self.whitens_first(block))
-                cross_gram = self.kernel.bind(points_like(self.points, block))
-                block_whitening = like(self.whitening, block)
-            rows = slice(start, start + int(block.shape[0]))
-            sums.check(start, block)
+            rows = slice(start, start + int(given.shape[0]))
+            block = self._block(check(given, start))
             block_weights, features = None if weights is None else weights[rows], cross_gram(block)
             features = features @ block_whitening if sums.whitened else features
             sums.add(features, self._lengths(block, rows, diagonal), block_weights)
         found = sums.moments() if sums.whitened else sums.moments().whitened
-        if is_foreign(found.mean) and not is_foreign(self.whitening):
+        if there:
             found = replace(found, whitening=self.whitening, mean=to_numpy(found.mean), scatter=to_numpy(found.scatter))
         return found
 

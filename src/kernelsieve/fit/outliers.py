@@ -50,7 +50,7 @@ class JudgesRows:
 
 
 class JudgesKernelRows(JudgesRows):
-    """The same of rows under a kernel, which may be precomputed: then their k(x, x) must be told."""
+    """Judges rows under a kernel; under a precomputed one the caller gives their k(x, x)."""
 
     @abstractmethod
     def score_samples(self, X: Any, *, diagonal: Any = None) -> Array:

@@ -14,29 +14,126 @@ number would run over in the first product; `get_params` returns what was given.
 Around every fit, `unchanged_on_failure` is the one place where an estimator gets its attributes back when something
 goes wrong, where columns get their names in an error, and where results that are no numbers are refused; `Stages` tell
 scikit-learn's callbacks how far a fit has come.
+
+Arguments of functions, which no constraints declare, are checked by `whole_number` and its kin: an error says what was
+given and what is needed.  `SavesItself` writes a fitted model to a file.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from numbers import Integral, Real
+from os import PathLike
 from typing import Any, TypeVar, dataclass_transform
 
 import numpy as np
-from sklearn.utils import check_random_state
+from sklearn.utils import check_array, check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from ..arrays import FLOATS, on_host
 from ..errors import OutsideDomain
 from ..kernels import NAMED_KERNELS, Kernel, is_function
 from ..kernels.width import multiple_of_median
 from ..rows.checks import ScaleError
 
-Class = TypeVar("Class", bound=type)
-
 # Integers up to this are sizes and counts; beyond, numpy refuses them in words of its own.
 LARGEST_COUNT = 2**31
+MOST_POINTS = 100_000  # alphas, or other values, that a path may have
+
+
+def whole_number(name: str, value: Any, least: int = 1, most: int = LARGEST_COUNT) -> int:
+    """`value` as an int, if it is a whole number from `least` to `most`."""
+    whole = isinstance(value, Integral) and not isinstance(value, bool | np.bool_)
+    if not whole or not least <= int(value) <= most:
+        upper = "" if most == LARGEST_COUNT else f" to {most}"
+        raise _error(whole, f"{name}={_shown(value)} must be a whole number from {least}{upper}")
+    return int(value)
+
+
+def check_component(component: Any, count: int, what: str = "model") -> int:
+    """`component` as an int, if the model has that component."""
+    if not isinstance(component, Integral) or isinstance(component, bool):
+        raise TypeError(f"component={_shown(component)} must be a whole number")
+    if not 0 <= int(component) < count:
+        raise ValueError(f"component={component} does not exist: the {what} has {count}, numbered from 0")
+    return int(component)
+
+
+def positive_number(name: str, value: Any) -> float:
+    """`value` as a float, if it is a finite number above zero."""
+    real = isinstance(value, Real) and not isinstance(value, bool | np.bool_)
+    if not real or not 0 < float(value) < math.inf:
+        raise _error(real, f"{name}={_shown(value)} must be a finite number above 0")
+    return float(value)
+
+
+def two_whole_numbers(name: str, value: Any, least: int = 0) -> tuple[int, int]:
+    """`value` as two ints."""
+    listed = isinstance(value, Sequence | np.ndarray) and not isinstance(value, str) and np.ndim(value) == 1
+    if not listed or len(value) != 2:
+        raise _error(listed, f"{name}={_shown(value)} must be two whole numbers")
+    first, second = (whole_number(name, part, least) for part in value)
+    return first, second
+
+
+def some_numbers(name: str, values: Any, what: str) -> np.ndarray:
+    """`values` as an array of floats, (n,), if they are some numbers; `what` says which."""
+    try:
+        found = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"{name}={_shown(values)} must be {what}") from error
+    if found.ndim != 1 or not found.size:
+        raise ValueError(f"{name}={_shown(values)} must be {what}")
+    return found
+
+
+def checked_scores(X: Any, n_components: int) -> np.ndarray:
+    """Scores to find rows for, one column for each component."""
+    scores = check_array(on_host(X), dtype=FLOATS)
+    if scores.shape[1] != n_components:
+        raise ValueError(f"scores have {scores.shape[1]} columns, the model has {n_components} components")
+    return scores
+
+
+def instance_of(name: str, value: Any, kinds: type | tuple[type, ...]) -> None:
+    """Raise unless `value` is an instance of one of these classes."""
+    if isinstance(value, kinds):
+        return
+    kinds = kinds if isinstance(kinds, tuple) else (kinds,)
+    wanted = " or ".join(kind.__name__ for kind in kinds)
+    is_class = isinstance(value, type)
+    given = f"the class {value.__name__}" if is_class else f"a {type(value).__name__}"
+    raise TypeError(f"{name} must be {'an instance of ' if is_class else 'of '}{wanted}, not {given}")
+
+
+def _error(right_type: bool, message: str) -> Exception:
+    return ValueError(message) if right_type else TypeError(message)
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+class SavesItself:
+    """`save`, for everything that `kernelsieve.load` reads back."""
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the fitted model to one file, atomically: arrays and JSON, no pickle.
+
+        Parameters
+        ----------
+        path : path of the file; `kernelsieve.load` reads it back
+        """
+        from ..io import save
+
+        save(self, path)
+
+
+Class = TypeVar("Class", bound=type)
 
 
 def parameter(default: Any, *constraints: Any, positional: bool = False) -> Any:
@@ -70,7 +167,7 @@ def one_of(*names: str) -> StrOptions:
 
 
 def generator_of(random_state: Any) -> np.random.Generator:
-    """What the parameter `random_state` stands for; numbers drawn from a RandomState leave it further on."""
+    """The generator that `random_state` stands for; a RandomState given is advanced by it."""
     return np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
 
 
@@ -90,13 +187,10 @@ INNER_SHARE = Interval(Real, 0, 1, closed="neither")
 
 
 AS_GIVEN = "_parameters_as_given"  # where an estimator keeps parameters that it reads as plain numbers
-PLAIN = (str, int, float, bool, type(None))
 
 
 def plain(value: Any) -> Any:
-    """A parameter in Python's own numbers and words, which have no width to run over; anything else as it is."""
-    if type(value) in PLAIN:
-        return value
+    """A parameter as a Python number or text, which cannot overflow; anything else unchanged."""
     if isinstance(value, np.bool_ | np.str_):
         return value.item()
     if isinstance(value, Real):  # numpy's, and fractions; a long double has no item() that is Python's
@@ -192,7 +286,7 @@ class MeantParameters:
 
 @estimator
 class KernelParameters:
-    """What every kernel estimator takes."""
+    """Parameters of every kernel estimator."""
 
     n_components: Any = parameter(2, at_least(1), positional=True)
     kernel: Any = parameter("rbf", one_of(*NAMED_KERNELS), callable)

@@ -48,6 +48,9 @@ class SearchPlan:
     # Points are chosen from at least this many rows each.
     rows_to_choose_from: int = 2
 
+    # Points that keep this share of what exact kernel PCA captures are moved no further: too little is left to gain.
+    kept_enough: float = 0.9997
+
     # The race of the starts.
     kmeans_steps: int = 3  # of Lloyd's iteration before centres start
     race_share: float = 0.15  # of the steps are taken from every start
@@ -76,7 +79,7 @@ class SearchPlan:
     exchange_share: float = 0.5  # of the steps move the points after the exchange
     # Unmoved rows are compared in the end if they capture this share of what moved points do.
     close_behind: float = 0.985
-    # Of few rows, n^2 m up to this number, the choice of every rule is a start: rules choose sooner than points move.
+    # For few rows, n^2 m up to this number, the choice of every rule is a start: rules choose faster than points move.
     any_rule_work: float = 3e6
     # Rows take the place of points that were moved in too few directions only if they capture this many times as much:
     # on the rows that they were chosen from, rows that kept 7 % less of new documents led by 4 %.
@@ -98,7 +101,7 @@ class SearchPlan:
     # How many points: "auto" begins at n_components + first_extra_points and stops at the largest number.
     first_extra_points: int = 8
     max_auto_support: int = 1000
-    # Of at most `max_auto_exact` rows all are taken where this share of them would be needed.
+    # If there are at most `max_auto_exact` rows and this share of them would be needed, all of them are taken.
     max_auto_exact: int = 2000
     most_of_them: float = 2 / 3
     # Points lose (1 + seen_rows/n)^few_carriers times as much variance of new rows as of the n rows that carry it among
@@ -136,7 +139,7 @@ class SearchPlan:
         return self.fresh_rows_of_callable if dear else self.pool_per_evaluation_row * self.fresh_rows
 
     def least_directions(self, n_components: int) -> int:
-        """Directions that a search for so many components keeps at the least."""
+        """The least number of directions that a search for `n_components` keeps."""
         return self.directions_per_component * n_components + self.extra_directions
 
 

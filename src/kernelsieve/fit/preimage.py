@@ -22,10 +22,10 @@ import numpy as np
 from ..arrays import TINY, Array, as_float64, to_numpy
 from ..kernels import named_kernel
 from ..kernels.base import dense
+from ..numerics import HALF_THE_DIGITS
 from .expansion import KernelExpansion
 
 MAX_FIXED_POINT_STEPS = 200
-STEP_TOLERANCE = 1e-8
 # A denominator below this share of sum |c_i| means the iterate has left the region of the expansion.
 MIN_DENOMINATOR = 1e-6
 RIDGE = 1e-3  # relative to the mean diagonal of the normal equations
@@ -75,7 +75,7 @@ def fixed_point(expansion: KernelExpansion, scores: np.ndarray) -> np.ndarray:
         following[lost] = points[best[moving[lost]]]
         change = np.linalg.norm(following - x[moving], axis=1)
         x[moving] = following
-        moving = moving[change > STEP_TOLERANCE * (1.0 + np.linalg.norm(following, axis=1))]
+        moving = moving[change > HALF_THE_DIGITS * (1.0 + np.linalg.norm(following, axis=1))]
         if not moving.size:
             break
     return x

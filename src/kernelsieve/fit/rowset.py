@@ -28,10 +28,9 @@ from ..kernels import CrossGram, Kernel
 from ..rows.sampling import shares_of
 from ..spectrum.top import ExactComponents, exact_components
 from ..spectrum.whitening import RANK_TOLERANCE, check_finite_kernel, share_of_negative
-from ..threads import cached_property, matmul, one_blas_thread, ordered_map, row_ranges, side_by_side
+from ..threads import CACHED_ROWS, cached_property, matmul, one_blas_thread, ordered_map, row_ranges, side_by_side
 from .importance import Drawn, Half
 
-GRAM_BLOCK_ROWS = 250
 POINTS_FOR_THREADS = 400  # with fewer points, kernel values of a row set cost no more than handing them to threads
 INDEFINITE = 1e-6  # a negative eigenvalue below this share of the largest variance counts for nothing
 
@@ -43,13 +42,13 @@ def cross_gram_of(kernel: Kernel, rows: Array, points: Array, n_threads: int) ->
     cross_gram = kernel.bind(points)
     with one_blas_thread():
         return np.concatenate(
-            list(ordered_map(lambda part: cross_gram(rows[part]), row_ranges(len(rows), GRAM_BLOCK_ROWS), n_threads))
+            list(ordered_map(lambda part: cross_gram(rows[part]), row_ranges(len(rows), CACHED_ROWS), n_threads))
         )
 
 
 def gram_times(gram: Array, right: np.ndarray) -> np.ndarray:
     """gram @ right on the host, a few rows at a time: a float32 gram times float64 numbers would be copied whole."""
-    parts = row_ranges(gram.shape[0], GRAM_BLOCK_ROWS if is_numpy(gram) else gram.shape[0])
+    parts = row_ranges(gram.shape[0], CACHED_ROWS if is_numpy(gram) else gram.shape[0])
     return np.concatenate([to_numpy(product(gram[rows, :], right)) for rows in parts])
 
 
@@ -108,7 +107,7 @@ class RowSet:
             if left != right:
                 gram[right, left] = part.T
 
-        blocks = row_ranges(self.size, GRAM_BLOCK_ROWS)
+        blocks = row_ranges(self.size, CACHED_ROWS)
         with one_blas_thread():
             bound = list(ordered_map(lambda block: self.kernel.bind(rows[block]), blocks, self.n_threads))
             # k(x, y) = k(y, x): only the tiles up to the diagonal are computed
@@ -122,6 +121,13 @@ class RowSet:
         return to_numpy(self.gram)
 
     @cached_property
+    def lengths(self) -> np.ndarray:
+        """(n,) k(x, x), in float64."""
+        if self.known_gram is not None:
+            return to_numpy(namespace(self.known_gram).linalg.diagonal(self.known_gram)).astype(np.float64)
+        return to_numpy(self.kernel.diagonal(as_float64(self.values)))
+
+    @cached_property
     def rounding(self) -> float:
         """How far rounding has moved the gram, as a share of its largest diagonal value.
 
@@ -131,7 +137,7 @@ class RowSet:
         gram = self.gram
         if itemsize(gram) == 8 or self.known_gram is not None:
             return 0.0
-        truth = to_numpy(self.kernel.diagonal(as_float64(self.values)))
+        truth = self.lengths
         largest = float(np.abs(truth).max())
         diagonal = to_numpy(namespace(gram).linalg.diagonal(gram))
         return 4 * float(np.finfo(np.float32).eps) + 2 * float(np.abs(diagonal - truth).max()) / largest
@@ -156,7 +162,7 @@ class RowSet:
         single = itemsize(gram) < 8
         error *= 2.0 ** (-23 if single else -52)
         if single and little < -lowest <= error and self.known_gram is None:
-            return self.in_float64.indefiniteness  # float32 cannot tell it from rounding
+            return self.in_float64.indefiniteness  # in float32 it cannot be distinguished from rounding
         return -lowest / largest if -lowest > max(little, error) else 0.0
 
     @property
@@ -191,6 +197,24 @@ class RowSet:
             targets = targets - self.shares @ targets
         return (targets[:, real] ** 2 / exact.variances[real]).sum(axis=1)
 
+    @property
+    def share_of_own(self) -> float:
+        """What components owe to the very row that they explain: a share of their variance, to first order.
+
+        Without row i, of centred length |phi_i| and weight omega_i, its score on component k is about
+        z_ik (1 - omega_i |phi_i|^2 / lambda_k).
+        """
+        omega, exact = self.shares, self.exact
+        lengths = to_numpy(namespace(self.gram).linalg.diagonal(self.gram)).astype(np.float64)
+        squares = to_numpy(self.targets).astype(np.float64)
+        if self.center:
+            mean = gram_times(self.gram, omega)
+            lengths, squares = lengths - 2 * mean + omega @ mean, squares - omega @ squares
+        real = exact.variances > 1e-12 * exact.variances[0]
+        squares = squares[:, real] ** 2 / exact.variances[real]
+        kept = np.maximum(1 - (omega * lengths)[:, None] / exact.variances[real], 0.0)
+        return 1 - float(omega @ (squares * kept**2).sum(axis=1)) / float(omega @ squares.sum(axis=1))
+
     def check_apart(self, variance: float) -> None:
         """Raise where exact kernel PCA finds no variance among the rows: a share of nothing is no number."""
         if not variance > 0:
@@ -199,7 +223,7 @@ class RowSet:
                 "kernel: give more rows, or more of them to look at (n_optimization_samples)"
             )
 
-    # Two halves of the rows tell how much depends on their number.
+    # Two halves of the rows show how much depends on their number.
 
     @cached_property
     def halves(self) -> list[Half]:
@@ -213,13 +237,12 @@ class RowSet:
     @cached_property
     def exact_halves(self) -> list[ExactComponents]:
         """Exact kernel PCA of each half."""
-        directions, n_threads = self.exact.directions, self.n_threads if is_numpy(self.gram) else 1
+        n_threads = self.n_threads if is_numpy(self.gram) else 1
+        return side_by_side([partial(self._exact_of, half) for half in self.halves], n_threads)
 
-        def exact_of(half: Half) -> ExactComponents:
-            gram, near = self._gram_of(half.places, half.places), take_rows(directions, half.places)
-            return exact_components(gram, self.n_components, center=self.center, weights=half.weights, near=near)
-
-        return side_by_side([partial(exact_of, half) for half in self.halves], n_threads)
+    def _exact_of(self, half: Half) -> ExactComponents:
+        gram, near = self._gram_of(half.places, half.places), take_rows(self.exact.directions, half.places)
+        return exact_components(gram, self.n_components, center=self.center, weights=half.weights, near=near)
 
     @property
     def grams_of_halves(self) -> list[tuple[Array, np.ndarray | None]]:
@@ -240,7 +263,7 @@ class RowSet:
         """Variance that exact kernel PCA of one half captures on that half, and on the other; (0, 0) of none."""
         if self.size < 2:
             return 0.0, 0.0
-        found = self.exact_halves[0]
+        found = self._exact_of(self.halves[0]) if self.is_all else self.exact_halves[0]
         positive = found.variances > 1e-12 * found.variances[0]
         if not positive.any():
             return 0.0, 0.0

@@ -16,9 +16,10 @@ import scipy.sparse
 
 from ..arrays import Array, as_float64, is_numpy, itemsize, origin_of, take_rows, to_numpy
 from ..kernels import Kernel
+from ..numerics import FLOAT32_SEES
 from ..rows.checks import LARGEST, SMALLEST, finite
 from ..rows.sampling import SampledRows
-from ..threads import cached_property, row_ranges
+from ..threads import CACHED_ROWS, cached_property, row_ranges
 from .importance import Drawn, carried_variance, draw, tails
 from .plan import PLAN, SearchPlan
 from .rowset import RowSet
@@ -26,8 +27,6 @@ from .rowset import RowSet
 # Multiplications that the gram of a whole sample may cost, and how many of them one difference |x - y| costs.
 MAX_GRAM_WORK, DIFFERENCE_COST = 2e10, 10.0
 EXACT_ROWS = 500  # samples no larger than this are kept in their own precision
-ROWS_AT_ONCE = 250  # converted at a time: a temporary for all of them would cost more than the arithmetic
-FLOAT32_SEES = 1e-5  # of k(x, x): a captured variance that is less is known to two or three digits in float32
 
 
 @dataclass(frozen=True)
@@ -86,7 +85,7 @@ class Sample:
 
     @property
     def n_evaluation(self) -> int:
-        """The first so many rows are for evaluation."""
+        """How many rows are for evaluation: the first of the sample."""
         return int(self.given.shape[0])
 
     @property
@@ -149,7 +148,7 @@ class Sample:
 
     @cached_property
     def measured_on(self) -> RowSet:
-        """Rows that tell what chosen points keep: fresh ones where there are some, else the evaluation rows.
+        """Rows on which the result is measured: fresh ones if there are any, else the evaluation rows.
 
         Points fit rows that they were chosen from, or by, better than others.
         """
@@ -159,6 +158,21 @@ class Sample:
         n_rows = len(rows.indices) if rows.whole else self.plan.fresh_rows
         fresh = replace(self, rows=rows, given=rows.first(n_rows), drawn=None, guides=False)
         return fresh.representative.evaluation
+
+    @cached_property
+    def with_more_evaluated(self) -> Sample:
+        """The same rows, twice as many of them for evaluation."""
+        more = Sample.of(
+            self.rows,
+            self.kernel,
+            self.n_components,
+            center=self.center,
+            n_threads=self.n_threads,
+            n_evaluation=2 * self.n_evaluation,
+            n_population=self.n_population,
+            plan=self.plan,
+        )
+        return (more.in_float64 if self.dtype == np.float64 else more).representative
 
     @cached_property
     def other_rows(self) -> RowSet:
@@ -224,7 +238,7 @@ class Sample:
 
     @property
     def _n_pool(self) -> int:
-        """Rows that those for evaluation are taken from: the first so many."""
+        """How many rows the evaluation rows are drawn from: the first of the sample."""
         most = self.plan.pool_per_evaluation_row * self.n_evaluation
         return self.size if self.rows.whole or not self.guides else min(most, self.size // 2)
 
@@ -249,7 +263,7 @@ class Sample:
             return finite(values if origin is None else values - origin)
         light = np.empty((len(indices), X.shape[1]), dtype=np.float32)
         away = X.dtype.type(0) if origin is None else origin.astype(X.dtype, copy=False)
-        for part in row_ranges(len(indices), ROWS_AT_ONCE):
+        for part in row_ranges(len(indices), CACHED_ROWS):
             # subtracted in the rows' own precision, rounded once
             np.subtract(X[indices[part]], away, out=light[part], casting="same_kind")
             finite(light[part])
@@ -259,7 +273,7 @@ class Sample:
     def settled(self) -> Sample:
         """This sample in the precision that its kernel needs: float32 sees nothing of rows that are nearly one."""
         seen = self.evaluation
-        if not self.center or self.kernel.precomputed or not is_numpy(seen.values) or itemsize(seen.values) == 8:
+        if self.kernel.precomputed or not is_numpy(seen.values) or itemsize(seen.values) == 8:
             return self
         length = float(np.abs(np.diagonal(seen.gram)).mean())
         return self.in_float64 if seen.exact.captured < FLOAT32_SEES * length else self

@@ -26,14 +26,12 @@ import numpy as np
 
 from ..arrays import TINY, Array, like, namespace, to_numpy, top_eigh
 from ..kernels import Kernel
+from ..numerics import HALF_THE_DIGITS
 from ..spectrum.top import Operator, component_signs, top
 from ..spectrum.whitening import GramSpectrum, signs_of, whiten
 from ..threads import cached_property
 from .expansion import KernelExpansion
 from .moments import Moments, gram_of
-
-# A component with less than this share of its length outside those before it is a combination of them.
-COMBINATION = 1e-8
 
 
 @dataclass(frozen=True)
@@ -72,7 +70,7 @@ class Span(ABC):
     @property
     @abstractmethod
     def weight(self) -> float:
-        """Of all rows."""
+        """The weight of all rows."""
 
     @property
     @abstractmethod
@@ -214,7 +212,7 @@ def orthonormal_in_order(inside: np.ndarray) -> np.ndarray:
     missing = inside.shape[1] - basis.shape[1]
     if missing:
         basis, mixing = np.pad(basis, ((0, 0), (0, missing))), np.pad(mixing, ((0, missing), (0, 0)))
-    dependent = np.abs(np.diagonal(mixing)) <= COMBINATION * np.linalg.norm(inside, axis=0)
+    dependent = np.abs(np.diagonal(mixing)) <= HALF_THE_DIGITS * np.linalg.norm(inside, axis=0)
     basis[:, dependent] = 0.0
     return basis
 
@@ -243,7 +241,7 @@ class Points:
 
     @cached_property
     def spectrum(self) -> GramSpectrum:
-        """Of K_SS, found once: the span and what is measured on the points whiten by it, each to its own tolerance."""
+        """The spectrum of K_SS, computed once, by which the span and measurements whiten to their own tolerances."""
         return GramSpectrum.of(self.gram)
 
     def __getstate__(self) -> dict[str, Any]:

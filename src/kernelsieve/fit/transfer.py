@@ -27,19 +27,19 @@ from .moments import Moments
 
 
 def forgotten(moments: Moments, share: float) -> Moments:
-    """The same moments, weighing `share` of what they did."""
+    """These moments with their weight multiplied by `share`."""
     if share == 1.0:
         return moments
     return replace(moments, weight=moments.weight * share, scatter=moments.scatter * share, trace=moments.trace * share)
 
 
 def weighing(moments: Moments, weight: float) -> Moments:
-    """The same mean and covariance as those of rows that weigh so much."""
+    """These moments with their weight set to `weight`; mean and covariance stay."""
     return forgotten(moments, weight / moments.weight)
 
 
 def ages(n_rows: int, rate: float) -> np.ndarray | None:
-    """What each of so many rows, the last of age zero, weighs; None where nothing is forgotten."""
+    """The weights of rows by age, the last of age zero; None where nothing is forgotten."""
     return None if rate == 0 else np.exp(-rate * np.arange(n_rows - 1, -1, -1))
 
 

@@ -29,7 +29,7 @@ from ..rows.checks import ASYMMETRY
 from ..rows.objects import key_of
 from ..rows.sampling import SampledRows, row_keys
 
-# Values of so many rows with each other are kept: a table of 512 MB, of which only what is written to takes memory.
+# Kernel values between at most this many rows are kept: a table of 512 MB, whose unused parts take no memory.
 MOST_ROWS = 8192
 CHECKED_ROWS = 4  # rows on which a diagonal that the user states is compared with k(x, x)
 

@@ -10,6 +10,7 @@ so that `slopes` hands the weights on to the parts, for a product multiplied by 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from numbers import Real
@@ -67,6 +68,9 @@ class Composite(Kernel):
 
     def settled(self, seen: Seen) -> Kernel:
         return self._with(lambda part: part.settled(seen))
+
+    def numbered(self, names: Sequence[str] | None, n_columns: int) -> Kernel:
+        return self._with(lambda part: part.numbered(names, n_columns))
 
     def stretched(self, factors: tuple[float, ...]) -> Kernel:
         return self._with(lambda part: part.stretched(factors))
@@ -226,7 +230,7 @@ def _added(slopes: list[Slopes]) -> Slopes:
 
 @dataclass(frozen=True, repr=False)
 class Constant(Kernel):
-    """The same value for all rows: what the number of ``2.0 * k`` or ``k + 1.0`` becomes.
+    """One value for all pairs of rows, which the number in ``2.0 * k`` or ``k + 1.0`` becomes.
 
     Parameters
     ----------

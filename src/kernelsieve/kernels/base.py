@@ -8,7 +8,7 @@ and its `repr` reads back.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import reduce
 from numbers import Real
@@ -95,7 +95,7 @@ class Kernel(ABC):
     preimage: str | None = "ridge"
     of_differences = False  # of |x - y|^2 or |x - y|_1 and nothing else of the columns: exports put scalers into those
     not_exported = ""  # why a model with this kernel cannot leave Python
-    needs_double = False  # whatever the rows are, exports compute it in float64
+    needs_double = False  # float32 loses what matters of it, whatever the rows are
     stretches = True  # a factor for every column means something to it
     binds = 3  # how tightly its text binds: 1 for a sum, 2 for a product, 3 for all others
 
@@ -108,6 +108,10 @@ class Kernel(ABC):
 
     def settled(self, seen: Seen) -> Kernel:
         """This kernel with numbers for the rules of its widths, and for the names of its columns."""
+        return self
+
+    def numbered(self, names: Sequence[str] | None, n_columns: int) -> Kernel:
+        """This kernel with the numbers of columns instead of their names."""
         return self
 
     def stretched(self, factors: tuple[float, ...]) -> Kernel:
@@ -316,14 +320,14 @@ class Kernel(ABC):
         return (float(self.unit(rows)[0]),) * rows.shape[1]
 
     def row_scale(self, inside: Array, outside: Array) -> Array | None:
-        """For points in a subspace, c of every row in k(x, s) = c k(x_r, s_r); None where it is one for all.
+        """The factors c in k(x, s) = c k(x_r, s_r), for points in a subspace; None if all are one.
 
         `inside` is |x_r|^2, `outside` the squared length of the rest of the row.  For kernels with `factors`.
         """
         return None
 
     def lift(self, rows: Array, cross_gram: Array, weights: Array) -> Array:
-        """`pullback` in coordinates in which all points are zero and rows have these values, for kernels that `lift`.
+        """Gradient in directions outside the subspace, where points are zero and rows have the values `rows`.
 
         The cross-gram is that of the whole rows.
         """

@@ -13,7 +13,7 @@ from scipy.spatial.distance import cdist
 
 from ..arrays import Array, is_numpy, like, namespace, take_columns
 
-# Sparse points up to so many elements (64 MB) are made dense for products, which are several times faster then.
+# Sparse points of at most this many elements (64 MB) are made dense: products are several times faster then.
 MAX_DENSE_POINTS = 2**23
 # OpenBLAS multiplies few points by many wide float64 rows a quarter faster than the other way round.
 WIDE_ROWS = 128

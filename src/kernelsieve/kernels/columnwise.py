@@ -344,17 +344,19 @@ class Spline(NonNegative, Columnwise):
     name = "spline"
 
     def term(self, ops: Any, x: Any, s: Any) -> Any:
-        return ops.log(_spline(x, s, 0.5 * (x + s - ops.abs(x - s))))
+        below, above = _branches(x, s)
+        return ops.log(0.5 * (below + above + ops.abs(below - above)))
 
     def values(self, rows: Array, points: Array) -> Array:
         if not is_numpy(points):
             return super().values(rows, points)
-        return _joined(np.multiply, lambda xp, x, s: _spline(x, s, xp.minimum(x, s)), rows, points)
+        return _joined(np.multiply, lambda xp, x, s: xp.maximum(*_branches(x, s)), rows, points)
 
     def slope(self, ops: Any, x: Any, s: Any) -> Any:
-        # where s < x:  x + x s - s^2 / 2;  where s > x:  x + x^2 / 2
-        least = 0.5 * (x + s - ops.abs(x - s))
-        return (x + least * (x - 0.5 * least)) / _spline(x, s, least)
+        # x + x s - s^2 / 2 where s < x, and x + x^2 / 2 where s > x, which is less by max(x - s, 0)^2 / 2
+        apart = x - s
+        over = apart + ops.abs(apart)
+        return (x + 0.5 * x * x - 0.125 * over * over) / ops.maximum(*_branches(x, s))
 
     def of_sum(self, ops: Any, t: Any) -> Any:
         return ops.exp(t)
@@ -366,7 +368,11 @@ class Spline(NonNegative, Columnwise):
         return 1.0, self
 
 
-def _spline(x: Any, s: Any, least: Any) -> Any:
-    """1 + x s + x s least / 2 - least^3 / 6, a factor of the spline kernel, with the smaller of x and s."""
-    product = x * s
-    return 1.0 + product + least * (0.5 * product - (1 / 6) * least * least)
+def _branches(x: Any, s: Any) -> tuple[Any, Any]:
+    """A factor of the spline kernel where s < x, and where s > x: of the two the larger, by |x - s|^3 / 6.
+
+    Each is linear in the other number, so that blocks of x and s take a product and a sum.
+    """
+    below = (1.0 - s * s * s * (1 / 6)) + x * (s + 0.5 * s * s)
+    above = (1.0 - x * x * x * (1 / 6)) + s * (x + 0.5 * x * x)
+    return below, above

@@ -19,12 +19,12 @@ import numpy as np
 from scipy.spatial.distance import cdist
 
 from ..arrays import Array, is_numpy, like, namespace, to_numpy
+from ..numerics import ROUNDING
 from .base import CrossGram, Kernel, dense, manhattan, weighted_rows
 from .width import Seen
 
 DISTANCES = ("euclidean", "manhattan", "chi2")
 LARGEST_POWER = {"euclidean": 2.0, "manhattan": 1.0, "chi2": 1.0}  # up to which a distance is of negative type
-ON_A_POINT = 1e-12  # squared distance, relative to the largest, of a row that is taken to be on a point
 
 
 @dataclass(frozen=True, repr=False)
@@ -36,6 +36,7 @@ class FromDistance(Kernel):
     origin: tuple[float, ...] | None = field(default=None, repr=False)  # x0, a row that `settled` chooses
     name = "distance"
     metric = "manhattan"
+    needs_double = True  # a small power of a distance that is rounded is a large one
     not_exported = "a kernel of distances is not known outside of Python"
 
     def __post_init__(self) -> None:
@@ -104,7 +105,7 @@ class FromDistance(Kernel):
     def _pull(self, lengths: Array) -> Array:
         """p |v|^(p - 2), and zero for a row on a point, where the distance may have a kink."""
         xp = namespace(lengths)
-        apart = lengths > ON_A_POINT**0.5 * xp.max(lengths)
+        apart = lengths > ROUNDING[8] ** 0.5 * xp.max(lengths)
         return xp.where(apart, self.power * xp.where(apart, lengths, xp.ones_like(lengths)) ** (self.power - 2), 0.0)
 
     def diagonal_gradient(self, rows: Array) -> Array | None:

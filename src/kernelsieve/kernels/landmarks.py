@@ -24,7 +24,7 @@ from .width import Seen
 
 # By the bytes of a number: k(s, t) and k(t, s) may differ by this, and an eigenvalue be as far below zero, relative to
 # the largest.
-ROUNDING = {4: 1e-4, 8: 1e-8}
+LANDMARK_ROUNDING = {4: 1e-4, 8: 1e-8}
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -46,7 +46,7 @@ class Landmarks(View):
         if not np.all(np.isfinite(gram)):
             i, j = np.argwhere(~np.isfinite(gram))[0]
             raise ValueError(f"k(S, S) of landmarks() has {gram[i, j]} for the pair {i}, {j}")
-        rounding = ROUNDING[gram.dtype.itemsize]
+        rounding = LANDMARK_ROUNDING[gram.dtype.itemsize]
         off = np.abs(gram - gram.T) > rounding * np.abs(gram).max()
         if off.any():
             i, j = np.argwhere(off)[0]

@@ -256,7 +256,7 @@ class Cosine(InnerProduct):
 
 
 def unit_length(rows: Array) -> float:
-    """What makes the rows of length one on average."""
+    """The gamma with which rows are of length one on average."""
     mean_square = float(namespace(rows).mean(row_dot(rows, rows)))
     return mean_square**-0.5 if mean_square > 0 else 1.0
 

@@ -1,4 +1,4 @@
-"""The kernels by name, and the one place that tells what the parameter `kernel` of an estimator stands for."""
+"""The kernels by name, and the one place that decides what the parameter `kernel` of an estimator means."""
 
 from __future__ import annotations
 

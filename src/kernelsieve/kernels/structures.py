@@ -16,7 +16,7 @@ import numpy as np
 import scipy.sparse
 
 from .objects import ObjectKernel, check_count, check_positive
-from .strings import cosines
+from .strings import by_length, cosines, padded
 
 
 @dataclass(frozen=True)
@@ -25,8 +25,7 @@ class GlobalAlignment(ObjectKernel):
 
     With the local kernel k = g / (2 - g), g = exp(-|x_i - y_j|^2 / (2 width^2)), it is positive semi-definite.  Cuturi
     (2011), Fast global alignment kernels.  Normalised values of long series are near zero for all but near copies:
-    the width is best several times the median step between series.  Cost: O(|x| |y|) a pair; for many long series give
-    tslearn's `gak` to `of_objects`.
+    the width is best several times the median step between series.  Cost: O(|x| |y|) a pair.
 
     Parameters
     ----------
@@ -63,29 +62,47 @@ class GlobalAlignment(ObjectKernel):
     def prepared(self, objects: list[Any]) -> list[tuple[np.ndarray, float]]:
         self.check(objects)
         series = [np.asarray(one, dtype=np.float64).reshape(len(one), -1) for one in objects]
-        return [(one, self._log_value(one, one)) for one in series]
+        return [(one, float(self._log_values(one[None], one[None], np.array([len(one)]))[0, 0])) for one in series]
 
     def lengths(self, objects: list[Any]) -> np.ndarray:
         self.check(objects)
         return np.ones(len(objects))
 
     def between(self, left: list[tuple[np.ndarray, float]], right: list[tuple[np.ndarray, float]]) -> np.ndarray:
-        return np.exp(np.array([[self._log_value(x, y) - (own + other) / 2 for y, other in right] for x, own in left]))
+        (x, own), (y, others) = zip(*left, strict=True), zip(*right, strict=True)
+        widths = sorted({one.shape[1] for one in (*x, *y)})
+        if len(widths) > 1:
+            raise ValueError(f"series of {widths[0]} and of {widths[1]} columns cannot be aligned")
+        lengths = np.array([len(one) for one in y])
+        found = by_length(x, padded(y, np.inf), lambda some, all_: self._log_values(some, all_, lengths))
+        return np.exp(found - (np.array(own)[:, None] + np.array(others)) / 2)
 
-    def _log_value(self, x: np.ndarray, y: np.ndarray) -> float:
-        if x.shape[1] != y.shape[1]:
-            raise ValueError(f"series of {x.shape[1]} and of {y.shape[1]} columns cannot be aligned")
-        squares = ((x[:, None] - y) ** 2).sum(axis=-1) / (2 * self.width**2)
-        local = -squares - np.log(2.0 - np.exp(-squares))
-        # log M_ij = log k_ij + log(M_i-1,j-1 + M_i-1,j + M_i,j-1), along diagonals i + j = d, which do not wait
-        table = np.full((len(x) + 1, len(y) + 1), -np.inf)
-        table[0, 0] = 0.0
-        for d in range(2, len(x) + len(y) + 1):
-            i = np.arange(max(1, d - len(y)), min(len(x), d - 1) + 1)
-            j = d - i
-            before = np.logaddexp(np.logaddexp(table[i - 1, j - 1], table[i - 1, j]), table[i, j - 1])
-            table[i, j] = local[i - 1, j - 1] + before
-        return float(table[-1, -1])
+    def _log_values(self, x: np.ndarray, y: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+        """log of the sum over alignments, for all pairs of series x (k, a, d) and y (m, b, d), these of some lengths.
+
+        M_ij = k_ij (M_i-1,j-1 + M_i-1,j + M_i,j-1)  along diagonals i + j = n, which do not wait for each other.
+        """
+        (k, a, d), (m, b, _) = x.shape, y.shape
+        squares = np.zeros((a, b, k, m))
+        for c in range(d):
+            squares += (x[:, :, c].T[:, None, :, None] - y[:, :, c].T[:, None, :]) ** 2
+        local = np.exp(squares / (-2 * self.width**2))
+        local /= 2.0 - local
+        # two diagonals at a time, by i, over the largest of their numbers, of which `scale` is the logarithm
+        before, last, scale = np.zeros((a + 1, k, m)), np.zeros((a + 1, k, m)), np.zeros((k, m))
+        before[0] = 1.0
+        found = np.empty((k, m))
+        for n in range(2, a + b + 1):
+            i = np.arange(max(1, n - b), min(a, n - 1) + 1)
+            new = np.zeros_like(last)
+            new[i] = local[i - 1, n - i - 1] * (before[i - 1] + last[i - 1] + last[i])
+            largest = new.max(axis=0)
+            largest[largest == 0] = 1.0
+            before, last, scale = last / largest, new / largest, scale + np.log(largest)
+            ends = lengths == n - a
+            with np.errstate(divide="ignore"):  # of series so far apart that no alignment of them counts
+                found[:, ends] = np.log(last[a][:, ends]) + scale[:, ends]
+        return found
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,10 @@ import scipy.sparse
 
 from ..arrays import Array, is_numpy, is_torch, like, namespace, take_rows, to_numpy
 from .base import CrossGram, Kernel, dense
+from .objects import shown
 
-# k(x, x) of a vectorised function is read off squares of so many rows: this many values a row, and a call for each
-# square.
+# k(x, x) of a vectorised function is the diagonal of blocks of this many rows: as many values a row, and one call a
+# block.
 DIAGONAL_SQUARE = 4
 
 
@@ -87,7 +88,7 @@ class CallableKernel(Kernel):
     function: Callable[..., Any]
     keywords: Mapping[str, Any] = field(default_factory=dict)
     vectorized: bool = True
-    square: int = DIAGONAL_SQUARE  # rows whose k(x, x) are read off one square
+    square: int = DIAGONAL_SQUARE  # rows whose k(x, x) are computed together, as the diagonal of one block
     name = "callable"
     definite = None
     costly = True
@@ -130,7 +131,7 @@ class CallableKernel(Kernel):
                 block = self.function(rows, points, **self.keywords)
             else:
                 block = self._pairs(rows, points)
-            return _checked_block(block, shape, rows)
+            return _checked_block(block, shape, rows, points)
 
         return cross_gram
 
@@ -160,7 +161,7 @@ class CallableKernel(Kernel):
             values = np.asarray(self.function.diag(rows))  # type: ignore[attr-defined]
         else:
             squares = (rows[i : i + self.square] for i in range(0, rows.shape[0], self.square))
-            values = np.concatenate([np.diagonal(self(square, square)) for square in squares])
+            values = np.concatenate([np.diagonal(to_numpy(self(square, square))) for square in squares])
         return like(values, rows)
 
     @property
@@ -202,12 +203,15 @@ def each_row(rows: Array) -> list[Array]:
     return [rows[[i]] for i in range(rows.shape[0])] if scipy.sparse.issparse(rows) else list(rows)
 
 
-def _checked_block(block: Any, shape: tuple[int, int], rows: Array) -> Array:
+def _checked_block(block: Any, shape: tuple[int, int], rows: Array, points: Array) -> Array:
     if tuple(np.shape(block)) != shape:
         raise ValueError(f"the kernel callable returned shape {np.shape(block)}, expected {shape}")
     block = like(block, rows)
     if not bool(namespace(block).all(namespace(block).isfinite(block))):
-        raise ValueError("the kernel callable returned NaN or infinity")
+        values = to_numpy(block)
+        i, j = np.argwhere(~np.isfinite(values))[0]
+        x, y = (shown(to_numpy(dense(row))) for row in (rows[[i], :][0], points[[j], :][0]))
+        raise ValueError(f"the kernel callable returned {values[i, j]} for the pair {x}, {y}")
     return block
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Integral
 from typing import Any
@@ -13,7 +14,7 @@ from ..arrays import Array, like
 from ..errors import OutsideDomain
 from .algebra import Composite, Slopes
 from .base import CrossGram, Kernel, columns_of
-from .width import Seen
+from .width import Seen, column_numbers
 
 
 class View(Composite):
@@ -99,9 +100,15 @@ class OnColumns(View):
         columns = repr(self.columns if isinstance(self.columns, slice) else list(self.columns))
         return f"{f'({inner})' if self.kernel.binds < 3 else inner}.on({columns})"
 
+    def numbered(self, names: Sequence[str] | None, n_columns: int) -> Kernel:
+        columns = column_numbers(self.columns, n_columns, names, "the kernel's on()")
+        inner = None if names is None else [names[column] for column in columns]
+        return OnColumns(self.kernel.numbered(inner, len(columns)), columns)
+
     def settled(self, seen: Seen) -> Kernel:
-        columns = seen.numbers_of(self.columns)
-        return OnColumns(self.kernel.settled(seen.on(columns)), columns)
+        found = self.numbered(seen.names, seen.n_columns)
+        assert isinstance(found, OnColumns)
+        return OnColumns(found.kernel.settled(seen.on(found.columns)), found.columns)
 
     def stretched(self, factors: tuple[float, ...]) -> Kernel:
         return OnColumns(self.kernel.stretched(tuple(factors[column] for column in self.columns)), self.columns)

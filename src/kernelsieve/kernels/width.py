@@ -32,14 +32,13 @@ from ..arrays import (
     to_numpy,
 )
 from ..errors import quoted
+from ..numerics import ROUNDING
 from ..threads import matmul
 from .blocks import LARGEST_PARAMETER, check_size, columns_of, dense, inner_products
 
 if TYPE_CHECKING:
     from .base import Kernel
 
-# Distances are taken in float32: below this share of |x|^2 + |y|^2 they are rounding, of a row and its copies.
-SAME_ROW = 1e-6
 FARTHEST_LIGHT = 1e15  # the largest number in the rows' own unit: float32 holds its square, and sums of them
 MAX_DENSE = 2**25  # elements of sparse rows that are made dense where it must be
 # By the bytes of a number: the largest width read off the rows, whose distances it brings to order one.
@@ -63,10 +62,6 @@ class Seen:
     def gamma(self, rule: float | str | None, kernel: Kernel) -> float:
         """The number that `rule` stands for on these rows."""
         return resolve_gamma(rule, kernel, self.rows, self.weights, self.n_threads)
-
-    def numbers_of(self, columns: Any) -> tuple[int, ...]:
-        """The numbers of columns that are given by number, by name or as a slice."""
-        return column_numbers(columns, self.n_columns, self.names, "the kernel's on()")
 
     def on(self, columns: tuple[int, ...]) -> Seen:
         """These columns of the rows."""
@@ -97,19 +92,25 @@ def column_numbers(columns: Any, n_columns: int, names: Sequence[Any] | None, wh
         columns = tuple(range(n_columns))[columns]
         if not columns:
             raise ValueError(f"{who} takes an empty slice of the {n_columns} columns")
-    return tuple(_column_number(column, n_columns, names, who) for column in columns)
+    return tuple(number for column in columns for number in _numbers_of(column, n_columns, names, who))
 
 
-def _column_number(column: Any, n_columns: int, names: Sequence[Any] | None, who: str) -> int:
+def _numbers_of(column: Any, n_columns: int, names: Sequence[Any] | None, who: str) -> list[int]:
+    """The number of a column; by name all that are called so, and "colour=red" and "colour=blue" of "colour"."""
     if isinstance(column, Integral) and not isinstance(column, bool):
         if not -n_columns <= int(column) < n_columns:
             raise ValueError(f"{who} names column {column}, and the rows have {n_columns} columns")
-        return int(column) % n_columns
+        return [int(column) % n_columns]
     if names is None:
-        raise ValueError(f"{who} names column {column!r}, and the rows have no names: give a frame, or numbers")
-    if column not in names:
+        raise ValueError(
+            f"{who} names column {column!r}, and the rows have no names: give a frame, or numbers; in a pipeline, "
+            'TableEncoder().set_output(transform="pandas")'
+        )
+    found = [number for number, name in enumerate(names) if name == column]
+    found = found or [number for number, name in enumerate(names) if str(name).startswith(f"{column}=")]
+    if not found:
         raise ValueError(f"{who} names column {column!r}, and the rows have {quoted(names)}")
-    return list(names).index(column)
+    return found
 
 
 def multiple_of_median(gamma: str) -> float | None:
@@ -160,8 +161,6 @@ def _median_rule(rows: Array, weights: np.ndarray | None, kernel: Any, n_threads
         median = _median_of(distances, distances > 0, pair_weights)
         return float(kernel.gamma_of(median)) if median > 0 else 1.0
     distances, apart, unit = squared_distances(left, right, n_threads)
-    if right is left and is_numpy(apart):  # sums over very many columns leave a row a little apart from itself
-        np.fill_diagonal(apart, False)
     if is_accelerated(distances) and pair_weights is None:
         squared = _median_on_device(distances, apart) * unit**2
     else:
@@ -191,7 +190,7 @@ def squared_distances(left: Array, right: Array, n_threads: int = 1) -> tuple[Ar
         left, right = as_float64(left), as_float64(right)
         block, lengths = _from_products(left, right)
         if left.shape[0] * left.shape[1] > MAX_DENSE or not _lost(block, row_dot(left, left)):
-            return block, block > SAME_ROW * lengths, 1.0
+            return block, block > ROUNDING[4] * lengths, 1.0
         left, right = left.toarray(), right.toarray()
     alike = right is left
     left, right = as_float64(left), as_float64(right)
@@ -200,7 +199,7 @@ def squared_distances(left: Array, right: Array, n_threads: int = 1) -> tuple[Ar
     unit = _usual_size(left)
     light = _light(left, unit)
     block, lengths = _from_products(light, light if alike else _light(right - origin, unit), n_threads)
-    return block, block > SAME_ROW * lengths, unit
+    return block, block > ROUNDING[4] * lengths, unit
 
 
 def _usual_size(rows: Array) -> float:
@@ -212,12 +211,6 @@ def _usual_size(rows: Array) -> float:
 
 def _light(rows: Array, unit: float) -> Array:
     """The rows, which are overwritten, in this unit and in float32; those too far out for it are far out still."""
-    if is_numpy(rows):  # in one sweep, and another one over half as many bytes
-        with np.errstate(over="ignore"):
-            light = np.divide(rows, unit, out=np.empty(rows.shape, dtype=np.float32), casting="same_kind")
-        if not np.vdot(light, light) < FARTHEST_LIGHT**2:
-            np.clip(light, -FARTHEST_LIGHT, FARTHEST_LIGHT, out=light)
-        return light
     xp = namespace(rows)
     rows /= unit
     if max(float(xp.max(rows)), -float(xp.min(rows))) > FARTHEST_LIGHT:
@@ -237,11 +230,11 @@ def _from_products(left: Array, right: Array, n_threads: int = 1) -> tuple[Array
 
 def _lost(distances: np.ndarray, lengths: np.ndarray) -> bool:
     """Whether the usual squared distance is rounding beside the squared lengths that it is the difference of."""
-    return bool(np.median(distances) < SAME_ROW * np.median(lengths))
+    return bool(np.median(distances) < ROUNDING[4] * np.median(lengths))
 
 
 def _median_on_device(distances: Array, apart: Array) -> float:
-    """The same where a device sorts sooner than the host looks through: what is not apart comes last."""
+    """The median by sorting on the device; distances between equal rows are sorted to the end."""
     xp = namespace(distances)
     count = int(xp.sum(xp.astype(apart, xp.int64)))
     ordered = xp.sort(xp.reshape(xp.where(apart, distances, xp.full_like(distances, xp.inf)), (-1,)))

@@ -30,11 +30,9 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from ..errors import TooManyComponents, warn
+from ..numerics import ROUNDING
 from .regression import Loadings, Penalty, solve_loadings, thresholded
 from .scatter import DENSE_LIMIT, RowScatter, Scatter, deflated, used_columns
-
-# Eigenvalues below this share of the largest are rounding.
-ROUNDING_VARIANCE = 1e-12
 
 
 @dataclass(frozen=True)
@@ -221,7 +219,7 @@ class SparseRequest:
 
     @classmethod
     def of(cls, estimator: Any) -> Self:
-        """What an estimator with these arguments asks."""
+        """The request of an estimator with these arguments."""
         return cls(
             estimator.n_components,
             estimator.alpha,
@@ -309,7 +307,7 @@ def _deflating(scatter: Scatter, penalty: Penalty, request: SparseRequest) -> tu
         if how == "orthogonalized":  # only what no earlier direction has taken away
             how, direction = "projection", direction - (taken @ direction) @ taken
             length = float(np.linalg.norm(direction))
-            direction = direction / length if length > ROUNDING_VARIANCE else np.zeros_like(direction)
+            direction = direction / length if length > ROUNDING[8] else np.zeros_like(direction)
             taken = np.vstack([taken, direction])
         left = deflated(left, direction, how)
     return together(found), together(final)
@@ -340,7 +338,7 @@ def starting_axes(scatter: Scatter, n_components: int) -> np.ndarray:
     values, axes = scatter.leading(n_components)
     if not values[0] > 0:
         raise ValueError("all columns are constant: there is no variance to explain")
-    n_real = int(np.sum(values > ROUNDING_VARIANCE * values[0]))
+    n_real = int(np.sum(values > ROUNDING[8] * values[0]))
     if n_real < n_components:
         why = f"these data have {n_real} directions of variance"
         raise TooManyComponents(n_components, n_real, "is more than the rank allows", why)

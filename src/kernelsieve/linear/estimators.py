@@ -15,9 +15,16 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
 from ..arrays import FLOATS, Array, as_float64, on_host, row_dot
-from ..fit.parameters import MeantParameters, at_least, estimator, one_of, parameter, unchanged_on_failure
-from ..fit.saving import SavesItself
-from ..fit.validation import checked_scores
+from ..fit.parameters import (
+    MeantParameters,
+    SavesItself,
+    at_least,
+    checked_scores,
+    estimator,
+    one_of,
+    parameter,
+    unchanged_on_failure,
+)
 from ..kernels.base import dense
 from ..rows import weights_of
 from ..rows.checks import LARGEST, SMALLEST, ScaleError, check_spread, finite, unit_of, unit_of_variances
@@ -31,7 +38,7 @@ POSITIVE_OR_INFINITE = Interval(Real, 0, None, closed="both")
 
 @estimator
 class SparsityParameters:
-    """What every sparse PCA takes."""
+    """Parameters of every sparse PCA."""
 
     n_components: int = parameter(2, at_least(1), positional=True)
     mode: str = parameter("simultaneous", one_of("simultaneous", "sequential"))

@@ -11,7 +11,7 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import _get_feature_names
 
 from ..arrays import FLOATS, on_host
-from ..fit.validation import MOST_POINTS, instance_of, some_numbers, whole_number
+from ..fit.parameters import MOST_POINTS, instance_of, some_numbers, whole_number
 from ..rows import weights_of
 from ..rows.checks import ScaleError, check_spread, finite
 from ..threads import one_blas_thread

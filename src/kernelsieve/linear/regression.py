@@ -30,11 +30,10 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import lars_path_gram
 
+from ..numerics import SOLVED
 from ..solvers.lasso import lasso
 from .scatter import Scatter, solve_ridge
 
-# Optimality holds when it is violated by less than this share of the largest target.
-OPTIMALITY = 1e-9
 # The path to a number of nonzeros starts with 4 times as many columns, but at least 50.
 PATH_COLUMNS, MIN_PATH_COLUMNS = 4, 50
 
@@ -92,7 +91,7 @@ def solve_loadings(scatter: Scatter, penalty: Penalty, axes: np.ndarray, warm: n
 def thresholded(
     penalty: Penalty, targets: np.ndarray, support: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """For infinite l2 the loadings, free where a support is given, and the alphas that they are optimal for."""
+    """Loadings for infinite l2, without a penalty on a given support, and the alphas for which they are optimal."""
     if support is not None:
         return np.where(support, targets, 0.0), np.zeros(len(targets))
     alpha = penalty.alpha_for(targets)
@@ -149,7 +148,7 @@ def _same_support(scatter: Scatter, l2: float, alpha: float, target: np.ndarray,
 
 
 def _is_optimal(correlations: np.ndarray, values: np.ndarray, alpha: float, target: np.ndarray) -> bool:
-    slack = OPTIMALITY * float(np.abs(target).max())
+    slack = SOLVED * float(np.abs(target).max())
     on_support = np.abs(correlations - alpha / 2 * np.sign(values)) <= slack
     return bool(np.all(np.where(values != 0, on_support, np.abs(correlations) <= alpha / 2 + slack)))
 
@@ -196,7 +195,7 @@ def _counted(scatter: Scatter, l2: float, n_nonzero: np.ndarray, targets: np.nda
             values[j] = 0.0
             values[j, columns], alpha[j] = _path_point(scatter.block(columns, columns), l2, target[columns], int(count))
             correlations = target - scatter.multiply(values[j : j + 1])[0]
-            wanted = ~candidates & (np.abs(correlations) > alpha[j] / 2 * (1 + OPTIMALITY))
+            wanted = ~candidates & (np.abs(correlations) > alpha[j] / 2 * (1 + SOLVED))
             if not wanted.any():
                 break
             candidates |= wanted

@@ -36,6 +36,7 @@ from ..fit.parameters import (
     CallbackSupportMixin,
     KernelParameters,
     MeantParameters,
+    SavesItself,
     Stages,
     estimator,
     forget_fit,
@@ -55,7 +56,6 @@ from ..fit.problem import (
 )
 from ..fit.rowset import INDEFINITE
 from ..fit.sample import Sample
-from ..fit.saving import SavesItself
 from ..fit.span import Span
 from ..kernels import Kernel, bind_callable, is_function, kernel_object, kernel_of, named_kernel
 from ..kernels.base import check_coef0, dense
@@ -83,7 +83,7 @@ class Policy:
     """What sets the fits of a class apart from those of others."""
 
     keeps_negative: bool = False  # the negative part of an indefinite kernel's spectrum is modelled, not dropped
-    judges_kernel: bool = True  # warns if the kernel says little of the rows; published methods take it as it is
+    judges_kernel: bool = True  # warn if the kernel explains little of the rows; published methods do not
     merges_copies: bool = True  # equal rows become one row of their summed weight
 
 
@@ -102,7 +102,7 @@ class RowRequest:
 
 @dataclass(frozen=True)
 class Found:
-    """What a method found on a span."""
+    """The components that a method found on a span."""
 
     expansion: KernelExpansion
     support: np.ndarray | None  # row numbers of its points, None if they are not rows
@@ -172,8 +172,9 @@ class KernelTransformer(
         X : array-like or sparse matrix of shape (n_samples, n_features)
             Rows; the square gram for a precomputed kernel.  Also arrays of torch and cupy, which are worked on where
             they are; dask arrays and dataframes; and rows in blocks: a list of blocks, a function that returns an
-            iterator of blocks, a zarr array, a pyarrow dataset.  Rows in blocks are read twice, for a sample and for
-            the moments; once more where a larger sample is needed, or to count them for a fraction.
+            iterator of blocks, a DataLoader of torch, a zarr array, a pyarrow dataset.  Blocks are of any of these
+            libraries, all of one.  They are read twice, for a sample and for the moments (of a list, only the sample's
+            rows); once more where a larger sample is needed, or to count them for a fraction.
         y : ignored
         sample_weight : array-like of shape (n_samples,), optional
             A row of weight 2 counts as two rows, one of weight 0 not at all.
@@ -206,7 +207,7 @@ class KernelTransformer(
 
     @abstractmethod
     def _request(self, rows: Rows) -> RowRequest:
-        """What the fit asks of these rows."""
+        """How many rows, components and points this fit needs."""
 
     @abstractmethod
     def _points(self, problem: Problem) -> Choice:
@@ -368,7 +369,7 @@ class KernelTransformer(
             setattr(self, name, value)
 
     def _measure(self, choice: Choice, span: Span, found: Found) -> None:
-        """How much of exact kernel PCA the components keep, and the ridge map back to rows where one is needed."""
+        """Measure the captured ratio and agreement, and learn the ridge map back to rows where the kernel needs one."""
         sample, n_components = choice.problem.sample, len(self.explained_variance_)
         if sample.n_components != n_components:
             sample = replace(sample, n_components=n_components)
@@ -394,7 +395,7 @@ class KernelTransformer(
             return ratio.at_least(float(np.sum(self.explained_variance_ratio_)) if span.kernel.definite else 0.0)
         problem, chosen = choice.problem, choice.selection
         measured = choice.ratio or ratio_of_points(problem.seen(chosen), sample, chosen, problem.rows.n_samples)
-        return measured.at_least(span.surely_captured(float(self.explained_variance_.sum())))
+        return measured.corrected(span, found.expansion, float(self.explained_variance_.sum()))
 
     def _warn_about_kernel(self, sample: Sample, span: Span) -> None:
         """Warn if the kernel says little of these rows, with advice about gamma if it is a width."""

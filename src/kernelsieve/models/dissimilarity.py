@@ -10,9 +10,8 @@ from ..fit.problem import Problem
 from ..fit.span import PointSpan
 from ..rows import Rows
 from ..rows.rows import ArrayRows
-from ..rules.base import Choice
+from ..rules.base import Choice, KernelGram
 from ..rules.farthest import dissimilar_nodes
-from ..rules.lazy_gram import KernelGram
 from .base import KernelTransformer, RowRequest
 from .published import NodeParameters, check_values
 

@@ -39,7 +39,7 @@ class NetParameters:
     tol: float = parameter(1e-6, more_than(0))
 
     def _net(self: Any) -> ElasticNet:
-        """What is to be minimised."""
+        """The elastic-net problem with these parameters."""
         names = ("n_components", "alpha", "l2", "alpha_scale", "n_nonzero", "sparsity", "mode", "max_iter", "tol")
         return ElasticNet(**{name: getattr(self, name) for name in names})
 

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
+from ..fit.parameters import MOST_POINTS, instance_of, some_numbers, whole_number
 from ..fit.span import Span
-from ..fit.validation import MOST_POINTS, instance_of, some_numbers, whole_number
 from ..solvers.path import descend
 from ..threads import one_blas_thread
 from .elastic_net import ElasticNetKernelPCA
@@ -22,7 +22,7 @@ SMALLEST_ALPHA = 0.01  # relative to alpha_max, where a path ends
 
 @dataclass(frozen=True)
 class ElasticNetPath:
-    """What each alpha leaves, from the largest down.
+    """The components for every alpha, from the largest down.
 
     Attributes
     ----------

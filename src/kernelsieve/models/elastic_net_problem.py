@@ -58,7 +58,7 @@ class Start:
 
 @dataclass(frozen=True)
 class Solution:
-    """What a solver found."""
+    """Coefficients that a solver found, and how it ended."""
 
     coef: np.ndarray  # (r, M), not of unit length
     alphas: np.ndarray  # (M,), absolute
@@ -97,8 +97,6 @@ class ElasticNet:
         """Refuse parameters that do not go together."""
         sized = self.n_nonzero is not None
         self.per_component("alpha", self.alpha, float)
-        if sized:
-            self.per_component("n_nonzero", self.n_nonzero, int)
         if self.joint and not (np.isscalar(self.alpha) and (not sized or np.isscalar(self.n_nonzero))):
             raise ValueError("sparsity='joint' has one support for all components: give one alpha, or one n_nonzero")
         if sized and self.max_iter > 1:

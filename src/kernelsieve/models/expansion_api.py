@@ -9,13 +9,13 @@ import numpy as np
 from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from ..arrays import FLOATS, Array, as_float64, namespace, on_host
+from ..arrays import FLOATS, Array, as_float64, namespace, numbers, on_host
 from ..fit.expansion import KernelExpansion
 from ..fit.interpret import Traversal, input_gradient, sensitivity, traversal
+from ..fit.parameters import checked_scores
 from ..fit.preimage import RidgeMap, preimage
-from ..fit.validation import checked_scores
 from ..kernels.objects import objects_of
-from ..rows import RowRules, mapped, new_rows
+from ..rows import RowRules, in_blocks, mapped, new_rows
 from ..threads import effective_n_threads
 
 
@@ -113,9 +113,21 @@ class FittedExpansion:
         Returns
         -------
         ndarray of shape (n_samples,)
+            For rows in blocks an iterator of them, one a block.
         """
-        rows, lengths = self._rows_and_lengths(X, diagonal)
-        return self.expansion_.reconstruction_error(rows, lengths, self._n_threads())
+        check_is_fitted(self)
+        expansion, n_threads = self.expansion_, self._n_threads()
+        stream = in_blocks(X, self._new_row_rules)
+        if stream is None:
+            rows, lengths = self._rows_and_lengths(X, diagonal)
+            return expansion.reconstruction_error(rows, lengths, n_threads)
+        errors = mapped(
+            stream,
+            self._new_row_rules,
+            lambda rows: expansion.reconstruction_error(rows, None, n_threads)[:, None],
+            1,
+        )
+        return (block[:, 0] for block in errors)
 
     def score(self, X: Any, y: Any = None, *, diagonal: Any = None) -> float:
         """The share of the variance of X about the training mean that the components capture.
@@ -135,16 +147,21 @@ class FittedExpansion:
         -------
         float
         """
-        rows, lengths = self._rows_and_lengths(X, diagonal)
-        expansion = self.expansion_.orthonormal
-        if not expansion.kernel.bounded:
-            rows = as_float64(rows)  # in float32 squares may overflow
-        distance, captured = expansion.variance_parts(rows, lengths, self._n_threads())
-        xp = namespace(distance)
-        captured_variance = float(xp.sum(captured))
+        check_is_fitted(self)
+        expansion, n_threads = self.expansion_.orthonormal, self._n_threads()
+
+        def parts(rows: Array, lengths: Array | None = None) -> Array:
+            rows = rows if expansion.kernel.bounded else as_float64(rows)  # in float32 squares may overflow
+            return namespace(rows).stack(expansion.variance_parts(rows, lengths, n_threads), axis=1)
+
+        rules = self._new_row_rules
+        stream = in_blocks(X, rules)
+        blocks = [parts(*self._rows_and_lengths(X, diagonal))] if stream is None else mapped(stream, rules, parts, 2)
+        sums = [(*numbers(*namespace(both).sum(both, axis=0)), both.shape[0]) for both in blocks]
+        distance, captured_variance, n_rows = (sum(values) for values in zip(*sums, strict=True))
         # of an indefinite kernel, or of rows that all lie at the mean, the distances can be less than what is captured
-        outside = rows.shape[0] * getattr(self, "mean_outside_", 0.0)  # distances are to the mean's projection
-        total = max(float(xp.sum(distance)) - outside, captured_variance)
+        outside = n_rows * getattr(self, "mean_outside_", 0.0)  # distances are to the mean's projection
+        total = max(distance - outside, captured_variance)
         return captured_variance / total if total > 0 else 1.0
 
     def input_gradient(self, X: Any) -> Array:
@@ -228,12 +245,12 @@ class ExpansionTransform(TransformerMixin):
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features)
             For a precomputed kernel: k(X, training rows), or k(X, training rows)[:, support_].
-            Rows in blocks (a function that returns an iterator, a list of blocks, a dataset) and dask arrays too.
+            Rows in blocks (an iterator, a function that returns one, a list, a loader, a dataset) and dask arrays too.
 
         Returns
         -------
         ndarray of shape (n_samples, n_components)
-            For rows in blocks an iterator of blocks of scores; for a dask array a lazy one.
+            For rows in blocks an iterator of blocks of scores, tensors for tensors; for a dask array a lazy one.
         """
         check_is_fitted(self)
         scores = partial(self.expansion_.transform, n_threads=self._n_threads())

@@ -12,22 +12,44 @@ more ways to name a kernel; the fit is scikit-learn's, guarded where its numbers
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from numbers import Real
 from typing import Any, Self
 
 import numpy as np
 import scipy.sparse
+from sklearn.utils.validation import check_is_fitted
 
-from ..arrays import FLOATS, Array, canonical, on_host
+from ..arrays import FLOATS, Array, canonical, is_foreign, on_host
 from ..fit.captured_ratio import CapturedRatio
 from ..fit.expansion import KernelExpansion
-from ..fit.parameters import at_least, estimator, forget_fit, one_of, parameter, unchanged_on_failure
-from ..fit.saving import SavesItself
-from ..kernels import NAMED_KERNELS, Kernel, kernel_of, named_kernel
+from ..fit.parameters import SavesItself, at_least, estimator, forget_fit, one_of, parameter, unchanged_on_failure
+from ..kernels import NAMED_KERNELS, Kernel, is_function, kernel_of, named_kernel
+from ..rows import new_rows
 from ..rows.dispatch import text_columns_named, validate_rows
+from ..rows.kinds import floats_there, is_on_host
+from ..rows.rows import is_out_of_memory
 from .agreement_api import MeasuresAgreement
 from .expansion_api import FittedExpansion
 from .sklearn_kernel_pca import GuardedKernelPCA, floating
+
+
+@contextmanager
+def fits_on_the_device(X: Any) -> Iterator[None]:
+    """A device that has no memory for a gram, in words."""
+    try:
+        yield
+    except Exception as error:
+        if not is_out_of_memory(error):
+            raise
+        n_rows = int(X.shape[0])
+        raise MemoryError(
+            f"exact kernel PCA needs the gram of all {n_rows:,} rows, {n_rows**2 * 8 / 1e9:,.1f} GB in float64, and "
+            "the device has no memory for it and its decomposition: give SparseKernelPCA, which makes no gram, or "
+            "fewer rows"
+        ) from error
+
 
 SKLEARN = GuardedKernelPCA._parameter_constraints  # what scikit-learn's own parameters may be
 
@@ -133,7 +155,7 @@ class KernelPCA(MeasuresAgreement, FittedExpansion, SavesItself, GuardedKernelPC
     True
     """
 
-    _stale = ("_callable",)
+    _stale = ("_callable", "_there")
     _file_layout = {
         "X_fit_": "rows[m, p]",
         "eigenvalues_": "positive[M]",
@@ -169,7 +191,8 @@ class KernelPCA(MeasuresAgreement, FittedExpansion, SavesItself, GuardedKernelPC
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows; the square gram for a precomputed kernel.
+            Rows; the square gram for a precomputed kernel.  Of rows on a device (torch, cupy) the gram, its centring
+            and its leading eigenvectors are found there, unless the kernel is a function; results are on the host.
         y : ignored
 
         Returns
@@ -184,13 +207,16 @@ class KernelPCA(MeasuresAgreement, FittedExpansion, SavesItself, GuardedKernelPC
                     "KernelPCA, as scikit-learn's, takes rows of numbers: for objects give SparseKernelPCA with "
                     "n_support=1.0, which is exact kernel PCA, or their gram with kernel='precomputed'"
                 )
+            computed = not (is_function(self.kernel) or kernel_of(self.kernel).precomputed)
+            if computed and is_foreign(X) and not is_on_host(X):
+                self._there = floats_there(X)
             X = on_host(X)
-            with text_columns_named(self, X):
+            with text_columns_named(self, X), fits_on_the_device(X):
                 super().fit(canonical(X) if scipy.sparse.issparse(X) and X.format == "csr" else X, y)
             self._store()
         return self
 
-    def transform(self, X: Any) -> np.ndarray:
+    def transform(self, X: Any) -> Array:
         """Scores of the rows of X.
 
         Parameters
@@ -200,7 +226,11 @@ class KernelPCA(MeasuresAgreement, FittedExpansion, SavesItself, GuardedKernelPC
         Returns
         -------
         ndarray of shape (n_samples, n_components)
+            For rows on a device an array there.
         """
+        if is_foreign(X) and not is_on_host(X):
+            check_is_fitted(self)
+            return self.expansion_.transform(new_rows(X, self._new_row_rules))
         X = on_host(X)
         with text_columns_named(self, X):
             return super().transform(X)

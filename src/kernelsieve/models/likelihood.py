@@ -1,4 +1,8 @@
-"""LikelihoodKernelPCA: sparse kernel PCA by maximum likelihood."""
+"""LikelihoodKernelPCA: sparse kernel PCA by maximum likelihood.
+
+The model's covariance is sum_i w_i phi(x_i) phi(x_i)' and noise.  With W^1/2 K W^1/2 = U Lam U' over the vectors of
+positive weight, its axes have the coefficients W^1/2 U Lam^-1/2.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +11,10 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
+import scipy.linalg
 from sklearn.exceptions import ConvergenceWarning
 
-from ..arrays import Array, as_float64, take_rows, to_numpy
+from ..arrays import Array, as_float64, take_rows, to_numpy, top_eigh
 from ..errors import warn
 from ..fit.expansion import KernelExpansion
 from ..fit.outliers import JudgesKernelRows
@@ -17,14 +22,93 @@ from ..fit.parameters import INNER_SHARE, at_least, estimator, more_than, one_of
 from ..fit.problem import NOTHING_TO_EXPLAIN
 from ..fit.sample import Sample
 from ..fit.span import Span
+from ..numerics import DEPENDENT, SOLVED
 from ..rows.checks import finite
 from ..rules.base import Choice
 from ..solvers.likelihood import Likelihood, LikelihoodFit, coordinate_ascent, largest_within, sweeps
+from ..spectrum.top import component_signs
 from .base import Found, KernelTransformer
-from .likelihood_axes import Axes, axes_of, check_not_tiny, likelihood_on, sufficient
 from .published import OnDictionary
 
-DENSITY_ROUNDING = 1e-9  # of log densities, which depends on how rows are cut into blocks
+# Without a parameter for sparsity, the noise variance is lowered in steps of this factor until the vectors explain this
+# share of the variance about the mean, or are this many.
+ENOUGH, MOST_VECTORS = 0.95, 60
+NOISE_STEP_DOWN, MAX_STEPS_DOWN = 0.3, 20
+SMALLEST_NOISE = 1e-100  # share of the largest admissible noise variance: dividing by the square of less overflows
+
+
+@dataclass(frozen=True)
+class Axes:
+    """The principal axes of a model."""
+
+    places: np.ndarray  # (m,) of the vectors among the candidates, in the order of the rows
+    coef: np.ndarray  # (m, M), orthonormal in feature space
+    eigenvalues: np.ndarray  # (M,) of sum_i w_i phi_i phi_i'
+    variances: np.ndarray  # (M,) of the training rows' scores
+
+
+def sufficient(likelihood: Likelihood, span: Span, *, max_iter: int = 10_000, tol: float = 1e-8) -> LikelihoodFit:
+    """The first model on the way down from the largest noise variance that explains enough, of not too many vectors.
+
+    What is explained is measured against the variance about the mean, also where features are not centred: else the
+    mean alone, which one vector of a wide kernel explains, would do.
+    """
+    spread = max(span.mean_length - span.mean_square, DEPENDENT * span.mean_length)
+    best: LikelihoodFit | None = None
+    for step in range(1, MAX_STEPS_DOWN + 1):
+        noise_variance = likelihood.largest_noise_variance * NOISE_STEP_DOWN**step
+        start = None if best is None else best.weights
+        found = coordinate_ascent(likelihood, noise_variance, start, max_iter=max_iter, tol=tol)
+        if best is not None and len(found.active) > MOST_VECTORS:
+            return best
+        best = found
+        explained = float(axes_of(span, found, None).variances.sum())
+        if span.total_variance - explained <= (1 - ENOUGH) * spread or len(found.active) >= MOST_VECTORS:
+            return best
+    assert best is not None
+    return best
+
+
+def likelihood_on(span: Span) -> Likelihood:
+    """The likelihood of all rows, as a function of the candidate rows' weights."""
+    return Likelihood(span.gram, span.features, span.weight, span.weight * span.total_variance)
+
+
+def _orthonormalised(coef: np.ndarray, gram: np.ndarray) -> np.ndarray:
+    """Coefficients made orthonormal once more, in order; under a wide kernel only those that rounding allows."""
+    factor = np.linalg.cholesky(coef.T @ gram @ coef)
+    coef = scipy.linalg.solve_triangular(factor, coef.T, lower=True).T
+    off = np.abs(coef.T @ gram @ coef - np.eye(coef.shape[1]))
+    within = np.maximum.accumulate(np.maximum(np.tril(off).max(axis=1), np.triu(off).max(axis=0))) <= SOLVED
+    return coef[:, : max(1, int(within.sum()))]
+
+
+def axes_of(span: Span, found: LikelihoodFit, n_components: int | None) -> Axes:
+    """W^1/2 K W^1/2 = U Lam U' over the vectors: coefficients W^1/2 U Lam^-1/2, orthonormalised once more."""
+    assert span.indices is not None
+    places = found.active[np.argsort(span.indices[found.active])]
+    gram, root = span.gram_at(places), np.sqrt(found.weights[places])
+    if not len(places):
+        raise ValueError(
+            "the likelihood leaves no vector on these rows: give a larger noise_variance, or a noise_fraction"
+        )
+    values, vectors = top_eigh(root[:, None] * gram * root)
+    n_axes = int(np.sum(values > DEPENDENT * values[0]))
+    n_axes = n_axes if n_components is None else min(n_components, n_axes)
+    coef = root[:, None] * vectors[:, :n_axes] / np.sqrt(values[:n_axes])
+    coef = _orthonormalised(coef, gram)
+    coef = coef * component_signs(coef)
+    scores = coef.T @ span.features[places]
+    return Axes(places, coef, values[: coef.shape[1]], np.einsum("ij,ij->i", scores, scores) / span.weight)
+
+
+def check_not_tiny(noise_variance: float, limit: float) -> None:
+    """Refuse a noise variance so small beside the largest admissible one that its square underflows."""
+    if noise_variance < SMALLEST_NOISE * limit:
+        raise ValueError(
+            f"noise_variance={noise_variance:.6g} is too small to compute with beside the variance of these rows, of "
+            f"which at most {limit:.6g} is noise: give a larger noise_variance, or a noise_fraction, or n_support"
+        )
 
 
 @dataclass(frozen=True)
@@ -194,7 +278,7 @@ class LikelihoodKernelPCA(JudgesKernelRows, OnDictionary, KernelTransformer):
         )
 
     def _density_of(self, span: Span, axes: Axes, model: KernelExpansion, coef: np.ndarray) -> KernelExpansion:
-        """An expansion on the points of the model, whose scores' length is what the model explains of a row."""
+        """An expansion on the model's points; the squared length of a row's scores is what the model explains of it."""
         offset = span.mean_cross_gram[axes.places] @ coef if self.center else np.zeros(coef.shape[1])
         return KernelExpansion.of(model.kernel, model.points, coef, offset, model.mean_coef)
 
@@ -236,7 +320,7 @@ class LikelihoodKernelPCA(JudgesKernelRows, OnDictionary, KernelTransformer):
         scores = to_numpy(density.logarithms(rows, diagonal, sample.n_threads)).astype(np.float64)
         weights = None if sample.rows.weights is None else sample.rows.weights[places]
         limit = float(np.quantile(scores, self.false_alarm_rate, method="inverted_cdf", weights=weights))
-        return limit - DENSITY_ROUNDING * float(np.abs(scores).max())  # the row at the limit is within it
+        return limit - SOLVED * float(np.abs(scores).max())  # the row at the limit is within it
 
     def _maximise(self, likelihood: Likelihood, span: Span) -> LikelihoodFit:
         limit = likelihood.largest_noise_variance

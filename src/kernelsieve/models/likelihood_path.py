@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from ..fit.validation import MOST_POINTS, instance_of, some_numbers, whole_number
+from ..fit.parameters import MOST_POINTS, instance_of, some_numbers, whole_number
 from ..solvers.likelihood import LikelihoodFit
 from ..threads import one_blas_thread
-from .likelihood import LikelihoodKernelPCA
-from .likelihood_axes import axes_of, check_not_tiny, likelihood_on
+from .likelihood import LikelihoodKernelPCA, axes_of, check_not_tiny, likelihood_on
 
 # The default noise variances, as shares of the upper end.
 FIRST_SHARE, LAST_SHARE = 0.95, 0.01
@@ -21,7 +20,7 @@ FIRST_SHARE, LAST_SHARE = 0.95, 0.01
 
 @dataclass(frozen=True)
 class LikelihoodPath:
-    """What each noise variance leaves.
+    """The support and components for every noise variance.
 
     Attributes
     ----------

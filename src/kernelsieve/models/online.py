@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import _fit_context, clone
 
 from ..arrays import to_numpy
-from ..compression.orders import least_lost_last
+from ..compression.methods import least_lost_last
 from ..errors import TooFewPoints, TooManyComponents
 from ..fit.agreement import Agreement
 from ..fit.indefinite import is_indefinite
@@ -19,6 +19,7 @@ from ..fit.plan import PLAN
 from ..fit.problem import Problem
 from ..fit.span import Span
 from ..kernels import Kernel, kernel_of
+from ..numerics import DEPENDENT
 from ..rows import RowRules, Rows, some_rows
 from ..rows.reservoir import Reservoir, forgetting_rate
 from ..rows.rows import ArrayRows
@@ -43,7 +44,6 @@ from .published import check_values
 
 # Rows that a first call needs to settle a width: distances between fewer say nothing.
 LEAST_ROWS_FOR_WIDTH = 10
-OUTSIDE = 1e-10  # share of a component's squared length that may lie outside the span's numerical rank
 OVERLAP = 1e-6  # of two components that count as orthogonal, as a share of their lengths
 
 
@@ -221,19 +221,24 @@ class OnlineKernelPCA(OfStream, BlockParameters, KernelTransformer):
             first = self._stream is None
             if first and hasattr(self, "n_samples_seen_"):
                 start_anew(self, "ends the stream: partial_fit starts anew, without those rows")
-            rows = some_rows(X, RowRules.of(self), sample_weight, first=first)
-            state = self._begun(rows) if self._stream is None else self._stream
-            check_frozen(self, state.parameters)
-            driver = self._driver(state.kernel, state.rule, first and self._looks_indefinite(state.kernel, rows.X))
-            driver.feed(rows.X, rows.weights, state.reservoir.n_seen)
-            self._stream = replace(
-                state,
-                reservoir=state.reservoir.add(rows.X, rows.weights),
-                rule=driver.state(),
-                ready=driver.rule.ready,
-                n_evaluations=driver.n_evaluations,
-            )
+            for rows in some_rows(X, RowRules.of(self), sample_weight, first=first):
+                self._stream = self._follow(rows)
         return self
+
+    def _follow(self, rows: ArrayRows) -> OnlineState:
+        """The state of the stream after these rows."""
+        first = self._stream is None
+        state = self._begun(rows) if self._stream is None else self._stream
+        check_frozen(self, state.parameters)
+        driver = self._driver(state.kernel, state.rule, first and self._looks_indefinite(state.kernel, rows.X))
+        driver.feed(rows.X, rows.weights, state.reservoir.n_seen)
+        return replace(
+            state,
+            reservoir=state.reservoir.add(rows.X, rows.weights),
+            rule=driver.state(),
+            ready=driver.rule.ready,
+            n_evaluations=driver.n_evaluations,
+        )
 
     def __sklearn_is_fitted__(self) -> bool:
         return getattr(self, "_ready", False)
@@ -348,7 +353,7 @@ class OnlineKernelPCA(OfStream, BlockParameters, KernelTransformer):
         lengths = np.diagonal(metric)
         if np.abs(metric - np.diag(lengths)).max() > OVERLAP * lengths.max():  # by rounding, where rows are far apart
             expansion = replace(expansion, orthogonal=False)
-        if np.any(np.abs(lengths - np.sum(span.directions(coef) ** 2, axis=0)) > OUTSIDE * lengths):
+        if np.any(np.abs(lengths - np.sum(span.directions(coef) ** 2, axis=0)) > DEPENDENT * lengths):
             variances = choice.problem.variances_of_scores(expansion)  # components leave the range of the points' gram
             captured = variances if expansion.orthogonal else captured
         return Found(

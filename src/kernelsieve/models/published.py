@@ -20,10 +20,10 @@ from typing import Any
 import numpy as np
 
 from ..errors import TooFewPoints, TooManyComponents
-from ..fit.captured_ratio import NO_VARIANCE
 from ..fit.parameters import SHARE, BlockParameters, at_least, estimator, parameter
 from ..fit.problem import Problem, nothing_to_explain
 from ..fit.span import Components, PointSpan, Span
+from ..numerics import DEPENDENT, FEW_ROUNDINGS
 from ..rows import Rows
 from ..rows.checks import finite
 from ..rows.rows import ArrayRows
@@ -33,9 +33,6 @@ from ..search.dictionary import dictionary, rows_to_choose_from
 from ..spectrum.top import component_signs
 from ..spectrum.whitening import DROPPED_WITH_NEGATIVE, check_kernel_values
 from .base import Found, Policy, RowRequest
-
-# Eigenvalues below this share of the largest are rounding: the nodes have no such component.
-NO_EIGENVALUE = 1e-14
 
 
 def check_values(problem: Problem) -> None:
@@ -123,7 +120,7 @@ class NodeParameters:
         assert isinstance(span, PointSpan)
         check_nodes(span, self.n_components)
         eigenvalues, coef = self._eigenproblem(span)
-        n_real = int(np.sum(eigenvalues > NO_EIGENVALUE * eigenvalues[0]))
+        n_real = int(np.sum(eigenvalues > FEW_ROUNDINGS * eigenvalues[0]))
         if n_real < self.n_components:
             why = f"on these rows and {span.n_support} nodes the eigenproblem has {n_real} eigenvalues above rounding"
             raise too_many(choice, self.n_components, why)
@@ -148,7 +145,7 @@ class OnDictionary(BlockParameters):
 
     def _span(self: Any, choice: Choice) -> Span:
         span: Span = super()._span(choice)  # type: ignore[misc]
-        if not span.total_variance > NO_VARIANCE * span.mean_length:
+        if not span.total_variance > DEPENDENT * span.mean_length:
             raise ValueError(nothing_to_explain(choice.problem.sample.evaluation))
         return span
 

@@ -17,6 +17,7 @@ from ..fit.problem import Problem
 from ..fit.span import Span
 from ..kernels import Kernel
 from ..linear.robust_weights import LogisticLoss, cutoff, fit_plane, two_stage_weights, warn_if_many
+from ..numerics import HALF_THE_DIGITS
 from ..rules.base import Choice, Selection
 from ..search.dictionary import dictionary
 from ..spectrum.whitening import whiten
@@ -25,9 +26,6 @@ from .elastic_net import NetParameters
 from .published import OnDictionary
 
 OUTLIER = 0.5  # rows of a smaller weight
-# If most rows lie in the plane exactly, a row is in it if its squared distance is below this share of the largest one
-# to the centre: rounding makes the features of a row depend slightly on its block.
-IN_PLANE_AGAIN = 1e-8
 
 
 @estimator
@@ -146,7 +144,8 @@ class RobustSparseKernelPCA(JudgesKernelRows, NetParameters, OnDictionary, Kerne
         seen = features(problem.sample.rows.values)
         found = two_stage_weights(seen, self.n_components, self.n_directions, rng)
         plane = fit_plane(seen, found.values, self.n_components)
-        loss = LogisticLoss(found.delta or IN_PLANE_AGAIN * float(np.square(seen - plane.location).sum(axis=1).max()))
+        # If most rows lie in the plane exactly, delta is zero: rounding makes features depend slightly on their block.
+        loss = LogisticLoss(found.delta or HALF_THE_DIGITS * float(np.square(seen - plane.location).sum(axis=1).max()))
         weights = problem.rows.each(
             lambda rows: loss.weights(plane.squared_distances(features(rows))), selection.n_support, n_threads
         )

@@ -24,7 +24,18 @@ from sklearn.utils import check_array, check_random_state
 from sklearn.utils.extmath import svd_flip
 from sklearn.utils.validation import _check_psd_eigenvalues
 
-from ..arrays import FLOATS, Array, arpack_restarts, as_float64, canonical, top_eigh
+from ..arrays import (
+    FLOATS,
+    Array,
+    arpack_restarts,
+    as_float64,
+    canonical,
+    is_foreign,
+    itemsize,
+    namespace,
+    to_numpy,
+    top_eigh,
+)
 from ..errors import KernelWarning, warn
 from ..fit.parameters import MeantParameters, generator_of
 from ..fit.plan import PLAN
@@ -34,8 +45,14 @@ from ..kernels.gaussian_process import warn_about_noise
 from ..kernels.width import Seen, resolve_gamma
 from ..rows.checks import asymmetry, check_spread, finite
 from ..rows.rows import ArrayRows
+from ..spectrum.krylov import settled_pairs
+from ..spectrum.top import is_large
 from ..spectrum.whitening import check_finite_kernel
 from ..threads import effective_n_threads
+
+# |K v - lambda v| of eigenpairs on a device, as a share of the largest eigenvalue, by the bytes of a number: their
+# eigenvalues are then exact to rounding.
+SETTLED_ON_DEVICE = {4: 1e-5, 8: 1e-10}
 
 
 class GuardedKernelPCA(MeantParameters, KernelPCA):
@@ -46,6 +63,7 @@ class GuardedKernelPCA(MeantParameters, KernelPCA):
     eigenvalues_: np.ndarray
     eigenvectors_: np.ndarray
     _kernel_open = False  # whether the next kernel values asked for are those of the training rows, which settle gamma
+    _there: Array | None = None  # training rows on a device, while they are fitted to
     _callable: Kernel | None = None  # the user's kernel, of two rows or two blocks of them
 
     def _get_kernel(self, X: Any, Y: Any = None) -> np.ndarray:
@@ -67,6 +85,10 @@ class GuardedKernelPCA(MeantParameters, KernelPCA):
                 resolve_gamma(self.gamma, kernel_of(self.kernel), floating(X))
         rows = floating(X)
         points = rows if Y is None else floating(Y)
+        if self._there is not None and Y is None and (kernel := self._callable or self._kernel_in_use()) is not None:
+            rows_there = self._there
+            del self._there
+            return kernel(rows_there, rows_there)
         if self._callable is not None:
             return np.array(self._callable(rows, points))  # a copy: it is centred in place later
         kernel = self._kernel_in_use()
@@ -112,9 +134,11 @@ class GuardedKernelPCA(MeantParameters, KernelPCA):
         rows = ArrayRows(floating(X)).sample(PLAN.sample_size(0), generator_of(self.random_state))
         return resolve_gamma(self.gamma, kernel_of(self.kernel), rows.values, rows.weights)
 
-    def _fit_transform_in_place(self, K: np.ndarray) -> np.ndarray:
+    def _fit_transform_in_place(self, K: Array) -> Array:
         if not self.center:
             self._centerer = Uncentered()
+        if is_foreign(K):
+            return self._fit_on_device(K)
         given = kernel_of(self.kernel).precomputed
         restore = given and self.center
         row_means = np.reshape(K.mean(axis=1), (-1, 1)) if restore else 0.0
@@ -123,17 +147,42 @@ class GuardedKernelPCA(MeantParameters, KernelPCA):
             check_finite_kernel(K)
             length = float(np.abs(np.diagonal(K)).max())
         K = self._decomposed(K)
-        self.explained_variance_ = self.eigenvalues_ / K.shape[0]
-        # An indefinite kernel's trace is less than what its positive part holds.
-        total = max(float(np.trace(K, dtype=np.float64)) / K.shape[0], float(self.explained_variance_.sum()))
-        self.explained_variance_ratio_ = self.explained_variance_ / (total if total > 0 else 1.0)
-        if total <= SHOWS_ROUNDING[K.dtype.itemsize] * length:
-            warn_of_rounding(total / length if length > 0 else 0.0)
+        self._explain(float(np.trace(K, dtype=np.float64)), K.shape[0], length, K.dtype.itemsize)
         if restore:
             # K may be the given gram, centred in its place: X_fit_ and the expansion's points are to be as it was given
             K += self._centerer.K_fit_rows_
             K += row_means
             K -= self._centerer.K_fit_all_
+        return K
+
+    def _explain(self, trace: float, n_rows: int, length: float, itemsize: int) -> None:
+        """Variances and their shares, of the trace of the centred gram; `length`: the largest k(x, x), 0 if unknown."""
+        self.explained_variance_ = self.eigenvalues_ / n_rows
+        # An indefinite kernel's trace is less than what its positive part holds.
+        total = max(trace / n_rows, float(self.explained_variance_.sum()))
+        self.explained_variance_ratio_ = self.explained_variance_ / (total if total > 0 else 1.0)
+        if total <= SHOWS_ROUNDING[itemsize] * length:
+            warn_of_rounding(total / length if length > 0 else 0.0)
+
+    def _fit_on_device(self, K: Array) -> Array:
+        """The gram centred and its leading eigenpairs found where it is; what scikit-learn keeps comes to the host."""
+        xp, n, n_wanted = namespace(K), int(K.shape[0]), self._n_wanted(K)
+        means = xp.mean(K, axis=0)
+        check_finite_kernel(means * n)
+        length = float(xp.max(xp.abs(xp.linalg.diagonal(K))))
+        if self.center:
+            mean = xp.mean(means)
+            K -= means
+            K -= (means - mean)[:, None]
+            self._centerer.K_fit_rows_, self._centerer.K_fit_all_ = to_numpy(means), to_numpy(mean)[()]
+            self._centerer.n_features_in_ = n
+        tolerance = max(self.tol, SETTLED_ON_DEVICE[itemsize(K)])
+        found = None
+        if self.eigen_solver != "dense" and is_large(n, n_wanted):
+            found = settled_pairs(K, n_wanted, tolerance)
+        values, vectors = top_eigh(K, n_wanted) if found is None else found
+        self._keep(to_numpy(values), to_numpy(vectors))
+        self._explain(float(xp.sum(as_float64(xp.linalg.diagonal(K)))), n, length, itemsize(K))
         return K
 
     def _decomposed(self, K: np.ndarray) -> np.ndarray:
@@ -251,7 +300,7 @@ def _narrow_indices(X: Any) -> Any:
 
 
 def bound_callable(kernel: Any, keywords: dict[str, Any] | None, X: Array) -> Kernel | None:
-    """The user's kernel, of two rows or of two blocks; None where there is none, or where binding it fails."""
+    """The user's kernel, of two rows or of two blocks; None if it is no function, or binding it fails."""
     if not callable(kernel):
         return None
     try:

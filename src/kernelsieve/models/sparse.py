@@ -1,7 +1,11 @@
-"""SparseKernelPCA: the front door."""
+"""SparseKernelPCA: the front door.
+
+An option that means nothing beside the others given is named in a warning, never passed over.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from dataclasses import replace
 from numbers import Integral, Real
@@ -13,7 +17,6 @@ from sklearn.exceptions import ConvergenceWarning
 from ..arrays import namespace, to_numpy
 from ..errors import TooFewPoints, warn
 from ..fit.budget import Budget
-from ..fit.captured_ratio import NO_VARIANCE
 from ..fit.parameters import INNER_SHARE, SHARE, BlockParameters, at_least, estimator, more_than, one_of, parameter
 from ..fit.plan import SearchPlan
 from ..fit.problem import Problem, nothing_to_explain
@@ -21,16 +24,16 @@ from ..fit.span import Span
 from ..fit.values import RememberedKernel, remembered
 from ..kernels import Kernel, is_function, kernel_of
 from ..kernels.width import column_numbers
+from ..numerics import DEPENDENT
 from ..rows import RowRules, Rows, rows_of
 from ..rows.sampling import SampledRows
 from ..rules.base import Choice, Selection
-from ..rules.registry import ALIASES, SELECTORS
+from ..rules.registry import ALIASES, RULE_OPTIONS, SELECTORS
 from ..search.chooser import Chooser, Effort
 from ..search.user_points import own_points
 from ..spectrum.whitening import check_kernel_values
 from ..streaming.partial_fit import PartialFit
 from .base import Found, KernelTransformer, Policy, RowRequest
-from .idle import warn_of_idle_options
 
 
 @estimator
@@ -306,8 +309,8 @@ class SparseKernelPCA(PartialFit, BlockParameters, KernelTransformer):
 
     @property
     def _effort(self) -> Effort:
-        names = ("max_iter", "tol", "n_candidates", "n_swaps", "max_residual")
-        return Effort(self.n_optimization_samples, **{name: getattr(self, name) for name in names})
+        options = {name: getattr(self, name) for name in RULE_OPTIONS}
+        return Effort(self.n_optimization_samples, self.max_iter, self.tol, options)
 
     def _validate_params(self) -> None:
         super()._validate_params()
@@ -319,8 +322,8 @@ class SparseKernelPCA(PartialFit, BlockParameters, KernelTransformer):
                 "component_agreement_"
             )
         if by_rule:  # whether "optimized" points are rows to be swapped depends on the kernel
-            effort = replace(self._effort, n_swaps=0) if self.selection == "optimized" else self._effort
-            effort.check(ALIASES.get(self.selection, self.selection))
+            effort, ignored = self._effort, {"n_swaps": 0} if self.selection == "optimized" else {}
+            replace(effort, options={**effort.options, **ignored}).check(ALIASES.get(self.selection, self.selection))
 
     def _plan_for(self, plan: SearchPlan, n_columns: int) -> SearchPlan:
         if self.frozen_columns is None:
@@ -335,7 +338,7 @@ class SparseKernelPCA(PartialFit, BlockParameters, KernelTransformer):
         rows = problem.sample.evaluation
         check_kernel_values(rows.gram)
         diagonal = to_numpy(namespace(rows.gram).linalg.diagonal(rows.gram))
-        if not rows.exact.captured > NO_VARIANCE * float(np.abs(diagonal).mean()):
+        if not rows.exact.captured > DEPENDENT * float(np.abs(diagonal).mean()):
             raise ValueError(nothing_to_explain(rows))
         effort, sample = self._effort, problem.sample
         if sample.plan.all_evaluate and not sample.rows.whole:  # more rows than these would be beyond the budget
@@ -396,7 +399,7 @@ class SparseKernelPCA(PartialFit, BlockParameters, KernelTransformer):
         return replace(found, best_on_points=True)
 
     def _steps_allowed(self, selection: Selection) -> str:
-        """What max_iter comes to for so many points, in words."""
+        """How many steps `max_iter` allows for this number of points, in words."""
         if selection.n_support <= (many := self._plan.many_points):
             return f"max_iter={self.max_iter} steps"
         share = (selection.n_support / many) ** 2
@@ -404,3 +407,45 @@ class SparseKernelPCA(PartialFit, BlockParameters, KernelTransformer):
             f"{selection.n_steps} steps, as many as max_iter={self.max_iter} allows {selection.n_support} points, "
             f"1/{share:.3g} of it: give max_iter={math.ceil(share * self.max_iter)} for {self.max_iter} steps"
         )
+
+
+CENTRES = ("optimized", "kmeans")  # rules whose points need not be rows
+
+
+def idle_options(model: Any, rule_name: str) -> dict[str, str]:
+    """Names of options of a SparseKernelPCA that were given and have no effect, each with the reason.
+
+    `rule_name` is the rule that runs, which for "optimized" depends on the kernel.
+    """
+    kernel, by_rule = kernel_of(model.kernel), isinstance(model.selection, str)
+    found: dict[str, str] = {}
+    if rule_name != "optimized":
+        asked = model.selection if by_rule else f"a {rule_name} selection"
+        found |= dict.fromkeys(("max_iter", "tol"), f"no points are moved with selection={asked!r} under this kernel")
+    if not by_rule or kernel.rows_only or model.selection not in CENTRES:
+        found["frozen_columns"] = "no points are moved, and none are centres"
+    if model.n_components is not None:  # else it says how many components
+        if not by_rule:
+            found["variance"] = "selection gives the points"
+        elif model.max_residual is not None:
+            found["variance"] = f"max_residual={model.max_residual} says how many points"
+        elif model.n_support != "auto":
+            found["variance"] = f"n_support={model.n_support} says how many points"
+    if model.max_evaluations is not None and (not by_rule or not kernel.costly or kernel.differentiable):
+        found["max_evaluations"] = "it is for a kernel that is a function, and for points that are rows, by a rule"
+    if kernel.precomputed or is_function(model.kernel):
+        found |= dict.fromkeys(("gamma", "degree", "coef0"), "the kernel's values are given, by a gram or a function")
+    defaults = {field.name: field.default for field in dataclasses.fields(model)}
+    return {name: why for name, why in found.items() if _given(getattr(model, name), defaults[name])}
+
+
+def warn_of_idle_options(model: Any, rule_name: str) -> None:
+    """Say of each option that has no effect why that is."""
+    for name, why in idle_options(model, rule_name).items():
+        warn(f"{name}={getattr(model, name)!r} has no effect: {why}")
+
+
+def _given(value: Any, default: Any) -> bool:
+    if value is None or default is None:
+        return value is not default
+    return bool(value != default)

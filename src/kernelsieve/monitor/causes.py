@@ -24,7 +24,7 @@ Words = Callable[[int, int], str]  # (row, column) -> what the column holds ther
 
 @dataclass(frozen=True)
 class UsualValues:
-    """What the columns of the normal rows hold; NaN, or an empty text, where a column has none of it."""
+    """What the columns of the normal rows hold; NaN, or an empty text, where a column has no such value."""
 
     low: np.ndarray  # (d,) the middle 90 % of numbers
     high: np.ndarray  # (d,)
@@ -47,7 +47,7 @@ class UsualValues:
 
     @classmethod
     def of(cls, block: Block) -> UsualValues:
-        """Of the columns of a table."""
+        """The usual values of a table's columns."""
         width = len(block.names)
         low, high, lowest, highest = np.full((4, width), np.nan)
         missing, labels = np.zeros(width), np.full(width, "", dtype=object)
@@ -61,12 +61,12 @@ class UsualValues:
         for j, texts in block.texts.items():
             counts = np.bincount(texts.codes[texts.codes >= 0], minlength=len(texts.labels))
             missing[j] = float(np.mean(texts.codes < 0))
-            if len(counts) and 2 * counts.max() > counts.sum():
+            if len(counts) and 2 * counts.max() > block.n_rows:
                 labels[j] = texts.labels[int(counts.argmax())]
         return cls(low, high, lowest, highest, missing, np.array(block.kinds, dtype=object), labels)
 
     def words(self, block: Block) -> Words:
-        """What to say of the values of these rows."""
+        """These rows' values in words."""
         places = {int(j): place for place, j in enumerate(block.measured)}
 
         def said(row: int, j: int) -> str:

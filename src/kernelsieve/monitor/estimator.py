@@ -20,6 +20,7 @@ from ..fit.outliers import JudgesRows
 from ..fit.parameters import (
     INNER_SHARE,
     MeantParameters,
+    SavesItself,
     at_least,
     estimator,
     more_than,
@@ -27,7 +28,6 @@ from ..fit.parameters import (
     parameter,
     unchanged_on_failure,
 )
-from ..fit.saving import SavesItself
 from ..kernels import kernel_of, names_of_kernels
 from ..rows import RowRules, ordered_rows, settle_columns
 from ..rows.frames import block_of, column_names
@@ -38,7 +38,16 @@ from .crossfit import SAMPLE_WINDOWS, HeldOut, MonitorFit, cell_rows, checked_fo
 from .inputs import InputMap, summed_over_lags
 from .limits import Limit, limit_of, run_bounds, runs_of, smoothed_runs
 from .online import LiveState, OnlineMonitor, started
-from .recipe import check_options, check_rule, fitted, recipe_of
+from .recipe import (
+    about_constants,
+    about_limit,
+    about_memory,
+    about_whitening,
+    check_options,
+    check_rule,
+    fitted,
+    recipe_of,
+)
 from .series import Series, numbered, series_of
 from .table import (
     LeftOutColumns,
@@ -49,7 +58,6 @@ from .table import (
     table_block,
     without_infinity,
 )
-from .warnings import about_constants, about_limit, about_memory, about_whitening
 
 LEAST_SMOOTHING = 1e-6  # a mean over a million rows: fewer say nothing of its limit, and a count of 1/w overflows
 
@@ -252,9 +260,9 @@ class KernelMonitor(JudgesRows, SavesItself, OnlineMonitor, MeantParameters, Out
             rows = self._series(X, series, fits=True)
             seed = int(check_random_state(self.random_state).randint(2**31 - 1))
             sample = rows.sample(SAMPLE_WINDOWS, cell_rows(self.lags, self.smoothing), seed)
-            if self.cv != "prefit":  # before anything is said of windows that are too few to tell
+            if self.cv != "prefit":  # before any warning about too few windows
                 checked_folds(sample, int(self.lags), int(self.cv))
-            if rows.columns is not None:  # else scikit-learn has looked at them
+            if rows.columns is not None:  # otherwise scikit-learn's validation has set the names
                 settle_columns(self, *rows.columns)
             self._warn_about_columns(sample.windows)
             self._usual = self._usual_values(X, sample.windows)
@@ -403,6 +411,14 @@ class KernelMonitor(JudgesRows, SavesItself, OnlineMonitor, MeantParameters, Out
     def _encoder(self) -> TableEncoder | None:
         """The encoder of a table; files of older versions have none."""
         return getattr(self, "encoder_", None)
+
+    @property
+    def _window_names(self) -> list[str] | None:
+        """Names of the columns that the detector sees of a window, where rows have any."""
+        if self._encoder is None and not hasattr(self, "feature_names_in_"):
+            return None
+        names = self.variable_names_ if self._encoder is None else list(self._encoder.get_feature_names_out())
+        return names * (1 + int(self.lags))
 
     @property
     def _width(self) -> int:

@@ -26,6 +26,7 @@ from ..fit.moments import Moments, MomentSum
 from ..fit.parameters import unchanged_on_failure
 from ..fit.transfer import forgotten
 from ..rows.checks import LARGEST
+from ..rows.files import stream_of
 from ..rows.frames import Block, block_of, is_frame
 from ..threads import effective_n_threads, one_blas_thread
 from .causes import Words, causes_of, percent
@@ -66,7 +67,7 @@ class Record:
 
 @dataclass(frozen=True)
 class LiveState:
-    """What is kept of the rows that have gone by."""
+    """What a live monitor keeps of past rows."""
 
     number: int = 0
     tail: np.ndarray | None = None  # (<= lags, d) the last rows of an unbroken series
@@ -129,9 +130,9 @@ class OnlineMonitor:
         Parameters
         ----------
         X : array-like of shape (n_features,) or (n_samples, n_features)
-            One row, or a block of them.  One row may also be a dict or a pandas Series of values by the names of the
-            columns.  A row with a missing or infinite value is not judged; of a table, one that lacks a value which
-            every normal row had.
+            One row, a block of them, or blocks one after another (a list, an iterator, a loader).  One row may also be
+            a dict or a pandas Series of values by the names of the columns.  A row with a missing or infinite value is
+            not judged; of a table, one that lacks a value which every normal row had.
 
         Returns
         -------
@@ -153,6 +154,9 @@ class OnlineMonitor:
         """
         check_is_fitted(self)
         check_rule(self.alarm_rule)
+        if (stream := stream_of(X, once=True)) is not None:
+            with unchanged_on_failure(self):
+                return [record for block in stream.open() for record in self.update(block)]
         rows, words, single = self._live_rows(X)
         step = len(rows) if self._drift is None else self._drift.step
         records: list[Record] = []

@@ -29,13 +29,12 @@ from ..fit.expansion import KernelExpansion
 from ..fit.interpret import weighted_gradient
 from ..fit.moments import gram_of
 from ..kernels.base import dense
+from ..numerics import ROUNDING
 from ..rows.checks import finite
 from ..rows.rows import map_row_blocks
 from ..threads import cached_property
 from .inputs import InputMap
 
-# Score variances below this share of the largest are no directions: T2 leaves them out.
-NO_SCORE_VARIANCE = 1e-12
 # Kernel values below this are recomputed with shifted exponents: their products would lose digits or vanish.
 SMALL_KERNEL_VALUE = 1e-12
 SPE_ROUNDING = 100.0  # units of rounding in a row's squared length that SPE, a difference, may be off by
@@ -164,7 +163,7 @@ def shares(slope: np.ndarray, metric: np.ndarray) -> np.ndarray:
 
 def _precision(variances: np.ndarray) -> np.ndarray:
     """1 / lambda_k, and zero for components without variance."""
-    real = variances > NO_SCORE_VARIANCE * max(float(variances.max(initial=0.0)), 0.0)
+    real = variances > ROUNDING[8] * max(float(variances.max(initial=0.0)), 0.0)
     return np.where(real, 1.0 / np.where(real, variances, 1.0), 0.0)
 
 

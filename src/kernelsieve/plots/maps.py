@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.utils import check_array
 
 from ..arrays import on_host, to_numpy
-from ..fit.validation import check_component, two_whole_numbers, whole_number
+from ..fit.parameters import check_component, two_whole_numbers, whole_number
 from .style import (
     COLORS,
     MARKERS,

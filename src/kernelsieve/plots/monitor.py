@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.utils import _safe_indexing
 
 from ..arrays import on_host, to_numpy
-from ..fit.validation import check_component, two_whole_numbers, whole_number
+from ..fit.parameters import check_component, two_whole_numbers, whole_number
 from ..monitor.estimator import MonitorStatistics
 from ..monitor.limits import smoothed
 from .style import (

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.exceptions import NotFittedError
 
 from ..arrays import on_host, to_numpy
-from ..fit.validation import two_whole_numbers
+from ..fit.parameters import two_whole_numbers
 from ..kernels import base
 from ..rows.frames import column_names
 

@@ -10,11 +10,16 @@ import numpy as np
 
 from ..kernels import is_function
 from ..tables.files import READABLE
+from .limits import PAGE
 from .model_view import ModelView, quietly
 from .page_data import Options
 
-MAX_REPR = 400  # characters of one parameter's value in the code
-LINE_LENGTH = 80  # that the code on the page is not cut
+MEASURED = {  # by captured_ratio_kind_, with room for the number of rows
+    "all rows": "measured on all {} rows",
+    "sample": "measured on a sample of {} rows",
+    "sample, extrapolated": "extrapolated from a sample of {} rows",
+}
+STARTS = {"kmeans": "k-means centres", "targeted": "rows chosen greedily", "resized": "points found for another number"}
 
 
 def facts(view: ModelView, fit_seconds: float | None) -> list[tuple[str, str]]:
@@ -45,8 +50,8 @@ def _facts(view: ModelView, fit_seconds: float | None) -> Iterator[tuple[str, st
     if ratio is not None:
         kind = getattr(model, "captured_ratio_kind_", "")
         measured = getattr(model, "captured_ratio_n_samples_", None)
-        on = f" ({kind}{f', measured on {measured:,} rows' if measured and kind != 'exact' else ''})" if kind else ""
-        yield "kept of exact kernel PCA", f"{percent(float(ratio))}{on}"
+        how = MEASURED.get(kind, kind).format(f"{measured:,}" if measured else "some")
+        yield "kept of exact kernel PCA", f"{percent(float(ratio))}{f' ({how})' if how else ''}"
     yield from _agreement(view)
     yield from _search(model)
     if fit_seconds is not None:
@@ -78,11 +83,13 @@ def _search(model: Any) -> Iterator[tuple[str, str]]:
     starts = report.get("starts") or {}
     if len(starts) > 1:
         winner = report.get("winner")
-        others = ", ".join(f"{name} {percent(float(value))}" for name, value in starts.items())
-        yield "starts tried", f"{others}; {winner} was kept" if winner else others
+        tried = ", ".join(f"{STARTS.get(name, name)} ({percent(float(value))})" for name, value in starts.items())
+        best = f"; best: {STARTS.get(winner, winner)}" if winner else ""
+        yield "search started from", f"{tried} of the variance{best}"
     curve = report.get("curve") or []
     if len(curve) > 1:
-        yield "numbers of points tried", ", ".join(f"{size} ({percent(float(share))})" for size, share in curve)
+        tried = ", ".join(f"{size} ({percent(float(share))})" for size, share in curve)
+        yield "numbers of points tried", f"{tried}, with what they keep of exact kernel PCA"
     steps, converged = getattr(model, "n_iter_", None), getattr(model, "converged_", None)
     if steps is not None and converged is not None:
         yield "steps", f"{int(steps)}, {'converged' if converged else 'not converged: more max_iter would still gain'}"
@@ -105,12 +112,12 @@ def code(view: ModelView, options: Options) -> str:
         imports = _imports(steps, pipeline=len(steps) > 1)
         model = _constructor(view.model)
         if len(steps) > 1:
-            model = _call("make_pipeline(", [_constructor(step, 4) for step in steps], ")", 0)
+            model = _call("make_pipeline(", [_constructor(step, 4) for step in steps], ")", 0, len("model = .fit(X)"))
         model = _fitting(model, view.model, options, in_pipeline=len(steps) > 1)
-    reading = [f"X = {_reading(options, options.read_options)}"]
+    reading = [f"X = {table_call(options, options.read_options)}"]
     if options.weights is not None:
         how = {name: value for name, value in options.read_options.items() if name not in ("columns", "exclude")}
-        reading.append(f"weights = {_reading(options, {**how, 'columns': [options.weights]})}")
+        reading.append(f"weights = {table_call(options, {**how, 'columns': [options.weights]})}")
     lines = [*imports, "", *reading, f"model = {model}", "", "scores = model.transform(X)"]
     if options.model_file is None and any(getattr(step, "random_state", 0) is None for step in steps):
         name = type(view.model).__name__
@@ -170,10 +177,10 @@ def _constructor(step: Any, indent: int = 0) -> str:
     return _call(f"{type(step).__name__}(", parts, ")", indent)
 
 
-def _call(opening: str, parts: list[str], closing: str, indent: int) -> str:
-    """A call on one line if it fits, else with a line for each part."""
+def _call(opening: str, parts: list[str], closing: str, indent: int, beside: int = 0) -> str:
+    """A call on one line if it fits there beside other text, else with a line for each part."""
     line = f"{opening}{', '.join(parts)}{closing}"
-    if len(line) + indent <= LINE_LENGTH and "\n" not in line:
+    if len(line) + indent + beside <= PAGE.line_length and "\n" not in line:
         return line
     space = " " * (indent + 4)
     return opening + "".join(f"\n{space}{part}," for part in parts) + f"\n{' ' * indent}{closing}"
@@ -193,10 +200,10 @@ def _value(value: Any, indent: int) -> str:
             f"({parts[0]},)" if isinstance(value, tuple) and len(parts) == 1 else _call(opening, parts, closing, indent)
         )
     text = repr(value.item() if isinstance(value, np.generic) else value)
-    return text if len(text) <= MAX_REPR else f"...  # {type(value).__name__}, too long to print"
+    return text if len(text) <= PAGE.max_repr else f"...  # {type(value).__name__}, too long to print"
 
 
-def _reading(options: Options, keywords: Mapping[str, Any]) -> str:
+def table_call(options: Options, keywords: Mapping[str, Any]) -> str:
     """The call that reads the source with these keywords."""
     if options.source is None or not options.source.lower().removesuffix(".gz").endswith(READABLE):
         return "...  # your table"

@@ -11,18 +11,18 @@ handling    what was scaled, encoded, left out; facts of the fit; code
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ..rows.frames import Column, Frame, as_column
 from . import code
-from .model_view import ModelView, reader_of
+from .limits import PAGE
+from .model_view import ColumnReader, ModelView, reader_of
 from .outliers import outlier_section, worst_rows
 from .page_data import (
-    GLANCE_ROWS,
     JSON,
-    MAX_SIDE_COMPONENTS,
     Options,
     PageData,
     cell,
@@ -37,12 +37,54 @@ from .page_data import (
 )
 from .scree import Scree, captured, scree
 from .sensitivity import sensitivity, sensitivity_section
-from .support import support_section
 from .widths import Width, widths
 
-PICTURE_BYTES = 700_000  # for pictures of rows, of the 5 MB of a page
-MAX_MOVERS = 3  # columns named for a direction in the summary
-NAMES_LEFT_OUT = 20  # names of columns that are left out
+
+@dataclass(frozen=True)
+class SupportPoints:
+    """Support points, those that stand for most rows first."""
+
+    encoded: np.ndarray  # (n_points, n_encoded)
+    values: list[np.ndarray]  # for each column, as people read it
+    shares: np.ndarray  # (n_points,) of the rows to which this point is the nearest
+    rows: np.ndarray | None  # the row numbers they are, None for points that were moved
+    n_all: int
+
+
+def support_points(view: ModelView, reader: ColumnReader) -> SupportPoints:
+    """The points, in the raw columns' own units."""
+    model = view.model
+    points = view.points
+    # |x - s|^2 is smallest where x's - |s|^2 / 2 is largest
+    nearest = np.argmax(view.sample @ points.T - (points**2).sum(axis=1) / 2, axis=1)
+    shares = np.bincount(nearest, minlength=len(points)) / len(nearest)
+    order = np.argsort(-shares, kind="stable")[: PAGE.max_shown_points]
+    rows = getattr(model, "support_", None)
+    # the numbers are of training rows: they say something only where those are the rows at hand
+    known = rows is not None and view.n_rows == getattr(model, "n_samples_seen_", -1)
+    places = np.asarray(rows)[order] if known else None
+    return SupportPoints(points[order], reader.read(points[order]), shares[order], places, len(points))
+
+
+def support_section(data: PageData) -> JSON:
+    """The support points, as rows of the table or as pictures."""
+    found = support_points(data.view, data.reader)
+    shown: JSON = {
+        "n_all": found.n_all,
+        "shares": cells(found.shares),
+        "rows": None if found.rows is None else [int(row) for row in found.rows],
+    }
+    if data.pictures is not None:
+        return {**shown, "pictures": packed_pictures(found.encoded, data.pictures, *data.gray_range)}
+    used = [place for place, group in enumerate(data.reader.groups) if len(group)]
+    if data.sensitivity is not None and len(used) > PAGE.max_columns:
+        weight = data.sensitivity.max(axis=0)
+        used = sorted(sorted(used, key=lambda place: -weight[place])[: PAGE.max_columns])
+    return {
+        **shown,
+        "columns": [{"name": data.reader.names[place], "kind": data.reader.kinds[place]} for place in used],
+        "values": [cells(found.values[place]) for place in used],
+    }
 
 
 def contents_of(model: Any, X: Any, beside: Any, options: Options, seed: int) -> JSON:
@@ -50,7 +92,7 @@ def contents_of(model: Any, X: Any, beside: Any, options: Options, seed: int) ->
     view = ModelView.of(model, X, seed)
     reader = reader_of(view)
     _check_image_shape(options.image_shape, view)
-    further = few_beside(beside_columns(beside, view.n_rows), view.some_rows(GLANCE_ROWS))
+    further = few_beside(beside_columns(beside, view.n_rows), view.some_rows(PAGE.glance_rows))
     data = PageData(view, reader, sensitivity(view, reader), further, options)
     worst = worst_rows(view)
     columns = shown_columns(data)
@@ -81,7 +123,11 @@ def summary(meaning: JSON, odd: JSON, n_rows: int) -> str:
     if odd["n_odd"]:
         named = [card for card in odd["cards"] if card.get("columns")]
         most = max(named, key=lambda card: card["n_rows"], default=None)
-        why = f", {most['n_rows']:,} of them for {most['columns'][0]['name']}" if most and most["n_rows"] > 1 else ""
+        why = (
+            f", {most['n_rows']:,} of them because of {most['columns'][0]['name']}"
+            if most and most["n_rows"] > 1
+            else ""
+        )
         are = "row is" if odd["n_odd"] == 1 else "rows are"
         found.append(f"{odd['n_odd']:,} of {n_rows:,} {are} odd{why}.")
     return " ".join(found)
@@ -89,7 +135,7 @@ def summary(meaning: JSON, odd: JSON, n_rows: int) -> str:
 
 def _movers(columns: list[JSON]) -> str:
     """The columns that change most along a component, at least half as much as the first."""
-    names = [column["name"] for column in columns if column["moved"] >= columns[0]["moved"] / 2][:MAX_MOVERS]
+    names = [column["name"] for column in columns if column["moved"] >= columns[0]["moved"] / 2][: PAGE.max_movers]
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
@@ -159,7 +205,7 @@ def _rows(data: PageData, columns: list[int], shown: np.ndarray) -> JSON:
         "errors": packed(view.errors[shown], "f4"),
     }
     if data.pictures is not None:
-        count = max(1, min(len(shown), PICTURE_BYTES // view.encoded.shape[1]))
+        count = max(1, min(len(shown), PAGE.picture_bytes // view.encoded.shape[1]))
         low, high = data.gray_range
         every = np.linspace(0, len(shown) - 1, count).astype(int)
         rows = view.encoded_rows(shown[every])
@@ -194,7 +240,7 @@ def _scree(found: Scree) -> JSON:
 
 
 def _width(width: Width) -> JSON:
-    kept = range(min(width.scores.shape[1], MAX_SIDE_COMPONENTS)) if width.factor != 1.0 else range(0)
+    kept = range(min(width.scores.shape[1], PAGE.max_side_components)) if width.factor != 1.0 else range(0)
     return {
         "factor": width.factor,
         "gamma": cell(width.gamma),
@@ -218,6 +264,6 @@ def handling_section(data: PageData) -> list[tuple[str, str]]:
             lines.append((name, repr(step)))
     unused = [name for name, used in zip(reader.names, reader.used(), strict=True) if not used]
     if reader.raw and unused and not any(heading == "left out" for heading, _ in lines):
-        rest = f" and {len(unused) - NAMES_LEFT_OUT} more" if len(unused) > NAMES_LEFT_OUT else ""
-        lines.append(("left out", ", ".join(unused[:NAMES_LEFT_OUT]) + rest))
+        rest = f" and {len(unused) - PAGE.names_left_out} more" if len(unused) > PAGE.names_left_out else ""
+        lines.append(("left out", ", ".join(unused[: PAGE.names_left_out]) + rest))
     return lines

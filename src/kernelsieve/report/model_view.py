@@ -33,11 +33,7 @@ from ..kernels import is_function
 from ..kernels.base import dense
 from ..rows.frames import Column, Frame
 from ..threads import cached_property
-
-SMALL_FIT_ROWS = 1000  # for the report's own small fits: other widths, other numbers of points
-MAX_TRIED_COLUMNS = 2000  # a table with more raw columns is shown by its encoded ones
-TRIED_LEVELS, TRIED_NUMBERS = 256, 5  # values of a class and of a number that are tried
-KNOWN_ROWS = 2000  # between which numbers are read back
+from .limits import PAGE
 
 
 @contextmanager
@@ -153,7 +149,7 @@ class ModelView:
     @cached_property
     def sample(self) -> np.ndarray:
         """Some encoded rows, dense, for the report's own small fits."""
-        return self.encoded_rows(self.some_rows(SMALL_FIT_ROWS))
+        return self.encoded_rows(self.some_rows(PAGE.small_fit_rows))
 
     def some_rows(self, count: int) -> np.ndarray:
         """At most `count` row numbers, drawn at random, in order."""
@@ -270,8 +266,8 @@ def reader_of(view: ModelView) -> ColumnReader:
     frame = view.frame
     if view.front is None:
         return _plain(frame.names, raw=True)
-    if frame.n_columns <= MAX_TRIED_COLUMNS:
-        rows = view.some_rows(KNOWN_ROWS)
+    if frame.n_columns <= PAGE.max_tried_columns:
+        rows = view.some_rows(PAGE.known_rows)
         known = _columns(frame, rows)
         groups = _groups(view, known, rows)
         if groups is not None:
@@ -323,6 +319,6 @@ def _different(column: Column) -> np.ndarray:
         return missing
     if column.kind == "class":
         _, first = np.unique(column.values[present].astype(str), return_index=True)
-        return np.concatenate([present[first[:TRIED_LEVELS]], missing])
+        return np.concatenate([present[first[: PAGE.tried_levels]], missing])
     order = present[np.argsort(column.values[present], kind="stable")]
-    return np.concatenate([order[np.linspace(0, len(order) - 1, TRIED_NUMBERS).astype(int)], missing])
+    return np.concatenate([order[np.linspace(0, len(order) - 1, PAGE.tried_numbers).astype(int)], missing])

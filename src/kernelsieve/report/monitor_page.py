@@ -17,13 +17,10 @@ from ..monitor.limits import CONFIDENCE
 from ..monitor.table import table_block
 from ..rows.frames import DATE, Block, is_frame
 from ..tables.calendar import date_columns, with_date
+from .code import table_call
+from .limits import PAGE
 from .page_data import JSON, Options, cell, cells
 
-MAX_COLUMNS_OF_PIXELS = 1000  # stretches of rows in a chart; of each, the largest value is drawn
-MAX_STRETCHES = 40  # stretches of alarms on the page, the worst
-MAX_CAUSES = 12  # columns in the list of causes
-N_TICKS = 5
-STEEP = 20.0  # times the limit: a chart that reaches further has a logarithmic axis
 STYLE = """
 .time { margin: 1.1rem 0 0; }
 .time .plot { position: relative; }
@@ -52,12 +49,12 @@ def monitor_contents(monitor: Any, X: Any, options: Options) -> JSON:
     """Everything that the page shows, as data."""
     from .. import __version__
 
-    judge = copy.copy(monitor).restart()  # whose own state stays as it is
+    judge = copy.copy(monitor).restart()  # the user's monitor keeps its state
     start, records = judge._live.number, judge.update(X)
     alarms = np.array([record.alarm for record in records], dtype=bool)
     labels = _row_labels(X, len(records))
     stretches = _stretches(records, alarms, start, labels)
-    worst = sorted(sorted(stretches, key=lambda one: -one["times"])[:MAX_STRETCHES], key=lambda one: one["first"])
+    worst = sorted(sorted(stretches, key=lambda one: -one["times"])[: PAGE.max_stretches], key=lambda one: one["first"])
     low, high = monitor.false_alarm_interval_
     return {
         "kind": "monitor",
@@ -103,9 +100,9 @@ def _row_labels(X: Any, n_rows: int) -> list[str]:
 
 def _ticks(labels: list[str]) -> list[str]:
     """Labels under a chart; dates without their hour where they are days apart."""
-    found = [labels[place] for place in np.linspace(0, len(labels) - 1, N_TICKS).astype(int)] if labels else []
+    found = [labels[place] for place in np.linspace(0, len(labels) - 1, PAGE.n_ticks).astype(int)] if labels else []
     days = [tick.partition(" ")[0] for tick in found]
-    return days if len(set(days)) == N_TICKS else found
+    return days if len(set(days)) == PAGE.n_ticks else found
 
 
 def _stretches(records: list[Any], alarms: np.ndarray, start: int, labels: list[str]) -> list[JSON]:
@@ -139,12 +136,12 @@ def _causes(records: list[Any], alarms: np.ndarray) -> list[JSON]:
         for name, share in records[row].top:
             totals[name] = totals.get(name, 0.0) + share / int(alarms.sum())
     ordered = sorted(totals.items(), key=lambda one: -one[1])
-    return [{"name": name, "share": share} for name, share in ordered[:MAX_CAUSES]]
+    return [{"name": name, "share": share} for name, share in ordered[: PAGE.max_causes]]
 
 
 def _chart(values: np.ndarray, alarms: np.ndarray, limit: float) -> JSON:
     """The largest value of each stretch of rows, and whether one of them alarms."""
-    n_bins = max(1, min(len(values), MAX_COLUMNS_OF_PIXELS))
+    n_bins = max(1, min(len(values), PAGE.max_pixel_columns))
     bins = [part for part in np.array_split(np.arange(len(values)), n_bins) if len(part)]
     largest = [np.nanmax(values[part], initial=-np.inf) for part in bins]
     return {
@@ -157,8 +154,8 @@ def _chart(values: np.ndarray, alarms: np.ndarray, limit: float) -> JSON:
 def _limit_facts(monitor: Any) -> Iterator[tuple[str, str]]:
     """The limits and the options that they were set with, as label and value."""
     spe, own = monitor.limits_["spe"], monitor.training_limits_["spe"]
-    yield "limit of SPE", f"{spe:.4g}; by the rows that the model was fitted to it would be {own:.4g}"
-    yield "limit of T2", f"{monitor.limits_['t2']:.4g}, shown for comparison: SPE alone decides"
+    yield "limit of SPE", f"{spe:.4g}; measured on the rows that the model was fitted to, it would be {own:.4g}"
+    yield "limit of T2", f"{monitor.limits_['t2']:.4g}, for comparison only"
     yield "set by", f"{monitor.n_held_out_:,} normal rows, each judged by a model that had not seen it"
     yield "fitted to", f"{monitor.n_samples_seen_:,} normal rows"
     size = f"{monitor.n_components_} components on {monitor.n_support_} support points"
@@ -173,13 +170,13 @@ def _limit_facts(monitor: Any) -> Iterator[tuple[str, str]]:
 
 
 def _code(options: Options) -> str:
-    model, source = options.model_file or "monitor.ks", options.source or "new.csv"
+    model = options.model_file or "monitor.ks"
     return "\n".join(
         [
             "import kernelsieve",
             "",
             f"monitor = kernelsieve.load({model!r})",
-            f"X = kernelsieve.read_table({source!r})",
+            f"X = {table_call(options, options.read_options)}",
             "alarms = [record for record in monitor.update(X) if record.alarm]",
             'kernelsieve.report(monitor, X).save("report.html")',
         ]
@@ -200,7 +197,8 @@ def monitor_html(contents: JSON, style: str) -> str:
             f'<title>{title}</title>\n<link rel="icon" href="data:,">\n<style>\n{style}{STYLE}</style>\n</head>',
             "<body>\n<main>",
             *filter(None, sections),
-            f"<footer>Made by kernelsieve {escape(contents['version'])}.</footer>\n</main>\n</body>\n</html>\n",
+            f"<footer>Made with kernelsieve {escape(contents['version'])}. This page is one file and needs no network.",
+            "</footer>\n</main>\n</body>\n</html>\n",
         ]
     )
     return text.encode("utf-8", "replace").decode()  # half of a surrogate pair cannot be written to a file
@@ -219,7 +217,7 @@ def _header(contents: JSON) -> str:
     tiles = [
         (f"{n_judged:,}", "rows judged"),
         (f"{alarms:,}", f"alarms, {_percent(share)} of them"),
-        (_percent(contents["rate"]), f"of normal rows alarm, too ({_percent(low)} to {_percent(high)})"),
+        (_percent(contents["rate"]), f"of normal rows alarm as well ({_percent(low)} to {_percent(high)})"),
         (f"{contents['n_missing']:,}", "rows not judged (missing values)"),
     ]
     listed = "".join(f"<li><b>{value}</b>{text}</li>" for value, text in tiles)
@@ -236,8 +234,8 @@ def _percent(share: float | None) -> str:
 def _over_time(contents: JSON) -> str:
     ends = "".join(f"<span>{escape(tick)}</span>" for tick in contents["ticks"])
     parts = [
-        ("spe", "", "SPE: how far a row lies from what the model can describe. It decides."),
-        ("t2", " second", "T2: how far a row lies from the centre, along what the model describes."),
+        ("spe", "", "SPE: how far a row lies from what the model can describe. Alarms are raised by SPE alone."),
+        ("t2", " second", "T2: how far a row lies from the centre, within what the model can describe."),
     ]
     charts = [
         f'<div class="time{second}"><h3>{text}</h3><div class="plot">{_svg(contents["charts"][name])}</div>'
@@ -258,8 +256,8 @@ def _svg(chart: JSON) -> str:
     limit = chart["limit"]
     values = np.array([np.nan if value is None else value for value in chart["values"]], dtype=np.float64)
     top = max(float(np.nanmax(values, initial=0.0)), limit) or 1.0
-    logarithmic = limit > 0 and top > STEEP * limit
-    floor = limit / STEEP
+    logarithmic = limit > 0 and top > PAGE.steep * limit
+    floor = limit / PAGE.steep
 
     def height(value: float) -> float:
         if logarithmic:
@@ -300,8 +298,8 @@ def _alarms(contents: JSON) -> str:
     left = contents["n_stretches"] - len(cards)
     rest = f" The {len(cards)} worst of {contents['n_stretches']:,} stretches are shown." if left else ""
     text = (
-        "Rows that alarm one after another stand together, with the causes of the worst. A percentage is a column's "
-        f"share in that row's SPE; what is usual is the middle 90 % of the normal rows.{rest}"
+        "Consecutive alarms are shown together, with the causes of the worst row. A percentage is a column's share of "
+        f"that row's SPE. What is usual is the middle 90 % of the normal rows.{rest}"
     )
     return (
         f'<section id="alarms"><h2>Alarms, and why</h2><p>{text}</p><div class="cards">{"".join(cards)}</div></section>'
@@ -317,7 +315,7 @@ def _columns(contents: JSON) -> str:
         f"<span>{percent(one['share'])}</span>"
         for one in contents["causes"]
     )
-    text = "The share of each column in the SPE of the rows that alarm, on average."
+    text = "The share that each column has of the SPE of the rows that alarm, on average."
     heading = "Which columns the alarms come from"
     return f'<section id="columns"><h2>{heading}</h2><p>{text}</p><div class="shares">{bars}</div></section>'
 
@@ -325,10 +323,9 @@ def _columns(contents: JSON) -> str:
 def _sure(contents: JSON) -> str:
     low, high = contents["interval"]
     text = (
-        f"The limit was set so that {_percent(contents['asked'])} of normal rows lie above it. By the rows that were "
-        f"held out it is {_percent(contents['rate'])}, and with a probability of {percent(CONFIDENCE)} the true share "
-        f"lies between {_percent(low)} and {_percent(high)}. Rows that follow each other are alike, which makes this "
-        "range wider."
+        f"The limit was set so that {_percent(contents['asked'])} of normal rows lie above it. Of the rows that were "
+        f"held out, {_percent(contents['rate'])} do; with a probability of {percent(CONFIDENCE)} the true share lies "
+        f"between {_percent(low)} and {_percent(high)}. Neighbouring rows are alike, which makes this range wider."
     )
     handled = f"<h3>What was done to the columns</h3>{_listed(contents['handling'])}" if contents["handling"] else ""
     limits = _listed(contents["limits"])

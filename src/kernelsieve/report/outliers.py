@@ -20,19 +20,9 @@ from typing import Any
 
 import numpy as np
 
+from .limits import PAGE
 from .model_view import ColumnReader, ModelView
 from .page_data import JSON, PageData, cell, packed_pictures
-
-N_OUTLIERS = 12  # cards, and rows if none is above the fence
-MAX_EXPLAINED = 500  # odd rows whose pre-images are found
-FENCE = 1.5  # interquartile ranges (J. W. Tukey, Exploratory Data Analysis, 1977)
-MAX_REASONS, MIN_REASON = 4, 0.03  # columns named for a row, and the least share that one of them has
-COMMON = 0.5  # share of all rows that has a value, above which it is no reason
-COMMON_ROWS = 1000  # on which that share is measured
-SAME_VALUE = 3  # odd rows that share a value, and are most of those of their column, have a card of their own
-GAP = 0.6  # of the range of a group's values: with a wider gap between two of them it is two groups
-MAX_RANGES = 8  # of row numbers, on a card
-BLAMED = 0.05  # share of the explained odd rows from which a column with a heavy tail is worth advice
 
 
 @dataclass(frozen=True)
@@ -49,13 +39,13 @@ class Outlier:
 def fence(errors: np.ndarray) -> float:
     """The error above which a row is odd."""
     low, high = np.quantile(errors, [0.25, 0.75])
-    return float(high + FENCE * (high - low))
+    return float(high + PAGE.fence * (high - low))
 
 
 def worst_rows(view: ModelView) -> np.ndarray:
-    """Numbers of the odd rows, the worst first, at most `MAX_EXPLAINED`; at least the worst `N_OUTLIERS`."""
+    """Numbers of the odd rows, the worst first, at most `PAGE.max_explained`; at least the worst `PAGE.n_outliers`."""
     n_odd = int(np.sum(view.errors > fence(view.errors)))
-    count = min(max(N_OUTLIERS, min(n_odd, MAX_EXPLAINED)), view.n_rows)
+    count = min(max(PAGE.n_outliers, min(n_odd, PAGE.max_explained)), view.n_rows)
     largest = np.argpartition(-view.errors, count - 1)[:count]
     return largest[np.argsort(-view.errors[largest], kind="stable")]
 
@@ -94,11 +84,11 @@ def outlier_section(data: PageData, worst: np.ndarray, shown: np.ndarray) -> JSO
     }
     places = {int(row): place for place, row in enumerate(shown)}
     if data.pictures is not None:
-        return found | {"cards": _pictures(data, worst[:N_OUTLIERS], places)}
+        return found | {"cards": _pictures(data, worst[: PAGE.n_outliers], places)}
     explained = explained_rows(view, data.reader, worst)
     reasons = _Reasons(data).of(explained)
     groups = grouped(explained, reasons)
-    cards = [_card(rows, reasons, places) for rows in groups[:N_OUTLIERS]]
+    cards = [_card(rows, reasons, places) for rows in groups[: PAGE.n_outliers]]
     return found | {"cards": cards, "n_groups": len(groups), "advice": _advice(data, reasons)}
 
 
@@ -116,7 +106,7 @@ def grouped(explained: list[Outlier], reasons: dict[int, list[JSON]]) -> list[li
         key: tuple[Any, ...] = (row.row,)  # without a reason a row stands alone
         if first is not None:
             key, same = _side(first), values[first["name"], first["value"]]
-            if same >= SAME_VALUE and 2 * same > sides[key]:
+            if same >= PAGE.same_value and 2 * same > sides[key]:
                 key = first["name"], first["value"]
         groups.setdefault(key, []).append(row)
     parts = [part for rows in groups.values() for part in _without_gaps(rows, firsts)]
@@ -130,7 +120,7 @@ def _without_gaps(rows: list[Outlier], firsts: dict[int, JSON]) -> list[list[Out
     ordered = sorted(rows, key=lambda row: float(firsts[row.row]["value"]))
     values = np.array([float(firsts[row.row]["value"]) for row in ordered])
     gaps = np.diff(values)
-    if not gaps.max() > GAP * (values[-1] - values[0]):
+    if not gaps.max() > PAGE.value_gap * (values[-1] - values[0]):
         return [rows]
     cut = int(np.argmax(gaps)) + 1
     return [*_without_gaps(ordered[:cut], firsts), *_without_gaps(ordered[cut:], firsts)]
@@ -167,8 +157,8 @@ def _card(rows: list[Outlier], reasons: dict[int, list[JSON]], places: dict[int,
     return {
         "row": worst.row,
         "n_rows": len(rows),
-        "ranges": ranges[:MAX_RANGES],
-        "n_more": sum(stop - start + 1 for start, stop in ranges[MAX_RANGES:]),
+        "ranges": ranges[: PAGE.max_ranges],
+        "n_more": sum(stop - start + 1 for start, stop in ranges[PAGE.max_ranges :]),
         "shown": [places[row.row] for row in rows if row.row in places],
         "error": cell(worst.error),
         "times": cell(worst.times),
@@ -197,7 +187,7 @@ def _advice(data: PageData, reasons: dict[int, list[JSON]]) -> JSON | None:
     steps = [] if data.view.front is None else [step for _, step in data.view.front.steps]
     heavy = {name for step in steps if getattr(step, "scale", "") == "standard" for name in _heavy(step)}
     blamed = [found[0]["name"] for found in reasons.values() if found]
-    named = [name for name in sorted(heavy) if blamed.count(name) >= BLAMED * len(blamed)]
+    named = [name for name in sorted(heavy) if blamed.count(name) >= PAGE.blamed * len(blamed)]
     return {"columns": named, "n_rows": sum(blamed.count(name) for name in named)} if named else None
 
 
@@ -210,7 +200,7 @@ class _Reasons:
 
     def __init__(self, data: PageData) -> None:
         self.view, self.reader = data.view, data.reader
-        self._sample = self.view.some_rows(COMMON_ROWS)
+        self._sample = self.view.some_rows(PAGE.common_rows)
         self._known: dict[int, np.ndarray] = {}
 
     def of(self, rows: list[Outlier]) -> dict[int, list[JSON]]:
@@ -221,7 +211,7 @@ class _Reasons:
         at, reader = np.array([row.row]), self.reader
         found: list[JSON] = []
         for column in np.argsort(-row.shares, kind="stable"):
-            if len(found) == MAX_REASONS or row.shares[column] < (MIN_REASON if found else 0.0):
+            if len(found) == PAGE.max_reasons or row.shares[column] < (PAGE.min_reason if found else 0.0):
                 break
             raw = self._values(column, at)[0]
             value, expected = cell(raw), cell(row.expected[column])
@@ -239,4 +229,4 @@ class _Reasons:
         """Whether most rows have this value."""
         if column not in self._known:
             self._known[column] = self._values(column, self._sample)
-        return bool(np.mean(self._known[column] == value) > COMMON)
+        return bool(np.mean(self._known[column] == value) > PAGE.common_share)

@@ -18,10 +18,11 @@ from typing import Any
 
 from sklearn.utils.validation import check_is_fitted
 
-from ..fit.validation import instance_of, two_whole_numbers, whole_number
+from ..fit.parameters import instance_of, two_whole_numbers, whole_number
 from ..io.atomic import replacing
 from ..monitor.estimator import KernelMonitor
 from .contents import contents_of
+from .limits import PAGE
 from .monitor_page import monitor_contents, monitor_html
 from .page_data import JSON, Options, as_script
 
@@ -30,7 +31,6 @@ SCRIPTS = ("data.js", "charts.js", "map.js", "chosen.js", "amount.js", "meaning.
 # as one script of 0.9 MB that needs no network.
 SNIPPET = "window.vegaEmbed = vegaEmbed;"  # the one name that all versions of the bundle fill
 DISTRIBUTION = "vl-convert-python"
-NOTEBOOK_HEIGHT = 900  # pixels of the frame that shows a page in a notebook
 
 
 class Report:
@@ -67,7 +67,7 @@ class Report:
         """In a notebook: the page in a frame of its own, so that neither's style touches the other."""
         return (
             f'<iframe srcdoc="{html.escape(self.html)}" title="{html.escape(self.contents["title"])}" '
-            f'style="width:100%;height:{NOTEBOOK_HEIGHT}px;border:0"></iframe>'
+            f'style="width:100%;height:{PAGE.notebook_height}px;border:0"></iframe>'
         )
 
     def __repr__(self) -> str:

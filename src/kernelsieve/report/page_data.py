@@ -18,17 +18,8 @@ from typing import Any
 import numpy as np
 
 from ..rows.frames import Column
+from .limits import PAGE
 from .model_view import ColumnReader, ModelView
-
-MAX_COLUMNS = 60  # of the table that the page shows
-MAX_TEXT_COLUMNS = 6  # of those, columns of texts, which take the room of ten others
-MAX_BESIDE = 20  # further columns that the model does not use
-GLANCE_ROWS = 200  # enough to see what a column is like
-MAX_SIDE_COMPONENTS = 10  # whose scores at other widths are kept
-PAGE_ROW_BYTES = 3_200_000  # for rows and columns, of 5 MB with the chart library
-MAX_LEVELS = 1000  # a column with more different texts is not a class
-MAX_TEXT = 40  # characters of one text
-STEPS = 2**16 - 2  # between the smallest and the largest score
 
 JSON = dict[str, Any]
 
@@ -77,36 +68,36 @@ def shown_columns(data: PageData) -> list[int]:
     if data.pictures is not None:
         return []
     frame, reader = data.view.frame, data.reader
-    if frame.n_columns <= MAX_COLUMNS:
+    if frame.n_columns <= PAGE.max_columns:
         return _without_many_texts(data, range(frame.n_columns))
     weight = np.var(data.view.sample, axis=0) if data.sensitivity is None else data.sensitivity.max(axis=0)
     if not reader.raw or len(weight) != frame.n_columns:
-        return _without_many_texts(data, range(MAX_COLUMNS))
-    return _without_many_texts(data, sorted(np.argsort(-weight, kind="stable")[:MAX_COLUMNS].tolist()))
+        return _without_many_texts(data, range(PAGE.max_columns))
+    return _without_many_texts(data, sorted(np.argsort(-weight, kind="stable")[: PAGE.max_columns].tolist()))
 
 
 def _without_many_texts(data: PageData, places: Sequence[int]) -> list[int]:
     """All but the surplus columns of texts."""
-    few = data.view.some_rows(GLANCE_ROWS)
+    few = data.view.some_rows(PAGE.glance_rows)
     texts = [place for place in places if is_text(data.view.frame.column(place, few))]
-    return [place for place in places if place not in texts[MAX_TEXT_COLUMNS:]]
+    return [place for place in places if place not in texts[PAGE.max_text_columns :]]
 
 
 def few_beside(columns: list[Column], few: np.ndarray) -> list[Column]:
     """The further columns that the page has room for."""
     texts = [column.name for column in columns if is_text(Column(column.name, column.kind, column.values[few]))]
-    return [column for column in columns if column.name not in texts[MAX_TEXT_COLUMNS:]][:MAX_BESIDE]
+    return [column for column in columns if column.name not in texts[PAGE.max_text_columns :]][: PAGE.max_beside]
 
 
 def shown_rows(data: PageData, columns: list[int], worst: np.ndarray) -> np.ndarray:
     """Random rows, as many as the page has room for, and the worst ones."""
     view = data.view
-    few = view.some_rows(GLANCE_ROWS)
+    few = view.some_rows(PAGE.glance_rows)
     a_row = sum(column_bytes(view.frame.column(place, few)) for place in columns) + sum(
         column_bytes(Column(column.name, column.kind, column.values[few])) for column in data.beside
     )
-    a_row += 2.7 * (view.n_components + 8 * min(view.n_components, MAX_SIDE_COMPONENTS)) + 12
-    count = max(1, min(data.options.max_rows, int(PAGE_ROW_BYTES / a_row)))
+    a_row += 2.7 * (view.n_components + 8 * min(view.n_components, PAGE.max_side_components)) + 12
+    count = max(1, min(data.options.max_rows, int(PAGE.row_bytes / a_row)))
     if count >= view.n_rows:
         return np.arange(view.n_rows)
     worst = worst[: max(1, count // 2)]
@@ -124,8 +115,8 @@ def packed(values: np.ndarray, kind: str) -> JSON:
 def packed_scores(scores: np.ndarray) -> JSON:
     """One component's scores, to 1/65534 of their range."""
     low, high = (float(scores.min()), float(scores.max())) if len(scores) else (0.0, 0.0)
-    steps = np.zeros(len(scores)) if high <= low else (scores - low) / (high - low) * STEPS
-    return {**packed(np.round(steps), "u2"), "low": low, "high": high, "steps": STEPS}
+    steps = np.zeros(len(scores)) if high <= low else (scores - low) / (high - low) * PAGE.score_steps
+    return {**packed(np.round(steps), "u2"), "low": low, "high": high, "steps": PAGE.score_steps}
 
 
 def packed_column(column: Column, used: bool) -> JSON:
@@ -133,7 +124,7 @@ def packed_column(column: Column, used: bool) -> JSON:
     about = {"name": column.name, "kind": column.kind, "used": used, "missing": int(column.missing.sum())}
     if column.kind == "class":
         levels = column.levels
-        if len(levels) > MAX_LEVELS or is_text(column):
+        if len(levels) > PAGE.max_levels or is_text(column):
             texts = [None if value is None else shortened(value) for value in column.values]
             return {**about, "kind": "text", "texts": texts}
         place = {level: number for number, level in enumerate(levels)}
@@ -171,7 +162,7 @@ def packed_pictures(rows: np.ndarray, shape: tuple[int, int], low: float, high: 
 
 def shortened(text: str) -> str:
     """A text that fits a cell of a table."""
-    return text if len(text) <= MAX_TEXT else text[: MAX_TEXT - 1] + "…"
+    return text if len(text) <= PAGE.max_text else text[: PAGE.max_text - 1] + "…"
 
 
 def cell(value: Any) -> Any:

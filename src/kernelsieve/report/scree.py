@@ -16,15 +16,8 @@ import numpy as np
 
 from ..kernels import is_function
 from ..threads import one_blas_thread
+from .limits import PAGE
 from .model_view import ColumnReader, ModelView, quietly
-
-SCREE_ROWS = 200
-N_SHUFFLES = 19  # so that the ends of the band are the 5 % and 95 % points
-BAND = (0.05, 0.95)
-MIN_SCREE, MAX_SCREE = 10, 20  # components drawn, where there are as many
-SIZES = (0.5, 0.75, 1.5, 2.0, 4.0)  # numbers of points to try, as multiples of the model's own
-MORE_SIZES = (2.0,)  # those to try if `fit` has tried some itself
-MAX_TRIED_POINTS = 300
 
 
 @dataclass(frozen=True)
@@ -45,16 +38,16 @@ class Scree:
 
 def scree(view: ModelView, reader: ColumnReader) -> Scree | None:
     """Spectrum of a sample, and of the sample with its columns shuffled independently; None for fewer than 4 rows."""
-    rows = view.sample[:: max(1, len(view.sample) // SCREE_ROWS)][:SCREE_ROWS]
+    rows = view.sample[:: max(1, len(view.sample) // PAGE.scree_rows)][: PAGE.scree_rows]
     if len(rows) < 4:
         return None
-    count = min(max(MIN_SCREE, view.n_components + 4), MAX_SCREE, len(rows) - 1)
+    count = min(max(PAGE.min_scree, view.n_components + 4), PAGE.max_scree, len(rows) - 1)
     count = max(count, min(view.n_components, len(rows) - 1))
     rng = np.random.default_rng(view.seed)
     with one_blas_thread():
         shares = _spectrum(view, rows)[:count]
-        shuffled = np.array([_spectrum(view, _shuffled(rows, reader, rng))[:count] for _ in range(N_SHUFFLES)])
-    low, high = np.quantile(shuffled, BAND, axis=0)
+        shuffled = np.array([_spectrum(view, _shuffled(rows, reader, rng))[:count] for _ in range(PAGE.n_shuffles)])
+    low, high = np.quantile(shuffled, PAGE.shuffled_band, axis=0)
     return Scree(shares, low, high, len(rows))
 
 
@@ -115,15 +108,15 @@ def captured(view: ModelView) -> Captured:
     model = view.model
     chosen = int(model.n_support_)
     fewest = view.n_components + 1
-    most = min(MAX_TRIED_POINTS, len(view.sample) // 2)
+    most = min(PAGE.max_tried_points, len(view.sample) // 2)
     report = getattr(model, "selection_report_", None) or {}
     known = {int(size): float(share) for size, share in report.get("curve", [])}
-    factors = MORE_SIZES if len(known) > 1 else SIZES
+    factors = PAGE.more_sizes if len(known) > 1 else PAGE.sizes
     ratio = getattr(model, "captured_ratio_", None)
     if ratio is not None:
         known[chosen] = float(ratio)
     curve = dict(known)
-    fewest_too = [] if factors is MORE_SIZES else [fewest]
+    fewest_too = [] if factors is PAGE.more_sizes else [fewest]
     for size in {*fewest_too, *(round(chosen * factor) for factor in factors)} - set(known):
         found = small_fit(view, size) if fewest <= size <= most else None
         if found is not None:

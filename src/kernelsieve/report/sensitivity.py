@@ -12,19 +12,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from .limits import PAGE
 from .model_view import ColumnReader, ModelView, quietly
-from .page_data import JSON, MAX_COLUMNS, PageData, cell, cells, packed_pictures
-
-GRADIENT_ROWS = 300  # the root mean square is then known to a few percent
-N_STEPS = 7  # of a traversal, an odd number: the middle is the mean
-MAX_TRAVERSED = 10  # components
-MAX_LISTED = 12  # columns in the explanation of a component
-N_RETURNS = 10  # pictures shown with what their scores give back
+from .page_data import JSON, PageData, cell, cells, packed_pictures
 
 
 def sensitivity(view: ModelView, reader: ColumnReader) -> np.ndarray | None:
     """How far one standard deviation of a column moves each score, (M, n_columns); None without gradients."""
-    rows = view.encoded_rows(view.some_rows(GRADIENT_ROWS))
+    rows = view.encoded_rows(view.some_rows(PAGE.gradient_rows))
     try:
         with quietly():
             encoded = np.asarray(view.model.sensitivity(rows))
@@ -47,10 +42,10 @@ def walks(view: ModelView, reader: ColumnReader) -> list[Walk]:
     """A walk along each of the leading components; none if the kernel has no pre-images."""
     spread = np.sqrt(reader.by_column(np.var(view.sample, axis=0)))
     found = []
-    for component in range(min(view.n_components, MAX_TRAVERSED)):
+    for component in range(min(view.n_components, PAGE.max_walks)):
         try:
             with quietly():
-                along = view.model.traversal(component, n_steps=N_STEPS)
+                along = view.model.traversal(component, n_steps=PAGE.walk_steps)
         except (ValueError, TypeError, AttributeError):
             return []
         if not np.isfinite(along.rows).all():
@@ -68,14 +63,14 @@ def sensitivity_section(data: PageData) -> JSON:
     if data.pictures is not None:
         return {**shown, **_in_pictures(data, found)}
     if measured is not None:
-        loudest = np.argsort(-measured.max(axis=0), kind="stable")[:MAX_COLUMNS]
+        loudest = np.argsort(-measured.max(axis=0), kind="stable")[: PAGE.max_columns]
         heard = [int(place) for place in loudest if measured[:, place].max() > 0]
         shown["sensitivity"] = {
             "columns": [reader.names[place] for place in heard],
             "values": [cells(line[heard]) for line in measured],
         }
     for walk in found:
-        order = np.argsort(-walk.moved, kind="stable")[:MAX_LISTED]
+        order = np.argsort(-walk.moved, kind="stable")[: PAGE.max_listed]
         columns = [
             {
                 "name": reader.names[place],
@@ -110,8 +105,8 @@ def _in_pictures(data: PageData, found: list[Walk]) -> JSON:
 def _returns(data: PageData) -> JSON | None:
     """A few rows, one of each class if classes are known, each followed by what its scores give back."""
     view = data.view
-    rows = view.some_rows(N_RETURNS)
-    classes = [column for column in data.beside if column.kind == "class" and len(column.levels) <= N_RETURNS]
+    rows = view.some_rows(PAGE.n_returns)
+    classes = [column for column in data.beside if column.kind == "class" and len(column.levels) <= PAGE.n_returns]
     if classes:
         rows = np.array([np.flatnonzero(classes[0].values == level)[0] for level in classes[0].levels])
     back = view.preimages(view.scores[rows])

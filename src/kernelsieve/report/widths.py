@@ -21,12 +21,8 @@ from ..fit.span import PointSpan
 from ..kernels import Kernel
 from ..spectrum.whitening import whiten
 from ..threads import one_blas_thread
+from .limits import PAGE
 from .model_view import ModelView
-
-# Widths that are tried, as multiples of the model's own: half an octave apart, to a quarter and to four times.
-WIDTHS = (0.25, 0.35, 0.5, 0.71, 1.0, 1.41, 2.0, 2.83, 4.0)
-N_POINTS = 80  # that span the components: the model's own, for at most half of them, and rows
-AGREEMENT_ROWS = 500
 
 
 @dataclass(frozen=True)
@@ -55,7 +51,7 @@ def widths(view: ModelView, shown: np.ndarray) -> list[Width]:
     rows, own = view.encoded_rows(shown).astype(np.float32), view.scores[shown]  # the page keeps two bytes of a score
     found = []
     with one_blas_thread():
-        for factor in WIDTHS:
+        for factor in PAGE.widths:
             width = _width(view, gamma / factor**power, factor, rows, own)
             if width is not None:
                 found.append(width)
@@ -69,7 +65,7 @@ def _width(view: ModelView, gamma: float, factor: float, rows: np.ndarray, own: 
     if found[0].coef.shape[1] < view.n_components or not spans[0].total_variance > 0:
         return None
     whole, *halves = (span.expansion(components) for span, components in zip(spans, found, strict=True))
-    few = rows[:: max(1, len(rows) // AGREEMENT_ROWS)]
+    few = rows[:: max(1, len(rows) // PAGE.agreement_rows)]
     agreement = agree(*(half.transform(few) for half in halves))
     scores = own if factor == 1.0 else turned_to(np.asarray(whole.transform(rows)), own)
     return Width(factor, gamma, found[0].variances / spans[0].total_variance, agreement, scores)
@@ -78,8 +74,8 @@ def _width(view: ModelView, gamma: float, factor: float, rows: np.ndarray, own: 
 def _spans(view: ModelView, kernel: Kernel) -> list[PointSpan]:
     """The span of some points with the moments of the whole sample, and of each half."""
     sample, center = view.sample, view.model.expansion_.mean_coef is not None
-    own = view.points[: N_POINTS // 2]
-    points = np.vstack([own, sample[:: max(1, -(-len(sample) // (N_POINTS - len(own))))]])
+    own = view.points[: PAGE.width_points // 2]
+    points = np.vstack([own, sample[:: max(1, -(-len(sample) // (PAGE.width_points - len(own))))]])
     whitening = whiten(gram_of(kernel, points))
     total = MomentSum(kernel, points, whitening.matrix)
     first, second = (total.over(sample[part::2], None, n_threads=1) for part in (0, 1))

@@ -24,7 +24,7 @@ import numpy as np
 import scipy.sparse
 from sklearn.utils import assert_all_finite
 
-from ..arrays import FLOATS, Array, is_numpy, itemsize, namespace, to_numpy
+from ..arrays import FLOATS, Array, is_foreign, is_numpy, itemsize, namespace, to_numpy
 from ..kernels.base import dense
 from ..threads import block_rows, row_ranges
 
@@ -80,16 +80,17 @@ def naming_gaps(X: Any, names: Any = None) -> Iterator[None]:
 
 
 def _first_gap(X: Any) -> tuple[int, int] | None:
-    """Row and column of the first number that is not finite; None if X is no array or pandas frame."""
+    """Row and column of the first number that is not finite; None if none is, or X is no array or pandas frame."""
     if scipy.sparse.issparse(X):
         entries = X.tocoo()
         bad = np.flatnonzero(~np.isfinite(entries.data))
         return min((int(entries.row[i]), int(entries.col[i])) for i in bad) if len(bad) else None
-    if not (isinstance(X, np.ndarray) or hasattr(X, "iloc")) or len(X.shape) != 2:
+    foreign = is_foreign(X)
+    if not (foreign or isinstance(X, np.ndarray) or hasattr(X, "iloc")) or len(X.shape) != 2:
         return None
     for part in row_ranges(X.shape[0], FIRST_GAP_ROWS):
-        rows = np.asarray(X[part] if isinstance(X, np.ndarray) else X.iloc[part], dtype=np.float64)
-        places = np.argwhere(~np.isfinite(rows))
+        some = to_numpy(X[part, :]) if foreign else X[part] if isinstance(X, np.ndarray) else X.iloc[part]
+        places = np.argwhere(~np.isfinite(np.asarray(some, dtype=np.float64)))
         if len(places):
             return part.start + int(places[0, 0]), int(places[0, 1])
     return None
@@ -114,11 +115,50 @@ def finite(block: Array) -> Array:
 
 
 def finite_rows(block: Array, start: int) -> Array:
-    """`finite` for a block whose first row has number `start`: an error names its rows."""
+    """`finite` for a block whose first row has number `start`: an error names its rows, and the first that is bad."""
     try:
         return finite(block)
     except ValueError as error:
-        raise ValueError(f"rows {start} to {start + block.shape[0] - 1}: {error}") from error
+        rows, place = f"rows {start} to {start + block.shape[0] - 1}: {error}", _first_gap(block)
+        if place is not None:
+            rows = f"{rows.rstrip('.')}: the first is in column {place[1]} of row {start + place[0]}"
+        raise ValueError(rows) from error
+
+
+class FiniteCheck:
+    """A look at every block of a pass while it is worked on: numbers must be finite, and such as can be squared.
+
+    On the host a block is looked at at once.  On a device the sum of its numbers is looked at when the pass is over: to
+    look at a value earlier, the host would have to wait for the device.
+    """
+
+    def __init__(self) -> None:
+        self._sums: list[tuple[int, int, Array]] = []  # first and last row of each block, and the sum of its values
+
+    def __call__(self, block: Array, start: int) -> Array:
+        """The block, whose first row has number `start`, unchanged."""
+        if not is_foreign(block):
+            return self.on_host(block, start)
+        self._sums.append((start, start + int(block.shape[0]), self.sum_of(block, start)))
+        return block
+
+    def on_host(self, block: Array, start: int) -> Array:
+        """The block, looked at now."""
+        return finite(block)
+
+    def sum_of(self, block: Array, start: int) -> Array:
+        """A number on the device that is finite if the block is."""
+        return namespace(block).sum(block)
+
+    def finish(self) -> None:
+        """Name the rows of the first block that holds NaN or infinity."""
+        if not self._sums:
+            return
+        xp = namespace(self._sums[0][2])
+        sums = to_numpy(xp.stack([total for _, _, total in self._sums]))
+        for (start, stop, _), total in zip(self._sums, sums, strict=True):
+            if not np.isfinite(total):
+                raise NotFiniteError(f"rows {start} to {stop - 1}: Input X contains NaN, infinity or a value too large")
 
 
 def within(values: Array, limit: float) -> bool:

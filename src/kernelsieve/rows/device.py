@@ -10,54 +10,109 @@ worked on.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
 import scipy.sparse
 
-from ..arrays import Array, itemsize, take_rows, to_numpy
-from .rows import ArrayRows, Rows, Summand, device_blocks, with_smaller_blocks
+from ..arrays import Array, is_foreign, is_torch, itemsize, take_rows, to_numpy
+from ..threads import row_ranges
+from .checks import FiniteCheck
+from .rows import ArrayRows, Rows, Summand, cut_for_device, rows_on_device, with_smaller_blocks
 from .sampling import SampledRows
 from .streams import StreamRows
 
+PINNED_BYTES = 2**25  # of each of two buffers: small enough to be pinned in no time, large enough for a full bus
 
-def copied_blocks(X: np.ndarray, ranges: list[slice], device: Any) -> Iterator[tuple[int, Array]]:
-    """Blocks of host rows on a torch device, each copied while the last is worked on."""
-    import torch
 
-    if device.type != "cuda":
-        for rows in ranges:
-            yield rows.start, torch.as_tensor(np.ascontiguousarray(X[rows])).to(device)
-        return
-    copying, working = torch.cuda.Stream(device), torch.cuda.current_stream(device)
-    largest = max(rows.stop - rows.start for rows in ranges)
-    dtype = torch.float32 if X.dtype == np.float32 else torch.float64
-    staging = [torch.empty((largest, X.shape[1]), dtype=dtype, pin_memory=True) for _ in range(2)]
-    free: list[Any] = [None, None]  # events after which a staging buffer may be filled again
+def copied_blocks(
+    blocks: Iterable[tuple[int, Array]], n_columns: int, halvings: int, device: Any, n_rows: int | None = None
+) -> Iterator[tuple[int, Array]]:
+    """Blocks on a torch device, cut or joined to a size that suits it, each copied while the last is worked on.
 
-    def copy(number: int) -> tuple[int, Any, Any]:
-        rows, buffer = ranges[number], staging[number % 2]
-        if free[number % 2] is not None:
-            free[number % 2].synchronize()
-        host = buffer[: rows.stop - rows.start]
-        host.copy_(torch.from_numpy(np.asarray(X[rows])))
-        with torch.cuda.stream(copying):
-            block = host.to(device, non_blocking=True)
-            done = torch.cuda.Event()
-            done.record(copying)
-        free[number % 2] = done
-        return rows.start, block, done
+    `n_rows`: how many come altogether, where that is known.
+    """
+    copier = _Copier(device)
+    first, target, filled = 0, None, 0
+    for start, block in blocks:
+        if is_foreign(block):
+            yield from cut_for_device([(start, block.to(device))], n_columns, halvings)
+            continue
+        place = 0
+        while place < len(block):
+            if target is None:
+                size = rows_on_device(n_columns, itemsize(block), halvings)
+                if n_rows is not None:
+                    size = -(-n_rows // -(-n_rows // size))
+                first, target, filled = start + place, copier.room((size, block.shape[1]), block.dtype), 0
+            n_copied = min(target.shape[0] - filled, len(block) - place)
+            copier.copy(block[place : place + n_copied], target[filled : filled + n_copied])
+            place, filled = place + n_copied, filled + n_copied
+            if filled == target.shape[0]:
+                yield first, copier.ready(target)
+                target = None
+    if target is not None:
+        yield first, copier.ready(target)[:filled]
 
-    following = copy(0)
-    for number in range(len(ranges)):
-        start, block, done = following
-        working.wait_event(done)
-        block.record_stream(working)
-        yield start, block
-        if number + 1 < len(ranges):
-            following = copy(number + 1)
+
+class _Copier:
+    """Copies host rows to a device: to CUDA through pinned memory, on a stream of its own."""
+
+    def __init__(self, device: Any) -> None:
+        import torch
+
+        self.torch, self.device = torch, device
+        self.asynchronous = device.type == "cuda"
+        if self.asynchronous:
+            self.copying, self.working = torch.cuda.Stream(device), torch.cuda.current_stream(device)
+            self._pinned = deque(
+                (torch.empty(PINNED_BYTES, dtype=torch.uint8, pin_memory=True), None) for _ in range(2)
+            )
+
+    def _on_own_stream(self) -> Any:
+        return self.torch.cuda.stream(self.copying) if self.asynchronous else nullcontext()
+
+    def room(self, shape: tuple[int, int], dtype: Any) -> Any:
+        """Memory on the device."""
+        dtype = self.torch.float32 if dtype == np.float32 else self.torch.float64
+        with self._on_own_stream():
+            return self.torch.empty(shape, dtype=dtype, device=self.device)
+
+    def copy(self, rows: np.ndarray, target: Any) -> None:
+        """Copy rows to memory on the device; the rows may be overwritten afterwards."""
+        if not self.asynchronous:
+            target.copy_(self._tensor(rows))
+            return
+        size = max(1, PINNED_BYTES // (rows.shape[1] * rows.itemsize))
+        for part in row_ranges(len(rows), size):
+            memory, copied = self._pinned.popleft()
+            if copied is not None:
+                copied.synchronize()
+            piece = target[part]
+            pinned = memory.view(target.dtype)[: piece.numel()].view(piece.shape)
+            pinned.copy_(self._tensor(rows[part]))
+            with self._on_own_stream():
+                piece.copy_(pinned, non_blocking=True)
+                copied = self.torch.cuda.Event()
+                copied.record(self.copying)
+            self._pinned.append((memory, copied))
+
+    def _tensor(self, rows: np.ndarray) -> Any:
+        """Rows as a tensor of the host, without a copy where torch can read them."""
+        readable = rows.flags.writeable and rows.flags.c_contiguous
+        return self.torch.from_numpy(rows if readable else np.array(rows))
+
+    def ready(self, target: Any) -> Any:
+        """The same memory, once what was copied there has arrived."""
+        if self.asynchronous:
+            self.working.wait_stream(self.copying)
+            target.record_stream(self.working)
+        return target
 
 
 def named_device(name: str) -> Any:
@@ -129,7 +184,9 @@ class DeviceRows(Rows):
 
         if scipy.sparse.issparse(rows):
             raise ValueError("sparse rows stay on the host: give device=None, or dense rows")
-        return torch.as_tensor(np.ascontiguousarray(rows), device=self.device)
+        return (
+            rows.to(self.device) if is_torch(rows) else torch.as_tensor(np.ascontiguousarray(rows), device=self.device)
+        )
 
     def each(self, function: Callable[[Array], Array], n_columns: int, n_threads: int) -> np.ndarray:
         return self.rows.each(lambda rows: to_numpy(function(self._to_device(rows))), n_columns, 1)
@@ -138,22 +195,20 @@ class DeviceRows(Rows):
         return type(self)(self.rows.weighted(weights), self.device)
 
     def add_up(self, summand: Summand, n_threads: int) -> Any:
-        return with_smaller_blocks(
-            lambda halvings: summand.over_blocks(self._blocks(summand.width, halvings), self.weights)
-        )
+        through = partial(copied_blocks, device=self.device)
+        if isinstance(self.rows, StreamRows):
+            return self.rows.add_up(summand, n_threads, through)
+        assert isinstance(self.rows, ArrayRows)
+        X = [(0, self.rows.X)]
 
-    def _blocks(self, width: int, halvings: int) -> Iterator[tuple[int, Array]]:
-        if isinstance(self.rows, ArrayRows):
-            yield from self._copied(self.rows.X, 0, width, halvings)
-            return
-        assert isinstance(self.rows, StreamRows)
-        for start, block in self.rows.blocks():
-            yield from self._copied(block, start, width, halvings)
+        def attempt(halvings: int) -> Any:
+            check = FiniteCheck()
+            blocks = through(X, summand.width, halvings, n_rows=self.n_samples)
+            found = summand.over_blocks(blocks, self.weights, 1, check)
+            check.finish()
+            return found
 
-    def _copied(self, X: np.ndarray, first: int, width: int, halvings: int) -> Iterator[tuple[int, Array]]:
-        ranges = device_blocks(X.shape[0], width, itemsize(X), halvings)
-        for start, block in copied_blocks(X, ranges, self.device):
-            yield first + start, block
+        return with_smaller_blocks(attempt)
 
 
 def on_device(function: Callable[[Array], Array], X: np.ndarray, width: int, device: Any) -> np.ndarray:
@@ -161,9 +216,18 @@ def on_device(function: Callable[[Array], Array], X: np.ndarray, width: int, dev
 
     def attempt(halvings: int) -> np.ndarray:
         out = np.empty((X.shape[0], width), dtype=X.dtype)
-        ranges = device_blocks(X.shape[0], X.shape[1] + width, itemsize(X), halvings)
-        for start, block in copied_blocks(X, ranges, device):
-            out[start : start + block.shape[0]] = to_numpy(function(block))
+
+        def fill(start: int, values: Array) -> None:
+            out[start : start + values.shape[0]] = to_numpy(values)
+
+        last = None
+        for start, block in copied_blocks([(0, X)], X.shape[1] + width, halvings, device, len(X)):
+            values = function(block)
+            if last is not None:  # only now does the host wait, with the next block on its way
+                fill(*last)
+            last = start, values
+        if last is not None:
+            fill(*last)
         return out
 
     return with_smaller_blocks(attempt)

@@ -12,7 +12,7 @@ dask + device=                          each chunk copied to the device of its w
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,7 +24,16 @@ from ..arrays import FLOATS, Array, canonical, is_foreign, namespace, on_host
 from ..errors import quoted
 from ..kernels import Kernel, ObjectKernel, kernel_of
 from ..kernels.objects import objects_of
-from .checks import check_gram, checked_weights, finite, naming_gaps
+from ..threads import effective_n_threads
+from .checks import (
+    NotFiniteError,
+    ScaleError,
+    check_gram,
+    checked_weights,
+    finite,
+    finite_rows,
+    naming_gaps,
+)
 from .files import Stream, is_dask, stream_of
 from .frames import OTHER, TEXT, block_of, collected, is_frame
 from .objects import check_like, object_rows
@@ -34,19 +43,20 @@ from .streams import StreamRows, same_columns
 
 @dataclass(frozen=True)
 class RowRules:
-    """What an estimator wants of its rows."""
+    """What an estimator requires of its rows."""
 
     estimator: Any  # its columns are settled by the rows it is fitted to, and those of all others must be the same
     kernel: Kernel
     batch_size: int | None = None
     device: str | None = None
+    n_jobs: int | None = None
     merge_copies: bool = True  # equal rows become one of their summed weight
 
     @classmethod
     def of(cls, estimator: Any, kernel: Kernel | None = None, *, merge_copies: bool = True) -> RowRules:
         """What an estimator wants of the rows of a fit, or of those for a model with this kernel."""
-        batch_size, device = (getattr(estimator, name, None) for name in ("batch_size", "device"))
-        return cls(estimator, kernel or kernel_of(estimator.kernel), batch_size, device, merge_copies)
+        batch_size, device, n_jobs = (getattr(estimator, name, None) for name in ("batch_size", "device", "n_jobs"))
+        return cls(estimator, kernel or kernel_of(estimator.kernel), batch_size, device, n_jobs, merge_copies)
 
     @property
     def checks(self) -> dict[str, Any]:
@@ -80,11 +90,12 @@ def rows_of(X: Any, rules: RowRules, sample_weight: Any = None) -> Rows:
         if rules.device is not None:
             return on_devices(X, weights, rules.device, merge_copies=merge)
         return DaskRows(X, weights, merge_copies=merge)
-    stream = None if plain else stream_of(X, rules.batch_size, fits=True)
+    stream = None if plain else stream_of(X, rules.batch_size)
     rows: Rows
     if stream is not None:
         _refuse_precomputed(rules)
-        rows = StreamRows(stream, _weights_before_a_pass(sample_weight), merge_copies=merge)
+        weights = _weights_before_a_pass(sample_weight)
+        rows = StreamRows(stream, weights, merge_copies=merge, n_threads=effective_n_threads(rules.n_jobs))
     elif is_foreign(X):
         array = _foreign(X, rules)
         return ArrayRows(array, weights_of(array, sample_weight), merge_copies=merge)
@@ -104,18 +115,40 @@ def ordered_rows(X: Any, rules: RowRules, *, fits: bool) -> Rows:
     """Rows that are read in their order, wherever they are: of a fit, or for a fitted estimator."""
     if fits:
         return rows_of(X, rules)
-    if rules.kernel.of_objects:
-        return ArrayRows(new_rows(X, rules))
-    if is_dask(X):
+    if not rules.kernel.of_objects and is_dask(X):
         from .dask import DaskRows
 
         return DaskRows(X, None, least=1)
-    stream = stream_of(X, rules.batch_size, fits=False)
-    return ArrayRows(new_rows(X, rules)) if stream is None else StreamRows(stream)
+    stream = in_blocks(X, rules)
+    if stream is None:
+        return ArrayRows(new_rows(X, rules))
+    return StreamRows(stream, n_threads=effective_n_threads(rules.n_jobs))
 
 
-def some_rows(X: Any, rules: RowRules, sample_weight: Any, *, first: bool) -> ArrayRows:
-    """Some rows of a stream, checked; the first settle what the others must look like."""
+def in_blocks(X: Any, rules: RowRules) -> Stream | None:
+    """X as a stream that is read once, where it is rows in blocks."""
+    if rules.kernel.of_objects or isinstance(X, np.ndarray):
+        return None
+    return stream_of(X, rules.batch_size, once=True)
+
+
+def some_rows(X: Any, rules: RowRules, sample_weight: Any, *, first: bool) -> Iterator[ArrayRows]:
+    """Some rows of a stream, or blocks of them, checked; the first settle what the others must look like."""
+    stream = in_blocks(X, rules)
+    if stream is None:
+        yield _some_in_one(X, rules, sample_weight, first=first)
+        return
+    rows = StreamRows(stream, _weights_before_a_pass(sample_weight))
+    with closing(rows.opened()) as blocks:
+        for start, block in blocks:
+            if first:
+                settle_columns(rules.estimator, rows.n_features, rows.names)
+            same_columns(rows.n_features, rows.names, *rules.columns)
+            weights = None if rows.weights is None else rows.weights[start : start + block.shape[0]]
+            yield ArrayRows(on_host(finite_rows(block, start)), weights)
+
+
+def _some_in_one(X: Any, rules: RowRules, sample_weight: Any, *, first: bool) -> ArrayRows:
     if rules.kernel.of_objects:
         objects = _objects(X, rules)
         settle_columns(rules.estimator, 1, None)
@@ -166,7 +199,7 @@ def mapped(X: Any, rules: RowRules, function: Callable[[Array], Array], width: i
         from .dask import lazily
 
         return lazily(function, X, width, rules.columns, rules.device)
-    stream = stream_of(X, rules.batch_size, fits=False)
+    stream = in_blocks(X, rules)
     if stream is not None:
         return _mapped_blocks(stream, rules, function, width)
     with naming_gaps(X, rules.columns[1]):
@@ -178,14 +211,20 @@ def _mapped_array(rows: Array, rules: RowRules, function: Callable[[Array], Arra
         return function(rows)
     from .device import checked_device, on_device
 
-    return on_device(function, finite(rows), width, checked_device(rules.device))
+    return on_device(function, rows, width, checked_device(rules.device))
 
 
 def _mapped_blocks(stream: Stream, rules: RowRules, function: Callable[[Array], Array], width: int) -> Iterator[Array]:
     rows = StreamRows(stream)
-    for _, block in rows.blocks():
-        same_columns(rows.n_features, rows.names, *rules.columns)
-        yield _mapped_array(block, rules, function, width)
+    with closing(rows.opened()) as blocks:
+        for start, block in blocks:
+            same_columns(rows.n_features, rows.names, *rules.columns)
+            try:
+                values = _mapped_array(block, rules, function, width)
+            except (NotFiniteError, ScaleError):
+                finite_rows(block, start)  # names the row
+                raise
+            yield rows.kind.given_back(values)
 
 
 def _objects(X: Any, rules: RowRules, least: int = 1) -> Array:

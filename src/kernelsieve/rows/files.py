@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass
 from typing import Any
@@ -21,34 +21,54 @@ class Stream:
     n_samples: int | None = None
     names: tuple[str, ...] | None = None  # of the columns
     overwrites_blocks: bool = False  # the next block may be written into the memory of this one
+    parts: Sequence[Any] | None = None  # the blocks, where all of them are in memory
+    may_be_joined: bool = False  # nobody has said how many rows are to be read at once
 
 
-def stream_of(X: Any, batch_size: int | None = None, *, fits: bool) -> Stream | None:
-    """X as a stream where it is one: a function, a list of blocks, a dataset, an array on disk; else None.
+def stream_of(X: Any, batch_size: int | None = None, *, once: bool = False) -> Stream | None:
+    """X as a stream where it is one: a function, a list of blocks, a loader, a dataset, an array on disk; else None.
 
-    `fits`: whether a model is to be fitted to it, for the words in which an iterator is refused.
+    An iterator is one if it is read `once`; a fit reads its rows twice.
     """
     if isinstance(X, Stream):
         return X
     if callable(X) and not hasattr(X, "shape"):
-        return Stream(lambda: _blocks_from(X), overwrites_blocks=True)
+        return Stream(lambda: _blocks_from(X), overwrites_blocks=True, may_be_joined=True)
     if isinstance(X, list | tuple) and X and all(len(getattr(block, "shape", ())) == 2 for block in X):
-        return Stream(lambda: iter(X), sum(int(block.shape[0]) for block in X))
+        return Stream(lambda: iter(X), sum(int(block.shape[0]) for block in X), parts=X, may_be_joined=True)
+    if _is_loader(X):
+        return _loader_stream(X)
     if hasattr(X, "to_batches") and hasattr(X, "count_rows"):
         return _dataset_stream(X, batch_size)
     if isinstance(X, Iterator):
-        twice, one_by_one = (
-            (", and fit reads the rows twice", "to partial_fit") if fits else ("", "in calls of their own")
-        )
+        if once:
+            return Stream(lambda: X, overwrites_blocks=True, may_be_joined=True)
         raise TypeError(
-            f"an iterator can be read only once{twice}: give a function that returns a new one, a list of blocks, or "
-            f"the blocks one by one {one_by_one}"
+            "an iterator can be read only once, and fit reads the rows twice: give a function that returns a new one, "
+            "a list of blocks, or the blocks one by one to partial_fit"
         )
     if _on_disk(X):
         size = batch_size or _default_batch(X.shape[1], np.dtype(X.dtype).itemsize)
         starts = range(0, X.shape[0], size)
         return Stream(lambda: (X[start : start + size] for start in starts), int(X.shape[0]))
     return None
+
+
+def _is_loader(X: Any) -> bool:
+    """Whether X is a DataLoader of torch, or of a class that is made from it."""
+    return any(kind.__name__ == "DataLoader" and kind.__module__.startswith("torch.") for kind in type(X).__mro__)
+
+
+def _loader_stream(loader: Any) -> Stream:
+    """A DataLoader, whose batches are blocks of rows, or tuples whose first is one."""
+    if type(getattr(loader, "sampler", None)).__name__ == "RandomSampler":
+        raise ValueError("a DataLoader that shuffles gives other rows on each pass: make it with shuffle=False")
+
+    def batches() -> Iterator[Any]:
+        for batch in loader:
+            yield batch[0] if isinstance(batch, list | tuple) else batch
+
+    return Stream(batches, may_be_joined=True)
 
 
 def _blocks_from(function: Callable[[], Any]) -> Iterator[Any]:

@@ -22,7 +22,7 @@ from dataclasses import InitVar, dataclass, replace
 import numpy as np
 import scipy.sparse
 
-from ..arrays import Array, take_rows
+from ..arrays import Array, namespace, take_rows
 
 # The weight of all rows of a stream is summed up in other steps than that of the rows kept, whose logarithms grow with
 # the length of a stream that forgets: where they should be the same they agree to this.
@@ -177,7 +177,7 @@ class Reservoir:
         some = (priorities[chosen], log_weights[chosen], self.n_seen + chosen, take_rows(block, chosen))
         n_pending = self.n_pending + len(chosen)
         grown = replace(gone_by, pending=(*self.pending, some), n_pending=n_pending)
-        # Sorting only when half as many rows are pending as are sorted, a call with a single row copies none of them.
+        # Rows are sorted only when half as many are pending as are sorted, so that adding single rows is cheap.
         return grown.in_order() if 2 * n_pending > len(grown.numbers) else grown
 
     @property
@@ -245,4 +245,4 @@ def stacked(blocks: list[Array]) -> Array:
     """Blocks of rows as one array: sparse if one of them is."""
     if any(scipy.sparse.issparse(block) for block in blocks):
         return scipy.sparse.vstack(blocks, format="csr")
-    return blocks[0] if len(blocks) == 1 else np.concatenate(blocks)
+    return blocks[0] if len(blocks) == 1 else namespace(*blocks).concat(blocks, axis=0)

@@ -21,9 +21,9 @@ from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
 
-from ..arrays import Array, is_numpy, itemsize, take_rows, to_numpy
+from ..arrays import Array, is_foreign, is_numpy, itemsize, take_rows, to_numpy
 from ..threads import map_row_groups, row_ranges
-from .checks import finite
+from .checks import FiniteCheck, finite
 from .sampling import SampledRows, chosen_rows, sample_rows, weighed
 
 Result = TypeVar("Result")
@@ -44,8 +44,14 @@ class Summand(Protocol):
     def over(self, X: Array, weights: np.ndarray | None, n_threads: int) -> Any:
         """The sum over the rows of an array, by threads on the host or on the array's device."""
 
-    def over_blocks(self, blocks: Iterable[tuple[int, Array]], weights: np.ndarray | None) -> Any:
-        """The sum over blocks on a device, each given with the number of its first row."""
+    def over_blocks(
+        self,
+        blocks: Iterable[tuple[int, Array]],
+        weights: np.ndarray | None,
+        n_threads: int = 1,
+        check: FiniteCheck | None = None,
+    ) -> Any:
+        """The sum over blocks, each given with the number of its first row, looked at by `check` on the way."""
 
 
 class Rows(ABC):
@@ -139,8 +145,24 @@ def map_row_blocks(function: Callable[[slice], Result], X: Array, n_columns: int
 
 def device_blocks(n_rows: int, n_columns: int, itemsize: int, halvings: int = 0) -> list[slice]:
     """Ranges of rows whose kernel values, `n_columns` a row, fill a block."""
-    rows = DEVICE_BLOCK_BYTES // max(1, n_columns * itemsize) >> halvings
-    return row_ranges(n_rows, max(1, rows))
+    return row_ranges(n_rows, rows_on_device(n_columns, itemsize, halvings))
+
+
+def rows_on_device(n_columns: int, itemsize: int, halvings: int = 0) -> int:
+    """How many rows have kernel values, `n_columns` a row, that fill a block on a device."""
+    return max(1, DEVICE_BLOCK_BYTES // max(1, n_columns * itemsize) >> halvings)
+
+
+def cut_for_device(
+    blocks: Iterable[tuple[int, Array]], n_columns: int, halvings: int = 0
+) -> Iterator[tuple[int, Array]]:
+    """Blocks on a device in parts whose kernel values fill a block there; blocks on the host as they are."""
+    for start, block in blocks:
+        if not is_foreign(block):
+            yield start, block
+            continue
+        for rows in device_blocks(block.shape[0], n_columns, itemsize(block), halvings):
+            yield start + rows.start, block[rows, :]
 
 
 def with_smaller_blocks(attempt: Callable[[int], Result]) -> Result:
@@ -149,7 +171,7 @@ def with_smaller_blocks(attempt: Callable[[int], Result]) -> Result:
         try:
             return attempt(halvings)
         except Exception as error:
-            if not _out_of_memory(error):
+            if not is_out_of_memory(error):
                 raise
             _free_memory(error)
     raise MemoryError(
@@ -158,7 +180,8 @@ def with_smaller_blocks(attempt: Callable[[int], Result]) -> Result:
     )
 
 
-def _out_of_memory(error: Exception) -> bool:
+def is_out_of_memory(error: Exception) -> bool:
+    """Whether a device of torch or cupy says that its memory is full."""
     return type(error).__name__ in ("OutOfMemoryError", "CUDARuntimeError") and "memory" in str(error).lower()
 
 

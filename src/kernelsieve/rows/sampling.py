@@ -34,6 +34,8 @@ from .objects import key_of
 FEW_WIDE_ROWS, WIDE_ROW = 1000, 4096
 # Distances are rounded by the largest eigenvalue: up to this many squared widths they are exact to 1e-10 of a width.
 MOST_WIDTHS = 1e4
+# Projections of equal rows, as a share of the largest that there may be, differ by less than this.
+ROUNDING_OF_PROJECTIONS = 1e-13
 
 
 @dataclass(frozen=True)
@@ -128,6 +130,10 @@ def shares_of(weights: np.ndarray | None, n_rows: int) -> np.ndarray:
 
 def _merge_copies(X: Array, candidates: np.ndarray, weights: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
     """An index and the summed weight of each distinct row, in an order that does not depend on the order of X."""
+    order = _order_of_distinct(X, candidates) if is_numpy(X) and X.dtype != object else None
+    if order is not None:
+        distinct = candidates[order]
+        return distinct, np.ones(len(distinct)) if weights is None else weights[distinct].astype(np.float64)
     first: dict[bytes, tuple[int, float]] = {}
     mass: dict[bytes, float] = {}
     for part in row_ranges(len(candidates), block_rows(1, X.shape[1], itemsize(X))):
@@ -141,8 +147,21 @@ def _merge_copies(X: Array, candidates: np.ndarray, weights: np.ndarray | None) 
     return distinct[order], masses[order]
 
 
+def _order_of_distinct(X: np.ndarray, candidates: np.ndarray) -> np.ndarray | None:
+    """The order of rows by their projections; None where two are so close that the rows may be equal."""
+    projections, largest = np.empty(len(candidates)), 0.0
+    for part in row_ranges(len(candidates), block_rows(1, X.shape[1], itemsize(X))):
+        rows = finite(take_rows(X, candidates[part]))
+        projections[part] = row_projections(rows)
+        largest = max(largest, float(np.abs(rows).max(initial=0.0)))
+    order = np.argsort(projections)
+    nearest = float(np.diff(projections[order]).min(initial=np.inf))
+    reach = largest * float(np.abs(projection_of_columns(X.shape[1])).sum())
+    return order if nearest > ROUNDING_OF_PROJECTIONS * reach else None
+
+
 def projection_of_columns(n_features: int) -> np.ndarray:
-    """The fixed random direction u whose products x'u tell rows apart."""
+    """The fixed random direction u: rows with different products x'u are different."""
     return np.random.default_rng(0).standard_normal(n_features)
 
 
@@ -193,7 +212,7 @@ class ShortSide:
 
 
 def has_short_side(X: Array) -> bool:
-    """Whether these are few rows of so many columns that the space they span is the cheaper place to look at them.
+    """Whether rows are so few, and columns so many, that work in the span of the rows is cheaper.
 
     Rows in float32 stay as they are: their scores are rounded in proportion to the rows' lengths, and so would be
     everything that is measured in the other space.

@@ -1,52 +1,69 @@
-"""Rows that do not fit in memory: a pass over them is an iterator of blocks.
+"""Rows that do not fit in memory, or were never in one array: a pass over them is an iterator of blocks.
 
-A stream can be opened any number of times; each time it gives the same rows, cut into blocks in any way.  The
-first pass draws a sample, the second adds up moments block by block:
+A stream can be opened any number of times; each time it gives the same rows, cut into blocks in any way.  Blocks are
+worked on where they are: on the host (torch's tensors there are read as numpy's arrays, without a copy) or on a device.
+First a sample is drawn, then moments are added up block by block:
 
-    length known (files, lists of blocks)   the sample is the one that the same rows in memory would give
-    length unknown (a function)             every row draws a random number and those it favours are kept, so that
-                                            the sample does not depend on how the stream is cut
+    blocks in memory (a list)    the sample's rows are drawn first, and only they are taken
+    length known (files)         the same rows, taken on a pass
+    length unknown (a function)  a pass that skips from one row that is kept to the next (skips.py)
 
-Every pass counts the rows and takes their fingerprint: a stream that is not the same twice is an error, not an answer.
+so the sample does not depend on how the stream is cut, and where the length is known it is that of the rows in memory.
+
+Every pass counts the rows and takes their fingerprint, by all threads, while a block is in the cache or on its device:
+a stream that is not the same twice is an error, not an answer.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from threading import get_ident
 from typing import Any
 
+import array_api_compat
 import numpy as np
-from sklearn.utils.validation import _get_feature_names, check_array
 
-from ..arrays import FLOATS, Array, on_host, take_rows
+from ..arrays import Array, as_float64, float64_like, is_foreign, itemsize, namespace, numbers, take_rows
 from ..errors import quoted
-from ..threads import start_new_thread
-from .checks import finite_rows
+from ..numerics import DEPENDENT
+from ..threads import block_rows, map_row_groups, start_new_thread
+from .checks import FiniteCheck, NotFiniteError, finite_rows
 from .files import Stream
-from .reservoir import Reservoir, stacked
-from .rows import ArrayRows, Rows, Summand
-from .sampling import SampledRows, row_projections, sample_rows
+from .kinds import BlockKind, host_block
+from .reservoir import stacked
+from .rows import ArrayRows, Rows, Summand, cut_for_device, with_smaller_blocks
+from .sampling import SampledRows, projection_of_columns, row_projections, sample_rows
+from .skips import SkipSample
 
-SUM_ROUNDING = 1e-10  # of a sum, relative to that of the absolute values, when they are added in other blocks
 GOLDEN = (math.sqrt(5) - 1) / 2  # the fractions of its multiples are all different and fill (0, 1) evenly
+JOINED_BYTES = 2**26  # of rows on a device: smaller blocks are joined, because a launch costs as much as they do
+
+Through = Callable[[Iterable[tuple[int, Array]], int, int], Iterable[tuple[int, Array]]]
 
 
 class StreamRows(Rows):
     """Training rows that come in blocks."""
 
-    def __init__(self, stream: Stream, weights: np.ndarray | None = None, *, merge_copies: bool = True) -> None:
+    def __init__(
+        self,
+        stream: Stream,
+        weights: np.ndarray | None = None,
+        *,
+        merge_copies: bool = True,
+        n_threads: int = 1,
+    ) -> None:
         self.stream = stream
         self.weights = weights
         self.names = stream.names
         self.merge_copies = merge_copies
+        self.n_threads = n_threads  # that look at blocks as they come
         self._n_samples = stream.n_samples if weights is None else len(weights)
         self._fingerprint: PassFingerprint | None = None
-        self._dtype: Any = None  # of the rows, known with the first block
+        self._kind: BlockKind | None = None  # of the blocks, known with the first
         if stream.n_samples not in (None, self._n_samples):
             raise ValueError(f"sample_weight has {self._n_samples} values, the stream has {stream.n_samples} rows")
 
@@ -63,58 +80,72 @@ class StreamRows(Rows):
     def length_known(self) -> bool:
         return self._n_samples is not None
 
-    def blocks(self) -> Iterator[tuple[int, Array]]:
-        """One pass: the number of the first row of each block, and the block, checked; read ahead by a thread."""
-        start, found = 0, PassFingerprint()
-        for block in _read_ahead(self._checked()):
-            block = self._fitting(block, start)
-            found += fingerprint(block, start)
-            first, start = start, start + int(block.shape[0])
-            if self._fingerprint is not None and start > self.n_samples:  # more than before, perhaps without end
-                break
-            yield first, block
-        self._compare(start, found)
+    @property
+    def kind(self) -> BlockKind:
+        """What the blocks are; known with the first."""
+        assert self._kind is not None
+        return self._kind
 
-    def _checked(self) -> Generator[Array, None, None]:
-        for number, block in enumerate(self.stream.open()):
-            self._check_names(block, first=number == 0)
-            rows = check_array(
-                on_host(block),
-                accept_sparse="csr",
-                dtype=FLOATS,
-                copy=self.stream.overwrites_blocks,  # the next block is asked for while this one is worked on
-                ensure_all_finite=False,
-                ensure_min_samples=0,
-                input_name="X",
-            )
-            if rows.shape[0]:
-                yield rows
+    # A pass.
 
-    def _check_names(self, block: Any, *, first: bool) -> None:
-        """Column names where blocks bring them: those of the first are those of all."""
-        found = _get_feature_names(block)
-        if found is None:
+    def blocks(self, *, ahead: bool = True) -> Iterator[tuple[int, Array]]:
+        """One pass: the number of the first row of each block, and the block, checked."""
+        check = PassCheck()
+        with closing(self.opened(ahead=ahead)) as opened:
+            for start, block in opened:
+                self._look_at(block, start, check)
+                yield start, block
+        self._compare(check)
+
+    def _look_at(self, block: Array, start: int, check: PassCheck) -> None:
+        """Look at a block in parts that stay in the cache, by all threads; at one on a device, whole."""
+        if is_foreign(block):
+            check(block, start)
             return
-        names = tuple(str(name) for name in found)
-        if first and self.names is None:
-            self.names = names
-        if names != self.names:
-            raise ValueError(f"a block has columns {_listed(names)}, the first has {_listed(self.names)}")
 
-    def _fitting(self, block: Array, start: int) -> Array:
-        if self._dtype is None:
-            self._dtype, self.n_features = block.dtype, int(block.shape[1])
-            self.single_precision = block.dtype == np.float32
-        if block.shape[1] != self.n_features:
-            raise ValueError(
-                f"rows {start} to {start + block.shape[0] - 1} have {block.shape[1]} columns, the first block has "
-                f"{self.n_features}"
-            )
-        return finite_rows(block, start).astype(self._dtype, copy=False)
+        def look(ranges: list[slice]) -> None:
+            for part in ranges:
+                check(block[part], start + part.start)
 
-    def _compare(self, n_samples: int, found: PassFingerprint) -> None:
-        """The rows of this pass against those of the first: as many, and the same."""
-        if n_samples == 0 and self._fingerprint is None:
+        for _ in map_row_groups(look, block, 1, self.n_threads):
+            pass
+
+    def opened(self, *, ahead: bool = True) -> Generator[tuple[int, Array], None, None]:
+        """One pass over blocks of one kind, counted, but not looked into; `ahead`: read ahead by a thread."""
+        ahead = ahead and self.stream.parts is None
+        start, given = 0, self._converted(copy=ahead and self.stream.overwrites_blocks)
+        with closing(_read_ahead(given) if ahead else given) as blocks:
+            for kind, block in blocks:
+                self._check_kind(kind, start, int(block.shape[0]))
+                first, start = start, start + int(block.shape[0])
+                if self._length_is_certain and start > self.n_samples:  # more than before, perhaps without end
+                    break
+                yield first, block
+        self._check_count(start)
+
+    def _converted(self, *, copy: bool) -> Generator[tuple[BlockKind, Array], None, None]:
+        for block in self.stream.open():
+            kind, rows = host_block(block, copy=copy)
+            if rows.shape[0]:
+                yield kind, rows
+
+    def _check_kind(self, kind: BlockKind, start: int, n_rows: int) -> None:
+        """What the first block is, all others must be."""
+        if self._kind is None:
+            self._kind, self.n_features = kind, kind.n_features
+            self.single_precision, self.names = kind.dtype == "float32", self.names or kind.names
+        else:
+            kind.check_like(self._kind, start, start + n_rows - 1)
+        if kind.names is not None and kind.names != self.names:
+            raise ValueError(f"a block has columns {_listed(kind.names)}, the first has {_listed(self.names)}")
+
+    @property
+    def _length_is_certain(self) -> bool:
+        return self._n_samples is not None and (self._fingerprint is not None or self.stream.n_samples is not None)
+
+    def _check_count(self, n_samples: int) -> None:
+        """The number of rows of this pass against that of the first."""
+        if n_samples == 0 and not self._n_samples:
             raise ValueError("the stream has no rows")
         if self._n_samples is None:
             self._n_samples = n_samples
@@ -125,46 +156,135 @@ class StreamRows(Rows):
                 f"the stream gave {n_samples} rows on this pass, {self._n_samples} were expected: each pass must give "
                 "the same rows, so open files and make iterators inside the function that is called"
             )
+
+    def _compare(self, check: PassCheck) -> None:
+        """The rows of this pass: all finite, and those of the first."""
+        try:
+            check.finish()
+        except NotFiniteError:  # which comes late, of a device, and does not know the row
+            for start, block in self.opened(ahead=False):
+                finite_rows(block, start)
+            raise
+        found = check.fingerprint()
         if self._fingerprint is None:
             self._fingerprint = found
         if not found.matches(self._fingerprint):
             raise ValueError("the rows, or their order, changed between two passes: each pass must give the same rows")
 
-    def sample(self, size: int, rng: np.random.Generator) -> SampledRows:
-        return super().sample(size, rng) if self.length_known else self._keyed_sample(size, rng)
+    # What a fit asks.
 
-    def _keyed_sample(self, size: int, rng: np.random.Generator) -> SampledRows:
-        """The rows that a random number each favours: a uniform sample of a stream of unknown length."""
-        kept = Reservoir.empty(size, int(rng.spawn(1)[0].integers(2**63)))  # rng itself goes on as for rows in memory
-        for _, block in self.blocks():
-            kept = kept.add(block)
-        kept = kept.in_order()
+    def sample(self, size: int, rng: np.random.Generator) -> SampledRows:
+        if self._n_samples == 0:
+            self._check_count(0)
+        return super().sample(size, rng) if self.length_known else self._skipping_sample(size, rng)
+
+    def _skipping_sample(self, size: int, rng: np.random.Generator) -> SampledRows:
+        """A uniform sample of a stream of unknown length."""
+        kept = SkipSample(size, int(rng.spawn(1)[0].integers(2**63)))  # rng itself goes on as for rows in memory
+        for _, block in self._once():
+            kept.add(block)
+        row_numbers, rows = kept.rows()
         if kept.whole:
-            everything = take_rows(kept.rows, np.argsort(kept.numbers))
-            return sample_rows(everything, size, rng, None, merge=self.merge_copies)
-        return SampledRows(kept.rows, np.arange(size), None, False, kept.numbers)
+            return sample_rows(rows, size, rng, None, merge=self.merge_copies)
+        return SampledRows(rows, np.arange(size), None, False, row_numbers)
+
+    def _once(self) -> Iterator[tuple[int, Array]]:
+        """Blocks to take a few rows of: so little work that a reader which overwrites its blocks may wait for it."""
+        return self.blocks(ahead=not self.stream.overwrites_blocks)
 
     def take(self, numbers: np.ndarray) -> Array:
         order = np.argsort(numbers, kind="stable")
         ordered = np.asarray(numbers)[order]
+        found = self._once() if self.stream.parts is None else self._parts()
         parts = []
-        for start, block in self.blocks():
+        for start, block in found:
             low, high = np.searchsorted(ordered, [start, start + block.shape[0]])
             if high > low:
-                parts.append(take_rows(block, ordered[low:high] - start))
+                parts.append(self._rows_of(block, ordered[low:high] - start, start))
         return take_rows(stacked(parts), np.argsort(order, kind="stable"))
+
+    def _parts(self) -> Iterator[tuple[int, Any]]:
+        """Blocks in memory as they were given, in their order."""
+        start = 0
+        for block in self.stream.parts or ():
+            yield start, block
+            start += int(block.shape[0])
+
+    def _rows_of(self, block: Any, places: np.ndarray, start: int) -> Array:
+        """Rows at some places of a block, which may be one in memory that nobody has looked at."""
+        if self.stream.parts is None:
+            return take_rows(block, places)
+        kind, rows = host_block(block)
+        self._check_kind(kind, start, int(rows.shape[0]))
+        chosen = take_rows(rows, places)
+        try:
+            return finite_rows(chosen, 0)
+        except ValueError:
+            finite_rows(rows, start)  # names the row of the stream
+            raise
 
     def each(self, function: Callable[[Array], Array], n_columns: int, n_threads: int) -> np.ndarray:
         parts = [ArrayRows(block).each(function, n_columns, n_threads) for _, block in self.blocks()]
         return np.concatenate(parts)
 
-    def add_up(self, summand: Summand, n_threads: int) -> Any:
-        total: Any = None
-        for start, block in self.blocks():
-            weights = None if self.weights is None else self.weights[start : start + block.shape[0]]
-            part = summand.over(block, weights, n_threads)
-            total = part if total is None else total + part
-        return total
+    def add_up(self, summand: Summand, n_threads: int, through: Through = cut_for_device) -> Any:
+        """The summand's sum over all rows; blocks go `through` what brings them to a device, or cuts them for it."""
+
+        def attempt(halvings: int) -> Any:
+            check = PassCheck()
+            with closing(self.opened()) as opened:
+                blocks = self._joined(opened, summand.width) if self.stream.may_be_joined else opened
+                found = summand.over_blocks(through(blocks, summand.width, halvings), self.weights, n_threads, check)
+            self._compare(check)
+            return found
+
+        return with_smaller_blocks(attempt)
+
+    def _joined(self, blocks: Iterable[tuple[int, Array]], width: int) -> Iterator[tuple[int, Array]]:
+        """Small blocks as fewer larger ones, such as a thread or a device works on at once."""
+        kept: list[Array] = []
+        first, n_kept = 0, 0
+        for start, block in blocks:
+            if not kept:
+                first = start
+            foreign, row_bytes = is_foreign(block), int(block.shape[1]) * itemsize(block)
+            wanted = JOINED_BYTES // row_bytes if foreign else block_rows(width, block.shape[1], itemsize(block))
+            copied = foreign and self.stream.overwrites_blocks and n_kept + block.shape[0] < wanted
+            kept.append(namespace(block).asarray(block, copy=True) if copied else block)
+            n_kept += int(block.shape[0])
+            if n_kept >= wanted:
+                yield first, stacked(kept)
+                kept, n_kept = [], 0
+        if kept:
+            yield first, stacked(kept)
+
+
+class PassCheck(FiniteCheck):
+    """A look at every block of a pass that takes its fingerprint, too."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._parts: dict[int, tuple[Any, Any]] = {}  # total and size of each block, by the number of its first row
+        self._direction: Array | None = None
+
+    def on_host(self, block: Array, start: int) -> Array:
+        found = fingerprint(finite_rows(block, start), start)
+        self._parts[start] = found.total, found.size
+        return block
+
+    def sum_of(self, block: Array, start: int) -> Array:
+        if self._direction is None:
+            self._direction = float64_like(projection_of_columns(block.shape[1]), block)
+        self._parts[start] = _sums(as_float64(block) @ self._direction, start)
+        return self._parts[start][0]
+
+    def fingerprint(self) -> PassFingerprint:
+        """The fingerprint of the whole pass, its blocks added up in their order."""
+        parts = [self._parts[start] for start in sorted(self._parts)]
+        if not parts:
+            return PassFingerprint()
+        total, size = (numbers(*values) for values in zip(*parts, strict=True))
+        return PassFingerprint(float(np.sum(total)), float(np.sum(size)))
 
 
 @dataclass(frozen=True)
@@ -179,7 +299,7 @@ class PassFingerprint:
 
     def matches(self, other: PassFingerprint) -> bool:
         """Whether both can be those of the same rows."""
-        return math.isclose(self.total, other.total, rel_tol=0.0, abs_tol=SUM_ROUNDING * max(self.size, other.size))
+        return math.isclose(self.total, other.total, rel_tol=0.0, abs_tol=DEPENDENT * max(self.size, other.size))
 
 
 def fingerprint(rows: Array, start: int) -> PassFingerprint:
@@ -187,10 +307,22 @@ def fingerprint(rows: Array, start: int) -> PassFingerprint:
     return fingerprint_of(row_projections(rows), start)
 
 
-def fingerprint_of(projections: np.ndarray, start: int) -> PassFingerprint:
+def fingerprint_of(projections: Array, start: int) -> PassFingerprint:
     """The digest of a block from its projections x_i' u."""
-    places = 1.0 + np.modf(np.arange(start, start + len(projections)) * GOLDEN)[0]
-    return PassFingerprint(float(places @ projections), float(np.abs(projections).sum()))
+    return PassFingerprint(*numbers(*_sums(projections, start)))
+
+
+def _sums(projections: Array, start: int) -> tuple[Any, Any]:
+    """The total and the size of a fingerprint, where the projections are."""
+    xp, n_rows = namespace(projections), int(projections.shape[0])
+    if is_foreign(projections):
+        places = (
+            xp.arange(start, start + n_rows, dtype=xp.float64, device=array_api_compat.device(projections)) * GOLDEN
+        )
+        places = places - xp.floor(places)
+    else:
+        places = np.modf(np.arange(start, start + n_rows) * GOLDEN)[0]
+    return (1.0 + places) @ projections, xp.sum(xp.abs(projections))
 
 
 def same_columns(n_features: int, names: Any, expected: int, expected_names: Any) -> None:
@@ -212,8 +344,14 @@ _LAST = object()
 READER_PATIENCE = 1.0  # seconds that a reader is waited for; one that hangs in its source is left to end by itself
 
 
-def _read_ahead(blocks: Generator[Array, None, None]) -> Iterator[Array]:
-    """The blocks unchanged, each read while the one before is worked on."""
+def _read_ahead(
+    blocks: Generator[tuple[BlockKind, Array], None, None],
+) -> Generator[tuple[BlockKind, Array], None, None]:
+    """The blocks unchanged, each read while the one before is worked on.
+
+    A device works by itself: the next block there is asked for when the work on the last has been handed to it, and so
+    may be made in the same memory.
+    """
     wanted: SimpleQueue[bool] = SimpleQueue()  # one True for each block after the first; False ends the reader
     found: SimpleQueue[Any] = SimpleQueue()  # blocks, an error where there is one, and _LAST
 
@@ -235,8 +373,12 @@ def _read_ahead(blocks: Generator[Array, None, None]) -> Iterator[Array]:
         while (block := found.get()) is not _LAST:
             if isinstance(block, BaseException):
                 raise block
-            wanted.put(True)
+            waits = is_foreign(block[1])
+            if not waits:
+                wanted.put(True)
             yield block
+            if waits:
+                wanted.put(True)
     finally:
         wanted.put(False)
         # An iterator that was abandoned is closed by whatever thread collects it, the reader itself included.

@@ -15,8 +15,7 @@ import scipy.sparse
 
 from ..arrays import Array, as_float64, like, namespace, on_host, row_dot, to_numpy
 from ..fit.sample import Sample
-from .base import Selection
-from .lazy_gram import KernelGram
+from .base import KernelGram, Selection
 
 # Rows closer than this share of their squared lengths are copies of each other, in float64 and in float32.
 COPIES = 1e-13

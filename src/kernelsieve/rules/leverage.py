@@ -13,9 +13,8 @@ import numpy as np
 
 from ..arrays import add_to_diagonal, as_float64, cholesky, solve_lower, to_numpy
 from ..fit.sample import Sample
-from .lazy_gram import gram_of_sample
-
-MIN_RIDGE = 1e-10  # share of the mean |k(x, x)|: smallest ridge, for kernel PCA that explains everything
+from ..numerics import DEPENDENT
+from .base import gram_of_sample
 
 
 def ridge_leverage(sample: Sample) -> np.ndarray:
@@ -28,7 +27,7 @@ def ridge_leverage(sample: Sample) -> np.ndarray:
     if sample.drawn is not None:
         counted_mass = sample.drawn.weights * (n_counted / sample.drawn.weights.sum())
     left = max(float(mass @ diagonal) / sample.size - _explained(sample, gram, counted_mass), 0.0)
-    ridge = sample.size * max(left / sample.n_components, MIN_RIDGE * float(np.abs(diagonal).mean()))
+    ridge = sample.size * max(left / sample.n_components, DEPENDENT * float(np.abs(diagonal).mean()))
     counted = gram + np.diag(ridge * n_counted / sample.size / counted_mass)
     factor = cholesky(counted)
     if factor is None:  # an indefinite kernel: the ridge must exceed the size of its most negative eigenvalue

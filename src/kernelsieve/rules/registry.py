@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from inspect import signature
 from typing import Any
 
 import numpy as np
 import scipy.sparse
 
-from ..arrays import as_float64
+from ..arrays import as_float64, like
 from ..fit.sample import Sample
 from ..kernels import Kernel
 from ..solvers.greedy import Residual, Rule, best_for_targets, eliminate, greedy, swap, worst_explained
-from .base import Selection, Selector, select_rows
+from .base import Selection, Selector, gram_of_sample, select_rows
 from .farthest import Combine, spread_rows
 from .gain import LargestGain, SampledGain
 from .kmeans import as_rows_in, kmeans_centers
-from .lazy_gram import gram_of_sample
 from .leverage import draw_without_replacement, ridge_leverage
 from .rpcholesky import randomly_pivoted_cholesky
 from .targeted import targeted_choice
@@ -117,8 +117,9 @@ def kmeans(sample: Sample, n_support: int, rng: np.random.Generator) -> Selectio
         )
     values = sample.rows.values
     values = as_float64(values.toarray() if scipy.sparse.issparse(values) else values)
-    count = min(n_support, sample.size)
-    centers = kmeans_centers(values, count, KMEANS_SELECTION_STEPS, rng, sample.rows.weights, sample.n_threads)
+    count, weights = min(n_support, sample.size), sample.rows.weights
+    weights = None if weights is None else like(weights, values)
+    centers = kmeans_centers(values, count, KMEANS_SELECTION_STEPS, rng, weights, sample.n_threads)
     return Selection(sample.kernel, as_rows_in(centers, values, sample.held_columns), None)
 
 
@@ -152,7 +153,7 @@ def rows_by_each_rule(sample: Sample, n_rows: int, rng: np.random.Generator) -> 
     }
 
 
-# Every rule takes (sample, n_support, rng); some take more, which `selector` gives them.
+# Every rule takes (sample, n_support, rng); some take options, which `selector` gives them.
 SELECTORS: dict[str, Callable[..., Selection]] = {
     "targeted": targeted,
     "gain": gain,
@@ -171,13 +172,15 @@ SELECTORS: dict[str, Callable[..., Selection]] = {
 ALIASES = {"sgma": "gain", "matching-pursuit": "gain", "akfa": "gain"}
 SELECTORS |= {alias: SELECTORS[name] for alias, name in ALIASES.items()}
 
-WITH_CANDIDATES = ("gain", "improved", "skfa", *ALIASES)
+# Options that `SparseKernelPCA` hands to the rules that take them, with the value that means: not given.
+RULE_OPTIONS: dict[str, Any] = {"max_residual": None, "n_candidates": None, "n_swaps": 0}
 
 
-def selector(
-    name: str, *, n_candidates: int | None = None, n_swaps: int = 0, max_residual: float | None = None
-) -> Selector:
-    """The rule of that name, bound to those options that it takes."""
-    given = {"n_candidates": n_candidates, "n_swaps": n_swaps or None, "max_residual": max_residual}
-    options = {option: value for option, value in given.items() if value is not None}
-    return partial(SELECTORS[name], **options) if options else SELECTORS[name]
+def takers(option: str) -> list[str]:
+    """The names of the rules that take an option."""
+    return [name for name, rule in SELECTORS.items() if option in signature(rule).parameters]
+
+
+def selector(name: str, **options: Any) -> Selector:
+    """The rule of that name, bound to the options that are given."""
+    return partial(SELECTORS[name], **{key: value for key, value in options.items() if value != RULE_OPTIONS[key]})

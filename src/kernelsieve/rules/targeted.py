@@ -20,8 +20,9 @@ import scipy.sparse
 
 from ..arrays import Array, is_torch, to_numpy
 from ..fit.rowset import RowSet
-from ..solvers.greedy import EXPLAINED, Gram, Residual, StoredGram, best_for_targets, choose, eliminate, start, swap
+from ..solvers.greedy import Gram, Residual, StoredGram, best_for_targets, choose, eliminate, start, swap
 from ..spectrum.cuda_graphs import repeat
+from ..spectrum.whitening import RANK_TOLERANCE
 from ..threads import ordered_map, row_ranges
 
 BLOCK_ROWS = 2048  # eliminated at a time: kernel values and residuals of a block stay in the cache
@@ -84,7 +85,7 @@ def targeted_on_device(gram: Array, targets: Array, n_rows: int, noise: float = 
     diagonal, left = whole.diagonal().clone(), whole[:, n:].clone()
     taken, best_scores = whole.new_zeros((n_rows, whole.shape[1])), diagonal.new_empty(n_rows)
     k, chosen = (torch.zeros(count, dtype=torch.int64, device=whole.device) for count in (1, n_rows))
-    floor = max(EXPLAINED, noise)
+    floor = max(RANK_TOLERANCE, noise)
     take_best = partial(_take_best, floor)
     repeat(("targeted", floor), take_best, n_rows, whole, diagonal, left, taken, best_scores, chosen, k)
     found, scores = to_numpy(chosen), to_numpy(best_scores)

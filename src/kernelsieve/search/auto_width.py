@@ -24,12 +24,21 @@ from ..rows.rows import ArrayRows
 from ..rules.kmeans import kmeans_centers
 from ..threads import one_blas_thread
 
-FACTORS = (1 / 16, 1 / 4, 1 / 2, 1, 2, 4, 16)  # multiples of the median rule's gamma
-MAX_ROWS = 2000  # to fit the small models to; as many again are held out
-FEWEST_POINTS, POINTS_A_COMPONENT = 30, 5  # support points of the small models, which are centres of k-means
-CENTER_STEPS = 10
-USUAL_COMPONENTS = 10  # where their number is not known yet
-NEARLY_AS_GOOD = 1.001  # times the smallest error
+
+@dataclass(frozen=True)
+class WidthTrial:
+    """Which widths are tried, and on what."""
+
+    factors: tuple[float, ...] = (1 / 16, 1 / 4, 1 / 2, 1, 2, 4, 16)  # multiples of the median rule's gamma
+    max_rows: int = 2000  # to fit the small models to; as many again are held out
+    least_points: int = 30  # support points of the small models, which are centres of k-means
+    points_a_component: int = 5
+    kmeans_steps: int = 10
+    n_components: int = 10  # where their number is not known yet
+    nearly_as_good: float = 1.001  # times the smallest error: the widest such kernel is taken
+
+
+TRIAL = WidthTrial()
 
 
 @dataclass(frozen=True)
@@ -47,9 +56,9 @@ def tried_widths(
 
     Parameters
     ----------
-    rows : dense rows, of which at most 2 `MAX_ROWS` are looked at
+    rows : dense rows, of which at most 2 `TRIAL.max_rows` are looked at
     kernel : name of a kernel that has a width
-    n_components : of the small models; None for `USUAL_COMPONENTS`
+    n_components : of the small models; None for `TRIAL.n_components`
     seed : of the split into rows to fit to and rows held out
     weights : of the rows
     """
@@ -58,20 +67,20 @@ def tried_widths(
         raise ValueError(f"gamma='auto' chooses the width of {', '.join(with_width)} kernels: give gamma='median'")
     rng = np.random.default_rng(seed)
     candidates = np.arange(len(rows)) if weights is None else np.flatnonzero(weights)
-    order = rng.permutation(candidates)[: 2 * MAX_ROWS]
+    order = rng.permutation(candidates)[: 2 * TRIAL.max_rows]
     half = max(2, len(order) // 2)
     if len(order) - half < 2:
         raise ValueError(f"{len(rows)} rows are too few to choose the width of the kernel: give gamma='median'")
     train, test = (np.asarray(rows[part], dtype=np.float64) for part in (order[:half], order[half:]))
     own, others = (None if weights is None else weights[part] for part in (order[:half], order[half:]))
-    wanted = n_components or USUAL_COMPONENTS
-    n_points = min(max(FEWEST_POINTS, POINTS_A_COMPONENT * wanted), len(np.unique(train, axis=0)))
+    wanted = n_components or TRIAL.n_components
+    n_points = min(max(TRIAL.least_points, TRIAL.points_a_component * wanted), len(np.unique(train, axis=0)))
     with one_blas_thread():
-        centers = kmeans_centers(train, n_points, CENTER_STEPS, rng, own)
+        centers = kmeans_centers(train, n_points, TRIAL.kmeans_steps, rng, own)
         median = resolve_gamma("median", kernel_of(kernel), train, own)
         total = _squares(test - np.average(train, axis=0, weights=own), others)
         tried = []
-        for gamma in (factor * median for factor in FACTORS):
+        for gamma in (factor * median for factor in TRIAL.factors):
             back = _there_and_back(named_kernel(kernel, gamma=gamma), centers, ArrayRows(train, own), test, wanted)
             tried.append(TriedGamma(gamma, _squares(test - back, others) / total if total > 0 else 0.0))
     return tried
@@ -95,4 +104,4 @@ def _squares(differences: np.ndarray, weights: np.ndarray | None) -> float:
 def best_width(widths: list[TriedGamma]) -> float:
     """The gamma with the smallest error, or the widest kernel among those that are nearly as good."""
     smallest = min(width.error for width in widths)
-    return min(width.gamma for width in widths if width.error <= NEARLY_AS_GOOD * smallest)
+    return min(width.gamma for width in widths if width.error <= TRIAL.nearly_as_good * smallest)

@@ -7,8 +7,8 @@ kernel PCA's on the same rows, every size starting from the points of the last.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,7 @@ from ..fit.sample import Sample
 from ..kernels import Kernel
 from ..rows.sampling import shares_of
 from ..rules.base import Choice, Selection, Selector
-from ..rules.registry import ALIASES, SELECTORS, WITH_CANDIDATES, selector
+from ..rules.registry import ALIASES, RULE_OPTIONS, SELECTORS, selector, takers
 from ..threads import cached_property
 from .best_of_rules import best_of_rules
 from .how_many import Fewest
@@ -38,21 +38,14 @@ class Effort:
     n_samples: int | None  # rows to look at, None for the default
     max_iter: int
     tol: float
-    n_candidates: int | None = None
-    n_swaps: int = 0
-    max_residual: float | None = None
+    options: Mapping[str, Any] = field(default_factory=lambda: RULE_OPTIONS)  # of the rule
 
     def check(self, name: str) -> None:
-        """Options that mean nothing to the rule of that name are a mistake, and are said to be."""
-        if self.max_residual is not None and name != "residual":
-            given, right = f"max_residual={self.max_residual}", "'residual'"
-        elif self.n_candidates is not None and name not in WITH_CANDIDATES:
-            given, right = f"n_candidates={self.n_candidates}", ", ".join(map(repr, WITH_CANDIDATES))
-        elif self.n_swaps and name != "targeted":
-            given, right = f"n_swaps={self.n_swaps}", "'targeted'"
-        else:
-            return
-        raise ValueError(f"{given} means nothing to selection={name!r}: it is for {right}")
+        """Refuse options that mean nothing to the rule of that name."""
+        for option, value in self.options.items():
+            if value != RULE_OPTIONS[option] and name not in (names := takers(option)):
+                right = ", ".join(map(repr, names))
+                raise ValueError(f"{option}={value} means nothing to selection={name!r}: it is for {right}")
 
 
 @dataclass(frozen=True)
@@ -80,6 +73,11 @@ class Chooser:
         """Coordinates of the first sample: of sparse rows they say whether points can be moved at all."""
         return self.problem.coordinates or coordinates(self.problem.sample)
 
+    @property
+    def _max_residual(self) -> float | None:
+        value: float | None = self.effort.options["max_residual"]
+        return value
+
     def _search(self, problem: Problem) -> FreePoints:
         """The search for free points on a problem's sample."""
         known = self._coordinates if problem.sample is self.problem.sample else coordinates(problem.sample)
@@ -87,14 +85,13 @@ class Chooser:
 
     @property
     def _selector(self) -> Selector:
-        names = ("n_candidates", "n_swaps", "max_residual")
-        return selector(self.rule_name, **{name: getattr(self.effort, name) for name in names})
+        return selector(self.rule_name, **self.effort.options)
 
     def fixed(self, n_support: int) -> Choice:
         """`n_support` points."""
         problem = self._problem_for(self.problem, n_support)
         sample = problem.sample
-        if n_support >= sample.size and sample.rows.whole and self.effort.max_residual is None:
+        if n_support >= sample.size and sample.rows.whole and self._max_residual is None:
             return Choice(everything(problem), problem)
         if self.rule_name == "optimized":
             search = self._search(problem)
@@ -106,18 +103,18 @@ class Chooser:
         if self.rule != "optimized":
             found = self._selector(problem.sample, n_support, problem.rng)
             exact = problem.sample.in_float64
-            if found.n_support >= n_support or exact is problem.sample or self.effort.max_residual is not None:
+            if found.n_support >= n_support or exact is problem.sample or self._max_residual is not None:
                 return found
             return self._selector(exact, n_support, problem.rng)  # rounding has ended a greedy rule too soon
-        return best_of_rules(problem, n_support, self.effort.n_swaps, thorough=thorough)
+        return best_of_rules(problem, n_support, self.effort.options["n_swaps"], thorough=thorough)
 
     def automatic(self, variance: float, agreement: float | None = None) -> Choice:
         """The fewest points that keep `variance` of what exact kernel PCA keeps, or that leave a small residual.
 
         With `agreement`, the fewest of which every component also agrees so far with exact kernel PCA's.
         """
-        if self.effort.max_residual is not None:
-            return self._until_explained(self.effort.max_residual)
+        if self._max_residual is not None:
+            return self._until_explained(self._max_residual)
         sample = self.problem.sample
         n_components, center, plan = sample.n_components, sample.center, sample.plan
         first = n_components + plan.first_extra_points
@@ -173,7 +170,7 @@ class Chooser:
         return self._measured(problem, selection)
 
     def _problem_for(self, problem: Problem, n_support: int) -> Problem:
-        """The problem with a sample that is large enough for so many points."""
+        """The problem with a sample that is large enough for `n_support` points."""
         asked, least = self.effort.n_samples, problem.sample.plan.rows_to_choose_from * n_support
         if asked and not problem.sample.rows.whole and asked < least:
             raise ValueError(

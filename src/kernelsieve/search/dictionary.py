@@ -12,13 +12,13 @@ from ..rules.base import Selection
 from ..rules.registry import SELECTORS
 from .chooser import everything
 
-MAX_ALL_ROWS = 2000  # so many different rows are all taken
+MAX_ALL_ROWS = 2000  # if no more rows than this are different, all of them are taken
 DEFAULT_SIZE = 512
 ROWS_PER_POINT, MIN_ROWS = 20, 5000  # that a dictionary is chosen from
 
 
 def rows_to_choose_from(n_dictionary: int | None) -> int:
-    """The number of rows that a dictionary of so many is chosen from."""
+    """How many rows a dictionary of `n_dictionary` rows is chosen from."""
     return max(MIN_ROWS, ROWS_PER_POINT * (n_dictionary or DEFAULT_SIZE))
 
 

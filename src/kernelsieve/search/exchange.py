@@ -59,7 +59,7 @@ def exchanged(search: FreePoints, found: Candidate) -> Candidate:
 
 
 def from_any_rule(search: FreePoints, found: Candidate) -> Candidate:
-    """The points found, or those moved from rows: of all rules' choices, the one that captures most as it is."""
+    """The points found, or better ones, moved from the rows by which the best of all rules starts."""
     plain: dict[str, Candidate] = {}
     for name, chosen in rows_by_each_rule(search.sample, found.n_support, search.rng).items():
         rows = search.filled_up(chosen, found.n_support)

@@ -9,8 +9,7 @@ from typing import Protocol
 import numpy as np
 
 from ..arrays import Array, inner, namespace, numbers, row_dot, solve_factored, solve_lower
-
-NO_CURVATURE = 1e-12  # <s, y> of a step, relative to <y, y>, that says nothing of how the objective bends
+from ..numerics import ROUNDING
 
 
 @dataclass(frozen=True)
@@ -32,7 +31,7 @@ class Evaluation:
 
 @dataclass(frozen=True)
 class Ahead:
-    """A direction to go, as far as is thought best."""
+    """A direction, and the length of the step that is tried first."""
 
     direction: Array  # (m, r)
     slope: float  # of the objective along it
@@ -40,14 +39,14 @@ class Ahead:
 
 
 class Objective(Protocol):
-    """What is maximised."""
+    """A function to maximise."""
 
     def evaluate(self, points: Array, basis: Array | None = None) -> Evaluation:
         """The objective at these points; `basis` is that of an evaluation near by, to start from."""
 
     @property
     def exact(self) -> Objective:
-        """The same without shortcuts in precision."""
+        """This objective in full precision."""
 
 
 class Memory:
@@ -81,7 +80,7 @@ class Memory:
             changes = xp.concat([self._changes[kept, :], change], axis=0)
         products = xp.concat([moves, change], axis=0) @ changes.T
         bend, length = numbers(products[-2, -1], products[-1, -1])
-        if bend > NO_CURVATURE * length:
+        if bend > ROUNDING[8] * length:
             self._moves, self._changes, self._products = moves, changes, products[:-1, :]
 
     def direction(self, gradient: Array, metric: Callable[[Array], Array]) -> Array:

@@ -17,8 +17,8 @@ from ..arrays import Array, is_accelerated, is_numpy, is_torch, like, namespace,
 from ..fit.importance import carried_variance, draw, tails
 from ..fit.rowset import RowSet
 from ..fit.sample import Sample
+from ..rules.base import gram_of_sample
 from ..rules.kmeans import as_rows_in, kmeans_centers
-from ..rules.lazy_gram import gram_of_sample
 from ..rules.rpcholesky import randomly_pivoted_cholesky
 from ..rules.targeted import targeted_rows
 from ..spectrum.whitening import whiten
@@ -87,36 +87,74 @@ class FreePoints:
 
     @cached_property
     def objective(self) -> CapturedVariance:
+        """On the rows of the search."""
+        return self._of_sample(self.sample.shares).part(self.sample.search)
+
+    @cached_property
+    def _evaluation(self) -> CapturedVariance:
+        """On the evaluation rows, whose exact kernel PCA is known."""
+        rows = self.sample.evaluation
+        of_rows = None if rows.weights is None else np.pad(rows.shares, (0, self.sample.size - rows.size))
+        return self._of_sample(of_rows).part(slice(0, rows.size))
+
+    @property
+    def _enough(self) -> float:
+        """What points that are moved no further capture of the evaluation rows."""
+        return self.plan.kept_enough * self.sample.evaluation.exact.captured
+
+    def _of_sample(self, shares: np.ndarray | None) -> CapturedVariance:
+        """On all rows of the sample, each counted as its share says."""
         c, sample = self.coordinates, self.sample
-        omega = None if sample.shares is None else like(sample.shares, c.rows)
+        omega = None if shares is None else like(shares, c.rows)
         kind = CapturedOnDevice if is_torch(c.rows) else CapturedVariance
-        whole = kind(c.kernel, c.rows, c.row_scale, omega, sample.n_components, sample.center, sample.n_threads)
-        return whole.part(sample.search)
+        return kind(c.kernel, c.rows, c.row_scale, omega, sample.n_components, sample.center, sample.n_threads)
 
     def search(self, n_support: int) -> Candidate:
         """Points from the best of the starts."""
         if self.coordinates.kernel.linear_in_rows:
             return self._principal(n_support)
-        found = self._raced(n_support)
-        enough = self.plan.good_enough * self.sample.evaluation.exact.captured
-        return self._bettered(found) if found.captured < enough else found
+        found, exact = self._raced(n_support), self.sample.evaluation.exact
+        return self._bettered(found) if self._evaluated(found) < self.plan.good_enough * exact.captured else found
+
+    def _evaluated(self, found: Candidate) -> float:
+        """What points found capture of the evaluation rows."""
+        return found.captured if self.sample.evaluation.is_all else self.captured(self._evaluation, found.points)
+
+    def _centers(self, n_support: int) -> Array:
+        """Centres of the rows of the early steps."""
+        plan, (objective, _) = self.plan, self._coarse(n_support)
+        n_threads = self.sample.n_threads if is_numpy(objective.rows) else 1
+        lloyd = plan.kmeans_steps if n_support <= plan.many_points else plan.kmeans_steps_of_many
+        centers = kmeans_centers(objective.rows, n_support, lloyd, self.rng, objective.weights, n_threads)
+        return as_rows_in(centers, objective.rows, self.sample.held_columns)
 
     def _bettered(self, found: Candidate) -> Candidate:
         """The points found, or better ones."""
         rows = self.sample.evaluation
-        if rows.exact.captured - found.captured >= self.plan.least_missed * float(rows.exact.variances[-1]):
+        if rows.exact.captured - self._evaluated(found) >= self.plan.least_missed * float(rows.exact.variances[-1]):
             found = exchanged(self, found)
         few = rows.is_all and rows.size**2 * found.n_support <= self.plan.any_rule_work
         return from_any_rule(self, found) if few and not is_torch(rows.gram) else found
 
     def _raced(self, n_support: int) -> Candidate:
-        """The race of the starts, then the better one to the end; the plain rows where they are better still."""
+        """The race of the starts, then the better one to the end; the plain rows where they are better still.
+
+        Or centres, or the leader of the race, where they keep enough of exact kernel PCA.
+        """
+        centers = self._centers(n_support)
+        captured = self.captured(self._evaluation, centers)
+        if captured >= self._enough:
+            return Candidate(centers, captured, None, 0, True, {"kmeans": captured}, "kmeans", NO_ROWS)
         many = n_support > self.plan.many_points
-        race = self._race(n_support, self._race(n_support // self.plan.raced_fraction).leader if many else None)
+        only = self._race(n_support // self.plan.raced_fraction).leader if many else None
+        race = self._race(n_support, only, centers)
         (_, n_coarse), best = self._coarse(n_support), race.runners[race.leader]
+        seeds = race.rows.get(race.leader, NO_ROWS)
+        captured = self.captured(self._evaluation, best.points)
+        if captured >= self._enough:
+            return Candidate(best.points, captured, None, best.n_steps, True, race.reached, race.leader, seeds)
         n_race, best = best.n_steps, self._run(best, race.objective, n_coarse - best.n_steps)
         best, converged = self.finish(best, self.n_steps(n_support) - max(n_coarse, n_race))
-        seeds = race.rows.get(race.leader, NO_ROWS)
         moved = Candidate(best.points, best.value, None, best.n_steps, converged, race.reached, race.leader, seeds)
         # decided at the end, on the rows of the last steps
         close = [name for name in race.rows if race.unmoved[name] > self.plan.close_behind * race.reached[race.leader]]
@@ -135,15 +173,13 @@ class FreePoints:
             return found.points(moved)
         return lifted(self.sample, found, self.objective, moved)
 
-    def _race(self, n_support: int, only: str | None = None) -> Race:
+    def _race(self, n_support: int, only: str | None = None, centers: Array = None) -> Race:
         """The first steps from every start, or from the `only` one that is to run."""
         plan, (objective, _) = self.plan, self._coarse(n_support)
         rows, n_threads = self._row_starts(n_support, only), self.sample.n_threads if is_numpy(objective.rows) else 1
         starts = {name: self.rows_at(places) for name, places in rows.items()}
         if only in (None, "kmeans"):
-            lloyd = plan.kmeans_steps if n_support <= plan.many_points else plan.kmeans_steps_of_many
-            centers = kmeans_centers(objective.rows, n_support, lloyd, self.rng, objective.weights, n_threads)
-            starts = {"kmeans": as_rows_in(centers, objective.rows, self.sample.held_columns)} | starts
+            starts = {"kmeans": self._centers(n_support) if centers is None else centers} | starts
         n_race = max(1, round(plan.race_share * self.n_steps(n_support)))
 
         def run(points: Array) -> tuple[float, Ascent]:
@@ -172,7 +208,7 @@ class FreePoints:
         return {name: self.filled_up(rows, n_support) for name, rows in found.items()}
 
     def filled_up(self, rows: np.ndarray, n_support: int) -> np.ndarray:
-        """The rows and, where the rank was reached before so many were found, others at random."""
+        """These rows, filled up with random ones if a rule stopped before it had found `n_support`."""
         others = np.setdiff1d(np.arange(self.sample.size), rows)
         return np.concatenate([rows, self.rng.choice(others, n_support - len(rows), replace=False)])
 
@@ -227,7 +263,7 @@ class FreePoints:
         return namespace(points).concat([points, self.rows_at(rows)], axis=0), rows
 
     def n_steps(self, n_support: int) -> int:
-        """Steps for so many points."""
+        """How many steps are allowed for this number of points."""
         share = self.plan.device_share if is_accelerated(self.objective.rows) else 1.0
         return max(2, round(share * self.max_iter * min(1.0, self.plan.many_points / n_support) ** 2))
 
@@ -253,7 +289,7 @@ class FreePoints:
         return objective.light(points, self.sample.evaluation.exact.captured)
 
     def captured(self, objective: CapturedVariance, points: Array) -> float:
-        """What these points capture."""
+        """The variance that these points capture."""
         return objective.captured(points, self._exact_on(points, objective))
 
     def _exact_on(self, points: Array, objective: CapturedVariance) -> Array | None:

@@ -43,6 +43,7 @@ from ..arrays import (
     take_rows,
 )
 from ..kernels import FixedRows, Kernel, uphill
+from ..numerics import FLOAT32_SEES
 from ..spectrum.top import Operator, is_large, top
 from ..spectrum.whitening import whiten
 from ..threads import SPARE_THREADS, cached_property, ordered_map, row_ranges, side_by_side
@@ -60,9 +61,6 @@ EXTRA_VECTORS = 8  # beyond the components, in a basis that those at points near
 FLOAT32_WIDTHS = 1e12
 # Rows that are all farther than this from the origin, as sparse rows may be, lose their differences to float32.
 NEAREST_WIDTHS = 100.0
-# Rounding of float32 kernel values is multiplied by about sum_i 1 / L_ii^2, L the Cholesky factor of K_SS.  Where this
-# share of that sum is more than the captured variance, the gradient is off by a few percent, and rounding is climbed.
-FLOAT32_SHOWS = 1e-5
 METRIC_RIDGE = 0.05  # added to the Gauss-Newton matrix, relative to its mean diagonal: idle points are not sent far off
 
 
@@ -102,12 +100,15 @@ class Factored:
         jitter = GRAM_JITTER * float(xp.mean(xp.abs(xp.linalg.diagonal(gram))))
         return cls(gram, cholesky(add_to_diagonal(gram, jitter)))
 
-    def allows_float32(self, captured: float) -> bool:
-        """Whether rounding of float32 rows is small beside so much captured variance."""
+    def allows_float32(self, captured: float, largest: float) -> bool:
+        """Whether rounding of float32 rows, of values up to the largest, is small beside so much captured variance."""
         if self.factor is None:
             return False
         xp = namespace(self.factor)
-        return FLOAT32_SHOWS * float(xp.sum(xp.linalg.diagonal(self.factor) ** -2)) <= captured
+        # Rounding of float32 kernel values is multiplied by about sum_i 1 / L_ii^2, L the Cholesky factor of K_SS: near
+        # the captured variance, the gradient is off by a few percent, and rounding is climbed.  For values up to c
+        # instead of 1 it is c^2 times as much: c in their rounding, and c in the variance.
+        return FLOAT32_SEES * largest**2 * float(xp.sum(xp.linalg.diagonal(self.factor) ** -2)) <= captured
 
 
 @dataclass(frozen=True)
@@ -160,7 +161,7 @@ class CapturedVariance:
         )
         gradient = uphill(slopes, self.kernel.slopes(points, points, gram, -2 * spread))
         value = float(namespace(values).sum(values))
-        reliable = self.heavy is None or at.allows_float32(value)
+        reliable = self.heavy is None or at.allows_float32(value, self._largest)
         return Evaluation(value, gradient, metric, reliable, basis)
 
     def _each_block(
@@ -208,6 +209,11 @@ class CapturedVariance:
     def _fixed(self) -> FixedRows:
         return self.kernel.fixed(self.rows, self.row_scale)
 
+    @cached_property
+    def _largest(self) -> float:
+        """No kernel value of the rows is larger."""
+        return 1.0 if self.kernel.bounded else float(namespace(self.rows).max(self.kernel.diagonal(self.rows)))
+
     def _threads_for(self, points: Array) -> int:
         """Threads that blocks of rows are spread over: of few points more would wait for each other."""
         return min(self.n_threads, max(FEW_THREADS, points.shape[0] // POINTS_A_THREAD))
@@ -218,7 +224,7 @@ class CapturedVariance:
         return int(self.rows.shape[0])
 
     def part(self, rows: slice) -> CapturedVariance:
-        """The same objective on some of the rows."""
+        """This objective on some of the rows."""
         row_scale = None if self.row_scale is None else self.row_scale[rows]
         weights = None if self.weights is None else self.weights[rows]
         if weights is not None:
@@ -226,7 +232,7 @@ class CapturedVariance:
         return replace(self, rows=self.rows[rows, :], row_scale=row_scale, weights=weights, heavy=None)
 
     def drawn(self, places: Array, weights: Array) -> CapturedVariance:
-        """The same objective on some of the rows, each counted as often as its weight says."""
+        """This objective on the rows at these places, with these weights."""
         weights = like(weights / weights.sum(), self.rows)
         row_scale = None if self.row_scale is None else take_rows(self.row_scale, places)
         return replace(self, rows=take_rows(self.rows, places), row_scale=row_scale, weights=weights, heavy=None)
@@ -235,9 +241,9 @@ class CapturedVariance:
         """This objective with its rows in float32, twice as fast, where points that capture so much allow it."""
         xp = namespace(self.rows)
         reach = xp.max(xp.abs(self.rows), axis=1)
-        if not self.kernel.bounded or float(xp.max(reach)) > FLOAT32_WIDTHS or float(xp.min(reach)) > NEAREST_WIDTHS:
+        if self.kernel.needs_double or float(xp.max(reach)) > FLOAT32_WIDTHS or float(xp.min(reach)) > NEAREST_WIDTHS:
             return self
-        if not Factored.of(self.kernel, points).allows_float32(captured):
+        if not Factored.of(self.kernel, points).allows_float32(captured, self._largest):
             return self
         rows, row_scale, weights = (
             None if part is None else xp.astype(part, xp.float32) for part in (self.rows, self.row_scale, self.weights)
@@ -302,7 +308,7 @@ class CapturedVariance:
         return variances, components, coef if many else None
 
     def has_many(self, points: Array) -> bool:
-        """Whether there are so many points that a basis near the components' span pays."""
+        """Whether there are enough points for a basis near the components' span to pay."""
         return is_large(int(points.shape[0]), self.n_components)
 
     def _second(self, first: FirstPass) -> Array:

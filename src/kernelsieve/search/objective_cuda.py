@@ -24,9 +24,10 @@ import numpy as np
 
 from ..arrays import Array, solve_factored, to_numpy, unchecked_cholesky
 from ..kernels import Kernel, uphill
+from ..numerics import ROUNDING
 from ..spectrum.cuda_graphs import recorded
 from ..threads import cached_property
-from .lbfgs import NO_CURVATURE, Ahead, Ascent, Evaluation, Memory
+from .lbfgs import Ahead, Ascent, Evaluation, Memory
 from .objective import GRAM_JITTER, METRIC_RIDGE, CapturedVariance
 
 # Powers of R that Y is multiplied by, one after the other, and made orthonormal.  What the last column has left of the
@@ -34,7 +35,7 @@ from .objective import GRAM_JITTER, METRIC_RIDGE, CapturedVariance
 # smaller, down to rounding, which the largest power must not bring back.
 TURNS = (1, 2, 4, 4)
 TURN_JITTER = 1e-14  # added to the gram of unit vectors before it is divided by
-# Kernel values up to which launches take longer than work.  Recordings keep their memory, some 100 MB for so many.
+# Kernel values up to which launches take longer than work.  A recording keeps its memory: some 100 MB at this size.
 LAUNCH_BOUND = 2**21
 
 
@@ -74,7 +75,7 @@ class CapturedOnDevice(CapturedVariance):
         return AheadOnDevice(direction, slope, end, memory=PaddedMemory(moves, changes))
 
     def _evaluation(self, points: Array, result: list[float], found: list[Array]) -> Evaluation:
-        """What a line has found at these points."""
+        """The value and gradient that a recorded step found at these points."""
         (value, failed, kernel_values), (gradient, coef, *metric) = result, found
         if not np.isfinite(kernel_values):  # the kernel overflows there: no place to go
             return Evaluation(-np.inf, gradient)
@@ -181,14 +182,14 @@ def images_on_device(
 
 
 class PaddedMemory(Memory):
-    """The same in arrays of one shape, with zeros for steps that have not been: for lines that are recorded."""
+    """An L-BFGS memory in arrays of fixed shape, zero for steps still to come, so that steps can be recorded."""
 
     def __init__(self, moves: Array, changes: Array) -> None:
         self.moves, self.changes = moves, changes  # (k, m r)
 
     @classmethod
     def of(cls, size: int, points: Array) -> PaddedMemory:
-        """Of no steps yet, and room for so many."""
+        """An empty memory with room for this many steps."""
         nothing = points.new_zeros((size, points.numel()))
         return cls(nothing, nothing)
 
@@ -205,7 +206,7 @@ class PaddedMemory(Memory):
         import torch
 
         move, change = move.reshape(1, -1), change.reshape(1, -1)
-        bends = (move * change).sum() > NO_CURVATURE * (change * change).sum()
+        bends = (move * change).sum() > ROUNDING[8] * (change * change).sum()
         moves, changes = (
             torch.where(bends, torch.cat([old[1:], new]), old)
             for old, new in ((self.moves, move), (self.changes, change))

@@ -45,7 +45,7 @@ from ..fit.rowset import POINTS_FOR_THREADS, RowSet
 from ..fit.sample import Sample
 from ..kernels import Kernel, held
 from ..kernels.base import dense
-from ..threads import cached_property, ordered_map, row_ranges, side_by_side
+from ..threads import CACHED_ROWS, cached_property, ordered_map, row_ranges, side_by_side
 from .lbfgs import Ascent
 from .objective import CapturedVariance
 from .objective_cuda import images_on_device
@@ -53,16 +53,15 @@ from .principal import directions_of_sparse
 
 SHORT_SIDE = 1000  # rows whose gram costs less than anything in as many columns
 FIRST_DIRECTIONS = 32  # that are tried; twice as many where they are too few
-ROWS_PER_DIRECTION = 16  # tell what the directions are, where points do not stay in them
-PROJECTED_AT_ONCE = 250  # rows: fresh memory costs more than arithmetic
-TRIAL_ROWS = 1000  # about so many judge the last step, in all directions
+ROWS_PER_DIRECTION = 16  # that the directions are found from, where points may leave them
+TRIAL_ROWS = 1000  # that judge the last step, in all directions, or up to twice as many
 NUGGET = 1e-9  # added to the points' gram, relative to its largest diagonal value, before it is divided by
 
 # Sparse rows of more features than this are not moved freely (their points would be dense).
 MAX_SPARSE_FEATURES = 20_000
 MAX_SPARSE_DIRECTIONS = 128
 MAX_DENSE_VALUES = 2**22  # of sparse rows that are made dense where no subspace will do
-# With so many directions a narrow Gaussian may still lose most of a row: then its rows serve better.
+# Even with this many directions a narrow Gaussian may lose most of a row: then rows serve better as points.
 MAX_SPARSE_LOST_EXPONENT = 1.0
 
 
@@ -90,7 +89,7 @@ class Coordinates:
             return images_on_device(self.kernel, moved, self.rows[:n, :], directions, NUGGET)
         gram, xp = self.kernel(moved, moved), namespace(moved)
         factor = cholesky(add_to_diagonal(gram, NUGGET * float(xp.max(xp.linalg.diagonal(gram)))))
-        parts = row_ranges(n, PROJECTED_AT_ONCE if is_numpy(moved) and len(moved) >= POINTS_FOR_THREADS else n)
+        parts = row_ranges(n, CACHED_ROWS if is_numpy(moved) and len(moved) >= POINTS_FOR_THREADS else n)
         images = ordered_map(lambda part: self.cross_gram(moved, part).T @ directions[part, :], parts, seen.n_threads)
         image = reduce(add, images)
         return image, None if factor is None else solve_factored(factor, image)
@@ -234,7 +233,7 @@ def _projected(sample: Sample, basis: np.ndarray) -> tuple[np.ndarray, np.ndarra
         np.matmul(rows, basis, out=scores[part])
         lengths[part] = row_dot(rows, rows)
 
-    list(ordered_map(project, row_ranges(sample.size, PROJECTED_AT_ONCE), sample.n_threads))
+    list(ordered_map(project, row_ranges(sample.size, CACHED_ROWS), sample.n_threads))
     return scores, lengths, basis
 
 

@@ -18,10 +18,8 @@ from __future__ import annotations
 import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotrs, dpstrf, dtrtrs
 
+from ..numerics import FEW_ROUNDINGS
 from .quadratic import Quadratic
-
-# Share of H_ee + sum_i z_i^2 H_ii that must be left of a candidate outside the span of the others: less is rounding.
-SPAN_ROUNDING = 1e-14
 
 
 class Support:
@@ -52,7 +50,7 @@ class Support:
         signs: np.ndarray,
         cross: np.ndarray,
         block: np.ndarray,
-        tolerance: float = SPAN_ROUNDING,
+        tolerance: float = FEW_ROUNDINGS,
     ) -> int:
         """Add those of `rows` that are outside the span of the support, with coefficient 0; return their number."""
         order = self.factor.enter(cross, block, tolerance)
@@ -129,7 +127,7 @@ class ActiveCholesky:
     def __len__(self) -> int:
         return len(self.lower)
 
-    def enter(self, cross: np.ndarray, block: np.ndarray, tolerance: float = SPAN_ROUNDING) -> np.ndarray:
+    def enter(self, cross: np.ndarray, block: np.ndarray, tolerance: float = FEW_ROUNDINGS) -> np.ndarray:
         """Append members with H_AE = `cross` and H_EE = `block`; return those that entered, in order.
 
         A member stays out if no more than the share `tolerance` of it is outside the span of the others.
@@ -149,7 +147,7 @@ class ActiveCholesky:
         self.lower = lower
         return order
 
-    def enter_one(self, cross: np.ndarray, own: float, tolerance: float = SPAN_ROUNDING) -> bool:
+    def enter_one(self, cross: np.ndarray, own: float, tolerance: float = FEW_ROUNDINGS) -> bool:
         """`enter` for a single candidate e, with H_Ae = `cross` and H_ee = `own`, and nothing to factor."""
         m = len(self.lower)
         row, left, scale = cross, own, own

@@ -54,7 +54,7 @@ class Rules:
 
 @dataclass(frozen=True)
 class AdmmResult:
-    """What Algorithm 1 gives, and how it ended."""
+    """The result of Algorithm 1, and how it ended."""
 
     coef: np.ndarray  # (N, n_components): a, not normalised
     n_inner: list[list[int]]  # ADMM iterations of each outer pass, for each component

@@ -37,16 +37,13 @@ from typing import Any, Protocol
 import numpy as np
 import scipy.linalg
 
+from ..numerics import DEPENDENT
+from ..spectrum.whitening import RANK_TOLERANCE
 from ..threads import cached_property
-
-# Rows whose residual is below this share of the largest diagonal are already explained.
-EXPLAINED = 1e-11
-# Residual diagonal, relative to the largest k(x, x), at which a factorisation leaves out the rest of the kernel.
-FACTORISED = 1e-10
 
 
 class Gram(Protocol):
-    """What a rule may read."""
+    """The parts of a gram that a rule may read."""
 
     @property
     def n_threads(self) -> int:
@@ -162,7 +159,7 @@ def pivoted_cholesky(column: Callable[[int], np.ndarray], diagonal: np.ndarray) 
     """
     if not np.max(diagonal, initial=0.0) > 0:
         raise ValueError("the kernel is zero or negative on every row's own diagonal: nothing to factorise")
-    state = start(diagonal, min(len(diagonal), 128), noise=FACTORISED)  # room for more is made when it is needed
+    state = start(diagonal, min(len(diagonal), 128), noise=DEPENDENT)  # room for more is made when it is needed
     return choose(state, column, len(diagonal), worst_explained)
 
 
@@ -201,7 +198,7 @@ def start(diagonal: np.ndarray, n_rows: int, *, targets: np.ndarray | None = Non
         diagonal,
         None if targets is None else np.array(targets, dtype=np.float64),
         None if targets is None else np.zeros((n_rows, targets.shape[1])),
-        max(EXPLAINED, noise) * float(diagonal.max(initial=0.0)),
+        max(RANK_TOLERANCE, noise) * float(diagonal.max(initial=0.0)),
     )
 
 

@@ -24,7 +24,8 @@ from __future__ import annotations
 import numpy as np
 
 from ..arrays import cholesky, solve_factored, solve_lower
-from .lasso import MAX_ITER, PULL_ROUNDING, TOLERANCE, LassoResult, batch_size
+from ..numerics import DEPENDENT
+from .lasso import MAX_ITER, TOLERANCE, LassoResult, batch_size
 from .quadratic import HessianQuadratic, Quadratic, certify, checked_penalty, row_norms
 
 
@@ -78,7 +79,7 @@ def _entering(gradient: np.ndarray, thresholds: np.ndarray, active: np.ndarray) 
     """The rows outside the support that violate |c_j| <= alpha w_j most."""
     violation = row_norms(gradient) / thresholds
     violation[active] = 0.0
-    violators = np.flatnonzero(violation > 1 + PULL_ROUNDING)
+    violators = np.flatnonzero(violation > 1 + DEPENDENT)
     return violators[np.argsort(-violation[violators])[: batch_size(len(active))]]
 
 

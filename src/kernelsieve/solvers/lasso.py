@@ -24,13 +24,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..numerics import DEPENDENT
 from .active_set import Support
 from .quadratic import HessianQuadratic, Quadratic, certify, checked_penalty
 
 TOLERANCE = 1e-6  # of the duality gap, relative to the objective
 MAX_ITER = 10_000  # steps: a support of 300 takes 30, one of 15 among near-copies 100
-# |c_j| above alpha w_j by no more than this share is rounding.
-PULL_ROUNDING = 1e-10
 NOBODY = np.zeros(0, dtype=np.intp)
 
 
@@ -173,7 +172,7 @@ class _DenseProblem:
 
     def _steepest(self, pulls: np.ndarray, size: int) -> np.ndarray:
         """Up to `size` violators with the largest pulls |c_j|/w_j; the pull of those that may not enter is 0."""
-        threshold = self.alpha * (1 + PULL_ROUNDING)
+        threshold = self.alpha * (1 + DEPENDENT)
         if size > 1:
             size = min(size, int(np.count_nonzero(pulls > threshold)))
             return np.argpartition(-pulls, size)[:size] if size else NOBODY

@@ -17,14 +17,14 @@ from functools import lru_cache
 import numpy as np
 
 from ..arrays import Array, as_float64, inner, like, namespace, solve_lower, to_numpy, top_eigh, unchecked_cholesky
+from ..numerics import HALF_THE_DIGITS
 from .cuda_graphs import recorded
 from .whitening import orthonormal, whiten
 
 DENSE_AT_LAST = 1000  # up to this many rows, a flat spectrum is left to a dense eigensolver in the end
 OVERSAMPLING = 8
+MOST_RESTARTS = 40  # after which the dense decomposition of the matrix costs no more
 BLOCKS = 5  # of vectors that a device makes at once: most spectra need three to five
-# Directions of a basis that are closer than this to the span of the others are dropped.
-NEARLY_DEPENDENT = 1e-8
 
 
 def block_krylov(
@@ -53,6 +53,30 @@ def block_krylov(
             break
     values, small = top_eigh((ritz + ritz.T) / 2, n_top)
     return values, q @ like(small, q), settled
+
+
+def settled_pairs(matrix: Array, n_top: int, tolerance: float) -> tuple[np.ndarray, Array] | None:
+    """The top pairs of a large symmetric matrix on a device, to all digits; None where their eigenvalues lie too close.
+
+    Block Krylov spaces of a few blocks, each begun with the Ritz vectors of the last, until |B v - lambda v| is at most
+    `tolerance` lambda_1 for every pair.  A space costs BLOCKS products of the matrix with n_top + OVERSAMPLING vectors.
+    """
+    xp = namespace(matrix)
+    block, _ = xp.linalg.qr(matrix @ _first_block(matrix[0, :], n_top, None))
+    for _ in range(MOST_RESTARTS):
+        basis, images = [block], [matrix @ block]
+        for _ in range(BLOCKS - 1):
+            basis.append(_new_directions(images[-1], xp.concat(basis, axis=1)))
+            images.append(matrix @ basis[-1])
+        q, bq = xp.concat(basis, axis=1), xp.concat(images, axis=1)
+        ritz = to_numpy(q.T @ bq)
+        values, small = top_eigh((ritz + ritz.T) / 2, n_top + OVERSAMPLING)
+        small = like(small, q)
+        block = q @ small
+        left = (bq @ small - block * like(values, block))[:, :n_top]
+        if float(xp.max(xp.sum(left * left, axis=0))) ** 0.5 <= tolerance * abs(float(values[0])):
+            return values[:n_top], block[:, :n_top]
+    return None
 
 
 def _sum_of_top(ritz: np.ndarray, n_top: int) -> float:
@@ -180,7 +204,7 @@ def refined(
     """
     found = orthonormal(guess, gram)  # nearly orthonormal will do: Rayleigh-Ritz below is exact
     if found is None:
-        found = guess @ like(whiten(to_numpy(guess.T @ (gram @ guess)), NEARLY_DEPENDENT).matrix, guess)
+        found = guess @ like(whiten(to_numpy(guess.T @ (gram @ guess)), HALF_THE_DIGITS).matrix, guess)
     guess = found
     image, weighed = apply(guess), gram @ guess
     step = solve_lower(factor, solve_lower(factor, image), transpose=True) - guess @ (guess.T @ image)
@@ -194,7 +218,7 @@ def refined(
     images = xp.concat([weighed, step_weighed, image, apply(step)], axis=1)
     # so small a problem is solved on the host: a device takes milliseconds for it
     metric, inner = np.split(to_numpy(basis.T @ images), 2, axis=1)
-    mixing = whiten(metric, NEARLY_DEPENDENT).matrix
+    mixing = whiten(metric, HALF_THE_DIGITS).matrix
     inner = mixing.T @ inner @ mixing
     values, vectors = top_eigh((inner + inner.T) / 2, n_top)
     return values, basis @ like(mixing @ vectors, basis)

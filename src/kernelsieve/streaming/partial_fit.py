@@ -125,6 +125,8 @@ class PartialFit:
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features)
+            Or blocks of such rows: a list, a function that returns an iterator, an iterator, a DataLoader of torch.
+            They are taken in one by one; where one is refused, the model is left as it was before the call.
         y : ignored
         sample_weight : array-like of shape (n_samples,), optional
 
@@ -141,18 +143,16 @@ class PartialFit:
                     "keeps no moments to add to: partial_fit starts anew, without those rows. "
                     "Fit with keep_stream=True to go on from them",
                 )
-            rows = some_rows(X, RowRules.of(self), sample_weight, first=first)
-            if first:
-                self._stream = self._empty_stream()
-            else:
+            if not first:
                 check_frozen(self, self._stream.parameters)
-            earlier = self._stream
-            self._follow(rows)
-            if earlier.ready and self._stream.chosen is not earlier.chosen:
-                turn = self._stream.turned_since(earlier, self._n_threads())
-                self._stream = replace(self._stream, turn=turn)
-            if self.record_drift and self._stream.ready:
-                self._record()
+            for rows in some_rows(X, RowRules.of(self), sample_weight, first=first):
+                earlier = self._stream = self._empty_stream() if self._stream is None else self._stream
+                self._follow(rows)
+                if earlier.ready and self._stream.chosen is not earlier.chosen:
+                    turn = self._stream.turned_since(earlier, self._n_threads())
+                    self._stream = replace(self._stream, turn=turn)
+                if self.record_drift and self._stream.ready:
+                    self._record()
         return self
 
     def refresh(self: Any) -> Any:
@@ -259,8 +259,6 @@ class PartialFit:
             count = self._rows_until_enough(rows)
         else:
             count = rows_until_choice(state.since, state.reservoir.weight, weights, state.rate)
-        if not state.reservoir.whole:
-            return count
         # While all rows are kept, each choice starts afresh from all of them and leaves nothing of those before it: of
         # the choices that are due among these rows only the last need be made.
         while count is not None:

@@ -265,7 +265,8 @@ class StreamState:
         """Both measured on the reservoir; if its rows are too few or too much alike, what the moments alone say."""
         if self.measured is not None:
             return self.measured.mean_outside, self.measured.captured
-        surely = self.span.surely_captured(float(self.components.variances.sum()))
+        captured, whole = float(self.components.variances.sum()), self.reservoir.whole
+        surely = self.span.surely_captured(captured)
         try:
             with one_blas_thread():
                 sample, points = self._sample(), Points(self.span.kernel, self.span.points, None)
@@ -273,8 +274,12 @@ class StreamState:
                 if indefinite:
                     ratio = ratio_of_points(seen, sample, points, self.reservoir.n_seen)
                 else:
-                    ratio = ratio_of_model(sample, self.expansion, self.reservoir.n_seen)
-                return mean_outside(seen, self.span, indefinite=bool(indefinite)), ratio.at_least(surely)
+                    # about half of the rows kept have come since points were chosen by all that were kept then
+                    fitted = 0.0 if whole else sample.n_evaluation / (2 * self.reservoir.n_kept)
+                    ratio = ratio_of_model(sample, self.expansion, self.reservoir.n_seen, fitted=fitted)
+                # moments of all rows, unless they were brought from other points
+                ratio = ratio.corrected(self.span, self.expansion, captured) if whole else ratio.at_least(surely)
+                return mean_outside(seen, self.span, indefinite=bool(indefinite)), ratio
         except ValueError:
             n_kept, n_directions = self.reservoir.n_kept, n_real(self.components.variances)
             return 0.0, CapturedRatio(surely, "sample", n_kept, (surely, 1.0), n_directions)
@@ -283,14 +288,18 @@ class StreamState:
         """The rows of the reservoir, to measure the model on as `fit` does on its sample."""
         assert self.chosen is not None
         rows, rng = ReservoirRows(self.reservoir), np.random.default_rng(self.reservoir.seed)
+        sampled = replace(rows.sample(self.reservoir.size, rng), whole=self.reservoir.whole)
+        n_evaluation = PLAN.evaluation_rows_for(self.chosen.n_support)
         sample = Sample.of(
-            replace(rows.sample(self.reservoir.size, rng), whole=self.reservoir.whole),
+            sampled,
             self.chosen.kernel,
             self.chosen.n_components,
             center=bool(self.parameters["center"]),
-            n_evaluation=PLAN.evaluation_rows_for(self.chosen.n_support),
+            n_evaluation=n_evaluation,
             n_population=rows.n_samples,
         )
+        if not sampled.whole:  # none of the rows need be left to guide a search
+            sample = replace(sample, given=sampled.first(n_evaluation), guides=False)
         return sample.representative.settled
 
     @cached_property
@@ -300,7 +309,7 @@ class StreamState:
 
     @cached_property
     def inverse_map(self) -> RidgeMap | None:
-        """The map from scores to rows, by the latest of the rows kept."""
+        """The learned map from scores to rows, fitted to the newest rows in the reservoir."""
         if self.measured is not None:
             return self.measured.inverse_map
         reservoir = self.reservoir.in_order()

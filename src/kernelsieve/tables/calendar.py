@@ -23,7 +23,7 @@ CYCLE, JOINED = "cycle", "joined"  # kinds of columns: a circle by itself; a par
 TIME, SEASON, WEEKDAY, HOUR, MONTH = "time", "season", "weekday", "hour", "month"
 DATE_PERIODS = {SEASON: 365.2425, WEEKDAY: 7.0, HOUR: 1.0}  # days
 CYCLE_PERIODS = {HOUR: 24.0, WEEKDAY: 7.0, MONTH: 12.0}  # in the unit of the column itself
-FEW_POSITIONS = 3  # different places on a circle that make it worth its columns
+FEW_POSITIONS = 3  # with fewer different times of day, week or year, a circle is not worth its columns
 # What columns of the calendar are called, and the smallest and largest value that they may hold.
 CALENDAR_NAMES = {
     "year": (re.compile(r"year|yr|yyyy", re.I), 1000, 2999),

@@ -25,7 +25,7 @@ NEARLY_BOUND = 1 - 1e-9  # of the robust bound: a value on it would be infinitel
 
 
 def encoded_columns(encoder: Any) -> list[tuple[int, str]]:
-    """Of each encoded column: the number of the column of the table that it comes from, and its name."""
+    """For each encoded column, the number of the table's column that it comes from, and its name."""
     found: list[tuple[int, str]] = []
     categories = iter(zip(encoder.categories_, encoder.has_other_, strict=True))
     joined = getattr(encoder, "joined_", {})  # model files of older versions lack it
@@ -133,9 +133,10 @@ def _encode_category(encoder: Any, block: Block, j: int, category: int, encoded:
     if has_other:
         places[unseen] = n_labels
     elif unseen.any():
-        example = texts.labels[texts.codes[unseen.argmax()]]
+        example, n_unseen = texts.labels[texts.codes[unseen.argmax()]], int(unseen.sum())
+        where = "1 row" if n_unseen == 1 else f"{n_unseen:,} rows"
         warn(
-            f"column {block.names[j]!r} holds values in {int(unseen.sum()):,} rows that were not there when the "
+            f"column {block.names[j]!r} holds values in {where} that were not there when the "
             f"model was fitted (first {example!r}): they count as none of its categories",
         )
     if has_missing:

@@ -12,22 +12,29 @@ Blank lines are no rows, except in a table of a single column, where they are it
 
 Polars parses each block.  What two blocks find in a column is joined: whole numbers and numbers are numbers, dates and
 times are times, anything else is text.  Only an empty cell or one of `MISSING` is missing.
+
+A sheet of an .xlsx workbook is first written out as tab-separated text, so that its cells follow the same rules.
 """
 
 from __future__ import annotations
 
 import codecs
+import csv
+import datetime
 import gzip
 import io
+import re
 import warnings
+import zipfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ..errors import quoted
+from ..errors import TableError, quoted
 
 CSV_BLOCK_BYTES = 2**25  # read at a time: large enough for polars to be fast, small beside the memory of any machine
 MAX_RECORD = 2**28  # bytes of one record; beyond that a quote was opened and never closed
@@ -35,15 +42,25 @@ SEPARATORS = (",", ";", "\t", "|")
 GZIP, UTF16 = b"\x1f\x8b", (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 # What R, pandas, spreadsheets, databases and the UCI archive write for a missing value.
 MISSING = ("", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "-nan", "NULL", "null", "None", "<NA>", "?", "NaT")
-# Unambiguous forms of dates; 3/4/2021 is not one.
-DATES = ("%Y-%m-%d", "%Y/%m/%d", "%d.%m.%Y")
+# Unambiguous forms of dates; 3/4/2021 is not one.  %B is the name of a month, whole or its first three letters.
+DATES = ("%Y-%m-%d", "%Y/%m/%d", "%d.%m.%Y", "%B %d, %Y", "%d %B %Y", "%d-%B-%Y")
 TIMES = tuple(f"{date}{gap}%H:%M{rest}" for date in DATES for gap in (" ", "T") for rest in ("", ":%S", ":%S%.f"))
-DATE_LIKE = r"^\d{4}[-/]\d{1,2}[-/]\d{1,2}|^\d{1,2}\.\d{1,2}\.\d{4}"
+NUMBERED_MONTH = r"^\d{4}[-/]\d{1,2}[-/]\d{1,2}|^\d{1,2}\.\d{1,2}\.\d{4}"
+NAMED_MONTH = r"^[A-Z][a-z]+ \d{1,2}, \d{4}|^\d{1,2}[ -][A-Z][a-z]+[ -]\d{4}"
+DATE_LIKE = f"{NUMBERED_MONTH}|{NAMED_MONTH}"
 
+# $12.50, -12.50 $ and 12,50 €: the sign goes, if all numbers of a column have the same one
+CURRENCY = r"^([+-]?)[$€£¥]\s*|\s*[$€£¥]$"
 # 1,234.50 and 1.234,50
 THOUSANDS = r"^[+-]?([1-9]\d{0,2}(,\d{3})+|\d+)(\.\d+)?$"
 THOUSANDS_WITH_FRACTION = r"^[+-]?([1-9]\d{0,2}(,\d{3})+|\d+)\.\d+$"
-EUROPEAN_THOUSANDS = r"^[+-]?([1-9]\d{0,2}(\.\d{3})+|\d+),\d+$"
+EUROPEAN = r"^[+-]?([1-9]\d{0,2}(\.\d{3})+|\d+)(,\d+)?$"
+# The same of the cells at the head of a file: 12,5 has a decimal comma, 12.5 a decimal point, 1.234 may have either.
+COMMA_CELL = re.compile(rb"[+-]?(\d{1,3}(\.\d{3})+|\d+),\d+")
+POINT_CELL = re.compile(rb"[+-]?\d+\.\d+")
+GROUPED_CELL = re.compile(rb"[+-]?[1-9]\d{0,2}([.,]\d{3})+")
+HEAD_BYTES = 2**16  # at the beginning of a file, which tell how it is written
+MIN_NUMBERS = 5  # different ones beside a single word, which may then stand for a missing value
 
 
 class CsvError(ValueError):
@@ -51,11 +68,20 @@ class CsvError(ValueError):
 
 
 @dataclass(frozen=True)
+class Dialect:
+    """How the cells of a file are written."""
+
+    separator: str
+    decimal_comma: bool  # in all of the file: 1.234 is then a thousand and more
+    missing: tuple[str, ...] = MISSING  # cells without a value
+
+
+@dataclass(frozen=True)
 class CsvFile:
     """A CSV file whose columns are known."""
 
     path: Path
-    separator: str
+    dialect: Dialect
     names: tuple[str, ...]
     header: bool
     types: dict[str, Any]  # polars data types; None for a column without values
@@ -66,25 +92,28 @@ class CsvFile:
         import polars as pl
 
         text = [name for name, kind in self.types.items() if kind == pl.String]
-        for frame in _parsed_blocks(self.path, self.separator, self.names, self.header, text):
-            yield _cast(frame, self.types, self.separator)
+        for frame in _parsed_blocks(self.path, self.dialect, self.names, self.header, text):
+            yield _cast(frame, self.types, self.dialect)
 
 
-def open_csv(path: Path, *, header: bool, names: Sequence[str] = ()) -> tuple[CsvFile, Any]:
+def open_csv(path: Path, *, header: bool, names: Sequence[str] = (), na: Sequence[str] = ()) -> tuple[CsvFile, Any]:
     """The file, and its rows in one frame if they fit into one block, else None.
 
-    `names` are used in place of those in the first line, or of column_1, column_2, ...
+    `names` are used in place of those in the first line, or of column_1, column_2, ...; cells that hold one of `na` are
+    missing, too.
     """
-    separator = _separator(path)
-    called = _names(path, separator, header, names)
+    dialect = _dialect(path, na)
+    called = _names(path, dialect.separator, header, names)
     types: dict[str, Any] = {}
     n_rows, first = 0, None
-    for number, frame in enumerate(_parsed_blocks(path, separator, called, header, ())):
-        types = _joined(types, _types(frame, separator)) if number else _types(frame, separator)
+    for number, frame in enumerate(_parsed_blocks(path, dialect, called, header, ())):
+        types = _joined(types, _types(frame, dialect)) if number else _types(frame, dialect)
         n_rows += frame.height
         first = frame if number == 0 else None
-    file = CsvFile(path, separator, called, header, types, n_rows)
-    return file, None if first is None else _cast(first, types, separator)
+        if number == 0:
+            _warn_of_words(frame, types, dialect)
+    file = CsvFile(path, dialect, called, header, types, n_rows)
+    return file, None if first is None else _cast(first, types, dialect)
 
 
 # --- bytes and records ---------------------------------------------------------------------------------------------
@@ -106,12 +135,21 @@ def _chunks(path: Path, size: int) -> Iterator[bytes]:
             piece = file.read(size)
 
 
-def _separator(path: Path) -> str:
-    """A tab for .tsv, else the separator that occurs most often in the first line."""
-    if ".tsv" in [suffix.lower() for suffix in path.suffixes]:
-        return "\t"
-    line = next(_chunks(path, 2**16), b"").split(b"\n")[0]
-    return max(SEPARATORS, key=lambda separator: line.count(separator.encode()))
+def _dialect(path: Path, na: Sequence[str]) -> Dialect:
+    """A tab for .tsv, else the separator that occurs most often in the first line; and whether commas are decimal."""
+    head = next(_chunks(path, HEAD_BYTES), b"")
+    line = head.split(b"\n")[0]
+    tabs = ".tsv" in [suffix.lower() for suffix in path.suffixes]
+    separator = "\t" if tabs else max(SEPARATORS, key=lambda one: line.count(one.encode()))
+    return Dialect(separator, separator != "," and _has_decimal_commas(head, separator), (*MISSING, *na))
+
+
+def _has_decimal_commas(head: bytes, separator: str) -> bool:
+    """Whether a number has a decimal comma, and none has a decimal point."""
+    cells = {cell.strip(b' "\r%') for cell in head.replace(b"\n", separator.encode()).split(separator.encode())}
+    grouped = {cell for cell in cells if GROUPED_CELL.fullmatch(cell)}
+    points = any(POINT_CELL.fullmatch(cell) for cell in cells - grouped)
+    return not points and any(COMMA_CELL.fullmatch(cell) for cell in cells - grouped)
 
 
 def _record_blocks(path: Path, size: int = 0) -> Iterator[bytes]:
@@ -215,30 +253,35 @@ def unique_names(given: Sequence[str | None], file: str) -> tuple[str, ...]:
 
 
 def _parsed_blocks(
-    path: Path, separator: str, names: tuple[str, ...], header: bool, text: Sequence[str]
+    path: Path, dialect: Dialect, names: tuple[str, ...], header: bool, text: Sequence[str]
 ) -> Iterator[Any]:
-    """Every block as polars reads it; columns in `text` are left as text."""
+    """Every block as polars reads it; columns in `text`, and numbers with a point among decimal commas, stay text."""
     import polars as pl
 
     n_rows, skip = 0, int(header)
     for raw in _record_blocks(path):
-        block, count = _checked(raw, separator, len(names), n_rows - skip)
+        block, count = _checked(raw, dialect.separator, len(names), n_rows - skip)
         n_rows += count
         if count > skip:
             options: dict[str, Any] = {
-                "separator": separator,
+                "separator": dialect.separator,
                 "has_header": False,
                 "skip_rows": skip,
                 "new_columns": list(names),
-                "null_values": list(MISSING),
+                "null_values": list(dialect.missing),
                 "schema_overrides": dict.fromkeys(text, pl.String),
             }
             content = _utf8(block, path)
             try:
-                yield pl.read_csv(io.BytesIO(content), infer_schema_length=1000, **options)
+                frame = pl.read_csv(io.BytesIO(content), infer_schema_length=1000, **options)
             except pl.exceptions.ComputeError:  # a later row is of another type, such as a late decimal point
                 options["schema_overrides"] |= dict.fromkeys(_too_long_for_integers(content, options), pl.Float64)
-                yield pl.read_csv(io.BytesIO(content), infer_schema_length=None, **options)
+                frame = pl.read_csv(io.BytesIO(content), infer_schema_length=None, **options)
+            if dialect.decimal_comma and pl.Float64 in frame.dtypes:
+                pointed = [name for name, kind in frame.schema.items() if kind == pl.Float64]
+                options["schema_overrides"] |= dict.fromkeys(pointed, pl.String)
+                frame = pl.read_csv(io.BytesIO(content), infer_schema_length=None, **options)
+            yield frame
         n_rows -= min(skip, count)
         skip -= min(skip, count)
 
@@ -261,7 +304,7 @@ def _utf8(block: bytes, path: Path) -> bytes:
     return block
 
 
-def _types(frame: Any, separator: str) -> dict[str, Any]:
+def _types(frame: Any, dialect: Dialect) -> dict[str, Any]:
     """The types of a block's columns; None for a column without values."""
     import polars as pl
 
@@ -271,7 +314,7 @@ def _types(frame: Any, separator: str) -> dict[str, Any]:
         if column.null_count() == len(column):
             kind = None
         elif kind == pl.String:
-            read = _read_text(column, separator)
+            read = _read_text(column, dialect)
             kind = pl.String if read is None else read.dtype
         elif kind.is_numeric() and kind != pl.Int64:
             kind = pl.Float64  # also for whole numbers beyond 64 bits
@@ -294,20 +337,19 @@ def _joined(known: dict[str, Any], found: dict[str, Any]) -> dict[str, Any]:
     return {name: joined(known[name], kind) for name, kind in found.items()}
 
 
-def _read_text(column: Any, separator: str) -> Any:
+def _read_text(column: Any, dialect: Dialect) -> Any:
     """Text as numbers, truth values or dates if all of it is; else None.
 
-    Numbers may have blanks around them, a per cent sign if all have one, marks between thousands, and a decimal comma
-    if semicolons separate the cells.
+    Numbers may have blanks around them, a per cent sign or a currency sign if all have the same one, marks between
+    thousands, and a decimal comma if no comma separates the cells.
     """
     import polars as pl
 
-    text = _stripped(column)
+    text = _stripped(column, dialect.missing)
     n_missing = text.null_count()
     if n_missing == len(text):
         return text.cast(pl.Float64)
-    plain = text.str.strip_suffix("%").str.strip_chars() if text.str.ends_with("%").all() else text
-    for attempt in _as_numbers(plain, separator):
+    for attempt in _as_numbers(_without_signs(text), dialect):
         numbers = attempt.cast(pl.Float64, strict=False)
         if numbers.null_count() == n_missing:
             return numbers
@@ -324,28 +366,63 @@ def _read_text(column: Any, separator: str) -> Any:
     return None
 
 
-def _as_numbers(text: Any, separator: str) -> Iterator[Any]:
+def _without_signs(text: Any) -> Any:
+    """Text without a per cent sign or a currency sign that all of it has."""
+    if text.str.ends_with("%").all():
+        return text.str.strip_suffix("%").str.strip_chars()
+    signs = text.str.extract("([$€£¥])").drop_nulls()
+    if len(signs) == text.count() and signs.n_unique() == 1:
+        return text.str.replace(CURRENCY, "$1")
+    return text
+
+
+def _as_numbers(text: Any, dialect: Dialect) -> Iterator[Any]:
     """Text as numbers are written in English, with a decimal comma, and with points or commas between thousands.
 
-    What could be either is not: 1.234 is a decimal fraction, and 1.234,50 has thousands because it has a comma, too.
+    1.234 is more than a thousand if the file, or another number of the column, has a decimal comma; else it is a
+    decimal fraction.
     """
+    semicolons = dialect.separator == ";"
+    commas = dialect.decimal_comma or (semicolons and text.str.contains(",", literal=True).any())
+    if commas and text.str.contains(EUROPEAN).all():
+        yield text.str.replace_all(".", "", literal=True).str.replace(",", ".", literal=True)
     yield text
-    if separator == ";":
+    if semicolons or dialect.decimal_comma:
         yield text.str.replace(",", ".", literal=True)
-        if text.str.contains(EUROPEAN_THOUSANDS).all():
-            yield text.str.replace_all(".", "", literal=True).str.replace(",", ".", literal=True)
     # beside other separators, 1,234 may have a decimal comma
-    if text.str.contains(THOUSANDS if separator == "," else THOUSANDS_WITH_FRACTION).all():
+    if text.str.contains(THOUSANDS if dialect.separator == "," else THOUSANDS_WITH_FRACTION).all():
         yield text.str.replace_all(",", "", literal=True)
 
 
-def _stripped(column: Any) -> Any:
+def _warn_of_words(frame: Any, types: dict[str, Any], dialect: Dialect) -> None:
+    """Warn of a column of text that would be numbers but for a single word."""
+    import polars as pl
+
+    for column in frame.iter_columns():
+        if column.dtype != pl.String or types[column.name] != pl.String:
+            continue
+        text = _stripped(column, dialect.missing).drop_nulls()
+        words = text.filter(~text.str.contains(r"\d")).unique()
+        numbers = text.filter(text.str.contains(r"\d"))
+        if len(words) == 1 and numbers.n_unique() >= MIN_NUMBERS and _is_numeric(_read_text(numbers, dialect)):
+            warnings.warn(
+                f"column {column.name!r} holds numbers and the word {words[0]!r}, and is read as text: if the word "
+                f"stands for a missing value, give na={words[0]!r}",
+                stacklevel=5,
+            )
+
+
+def _is_numeric(column: Any) -> bool:
+    return column is not None and column.dtype.is_numeric()
+
+
+def _stripped(column: Any, missing: Sequence[str]) -> Any:
     """Text without the blanks around it, null where it then says that a value is missing."""
     text = column.str.strip_chars()
-    return text.set(text.is_in(list(MISSING)), None)
+    return text.set(text.is_in(list(missing)), None)
 
 
-def _cast(frame: Any, types: dict[str, Any], separator: str) -> Any:
+def _cast(frame: Any, types: dict[str, Any], dialect: Dialect) -> Any:
     """A block with the types of the file."""
     import polars as pl
 
@@ -353,8 +430,59 @@ def _cast(frame: Any, types: dict[str, Any], separator: str) -> Any:
     for column in frame.iter_columns():
         wanted = types[column.name] or pl.Float64
         if column.dtype == pl.String and wanted != pl.String and column.null_count() < len(column):
-            column = _read_text(column, separator)
+            column = _read_text(column, dialect)
         elif column.dtype == pl.String and wanted == pl.String:
-            column = _stripped(column)
+            column = _stripped(column, dialect.missing)
         columns.append(column if column.dtype == wanted else column.cast(wanted))
     return pl.DataFrame(columns)
+
+
+# What a cell shows whose formula failed: it has no value.
+FAILED_CELLS = ("#DIV/0!", "#N/A", "#NAME?", "#NULL!", "#NUM!", "#REF!", "#VALUE!")
+
+
+def write_sheet(path: Path, called: Path, sheet: str | None, output: Path) -> None:
+    """Write a sheet of a workbook, by default the first, to `output`, tab-separated.
+
+    Empty rows, and empty columns to the right, are left away.  Formulas count as the values last computed.
+    """
+    if find_spec("openpyxl") is None:
+        raise ImportError(
+            f"{called}: .xlsx files are read with openpyxl, which is not installed: pip install openpyxl, or save the "
+            "sheet as .csv"
+        )
+    rows = [[_text(cell) for cell in row] for row in _cells(path, called, sheet)]
+    rows = [row for row in rows if any(row)]
+    width = max((number + 1 for row in rows for number, cell in enumerate(row) if cell), default=0)
+    with output.open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file, delimiter="\t", lineterminator="\n").writerows(
+            [*row[:width], *[""] * (width - len(row))] for row in rows
+        )
+
+
+def _cells(path: Path, called: Path, sheet: str | None) -> list[tuple[Any, ...]]:
+    from openpyxl import load_workbook
+    from openpyxl.utils.exceptions import InvalidFileException
+
+    try:
+        book = load_workbook(path, read_only=True, data_only=True)
+    except (InvalidFileException, zipfile.BadZipFile, KeyError, ValueError, EOFError) as error:
+        raise TableError(f"{called} cannot be read as XLSX: it is damaged, or another kind of file") from error
+    try:
+        if sheet is not None and sheet not in book.sheetnames:
+            raise TableError(f"{called} has no sheet {sheet!r}, only {quoted(book.sheetnames)}")
+        return list(book[sheet or book.sheetnames[0]].iter_rows(values_only=True))
+    finally:
+        book.close()
+
+
+def _text(cell: Any) -> str:
+    """A cell as a CSV file would have it."""
+    if cell is None or cell in FAILED_CELLS:
+        return ""
+    if isinstance(cell, bool):
+        return str(cell).lower()
+    if isinstance(cell, datetime.datetime):
+        day = cell.time() == datetime.time()
+        return cell.date().isoformat() if day else cell.isoformat(" ", "seconds" if not cell.microsecond else "auto")
+    return repr(cell) if isinstance(cell, float) else str(cell)

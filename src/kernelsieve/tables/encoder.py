@@ -166,7 +166,7 @@ class TableEncoder(MeantParameters, TransformerMixin, BaseEstimator):
         """
         first: Any = None
         joined: dict[str, int] = {}
-        plain = dated = None  # the table as it is, and with its calendar joined, as long as every block allows it
+        plain = dated = None  # the table unchanged, and with its calendar joined, as long as every block allows that
         for given in (with_text_names(collected(block)) for block in blocks):
             block = block_of(given)
             found = date_columns(block) if self.calendar else {}

@@ -44,13 +44,14 @@ def read_table(
     columns: Sequence[str] | None = None,
     exclude: Sequence[str] | None = None,
     key: str | None = None,
+    na: str | Sequence[str] = (),
 ) -> Any:
     """Read a table from a file, as the command line does.
 
-    In CSV files the separator (comma, semicolon, tab or bar), decimal commas between semicolons, quotes, gzip, UTF-8
-    with or without a mark, UTF-16 and Windows-1252 are recognised.  Empty cells, `?`, `NA`, `NaN`, `NULL` and their
-    like are missing values.  Numbers may have blanks around them; a column of dates becomes dates.  A row with too
-    few or too many cells is an error that names the row.
+    In CSV files the separator (comma, semicolon, tab or bar), decimal commas, thousands, quotes, gzip, UTF-8 with or
+    without a mark, UTF-16 and Windows-1252 are recognised.  Empty cells, `?`, `NA`, `NaN`, `NULL` and their like are
+    missing values.  Numbers may have blanks, a per cent sign or a currency sign around them; a column of dates becomes
+    dates.  A row with too few or too many cells is an error that names the row.
 
     Parameters
     ----------
@@ -68,6 +69,8 @@ def read_table(
     key : str, optional
         Name of the array in an .npz file, by default "X", or the only 2-D array; of the sheet in an .xlsx file, by
         default the first.
+    na : str or sequence of str, optional
+        Further texts that stand for a missing value in a CSV file or sheet, such as "unknown".
 
     Returns
     -------
@@ -95,7 +98,8 @@ def read_table(
         raise ImportError("tables are read with polars: pip install polars")
     import polars as pl
 
-    table = open_table(Path(path), key=key, header=header, names=names or (), whole=True)
+    missing = (na,) if isinstance(na, str) else na
+    table = open_table(Path(path), key=key, header=header, names=names or (), na=missing, whole=True)
     chosen = table.pick(columns or (), exclude or ())
     rows = table.selected(table.whole(), chosen)
     return pl.DataFrame(np.asarray(rows), schema=chosen) if isinstance(rows, np.ndarray) else rows
@@ -210,6 +214,7 @@ def open_table(
     key: str | None = None,
     header: bool = True,
     names: Sequence[str] = (),
+    na: Sequence[str] = (),
     batch_size: int | None = None,
     whole: bool = False,
 ) -> Table:
@@ -219,7 +224,7 @@ def open_table(
     ----------
     path : file to read
     called : what messages call it, if that is not its path
-    key, header, names : as in `read_table`
+    key, header, names, na : as in `read_table`
     batch_size : rows to be read at a time from a CSV or Parquet file
     whole : never in blocks, however large
     """
@@ -229,11 +234,11 @@ def open_table(
     if extension in (".npy", ".npz"):
         return _array_table(called, _read_array(path, called, key))
     if extension == ".xlsx":
-        return _sheet_table(path, called, key, header, names, batch_size)
+        return _sheet_table(path, called, key, header, names, na, batch_size)
     if extension == ".parquet":
         return _parquet_table(path, called, batch_size, whole)
     in_blocks = not whole and (batch_size is not None or path.stat().st_size > STREAMED_BYTES)
-    return _csv_table(path, called, header, names, batch_size, in_blocks)
+    return _csv_table(path, called, header, names, na, batch_size, in_blocks)
 
 
 def check_regular(path: Path) -> None:
@@ -263,12 +268,18 @@ def checked_format(path: Path, formats: Sequence[str] = FORMATS) -> str:
 
 
 def _csv_table(
-    path: Path, called: Path, header: bool, names: Sequence[str], batch_size: int | None, in_blocks: bool
+    path: Path,
+    called: Path,
+    header: bool,
+    names: Sequence[str],
+    na: Sequence[str],
+    batch_size: int | None,
+    in_blocks: bool,
 ) -> Table:
     import polars as pl
 
     try:
-        file, frame = open_csv(path, header=header, names=names)
+        file, frame = open_csv(path, header=header, names=names, na=na)
         if not file.n_rows:
             raise TableError(f"{called} has no rows")
         if frame is None and not in_blocks:
@@ -284,15 +295,21 @@ def _csv_table(
 
 
 def _sheet_table(
-    path: Path, called: Path, key: str | None, header: bool, names: Sequence[str], batch_size: int | None
+    path: Path,
+    called: Path,
+    key: str | None,
+    header: bool,
+    names: Sequence[str],
+    na: Sequence[str],
+    batch_size: int | None,
 ) -> Table:
     """The sheet of a workbook, read as the tab-separated file that it could be saved as."""
-    from .excel import write_sheet
+    from .csv import write_sheet
 
     with tempfile.TemporaryDirectory(prefix="kernelsieve-") as folder:
         saved = Path(folder) / "sheet.tsv"
         write_sheet(path, called, key, saved)
-        return replace(_csv_table(saved, called, header, names, batch_size, False), source=None)
+        return replace(_csv_table(saved, called, header, names, na, batch_size, False), source=None)
 
 
 def _look_like_data(file: CsvFile) -> bool:

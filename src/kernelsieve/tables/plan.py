@@ -178,7 +178,7 @@ def _plan_calendar(plan: Plan, summary: TableSummary, j: int, place: int, option
         if not parts:
             _leave_out(plan, j, DATE_ONLY)
         elif options.scale != "none":
-            plan.scale[j] *= np.sqrt(len(parts))  # together they count as one column
+            plan.scale[j] *= np.sqrt(len(parts))  # so that the parts of a date together weigh as one column
         plan.calendar[j] = " ".join(parts)
     elif options.calendar and summary.kinds[j] == NUMBER and role in CYCLE_PERIODS and holds_role(role, values):
         positions = np.unique(values[~np.isnan(values)])

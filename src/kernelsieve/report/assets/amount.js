@@ -10,10 +10,11 @@ const HEIGHT = 210;
 function screeBlock() {
   const scree = contents.scree, M = contents.n_components;
   if (!scree) return null;
-  const above = scree.n_above, one = above === 1;
-  const kept = above >= M ? (above > M ? `: ${above - M} more than the model keeps` : ": as many as the model keeps") : `, of the ${M} that the model keeps`;
-  return chartBlock("scree", "Components", `${above === 0 ? "No component explains" : `The first ${one ? "component explains" : `${above} components explain`}`} more than in data whose columns were shuffled independently${kept}.`,
-    `Shares of variance of exact kernel PCA on ${thousands(scree.n_rows)} rows; the band is where 90 % of 19 shuffles lie.`);
+  const above = scree.n_above, one = Math.min(above, M) === 1;
+  const which = above === 0 ? "No component" : M === 1 ? "The component" : above < M ? `${above} of the ${M} components` : `All ${M} components`;
+  const more = above > M ? ` So ${above === M + 1 ? "does one more" : `do ${above - M} more`} that the model does not keep.` : "";
+  return chartBlock("scree", "Components", `${which} ${above === 0 || one ? "explains" : "explain"} more than ${above === 0 || one ? "it" : "they"} would in data whose columns were shuffled independently.${more}`,
+    `Bars: shares of variance of exact kernel PCA on ${thousands(scree.n_rows)} rows. Band: where 90 % of 19 shuffles lie.`);
 }
 
 function drawScree() {
@@ -33,8 +34,8 @@ function drawScree() {
 
 function capturedBlock() {
   const ratio = contents.captured_ratio;
-  return chartBlock("captured", "Support points", `${thousands(contents.n_support)} points keep ${ratio === null ? "this much" : percent(ratio)} of what exact kernel PCA of all rows captures with as many components.`,
-    contents.captured.curves.length > 1 ? null : "Other numbers of points are tried on a sample of the rows; the ring is this model.");
+  return chartBlock("captured", "Support points", `${thousands(contents.n_support)} points keep ${ratio === null ? "this much" : percent(ratio)} of the variance that exact kernel PCA, which compares all rows, captures with as many components.`,
+    contents.captured.curves.length > 1 ? null : "The ring is this model. Other numbers of points were tried on a sample of the rows.");
 }
 
 function drawCaptured() {
@@ -60,8 +61,8 @@ function drawCaptured() {
 
 function widthBlock() {
   const tried = contents.widths.tried;
-  if (tried.length < 2) return el("div", {}, el("h3", {}, "Kernel width"), el("p", { class: "soft" }, contents.kernel === "linear" || contents.kernel === "cosine" ? `The ${contents.kernel} kernel has no width.` : "No other width was tried: the kernel has none, or there are too few rows."));
-  return chartBlock("widths", "Kernel width", "From a quarter as wide to four times: the slider below the map goes through them. A wider kernel always explains more, so that is no reason to choose it; where two halves of the rows disagree, the map is chance.", null);
+  if (tried.length < 2) return el("div", {}, el("h3", {}, "Kernel width"), el("p", { class: "soft" }, contents.kernel === "linear" || contents.kernel === "cosine" ? `The ${contents.kernel} kernel has no width.` : "No other width was tried: the kernel has no width, or there are too few rows."));
+  return chartBlock("widths", "Kernel width", "The slider below the map runs through these widths. A wider kernel always explains more variance, so that alone is no reason to choose it. Where two halves of the rows disagree, the map shows chance.", null);
 }
 
 let widthView = null;

@@ -20,7 +20,7 @@ function config() {
     view: { stroke: null },
     axis: { labelColor: soft, titleColor: soft, gridColor: line, domainColor: line, tickColor: line, labelFontSize: 11,
       titleFontSize: 12, titleFontWeight: "normal", gridOpacity: 0.7, labelLimit: 130 },
-    legend: { labelColor: soft, titleColor: soft, titleFontWeight: "normal" },
+    legend: { labelColor: soft, titleColor: soft, titleFontWeight: "normal", labelFontSize: 11 },
     text: { color: ink },
   };
 }

@@ -1,6 +1,7 @@
 // Chosen rows against all others: the distribution of every column inside and outside, those that differ most first.
 
 const BINS = 18;
+const TELLING = 0.05; // a smaller difference, or share of the variance, is not worth a word
 const MAX_CELLS = 12;
 const MAX_LEVELS_SHOWN = 5;
 const MAX_TABLE_ROWS = 50;
@@ -97,13 +98,13 @@ function showChosen() {
   if (nChosen) found.sort((a, b) => b.apart - a.apart);
   const shown = allCells ? found : found.slice(0, MAX_CELLS);
   const more = found.length > MAX_CELLS ? el("p", {}, el("button", { type: "button", onclick: () => { allCells = !allCells; showChosen(); } }, allCells ? `show the first ${MAX_CELLS}` : `show all ${found.length} columns`)) : null;
-  const telling = found.filter(one => one.apart > 0.05).slice(0, 4);
+  const telling = found.filter(one => one.apart > TELLING).slice(0, 4);
   const key = nChosen ? el("div", {}, el("span", { class: "key" }, el("i", { class: "in" }), "chosen"), el("span", { class: "key" }, el("i", { class: "out" }), "all others")) : null;
   fill("apart",
     el("h3", {}, nChosen ? `What sets ${nChosen === 1 ? "this row" : `these ${thousands(nChosen)} rows`} apart` : "The columns"),
-    nChosen ? el("ul", { class: "apart" }, telling.length ? telling.map(sentence) : el("li", {}, nChosen === nShown ? "All rows are chosen." : "Nothing much: their columns are spread as everywhere.")) : el("p", { class: "soft" }, "Choose rows on the map: their columns will be compared with those of all others here."),
+    nChosen ? el("ul", { class: "apart" }, telling.length ? telling.map(sentence) : el("li", {}, nChosen === nShown ? "All rows are chosen." : "Nothing much: their values are spread like those of all other rows.")) : el("p", { class: "soft" }, "Choose rows on the map: their columns will be compared with those of all others here."),
     key, nChosen ? meanPictures() : somePictures(), el("div", { class: "cells" }, shown.map(cellOf)), more,
-    contents.n_columns_left_off ? el("p", { class: "note" }, `${thousands(contents.n_columns_left_off)} more columns are in the table but not on this page; these are the ones the components listen to most.`) : null);
+    contents.n_columns_left_off ? el("p", { class: "note" }, `${thousands(contents.n_columns_left_off)} more columns are in the table but not on this page; these are the ones that the components listen to most.`) : null);
   showRows();
 }
 

@@ -202,31 +202,35 @@ function chooser(text, id, options, selected, onchange) {
   return el("label", {}, el("span", {}, text), select);
 }
 
-// Share of the variance on the map that lies between the classes of a column.
+// Share of the variance on the map that lies between the classes of a column, or between ranges of its numbers, less what
+// so many classes would have by chance.
 function separation(column) {
-  const groups = column.levels.map(() => [0, 0, 0]);
+  const [low, high] = column.kind === "class" ? [0, column.levels.length] : rangeOf(column);
+  const parts = column.kind === "class" ? column.levels.length : BINS;
+  const groups = Array.from({ length: parts }, () => [0, 0, 0]);
   let [n, sumX, sumY, squares] = [0, 0, 0, 0];
   for (let i = 0; i < nShown; i++) {
-    if (column.values[i] < 0) continue;
-    const group = groups[column.values[i]];
+    if (column.missingAt(i)) continue;
+    const group = groups[Math.max(0, Math.min(parts - 1, Math.floor((column.values[i] - low) / (high - low || 1) * parts)))];
     group[0] += 1; group[1] += across[i]; group[2] += up[i];
     n += 1; sumX += across[i]; sumY += up[i]; squares += across[i] ** 2 + up[i] ** 2;
   }
   const about = (sumX ** 2 + sumY ** 2) / (n || 1);
   const between = groups.reduce((sum, [count, x, y]) => sum + (count ? (x ** 2 + y ** 2) / count : 0), 0);
-  return squares > about ? (between - about) / (squares - about) : 0;
+  const free = n - groups.filter(([count]) => count).length;
+  return squares > about && free > 0 ? 1 - (squares - between) / (squares - about) * (n - 1) / free : 0;
 }
 
-// Of the classes that the model does not use, or else of those that it does, the ones that the map separates best.
+// The column that the map separates best: of the classes, then the numbers, that the model does not use; then of its own.
 function firstColor() {
-  const place = test => colorColumns.findIndex(test);
-  const few = column => column.kind === "class" && column.levels.length > 1 && column.levels.length <= 30;
-  for (const used of [false, true]) {
-    const found = colorColumns.filter(column => column.used === used && !column.derived && few(column));
-    if (found.length) return colorColumns.indexOf(found.reduce((best, one) => (separation(one) > separation(best) ? one : best)));
+  const few = column => column.kind !== "class" || (column.levels.length > 1 && column.levels.length <= 30);
+  const classed = column => column.kind === "class";
+  for (const [pool, least] of [[column => !column.used && classed(column), -1], [column => !column.used, TELLING], [classed, TELLING], [() => true, TELLING]]) {
+    const found = colorColumns.filter(column => pool(column) && !column.derived && few(column))
+      .map(column => ({ column, apart: separation(column) })).filter(one => one.apart > least);
+    if (found.length) return colorColumns.indexOf(found.reduce((best, one) => (one.apart > best.apart ? one : best)).column);
   }
-  const leading = contents.sensitivity?.columns[0];
-  return Math.max(0, place(column => column.name === leading));
+  return 0;
 }
 
 const componentNames = () => ownScores.map((_, k) => ordinal(k) + (shareOf(k) ? ` · ${percent(shareOf(k))}` : ""));
@@ -262,11 +266,11 @@ function startSlider() {
   const tell = () => {
     const width = tried[state.width];
     text.textContent = state.width === contents.widths.chosen ? "as fitted" : `${number(width.factor, 3)} × as fitted`;
-    explain.textContent = `gamma ${number(width.gamma, 3)} · the components hold ${percent(state.width === contents.widths.chosen ? contents.shares.reduce((sum, share) => sum + (share ?? 0), 0) : width.explained)} of the variance · maps of two halves of the rows agree to ${percent(width.agreement)}`;
+    explain.textContent = `gamma ${number(width.gamma, 3)} · the components hold ${percent(state.width === contents.widths.chosen ? contents.shares.reduce((sum, share) => sum + (share ?? 0), 0) : width.explained)} of the variance · maps fitted to two halves of the rows agree to ${percent(width.agreement)}`;
   };
   const input = el("input", { type: "range", id: "width", min: 0, max: tried.length - 1, step: 1, value: state.width, "aria-label": "kernel width",
     oninput: event => { state.width = Number(event.target.value); moveRows(); renameComponents(); tell(); markWidth(); } });
   fill("width-slider", el("label", { for: "width" }, el("b", {}, "Kernel width: "), text), input,
-    el("div", { class: "ends" }, el("span", {}, "narrower: single rows"), el("span", {}, "wider: broad lines")), explain);
+    el("div", { class: "ends" }, el("span", {}, "narrower: fine detail"), el("span", {}, "wider: broad trends")), explain);
   tell();
 }

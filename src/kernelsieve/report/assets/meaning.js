@@ -14,7 +14,7 @@ async function startMeaning() {
   else if (contents.walks.length) body.push(...walkBlock());
   if (halves.length) body.push(el("div", { class: halves.length > 1 ? "two" : null }, halves));
   if (contents.returns) body.push(...returnPictures());
-  if (!body.length) body.push(el("p", {}, "This kernel has neither derivatives nor a way back from scores to rows, so nothing can be said here."));
+  if (!body.length) body.push(el("p", {}, "This kernel has no derivatives and no way back from scores to rows, so there is nothing to show here."));
   fill("meaning-body", body);
   if (document.getElementById("walk")) showWalk(0);
   if (document.getElementById("listening")) await drawListening();
@@ -43,7 +43,7 @@ function drawListening() {
 }
 
 function walkBlock() {
-  const text = "Rows that stand for more and more of one component while all other scores stay at their mean: what the model would expect to see there.";
+  const text = "What the model expects to see as one score grows and all others stay at their mean.";
   if (contents.walks[0].pictures) {
     const strips = contents.walks.map((walk, k) => {
       const pixels = unpack(walk.pictures);
@@ -63,10 +63,13 @@ function showWalk(k) {
   const walk = contents.walks[k];
   const last = walk.positions.length - 1, half = last >> 1;
   const most = Math.max(...walk.columns.map(column => column.moved), 1e-9);
-  const rows = walk.columns.map(column => {
-    const [from, middleValue, to] = [0, half, last].map(place => written(column.kind, column.values[place], 3));
+  const rows = walk.columns.flatMap(column => {
+    const texts = [0, half, last].map(place => written(column.kind, column.values[place], 3));
+    if (new Set(texts).size === 1) return []; // only the chances of other labels, or digits that are not shown, move
+    const days = column.kind === "date" && new Set(texts.map(text => text.slice(0, 10))).size > 1;
+    const [from, middleValue, to] = days ? texts.map(text => text.slice(0, 10)) : texts;
     const meter = el("span", {}, el("span", { class: "meter", style: `width:${(6 * column.moved / most).toFixed(2)}rem` }), number(column.moved, 2));
-    return [column.name, from, middleValue, to, meter];
+    return [[column.name, from, middleValue, to, meter]];
   });
   fill("walk", rows.length ? table(["column", `low end\n(score ${number(walk.positions[0], 2)})`, "middle", `high end\n(score ${number(walk.positions[last], 2)})`, "moves by, in\nstandard deviations"], rows, { headed: true, kind: "walk" }) : el("p", {}, "Nothing moves along this component."));
 }
@@ -74,7 +77,7 @@ function showWalk(k) {
 function listeningPictures() {
   const pixels = unpack(contents.listening);
   const shown = Array.from({ length: contents.listening.count }, (_, k) => pictureOf(picture(contents.listening, k, pixels, pictureSize(contents.listening)), ordinal(k).replace(" component", "")));
-  return [el("h3", {}, "Which pixels each component listens to"), el("p", { class: "soft" }, "Dark where a change of the pixel by its usual amount moves the score most."), el("div", { class: "pictures" }, shown)];
+  return [el("h3", {}, "Which pixels each component listens to"), el("p", { class: "soft" }, "The stronger the mark, the further a change of that pixel by its usual amount moves the score."), el("div", { class: "pictures" }, shown)];
 }
 
 // Rows, and below each what its scores stand for: pictures lie in pairs.

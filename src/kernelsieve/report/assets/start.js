@@ -4,7 +4,7 @@ function startHead() {
   const fact = (value, text) => el("li", {}, el("b", {}, value), text);
   const explained = contents.shares.reduce((sum, share) => sum + (share ?? 0), 0);
   const [one, rows, used] = [contents.n_components === 1, thousands(contents.n_rows), contents.n_used];
-  fill("lead", contents.lead ?? `Kernel PCA of ${rows} rows and ${thousands(contents.n_columns)} columns: ${one ? "one direction" : `${contents.n_components} directions`} in which the rows differ most, on ${thousands(contents.n_support)} points instead of all rows.`);
+  fill("lead", contents.lead ?? `Kernel PCA of ${rows} rows and ${thousands(contents.n_columns)} columns: ${one ? "the direction" : `the ${contents.n_components} directions`} in which the rows differ most, from ${thousands(contents.n_support)} points instead of all rows.`);
   fill("summary", contents.summary);
   fill("headline",
     fact(rows, `row${contents.n_rows === 1 ? "" : "s"}, ${nShown === contents.n_rows ? "all" : thousands(nShown)} drawn on this page`),
@@ -14,7 +14,7 @@ function startHead() {
     fact(thousands(contents.n_support), "points that a new row is compared with"));
   const sections = [["map", "The map"], ["amount", "How much"], ["meaning", "What it means"], ["odd", "What is odd"], ["points", "Support points"], ["made", "How it was made"]];
   fill("nav", sections.map(([id, text]) => el("a", { href: `#${id}` }, text)));
-  fill("footer", `Made with kernelsieve ${contents.version}. This page is one file and asks nothing of the network.`);
+  fill("footer", `Made with kernelsieve ${contents.version}. This page is one file and needs no network.`);
 }
 
 async function start() {

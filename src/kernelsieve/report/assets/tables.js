@@ -2,8 +2,8 @@
 
 function startOdd() {
   const odd = contents.odd, cards = odd.cards;
-  const above = odd.n_odd ? `${thousands(odd.n_odd)} of ${thousands(contents.n_rows)} rows are odd: their error is above ${number(odd.limit, 3)}, the usual limit for outliers (the third quartile and 1.5 interquartile ranges). `
-    : `No row is odd: no error is above ${number(odd.limit, 3)}, the usual limit for outliers (the third quartile and 1.5 interquartile ranges). These are the rows that the model describes worst. `;
+  const above = odd.n_odd ? `${thousands(odd.n_odd)} of ${thousands(contents.n_rows)} rows are odd: their error is above ${number(odd.limit, 3)}, the usual limit for outliers (the third quartile plus 1.5 interquartile ranges). `
+    : `No row is odd: no error is above ${number(odd.limit, 3)}, the usual limit for outliers (the third quartile plus 1.5 interquartile ranges). These are the rows that the model describes worst. `;
   const what = "The error of a row is the squared distance, in the kernel's feature space, between the row and what its scores give back. ";
   const choose_ = card => { hideBrush(); const those = new Set(card.shown); choose(i => those.has(i)); document.getElementById("map").scrollIntoView(); };
   const toMap = (card, text) => el("button", { type: "button", title: "choose on the map", disabled: card.shown.length ? null : "", onclick: () => choose_(card) }, text);
@@ -22,9 +22,9 @@ function startOdd() {
   const headOf = card => card.n_rows === 1
     ? el("div", {}, "row ", toMap(card, String(card.row + 1)), el("span", { class: "soft" }, ` · error ${number(card.error, 3)}, ${number(card.times, 2)} × the median`))
     : el("div", {}, toMap(card, `${thousands(card.n_rows)} rows`), el("span", { class: "soft" }, ` · error up to ${number(card.error, 3)}, ${number(card.times, 2)} × the median`));
-  const advice = odd.advice && el("p", { class: "advice" }, `A few rows make most of the spread of ${odd.advice.columns.join(", ")}, and that alone makes ${thousands(odd.advice.n_rows)} rows odd. To see what else there is, fit with --scale robust, or TableEncoder(scale="robust").`);
+  const advice = odd.advice && el("p", { class: "advice" }, `A few rows make up most of the spread of ${odd.advice.columns.join(", ")}, and that alone makes ${thousands(odd.advice.n_rows)} rows odd. To see what else there is, fit with --scale robust, or TableEncoder(scale="robust").`);
   const rest = odd.n_groups > cards.length ? el("p", { class: "note" }, `The ${cards.length} worst of ${thousands(odd.n_groups)} groups${odd.n_odd > odd.n_explained ? `, of the ${thousands(odd.n_explained)} worst rows` : ""}.`) : null;
-  fill("odd-body", el("p", {}, above, what, "Rows that are odd for the same reason share a card. It names the column, what the model would have expected there, and the column's share in the difference."),
+  fill("odd-body", el("p", {}, above, what, "Rows that are odd for the same reason share a card. It names the column, what the model would have expected there, and the column's share of the difference."),
     advice, el("div", { class: "cards" }, cards.map(card => el("div", { class: "card" }, headOf(card),
       card.columns.length ? el("ul", {}, card.columns.map(why)) : el("p", { class: "soft" }, card.explained ? "No column stands out." : "This kernel has no way back to rows: no column can be named."),
       card.n_rows > 1 ? el("p", { class: "rows" }, `rows ${places(card)}`) : null))), rest);
@@ -33,8 +33,8 @@ function startOdd() {
 function startPoints() {
   const points = contents.points;
   const shownAll = points.shares.length === points.n_all;
-  const what = points.rows ? "They are rows of the table." : "They are no rows of the table: they were moved to where they capture most variance" + (points.pictures ? "." : ", and are read back here in the table's own units.");
-  const text = `The whole of what the model keeps: every score of every row is a sum over ${points.n_all === 1 ? "this one" : `these ${thousands(points.n_all)}`}. ${what}`;
+  const what = points.rows ? "They are rows of the table." : "They are not rows of the table: they were moved to where they capture the most variance" + (points.pictures ? "." : ", and are shown here in the table's own units.");
+  const text = `These are all that the model keeps: every score of every row is a sum over ${points.n_all === 1 ? "this one point" : `these ${thousands(points.n_all)} points`}. ${what}`;
   const limit = shownAll ? null : el("p", { class: "note" }, `The ${points.shares.length} that stand for most rows.`);
   if (points.pictures) {
     const pixels = unpack(points.pictures);

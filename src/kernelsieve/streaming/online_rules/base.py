@@ -17,15 +17,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...arrays import solve_lower
-
-# A row whose residual is less than this share of its length lies in the span of the points: it would only add noise.
-INDEPENDENT = 1e-10
+from ...numerics import DEPENDENT
 
 Order = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
 class Change(NamedTuple):
-    """What a row does to the points: it enters, as the last; then those at some places leave."""
+    """How a row changes the points: it may enter, as the last; then those at the places in `leaves` are removed."""
 
     enters: bool = False
     leaves: tuple[int, ...] = ()
@@ -41,7 +39,7 @@ class RuleSolution(NamedTuple):
 
 @dataclass(frozen=True)
 class Settings:
-    """What the user asks of a rule."""
+    """The options of an online rule."""
 
     n_components: int
     center: bool
@@ -91,7 +89,7 @@ class Rule(OnlineChooser):
 def entered(lower: np.ndarray, inside: np.ndarray, length: float) -> np.ndarray | None:
     """L with one more point, of coordinates `inside` and k(x, x) = `length`; None where it depends on the others."""
     rest = length - float(inside @ inside)
-    if not rest > INDEPENDENT * length:
+    if not rest > DEPENDENT * length:
         return None
     m = len(lower)
     grown = np.zeros((m + 1, m + 1))

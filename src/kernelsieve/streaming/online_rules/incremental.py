@@ -17,10 +17,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ...arrays import solve_lower, top_eigh
+from ...numerics import ROUNDING
 from .base import Change, Rule, RuleSolution, entered, kept
 
-# A part of a row outside the eigenspace shorter than this share of it is rounding.
-IN_SPAN = 1e-12
 SLACK = 0.2  # share of the budget removed at a time, so that not every row needs a new reduced set
 
 
@@ -72,7 +71,7 @@ class Incremental(Rule):
         along, outside = along + correction, outside - self.basis @ correction
         distance = float(np.linalg.norm(outside))
         basis, values = self.basis, self.values
-        if distance > IN_SPAN * max(float(np.linalg.norm(inside)), math.ulp(1.0)):
+        if distance > ROUNDING[8] * max(float(np.linalg.norm(inside)), math.ulp(1.0)):
             basis = np.column_stack([basis, outside / distance])
             values, along = np.append(values, 0.0), np.append(along, distance)
         found, rotation = top_eigh(np.diag(values) + share * np.outer(along, along), self.settings.rank)

@@ -19,7 +19,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ...arrays import solve_lower
-from .base import INDEPENDENT, Change, OnlineChooser
+from ...numerics import DEPENDENT
+from .base import Change, OnlineChooser
 
 
 @dataclass
@@ -50,7 +51,7 @@ class Independent(OnlineChooser):
         m = len(self.signs)
         inside = self.signs * solve_lower(self.lower, cross) if m else cross
         rest = length - float(inside @ (self.signs * inside))
-        if not abs(rest) > INDEPENDENT * max(abs(length), float(inside @ inside)):
+        if not abs(rest) > DEPENDENT * max(abs(length), float(inside @ inside)):
             return False
         grown = np.zeros((m + 1, m + 1))
         grown[:m, :m], grown[m, :m], grown[m, m] = self.lower, inside, math.sqrt(abs(rest))

@@ -18,7 +18,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ...arrays import solve_lower, top_eigh
-from .base import INDEPENDENT, Change, Rule, RuleSolution, coherence_with, entered, kept
+from ...numerics import DEPENDENT
+from .base import Change, Rule, RuleSolution, coherence_with, entered, kept
 
 
 @dataclass
@@ -36,7 +37,7 @@ class Subset(Rule):
         if n_points != n_components or not self.settings.center:
             return n_points >= n_components
         values, _ = self._components()  # as many points as components are enough if they span all features
-        return bool(values[-1] > INDEPENDENT * values[0])
+        return bool(values[-1] > DEPENDENT * values[0])
 
     @property
     def _filling(self) -> bool:
