@@ -93,7 +93,7 @@ def on_host(x: Any) -> Any:
 def like(values: Array, example: Array, dtype: Any = None) -> Array:
     """`values` as an array of the namespace, device and (unless given) dtype of `example`."""
     if type(values) is np.ndarray and type(example) is np.ndarray:  # the usual case, met hundreds of times in a fit
-        if example.dtype == object:  # objects stay what they are, and what is computed of them is in float64
+        if example.dtype == object:  # objects are not converted; kernel values between them are float64
             return values if values.dtype == object else as_float64(values)
         return values.astype(example.dtype if dtype is None else dtype, copy=False)
     xp = namespace(example)

@@ -260,7 +260,9 @@ class _Pool:
 
     def hand_out(self, batch: _Batch, n_threads: int) -> None:
         """Have the batch's next item computed by one of at least `n_threads` workers."""
-        self.batches.put(batch)  # before workers are counted: one that ends looks here once more after it is uncounted
+        self.batches.put(
+            batch
+        )  # before workers are counted: a worker that ends looks into the queue once more after it has been uncounted
         while len(self.workers) < n_threads:
             begun: SimpleQueue[None] = SimpleQueue()
             try:
@@ -295,7 +297,7 @@ class _Pool:
         """Compute one item of a batch, unless as many as it has threads are being computed."""
         try:
             permit = batch.permits.pop()
-        except IndexError:  # whoever computes one of them asks for the next afterwards
+        except IndexError:  # whoever computes an item asks for the next one afterwards
             return
         batch.work_on_next()
         batch.permits.append(permit)

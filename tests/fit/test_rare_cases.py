@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 from sklearn.metrics.pairwise import rbf_kernel
 
-from kernelsieve import ElasticNetKernelPCA, KernelPCA, OnlineKernelPCA, SparseKernelPCA
-from kernelsieve.errors import KernelWarning
+from kernelsieve import ElasticNetKernelPCA, KernelMonitor, KernelPCA, OnlineKernelPCA, SparseKernelPCA
+from kernelsieve.errors import KernelWarning, PoorComponentsWarning
 from kernelsieve.fit.importance import carried_variance
-from kernelsieve.kernels import RBF, Matern, kernel_of
+from kernelsieve.fit.sample import Sample
+from kernelsieve.kernels import RBF, Matern, kernel_of, named_kernel
 from kernelsieve.kernels.width import resolve_gamma
+from kernelsieve.rows.rows import ArrayRows
 from kernelsieve.rules.base import Selection
+from kernelsieve.rules.targeted import targeted_rows
+from kernelsieve.streaming.online_rules.base import Settings
+from kernelsieve.streaming.online_rules.independent import Independent
+from kernelsieve.streaming.online_rules.subset import Subset
 from kernelsieve.streaming.state import same_value
 
 
@@ -114,3 +122,69 @@ def test_points_whose_squares_overflow_have_values_still():
     points = np.array([[1e15, 0.0], [0.0, 1.0]], dtype=np.float32)
     found = Matern(nu=1.5, gamma=1e12).bind(points)(points[1:])
     np.testing.assert_array_equal(found, [[0.0, 1.0]])
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_a_greedy_rule_that_an_indefinite_kernel_ends_is_filled_up(rows):
+    """Residuals have no positive diagonal left after three rows: the others are drawn at random."""
+    options = {"kernel": "sigmoid", "gamma": 0.5, "coef0": 0.0, "selection": "residual", "random_state": 0}
+    assert SparseKernelPCA(2, n_support=20, **options).fit(rows[:80] / [3, 2, 1, 0.5]).n_support_ == 20
+
+
+def test_targeted_rows_that_float32_cannot_tell_apart_are_found_in_float64(rows):
+    sample = Sample.of(
+        ArrayRows((rows[:1000, :3] + 3).astype(np.float32)).sample(1000, np.random.default_rng(0)),
+        RBF(gamma=0.01),
+        5,
+        center=True,
+        n_population=1000,
+    )
+    assert sample.evaluation.gram.dtype == np.float32
+    assert len(targeted_rows(sample.evaluation, 60)) == 60
+
+
+def test_a_row_that_depends_on_the_points_of_an_indefinite_kernel_never_enters():
+    """A copy has no residual but rounding: dividing by that would give points of infinite coefficients."""
+    rule = Independent(Settings(2, center=False))
+    gram = np.array([[1.0, 2.0], [2.0, 1.0]])  # eigenvalues 3 and -1
+    assert rule.step(np.zeros(0), 1.0, 1.0).enters
+    assert rule.step(gram[1, :1], 1.0, 1.0).enters
+    assert not rule.step(gram[0], 1.0 + 1e-13, 1.0).enters
+
+
+def test_only_the_oldest_point_of_an_indefinite_kernel_leaves():
+    rule = Independent(Settings(2, center=False, budget=2, rate=0.01))
+    gram = np.array([[1.0, 2.0, 0.5], [2.0, 1.0, 0.3], [0.5, 0.3, 1.0]])
+    assert [rule.step(gram[i, :i], 1.0, 1.0).leaves for i in range(3)] == [(), (), (0,)]
+    np.testing.assert_allclose(rule.gram, gram[1:, 1:])
+
+
+def test_fewer_points_than_components_are_not_ready():
+    rule, gram = Subset(Settings(3, center=True)), np.eye(4)
+    for i in range(4):
+        assert not rule.ready
+        rule.step(gram[i, :i], 1.0, 1.0)
+    assert rule.ready
+
+
+def test_a_monitor_keeps_the_advice_on_its_model_to_itself():
+    """Its limit is measured on held-out rows; the advice is for those who gave the model."""
+    noise = np.random.default_rng(0).normal(size=(100, 6))
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        KernelMonitor(2, 5, gamma=2.0, cv=2, random_state=0, n_jobs=1).fit(noise)
+    assert not [one for one in told if one.category is PoorComponentsWarning]
+    given = SparseKernelPCA(2, n_support=5, gamma=2.0, random_state=0)
+    with pytest.warns(PoorComponentsWarning):
+        KernelMonitor(2, 5, estimator=given, cv=2, random_state=0, n_jobs=1).fit(noise)
+
+
+def test_a_kernel_that_is_slightly_indefinite_is_so_in_float32_too(rows):
+    few = (rows[:600] / [3, 2, 1, 0.5]).astype(np.float32)
+    gram = np.tanh(1e-4 * few.astype(float) @ few.T.astype(float))
+    values = np.linalg.eigvalsh(gram)
+    sampled = ArrayRows(few).sample(600, np.random.default_rng(0))
+    kernel = named_kernel("sigmoid", gamma=1e-4, coef0=0.0)
+    seen = Sample.of(sampled, kernel, 2, center=True, n_population=600).evaluation
+    assert seen.gram.dtype == np.float32
+    assert seen.indefiniteness == pytest.approx(-values[0] / values[-1], rel=1e-3)

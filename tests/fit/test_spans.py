@@ -314,13 +314,37 @@ def test_what_is_said_of_a_kernel(explained, spread, seen, kind, words, recwarn)
 @pytest.mark.parametrize(("n_half", "compared"), [(49, False), (50, True)])
 def test_halves_are_compared_where_they_are_large_enough(n_half, compared):
     rows = SimpleNamespace(
-        n_components=2, size=100, halves=[SimpleNamespace(places=np.arange(n_half))], captured_across=(3.0, 1.0)
+        n_components=2,
+        size=100,
+        is_all=True,
+        share_of_own=0.16,
+        halves=[SimpleNamespace(places=np.arange(n_half))],
+        captured_across=(3.0, 1.0),
     )
     assert problem.split_captured(rows) == ((3.0, 1.0) if compared else (1.0, 1.0))
     rows.n_components = 6
     assert problem.split_captured(rows) == (1.0, 1.0)
-    rows.n_components, rows.captured_across = 2, (0.0, 1.0)
+    rows.n_components, rows.share_of_own = 2, 0.14
     assert problem.split_captured(rows) == (1.0, 1.0)
+    rows.share_of_own, rows.captured_across = 0.16, (0.0, 1.0)
+    assert problem.split_captured(rows) == (1.0, 1.0)
+
+
+def test_what_components_owe_to_the_row_itself_is_lost_when_it_is_left_out(cloud):
+    """About as much: the share is of first order."""
+
+    def share(X, gamma):
+        rows = sample_rows(X, 100, np.random.default_rng(0), None, merge=True)
+        return Sample.of(rows, named_kernel("rbf", gamma=gamma), 3, center=True).evaluation.share_of_own
+
+    gram, own, other = gram_of("rbf", cloud, gamma=0.3), 0.0, 0.0
+    for i in range(len(cloud)):
+        others = np.delete(np.arange(len(cloud)), i)
+        _, components, offset = exact_kernel_pca(gram[np.ix_(others, others)], 3)
+        other += ((gram[i, others] @ components - offset) ** 2).sum()
+    own = exact_kernel_pca(gram, 3)[0].sum()
+    assert share(cloud, 0.3) == pytest.approx(1 - other / own, rel=0.3)
+    assert share(cloud, 1e4) > 0.9
 
 
 def test_rows_that_products_cannot_tell_apart_are_said_to_be_too_far_out(cloud):

@@ -10,6 +10,7 @@ import scipy.sparse
 from scipy.spatial.distance import cdist
 
 import kernelsieve as ks
+from kernelsieve import kernels
 
 from .inputs import choose
 
@@ -28,12 +29,25 @@ def pair_kernel(x: np.ndarray, y: np.ndarray) -> float:
     return float(np.exp(-0.3 * np.abs(np.asarray(x - y)).sum()))
 
 
+COMPOSED = [
+    kernels.Matern(nu=2.5) + 0.1 * kernels.Linear(),
+    kernels.RBF().on(0) * kernels.Laplacian(),
+    kernels.RBF(width="median per column") + 1.0,
+    kernels.normalized(kernels.Polynomial(degree=2)),
+    kernels.ANOVA(degree=2),
+    kernels.Hamming().on([0]) * kernels.RationalQuadratic(),
+    2.0 * kernels.Periodic(period=3.0) + kernels.Cauchy(),
+    kernels.Tanimoto(),
+    kernels.GlobalAlignment(width=2.0),  # every row an object, a series of its columns
+]
+
+
 def random_kernel(rng: np.random.Generator) -> dict[str, Any]:
     """Kernel, gamma, degree, coef0 and centring."""
     name = choose(
         rng,
-        ["rbf", "laplacian", "poly", "linear", "cosine", "sigmoid", block_kernel, pair_kernel],
-        [0.4, 0.1, 0.15, 0.13, 0.08, 0.08, 0.04, 0.02],
+        ["rbf", "laplacian", "poly", "linear", "cosine", "sigmoid", block_kernel, pair_kernel, choose(rng, COMPOSED)],
+        [0.35, 0.08, 0.13, 0.11, 0.07, 0.07, 0.04, 0.02, 0.13],
     )
     gamma = choose(rng, ["median", "scale", None, 10.0 ** float(rng.uniform(-4, 4))], [0.6, 0.1, 0.1, 0.2])
     options = {"kernel": name, "gamma": gamma}

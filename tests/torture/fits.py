@@ -15,6 +15,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 import kernelsieve
+from kernelsieve.kernels import is_function
 
 from .campaign import CLEAR, FAULT, OK, Attempt, Outcome
 from .candidates import block_kernel, pair_kernel, random_estimator
@@ -132,7 +133,7 @@ def _complaints(model: Any, given: Given, plans: np.ndarray, told: str) -> Itera
         yield from complaints_of_monitor(model, X, given.dense, single=given.single)
     else:
         yield from complaints_of_fit(model, X, given.dense, weights, single=given.single, told=told)
-    if plans[1] < ROUND_TRIPS and not callable(getattr(model, "kernel", None)):
+    if plans[1] < ROUND_TRIPS and not is_function(getattr(model, "kernel", None)):
         yield from _round_trip(model, X)
     # where the fit has said that its scores are rounding, they differ with where the arrays lie in memory; without a
     # seed they may differ by chance

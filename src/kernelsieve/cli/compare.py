@@ -120,7 +120,7 @@ def _show(results: list[Result], setting: Setting, name: str, train: Any, test: 
 
 @dataclass(frozen=True)
 class Setting:
-    """What all methods share."""
+    """Components, kernel and seed of all methods."""
 
     n_components: int
     kernel: str
@@ -153,7 +153,7 @@ class Method:
 
 @dataclass(frozen=True)
 class Result:
-    """What a method reached, or a note why it was left out."""
+    """The result of one method, or a note why it was left out."""
 
     name: str
     n_points: int

@@ -48,7 +48,7 @@ model.save("digits.ks")        # a few kilobytes, no pickle"""
 
 @dataclass(frozen=True)
 class DemoPlan:
-    """What is measured."""
+    """The sizes and repetitions of the demo's measurements."""
 
     n_components: int = 10
     n_support: int = 20

@@ -231,7 +231,7 @@ def _stages(estimator: Any, tell: Callable[[str], Any]) -> Iterator[None]:
 
 
 class StageNames:
-    """A scikit-learn callback that is told what a fit is about to do."""
+    """A scikit-learn callback that names each stage of a fit."""
 
     def __init__(self, tell: Callable[[str], Any]) -> None:
         self._tell = tell

@@ -147,7 +147,7 @@ class LongAscent(Ascent):
 
 @dataclass(frozen=True)
 class ErrorGone:
-    """1 - squared error / that of the start: what `Ascent` maximises."""
+    """The objective of the ascent: 1 - squared error / squared error at the start."""
 
     objective: Objective
     first: float

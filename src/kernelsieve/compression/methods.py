@@ -180,7 +180,7 @@ class Candidates:
         return to_numpy(gram_of(self.support.kernel, self.support.points))
 
     def kept(self, places: np.ndarray) -> ReducedSet:
-        """The refit on some of them."""
+        """The refit on some of the candidates."""
         assert self.support.indices is not None
         support = chosen(self.error.source, np.sort(self.support.indices[places]))
         return ReducedSet(support, self.error.refit(support))
@@ -193,7 +193,9 @@ def find_candidates(error: ExpansionError, most: int, rng: np.random.Generator) 
     pool = _random_points(source, MAX_POOL, rng)
     support = chosen(source, pool)
     gram = to_numpy(gram_of(support.kernel, support.points))
-    if is_indefinite(source.kernel, gram):  # residuals of such a kernel mean nothing: any points will do
+    if is_indefinite(
+        source.kernel, gram
+    ):  # residuals of an indefinite kernel mean nothing, so random points are as good
         return Candidates(error, chosen(source, _random_points(source, most, rng)))
     values = to_numpy(source.transform(source.points[pool], error.n_threads)) + source.offset
     order = greedy(lambda j: gram[:, j], np.diagonal(gram), min(most, len(pool)), best_for_targets, targets=values)
@@ -219,7 +221,7 @@ class Nested:
         return prefix_errors(self.candidates.problem, self.order)
 
     def at(self, n_support: int) -> ReducedSet:
-        """A support of that size; smaller where fewer points already say everything."""
+        """A support of that size, or a smaller one without any error."""
         return self.candidates.kept(self.order[:n_support])
 
     def enough(self, target: float) -> ReducedSet | None:

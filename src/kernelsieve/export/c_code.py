@@ -149,7 +149,7 @@ class Loops(Ops):
     lines: list[str] = field(default_factory=list)  # for a point; for the diagonal, after all points
     names: list[str] = field(default_factory=list)  # that have been given, by all parts of a kernel
     lengths: dict[str, str] = field(default_factory=dict)  # names of the lengths of rows, by the text of their values
-    held: dict[tuple[Any, ...], str] = field(default_factory=dict)  # names of constants, by what and how much they are
+    held: dict[tuple[Any, ...], str] = field(default_factory=dict)  # names of constants, by kind and value
 
     @property
     def _apart(self) -> str:

@@ -151,13 +151,13 @@ def _in_float32(form: Form) -> tuple[Form, str, str]:
     if isinstance(form.core, LinearCore):
         return form.centered(), real, "float"
     for candidate in (_in_units_of_rows(form), _about_middle(form)):
-        if _cost_of_rounding(candidate) <= 1e-6:  # a fifth of what is promised
+        if _cost_of_rounding(candidate) <= 1e-6:  # a fifth of the error that is promised
             return candidate, real, "float"
     return _about_middle(form), "double", "double"
 
 
 def _cost_of_rounding(form: Form) -> float:
-    """What float32 points alone cost on the probe rows."""
+    """The error on the probe rows that rounding the points to float32 causes by itself."""
     core = form.core
     assert isinstance(core, KernelCore)
     with np.errstate(over="ignore"):

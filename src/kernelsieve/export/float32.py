@@ -190,7 +190,7 @@ def warn_of_rounding(form: Form, held_in_double: Collection[int] = ()) -> None:
         inner = replace(form, front=front)
         truth, found = (inner.scores(given) for given in (rows, after))
         cost = float(np.abs(found - truth).max() / np.ptp(truth, axis=0).max())
-    if cost > 2e-5:  # ten times what the arithmetic may cost
+    if cost > 2e-5:  # ten times the error that float32 arithmetic may add
         known = form.input_names or tuple(f"x{j}" for j in range(form.n_features))
         told = quoted([known[j] for j in np.unique(source[coarse])])
         warn(

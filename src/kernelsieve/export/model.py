@@ -62,7 +62,7 @@ class KernelCore:
         return KernelExpansion(self.kernel, self.points, self.coef, self.offset, self.mean_coef, self.mixing is None)
 
     def features(self, ops: Any, u: Any) -> Any:
-        """What the coefficients are multiplied by: k(u, S)."""
+        """The features that the coefficients are multiplied by, k(u, S)."""
         return self.kernel.forward(ops, u, self.points)
 
     def length(self, ops: Any, u: Any, features: Any) -> Any:
@@ -85,7 +85,7 @@ class LinearCore:
     largest = 1.0
 
     def features(self, ops: Any, u: Any) -> Any:
-        """What the coefficients are multiplied by: rows about the centre."""
+        """The features that the coefficients are multiplied by: rows less their centre."""
         if isinstance(self.center, np.ndarray) and not self.center.any():
             return u
         return u - self.center
@@ -326,7 +326,7 @@ def not_ours(model: Any) -> str:
 
 
 def core_of(model: Any) -> Core:
-    """What a fitted model computes of prepared rows."""
+    """The computation of a fitted model on encoded rows."""
     expansion = getattr(model, "expansion_", None)
     if isinstance(expansion, KernelExpansion):
         return _kernel_core(expansion)

@@ -114,7 +114,7 @@ def _checked_outputs(outputs: Sequence[str]) -> tuple[str, ...]:
 def _is_direct(pipeline: Pipeline) -> bool:
     """Whether the pipeline is scalers and one model of ours, which are written as one function."""
     if not pipeline.steps:
-        return True  # and refused there
+        return True  # the caller refuses it
     *before, (_, last) = pipeline.steps
     ours = any(home.__module__.split(".")[0] == "kernelsieve" for home in type(last).__mro__)
     return ours and all(can_fold(step) for _, step in before)

@@ -31,7 +31,7 @@ class Input:
     name: str
     dtype: Any  # `TEXTS` for texts
     width: int
-    words: str = ""  # on what it holds
+    words: str = ""  # a description for the file's documentation
 
 
 def input_names(n_features: int, known: tuple[str, ...] | None, inputs: str | None) -> tuple[str, ...] | None:

@@ -111,7 +111,7 @@ class Ops:
         return (1.0 - zero) / self.sqrt(x + zero)
 
     def nonzero(self, rows: Any) -> Any:
-        """1 for every row but those that are zero, (n,)."""
+        """(n,) 0 for rows of zeros, 1 for all others."""
         return self.sign(self.max(self.abs(rows), False))
 
     def power(self, x: Any, exponent: float) -> Any:

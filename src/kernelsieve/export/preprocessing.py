@@ -122,7 +122,7 @@ class Mix(Step):
         return rows @ np.linalg.pinv(self.matrix)
 
 
-NO_TEXT = ""  # what stands for a gap where a column is given as texts
+NO_TEXT = ""  # the text that means a gap
 
 
 @dataclass(frozen=True)
@@ -217,7 +217,7 @@ class Squash(Step):
         return replace(self, where=np.tile(self.where, n_rows))
 
     def taken_back(self, rows: np.ndarray) -> np.ndarray:
-        inside = np.clip(rows / self.bound, -0.98, 0.98)  # what lies on the bound would be infinitely far out
+        inside = np.clip(rows / self.bound, -0.98, 0.98)  # a value on the bound would become infinite
         return np.where(self.where, self.bound * inside / np.sqrt(1 - inside**2), rows)
 
 
@@ -338,7 +338,7 @@ def _table(encoder: TableEncoder) -> tuple[Step, ...]:
             "table one column of dates in their place, or fit with TableEncoder(calendar=False), --no-calendar"
         )
     named = hasattr(encoder, "feature_names_in_") or CATEGORY in encoder.kinds_
-    units = getattr(encoder, "units_", [""] * len(encoder.kinds_))  # files of older versions have none
+    units = getattr(encoder, "units_", [""] * len(encoder.kinds_))  # encoders saved by older versions have no units
     categories = iter(zip(encoder.categories_, encoder.has_other_, strict=True))
     columns: list[InputColumn] = []
     parts: list[_Part] = []

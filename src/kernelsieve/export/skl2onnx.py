@@ -155,7 +155,7 @@ def _dtype_of(variable: Any) -> Any:
 
 
 def _into(container: Any, graph: Graph) -> None:
-    """Append the graph to what skl2onnx is building."""
+    """Append the graph to the container of skl2onnx."""
     from onnx import helper
 
     for name, value in graph.constants.items():

@@ -60,7 +60,7 @@ class Agreement:
     """How far the components of a model are those of exact kernel PCA on the same rows."""
 
     components: np.ndarray  # (M,) correlation of each component's scores with exact kernel PCA's
-    subspace: float  # smallest canonical correlation between all of them
+    subspace: float  # smallest canonical correlation between the two sets of components
     n_samples: int  # rows that it was measured on
 
     _file_sizes = ("M",)
@@ -116,7 +116,9 @@ def agreement_on_all(expansion: KernelExpansion, rows: RowSet) -> Agreement | No
     if not rows.is_all or not rows.exact.variances[-1] > KNOWN_ONE_BY_ONE * rows.exact.variances[0]:
         return None
     exact = to_numpy(rows.targets).astype(np.float64)
-    scores = to_numpy(replace(expansion).transform(as_float64(rows.given)))  # a copy: what it binds is not kept
+    scores = to_numpy(
+        replace(expansion).transform(as_float64(rows.given))
+    )  # a copy, so that the bound kernel is not kept
     if rows.center:
         exact = exact - rows.shares @ exact
     return Agreement(*agreement_of_scores(scores, exact, rows.shares, center=rows.center), rows.size)

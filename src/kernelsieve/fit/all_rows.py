@@ -32,7 +32,7 @@ class AllRowsSpan(Span):
 
     @classmethod
     def of(cls, chosen: Points, center: bool, *, dense: bool) -> AllRowsSpan:
-        """The span of rows that are all there are."""
+        """The span of all rows."""
         rows = finite(chosen.points)
         return cls(chosen.kernel, rows, chosen.indices, center, chosen.counts, None, dense)
 

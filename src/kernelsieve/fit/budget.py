@@ -26,7 +26,7 @@ DEFAULT_SHARE = 0.5  # or this share of the pass
 
 @dataclass(frozen=True)
 class Budget:
-    """So many kernel values for a fit, beyond what the pass over all rows takes."""
+    """The number of kernel values that a fit may use, beyond those of the pass over all rows."""
 
     n_values: float
 

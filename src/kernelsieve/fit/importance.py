@@ -34,7 +34,7 @@ class Half:
 
 @dataclass(frozen=True)
 class Drawn:
-    """Rows drawn by what they carry."""
+    """Rows drawn with chances that grow with the variance they carry."""
 
     places: np.ndarray  # (size,), ascending
     weights: np.ndarray  # (size,) how much each counts

@@ -57,7 +57,7 @@ def positive_variance(rows: RowSet) -> float:
 
 
 def agreement(variances: np.ndarray, rows: RowSet) -> float:
-    """1 less what the variances are off by, as a share of exact kernel PCA's."""
+    """1 minus the error of the variances, as a share of exact kernel PCA's variances."""
     exact = rows.exact.variances
     rows.check_apart(float(exact.sum()))
     found = np.zeros(len(exact))  # components that a model does not have capture nothing

@@ -288,7 +288,7 @@ class MomentSum:
 
         groups: Iterable[Any] = ((first, X, ranges) for first, X in blocks for ranges in row_groups(X, self.width))
         if isinstance(blocks, list):
-            groups = list(groups)  # one array: how many there are is known
+            groups = list(groups)  # rows in one array: the number of groups is known
         with one_blas_thread():
             found = reduce(operator.add, ordered_map(group_moments, groups, n_threads))
         return found if whitened else found.whitened

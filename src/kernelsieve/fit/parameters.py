@@ -178,7 +178,7 @@ class GammaRule(StrOptions):
         super().__init__({"median", "scale", "auto", "0.3 median"})
 
     def is_satisfied_by(self, val: Any) -> bool:
-        """Whether this is such a word."""
+        """Whether `val` is a rule for gamma."""
         return isinstance(val, str) and (val in ("scale", "auto") or multiple_of_median(val) is not None)
 
 
@@ -301,7 +301,7 @@ class KernelParameters:
 
 @estimator
 class BlockParameters:
-    """What estimators take that read rows in blocks and work on devices."""
+    """Parameters of estimators that read rows in blocks and work on devices."""
 
     batch_size: int | None = parameter(None, at_least(1), None)
     device: str | None = parameter(None, str, None)
@@ -342,7 +342,7 @@ def forget_fit(estimator: Any) -> None:
 
 
 def _refuse_what_is_not_finite(estimator: Any) -> None:
-    stored = vars(estimator)  # what is found only when it is read is not looked for
+    stored = vars(estimator)  # attributes that are computed when they are read are not looked at
     found, expansion = {name: stored.get(name) for name in RESULTS}, stored.get("expansion_")
     if expansion is not None:
         found |= {"dual_coef_": expansion.coef, "offset_": expansion.offset}

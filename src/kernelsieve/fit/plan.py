@@ -59,11 +59,9 @@ class SearchPlan:
     many_points: int = 400
     kmeans_steps_of_many: int = 10
     raced_fraction: int = 4
-    # Most steps are taken on a part of the rows, until one gains less than coarse_gain tol^2 of the value, the last on
-    # all, until one gains less than last_gain tol^2: near the top a step gains as its length squared.
+    # Most steps are taken on a part of the rows, the last on all, until one gains less than least_gain tol^2.
     coarse_share: float = 0.7
-    coarse_gain: float = 1.2  # 3e-5 with the default tol
-    last_gain: float = 4e-4  # 1e-8, which is rounding
+    least_gain: float = 1.2  # 3e-5 with the default tol
     coarse_rows: int = 1000
     coarse_rows_per_point: int = 10
     # On a device all steps are taken on all rows, and this share of them is enough.

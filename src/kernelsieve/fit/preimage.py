@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy.sparse
 
 from ..arrays import TINY, Array, as_float64, to_numpy
 from ..kernels import named_kernel
@@ -98,7 +99,7 @@ class RidgeMap:
 
 def learn_ridge_map(expansion: KernelExpansion, rows: Array, weights: np.ndarray | None = None) -> RidgeMap:
     """min_B sum w |x - f(z(x)) B|^2 + ridge |B|^2 over the given rows."""
-    values = to_numpy(dense(rows))
+    values = rows if scipy.sparse.issparse(rows) else to_numpy(rows)
     scores = to_numpy(as_float64(expansion.transform(rows)))
     points = expansion.points
     centers = to_numpy(as_float64(expansion.transform(points)))

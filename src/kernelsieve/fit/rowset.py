@@ -61,7 +61,7 @@ class RowSet:
     origin: Array | None  # (d,), where only differences of rows count
     weights: np.ndarray | None  # (n,) what each row counts; None where all count the same
     is_all: bool  # these are all the rows there are
-    chance: float  # that a training row had of being here; where `drawn`, of being among those drawn from
+    chance: float  # that a training row had of being in this set or, if rows were `drawn`, among those drawn from
     drawn: Drawn | None  # how the rows were drawn, where they carry very different shares of the variance
     kernel: Kernel
     n_components: int

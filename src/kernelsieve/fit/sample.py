@@ -40,11 +40,11 @@ class Sample:
     n_threads: int
     given: Array  # (n_evaluation, d) the rows for evaluation, the first ones, as the user gave them
     origin: Array | None  # (d,) where the rows are seen from, when only their differences count
-    dtype: Any  # that rows are looked at in; None for their own
+    dtype: Any  # in which rows are used; None for their own
     n_population: int = 0  # all training rows, where the sample is not all of them
     drawn: Drawn | None = None  # how the evaluation rows were drawn, where rows carry very different shares of variance
     plan: SearchPlan = PLAN
-    guides: bool = True  # the rows behind those for evaluation guide a search
+    guides: bool = True  # whether rows after the evaluation rows guide a search
 
     @classmethod
     def of(
@@ -161,7 +161,7 @@ class Sample:
 
     @cached_property
     def with_more_evaluated(self) -> Sample:
-        """The same rows, twice as many of them for evaluation."""
+        """This sample with twice as many evaluation rows."""
         more = Sample.of(
             self.rows,
             self.kernel,
@@ -321,7 +321,7 @@ class Sample:
 
 
 def _origin_for(given: Array, X: Array, kernel: Kernel) -> Array | None:
-    """Where rows are seen from; None where not only their differences count."""
+    """The origin that is subtracted from rows; None if the kernel depends on more than differences."""
     if not kernel.stationary or scipy.sparse.issparse(X):
         return None
     origin = origin_of(as_float64(given))
@@ -330,7 +330,7 @@ def _origin_for(given: Array, X: Array, kernel: Kernel) -> Array | None:
 
 
 def _dtype_for(given: Array, rows: SampledRows, kernel: Kernel, origin: Array | None) -> Any:
-    """The precision that rows are looked at in; None for their own.
+    """The dtype in which rows are used; None for their own.
 
     In float32 where the kernel is bounded, if the rows, about their origin, can be squared there.
     """

@@ -240,7 +240,7 @@ class RememberedKernel(Kernel):
         return like(self.store.diagonal(as_float64(rows)), rows)
 
     def __reduce__(self) -> Any:
-        """A worker computes what it is asked for: values are not sent around."""
+        """Without the values, so that they are not sent to workers, which compute what they need."""
         return _itself, (self.plain,)
 
 
@@ -266,7 +266,7 @@ def is_remembered(rows: Array) -> bool:
 
 
 def keys_of(rows: Array) -> Iterable[Hashable]:
-    """What each row is known by: equal rows have the same key."""
+    """A key for each row, the same for equal rows."""
     if not is_numpy(rows):
         return row_keys(rows)
     if rows.dtype == object:

@@ -70,7 +70,7 @@ def _replaceable(target: str) -> os.stat_result | None:
 @contextlib.contextmanager
 def _locked(temporary: str) -> Iterator[None]:
     """Make the new file, and hold a lock on it while it is written."""
-    mode = 0o666  # less what the user's umask takes away, as for any new file
+    mode = 0o666  # the user's umask applies, as for any new file
     descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL, mode)
     try:
         if fcntl is not None:

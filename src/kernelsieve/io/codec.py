@@ -251,6 +251,6 @@ class Decoder:
         values = self.decode(content["fields"])
         if is_dataclass(made):
             return made(**values)
-        if not set(values) <= set(record_layout(made)[1]):  # one of them could hide a method
+        if not set(values) <= set(record_layout(made)[1]):  # an entry of another name could hide a method
             raise ModelFileError(f"a {content['class']} in the file has attributes that it cannot have")
         return restored(made(), values)

@@ -46,7 +46,7 @@ def opened(path: str) -> Iterator[BinaryIO]:
         raise
     about = os.fstat(descriptor)
     mode = about.st_mode
-    if stat.S_ISREG(mode) and about.st_size == 0:  # also files like those in /proc
+    if stat.S_ISREG(mode) and about.st_size == 0:  # files in /proc have no size either
         os.close(descriptor)
         raise ModelFileError(f"{path}: empty, not a kernelsieve model file (model.save(path) writes one)")
     if not stat.S_ISREG(mode):

@@ -137,7 +137,7 @@ def _pipeline(model: Any, state: dict[str, Any]) -> Any:
 
 
 def _check_widths(model: Any) -> None:
-    """Each step gives as many columns as the next takes, as far as they say."""
+    """Check that each step gives as many columns as the next one expects, if both state a number."""
     width = None
     for name, step in model.steps:
         if step is None or isinstance(step, str):

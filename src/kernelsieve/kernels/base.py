@@ -164,7 +164,7 @@ class Kernel(ABC):
         return KERNEL_TYPES[how](*parts)
 
     def check_combines(self) -> None:
-        """Refuse to be a part of another kernel: those are of vectors."""
+        """Refuse to be part of another kernel, which would be a kernel of vectors."""
         if self.of_objects:
             raise TypeError(
                 f"{self!r} is a kernel of objects, and sums, products, multiples, on() and normalized() are of kernels "
@@ -355,7 +355,7 @@ class Kernel(ABC):
         return cls(**params)
 
     def numbers(self) -> list[Any]:
-        """What of `params` must be numbers for a settled kernel to be one."""
+        """The parameters that must be numbers in a settled kernel."""
         found: list[Any] = []
         for value in self.params().values():
             found += value.numbers() if isinstance(value, Kernel) else value if isinstance(value, tuple) else [value]

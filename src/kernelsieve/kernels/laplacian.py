@@ -52,7 +52,7 @@ class Laplacian(Stationary):
     def slopes(self, rows: Array, points: Array, cross_gram: Array, weights: Array) -> tuple[Array, Array | None]:
         # dk/ds = gamma sign(x - s) k; where x = s the kernel has its top, and a move to either side costs gamma k
         pull = weights * cross_gram
-        if rows is points:  # k(s, s) is one wherever s goes: a point's own kink is no obstacle to it
+        if rows is points:  # k(s, s) is one wherever s moves, so the kink at the point itself does not count
             pull = pull - namespace(pull).linalg.diagonal(pull) * identity_like(pull)
         above, ties = sides(dense(rows), points, pull)
         mass = namespace(pull).sum(pull, axis=0)[:, None]

@@ -26,7 +26,7 @@ JSON = dict[str, Any]
 
 @dataclass(frozen=True)
 class Options:
-    """What the caller chose."""
+    """The options of `report`."""
 
     title: str | None = None
     max_rows: int = 5000
@@ -44,7 +44,7 @@ class Options:
 
 @dataclass(frozen=True)
 class PageData:
-    """What the sections of a page are computed from."""
+    """The data that the sections of a page are computed from."""
 
     view: ModelView
     reader: ColumnReader

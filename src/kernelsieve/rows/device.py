@@ -108,7 +108,7 @@ class _Copier:
         return self.torch.from_numpy(rows if readable else np.array(rows))
 
     def ready(self, target: Any) -> Any:
-        """The same memory, once what was copied there has arrived."""
+        """This memory, after copies into it have finished."""
         if self.asynchronous:
             self.working.wait_stream(self.copying)
             target.record_stream(self.working)
@@ -116,7 +116,7 @@ class _Copier:
 
 
 def named_device(name: str) -> Any:
-    """The torch device of that name, be it here or on other machines."""
+    """The torch device of that name, which may be on another machine."""
     try:
         import torch
     except ImportError as error:
@@ -128,7 +128,7 @@ def named_device(name: str) -> Any:
 
 
 def checked_device(name: str) -> Any:
-    """The torch device of that name, where it is there."""
+    """The torch device of that name; an error if this machine has none."""
     device = named_device(name)
     import torch
 

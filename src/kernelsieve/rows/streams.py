@@ -82,7 +82,7 @@ class StreamRows(Rows):
 
     @property
     def kind(self) -> BlockKind:
-        """What the blocks are; known with the first."""
+        """The kind of the blocks, which the first one settles."""
         assert self._kind is not None
         return self._kind
 
@@ -292,7 +292,7 @@ class PassFingerprint:
     """A sum over rows that depends on their values and on their places, and not on how they are cut into blocks."""
 
     total: float = 0.0
-    size: float = 0.0  # what its rounding is to be measured by
+    size: float = 0.0  # the sum of absolute values, by which rounding is measured
 
     def __add__(self, other: PassFingerprint) -> PassFingerprint:
         return PassFingerprint(self.total + other.total, self.size + other.size)
@@ -357,7 +357,7 @@ def _read_ahead(
 
     def read_blocks() -> None:
         try:
-            with closing(blocks):  # here, in the thread that opened it
+            with closing(blocks):  # close the source in the thread that opened it
                 for block in blocks:
                     found.put(block)
                     if not wanted.get():

@@ -30,7 +30,7 @@ class LargestGain:
     """argmax_i of |R_.i|^2 / (R_ii + ridge), or of |R_.i|^2, over all rows."""
 
     cross_gram: np.ndarray  # (n, r): kernel values of all rows with the first r, over which the norms are taken
-    weights: np.ndarray | None = None  # (r,) weights of those r rows
+    weights: np.ndarray | None = None  # (r,) weights of the rows that norms count
     ridge: float = 0.0
     divided: bool = True
     _norms: np.ndarray = field(init=False)  # (n,) |R_.i|^2

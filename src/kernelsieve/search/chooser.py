@@ -241,7 +241,7 @@ class Agreed:
     known: tuple[Sample, np.ndarray] | None = None  # a sample, and the scores of exact kernel PCA on its rows
 
     def missed(self, choice: Choice) -> float:
-        """1 - agreement of the worst component, as a share of what it may be."""
+        """1 - agreement of the worst component, as a share of the 1 - agreement that is allowed."""
         sample, chosen = choice.problem.sample, choice.selection
         if chosen.exhaustive:
             return 0.0

@@ -26,7 +26,9 @@ class Fewest:
     plan: SearchPlan
     costly: bool  # a size that is expected to fail is not tried
     else_all: bool = False  # where no size will do all rows are taken, which costs less than a size
-    agreed: Callable[[Choice], float] | None = None  # what a choice misses of a second target; 1: all that it may
+    agreed: Callable[[Choice], float] | None = (
+        None  # how much a choice misses of a second target, where 1 is the most that is allowed
+    )
     curve: list[tuple[int, float]] = field(default_factory=list)  # sizes tried, each with how far it reaches
     ratios: list[tuple[int, float]] = field(default_factory=list)  # of the sizes tried, captured ratios alone
     best: Choice | None = None

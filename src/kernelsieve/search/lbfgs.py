@@ -20,7 +20,9 @@ class Evaluation:
     gradient: Array  # (m, r)
     metric: Array | None = None  # lower Cholesky factor of B (m, m); None where nothing is known
     reliable: bool = True  # False where rounding would be climbed: `objective.exact` is to go on
-    basis: Array | None = None  # (m, p), coefficients near those of the components here: a start for points near by
+    basis: Array | None = (
+        None  # (m, p), coefficients near those of the components: where the eigensolver starts at points near by
+    )
 
     def by_metric(self, direction: Array) -> Array:
         """B^-1 direction, or the direction itself where no metric is known."""
@@ -124,7 +126,7 @@ class Ascent:
 
     @property
     def value(self) -> float:
-        """The objective here."""
+        """The objective at the current points."""
         return self.at.value
 
     def run(self, n_steps: int, tolerance: float = 0.0) -> Ascent:

@@ -99,11 +99,11 @@ class FreePoints:
 
     @property
     def _enough(self) -> float:
-        """What points that are moved no further capture of the evaluation rows."""
+        """Captured variance of the evaluation rows from which on points are moved no further."""
         return self.plan.kept_enough * self.sample.evaluation.exact.captured
 
     def _of_sample(self, shares: np.ndarray | None) -> CapturedVariance:
-        """On all rows of the sample, each counted as its share says."""
+        """The objective on all rows of the sample, weighted by these shares."""
         c, sample = self.coordinates, self.sample
         omega = None if shares is None else like(shares, c.rows)
         kind = CapturedOnDevice if is_torch(c.rows) else CapturedVariance
@@ -117,7 +117,7 @@ class FreePoints:
         return self._bettered(found) if self._evaluated(found) < self.plan.good_enough * exact.captured else found
 
     def _evaluated(self, found: Candidate) -> float:
-        """What points found capture of the evaluation rows."""
+        """The variance of the evaluation rows that these points capture."""
         return found.captured if self.sample.evaluation.is_all else self.captured(self._evaluation, found.points)
 
     def _centers(self, n_support: int) -> Array:
@@ -153,7 +153,7 @@ class FreePoints:
         captured = self.captured(self._evaluation, best.points)
         if captured >= self._enough:
             return Candidate(best.points, captured, None, best.n_steps, True, race.reached, race.leader, seeds)
-        n_race, best = best.n_steps, self._run(best, race.objective, n_coarse - best.n_steps)
+        n_race, best = best.n_steps, self._run(best, n_coarse - best.n_steps)
         best, converged = self.finish(best, self.n_steps(n_support) - max(n_coarse, n_race))
         moved = Candidate(best.points, best.value, None, best.n_steps, converged, race.reached, race.leader, seeds)
         # decided at the end, on the rows of the last steps
@@ -184,7 +184,7 @@ class FreePoints:
 
         def run(points: Array) -> tuple[float, Ascent]:
             runner = self.start(objective, points)
-            return runner.value, self._run(runner, objective, n_race)
+            return runner.value, self._run(runner, n_race)
 
         ran = dict(zip(starts, ordered_map(run, list(starts.values()), n_threads), strict=True))
         runners = {name: runner for name, (_, runner) in ran.items()}
@@ -223,7 +223,7 @@ class FreePoints:
 
     @property
     def _weights(self) -> np.ndarray | None:
-        """What each row of the search weighs, on the host."""
+        """Weights of the search rows, on the host."""
         return None if self.objective.weights is None else to_numpy(self.objective.weights)
 
     @cached_property
@@ -247,10 +247,10 @@ class FreePoints:
             order = np.argsort(-to_numpy(self.usefulness(previous.points)[1]), kind="stable")
             points = take_rows(previous.points, np.sort(order[:n_support]))
         else:
-            points, added = self.with_rows(previous.points, change, self.sample.all_rows or self.sample.evaluation)
+            points, added = self.with_rows(previous.points, change, self.sample.evaluation)
             seeds = np.union1d(seeds, added)
         coarse, n_coarse = self._coarse(n_support)
-        runner = self._run(self.start(coarse, points), coarse, n_coarse)
+        runner = self._run(self.start(coarse, points), n_coarse)
         runner, converged = self.finish(runner, self.n_steps(n_support) - n_coarse)
         starts = {**previous.starts, "resized": runner.value}
         return Candidate(runner.points, runner.value, None, runner.n_steps, converged, starts, "resized", seeds)
@@ -270,7 +270,7 @@ class FreePoints:
     def _coarse(self, n_support: int) -> tuple[CapturedVariance, int]:
         """The objective of the early steps, and their number."""
         n_rows = max(self.plan.coarse_rows, self.plan.coarse_rows_per_point * n_support)
-        if self.objective.n_rows < 2 * n_rows or is_accelerated(self.objective.rows):  # a part would save little
+        if self.objective.n_rows < 2 * n_rows or is_accelerated(self.objective.rows):
             return self.objective, 0
         n_steps = round(self.plan.coarse_share * self.n_steps(n_support))
         if not self._heavy_tailed and self.sample.drawn is None:
@@ -298,10 +298,9 @@ class FreePoints:
             return None
         return self.coordinates.images_of_exact(points, self.sample.evaluation)[1]
 
-    def _run(self, runner: Ascent, objective: CapturedVariance, n_steps: int) -> Ascent:
-        """Steps on an objective, until one gains nothing worth the time."""
-        coarse = objective.n_rows < self.objective.n_rows
-        return runner.run(n_steps, (self.plan.coarse_gain if coarse else self.plan.last_gain) * self.tol**2)
+    def _run(self, runner: Ascent, n_steps: int) -> Ascent:
+        """Steps, until one gains nothing worth the time."""
+        return runner.run(n_steps, self.plan.least_gain * self.tol**2)
 
     def finish(self, runner: Ascent, n_steps: int) -> tuple[Ascent, bool]:
         """The last steps, on all rows; converged when the last quarter gained less than tol."""
@@ -309,8 +308,8 @@ class FreePoints:
         if runner.objective.n_rows < self.objective.n_rows:
             runner.continue_on(self._light(self.objective, runner.points))
         last = max(1, min(n_steps, round(self.max_iter / 4)))
-        before = self._run(runner, self.objective, n_steps - last).value
-        gained = self._run(runner, self.objective, last).value - before
+        before = self._run(runner, n_steps - last).value
+        gained = self._run(runner, last).value - before
         return runner, runner.converged or gained <= self.tol * abs(runner.value)
 
     def usefulness(self, points: Array) -> tuple[Array, Array]:

@@ -56,7 +56,9 @@ GRAM_JITTER = 1e-10  # added to K_SS, relative to its mean diagonal
 # there is work for many threads.
 VALUES_AT_ONCE, LEAST_ROWS_AT_ONCE = 2**16, 250
 FEW_THREADS, POINTS_A_THREAD = 4, 25
-EXTRA_VECTORS = 8  # beyond the components, in a basis that those at points near by are found from: they converge faster
+EXTRA_VECTORS = (
+    8  # beyond the components, in the basis that an eigensolver starts from at points near by: it converges faster
+)
 # Rows further out than this, in kernel widths, have distances whose squares float32 may not hold.
 FLOAT32_WIDTHS = 1e12
 # Rows that are all farther than this from the origin, as sparse rows may be, lose their differences to float32.
@@ -133,7 +135,7 @@ class CapturedVariance:
         """A climb from these points; `basis` as in `evaluate`."""
         return Ascent(self, points, basis)
 
-    @np.errstate(over="ignore", invalid="ignore")  # of points far off: what comes of it is looked at
+    @np.errstate(over="ignore", invalid="ignore")  # far points overflow, which the caller checks
     def evaluate(self, points: Array, basis: Array | None = None) -> Evaluation:
         """Captured variance, its gradient in the points, and the Gauss-Newton matrix: two passes over the rows.
 
@@ -148,7 +150,7 @@ class CapturedVariance:
             beside,
         )
         gram, (values, coef, basis) = at.gram, self._top(at, first, basis)
-        if not bool(namespace(values).isfinite(values[0])):  # the kernel overflows there: no place to go
+        if not bool(namespace(values).isfinite(values[0])):  # the kernel overflows at these points: the step is refused
             return Evaluation(-np.inf, namespace(points).zeros_like(points))
         spread = (coef * values) @ coef.T
         light_points, twice = like(points, self.rows), 2 * like(coef, self.rows).T

@@ -44,7 +44,7 @@ class CapturedOnDevice(CapturedVariance):
     """The objective of free support points on a torch device."""
 
     def has_many(self, points: Array) -> bool:
-        """Always: eigenvectors take longer there than all the rest."""
+        """Always true: on a device, eigenvectors take longer than everything else."""
         return True
 
     def light(self, points: Array, captured: float) -> CapturedOnDevice:
@@ -77,7 +77,7 @@ class CapturedOnDevice(CapturedVariance):
     def _evaluation(self, points: Array, result: list[float], found: list[Array]) -> Evaluation:
         """The value and gradient that a recorded step found at these points."""
         (value, failed, kernel_values), (gradient, coef, *metric) = result, found
-        if not np.isfinite(kernel_values):  # the kernel overflows there: no place to go
+        if not np.isfinite(kernel_values):  # the kernel overflows at these points: the step is refused
             return Evaluation(-np.inf, gradient)
         if failed or not np.isfinite(value):
             return super().evaluate(points)
@@ -197,7 +197,7 @@ class PaddedMemory(Memory):
         return bool(self.changes[-1].any())
 
     def add(self, move: Array, change: Array) -> None:
-        """As there."""
+        """`Memory.add`, in arrays of fixed shape."""
         after = self.after(move, change)
         self.moves, self.changes = after.moves, after.changes
 
@@ -214,7 +214,7 @@ class PaddedMemory(Memory):
         return PaddedMemory(moves, changes)
 
     def direction(self, gradient: Array, metric: Callable[[Array], Array]) -> Array:
-        """H g, as there."""
+        """H g, `Memory.direction` in arrays of fixed shape."""
         import torch
 
         r, solve = gradient.shape[1], torch.linalg.solve_triangular

@@ -125,7 +125,7 @@ def movable(sample: Sample, found: Callable[[], Coordinates]) -> bool:
         return False
     if not scipy.sparse.issparse(X):
         return True
-    if held_columns or not sample.kernel.factors:  # no principal directions keep, say, sums of absolute differences
+    if held_columns or not sample.kernel.factors:  # sums of absolute differences, for one, change under rotation
         return sample.size * X.shape[1] <= MAX_DENSE_VALUES
     if X.shape[1] > MAX_SPARSE_FEATURES:
         return False

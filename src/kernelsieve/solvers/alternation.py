@@ -42,7 +42,7 @@ Move: TypeAlias = Callable[[np.ndarray, np.ndarray], np.ndarray]  # (M G'A, old 
 
 @dataclass(frozen=True)
 class ImitationProblem:
-    """What every pass of every component shares, and when the passes end."""
+    """The data that all passes share, and when passes end."""
 
     coordinates: np.ndarray  # (n, q), G: of the candidates
     moment: np.ndarray  # (q, q), M: of the training rows

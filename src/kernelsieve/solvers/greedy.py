@@ -257,7 +257,7 @@ def _best_pair(state: Residual) -> tuple[int, int, np.ndarray | None]:
     gain = np.where(diagonal > state.floor, brought / np.maximum(diagonal, state.floor), 0.0) - loss
     gain[state.chosen] = -np.inf
     j, place = np.unravel_index(int(np.argmax(gain)), gain.shape)
-    worthwhile = gain[j, place] > 1e-9 * float(np.sum(coef**2))  # of what is explained
+    worthwhile = gain[j, place] > 1e-9 * float(np.sum(coef**2))  # relative to the variance explained
     return int(place), int(j), directions[:, place] if worthwhile else None
 
 

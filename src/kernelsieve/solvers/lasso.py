@@ -95,7 +95,7 @@ def lasso(
         found = certify(quadratic, alpha, weights, support.members, support.values, gradient)
         if found.within(tol) or n_iter >= max_iter or not found.objective < lowest:
             break
-        if n_iter:  # the start's coefficients need not be the best for their support: only what follows must fall
+        if n_iter:  # the start need not be optimal on its support: the objective must fall only from the next step on
             lowest = found.objective
         working = _working_set(gradient, alpha * weights, support.members)
         problem = _DenseProblem(quadratic, alpha, weights, working)

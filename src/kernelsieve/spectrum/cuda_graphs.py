@@ -115,7 +115,7 @@ class _Stage:
 
         self._recordings: dict[Hashable, Recording] = {}
         self._stream, self._memory = torch.cuda.Stream(), torch.cuda.graph_pool_handle()
-        self._empty = torch.cuda.CUDAGraph()  # keeps the memory, which goes with the last recording in it
+        self._empty = torch.cuda.CUDAGraph()  # keeps the pool alive, which ends with its last recording
         self.record(self._empty, lambda: torch.zeros(1, device="cuda"))
 
     def recording(self, key: Hashable, line: Line, given: tuple[Array, ...]) -> Recording:

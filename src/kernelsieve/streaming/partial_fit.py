@@ -426,7 +426,7 @@ class PartialFit:
 
 
 def _measured_in(state: dict[str, Any]) -> Measured | None:
-    """What a file says was measured of its rows; None where it does not say."""
+    """Measurements that a file holds; None if it has none."""
     names = ("captured_ratio_", "captured_ratio_kind_", "captured_ratio_n_samples_", "captured_ratio_interval_")
     if any(name not in state for name in (*names, "mean_outside_", "explained_variance_")):
         return None

@@ -31,7 +31,7 @@ def against_current(choice: Choice, points: Array, effort: Effort) -> Choice:
     search = FreePoints(sample, found, effort.max_iter, effort.tol, problem.rng)
     start = found.inside(points)
     runner = search.start(search.objective, start).run(
-        search.n_steps(fresh.n_support), sample.plan.last_gain * effort.tol**2
+        search.n_steps(fresh.n_support), sample.plan.least_gain * effort.tol**2
     )
     current = Selection(
         fresh.kernel,

@@ -1,4 +1,4 @@
-"""What is kept of a stream, and all that can be read off it.
+"""The state of a stream, and the attributes that are computed from it.
 
 A model that `partial_fit` makes is one frozen `StreamState`: a sample of the rows (the reservoir), the points with the
 moments of all rows over them, and the parameters of the first call.  More rows make another state; nothing in it is
@@ -111,7 +111,7 @@ class LastChoice:
 
 @dataclass(frozen=True)
 class Measured:
-    """What rows at hand say of a model, beyond the moments of all rows."""
+    """Measurements on the rows at hand that moments do not give."""
 
     mean_outside: float
     captured: CapturedRatio
@@ -395,7 +395,7 @@ def moments_on_host(moments: Moments) -> Moments:
 
 
 def start_anew(model: Any, why: str) -> None:
-    """Forget what `fit` left, because no rows can be added to it."""
+    """Forget the results of `fit`, to which no rows can be added."""
     warn(f"{type(model).__name__} was fitted by fit, which {why}")
     forget_fit(model)
 

@@ -20,7 +20,7 @@ from .summary import check_zones, infinite_value, missing_value
 OTHER_LABEL = "other values"
 MISSING_SUFFIX = "_missing"
 NOT_ENCODED = (LEFT_OUT, JOINED)  # kinds of columns that have no encoded column of their own
-LIKELY = 0.5  # an indicator above this says yes
+LIKELY = 0.5  # an indicator above this means that the label applies
 NEARLY_BOUND = 1 - 1e-9  # of the robust bound: a value on it would be infinitely far out
 
 

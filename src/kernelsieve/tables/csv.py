@@ -298,7 +298,7 @@ def _too_long_for_integers(content: bytes, options: dict[str, Any]) -> list[str]
 def _utf8(block: bytes, path: Path) -> bytes:
     try:
         block.decode("utf-8")
-    except UnicodeDecodeError:  # then it is nearly always what spreadsheets write on Windows
+    except UnicodeDecodeError:  # then it is nearly always Windows-1252, which spreadsheets write
         warnings.warn(f"{path.name} is not in UTF-8: it is read as Windows-1252", stacklevel=2)
         return block.decode("cp1252", errors="replace").encode()
     return block

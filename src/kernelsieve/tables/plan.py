@@ -158,7 +158,7 @@ def _plan_numbers(plan: Plan, summary: TableSummary, options: PlanOptions) -> No
 def _scale_number(
     plan: Plan, summary: TableSummary, j: int, place: int, quartiles: np.ndarray, deviation: float, scale: str
 ) -> None:
-    """What fills the gaps of a column of numbers, and its centre and scale."""
+    """The value that fills gaps in a column of numbers, and its centre and scale."""
     kind, low, high = summary.kinds[j], summary.lowest[place], summary.highest[place]
     q25, median, q75 = quartiles
     plan.fill[j] = median if kind != BOOLEAN else float(median > 0.5)

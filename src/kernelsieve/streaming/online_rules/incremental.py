@@ -67,7 +67,7 @@ class Incremental(Rule):
             return
         along = self.basis.T @ step
         outside = step - self.basis @ along
-        correction = self.basis.T @ outside  # once more: the basis must stay orthonormal for as long as rows come
+        correction = self.basis.T @ outside  # a second time, so that the basis stays orthonormal over very many rows
         along, outside = along + correction, outside - self.basis @ correction
         distance = float(np.linalg.norm(outside))
         basis, values = self.basis, self.values
