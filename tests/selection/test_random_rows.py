@@ -185,6 +185,13 @@ def test_kmeans_step_is_lloyds(cloud):
     np.testing.assert_allclose(centers, means, atol=1e-10)
 
 
+@pytest.mark.parametrize("scale", [1e-30, 1e30])
+def test_kmeans_moves_with_the_unit_of_the_rows(scale, cloud):
+    """Squared distances of such rows are beyond float32."""
+    plain, scaled = (kmeans_centers(rows, 5, 20, np.random.default_rng(0)) for rows in (cloud, scale * cloud))
+    np.testing.assert_allclose(scaled, scale * plain, rtol=1e-9)
+
+
 def test_kmeans_with_weights_is_that_of_repeated_rows(cloud):
     counts = np.random.default_rng(3).integers(1, 4, 80)
     centers = kmeans_centers(cloud, 4, 200, np.random.default_rng(0), counts.astype(float))
