@@ -49,7 +49,7 @@ FEW_SIZES = {2: (3, 20), 10: (11, 20, 50)}
 MOST_COMPONENTS = max(SIZES)
 # (kernel, width in medians, further parameters); the Gaussian at every size, the others at a few.
 KERNELS: dict[str, tuple[str, float, dict[str, Any]]] = {
-    **{f"rbf {width:g}": ("rbf", width, {}) for width in (0.25, 1.0, 4.0, 16.0)},
+    **{f"rbf {width:g}": ("rbf", width, {}) for width in (0.25, 1.0, 2.0, 4.0, 8.0, 16.0)},
     "laplacian 1": ("laplacian", 1.0, {}),
     "laplacian 4": ("laplacian", 4.0, {}),
     "poly 2": ("poly", 1.0, {"degree": 2}),

@@ -11,6 +11,7 @@ CLOSE, FAR = 0.001, 0.01  # of training ratio below the best other rule: rarely,
 N_WORST = 25
 # of the numbers of points over seeds; of "auto" beside a fit that is given its number
 MOST_SPREAD, MOST_COST = 1.5, 2.5
+FEW_POINTS = 7  # up to so many differ by what is hardly a cost
 
 
 def summarise(results: list[dict[str, Any]]) -> None:
@@ -105,8 +106,9 @@ def automatic(results: list[dict[str, Any]]) -> None:
         seeds[r["data"], r["kernel"], r["n_components"]].append(r["n_support_"])
     spreads = {key: max(found) / min(found) for key, found in seeds.items() if len(found) > 1}
     if spreads:
-        wide = [key for key in spreads if spreads[key] > MOST_SPREAD]
-        print(f"points over seeds differ by more than a factor of {MOST_SPREAD} in {len(wide)} of {len(spreads)} cells")
+        wide = [key for key in spreads if spreads[key] > MOST_SPREAD and max(seeds[key]) > FEW_POINTS]
+        print(f"points over seeds differ by more than a factor of {MOST_SPREAD}, and are more than {FEW_POINTS}, in "
+              f"{len(wide)} of {len(spreads)} cells ({len(wide) / len(spreads):.1%})")  # fmt: skip
         for key in sorted(wide, key=lambda key: -spreads[key])[:N_WORST]:
             print(f"  {spreads[key]:.2f} {key}: {sorted(seeds[key])}")
     costs = {r["cell"]: r["seconds"] / r["seconds_given"] for r in results if "seconds_given" in r}

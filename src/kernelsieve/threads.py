@@ -375,12 +375,12 @@ def block_rows(n_columns: int, n_features: int, itemsize: int) -> int:
     return min(MAX_BLOCK_ROWS, max(MIN_BLOCK_ROWS, cached))
 
 
-def row_groups(X: Array, n_columns: int) -> list[list[slice]]:
-    """Host rows X in blocks, and neighbouring blocks in groups, each of them the work of one thread."""
+def row_groups(X: Array, n_columns: int, least: int = 1) -> list[list[slice]]:
+    """Host rows X in blocks, and at `least` so many neighbours in groups, each of them the work of one thread."""
     blocks = row_ranges(X.shape[0], block_rows(n_columns, X.shape[1], itemsize(X)))
     if GROUPS < len(blocks) < 2 * GROUPS:
         blocks = _cut(X.shape[0], 2 * GROUPS)  # two a group: if some had one and some two, threads would wait
-    return [blocks[part] for part in row_ranges(len(blocks), -(-len(blocks) // GROUPS))]
+    return [blocks[part] for part in row_ranges(len(blocks), max(least, -(-len(blocks) // GROUPS)))]
 
 
 def map_row_groups(

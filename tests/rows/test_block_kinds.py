@@ -275,8 +275,8 @@ def test_a_loader_that_shuffles_is_refused(rows):
 
 def test_blocks_in_memory_are_read_once(rows, monkeypatch):
     """The sample's rows are drawn first, and only they are taken."""
-    looked_at, look = [], streams.finite_rows
-    monkeypatch.setattr(streams, "finite_rows", lambda block, start: looked_at.append(len(block)) or look(block, start))
+    looked_at, look = [], streams.finite
+    monkeypatch.setattr(streams, "finite", lambda taken: looked_at.append(len(taken)) or look(taken))
     blocks = cut(rows)
     StreamRows(Stream(lambda: iter(blocks), N, parts=blocks)).sample(300, np.random.default_rng(0))
     assert sum(looked_at) == 300

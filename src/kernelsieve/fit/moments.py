@@ -106,6 +106,11 @@ class Moments:
 LOST_TO_WHITENING = 1e-7
 
 
+# Parts of a block of a stream that a thread adds up before it hands on their moments: one thread merges what the groups
+# of all blocks hand on, and these are many more than the groups of one array.
+GROUPED_IN_STREAMS = 8
+
+
 class FeatureSums:
     """Sums of weights, features (or k(D, x), to be whitened), their products and k(x, x), kept where features are."""
 
@@ -286,9 +291,12 @@ class MomentSum:
                 sums.add(features, self._lengths(block, rows, diagonal), block_weights)
             return sums.moments()
 
-        groups: Iterable[Any] = ((first, X, ranges) for first, X in blocks for ranges in row_groups(X, self.width))
-        if isinstance(blocks, list):
-            groups = list(groups)  # rows in one array: the number of groups is known
+        whole = isinstance(blocks, list)  # rows in one array: the number of groups is known
+        least = 1 if whole else GROUPED_IN_STREAMS
+        groups: Iterable[Any] = (
+            (first, X, ranges) for first, X in blocks for ranges in row_groups(X, self.width, least)
+        )
+        groups = list(groups) if whole else groups
         with one_blas_thread():
             found = reduce(operator.add, ordered_map(group_moments, groups, n_threads))
         return found if whitened else found.whitened

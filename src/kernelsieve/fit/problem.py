@@ -16,7 +16,7 @@ from ..arrays import TINY, Array, is_numpy, to_numpy
 from ..errors import KernelWarning, PoorComponentsWarning, warn
 from ..kernels import Kernel
 from ..kernels.base import dense
-from ..rows.rows import ArrayRows, Rows
+from ..rows.rows import Rows
 from ..rows.sampling import ShortSide
 from ..spectrum.whitening import RANK_TOLERANCE
 from ..threads import SPARE_THREADS, row_ranges, side_by_side
@@ -97,7 +97,7 @@ class Problem:
         later where there is no thread to spare, or where an indefinite kernel may ask for another one.
         """
         n_threads, ratio = self.sample.n_threads, partial(self.ratio, seen, chosen)
-        on_host = isinstance(self.rows, ArrayRows) and is_numpy(self.rows.X)
+        on_host = self.rows.in_memory and is_numpy(self.sample.rows.X)
         if not (on_host and n_threads >= SPARE_THREADS and self.kernel.definite):
             return ratio(), None
         found = side_by_side([ratio, partial(self.span, chosen)], n_threads)

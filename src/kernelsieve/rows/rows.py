@@ -62,6 +62,7 @@ class Rows(ABC):
     weights: np.ndarray | None  # (n_samples,)
     single_precision: bool  # float32 rows
     names: tuple[str, ...] | None = None  # of the columns, if the rows have any
+    in_memory = False  # a pass runs no code of the user's, and no thread of its own
     merge_copies = True  # whether equal rows of a whole sample become one row of their summed weight
 
     @property
@@ -107,6 +108,8 @@ class Rows(ABC):
 
 class ArrayRows(Rows):
     """Training rows in one array."""
+
+    in_memory = True
 
     def __init__(self, X: Array, weights: np.ndarray | None = None, *, merge_copies: bool = True) -> None:
         self.X = X

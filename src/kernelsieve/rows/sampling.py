@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from hashlib import blake2b
 from itertools import pairwise
 
@@ -160,6 +161,7 @@ def _order_of_distinct(X: np.ndarray, candidates: np.ndarray) -> np.ndarray | No
     return order if nearest > ROUNDING_OF_PROJECTIONS * reach else None
 
 
+@lru_cache(maxsize=8)
 def projection_of_columns(n_features: int) -> np.ndarray:
     """The fixed random direction u: rows with different products x'u are different."""
     return np.random.default_rng(0).standard_normal(n_features)

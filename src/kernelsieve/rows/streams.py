@@ -31,7 +31,7 @@ from ..arrays import Array, as_float64, float64_like, is_foreign, itemsize, name
 from ..errors import quoted
 from ..numerics import DEPENDENT
 from ..threads import block_rows, map_row_groups, start_new_thread
-from .checks import FiniteCheck, NotFiniteError, finite_rows
+from .checks import FiniteCheck, NotFiniteError, finite, finite_rows
 from .files import Stream
 from .kinds import BlockKind, host_block
 from .reservoir import stacked
@@ -61,6 +61,7 @@ class StreamRows(Rows):
         self.names = stream.names
         self.merge_copies = merge_copies
         self.n_threads = n_threads  # that look at blocks as they come
+        self.in_memory = stream.parts is not None
         self._n_samples = stream.n_samples if weights is None else len(weights)
         self._fingerprint: PassFingerprint | None = None
         self._kind: BlockKind | None = None  # of the blocks, known with the first
@@ -201,7 +202,11 @@ class StreamRows(Rows):
             low, high = np.searchsorted(ordered, [start, start + block.shape[0]])
             if high > low:
                 parts.append(self._rows_of(block, ordered[low:high] - start, start))
-        return take_rows(stacked(parts), np.argsort(order, kind="stable"))
+        taken = stacked(parts)
+        if self.in_memory and not _is_finite(taken):  # of a list, nobody has looked at these rows
+            for start, block in self.opened():
+                finite_rows(block, start)
+        return take_rows(taken, np.argsort(order, kind="stable"))
 
     def _parts(self) -> Iterator[tuple[int, Any]]:
         """Blocks in memory as they were given, in their order."""
@@ -216,25 +221,26 @@ class StreamRows(Rows):
             return take_rows(block, places)
         kind, rows = host_block(block)
         self._check_kind(kind, start, int(rows.shape[0]))
-        chosen = take_rows(rows, places)
-        try:
-            return finite_rows(chosen, 0)
-        except ValueError:
-            finite_rows(rows, start)  # names the row of the stream
-            raise
+        return take_rows(rows, places)
 
     def each(self, function: Callable[[Array], Array], n_columns: int, n_threads: int) -> np.ndarray:
         parts = [ArrayRows(block).each(function, n_columns, n_threads) for _, block in self.blocks()]
         return np.concatenate(parts)
 
-    def add_up(self, summand: Summand, n_threads: int, through: Through = cut_for_device) -> Any:
-        """The summand's sum over all rows; blocks go `through` what brings them to a device, or cuts them for it."""
+    def add_up(self, summand: Summand, n_threads: int, through: Through | None = None) -> Any:
+        """The summand's sum over all rows; blocks go `through` what brings them to a device, if they do.
+
+        That copies a block before it asks for the next, which is read while the device works.
+        """
+        ahead = through is None or not self.stream.overwrites_blocks
+        joined = self.stream.may_be_joined and through is None
 
         def attempt(halvings: int) -> Any:
             check = PassCheck()
-            with closing(self.opened()) as opened:
-                blocks = self._joined(opened, summand.width) if self.stream.may_be_joined else opened
-                found = summand.over_blocks(through(blocks, summand.width, halvings), self.weights, n_threads, check)
+            with closing(self.opened(ahead=ahead)) as opened:
+                blocks = self._joined(opened, summand.width) if joined else opened
+                there = (through or cut_for_device)(blocks, summand.width, halvings)
+                found = summand.over_blocks(there, self.weights, n_threads, check)
             self._compare(check)
             return found
 
@@ -285,6 +291,14 @@ class PassCheck(FiniteCheck):
             return PassFingerprint()
         total, size = (numbers(*values) for values in zip(*parts, strict=True))
         return PassFingerprint(float(np.sum(total)), float(np.sum(size)))
+
+
+def _is_finite(rows: Array) -> bool:
+    try:
+        finite(rows)
+    except ValueError:
+        return False
+    return True
 
 
 @dataclass(frozen=True)
