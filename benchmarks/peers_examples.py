@@ -215,9 +215,9 @@ X_train, X_test, y_train, y_test = generate_data(
     n_train=200, n_test=100, n_features=2, contamination=0.1, random_state=42
 )
 model = SparseKernelPCA(2, n_support=20, random_state=0).fit(X_train)
-for name, rows, labels in (("training", X_train, y_train), ("test", X_test, y_test)):
-    error = model.reconstruction_error(rows)
-    evaluate_print(f"kernelsieve on {name} rows", labels, error)
+train_error = model.reconstruction_error(X_train)
+evaluate_print("kernelsieve on training rows", y_train, train_error)
+evaluate_print("kernelsieve on test rows", y_test, model.reconstruction_error(X_test))
 """,
     ),
     Example(

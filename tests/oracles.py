@@ -169,3 +169,47 @@ def state_of(model):
     if hasattr(model, "__dict__"):
         return {name: state_of(value) for name, value in vars(model).items() if "callback" not in name}
     return model
+
+
+def failure_of(call, *arguments):
+    """The error by which a call says what is wrong with its arguments, None if it returns."""
+    try:
+        call(*arguments)
+    except (ValueError, TypeError) as error:
+        return error
+    return None
+
+
+def three_clusters():
+    """Tipping's 90 points in the plane, which Wang & Tanaka use, too."""
+    centers = np.repeat([(-0.5, -0.2), (0, 0.6), (0.5, 0)], 30, axis=0)
+    return centers + 0.1 * np.random.default_rng(0).standard_normal((90, 2))
+
+
+def quadratic_features(X, gamma=0.4, coef0=1.0):
+    """phi with phi(x)'phi(y) = (gamma x'y + coef0)^2, written out."""
+    X = np.sqrt(gamma) * X
+    i, j = np.triu_indices(X.shape[1], 1)
+    constant = np.full((len(X), 1), coef0)
+    return np.hstack([X**2, np.sqrt(2) * X[:, i] * X[:, j], np.sqrt(2 * coef0) * X, constant])
+
+
+def best_on(points, rows, weights=None, *, center=True, kernel="rbf", **params):
+    """Eigenvalues and scores of the best three components on these points, from the features of all rows at once."""
+    gram, cross = gram_of(kernel, points, **params), gram_of(kernel, rows, points, **params)
+    values, vectors = np.linalg.eigh(gram)
+    keep = values > 1e-11 * values[-1]
+    features = cross @ (vectors[:, keep] / np.sqrt(values[keep]))
+    w = np.ones(len(rows)) if weights is None else weights
+    if center:
+        features = features - w @ features / w.sum()
+    spectrum, axes = np.linalg.eigh((features * w[:, None]).T @ features)
+    return spectrum[::-1][:3], features @ axes[:, ::-1][:, :3]
+
+
+def fed(model, rows, cuts=(), weights=None, *, step=None):
+    """The model after `partial_fit` of the rows in pieces: cut at some places, or every `step` rows."""
+    places = cuts if step is None else range(step, rows.shape[0], step)
+    for part in np.split(np.arange(rows.shape[0]), places):
+        model.partial_fit(rows[part], sample_weight=None if weights is None else weights[part])
+    return model

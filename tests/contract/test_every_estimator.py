@@ -16,7 +16,11 @@ import kernelsieve as ks
 
 da = pytest.importorskip("dask.array")
 
-pytestmark = pytest.mark.filterwarnings("ignore")
+pytestmark = pytest.mark.filterwarnings(
+    "error",
+    "ignore::UserWarning",
+    "ignore:The `numpy.may_share_memory` function:FutureWarning",  # scikit-learn's on dask
+)
 
 GAUSSIAN = {"kernel": "rbf", "gamma": 0.3}
 EVERY = {

@@ -292,7 +292,7 @@ def test_max_residual_beside_variance_is_said() -> None:
 
 
 def test_steps_of_many_points_are_said_as_they_are() -> None:
-    X = np.random.default_rng(0).standard_normal((1200, 6))
+    X = np.random.default_rng(0).standard_normal((1200, 12))
     model = SparseKernelPCA(10, n_support=500, gamma="4 median", max_iter=6, tol=0.0, random_state=0)
     with pytest.warns(ConvergenceWarning, match=r"as many as max_iter=6 allows 500 points.*give max_iter=10 for 6"):
         model.fit(X)

@@ -10,7 +10,7 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse
-from oracles import exact_kernel_pca
+from oracles import exact_kernel_pca, failure_of
 from scipy.linalg import LinAlgWarning
 from scipy.spatial.distance import cdist
 from sklearn.base import clone
@@ -43,14 +43,6 @@ def quietly(call):
     with warnings.catch_warnings():
         warnings.simplefilter("error", RuntimeWarning)
         return call()
-
-
-def failure_of(call, *arguments):
-    try:
-        call(*arguments)
-    except ValueError as error:
-        return error
-    return None
 
 
 # One column, few kinds

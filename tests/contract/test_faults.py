@@ -13,6 +13,7 @@ import pytest
 import scipy.sparse
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from oracles import failure_of
 from sklearn.base import clone
 from torture.invariants import changed, complaints_of_fit, state_of, unclear
 
@@ -232,14 +233,6 @@ def test_the_short_side_is_worked_on():
 
 
 # The oracle, asked by hypothesis
-
-
-def failure_of(call, *arguments):
-    try:
-        call(*arguments)
-    except (ValueError, TypeError) as error:
-        return error
-    return None
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -9,7 +9,7 @@ from oracles import KERNELS, gram_of
 
 from kernelsieve import SparseKernelPCA
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # few rows and a sigmoid kernel, on purpose
+pytestmark = pytest.mark.filterwarnings("error", "ignore::UserWarning")
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -8,6 +8,9 @@ import pytest
 import sklearn
 from sklearn.base import clone
 from sklearn.decomposition import KernelPCA as SklearnKernelPCA
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from sklearn.utils._test_common import instance_generator
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from sklearn.utils.fixes import parse_version
@@ -71,3 +74,13 @@ def test_scikit_learn_checks(estimator, check):
             **instance_generator.PER_ESTIMATOR_CHECK_PARAMS[SklearnKernelPCA].get(name, {})
         )
     check(estimator)
+
+
+@pytest.mark.filterwarnings("ignore::kernelsieve.KernelWarning")
+def test_in_a_pipeline_and_a_grid_search(digits):
+    train = digits[0][:300]
+    model = make_pipeline(StandardScaler(), ks.SparseKernelPCA(3, n_support=12, random_state=0))
+    search = GridSearchCV(model, {"sparsekernelpca__gamma": [1e-4, 1e-2]}, cv=2, error_score="raise").fit(train)
+    scores = search.cv_results_["mean_test_score"]  # the share of variance captured on held-out rows
+    assert scores[0] > scores[1] > 0
+    assert search.transform(train).shape == (300, 3)

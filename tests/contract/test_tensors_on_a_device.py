@@ -21,7 +21,7 @@ import kernelsieve as ks
 
 torch = pytest.importorskip("torch")
 
-pytestmark = pytest.mark.filterwarnings("ignore")
+pytestmark = pytest.mark.filterwarnings("error", "ignore::UserWarning")
 
 
 def host(value):

@@ -32,7 +32,11 @@ WRITTEN = [
     for path in sorted(DOCS.rglob("*.md"))
     if not {"guide", "gallery", "reports"} & set(path.relative_to(DOCS).parts)
 ]
-PAGES = [path for path in [ROOT / "README.md", *WRITTEN] if "```python" in path.read_text(encoding="utf-8")]
+PAGES = [
+    path
+    for path in [ROOT / "README.md", *WRITTEN]
+    if "```python" in path.read_text(encoding="utf-8") and path.name != "examples.md"  # other packages: make peers
+]
 # What an example needs beyond the package: where it is not installed the example is shown as skipped.
 NEEDS = {
     "deployment": ["onnxruntime", "onnx"],

@@ -20,12 +20,6 @@ centrings = pytest.mark.parametrize("center", [True, False], ids=["centred", "un
 sparsities = pytest.mark.parametrize("sparsity", ["component", "joint"])
 
 
-def clusters():
-    """The paper's 90 points."""
-    centers = np.repeat([(-0.5, -0.2), (0, 0.6), (0.5, 0)], 30, axis=0)
-    return centers + 0.1 * np.random.default_rng(0).standard_normal((90, 2))
-
-
 def whole_coef(model, n_rows):
     """The components over all rows, (n, M)."""
     coef = np.zeros((n_rows, model.dual_coef_.shape[1]))

@@ -14,11 +14,10 @@ from elastic_net_cases import (
     assert_solves,
     by_component,
     centrings,
-    clusters,
     sparsities,
     whole_coef,
 )
-from oracles import KERNELS, assert_same_up_to_sign, exact_kernel_pca, gram_of
+from oracles import KERNELS, assert_same_up_to_sign, exact_kernel_pca, gram_of, three_clusters
 
 from kernelsieve import ElasticNetKernelPCA
 
@@ -73,7 +72,7 @@ def test_the_published_counts():
     """Exact minimiser at the paper's settings for its 90 points (METHODS section 4)."""
     alphas = (0.02, 0.02, 0.009, 0.008, 0.006, 0.007, 0.01, 0.01)
     options = {"alpha": alphas, "l2": 0.1, "alpha_scale": "absolute", "gamma": 10.0, "center": False}
-    model = ElasticNetKernelPCA(8, **options).fit(clusters())
+    model = ElasticNetKernelPCA(8, **options).fit(three_clusters())
     np.testing.assert_array_equal(model.n_nonzero_, [10, 16, 20, 17, 15, 13, 15, 13])
 
 

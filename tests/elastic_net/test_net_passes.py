@@ -7,8 +7,8 @@ import warnings
 
 import numpy as np
 import pytest
-from elastic_net_cases import RBF, TIGHT, Criterion, by_component, centrings, clusters, sparsities, whole_coef
-from oracles import assert_same_up_to_sign, captured_by, gram_of, match_signs
+from elastic_net_cases import RBF, TIGHT, Criterion, by_component, centrings, sparsities, whole_coef
+from oracles import assert_same_up_to_sign, captured_by, gram_of, match_signs, three_clusters
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
@@ -133,7 +133,7 @@ def test_simultaneous_components_give_way_to_each_other_and_sequential_ones_do_n
 @pytest.mark.filterwarnings("ignore:component")
 @centrings
 def test_admm_is_algorithm_1_on_the_gram(center):
-    X = clusters()
+    X = three_clusters()
     settings = {"penalty": 0.01, "eps_abs": 1e-3, "eps_rel": 1e-3, "outer_tol": 0.02}
     options = {"gamma": 10.0, "center": center, "alpha": [0.02, 0.01], "l2": 0.1, "alpha_scale": "absolute"}
     with pytest.warns(ConvergenceWarning) as caught:
@@ -187,7 +187,7 @@ def literal_pseudo_inverse(gram, alphas, l2, rho, n_inner, n_outer):
 @centrings
 def test_the_pseudo_inverse_is_that_of_the_paper_s_text(center):
     """A polynomial kernel, whose gram has rank 6 and a wide gap below it."""
-    X, alphas, kernel = clusters(), [0.004, 0.002], {"degree": 2, "gamma": 1.0, "coef0": 1.0}
+    X, alphas, kernel = three_clusters(), [0.004, 0.002], {"degree": 2, "gamma": 1.0, "coef0": 1.0}
     model = ElasticNetKernelPCA(
         2,
         solver="admm",
@@ -219,7 +219,7 @@ def test_the_pseudo_inverse_is_that_of_the_paper_s_text(center):
 
 
 def test_converged_admm_is_the_active_set():
-    X = clusters()[::3]
+    X = three_clusters()[::3]
     options = {"gamma": 10.0, "alpha": 0.2, "l2": 0.1, "max_iter": 1}
     loop = {"admm_max_iter": 20_000, "eps_abs": 1e-10, "eps_rel": 1e-10, "admm_outer_max_iter": 1, "penalty": 1.0}
     with warnings.catch_warnings():

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from elastic_net_cases import RBF, TIGHT, Criterion, assert_same_model, assert_solves, centrings, clusters, sparsities
-from oracles import KERNELS, gram_of
+from elastic_net_cases import RBF, TIGHT, Criterion, assert_same_model, assert_solves, centrings, sparsities
+from oracles import KERNELS, gram_of, three_clusters
 from sklearn.base import clone
 
 from kernelsieve import ElasticNetKernelPCA
@@ -16,7 +16,7 @@ from kernelsieve import ElasticNetKernelPCA
 def rows_by_name():
     rng = np.random.default_rng(5)
     line = rng.uniform(-1, 1, (200, 1)) @ np.ones((1, 2)) + 0.1 * rng.standard_normal((200, 2))
-    return {"clusters": clusters(), "line": line}
+    return {"clusters": three_clusters(), "line": line}
 
 
 @sparsities

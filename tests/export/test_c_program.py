@@ -13,7 +13,7 @@ from sklearn.preprocessing import MinMaxScaler, StandardScaler
 from kernelsieve import SparseKernelPCA
 from kernelsieve.export import to_c
 
-pytestmark = pytest.mark.filterwarnings("ignore")
+pytestmark = pytest.mark.filterwarnings("error", "ignore::UserWarning")
 
 MAIN = """#include <stdio.h>
 #include "model.h"

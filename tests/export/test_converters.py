@@ -15,7 +15,7 @@ from kernelsieve import ElasticNetPCA, KernelPCA, SparseKernelPCA
 from kernelsieve.export import ExportError, register_onnx_converters, to_onnx
 
 skl2onnx = pytest.importorskip("skl2onnx", reason="skl2onnx is not installed")
-pytestmark = pytest.mark.filterwarnings("ignore")  # scikit-learn's and skl2onnx's own
+pytestmark = pytest.mark.filterwarnings("error", "ignore::UserWarning")
 
 
 @pytest.fixture(scope="module")

@@ -34,7 +34,7 @@ from kernelsieve.kernels import (
     normalized,
 )
 
-pytestmark = pytest.mark.filterwarnings("ignore")
+pytestmark = pytest.mark.filterwarnings("error", "ignore::UserWarning")
 KERNELS = [
     RBF(width=[0.5, 1.0, 2.0, 0.7]),
     Matern(nu=0.5),

@@ -19,7 +19,7 @@ import kernelsieve as ks
 from kernelsieve.export import ExportError, to_c, to_onnx
 
 onnx = pytest.importorskip("onnx", reason="onnx is not installed")
-pytestmark = pytest.mark.filterwarnings("ignore")  # few rows, on purpose
+pytestmark = pytest.mark.filterwarnings("error", "ignore::UserWarning")
 
 MODELS = {
     "sparse": ks.SparseKernelPCA(3, n_support=12, random_state=0),

@@ -10,7 +10,7 @@ from kernelsieve.export import ExportError, register_onnx_converters, to_c, to_o
 KernelMonitor = getattr(kernelsieve, "KernelMonitor", None)
 pytestmark = [
     pytest.mark.skipif(KernelMonitor is None, reason="KernelMonitor is not part of this copy"),
-    pytest.mark.filterwarnings("ignore"),
+    pytest.mark.filterwarnings("error", "ignore::UserWarning"),
 ]
 pytest.importorskip("onnx", reason="onnx is not installed")
 

@@ -15,7 +15,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed")
 from kernelsieve.export import ExportError, to_torch  # noqa: E402
 from kernelsieve.export.torch_module import save_torch  # noqa: E402
 
-pytestmark = pytest.mark.filterwarnings("ignore")
+pytestmark = pytest.mark.filterwarnings("error", "ignore::UserWarning")
 
 
 @pytest.fixture(autouse=True)

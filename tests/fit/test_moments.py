@@ -11,7 +11,7 @@ import pytest
 import scipy.sparse
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from oracles import KERNELS, captured_by, exact_kernel_pca, gram_of
+from oracles import KERNELS, captured_by, exact_kernel_pca, gram_of, quadratic_features
 
 from kernelsieve import threads
 from kernelsieve.fit.moments import MomentSum
@@ -39,14 +39,6 @@ def assert_equal_moments(left, right, rtol=1e-12):
     assert left.trace == pytest.approx(right.trace, rel=rtol)
     np.testing.assert_allclose(left.mean, right.mean, rtol=0, atol=rtol * np.abs(right.mean).max())
     np.testing.assert_allclose(left.scatter, right.scatter, rtol=0, atol=rtol * np.abs(right.scatter).max())
-
-
-def quadratic_features(X, gamma, coef0):
-    """phi with phi(x)'phi(y) = (gamma x'y + coef0)^2, written out."""
-    X = np.sqrt(gamma) * X
-    i, j = np.triu_indices(X.shape[1], 1)
-    constant = np.full((len(X), 1), coef0)
-    return np.hstack([X**2, np.sqrt(2) * X[:, i] * X[:, j], np.sqrt(2 * coef0) * X, constant])
 
 
 @settings(max_examples=25, deadline=None)

@@ -5,18 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse
-from oracles import KERNELS, gram_of
+from oracles import KERNELS, gram_of, quadratic_features
 from sklearn.decomposition import PCA
 from sklearn.metrics import pairwise_distances
 
 from kernelsieve import SparseKernelPCA
-
-
-def quadratic_features(X, gamma=0.4, coef0=1.0):
-    """phi with phi(x)'phi(y) = (gamma x'y + coef0)^2, written out."""
-    X = np.sqrt(gamma) * X
-    i, j = np.triu_indices(X.shape[1], 1)
-    return np.hstack([X**2, np.sqrt(2) * X[:, i] * X[:, j], np.sqrt(2 * coef0) * X, np.full((len(X), 1), coef0)])
 
 
 def squared_error(rows, truth):

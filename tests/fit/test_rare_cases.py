@@ -5,10 +5,12 @@ from __future__ import annotations
 import warnings
 
 import numpy as np
+import polars as pl
 import pytest
+from scipy.spatial.distance import pdist
 from sklearn.metrics.pairwise import rbf_kernel
 
-from kernelsieve import ElasticNetKernelPCA, KernelMonitor, KernelPCA, OnlineKernelPCA, SparseKernelPCA
+from kernelsieve import ElasticNetKernelPCA, KernelMonitor, KernelPCA, OnlineKernelPCA, SparseKernelPCA, TableEncoder
 from kernelsieve.errors import KernelWarning, PoorComponentsWarning
 from kernelsieve.fit.importance import carried_variance
 from kernelsieve.fit.sample import Sample
@@ -188,3 +190,22 @@ def test_a_kernel_that_is_slightly_indefinite_is_so_in_float32_too(rows):
     seen = Sample.of(sampled, kernel, 2, center=True, n_population=600).evaluation
     assert seen.gram.dtype == np.float32
     assert seen.indefiniteness == pytest.approx(-values[0] / values[-1], rel=1e-3)
+
+
+def test_no_row_is_apart_from_itself():
+    """Products in float32 are summed in another order than squares: some diagonals are more than rounding."""
+    rng = np.random.default_rng(0)
+    centers = rng.normal(size=(5, 6)) * 2
+    numbers = centers[rng.integers(5, size=240)] + rng.normal(size=(240, 6)) * np.linspace(0.3, 1.2, 6)
+    places = range(240)
+    table = {
+        "a": numbers[:, 0],
+        "b": numbers[:, 1],
+        "c": ["xyz"[i % 3] for i in places],
+        "d": [None if i % 17 == 0 else float(i) for i in places],
+        "t": [f"2024-0{1 + i % 9}-1{i % 10}" for i in places],
+        "e": [f"id{i}" for i in places],
+    }
+    few = np.asarray(TableEncoder().fit_transform(pl.DataFrame(table)))
+    truth = 1 / (2 * np.median(pdist(few, "sqeuclidean")))
+    assert resolve_gamma("median", kernel_of("rbf"), few) == pytest.approx(truth, rel=1e-5)

@@ -10,7 +10,7 @@ from kernelsieve import CompressedKernelPCA, OnlineKernelPCA, SparseKernelPCA
 from kernelsieve.kernels.width import multiple_of_median
 from kernelsieve.search.auto_width import TRIAL, best_width, tried_widths
 
-pytestmark = pytest.mark.filterwarnings("ignore")
+pytestmark = pytest.mark.filterwarnings("error", "ignore::UserWarning")
 
 
 @pytest.fixture(scope="module")

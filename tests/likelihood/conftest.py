@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 from likelihood_cases import POLY, fitted
+from oracles import three_clusters
 
 from kernelsieve.threads import one_blas_thread
 
@@ -23,13 +23,11 @@ def rows(cloud):
 
 
 @pytest.fixture(scope="module")
-def clusters():
-    """Tipping's three clusters of 30, as METHODS' figures have them."""
-    centers = np.array([(-0.5, -0.2), (0.0, 0.6), (0.5, 0.0)])
-    return np.repeat(centers, 30, axis=0) + 0.1 * np.random.default_rng(0).standard_normal((90, 2))
-
-
-@pytest.fixture(scope="module")
 def poly_model(rows):
     with one_blas_thread():
         return fitted(rows, kernel="poly", noise_variance=0.2, **POLY)
+
+
+@pytest.fixture(scope="module")
+def clusters():
+    return three_clusters()

@@ -9,7 +9,7 @@ import pytest
 import scipy.sparse
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from oracles import assert_same_up_to_sign, captured_by, exact_kernel_pca, gram_of
+from oracles import assert_same_up_to_sign, best_on, captured_by, exact_kernel_pca, fed, gram_of
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.estimator_checks import (
@@ -42,29 +42,8 @@ def model(**options):
     return SparseKernelPCA(**{"n_components": 3, "n_support": 10, "gamma": GAMMA, "random_state": 0, **options})
 
 
-def fed(fitted, X, cuts=(), weights=None):
-    """After partial_fit of X in pieces."""
-    for part in np.split(np.arange(X.shape[0]), cuts):
-        fitted.partial_fit(X[part], sample_weight=None if weights is None else weights[part])
-    return fitted
-
-
-def by_brute_force(rows, points, weights=None, *, center=True, kernel="rbf", **params):
-    """Eigenvalues and scores of the best components on these points, from the features of all rows at once."""
-    params = params or {"gamma": GAMMA}
-    gram, cross = gram_of(kernel, points, **params), gram_of(kernel, rows, points, **params)
-    values, vectors = np.linalg.eigh(gram)
-    keep = values > 1e-11 * values[-1]
-    features = cross @ (vectors[:, keep] / np.sqrt(values[keep]))
-    w = np.ones(len(rows)) if weights is None else weights
-    if center:
-        features = features - w @ features / w.sum()
-    spectrum, axes = np.linalg.eigh((features * w[:, None]).T @ features)
-    return spectrum[::-1][:3], features @ axes[:, ::-1][:, :3]
-
-
 def assert_brute_force(fitted, rows, weights=None, **options):
-    eigenvalues, scores = by_brute_force(rows, fitted.support_vectors_, weights, **options)
+    eigenvalues, scores = best_on(fitted.support_vectors_, rows, weights, **{"gamma": GAMMA, **options})
     total = len(rows) if weights is None else weights.sum()
     np.testing.assert_allclose(fitted.eigenvalues_, eigenvalues, rtol=1e-8)
     np.testing.assert_allclose(fitted.explained_variance_, eigenvalues / total, rtol=1e-8)
@@ -84,7 +63,7 @@ def test_every_row_counts(cuts, rows):
 def test_a_first_call_larger_than_what_is_kept(rows):
     """Rows that are not kept count in the moments, which are carried over to new points as well as can be."""
     fitted = fed(model(n_optimization_samples=300), rows, (5, 900))
-    eigenvalues, _ = by_brute_force(rows, fitted.support_vectors_)
+    eigenvalues, _ = best_on(fitted.support_vectors_, rows, gamma=GAMMA)
     np.testing.assert_allclose(fitted.eigenvalues_, eigenvalues, rtol=0.05)
     assert fitted.eigenvalues_.sum() / fitted.explained_variance_.sum() == pytest.approx(N)
     assert fitted.captured_ratio_kind_ == "sample, extrapolated"
@@ -163,7 +142,7 @@ def test_copies_and_rows_without_weight_are_not_enough(rows):
         fitted.transform(rows)
     fitted.partial_fit(rows[200:])
     weights = np.concatenate([np.full(3, 100.0), np.arange(197) < 1, np.ones(N - 200)])
-    eigenvalues, _ = by_brute_force(rows, fitted.support_vectors_, weights)
+    eigenvalues, _ = best_on(fitted.support_vectors_, rows, weights, gamma=GAMMA)
     np.testing.assert_allclose(fitted.eigenvalues_, eigenvalues, rtol=1e-8)
 
 
@@ -296,7 +275,7 @@ def test_refresh_from_a_sample(rows, weights):
     fitted = fed(model(n_optimization_samples=600), rows, (100, 500), weights).refresh()
     assert fitted.n_samples_seen_ == N
     assert fitted.eigenvalues_.sum() / fitted.explained_variance_.sum() == pytest.approx(weights.sum())
-    eigenvalues, _ = by_brute_force(rows, fitted.support_vectors_, weights)
+    eigenvalues, _ = best_on(fitted.support_vectors_, rows, weights, gamma=GAMMA)
     np.testing.assert_allclose(fitted.eigenvalues_, eigenvalues, rtol=0.15)
     assert fitted.captured_ratio_kind_ == "sample, extrapolated"
     fitted.partial_fit(rows[:100], sample_weight=weights[:100])
@@ -358,7 +337,7 @@ def test_sparse_rows(rows):
         fitted = model(selection="targeted").partial_fit(first).partial_fit(rest)
         points = fitted.support_vectors_
         points = points.toarray() if scipy.sparse.issparse(points) else points
-        eigenvalues, _ = by_brute_force(dense, points)
+        eigenvalues, _ = best_on(points, dense, gamma=GAMMA)
         np.testing.assert_allclose(fitted.eigenvalues_, eigenvalues, rtol=1e-8)
 
 
@@ -367,10 +346,10 @@ def test_precisions_may_mix(rows):
     fitted = model().partial_fit(single[:400])
     assert fitted.transform(single).dtype == np.float32
     fitted.partial_fit(rows[400:])
-    eigenvalues, _ = by_brute_force(rows, np.asarray(fitted.support_vectors_, dtype=float))
+    eigenvalues, _ = best_on(np.asarray(fitted.support_vectors_, dtype=float), rows, gamma=GAMMA)
     np.testing.assert_allclose(fitted.eigenvalues_, eigenvalues, rtol=1e-4)
     fitted = model().partial_fit(rows[:15]).partial_fit(single[15:])
-    eigenvalues, _ = by_brute_force(rows, np.asarray(fitted.support_vectors_, dtype=float))
+    eigenvalues, _ = best_on(np.asarray(fitted.support_vectors_, dtype=float), rows, gamma=GAMMA)
     np.testing.assert_allclose(fitted.eigenvalues_, eigenvalues, rtol=1e-4)
 
 
@@ -447,7 +426,7 @@ def test_after_fit_it_starts_anew_and_says_so(rows):
     with pytest.raises(NotFittedError):
         fitted.transform(rows)
     fitted.partial_fit(rows[605:])
-    eigenvalues, _ = by_brute_force(rows[600:], fitted.support_vectors_)
+    eigenvalues, _ = best_on(fitted.support_vectors_, rows[600:], gamma=GAMMA)
     np.testing.assert_allclose(fitted.eigenvalues_, eigenvalues, rtol=1e-8)
     assert fitted.n_samples_seen_ == 600
 

@@ -6,30 +6,17 @@ import json
 
 import numpy as np
 import pytest
+from calling import run
+from monitor_cases import NAMES, plant
 
 from kernelsieve import load
 
 pl = pytest.importorskip("polars")
-typer_testing = pytest.importorskip("typer.testing")
-
-NAMES = ["flow", "level", "heat", "steam"]
-
-
-def plant(n_rows, seed=0):
-    rng = np.random.default_rng(seed)
-    mixing = np.random.default_rng(42).standard_normal((2, 4))
-    return rng.standard_normal((n_rows, 2)) @ mixing + 0.2 * rng.standard_normal((n_rows, 4))
 
 
 def written(path, rows):
     pl.DataFrame(rows, schema=NAMES).write_csv(path)
     return path
-
-
-def kernelsieve(*arguments):
-    from kernelsieve.cli.commands import app
-
-    return typer_testing.CliRunner().invoke(app, [str(one) for one in arguments], env={"COLUMNS": "200"})
 
 
 @pytest.fixture
@@ -45,9 +32,9 @@ def calm(tmp_path):
 def test_info_describes_a_saved_monitor(normal, calm, tmp_path):
     saved = tmp_path / "plant.ks"
     options = ["-c", 4, "-s", 20, "--lags", 2, "--smoothing", 0.5, "--rule", "2/3", "-a", 0.1]
-    assert kernelsieve("monitor", normal, calm, *options, "--save", saved).exit_code == 0
+    assert run("monitor", normal, calm, *options, "--save", saved).exit_code == 0
     model = load(saved)
-    shown = kernelsieve("info", saved)
+    shown = run("info", saved)
     assert shown.exit_code == 0, shown.output
     cells = [line.split("│") for line in shown.output.splitlines() if "│" in line]
     lines = {name.strip(): value.strip() for _, name, value, _ in cells}
@@ -61,7 +48,7 @@ def test_info_describes_a_saved_monitor(normal, calm, tmp_path):
     assert lines["lags"] == "2"
     assert lines["smoothing"].startswith("0.5")
     assert lines["rule"].startswith("2 of the last 3 rows")
-    told = json.loads(kernelsieve("info", saved, "--json").stdout)
+    told = json.loads(run("info", saved, "--json").stdout)
     assert told["limits"] == model.limits_
     assert told["columns"] == NAMES
     assert (told["n_components"], told["n_support"], told["lags"], told["smoothing"]) == (4, 20, 2, 0.5)
@@ -74,57 +61,57 @@ def test_a_table_without_one_row_that_can_be_judged_has_an_exit_code_of_its_own(
     gaps.write_text("flow,level,heat,steam\n1,,3,4\n,2,3,4\n")
     short = ["--lags", 5]  # and five rows to judge
     for new, options, said in ((gaps, [], "2 rows"), (calm, short, "fewer than 5 whole rows before it (--lags 5)")):
-        ended = kernelsieve("monitor", normal, new, *options)
+        ended = run("monitor", normal, new, *options)
         assert ended.exit_code == 4
         assert ended.stderr.startswith("error: ")
         assert "could be judged" in ended.stderr
         assert said in ended.stderr
-        told = kernelsieve("monitor", normal, new, *options, "--json")
+        told = run("monitor", normal, new, *options, "--json")
         assert told.exit_code == 4
         assert json.loads(told.stdout)["judged"] == 0
-    assert kernelsieve("monitor", normal, calm, "--lags", 4).exit_code == 0  # one row can be
-    assert "4: not one row could be judged" in " ".join(kernelsieve("monitor", "--help").output.split())
+    assert run("monitor", normal, calm, "--lags", 4).exit_code == 0  # one row can be
+    assert "4: not one row could be judged" in " ".join(run("monitor", "--help").output.split())
 
 
 @pytest.mark.parametrize("kernel", ["linear", "cosine"])
 def test_kernels_linear_in_the_rows_take_fewer_components_than_columns_or_refuse(kernel, normal, tmp_path):
     new, saved = written(tmp_path / "new.csv", plant(400, seed=3)), tmp_path / "plant.ks"
     for options, n_components in (([], 2), (["--lags", 1], 4), (["-c", 3], 3)):
-        ended = kernelsieve("monitor", normal, new, "-k", kernel, *options, "--json", "--save", saved, "--force")
+        ended = run("monitor", normal, new, "-k", kernel, *options, "--json", "--save", saved, "--force")
         assert ended.exit_code == 3
         assert "means nothing" not in ended.output
         assert load(saved).n_components_ == n_components
         assert json.loads(ended.stdout)["alarms"] < 0.12 * 400  # normal rows, 5 % of which may alarm
-    ended = kernelsieve("monitor", normal, new, "-k", kernel, "-c", 4)
+    ended = run("monitor", normal, new, "-k", kernel, "-c", 4)
     assert ended.exit_code == 1
     assert f"a {kernel} kernel of 4 columns that vary has no more than 4. Give --components 2" in ended.stderr
-    ended = kernelsieve("monitor", normal, new, "-k", kernel, "--columns", "flow")
+    ended = run("monitor", normal, new, "-k", kernel, "--columns", "flow")
     assert ended.exit_code == 1
     assert "1 column that varies has no more than 1. Give more columns" in ended.stderr
 
 
 def test_too_few_normal_rows_are_told_in_the_words_of_the_command_line(calm, tmp_path):
     few = written(tmp_path / "few.csv", plant(4))
-    ended = kernelsieve("monitor", few, calm)
+    ended = run("monitor", few, calm)
     assert ended.exit_code == 1
     assert ended.stderr.startswith("error: 4 rows are too few: each of 5 parts held out in turn needs a row.")
     assert ended.stderr.endswith("Give more rows (at least 5)\n")
-    lagged = kernelsieve("monitor", few, calm, "--lags", 2)
+    lagged = run("monitor", few, calm, "--lags", 2)
     assert lagged.exit_code == 1
     assert "a row of 3 consecutive rows (--lags 2), and only 2 such windows are left" in lagged.stderr
     assert lagged.stderr.endswith("Give more rows (at least 15), or fewer lags\n")
-    told = kernelsieve("monitor", written(tmp_path / "more.csv", plant(12)), calm).stderr
+    told = run("monitor", written(tmp_path / "more.csv", plant(12)), calm).stderr
     assert "12 held-out rows are too few for --false-alarm-rate 0.05" in told
 
 
 def test_score_warns_of_a_limit_from_few_normal_rows(normal, calm, tmp_path):
     model = tmp_path / "model.ks"
-    assert kernelsieve("fit", normal, "-c", 2, "-s", 10, "-o", model).exit_code == 0
+    assert run("fit", normal, "-c", 2, "-s", 10, "-o", model).exit_code == 0
     for n_rows in (1, 3, 59):
         few = written(tmp_path / "few.csv", plant(n_rows, seed=5))
-        told = kernelsieve("score", model, calm, "--normal", few).stderr
+        told = run("score", model, calm, "--normal", few).stderr
         assert f"warning: a limit from {n_rows} normal row" in told
         assert "means little" in told
         if n_rows == 1:  # above a single row lies any share of the others, all equally likely
             assert "from 5.0 % to 95.0 % of normal rows" in told
-    assert "means little" not in kernelsieve("score", model, calm, "--normal", normal).stderr
+    assert "means little" not in run("score", model, calm, "--normal", normal).stderr

@@ -7,6 +7,7 @@ import re
 
 import numpy as np
 import pytest
+from calling import run
 
 import kernelsieve
 from kernelsieve import KernelMonitor, TableEncoder, load, plots
@@ -15,7 +16,6 @@ from kernelsieve.monitor.causes import LEAST_SHARE, causes_of
 
 pd = pytest.importorskip("pandas")
 pl = pytest.importorskip("polars")
-typer_testing = pytest.importorskip("typer.testing")
 
 USED = ["month", "day", "hour", "pm2.5", "DEWP", "TEMP", "PRES", "cbwd", "Iws", "Is", "Ir"]
 
@@ -251,12 +251,6 @@ def test_a_monitor_of_a_table_is_exported_as_a_pipeline(normal):
         kernelsieve.export.to_torch(KernelMonitor(4, 15, random_state=0).fit(normal[:500]))
 
 
-def command(*arguments):
-    from kernelsieve.cli.commands import app
-
-    return typer_testing.CliRunner().invoke(app, [str(one) for one in arguments], env={"COLUMNS": "200"})
-
-
 def test_the_command_takes_the_table_as_it_is_and_says_why(normal, later, tmp_path):
     late = later.copy()
     late.loc[100:109, "Is"] = np.arange(40, 50)
@@ -264,7 +258,7 @@ def test_the_command_takes_the_table_as_it_is_and_says_why(normal, later, tmp_pa
     for name, frame in (("normal", normal), ("late", late)):
         frame.to_csv(tmp_path / f"{name}.csv", index=False, na_rep="NA")
     options = ["-a", 0.01, "-c", 20, "-s", 40, "--save", tmp_path / "plant.ks", "-o", tmp_path / "alarms.csv"]
-    ended = command("monitor", tmp_path / "normal.csv", tmp_path / "late.csv", *options)
+    ended = run("monitor", tmp_path / "normal.csv", tmp_path / "late.csv", *options)
     assert ended.exit_code == 3, ended.output
     said = " ".join(ended.output.split())
     assert "calendar: year, month, day, hour joined into one date" in said
@@ -278,14 +272,14 @@ def test_the_command_takes_the_table_as_it_is_and_says_why(normal, later, tmp_pa
     assert set(range(101, 111)) <= set(alarms["row"])
     without = late.drop(columns="No")
     without.to_csv(tmp_path / "without.csv", index=False, na_rep="NA")
-    again = command("monitor", tmp_path / "plant.ks", tmp_path / "without.csv", "--json")
+    again = run("monitor", tmp_path / "plant.ks", tmp_path / "without.csv", "--json")
     told = json.loads(again.stdout)
     assert (told["alarms"], told["missing"]) == (alarms.height, 1)
     assert told["first"][0]["words"]
     assert len(told["notes"]) == 1
-    plain = command("monitor", tmp_path / "normal.csv", tmp_path / "late.csv", "--no-calendar", "-c", 5, "-s", 20)
+    plain = run("monitor", tmp_path / "normal.csv", tmp_path / "late.csv", "--no-calendar", "-c", 5, "-s", 20)
     assert "joined" not in plain.output
-    refused = command("monitor", tmp_path / "plant.ks", tmp_path / "late.csv", "--no-calendar")
+    refused = run("monitor", tmp_path / "plant.ks", tmp_path / "late.csv", "--no-calendar")
     assert refused.exit_code == 2
     assert "leave out --no-calendar" in refused.stderr
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
+from calling import run
+from monitor_cases import NAMES, plant
 
 from kernelsieve import KernelMonitor, SparseKernelPCA, load, plots
 
@@ -12,13 +16,7 @@ matplotlib = pytest.importorskip("matplotlib")
 typer_testing = pytest.importorskip("typer.testing")
 matplotlib.use("Agg")
 
-NAMES = ["flow", "level", "heat", "steam"]
-
-
-def plant(n_rows, seed=0):
-    rng = np.random.default_rng(seed)
-    mixing = np.random.default_rng(42).standard_normal((2, 4))
-    return rng.standard_normal((n_rows, 2)) @ mixing + 0.2 * rng.standard_normal((n_rows, 4))
+command = partial(run, "monitor")
 
 
 @pytest.fixture(scope="module")
@@ -115,12 +113,6 @@ def test_sensitivity_and_traversal_are_drawn_with_names():
         plots.traversal(model, 0, image_shape=(3, 3))
 
 
-def command(*arguments):
-    from kernelsieve.cli.commands import app
-
-    return typer_testing.CliRunner().invoke(app, ["monitor", *map(str, arguments)])
-
-
 @pytest.fixture
 def files(tmp_path, faulty):
     pl.DataFrame(plant(300), schema=NAMES).write_csv(tmp_path / "normal.csv")
@@ -130,7 +122,9 @@ def files(tmp_path, faulty):
 
 
 def test_the_command_writes_alarms_and_exits_with_three(files):
-    ended = command(files / "normal.csv", files / "new.csv", "-o", files / "alarms.csv", "--save", files / "plant.ks")
+    ended = run(
+        "monitor", files / "normal.csv", files / "new.csv", "-o", files / "alarms.csv", "--save", files / "plant.ks"
+    )
     assert ended.exit_code == 3
     alarms = pl.read_csv(files / "alarms.csv")
     assert set(range(41, 61)) <= set(alarms["row"].to_list())
@@ -153,9 +147,13 @@ def test_a_saved_monitor_keeps_its_options_but_for_the_rule(files):
 
 
 def test_large_tables_are_judged_in_blocks_that_join(files, monkeypatch):
-    whole = command(files / "normal.csv", files / "new.csv", "-o", files / "whole.csv", "--lags", 2, "--smoothing", 0.5)
+    whole = run(
+        "monitor", files / "normal.csv", files / "new.csv", "-o", files / "whole.csv", "--lags", 2, "--smoothing", 0.5
+    )
     monkeypatch.setattr("kernelsieve.cli.monitor.JUDGED_ROWS", 7)
-    parts = command(files / "normal.csv", files / "new.csv", "-o", files / "parts.csv", "--lags", 2, "--smoothing", 0.5)
+    parts = run(
+        "monitor", files / "normal.csv", files / "new.csv", "-o", files / "parts.csv", "--lags", 2, "--smoothing", 0.5
+    )
     assert whole.exit_code == parts.exit_code == 3
     one, other = (pl.read_csv(files / name) for name in ("whole.csv", "parts.csv"))
     assert one["row"].to_list() == other["row"].to_list()

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from oracles import assert_same_up_to_sign, gram_of
+from oracles import assert_same_up_to_sign, best_on, fed, gram_of
 from sklearn.base import clone
 
 import kernelsieve
@@ -39,22 +39,6 @@ def model(**options):
     return SparseKernelPCA(**{"n_components": 3, "n_support": 10, "gamma": GAMMA, "random_state": 0, **options})
 
 
-def fed(fitted, X, step):
-    for start in range(0, len(X), step):
-        fitted.partial_fit(X[start : start + step])
-    return fitted
-
-
-def by_brute_force(rows, points, weights):
-    """Eigenvalues and scores of the best components on these points, weighted, by numpy alone."""
-    gram, cross = gram_of("rbf", points, gamma=GAMMA), gram_of("rbf", rows, points, gamma=GAMMA)
-    values, vectors = np.linalg.eigh(gram)
-    features = cross @ (vectors / np.sqrt(values))
-    features = features - weights @ features / weights.sum()
-    spectrum, axes = np.linalg.eigh((features * weights[:, None]).T @ features)
-    return spectrum[::-1][:3], features @ axes[:, ::-1][:, :3]
-
-
 # Forgetting
 
 
@@ -62,10 +46,10 @@ def by_brute_force(rows, points, weights):
 @pytest.mark.parametrize("step", [1, 7, 100, N])
 def test_fixed_points_are_the_weighted_batch_however_rows_are_cut(step, half_life, rows):
     points = rows[:9] + 0.1
-    fitted = fed(model(selection=points, half_life=half_life), rows, step)
+    fitted = fed(model(selection=points, half_life=half_life), rows, step=step)
     ages = np.arange(N)[::-1]
     weights = np.ones(N) if half_life is None else 0.5 ** (ages / half_life)
-    eigenvalues, scores = by_brute_force(rows, points, weights)
+    eigenvalues, scores = best_on(points, rows, weights, gamma=GAMMA)
     np.testing.assert_allclose(fitted.eigenvalues_, eigenvalues, rtol=1e-12)
     assert_same_up_to_sign(fitted.transform(rows), scores, 1e-10)
 
@@ -75,7 +59,7 @@ def test_a_row_of_weight_two_counts_twice_at_its_age(rows):
     fitted = model(selection=points, half_life=100)
     for part in np.split(np.arange(N), [5, 600]):
         fitted.partial_fit(rows[part], sample_weight=own[part])
-    eigenvalues, _ = by_brute_force(rows, points, own * 0.5 ** (np.arange(N)[::-1] / 100))
+    eigenvalues, _ = best_on(points, rows, own * 0.5 ** (np.arange(N)[::-1] / 100), gamma=GAMMA)
     np.testing.assert_allclose(fitted.eigenvalues_, eigenvalues, rtol=1e-11)
 
 
@@ -83,7 +67,7 @@ def test_a_row_of_weight_two_counts_twice_at_its_age(rows):
 def test_chosen_points_do_not_depend_on_the_cut(half_life, rows):
     """To the last bit, though the reservoir holds a part of the rows only; the components agree to rounding."""
     options = {"half_life": half_life, "n_optimization_samples": 200}
-    one, many = fed(model(**options), rows, 1), fed(model(**options), rows, 170)
+    one, many = fed(model(**options), rows, step=1), fed(model(**options), rows, step=170)
     np.testing.assert_array_equal(one.support_vectors_, many.support_vectors_)
     assert one.chosen_at_ == many.chosen_at_
     np.testing.assert_allclose(one.eigenvalues_, many.eigenvalues_, rtol=1e-9)
@@ -98,9 +82,9 @@ def test_a_stream_that_forgets_follows_a_change(rows):
     def share(fitted):
         return fitted.transform(new).var(axis=0).sum() / batch
 
-    following = fed(model(half_life=100, n_optimization_samples=300), changed, 50)
+    following = fed(model(half_life=100, n_optimization_samples=300), changed, step=50)
     assert share(following) > 0.93
-    assert share(following) > share(fed(model(n_optimization_samples=300), changed, 50)) + 0.05
+    assert share(following) > share(fed(model(n_optimization_samples=300), changed, step=50)) + 0.05
 
 
 @settings(max_examples=30, deadline=None)
@@ -189,7 +173,7 @@ def test_a_stream_ends_where_batch_does(order, digits):
     X = digits if order == "shuffled" else digits[np.argsort(digits @ np.linspace(-1, 1, digits.shape[1]))]
     options = {"n_components": 5, "n_support": 20, "gamma": 0.15, "n_optimization_samples": 450, "random_state": 0}
     exact = kernelsieve.KernelPCA(5, kernel="rbf", gamma=0.15).fit(digits).transform(digits).var(axis=0).sum()
-    batch, followed = SparseKernelPCA(**options).fit(digits), fed(SparseKernelPCA(**options), X, 50).refresh()
+    batch, followed = SparseKernelPCA(**options).fit(digits), fed(SparseKernelPCA(**options), X, step=50).refresh()
     shares = [fitted.transform(digits).var(axis=0).sum() / exact for fitted in (batch, followed)]
     assert shares[1] > shares[0] - 0.005
 
@@ -207,28 +191,28 @@ def test_the_first_call_does_not_matter(digits):
     ends = []
     for first in (1, 100, 1000):
         followed = SparseKernelPCA(**options).partial_fit(digits[:first])
-        ends.append(fed(followed, digits[first:], 200).explained_variance_.sum())
+        ends.append(fed(followed, digits[first:], step=200).explained_variance_.sum())
     np.testing.assert_allclose(ends, ends[0], rtol=1e-9)
 
 
 def test_a_width_settled_too_early_is_settled_again(digits):
     """The first rows are all alike: their median distance says nothing of those to come."""
     close = digits[:1] + 0.01 * np.random.default_rng(0).standard_normal((60, 64))
-    followed = fed(SparseKernelPCA(5, n_support=20, random_state=0), np.vstack([close, digits]), 60)
+    followed = fed(SparseKernelPCA(5, n_support=20, random_state=0), np.vstack([close, digits]), step=60)
     fitted = SparseKernelPCA(5, n_support=20, random_state=0).fit(digits)
     assert followed.gamma_ == pytest.approx(fitted.gamma_, rel=0.2)
 
 
 def test_rows_that_allow_no_choice_leave_the_points(rows):
     """A stream that stands still: no other points can be chosen from one row, and the old ones stay."""
-    followed = fed(model(half_life=20, n_optimization_samples=60), rows[:200], 50)
-    fed(followed, np.repeat(rows[:1], 300, axis=0), 50)
+    followed = fed(model(half_life=20, n_optimization_samples=60), rows[:200], step=50)
+    fed(followed, np.repeat(rows[:1], 300, axis=0), step=50)
     points = followed.support_vectors_
     assert len(points) == 10
-    fed(followed, np.repeat(rows[:1], 4000, axis=0), 500)
+    fed(followed, np.repeat(rows[:1], 4000, axis=0), step=500)
     assert followed.support_vectors_ is points
     assert followed.n_samples_seen_ == 4500
-    fed(followed, rows[200:], 100)
+    fed(followed, rows[200:], step=100)
     assert followed.chosen_at_ > 4500
     np.testing.assert_array_less(0, followed.explained_variance_)
 
@@ -275,12 +259,12 @@ def test_turned_is_the_largest_principal_angle():
 @pytest.mark.parametrize("half_life", [None, 200])
 def test_models_over_the_same_points_add_to_the_batch_of_both(half_life, rows):
     points = rows[:9] + 0.1
-    one, other = (fed(model(selection=points, half_life=half_life), part, 90) for part in (rows[:500], rows[500:]))
+    one, other = (fed(model(selection=points, half_life=half_life), part, step=90) for part in (rows[:500], rows[500:]))
     weights = np.ones(N)
     if half_life is not None:  # both streams are as of today
         weights = np.concatenate([0.5 ** (np.arange(n)[::-1] / half_life) for n in (500, 700)])
     for both in (one + other, other + one):
-        eigenvalues, scores = by_brute_force(rows, points, weights)
+        eigenvalues, scores = best_on(points, rows, weights, gamma=GAMMA)
         np.testing.assert_allclose(both.eigenvalues_, eigenvalues, rtol=1e-10)
         assert_same_up_to_sign(both.transform(rows), scores, 1e-8)
         assert both.n_samples_seen_ == N
@@ -371,11 +355,11 @@ def exact_on(rows, points):
 def test_a_model_from_a_file_goes_on_to_the_same_bits(half_life, rows, tmp_path):
     """Through later choices of points too, whatever random_state is: the file knows the stream's numbers."""
     options = {"half_life": half_life, "n_optimization_samples": 150, "random_state": None}
-    straight = fed(model(**options), rows[:500], 37)
+    straight = fed(model(**options), rows[:500], step=37)
     straight.save(tmp_path / "model.ks")
     loaded = kernelsieve.load(tmp_path / "model.ks")
     for fitted in (straight, loaded):
-        fed(fitted, rows[500:], 90)
+        fed(fitted, rows[500:], step=90)
     np.testing.assert_array_equal(loaded.transform(rows), straight.transform(rows))
     np.testing.assert_array_equal(loaded.refresh().transform(rows), straight.refresh().transform(rows))
     assert clone(loaded).half_life == half_life

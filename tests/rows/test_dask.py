@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 from oracles import captured_by, gram_of
+from stream_cases import NAMES, SAMPLE, assert_same_fit
 
 from kernelsieve import KernelMonitor, LikelihoodKernelPCA, SparseKernelPCA
 
@@ -21,8 +22,6 @@ dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")
 
 N, SEED = 1600, 9
-SAMPLE = {"n_optimization_samples": 400}
-NAMES = ["a", "b", "c", "d"]
 
 
 @pytest.fixture(scope="module")
@@ -46,18 +45,6 @@ def frame_of(rows, npartitions=5):
 def unknown(array):
     """The same array, its chunks computed and of lengths that are not known before."""
     return array[array[:, 0] > -np.inf]
-
-
-def assert_same_fit(found, expected, tolerance=1e-8):
-    for name in ("support_vectors_", "dual_coef_", "offset_", "eigenvalues_", "explained_variance_ratio_", "gamma_"):
-        theirs = getattr(expected, name)
-        np.testing.assert_allclose(
-            getattr(found, name), theirs, rtol=0, atol=tolerance * np.abs(theirs).max(), err_msg=name
-        )
-    if expected.support_ is not None:
-        np.testing.assert_array_equal(found.support_, expected.support_)
-    assert found.captured_ratio_ == pytest.approx(expected.captured_ratio_, abs=1e-6)
-    assert found.n_samples_seen_ == expected.n_samples_seen_
 
 
 # --- the same fit ------------------------------------------------------------------------------------------------

@@ -168,7 +168,7 @@ def test_random_rows_are_rows_and_depend_on_the_seed(rule, cloud):
 
 def test_uniform_is_uniform(cloud):
     counts = np.zeros(20)
-    for seed in range(400):
+    for seed in range(200):
         model = SparseKernelPCA(1, n_support=4, selection="uniform", gamma=0.3, random_state=seed).fit(cloud[:20])
         counts[model.support_] += 1
     assert chisquare(counts).pvalue > 1e-3
@@ -183,6 +183,13 @@ def test_kmeans_step_is_lloyds(cloud):
     nearest = np.argmin(pairwise_distances(cloud, centers), axis=1)
     means = np.stack([cloud[nearest == j].mean(axis=0) for j in range(5)])
     np.testing.assert_allclose(centers, means, atol=1e-10)
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1e30])
+def test_kmeans_moves_with_the_unit_of_the_rows(scale, cloud):
+    """Squared distances of such rows are beyond float32."""
+    plain, scaled = (kmeans_centers(rows, 5, 20, np.random.default_rng(0)) for rows in (cloud, scale * cloud))
+    np.testing.assert_allclose(scaled, scale * plain, rtol=1e-9)
 
 
 def test_kmeans_with_weights_is_that_of_repeated_rows(cloud):

@@ -12,12 +12,6 @@ from kernelsieve.solvers.quadratic import HessianQuadratic, elastic_net_quadrati
 CLUSTER_ALPHAS = (0.02, 0.02, 0.009, 0.008, 0.006, 0.007, 0.01, 0.01)
 
 
-def clusters():
-    """The paper's 90 points."""
-    centers = np.repeat([(-0.5, -0.2), (0, 0.6), (0.5, 0)], 30, axis=0)
-    return centers + 0.1 * np.random.default_rng(0).standard_normal((90, 2))
-
-
 def parabola(n=500):
     """The paper's second example: all x first, then all noise."""
     rng = np.random.default_rng(0)

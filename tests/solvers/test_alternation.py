@@ -6,9 +6,9 @@ from itertools import combinations, product
 
 import numpy as np
 import pytest
-from oracles import gram_of
+from oracles import gram_of, three_clusters
 from sklearn.linear_model import lars_path_gram
-from solver_cases import CLUSTER_ALPHAS, clusters, factor_of, kernel_pca
+from solver_cases import CLUSTER_ALPHAS, factor_of, kernel_pca
 
 from kernelsieve.solvers.admm import admm
 from kernelsieve.solvers.alternation import (
@@ -24,7 +24,7 @@ from kernelsieve.solvers.alternation import (
 
 @pytest.mark.parametrize("center", [False, True])
 def test_alternation_falls_and_settles(center):
-    gram = gram_of("rbf", clusters(), gamma=10.0)
+    gram = gram_of("rbf", three_clusters(), gamma=10.0)
     factor = factor_of(gram)
     centred = factor - center * factor.mean(axis=0)
     moment = centred.T @ centred
@@ -126,7 +126,7 @@ def test_no_turn_of_the_axes_betters_the_simultaneous_minimum():
 
 
 def test_simultaneous_axes_stay_orthonormal_where_components_are_zero():
-    gram = gram_of("rbf", clusters(), gamma=10.0)
+    gram = gram_of("rbf", three_clusters(), gamma=10.0)
     factor = factor_of(gram)
     moment = factor.T @ factor
     start = kernel_pca_directions(moment, 4)
@@ -138,7 +138,7 @@ def test_simultaneous_axes_stay_orthonormal_where_components_are_zero():
 
 
 def test_alternation_with_a_component_that_is_zero():
-    gram = gram_of("rbf", clusters(), gamma=10.0)
+    gram = gram_of("rbf", three_clusters(), gamma=10.0)
     factor = factor_of(gram)
     moment = factor.T @ factor
     start = kernel_pca_directions(moment, 2)
@@ -155,9 +155,9 @@ def test_alternation_with_a_component_that_is_zero():
 # ADMM
 
 
-def test_admm_on_the_papers_clusters():
+def test_admm_on_the_papers_three_clusters():
     """METHODS: literal nonzeros about 7-20 each, |cos| to kernel PCA .99+, MSE .0632 against .0596."""
-    gram = gram_of("rbf", clusters(), gamma=10.0)
+    gram = gram_of("rbf", three_clusters(), gamma=10.0)
     found = admm(gram, CLUSTER_ALPHAS, 0.1, penalty=0.01)
     counts = np.count_nonzero(found.coef, axis=0)
     assert counts.min() >= 7
@@ -178,7 +178,7 @@ def test_admm_on_the_papers_clusters():
 @pytest.mark.parametrize("center", [False, True])
 def test_converged_admm_is_exact_alternation(center, n_passes):
     """Two components, the second deflated, with as many outer passes for both solvers."""
-    gram = gram_of("rbf", clusters()[::3], gamma=100.0)
+    gram = gram_of("rbf", three_clusters()[::3], gamma=100.0)
     n = len(gram)
     h = np.eye(n) - center / n
     tight = {"eps_abs": 1e-12, "eps_rel": 1e-12, "max_iter": 200_000, "outer_tol": 0.0, "jitter": 0.0}
@@ -197,7 +197,7 @@ def test_converged_admm_is_exact_alternation(center, n_passes):
 
 def test_admm_first_iteration_is_lines_6_to_8():
     """One ADMM iteration from a = t = 0, by matrix inverses as printed."""
-    gram = gram_of("rbf", clusters()[::9], gamma=100.0)
+    gram = gram_of("rbf", three_clusters()[::9], gamma=100.0)
     values, vectors = np.linalg.eigh(gram)
     p, rho, l2, alpha = vectors[:, -1], 0.3, 0.1, 0.01
     q = np.linalg.inv(gram + l2 * np.eye(10) + rho * np.linalg.inv(gram)) @ gram @ p

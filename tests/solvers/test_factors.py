@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from oracles import gram_of
+from oracles import gram_of, three_clusters
 from scipy.linalg.lapack import dpstrf
-from solver_cases import clusters, factor_of, hessian_problem, kernel_pca, parabola
+from solver_cases import factor_of, hessian_problem, kernel_pca, parabola
 
 from kernelsieve.solvers.active_set import ActiveCholesky
 from kernelsieve.solvers.alternation import ImitationProblem, alternate, kernel_pca_directions
@@ -116,7 +116,7 @@ def test_a_column_in_the_span_does_not_enter():
 
 
 def test_factor_and_hessian_are_the_same_problem():
-    gram = gram_of("rbf", clusters(), gamma=10.0)
+    gram = gram_of("rbf", three_clusters(), gamma=10.0)
     b, _ = kernel_pca(gram, 3)
     factor = factor_of(gram)
     given, found = hessian_problem(gram, b, 0.1), elastic_net_quadratic(factor, factor.T @ factor, factor.T @ b, 0.1)
@@ -130,7 +130,7 @@ def test_factor_and_hessian_are_the_same_problem():
 @pytest.mark.parametrize("center", [False, True])
 def test_b_step_and_alpha_max_are_those_of_methods(center):
     """u ~ M G'a is b ~ (H) K a - sum_j b_j (b_j' K (H) K a); alpha_max = max |K (H) K b|."""
-    gram = gram_of("rbf", clusters(), gamma=10.0)
+    gram = gram_of("rbf", three_clusters(), gamma=10.0)
     n = len(gram)
     h = np.eye(n) - center / n
     factor = factor_of(gram)

@@ -9,12 +9,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from oracles import gram_of
+from oracles import gram_of, three_clusters
 from sklearn.linear_model import lars_path_gram
 from solver_cases import (
     CLUSTER_ALPHAS,
     assert_optimal,
-    clusters,
     coordinate_descent,
     dual_gap,
     factor_of,
@@ -65,7 +64,7 @@ def test_reported_gap_is_an_independent_evaluation_far_from_the_optimum():
 def test_solvers_agree_with_coordinate_descent_and_admm():
     """One well-conditioned problem, five ways: active set on the factor and on the Hessian, group with one column, long
     coordinate descent, converged ADMM; J by its printed formula to 1e-6."""
-    gram = gram_of("rbf", clusters()[::3], gamma=100.0)
+    gram = gram_of("rbf", three_clusters()[::3], gamma=100.0)
     b, _ = kernel_pca(gram, 1)
     l2, alpha, weights = 0.1, 0.05, np.ones(30)
     factor = factor_of(gram)
@@ -139,7 +138,7 @@ def test_warm_start_is_cold_start():
 
 def test_duplicates_exchange_places_by_weight():
     """Every candidate three times: the cheapest copy is the only one used, whichever was there first."""
-    rows = np.tile(clusters()[::6], (3, 1))
+    rows = np.tile(three_clusters()[::6], (3, 1))
     gram = gram_of("rbf", rows, gamma=10.0)
     n = len(rows) // 3
     b, _ = kernel_pca(gram, 1)
@@ -236,7 +235,7 @@ def test_bad_alpha_and_weights_are_named(solver, alpha):
 @pytest.mark.parametrize(
     ("rows", "gamma", "l2", "alphas", "counts"),
     [
-        (clusters(), 10.0, 0.1, CLUSTER_ALPHAS, [10, 16, 20, 17, 15, 13, 15, 13]),
+        (three_clusters(), 10.0, 0.1, CLUSTER_ALPHAS, [10, 16, 20, 17, 15, 13, 15, 13]),
         (parabola(), 2.0, 0.05, (0.05,) * 4, [14, 11, 12, 11]),
         (parabola(), 2.0, 0.05, (0.05, 0.07, 0.08, 0.09), [14, 11, 12, 11]),
     ],

@@ -79,7 +79,7 @@ def single_is_enough(form: Form, limit: float = SINGLE_IS_ENOUGH) -> bool:
         return True  # products of centred rows, without an exponent to round
     if core.kernel.needs_double:
         return False
-    if not all(abs(value) < np.finfo(np.float32).max for value in core.kernel.numbers()):
+    if not all(abs(value) < float(np.finfo(np.float32).max) for value in core.kernel.numbers()):
         return False  # a width so small that its inverse is beyond float32
     with np.errstate(over="ignore"):
         rows, n_usual = probe_rows(form).astype(np.float32), n_usual_rows(form)

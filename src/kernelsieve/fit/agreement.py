@@ -42,17 +42,31 @@ from .rowset import RowSet
 from .sample import Sample
 from .span import Points
 
-# Exact components of the reference rows that the search for those of all rows starts from.
-COMPONENTS_PER_COMPONENT, MORE_COMPONENTS = 3, 20
-REFERENCE_ROWS, REFERENCE_ROWS_PER_COMPONENT = 500, 2  # of them
-# Numbers that the pass over all pairs of rows may compute: a second or two.  One kernel value costs about as much as
-# KERNEL_COST products.  Beyond that, a random part of the rows stands for all.
-MAX_PAIR_WORK, KERNEL_COST = 2e10, 50
-DEAR_ROWS = 1000  # the same for a user's function of rows, whose values may cost anything
-MAX_STEPS, SETTLED = 5, 0.99  # of subspace iteration: until every component's cosine with the last one is at least this
-KNOWN_ONE_BY_ONE = 1e-3  # share of the largest variance
 HALF = math.sqrt(0.5)  # correlation of scores that have half of their variance in common
-SAME_SUBSPACE = 0.95
+
+
+@dataclass(frozen=True)
+class AgreementPlan:
+    """How exact components of all rows are looked for."""
+
+    # Exact components of the reference rows that the search for those of all rows starts from.
+    start_components: int = 20
+    start_components_per_component: int = 3
+    reference_rows: int = 500
+    reference_rows_per_start: int = 2
+    # Numbers that the pass over all pairs of rows may compute: a second or two.  One kernel value costs about as much
+    # as `kernel_cost` products.  Beyond that, a random part of the rows stands for all.
+    max_pair_work: float = 2e10
+    kernel_cost: int = 50
+    dear_rows: int = 1000  # rows at most for a user's function, whose values may cost anything
+    # Subspace iteration ends when every component's cosine with the last one is at least `settled`.
+    max_steps: int = 5
+    settled: float = 0.99
+    known_one_by_one: float = 1e-3  # a smaller share of the largest variance: components may turn into each other
+    same_subspace: float = 0.95
+
+
+AGREEMENT = AgreementPlan()
 
 
 @dataclass(frozen=True)
@@ -73,7 +87,7 @@ class Agreement:
             return
         named = ", ".join(str(k + 1) for k in poor[:5]) + (f" and {len(poor) - 5} more" if len(poor) > 5 else "")
         what = f"component {named} is" if len(poor) == 1 else f"components {named} are"
-        if self.subspace >= SAME_SUBSPACE:
+        if self.subspace >= AGREEMENT.same_subspace:
             why = (
                 f"all components together are (agreement {self.subspace:.2f}), so some of nearly equal variance have "
                 "traded places. Nothing is lost to a method that uses all of them; more points (n_support) set them "
@@ -93,8 +107,8 @@ def rows_for_agreement(kernel: Kernel, n_features: int, n_components: int) -> in
     if kernel.precomputed:
         n_features = 0
     elif not kernel.differentiable and kernel.definite is None:
-        return DEAR_ROWS
-    return math.isqrt(int(MAX_PAIR_WORK / (n_features + _n_ahead(n_components) + KERNEL_COST)))
+        return AGREEMENT.dear_rows
+    return math.isqrt(int(AGREEMENT.max_pair_work / (n_features + _n_ahead(n_components) + AGREEMENT.kernel_cost)))
 
 
 def agreement_with_exact(expansion: KernelExpansion, rows: SampledRows, n_threads: int = 1) -> Agreement:
@@ -113,7 +127,7 @@ def agreement_on_all(expansion: KernelExpansion, rows: RowSet) -> Agreement | No
     None where these are not all rows, or where the last of them have too little variance to be known one by one from
     their sum (spectrum/top.py).
     """
-    if not rows.is_all or not rows.exact.variances[-1] > KNOWN_ONE_BY_ONE * rows.exact.variances[0]:
+    if not rows.is_all or not rows.exact.variances[-1] > AGREEMENT.known_one_by_one * rows.exact.variances[0]:
         return None
     exact = to_numpy(rows.targets).astype(np.float64)
     scores = to_numpy(
@@ -163,12 +177,14 @@ def exact_scores(
     known = sample.evaluation
     scores = scored(sample.rows.indices[: known.size], _orthonormal(known))
     values, scores = _ritz(scores, shares, scores.shape[1])
-    for _ in range(0 if known.is_all else MAX_STEPS):
+    for _ in range(0 if known.is_all else AGREEMENT.max_steps):
         weighted = shares[:, None] * scores
         before = weighted[:, :n_components]
         values, scores = _with_residuals(values, scores, scored(np.arange(n), weighted), shares)
         turned = np.abs(np.sum(before * scores[:, : before.shape[1]], axis=0))  # scores of each have length sqrt(value)
-        settled = turned >= SETTLED * np.sqrt(values[: before.shape[1]] * (before**2 / shares[:, None]).sum(axis=0))
+        settled = turned >= AGREEMENT.settled * np.sqrt(
+            values[: before.shape[1]] * (before**2 / shares[:, None]).sum(axis=0)
+        )
         if settled.all():
             break
     return scores[:, :n_components]
@@ -183,13 +199,13 @@ def scores_on_points(rows: SampledRows, chosen: Points, n_components: int, *, ce
 
 
 def _n_ahead(n_components: int) -> int:
-    return COMPONENTS_PER_COMPONENT * n_components + MORE_COMPONENTS
+    return AGREEMENT.start_components_per_component * n_components + AGREEMENT.start_components
 
 
 def _reference(rows: SampledRows, kernel: Kernel, n_components: int, center: bool) -> Sample:
     """The rows as a sample whose evaluation rows are the reference rows."""
     n_ahead = min(_n_ahead(n_components), len(rows.indices))
-    n_rows = max(REFERENCE_ROWS, REFERENCE_ROWS_PER_COMPONENT * n_ahead)
+    n_rows = max(AGREEMENT.reference_rows, AGREEMENT.reference_rows_per_start * n_ahead)
     plan = replace(PLAN, all_evaluated=n_rows)
     sample = Sample.of(rows, kernel, n_ahead, center=center, n_evaluation=n_rows, plan=plan).representative.in_float64
     if sample.indefiniteness and not sample.evaluation.is_all:

@@ -213,7 +213,8 @@ class RowSet:
         real = exact.variances > 1e-12 * exact.variances[0]
         squares = squares[:, real] ** 2 / exact.variances[real]
         kept = np.maximum(1 - (omega * lengths)[:, None] / exact.variances[real], 0.0)
-        return 1 - float(omega @ (squares * kept**2).sum(axis=1)) / float(omega @ squares.sum(axis=1))
+        variance = float(omega @ squares.sum(axis=1))
+        return 1 - float(omega @ (squares * kept**2).sum(axis=1)) / variance if variance > 0 else 0.0
 
     def check_apart(self, variance: float) -> None:
         """Raise where exact kernel PCA finds no variance among the rows: a share of nothing is no number."""

@@ -161,6 +161,8 @@ def _median_rule(rows: Array, weights: np.ndarray | None, kernel: Any, n_threads
         median = _median_of(distances, distances > 0, pair_weights)
         return float(kernel.gamma_of(median)) if median > 0 else 1.0
     distances, apart, unit = squared_distances(left, right, n_threads)
+    if right is left and is_numpy(apart):  # products in float32 leave a row a little apart from itself
+        np.fill_diagonal(apart, False)
     if is_accelerated(distances) and pair_weights is None:
         squared = _median_on_device(distances, apart) * unit**2
     else:

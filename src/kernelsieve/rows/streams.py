@@ -60,7 +60,7 @@ class StreamRows(Rows):
         self.weights = weights
         self.names = stream.names
         self.merge_copies = merge_copies
-        self.n_threads = n_threads  # that look at blocks as they come
+        self.n_threads = n_threads  # for looking at blocks
         self.in_memory = stream.parts is not None
         self._n_samples = stream.n_samples if weights is None else len(weights)
         self._fingerprint: PassFingerprint | None = None

@@ -28,7 +28,7 @@ THREADS = (2, 3, 5, 8, 16)
 
 
 @pytest.fixture
-def cloud():
+def many_rows():
     rng = np.random.default_rng(0)
     return rng.standard_normal((3000, 4)) @ rng.standard_normal((4, 9)) / 4 + 0.1 * rng.standard_normal((3000, 9))
 
@@ -45,23 +45,23 @@ def small_blocks(monkeypatch):
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_moments_have_the_same_bits_for_any_number_of_threads(cloud, small_blocks, dtype, weighted):
-    kernel, S = named_kernel("rbf", gamma=0.5), cloud[:40]
+def test_moments_have_the_same_bits_for_any_number_of_threads(many_rows, small_blocks, dtype, weighted):
+    kernel, S = named_kernel("rbf", gamma=0.5), many_rows[:40]
     W = whiten(kernel(S, S), 1e-6).matrix
-    weights = np.random.default_rng(1).random(len(cloud)) if weighted else None
-    alone = MomentSum(kernel, S, W).over(cloud.astype(dtype), weights, 1)
+    weights = np.random.default_rng(1).random(len(many_rows)) if weighted else None
+    alone = MomentSum(kernel, S, W).over(many_rows.astype(dtype), weights, 1)
     for n in THREADS:
-        other = MomentSum(kernel, S, W).over(cloud.astype(dtype), weights, n)
+        other = MomentSum(kernel, S, W).over(many_rows.astype(dtype), weights, n)
         assert (other.scatter == alone.scatter).all()
         assert (other.mean == alone.mean).all()
         assert (other.weight, other.trace) == (alone.weight, alone.trace)
 
 
-def test_fit_and_transform_have_the_same_bits_for_any_number_of_threads(cloud, small_blocks):
-    alone = SparseKernelPCA(3, n_support=20, random_state=0, n_jobs=1).fit(cloud)
+def test_fit_and_transform_have_the_same_bits_for_any_number_of_threads(many_rows, small_blocks):
+    alone = SparseKernelPCA(3, n_support=20, random_state=0, n_jobs=1).fit(many_rows)
     for n in THREADS:
-        other = SparseKernelPCA(3, n_support=20, random_state=0, n_jobs=n).fit(cloud)
-        assert (other.transform(cloud) == alone.transform(cloud)).all()
+        other = SparseKernelPCA(3, n_support=20, random_state=0, n_jobs=n).fit(many_rows)
+        assert (other.transform(many_rows) == alone.transform(many_rows)).all()
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -82,30 +82,30 @@ def test_what_is_done_side_by_side_has_the_same_bits_for_any_number_of_threads(d
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-def test_moments_in_groups_are_the_moments_of_all_rows(cloud, small_blocks, weighted):
+def test_moments_in_groups_are_the_moments_of_all_rows(many_rows, small_blocks, weighted):
     """Against the plain sums, on rows so far from the origin that one sum of squares would lose all digits."""
     kernel, S = named_kernel("linear"), np.eye(9)
-    X = cloud + 1e6
+    X = many_rows + 1e6
     weights = np.random.default_rng(1).random(len(X)) if weighted else None
     found = MomentSum(kernel, S, np.eye(9)).over(X, weights, 4)
-    covariance = np.cov(cloud.T, aweights=weights, bias=True)
+    covariance = np.cov(many_rows.T, aweights=weights, bias=True)
     np.testing.assert_allclose(found.covariance(center=True), covariance, rtol=1e-7, atol=1e-9)
     np.testing.assert_allclose(found.mean, np.average(X, axis=0, weights=weights), rtol=1e-12)
 
 
-def test_a_pass_leaves_few_results_to_add(cloud, small_blocks):
-    sizes = [len(ranges) for ranges in threads.map_row_groups(list, cloud, 30, 2)]
+def test_a_pass_leaves_few_results_to_add(many_rows, small_blocks):
+    sizes = [len(ranges) for ranges in threads.map_row_groups(list, many_rows, 30, 2)]
     assert len(sizes) <= threads.GROUPS
-    assert sum(sizes) == len(cloud) // 16 + 1
+    assert sum(sizes) == len(many_rows) // 16 + 1
 
 
-def test_groups_are_of_one_length_where_there_is_hardly_more_than_a_block_for_each(cloud, monkeypatch):
+def test_groups_are_of_one_length_where_there_is_hardly_more_than_a_block_for_each(many_rows, monkeypatch):
     """Sixteen threads that take groups of one block and of two would wait for the last of these."""
     monkeypatch.setattr(threads, "MAX_BLOCK_ROWS", 36)  # 84 blocks
     monkeypatch.setattr(threads, "MIN_BLOCK_ROWS", 36)
-    lengths = [sum(r.stop - r.start for r in ranges) for ranges in threads.map_row_groups(list, cloud, 30, 2)]
+    lengths = [sum(r.stop - r.start for r in ranges) for ranges in threads.map_row_groups(list, many_rows, 30, 2)]
     assert len(lengths) == threads.GROUPS
-    assert sum(lengths) == len(cloud)
+    assert sum(lengths) == len(many_rows)
     assert max(lengths) - min(lengths) <= 2
 
 
@@ -125,9 +125,9 @@ def test_a_product_over_threads_has_the_bits_of_the_whole(shape, dtype):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_a_fit_with_many_points_has_the_same_bits_for_any_number_of_threads(cloud, dtype):
+def test_a_fit_with_many_points_has_the_same_bits_for_any_number_of_threads(many_rows, dtype):
     """Starts run side by side, factors and the spectrum are found beside passes, and products are cut up."""
-    X = np.concatenate([cloud, cloud[::-1] + 0.01, cloud * 0.9]).astype(dtype)
+    X = np.concatenate([many_rows, many_rows[::-1] + 0.01, many_rows * 0.9]).astype(dtype)
 
     def fit(n_jobs):
         return SparseKernelPCA(4, n_support=450, gamma=1.0, random_state=0, n_jobs=n_jobs, max_iter=8).fit(X)
@@ -142,12 +142,12 @@ def test_a_fit_with_many_points_has_the_same_bits_for_any_number_of_threads(clou
 
 
 @pytest.mark.parametrize("gamma", [4.0, 0.5, 0.02])
-def test_variances_on_many_points_are_those_of_the_generalised_eigenproblem(cloud, gamma):
+def test_variances_on_many_points_are_those_of_the_generalised_eigenproblem(many_rows, gamma):
     """By a triangular whitening where the points' gram shows its rank by itself (the first two widths), and by its
     eigenvectors where it does not, against scipy.
     """
-    kernel, S = named_kernel("rbf", gamma=gamma), np.random.default_rng(1).permutation(cloud)[:420]
-    sampled = sample_rows(cloud, 3000, np.random.default_rng(0), None, merge=False)
+    kernel, S = named_kernel("rbf", gamma=gamma), np.random.default_rng(1).permutation(many_rows)[:420]
+    sampled = sample_rows(many_rows, 3000, np.random.default_rng(0), None, merge=False)
     rows = Sample.of(sampled, kernel, 5, center=True).evaluation
     chosen = Points(kernel, S, None)
     gram, cross = rbf_kernel(S, gamma=gamma), rbf_kernel(rows.given, S, gamma=gamma)
@@ -180,31 +180,31 @@ def test_refining_what_is_exact_adds_nothing():
 
 
 @pytest.mark.parametrize("center", [True, False])
-def test_many_points_climb_as_few_do(cloud, center, monkeypatch):
+def test_many_points_climb_as_few_do(many_rows, center, monkeypatch):
     kernel = named_kernel("rbf", gamma=0.5)
-    objective = CapturedVariance(kernel, cloud, None, None, 3, center)
-    plain = Ascent(objective, cloud[:80]).run(6)
+    objective = CapturedVariance(kernel, many_rows, None, None, 3, center)
+    plain = Ascent(objective, many_rows[:80]).run(6)
     assert plain.at.basis is None
     monkeypatch.setattr(solvers, "LARGE", 80)
-    iterated = Ascent(objective, cloud[:80]).run(6)
+    iterated = Ascent(objective, many_rows[:80]).run(6)
     assert iterated.at.basis is not None
-    cross, gram = rbf_kernel(cloud, iterated.points, gamma=0.5), rbf_kernel(iterated.points, gamma=0.5)
+    cross, gram = rbf_kernel(many_rows, iterated.points, gamma=0.5), rbf_kernel(iterated.points, gamma=0.5)
     truth = captured_by(gram, cross, 3, center=center)
     assert truth * (1 - 1e-4) <= iterated.value <= truth * (1 + 1e-9)
     assert iterated.value >= plain.value * (1 - 2e-4)
 
 
-def test_many_points_on_another_array_library(cloud):
+def test_many_points_on_another_array_library(many_rows):
     """There the iteration starts from fewer points."""
     torch = pytest.importorskip("torch", reason="torch is not installed")
-    there = SparseKernelPCA(4, n_support=120, random_state=0).fit(torch.from_numpy(cloud))
-    here = SparseKernelPCA(4, n_support=120, random_state=0).fit(cloud)
+    there = SparseKernelPCA(4, n_support=120, random_state=0).fit(torch.from_numpy(many_rows))
+    here = SparseKernelPCA(4, n_support=120, random_state=0).fit(many_rows)
     assert there.explained_variance_.sum() == pytest.approx(here.explained_variance_.sum(), rel=1e-4)
 
 
-def test_a_fit_with_many_points_captures_what_its_scores_say(cloud):
-    model = SparseKernelPCA(5, n_support=450, gamma=2.0, random_state=0).fit(cloud)
-    exact = exact_kernel_pca(gram_of("rbf", cloud, gamma=2.0), 5)[0].sum()
+def test_a_fit_with_many_points_captures_what_its_scores_say(many_rows):
+    model = SparseKernelPCA(5, n_support=450, gamma=2.0, random_state=0).fit(many_rows)
+    exact = exact_kernel_pca(gram_of("rbf", many_rows, gamma=2.0), 5)[0].sum()
     assert model.captured_ratio_ == pytest.approx(model.eigenvalues_.sum() / exact, abs=1e-3)
     assert model.captured_ratio_ > 0.99
 
@@ -212,8 +212,8 @@ def test_a_fit_with_many_points_captures_what_its_scores_say(cloud):
 # Targeted rows in blocks
 
 
-def test_targeted_rows_in_blocks_explain_as_much_as_one_by_one(cloud, monkeypatch):
-    X = cloud[:700]
+def test_targeted_rows_in_blocks_explain_as_much_as_one_by_one(many_rows, monkeypatch):
+    X = many_rows[:700]
     K = rbf_kernel(X, gamma=1.0)
     _, vectors = np.linalg.eigh(K)
     targets = K @ vectors[:, -6:]
@@ -230,9 +230,9 @@ def test_targeted_rows_in_blocks_explain_as_much_as_one_by_one(cloud, monkeypatc
     assert left <= 1.1 * best
 
 
-def test_a_targeted_choice_in_blocks_is_a_prefix_of_a_larger_one(cloud, monkeypatch):
+def test_a_targeted_choice_in_blocks_is_a_prefix_of_a_larger_one(many_rows, monkeypatch):
     monkeypatch.setattr(starts, "ONE_BY_ONE", 10)
-    K = rbf_kernel(cloud[:400], gamma=1.0)
+    K = rbf_kernel(many_rows[:400], gamma=1.0)
     targets = K @ np.linalg.eigh(K)[1][:, -4:]
     few, many = (targeted_choice(StoredGram(K), targets, n).chosen for n in (26, 58))
     assert many[: len(few)] == few
@@ -249,10 +249,10 @@ def test_a_targeted_choice_ends_where_the_rank_does(monkeypatch):
 # k-means
 
 
-def test_kmeans_settles_where_scikit_learn_does(cloud):
+def test_kmeans_settles_where_scikit_learn_does(many_rows):
     """From the same start, also for rows far from the origin and of tiny scale, where float32 alone would fail."""
     for shift, scale in ((0.0, 1.0), (1e7, 1.0), (0.0, 1e-30)):
-        X = cloud * scale + shift
+        X = many_rows * scale + shift
         ours = kmeans_centers(X, 12, 300, np.random.default_rng(3), n_threads=2)
         start = X[np.random.default_rng(3).choice(len(X), 12, replace=False, p=None)]
         theirs = KMeans(12, init=start, n_init=1, max_iter=300, tol=0.0).fit(X).cluster_centers_
@@ -262,18 +262,20 @@ def test_kmeans_settles_where_scikit_learn_does(cloud):
 # Some rows, or all of them
 
 
-def test_a_doubtful_ratio_is_measured_on_all_rows():
+def test_a_doubtful_ratio_is_measured_on_twice_as_many_rows():
     """A few rows carry the variance; points that start from rows are measured on rows that they did not start from."""
     rng = np.random.default_rng(1)
     X = rng.standard_t(2, (2600, 4)) @ rng.standard_normal((4, 12)) + 0.3 * rng.standard_t(2, (2600, 12))
     gamma = 16 * 0.5 / np.median(np.sum((X[:500] - X[500:1000]) ** 2, axis=1))
     model = SparseKernelPCA(2, n_support=5, gamma=gamma, random_state=0).fit(X)
     exact = exact_kernel_pca(gram_of("rbf", X, gamma=gamma), 2)[0].sum()
-    assert model.captured_ratio_kind_ == "all rows"
-    assert model.captured_ratio_n_samples_ == len(X)
-    assert model.captured_ratio_ == pytest.approx(model.eigenvalues_.sum() / exact, abs=1e-3)
+    truth = model.eigenvalues_.sum() / exact
+    low, high = model.captured_ratio_interval_
+    assert model.captured_ratio_n_samples_ == 2000  # 1,000 left a doubt
+    assert low <= truth <= high < low + 0.01
+    assert model.captured_ratio_ == pytest.approx(truth, abs=3e-3)
 
 
-def test_a_ratio_known_well_costs_no_gram_of_all_rows(cloud):
-    model = SparseKernelPCA(3, n_support=40, selection="kmeans", random_state=0).fit(cloud)
+def test_a_ratio_known_well_costs_no_gram_of_all_rows(many_rows):
+    model = SparseKernelPCA(3, n_support=40, selection="kmeans", random_state=0).fit(many_rows)
     assert model.captured_ratio_kind_.startswith("sample")
