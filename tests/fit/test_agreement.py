@@ -149,7 +149,7 @@ def test_auto_keeps_what_agreement_asks_for():
         warnings.simplefilter("ignore")
         least = free.component_agreement_.min()
     model = SparseKernelPCA(10, agreement=0.99, random_state=0).fit(X)
-    assert least < 0.9
+    assert least < 0.95  # what is asked for is more than what comes unasked
     assert model.n_support_ > free.n_support_
     assert correlations(model.transform(X), exact_scores(X, model.gamma_, 10)).min() >= 0.988
     with pytest.raises(ValueError, match="n_support='auto'"):

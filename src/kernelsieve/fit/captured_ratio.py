@@ -50,7 +50,7 @@ import numpy as np
 
 from ..arrays import TINY, Array, as_float64, float64_like, is_numpy, like, namespace, row_dot, to_numpy
 from ..kernels import Kernel
-from ..numerics import DEPENDENT
+from ..numerics import DEPENDENT, HALF_THE_DIGITS
 from ..rows.sampling import shares_of
 from ..spectrum.top import Operator, exact_components, is_large, top
 from ..spectrum.whitening import RANK_TOLERANCE, triangular_whitening
@@ -65,9 +65,8 @@ from .span import Points, PointSpan, Span
 # An optimism of .5 adds .004 to the error of a captured ratio, one of .8 adds .17, one of 1 adds 1.  Of 132 fits that
 # look at 100 to 800 rows of 1,900, under wide and narrow kernels, 11 intervals then miss the truth, and 40 without.
 OPTIMISM_POWER = 8
-LEAST_HALF = (
-    50  # rows in each half: with fewer, the halves do not show how shares of variance depend on the number of rows
-)
+# Rows in each half: with fewer, the halves do not show how shares of the variance depend on the number of rows.
+LEAST_HALF = 50
 MEAN_ERRORS = 4.0  # standard errors of a mean of rounded values
 # Standard errors to each side, and below the estimate for what is reported, less what an error of KNOWN_WELL would take
 # off: of those 1,721 intervals 95 % hold the truth (92 to 97 by width, 93 to 96 by rule, 91 to 96 by rows looked at),
@@ -81,7 +80,6 @@ EXTRAPOLATION_ERROR = 0.3
 SLOWER = 1.0
 CORRECTION_ERROR = 0.5  # of a correction by what all rows say
 LEAST_FOR_CORRECTION = 40  # rows: ten for each coefficient of the line that it follows
-SAME_LINE = 1e-8  # smaller singular values, beside the largest, are rounding
 
 
 @dataclass(frozen=True)
@@ -371,7 +369,7 @@ class Estimate:
         told = np.column_stack([*self._parts(span, expansion), np.ones(rows.size)])
         scale = np.maximum(np.abs(told).max(axis=0), TINY)
         root, missed = np.sqrt(omega), self.squares.missed
-        line = np.linalg.lstsq(root[:, None] * (told / scale), root * missed, rcond=SAME_LINE)[0] / scale
+        line = np.linalg.lstsq(root[:, None] * (told / scale), root * missed, rcond=HALF_THE_DIGITS)[0] / scale
         correction = float(line @ (of_all - omega @ told))
         exact = max(captured / self.value + correction, captured)
         value = captured / exact

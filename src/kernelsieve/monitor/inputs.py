@@ -19,13 +19,11 @@ import scipy.linalg
 import scipy.sparse
 
 from ..arrays import Array, itemsize, like, namespace, to_numpy
+from ..numerics import ROUNDING
 from ..rows.checks import SMALLEST, ScaleError
 
 # Directions of less variance than this share of the largest are rounding, or columns that repeat others.
 NO_INPUT_DIRECTION = 1e-6
-# A column whose standard deviation is below this share of its magnitude is constant but for rounding.
-CONSTANT = 1e-12
-CONSTANT_FLOAT32 = 1e-6
 
 
 @dataclass(frozen=True)
@@ -99,10 +97,10 @@ def column_scales(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def constant_columns(values: np.ndarray) -> np.ndarray:
-    """Whether each column holds one value, to rounding; not asked of objects."""
+    """Whether each column holds one value: its standard deviation is rounding of its magnitude; not asked of objects."""
     if values.dtype == object:
         return np.zeros(values.shape[1], dtype=bool)
-    rounding = CONSTANT_FLOAT32 if values.dtype == np.float32 else CONSTANT
+    rounding = ROUNDING[4 if values.dtype == np.float32 else 8]
     return values.std(axis=0, dtype=np.float64) <= rounding * np.abs(values).max(axis=0)
 
 
