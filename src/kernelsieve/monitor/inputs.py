@@ -97,7 +97,7 @@ def column_scales(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def constant_columns(values: np.ndarray) -> np.ndarray:
-    """Whether each column holds one value: its standard deviation is rounding of its magnitude; not asked of objects."""
+    """Whether each column holds one value, but for rounding of its magnitude; not asked of objects."""
     if values.dtype == object:
         return np.zeros(values.shape[1], dtype=bool)
     rounding = ROUNDING[4 if values.dtype == np.float32 else 8]
