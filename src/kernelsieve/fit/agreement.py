@@ -1,23 +1,23 @@
-"""component_agreement_: how much each component is what exact kernel PCA would give.
+"""component_agreement_: how closely each component matches that of exact kernel PCA.
 
-The captured ratio speaks of all components together.  Of each one, the correlation of its scores z_k with the scores
-e_k of exact kernel PCA, over the same rows with shares omega,
+The captured ratio speaks of all components together.  For a single one, the correlation of its scores z_k with the
+scores e_k of exact kernel PCA, over the same rows with shares omega,
 
     agreement_k = |sum omega z_k e_k| / sqrt(sum omega z_k^2 sum omega e_k^2)
 
-says how much it is worth, and the smallest canonical correlation between the M scores and the M exact ones, the
-cosine of the largest angle between the two subspaces, whether components that disagree have only traded places.
+says how well it is found.  The smallest canonical correlation between the M scores and the M exact ones (the cosine of
+the largest angle between the two subspaces) tells whether components that disagree have only traded places.
 
-Exact kernel PCA of n rows is found without their n x n gram.  Exact components u of some reference rows, 500 or more,
-are nearly those of all; with C the covariance of all n rows in feature space, Rayleigh-Ritz gives u'Cu = diag(mu) and
-scores e.  A step of subspace iteration, one pass over the kernel values of all pairs of rows, none of which is kept,
-adds what the reference rows did not know,
+Exact kernel PCA of n rows is found without their n x n gram.  The exact components u of a few reference rows (500 or
+more) are close to those of all rows; with C the covariance of all n rows in feature space, Rayleigh-Ritz gives u'Cu =
+diag(mu) and scores e.  A step of subspace iteration, one pass over the kernel values of all pairs of rows, none of
+which is stored, adds the directions that the reference rows did not show,
 
     r = Cu - u diag(mu),      scores of r: K_c (omega e) - e diag(mu),      r'r = e' omega K omega e - diag(mu)^2
 
 and r is orthogonal to u, so that Rayleigh-Ritz on both together is one more small eigenproblem.  Steps are taken until
-no component turns, at most five.  Without any, 8 to 13 % of the components of 3,000 to 4,600 rows were off by more than
-.02, one of them by .85; with them none of 4,902 was off by more than .003.
+no component turns any more, at most five.  Without any step, 8 to 13 % of the components of 3,000 to 4,600 rows were
+off by more than .02, one of them by .85; with them none of 4,902 was off by more than .003.
 """
 
 from __future__ import annotations
@@ -47,22 +47,23 @@ HALF = math.sqrt(0.5)  # correlation of scores that have half of their variance 
 
 @dataclass(frozen=True)
 class AgreementPlan:
-    """How exact components of all rows are looked for."""
+    """How the exact components of all rows are computed."""
 
     # Exact components of the reference rows that the search for those of all rows starts from.
     start_components: int = 20
     start_components_per_component: int = 3
     reference_rows: int = 500
     reference_rows_per_start: int = 2
-    # Numbers that the pass over all pairs of rows may compute: a second or two.  One kernel value costs about as much
-    # as `kernel_cost` products.  Beyond that, a random part of the rows stands for all.
+    # Numbers that the pass over all pairs of rows may compute, which takes a second or two. One kernel value costs
+    # about as much as `kernel_cost` products. If all rows would cost more, a random part of them is used.
     max_pair_work: float = 2e10
     kernel_cost: int = 50
-    dear_rows: int = 1000  # rows at most for a user's function, whose values may cost anything
+    dear_rows: int = 1000  # most rows under a user's function, whose values may cost anything
     # Subspace iteration ends when every component's cosine with the last one is at least `settled`.
     max_steps: int = 5
     settled: float = 0.99
-    known_one_by_one: float = 1e-3  # a smaller share of the largest variance: components may turn into each other
+    # components below this share of the largest variance are not told apart: they may mix
+    known_one_by_one: float = 1e-3
     same_subspace: float = 0.95
 
 
@@ -81,7 +82,7 @@ class Agreement:
     _file_layout = {"components": "float[M]", "subspace": "float", "n_samples": "count"}
 
     def warn(self) -> None:
-        """Say which components are mostly something else than exact kernel PCA's, and what helps."""
+        """Say which components differ from those of exact kernel PCA, and what helps."""
         poor = np.flatnonzero(self.components < HALF)
         if not len(poor):
             return
@@ -103,7 +104,7 @@ class Agreement:
 
 
 def rows_for_agreement(kernel: Kernel, n_features: int, n_components: int) -> int:
-    """The number of rows that exact kernel PCA is looked for on; all, where there are no more."""
+    """The number of rows that exact kernel PCA is computed on, all of them if there are no more."""
     if kernel.precomputed:
         n_features = 0
     elif not kernel.differentiable and kernel.definite is None:
@@ -112,7 +113,7 @@ def rows_for_agreement(kernel: Kernel, n_features: int, n_components: int) -> in
 
 
 def agreement_with_exact(expansion: KernelExpansion, rows: SampledRows, n_threads: int = 1) -> Agreement:
-    """How far an expansion's components are those of exact kernel PCA of these rows, which are in random order."""
+    """Agreement of an expansion with exact kernel PCA of these rows, which are in random order."""
     n, shares = len(rows.indices), shares_of(rows.weights, len(rows.indices))
     center = expansion.mean_coef is not None
     with one_blas_thread():
@@ -122,10 +123,10 @@ def agreement_with_exact(expansion: KernelExpansion, rows: SampledRows, n_thread
 
 
 def agreement_on_all(expansion: KernelExpansion, rows: RowSet) -> Agreement | None:
-    """How far an expansion's components are those of exact kernel PCA of all rows, which a fit has found already.
+    """Agreement of an expansion with exact kernel PCA of all rows, which the fit has already computed.
 
-    None where these are not all rows, or where the last of them have too little variance to be known one by one from
-    their sum (spectrum/top.py).
+    None if these are not all rows, or if the last components have too little variance for each to be known separately:
+    the solver may have found only their sum (spectrum/top.py).
     """
     if not rows.is_all or not rows.exact.variances[-1] > AGREEMENT.known_one_by_one * rows.exact.variances[0]:
         return None
@@ -203,7 +204,7 @@ def _n_ahead(n_components: int) -> int:
 
 
 def _reference(rows: SampledRows, kernel: Kernel, n_components: int, center: bool) -> Sample:
-    """The rows as a sample whose evaluation rows are the reference rows."""
+    """A sample of these rows, with the reference rows as its evaluation rows."""
     n_ahead = min(_n_ahead(n_components), len(rows.indices))
     n_rows = max(AGREEMENT.reference_rows, AGREEMENT.reference_rows_per_start * n_ahead)
     plan = replace(PLAN, all_evaluated=n_rows)
@@ -233,7 +234,7 @@ def _ritz(scores: np.ndarray, shares: np.ndarray, n_most: int) -> tuple[np.ndarr
 def _with_residuals(
     values: np.ndarray, scores: np.ndarray, after: np.ndarray, shares: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The best components among u and r, as many as u: `values` and `scores` belong to u, the scores `after` to C u."""
+    """The M best components in the span of u and r: `values` and `scores` belong to u, the scores `after` to C u."""
     residual = (after - scores * values) / values
     lengths = (scores.T @ (shares[:, None] * after)) / np.outer(values, values) - np.eye(len(values))
     squares, turned = top_eigh((lengths + lengths.T) / 2)

@@ -1,7 +1,7 @@
-"""The span of all rows, where they are few: exact kernel PCA, and candidates for methods that choose among all rows.
+"""The span of all rows, for small data: exact kernel PCA, and the candidates of methods that choose among all rows.
 
-A row's coordinates are its row of the pivoted Cholesky factor G, K = G G', and their mean and covariance need no pass
-over the data.  Neither the gram nor its factor is made before it is asked for.
+A row's coordinates are its row of the pivoted Cholesky factor G, K = G G', so their mean and covariance need no pass
+over the data.  The gram and its factor are computed only when they are asked for.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .span import Components, Points, Span
 
 @dataclass(frozen=True)
 class AllRowsSpan(Span):
-    """The span of all rows, which are few: by their gram where it is `dense`, else by its factor."""
+    """The span of all rows of a small data set: by their gram if it is `dense`, else by its Cholesky factor."""
 
     counts: np.ndarray | None  # (m,) how often each row counts, None where each does once
     known_coordinates: np.ndarray | None = None
@@ -120,7 +120,7 @@ class AllRowsSpan(Span):
         return self.mean_length - (self.mean_square if self.center else 0.0)
 
     def reweighted(self, counts: np.ndarray) -> AllRowsSpan:
-        """These rows with other weights; coordinates are not made again."""
+        """These rows with other weights; the coordinates are kept."""
         return replace(self, counts=counts, known_coordinates=self.coordinates)
 
     def best(self, n_components: int) -> Components:

@@ -1,42 +1,43 @@
 """captured_ratio_: how much of exact kernel PCA's variance a model keeps.
 
-Both are measured on the same evaluation rows.  On n of N rows exact kernel PCA fits the rows it sees more than a
-model of all N can, and the ratio r(n) falls short by an amount that goes as 1/n.  With the mean ratio r(n/2) of
-two halves the line through both is followed to 1/N:
+Both are measured on the same evaluation rows.  Exact kernel PCA of n of the N rows fits the rows it sees better than a
+model of all N can, so the ratio r(n) is too small by an amount that goes as 1/n.  With r(n/2), the mean ratio of two
+halves of the rows, the line through both is extrapolated to 1/N:
 
     r(N) = r(n) + (r(n) - r(n/2)) (1 - n/N)
 
-Where the evaluation rows are all rows there are, r(n) is the truth; up to a few thousand rows, twice as many are taken
-where some leave a doubt.  Else it is an estimate.  With z_i and e_i the scores of evaluation row i on the model's
-components and on exact kernel PCA's, omega_i its weight (sum 1) and p_i its chance of being one of them,
+If the evaluation rows are all rows, r(n) is the truth; up to a few thousand rows, twice as many are taken where the
+interval is still wide.  Otherwise it is an estimate.  With z_i and e_i the scores of evaluation row i on the model's
+components and on exact kernel PCA's, omega_i its weight (sum 1) and p_i its probability of being drawn,
 
     r = sum omega |z|^2 / sum omega |e|^2
     error^2 = sum omega_i^2 (1 - p_i) (|z_i|^2 - r |e_i|^2)^2 / (sum omega |e|^2)^2
 
-Rows that points were started from are explained better than rows like them: of all N they are a smaller share than of
-the evaluation rows, and count so much less.  Where points were chosen by a share of the evaluation rows, as those of a
-stream are by the rows it keeps, the step to all rows is that much shorter, and what it lacks is an error.
+Rows that points were started from are explained better than other rows.  They are a larger share of the evaluation
+rows than of all N rows, so their weight is lowered accordingly.  If the points were chosen by a share of the
+evaluation rows (those of a stream are chosen by the rows it keeps), the extrapolation is shortened by that share, and
+what is left out counts as an error.
 
-The pass over all rows then corrects it.  It knows, of all N rows, what the evaluation rows only sample: the captured
-variance c, what of the variance lies elsewhere in the span, and what lies outside it.  With x_i these three for row i,
-and a constant, and d_i = |e_i|^2 - |z_i|^2 / r what the model misses of it,
+The pass over all rows then corrects the estimate.  It gives for all N rows what the evaluation rows only sample: the
+captured variance c, the variance elsewhere in the span, and the variance outside it.  With x_i these three for row i
+and a constant, and d_i = |e_i|^2 - |z_i|^2 / r what the model misses of row i,
 
     B = argmin sum omega (d - B'x)^2,        r = c / (c / r(N) + B'(mean of x over all rows - sum omega x))
 
-as in the regression estimators of survey sampling; d - B'x takes the place of d in the error, and half of the
-correction is added to it.  Of 1,721 fits (21 tables, gamma from 1/16 to 4 times the median's, seven rules, 100 rows
-looked at to the default) that took the error of r from .0070 to .0048 in the mean square.
+as in the regression estimators of survey sampling; d - B'x replaces d in the error, and half of the correction is
+added to it.  Over 1,721 fits (21 tables, gamma from 1/16 to 4 times the median's, seven rules, from 100 rows looked at
+to the default number) this lowered the root mean square error of r from .0070 to .0048.
 
-The interval is r -+ 1.6 errors: it holds the truth nine times in ten and more.  What is reported is on its safe side:
-r itself where it is known well, less where it is not.  What all rows together leave unexplained bounds it from below.
+The interval is r -+ 1.6 errors: it holds the truth at least nine times in ten.  The reported value is on its safe
+side: r itself if it is known well, less if it is not.  What all rows together leave unexplained bounds it from below.
 
-Few rows make it wide.  Exact kernel PCA of one half of the evaluation rows follows the rows that it sees: on them its
-components capture `own`, on the other half, drawn alike, `other`.  The share that is lost from one to the other,
+Few rows make the interval wide.  Exact kernel PCA of one half of the evaluation rows adapts to those rows: it captures
+`own` on them, and `other` on the other half, drawn in the same way.  The share that is lost,
 
     optimism = 1 - other / own
 
-is near zero where the rows are many for the kernel, and one where every row is like no other: then a few rows say
-nothing of what exact kernel PCA of all rows would capture, and no line from half of them to all of them leads there.
+is near zero if the rows are many for the kernel, and one if no row is like any other.  In that case a few rows say
+nothing about what exact kernel PCA of all rows would capture, and extrapolating from halves is useless.
 """
 
 from __future__ import annotations
@@ -62,36 +63,37 @@ from .rowset import RowSet, cross_gram_of, gram_times
 from .sample import Sample
 from .span import Points, PointSpan, Span
 
-# An optimism of .5 adds .004 to the error of a captured ratio, one of .8 adds .17, one of 1 adds 1.  Of 132 fits that
-# look at 100 to 800 rows of 1,900, under wide and narrow kernels, 11 intervals then miss the truth, and 40 without.
+# An optimism of .5 adds .004 to the error of a captured ratio, one of .8 adds .17, one of 1 adds 1. In 132 fits that
+# looked at 100 to 800 rows of 1,900, under wide and narrow kernels, 11 intervals then missed the truth, and 40 without
+# this term.
 OPTIMISM_POWER = 8
 # Rows in each half: with fewer, the halves do not show how shares of the variance depend on the number of rows.
 LEAST_HALF = 50
-MEAN_ERRORS = 4.0  # standard errors of a mean of rounded values
-# Standard errors to each side, and below the estimate for what is reported, less what an error of KNOWN_WELL would take
-# off: of those 1,721 intervals 95 % hold the truth (92 to 97 by width, 93 to 96 by rule, 91 to 96 by rows looked at),
-# and 1.1 % of the ratios are above it by more than .003.
+MEAN_ERRORS = 4.0  # standard errors by which the rounding of a mean is bounded
+# Half-width of the interval, and the distance of the reported value below the estimate, in standard errors; an error
+# of KNOWN_WELL is too small to lower it. Of those 1,721 intervals 95 % hold the truth (92 to 97 by width, 93 to 96 by
+# rule, 91 to 96 by rows looked at), and 1.1 % of the reported ratios are too high by more than .003.
 CONFIDENCE_ERRORS, SAFE_ERRORS, KNOWN_WELL = 1.6, 1.5, 0.001
-IN_DOUBT = 0.004  # an interval that is wider is measured again, on more rows
-# The line to 1/N is only nearly straight: so much of the step along it counts as an error.
+IN_DOUBT = 0.004  # a wider interval is measured again, on more rows
+# The line to 1/N is only nearly straight: this share of the step along it counts as an error.
 EXTRAPOLATION_ERROR = 0.3
 # Under narrow kernels the ratio falls short of its limit by n^-1/2 rather than 1/n: then the step to all rows is
 # 1/(2^1/2 - 1) = 2.41 times as long, and the upper end of the interval moves up by SLOWER times the step.
 SLOWER = 1.0
-CORRECTION_ERROR = 0.5  # of a correction by what all rows say
-LEAST_FOR_CORRECTION = 40  # rows: ten for each coefficient of the line that it follows
+CORRECTION_ERROR = 0.5  # standard error of the correction from all rows, as a share of it
+LEAST_FOR_CORRECTION = 40  # rows: ten for each coefficient of the regression
 
 
 @dataclass(frozen=True)
 class CapturedRatio:
-    """A ratio, how it was come by, and on how many rows."""
+    """A ratio, the way it was found, and the number of rows it was measured on."""
 
     value: float
     kind: str  # "exact", "all rows", "sample" or "sample, extrapolated"
     n_samples: int
     interval: tuple[float, float]  # holds the truth with 90 % confidence
     n_directions: int  # components with a variance that is not rounding
-    estimate: Estimate | None = None  # where it is one: what the pass over all rows may correct
+    estimate: Estimate | None = None  # set for an estimate, which the pass over all rows may correct
 
     @classmethod
     def known(cls, value: float, kind: str, n_samples: int, n_directions: int) -> CapturedRatio:
@@ -100,19 +102,20 @@ class CapturedRatio:
         return cls(value, kind, n_samples, (value, value), n_directions)
 
     def store(self, estimator: Any) -> None:
-        """Set the fitted attributes that report it."""
+        """Set the fitted attributes that report this ratio."""
         estimator.captured_ratio_ = self.value
         estimator.captured_ratio_interval_ = self.interval
         estimator.captured_ratio_kind_ = self.kind
         estimator.captured_ratio_n_samples_ = self.n_samples
 
     def at_least(self, bound: float) -> CapturedRatio:
-        """This ratio raised to `bound`, a lower bound that all rows together prove."""
+        """This ratio raised to `bound`, a lower bound that is proved from all rows."""
         low, high = (min(max(end, bound), 1.0) for end in self.interval)
         return replace(self, value=min(max(self.value, bound), 1.0), interval=(low, high), estimate=None)
 
     def corrected(self, span: Span, expansion: KernelExpansion, captured: float) -> CapturedRatio:
-        """It, corrected by what all rows say of the best components on a span, which capture so much of them."""
+        """This ratio corrected by the pass over all rows: `captured` is the variance of the best components on the
+        span."""
         found = self
         if self.estimate is not None and isinstance(span, PointSpan) and span.signs is None:
             found = self.estimate.corrected(span, expansion, captured)
@@ -156,7 +159,7 @@ def components_of(features: Array, shares: np.ndarray, rows: RowSet, near: Array
 
 @dataclass(frozen=True)
 class SeenPoints:
-    """Points as the rows of a set see them."""
+    """Points, with their kernel values at the rows of a set."""
 
     kernel: Kernel
     points: Array  # (m, d)
@@ -192,7 +195,7 @@ def captured_on(rows: RowSet, chosen: Points, tolerance: float = RANK_TOLERANCE)
 
 
 def ratio_of_points(seen: SeenPoints, sample: Sample, chosen: Points, n_samples: int) -> CapturedRatio:
-    """The ratio of the best components on chosen points, which the sample's rows for measuring have `seen`."""
+    """The ratio of the best components on chosen points, `seen` by the sample's evaluation rows."""
     evaluation = sample.evaluation
     if chosen.exhaustive:
         return CapturedRatio.known(1.0, "exact", evaluation.size, sample.n_components)
@@ -202,13 +205,14 @@ def ratio_of_points(seen: SeenPoints, sample: Sample, chosen: Points, n_samples:
     if sample.indefiniteness:
         rows = everything or evaluation
         cut, variances = best_cut(rows, chosen)
-        if not rows.is_all:  # the cut was chosen on these rows: what it reached is measured on others
+        if not rows.is_all:  # the cut was chosen on these rows, so its result is measured on others
             rows = sample.other_rows if sample.rows.fresh is None else sample.measured_on
             variances = variances_at((cut,), rows, chosen)[0]
         return _agreed(rows, variances)
     if sample.rows.fresh is not None:
         return _ratio(seen, *best_on(seen, chosen), n_samples)
-    if chosen.by_evaluation and everything is not None:  # rows chosen from those for evaluation are explained better
+    # points chosen by the evaluation rows explain those better than other rows
+    if chosen.by_evaluation and everything is not None:
         evaluation = everything
     seen = seen if seen.rows is evaluation else SeenPoints(chosen.kernel, chosen.points, evaluation)
     ratio = _ratio(seen, *best_on(seen, chosen), n_samples, fitted=float(chosen.by_evaluation), seeds=chosen.seeds)
@@ -225,8 +229,8 @@ def ratio_of_points(seen: SeenPoints, sample: Sample, chosen: Points, n_samples:
 def ratio_of_model(sample: Sample, expansion: KernelExpansion, n_samples: int, *, fitted: float = 0.0) -> CapturedRatio:
     """The ratio of a model's components, made orthonormal; `fitted` is the share of the rows that chose its points.
 
-    Points fit the rows that they were chosen by better than others, and so does exact kernel PCA of these rows: which
-    of them does so more is not known, and the step to all rows is as uncertain as it is long.
+    Points fit the rows that they were chosen by better than others, and so does exact kernel PCA of these rows.  Which
+    of the two effects is larger is unknown, so the whole extrapolation counts as its own uncertainty.
     """
     expansion, rows = expansion.orthonormal, sample.measured_on
     seen = SeenPoints(expansion.kernel, expansion.points, rows)
@@ -238,7 +242,7 @@ def ratio_of_model(sample: Sample, expansion: KernelExpansion, n_samples: int, *
 
 
 def _agreed(rows: RowSet, variances: np.ndarray) -> CapturedRatio:
-    """The ratio under an indefinite kernel, where more variance than exact kernel PCA's is as wrong as less."""
+    """The ratio under an indefinite kernel, where capturing more variance than exact kernel PCA is as wrong as less."""
     known = CapturedRatio.known(agreement(variances, rows), "all rows", rows.size, n_real(variances))
     return known if rows.is_all else replace(known, kind="sample", interval=(known.value, 1.0))
 
@@ -246,8 +250,8 @@ def _agreed(rows: RowSet, variances: np.ndarray) -> CapturedRatio:
 def components_for(share: float, rows: RowSet) -> int:
     """Components that exact kernel PCA needs to explain a share of the total variance of all rows.
 
-    The components of n rows explain more of them than as many explain of N: by c/n - c/N, where a half of the n rows,
-    whose components explain c/n more of it than those of all n do, tells c.
+    The components of n rows explain more of these rows than as many components explain of all N, by c/n - c/N.  The
+    constant c is measured with half of the rows, whose components explain c/n more of that half.
     """
     explained = _shares_explained(rows.gram, rows.center, rows.weights)
     if not rows.is_all and rows.size >= 2 * LEAST_HALF:
@@ -265,14 +269,15 @@ def _shares_explained(gram: Array, center: bool, weights: np.ndarray | None) -> 
 
 
 def carriers(sample: Sample) -> float:
-    """How many rows carry the components' variance: as many rows of equal shares would make its sum vary as much.
+    """The effective number of rows that carry the components' variance: that many equal rows would vary the sum as
+    much.
 
     With |e_i|^2 the squared score of evaluation row i, w_i its weight and p_i its chance of being one of them,
 
         carriers = (sum_i w_i |e_i|^2 / p_i)^2 / sum_i n_i (w_i |e_i|^2 / n_i)^2 / p_i
 
-    where n_i is the number of rows that it is: 1, or w_i where weights are numbers of rows, as those of copies are, so
-    many times that of the row with fewest: a table that is there twice says no more than once.
+    where n_i is the number of rows that row i stands for: 1, or w_i if the weights are counts of copies, as multiples
+    of the smallest: a table that is concatenated with itself gives the same number.
     """
     rows, counts = sample.evaluation, sample.rows.counts
     squares = rows.exact_squares
@@ -283,10 +288,10 @@ def carriers(sample: Sample) -> float:
 
 
 def mean_outside(seen: SeenPoints, span: Span, *, indefinite: bool) -> float:
-    """Squared length of the mean feature outside a span, which the span cannot see: the total variance is less by that.
+    """Squared length of the mean feature's part outside a span, by which the total variance is smaller.
 
-    Pairs of different rows give the mean's squared length without bias, and so they do in the span; the difference is
-    what lies outside.  Where the rows are all rows there are, it is exact.
+    The mean over pairs of different rows estimates the squared length without bias, in feature space and in the span
+    alike; the difference is the part outside.  If the rows are all rows, it is exact.
     """
     if not span.center or indefinite or not isinstance(span, PointSpan):
         return 0.0
@@ -305,7 +310,7 @@ def mean_outside(seen: SeenPoints, span: Span, *, indefinite: bool) -> float:
             )
         whole, part = (value / (1 - float(squares.sum())) for value in (whole, part))
     spare = span.total_variance - float(np.trace(span.covariance))  # the variance outside the span cannot be negative
-    # of a gram in float32 the mean of n^2 values is off by this much: rather too little is outside than too much
+    # The mean of n^2 float32 kernel values is off by this much; it is better to find too little outside than too much.
     outside = whole - part - MEAN_ERRORS * rows.rounding * span.mean_length / rows.size
     return min(outside, max(spare, 0.0)) if outside > rows.rounding * whole else 0.0
 
@@ -321,7 +326,8 @@ def _ratio(
 ) -> CapturedRatio:
     rows, values = seen.rows, found.variances
     rows.check_apart(rows.exact.captured)
-    if rows.is_all and rows.kernel.definite is False:  # positive on the rows, perhaps not beside points
+    # positive on these rows, but perhaps not together with the points
+    if rows.is_all and rows.kernel.definite is False:
         return _agreed(rows, values)
     whole = float(values.sum()) / rows.exact.captured
     if rows.is_all:
@@ -339,18 +345,18 @@ def _ratio(
 
 @dataclass(frozen=True)
 class Estimate:
-    """A ratio followed from some rows to all."""
+    """A ratio measured on some rows and extrapolated to all."""
 
     seen: SeenPoints
     squares: _Squares
     value: float
-    step: float  # from these rows to all
-    doubt: float  # error of that step
+    step: float  # the extrapolation from these rows to all
+    doubt: float  # standard error of that extrapolation
     kind: str
     n_directions: int
 
     def reported(self, value: float, error: float) -> CapturedRatio:
-        """What is reported of it, with the standard error that sampling gives it."""
+        """The captured ratio to report for this value and the standard error of its sampling."""
         rows, value = self.seen.rows, min(value, 1.0)
         error = float(np.hypot(error, self.doubt))
         safe = min(max(value - SAFE_ERRORS * max(error - KNOWN_WELL, 0.0), 0.0), 1.0)
@@ -360,7 +366,7 @@ class Estimate:
         return CapturedRatio(safe, self.kind, rows.size, (min(low, safe), max(high, safe)), self.n_directions, self)
 
     def corrected(self, span: PointSpan, expansion: KernelExpansion, captured: float) -> CapturedRatio:
-        """What is reported after the correction by what all rows say of a span and of the best components on it."""
+        """The captured ratio to report after the correction by the pass over all rows."""
         rows, omega = self.seen.rows, self.seen.rows.shares
         if rows.size < LEAST_FOR_CORRECTION or not self.value > 0:
             return self.reported(self.value, self.squares.error(self.squares.missed))
@@ -377,7 +383,7 @@ class Estimate:
         return self.reported(value, float(np.hypot(error, CORRECTION_ERROR * value * correction / exact)))
 
     def _parts(self, span: PointSpan, expansion: KernelExpansion) -> list[np.ndarray]:
-        """Of each row: squared length of the scores, of the rest within the span, and of what lies outside it."""
+        """For each row, the squared length of its scores, of the rest within the span, and of the part outside it."""
         seen, rows = self.seen, self.seen.rows
         scores = to_numpy(seen.features(expansion.coef)) - to_numpy(expansion.offset)
         features = to_numpy(seen.features(span.whitening))
@@ -390,7 +396,7 @@ class Estimate:
 
 @dataclass(frozen=True)
 class _Squares:
-    """Squared lengths of the scores of a set's rows on a model's components, beside those on exact kernel PCA's."""
+    """Squared lengths of the scores of a set's rows on a model's components, and on those of exact kernel PCA."""
 
     rows: RowSet
     model: np.ndarray  # (n,)
@@ -400,16 +406,16 @@ class _Squares:
 
     @property
     def missed(self) -> np.ndarray:
-        """(n,) what the model misses of exact kernel PCA's, beside what it misses of the average row's."""
+        """(n,) how much more of exact kernel PCA's score the model misses in each row than it does on average."""
         return self.rows.exact_squares - self.model / self.ratio(self.rows.shares)
 
     def error(self, missed: np.ndarray) -> float:
-        """The standard error of a ratio whose rows miss so much."""
+        """The standard error of the ratio, given what the model misses in each row."""
         omega, exact, ratio = self.rows.shares, self.rows.exact_squares, self.ratio(self.rows.shares)
         return ratio * float(np.sqrt(np.sum(omega**2 * (1 - self.rows.chances) * missed**2))) / float(omega @ exact)
 
     def owed_to(self, seeds: np.ndarray) -> float:
-        """By how much the ratio is too high, because rows that points were started from count as often as others."""
+        """How much too high the ratio is because the rows that points were started from are overrepresented."""
         less = self.rows.shares.copy()
         less[seeds] *= self.rows.chances[seeds]
         return self.ratio(self.rows.shares) - self.ratio(less)

@@ -2,13 +2,13 @@
 
     transform(x) = k(x, S) A - b
 
-m kernel evaluations a row.  Components v_k = sum_i A_ik phi(s_i) are unit vectors of feature space.  The mean of
-the training features is kept as its projection on the support's span, sum_i c_i phi(s_i), so that what the
-model reconstructs of a row,  mean + sum_k z_k v_k,  and the error of that, never touch another point:
+A transform takes m kernel evaluations a row.  The components v_k = sum_i A_ik phi(s_i) are unit vectors of feature
+space.  The mean of the training features is kept as its projection on the support's span, sum_i c_i phi(s_i), so that
+a row's reconstruction,  mean + sum_k z_k v_k,  and its error need no other points:
 
     |phi(x) - mean - V z|^2 = k(x, x) - 2 k(x, S) c + c' K_SS c - |z|^2
 
-Components that are not orthogonal (an elastic net's) are made so first where a projection is wanted.
+Components that are not orthogonal (an elastic net's) are orthogonalised before anything is projected on them.
 """
 
 from __future__ import annotations
@@ -42,20 +42,20 @@ from .moments import gram_of, points_like
 
 # The bound kernel is kept between transforms of at most this many rows, for points of at most 8 MB.
 BOUND_FOR_ROWS, MAX_BOUND = 128, 2**20
-# How much of float32's rounding of kernel values scores may show, in lengths of a feature.
+# The largest float32 rounding that scores may show, as a share of the length of a feature.
 MAX_SCORE_ROUNDING = 1e-4
 
 
 @dataclass(frozen=True)
 class KernelExpansion:
-    """Support points, coefficients, offset: all that a fitted model needs."""
+    """Support points, coefficients and offset: a fitted model."""
 
     kernel: Kernel
     points: Array  # (m, d)
     coef: Array  # (m, M)
     offset: Array  # (M,)
     mean_coef: Array | None = None  # (m,), None when not centred
-    orthogonal: bool = True  # whether the components, of unit length, are so to each other
+    orthogonal: bool = True  # whether the components, which have unit length, are orthogonal to each other
 
     _file_sizes = ("m", "p", "M")
     _file_layout = {
@@ -67,7 +67,7 @@ class KernelExpansion:
     }
 
     def check_loaded(self, error: type[ValueError]) -> None:
-        """Raise `error` where the kernel of what was read from a file has no numbers for its own points."""
+        """Raise `error` if the kernel read from a file cannot be evaluated on its own points."""
         if isinstance(self.kernel, Kernel) and self.kernel.of_objects != (self.points.dtype == object):
             raise error("damaged model file: points that are objects need a kernel of objects, and others another")
         if isinstance(self.kernel, Kernel) and not self.kernel.precomputed:
@@ -112,7 +112,7 @@ class KernelExpansion:
         return replace(self, coef=self.coef @ mixing, offset=self.offset @ mixing, orthogonal=True)
 
     def weights_of(self, scores: Array) -> Array:
-        """What the components are to be multiplied by to give the projection that has these scores, (n, M)."""
+        """(n, M) weights of the components in the projection that has these scores."""
         return scores if self.orthogonal else scores @ like(self._mixing @ self._mixing.T, scores)
 
     @cached_property
@@ -135,7 +135,8 @@ class KernelExpansion:
 
     @cached_property
     def in_float64(self) -> bool:
-        """Whether float32 kernel values, times coefficients so large, would leave too few digits of the scores."""
+        """Whether float32 kernel values times coefficients of this size would leave too few correct digits in the
+        scores."""
         xp = namespace(self.coef)
         if self.kernel.precomputed:
             squares = xp.linalg.diagonal(gram_of(self.kernel, self.points))
@@ -167,8 +168,8 @@ class KernelExpansion:
     def _bound_like(self, X: Array) -> tuple[CrossGram, Array, Array]:
         """The kernel bound to the points, coefficients and offset, in the dtype of X and where X is.
 
-        Binding takes longer than a row's scores, so that it is kept for the next few rows; but it copies the points,
-        and where these are many, or X has many rows, it is not kept.
+        Binding takes longer than scoring one row, so the bound kernel is kept for the next few rows.  But it copies
+        the points, so it is not kept if these are many, or if X has many rows.
         """
         key = (type(X), X.dtype)
         if key in self._bound:
@@ -196,7 +197,8 @@ class KernelExpansion:
     def variance_parts(self, X: Array, diagonal: Array | None = None, n_threads: int = 1) -> tuple[Array, Array]:
         """For each row, its squared distance to the mean and the squared length of its scores.
 
-        The scores' is the part of the distance that the components capture where they are orthonormal.
+        If the components are orthonormal, the squared length of the scores is the part of the distance that they
+        capture.
         """
         mean_coef = self.mean_coef
         extended = self.coef

@@ -1,16 +1,16 @@
-"""Samples that miss no heavy rows.
+"""Samples that do not miss heavy rows.
 
-Heavy tails are rows that carry far more of the variance than others.  What a row brings to the variance is its squared
-distance from the mean in feature space, for which that from the feature of the mean row c stands here,
+Under heavy tails a few rows carry far more of the variance than others.  A row contributes its squared distance from
+the mean in feature space, which is approximated by its distance from the feature of the mean row c,
 
     b_n = k(x_n, x_n) - 2 k(x_n, c) + k(c, c)
 
-exact for a linear kernel and a good guide for others, at one kernel column.  A sample drawn evenly misses rows that are
-few and carry much.  Rows drawn with chances
+exact for a linear kernel and a good guide for others, at the cost of one kernel column.  A sample drawn evenly misses
+rows that are few and carry much.  Rows drawn with probabilities
 
-    p_n = min(1, size (1/2 omega_n / sum omega + 1/2 omega_n b_n / sum omega b))        and counted omega_n / p_n times
+        p_n = min(1, size (1/2 omega_n / sum omega + 1/2 omega_n b_n / sum omega b)),      counted omega_n / p_n times,
 
-take the heaviest for certain and the others in proportion; sums over them are right on average, whatever the tails.
+include the heaviest rows for certain and the others in proportion; sums over them are unbiased, whatever the tails.
 """
 
 from __future__ import annotations
@@ -38,13 +38,14 @@ class Drawn:
 
     places: np.ndarray  # (size,), ascending
     weights: np.ndarray  # (size,) how much each counts
-    chances: np.ndarray  # (size,) of being drawn; 1 for rows so heavy that every draw takes them
+    chances: np.ndarray  # probability of being drawn; 1 for rows so heavy that every draw takes them
 
     def halves(self, *, of_all: bool) -> list[Half]:
         """Two halves, whose rows count twice.
 
-        Rows drawn from all rows (`of_all`) and so heavy that no draw could have missed them are in both, and count
-        once.  Where only some of the rows were drawn from, others as heavy are among those that were not.
+        Rows drawn from all rows (`of_all`) that are so heavy that every draw takes them are in both halves, and count
+        once. If only some of the rows were drawn from, rows as heavy as these may be among the others, so none is in
+        both.
         """
         certain, others = np.flatnonzero(self.chances >= 1.0), np.flatnonzero(self.chances < 1.0)
         if not of_all:
@@ -59,7 +60,7 @@ class Drawn:
 def carried_variance(
     kernel: Kernel, rows: Array, weights: np.ndarray | None, row_scale: Array | None = None
 ) -> np.ndarray:
-    """b, what each row carries; `row_scale` multiplies the kernel values of a row with others."""
+    """b, the variance that each row carries; `row_scale` multiplies the kernel values of a row with others."""
     xp = namespace(rows)
     if weights is None:
         center = xp.mean(rows, axis=0)
@@ -74,7 +75,7 @@ def carried_variance(
 
 def tails(carried: np.ndarray, weights: np.ndarray | None) -> float:
     """n sum (w b)^2 / (sum w b)^2: 1 where all rows carry the same, 2 where what they carry is exponential."""
-    mass = shares_of(weights, len(carried)) * carried  # a row that counts much is heavy, as one that is far out is
+    mass = shares_of(weights, len(carried)) * carried  # a row of large weight is heavy, like one that is far out
     total = float(mass.sum())
     return len(mass) * float(np.sum((mass / total) ** 2)) if total > 0 else 0.0
 

@@ -1,7 +1,7 @@
 """Where to cut the spectrum of an indefinite kernel's K_SS (spectrum/whitening.py has the mathematics).
 
-An eigenvalue of K_SS that happens to be small blows up what it is divided into, so small ones are cut.  Where is
-settled by exact kernel PCA of the rows that are looked at: of a few cuts, the one whose variances differ least from it,
+An eigenvalue of K_SS that happens to be small blows up whatever is divided by it, so small ones are cut.  The cut is
+chosen by exact kernel PCA of the sampled rows, as the one of a few whose variances differ least from it:
 
     agreement = 1 - sum_k |mu_k - lambda_k| / sum_k lambda_k
 """
@@ -24,7 +24,8 @@ CUTS = (RANK_TOLERANCE, 1e-8, 1e-6, 1e-5, 1e-4, 1e-3, 3e-3, 1e-2, 3e-2, 0.1, 0.3
 def best_cut(rows: RowSet, chosen: Points) -> tuple[float, np.ndarray]:
     """The cut of K_SS that agrees best with exact kernel PCA of these rows, and the variances there.
 
-    Of those that leave most components: a cut may leave fewer directions than components are asked for.
+    Only the cuts that leave the most components are compared, because a cut may leave fewer directions than components
+    are asked for.
     """
     found = variances_at(CUTS, rows, chosen)
     best = max(range(len(CUTS)), key=lambda i: (np.count_nonzero(found[i]), agreement(found[i], rows)))
@@ -47,7 +48,7 @@ def variances_at(cuts: tuple[float, ...], rows: RowSet, chosen: Points) -> list[
 
 
 def positive_variance(rows: RowSet) -> float:
-    """What all components of exact kernel PCA of these rows capture, the negative ones left out."""
+    """The sum of all positive eigenvalues of exact kernel PCA of these rows."""
     gram, omega = to_numpy(as_float64(rows.gram)), rows.shares
     if rows.center:
         means = omega @ gram
@@ -66,5 +67,5 @@ def agreement(variances: np.ndarray, rows: RowSet) -> float:
 
 
 def is_indefinite(kernel: Kernel, gram: Array) -> bool:
-    """Whether this gram of a kernel that need not be positive semi-definite is not."""
+    """Whether this gram has significant negative eigenvalues, for a kernel that is not known to be definite."""
     return not kernel.definite and negative_share(gram) > INDEFINITE

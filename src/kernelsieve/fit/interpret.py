@@ -8,10 +8,7 @@ and because kernels are symmetric, dk(x, s)/dx is the derivative that moves supp
 points exchanged: `Kernel.pullback(S, x, ...)`.  A gradient takes the kernel values of one transform, n m of them, and
 M products of n x m by m x d (for the Gaussian kernel, one product).
 
-    input_gradient   (n, M, d)   dz_k/dx_j at each row
-    sensitivity      (M, d)      root mean square of it over the rows, times the column's standard deviation:
-                                 how far a component moves when an input moves as much as it usually does
-    traversal                    rows that look like more and more of a component, the others held still
+        traversal                    rows for increasing scores on one component, the other scores held fixed
 """
 
 from __future__ import annotations
@@ -109,7 +106,7 @@ def traversal(
 
 
 def rows_of_scores(model: Any, scores: np.ndarray) -> np.ndarray:
-    """The rows that scores stand for: found on the support where the kernel allows it, else by the model's own map."""
+    """Rows with these scores: pre-images on the support if the kernel allows it, else the model's own inverse map."""
     if model.expansion_.kernel.preimage == "ridge" and getattr(model, "_inverse_map", None) is None:
-        return np.asarray(model.inverse_transform(scores))  # scikit-learn's, where it was asked for
+        return np.asarray(model.inverse_transform(scores))  # scikit-learn's inverse, if the user asked for it
     return preimage(model.expansion_, scores, getattr(model, "_inverse_map", None))

@@ -20,9 +20,9 @@ A pass adds up, with one shift c for all blocks (the mean of the first),
     sum w,    sum w (f - c),    sum w (f - c)(f - c)',    sum w k(x, x)
 
 which give mean and scatter at the end: a block costs one product and one addition of (q, q).  Weights are divided by a
-power of two near the largest of their block, which loses no digits: they may be smaller or larger than float32 holds.
-On a device the sums stay there until the pass is over, and only then is it checked that all rows were finite: to look
-at a value earlier, the host would have to wait for the device.
+power of two near the largest of their block, which loses no digits: they may be outside the range of float32. On a
+device the sums stay there until the pass is over, and only then is it checked that all rows were finite: to look at a
+value earlier, the host would have to wait for the device.
 """
 
 from __future__ import annotations
@@ -101,13 +101,14 @@ class Moments:
         return within if center else within + self.mean[:, None] * self.mean
 
 
-# Sums are whitened at the end only if this bounds the rounding in the covariance of features, which are at most one.
-# The rounding found in float64 was a hundredth of the bound or less; in float32 it would hide small components.
+# Sums are whitened at the end only if this bounds the rounding in the covariance of features, whose lengths are at
+# most one. The rounding observed in float64 was a hundredth of the bound or less; in float32 it would hide small
+# components.
 LOST_TO_WHITENING = 1e-7
 
 
-# Parts of a block of a stream that a thread adds up before it hands on their moments: one thread merges what the groups
-# of all blocks hand on, and these are many more than the groups of one array.
+# Parts of a stream's block that a thread adds up before it hands on their moments. One thread merges the moments of
+# all groups, and a stream has many more groups than an array.
 GROUPED_IN_STREAMS = 8
 
 
@@ -251,14 +252,14 @@ class MomentSum:
         n_threads: int = 1,
         check: FiniteCheck | None = None,
     ) -> Moments:
-        """The moments of blocks, each given with the number of its first row, looked at by `check` on the way.
+        """The moments of blocks, each given with the number of its first row, checked by `check` during the pass.
 
-        Who gives a check finishes it.
+        The caller who passes a check also finishes it.
         """
         blocks, check = iter(blocks), check or FiniteCheck()
         number, first = next(blocks)
         example, blocks = take_rows(first, np.zeros(1, dtype=np.intp)), chain([(number, first)], blocks)
-        del first  # the chain lets go of it when it is done, and this frame would not
+        del first  # else this frame would keep the first block in memory during the whole pass
         if is_foreign(example):
             return self._on_device(example, blocks, weights, check, None)
         return self._on_host(example, blocks, weights, n_threads, check, None)
@@ -309,10 +310,9 @@ class MomentSum:
         check: FiniteCheck,
         diagonal: Array | None,
     ) -> Moments:
-        """Sums are kept where the blocks are.
+        """Sums are kept on the device of the blocks.
 
-        The result comes back to where the whitening is: that may be the host, if a rule that works row by row has
-        chosen the points.
+        The result is returned where the whitening is, which may be the host if the points were chosen row by row.
         """
         example = self._block(example)
         there = not is_foreign(self.whitening)

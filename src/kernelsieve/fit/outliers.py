@@ -1,4 +1,4 @@
-"""Rows judged by a score: normal where it is not below a limit that `fit` has set."""
+"""Outliers by a score: a row is normal unless its score is below a limit that `fit` has set."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class JudgesRows:
 
     @abstractmethod
     def score_samples(self, X: Any) -> Array:
-        """How much each row is like the training rows."""
+        """How similar each row is to the training rows."""
 
     def decision_function(self, X: Any) -> Array:
         """`score_samples` less its limit: negative for rows unlike the training rows.
@@ -50,11 +50,11 @@ class JudgesRows:
 
 
 class JudgesKernelRows(JudgesRows):
-    """Judges rows under a kernel; under a precomputed one the caller gives their k(x, x)."""
+    """Outliers under a kernel; for a precomputed one the caller gives k(x, x) of the rows."""
 
     @abstractmethod
     def score_samples(self, X: Any, *, diagonal: Any = None) -> Array:
-        """How much each row is like the training rows."""
+        """How similar each row is to the training rows."""
 
     def decision_function(self, X: Any, *, diagonal: Any = None) -> Array:
         """`score_samples` less its limit: negative for rows unlike the training rows.
@@ -86,5 +86,5 @@ class JudgesKernelRows(JudgesRows):
 
 
 def as_verdicts(decisions: Array) -> np.ndarray:
-    """+1 where a decision is not negative (or is none, NaN), else -1."""
+    """+1 for a decision that is not negative (or is NaN), else -1."""
     return np.where(to_numpy(decisions) < 0, -1, 1)

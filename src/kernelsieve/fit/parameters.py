@@ -5,15 +5,15 @@
         n_components: int = parameter(2, at_least(1), positional=True)
         alpha: float = parameter(0.1, more_than(0))
 
-makes the constructor that scikit-learn reads, keyword-only but for what is positional, and the constraints that it
-checks in `fit`.  What a class inherits it need not say again; it may give a parameter another default.
+generates the constructor that scikit-learn inspects, keyword-only except for positional parameters, and the
+constraints that `fit` checks.  Inherited parameters need not be repeated; a class may give one another default.
 
-A number may be given as numpy's: `gamma=np.uint8(5)` is 5 to every line that reads `self.gamma`, where an eight-bit
-number would run over in the first product; `get_params` returns what was given.
+Numbers may be numpy scalars: `gamma=np.uint8(5)` is 5 to every line that reads `self.gamma`, where an eight-bit number
+would overflow in the first product; `get_params` returns the object that was given.
 
-Around every fit, `unchanged_on_failure` is the one place where an estimator gets its attributes back when something
-goes wrong, where columns get their names in an error, and where results that are no numbers are refused; `Stages` tell
-scikit-learn's callbacks how far a fit has come.
+Around every fit, `unchanged_on_failure` is the one place where an estimator gets its attributes back after an error,
+where columns get their names in error messages, and where results that are not finite are refused; `Stages` report the
+progress of a fit to scikit-learn's callbacks.
 
 Arguments of functions, which no constraints declare, are checked by `whole_number` and its kin: an error says what was
 given and what is needed.  `SavesItself` writes a fitted model to a file.
@@ -39,7 +39,7 @@ from ..kernels import NAMED_KERNELS, Kernel, is_function
 from ..kernels.width import multiple_of_median
 from ..rows.checks import ScaleError
 
-# Integers up to this are sizes and counts; beyond, numpy refuses them in words of its own.
+# Integers up to this are sizes and counts; for larger ones numpy raises errors that do not name the parameter.
 LARGEST_COUNT = 2**31
 MOST_POINTS = 100_000  # alphas, or other values, that a path may have
 
@@ -80,7 +80,7 @@ def two_whole_numbers(name: str, value: Any, least: int = 0) -> tuple[int, int]:
 
 
 def some_numbers(name: str, values: Any, what: str) -> np.ndarray:
-    """`values` as an array of floats, (n,), if they are some numbers; `what` says which."""
+    """`values` as an array of floats, (n,), if they are numbers; `what` names what is expected."""
     try:
         found = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -152,7 +152,7 @@ def estimator(cls: Class) -> Class:
 
 
 def at_least(least: float, kind: type = Integral) -> Interval:
-    """Numbers from `least` on."""
+    """Numbers that are at least `least`."""
     return Interval(kind, least, None, closed="left")
 
 
@@ -186,14 +186,15 @@ SHARE = Interval(Real, 0, 1, closed="right")
 INNER_SHARE = Interval(Real, 0, 1, closed="neither")
 
 
-AS_GIVEN = "_parameters_as_given"  # where an estimator keeps parameters that it reads as plain numbers
+AS_GIVEN = "_parameters_as_given"  # where an estimator keeps the parameters as given, if it reads them as plain numbers
 
 
 def plain(value: Any) -> Any:
     """A parameter as a Python number or text, which cannot overflow; anything else unchanged."""
     if isinstance(value, np.bool_ | np.str_):
         return value.item()
-    if isinstance(value, Real):  # numpy's, and fractions; a long double has no item() that is Python's
+    # numpy's numbers and fractions; item() of a long double does not return a Python number
+    if isinstance(value, Real):
         return value if isinstance(value, int | float) and type(value).__module__ != "numpy" else _number(value)
     if type(value) in (tuple, list) and any(isinstance(item, np.generic) for item in value):
         return type(value)(map(plain, value))
@@ -205,7 +206,7 @@ def _number(value: Any) -> int | float:
 
 
 class MeantParameters:
-    """Parameters as the user means them: numbers of any type, and none that scikit-learn's constraints let by."""
+    """Parameters read as plain numbers, whatever their type, and checked beyond scikit-learn's constraints."""
 
     _parameter_constraints: dict[str, Any]
 
@@ -222,10 +223,7 @@ class MeantParameters:
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Parameters as they were given.
 
-        Parameters
-        ----------
-        deep : bool, default=True
-            Those of estimators among them, too.
+        Include the parameters of nested estimators.
 
         Returns
         -------
@@ -254,9 +252,9 @@ class MeantParameters:
         return super().set_params(**{**others, "kernel": changed})  # type: ignore[misc]
 
     def _validate_params(self: Any) -> None:
-        """Refuse True and False where a number is asked for, numbers that nothing can be counted by, idle parameters.
+        """Refuse booleans where a number is expected, integers too large for a count, and parameters without effect.
 
-        Python's booleans are integers: `n_components=True` would be one component, somewhere, and an error elsewhere.
+        Python's booleans are integers: `n_components=True` would mean one component in some places and fail in others.
         """
         super()._validate_params()  # type: ignore[misc]  # scikit-learn's, of the estimator that this is a part of
         constraints = self._parameter_constraints
@@ -314,7 +312,7 @@ RESULTS += ["components_", "mean_", "gamma_", "alpha_"]
 
 @contextmanager
 def unchanged_on_failure(estimator: Any) -> Iterator[None]:
-    """Give the estimator its attributes back where what is inside fails, is interrupted, or finds no numbers."""
+    """Restore the estimator's attributes if the block fails, is interrupted, or gives results that are not finite."""
     state = vars(estimator)
     before = dict(state)
     try:
@@ -323,7 +321,8 @@ def unchanged_on_failure(estimator: Any) -> Iterator[None]:
     except BaseException as error:
         # scikit-learn still has to tear its callbacks down
         callbacks = {name: value for name, value in state.items() if "callback" in name}
-        estimator.__dict__ = before | callbacks  # at one stroke: a second interrupt finds the old model or the new one
+        # one assignment: a second interrupt sees either the old model or the new one
+        estimator.__dict__ = before | callbacks
         if isinstance(error, ScaleError | OutsideDomain):
             raise error.named(state.get("feature_names_in_")) from error
         if isinstance(error, np.linalg.LinAlgError):
@@ -335,14 +334,14 @@ def unchanged_on_failure(estimator: Any) -> Iterator[None]:
 
 
 def forget_fit(estimator: Any) -> None:
-    """Delete what an earlier fit left: fitted attributes, and private ones, the class's own among them (`_stale`)."""
+    """Delete fitted attributes, and the private ones that a fit leaves (those a class names in `_stale` included)."""
     stale = {*estimator._stale, "_agreement"}
     for name in [name for name in vars(estimator) if name.endswith("_") or name in stale]:
         delattr(estimator, name)
 
 
 def _refuse_what_is_not_finite(estimator: Any) -> None:
-    stored = vars(estimator)  # attributes that are computed when they are read are not looked at
+    stored = vars(estimator)  # attributes that are computed on reading are not checked
     found, expansion = {name: stored.get(name) for name in RESULTS}, stored.get("expansion_")
     if expansion is not None:
         found |= {"dual_coef_": expansion.coef, "offset_": expansion.offset}
@@ -381,7 +380,7 @@ class Stages:
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
-        """One stage, from begin to end."""
+        """One stage, from its beginning to its end."""
         if self._context is None:
             yield
             return

@@ -1,12 +1,12 @@
 """SearchPlan: every number that steers the search for support points, each with its reason.
 
-None of them changes what a result means: components are the best on whatever points were found, and what they keep is
-measured.  They decide how many rows are looked at, how long points are moved, and when the search stops.  A sample
-carries its plan, so a test or an experiment gives another plan instead of changing the library:
+None of them changes what a result means: components are the best on whatever points were found, and the variance they
+capture is measured.  They decide how many rows are looked at, how long points are moved, and when the search stops.  A
+sample carries its plan, so a test or an experiment passes another plan instead of changing the library:
 
     Sample.of(..., plan=replace(PLAN, race_share=0.0))
 
-`benchmarks/ABLATION.md` has what each number is worth, on held-out rows and in time.
+`benchmarks/ABLATION.md` shows the effect of each number, on held-out rows and on time.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dataclasses import dataclass
 class SearchPlan:
     """How points are looked for."""
 
-    # Columns in which points stay where the rows are that they start from.
+    # Columns in which points keep the values of the rows that they start from.
     frozen_columns: tuple[int, ...] = ()
 
     # Rows to look at.  The first rows of a sample measure the result, the others guide the search.
@@ -26,36 +26,36 @@ class SearchPlan:
     search_rows_per_point: int = 50
     evaluation_rows: int = 1000
     evaluation_rows_per_point: int = 4
-    # A step costs m^2 a row: beyond this number of points each further one brings fewer rows.
+    # A step costs m^2 a row: above this number of points, each further point reduces the number of rows.
     full_price_points: int = 200
     rows_per_further_point: int = 4
     # A data set of at most this many rows is evaluated on all of them.
     all_evaluated: int = 2000
-    # Each evaluation row is drawn from this many, where the sample is not all there is and its tails are uneven.
+    # Each evaluation row is drawn from this many, if the sample is not all the data and its tails are uneven.
     pool_per_evaluation_row: int = 2
     # Tails are n sum (w b)^2 / (sum w b)^2 (fit/importance.py): 1 where all rows carry the same, 2 for an exponential
     # distribution.  At `uneven_tails` and above, evaluation rows are drawn by the variance they carry; at `heavy_tails`
     # and above, randomly pivoted Cholesky is one of the starts.
     uneven_tails: float = 1.6
     heavy_tails: float = 3.0
-    # Rows that neither choose nor move points, kept to measure what was chosen on others; fewer for a user's kernel,
-    # whose values may be dear.
+    # Rows that neither choose nor move points, kept to measure the result on; fewer for a user's kernel, whose values
+    # may be costly.
     fresh_rows: int = 1000
     fresh_rows_of_callable: int = 500
-    # Every row of the sample is an evaluation row, and none guides the search alone: where kernel values are dear, the
+    # Every row of the sample is an evaluation row, and none only guides the search: if kernel values are costly, the
     # whole gram of few rows is worth more than part of the gram of many.
     all_evaluate: bool = False
-    # Points are chosen from at least this many rows each.
+    # Points are chosen from at least this many rows for each point.
     rows_to_choose_from: int = 2
 
-    # Points that keep this share of what exact kernel PCA captures are moved no further: too little is left to gain.
+    # Points that capture this share of exact kernel PCA's variance are moved no further: too little is left to gain.
     kept_enough: float = 0.9997
 
     # The race of the starts.
-    kmeans_steps: int = 3  # of Lloyd's iteration before centres start
-    race_share: float = 0.15  # of the steps are taken from every start
-    # Beyond this many points fewer steps are taken, from centres that Lloyd's iteration has settled better, and a race
-    # with every fourth point decides which start runs: which one leads hardly depends on how many points there are.
+    kmeans_steps: int = 3  # steps of Lloyd's iteration before the centres start
+    race_share: float = 0.15  # share of the steps that every start takes
+    # Beyond this many points fewer steps are taken, from centres after more steps of Lloyd's iteration, and a race
+    # with every fourth point decides which start runs: which one leads hardly depends on the number of points.
     many_points: int = 400
     kmeans_steps_of_many: int = 10
     raced_fraction: int = 4
@@ -67,28 +67,29 @@ class SearchPlan:
     # On a device all steps are taken on all rows, and this share of them is enough.
     device_share: float = 0.75
 
-    # A second look, unless points already have this share of what exact kernel PCA captures.
+    # Idle points are exchanged at the end of a search, unless the points already capture this share.
     good_enough: float = 0.999
-    # Points that miss this share of the last component's variance are asked for each component.  Those of which they
-    # have less than `missed` get rows of their own, if that promises `worth_a_try` of exact kernel PCA's variance.
+    # Each component is examined only if the points miss at least this share of the last component's variance.
+    # Components of which less than `missed` lies in the span get rows of their own, if that promises `worth_a_try` of
+    # exact kernel PCA's variance.
     least_missed: float = 0.5
     missed: float = 0.75
     worth_a_try: float = 0.003
-    exchange_share: float = 0.5  # of the steps move the points after the exchange
-    # Unmoved rows are compared in the end if they capture this share of what moved points do.
+    exchange_share: float = 0.5  # share of the steps that move the points after the exchange
+    # Unmoved rows are compared at the end if they capture this share of the variance of moved points.
     close_behind: float = 0.985
     # For few rows, n^2 m up to this number, the choice of every rule is a start: rules choose faster than points move.
     any_rule_work: float = 3e6
-    # Rows take the place of points that were moved in too few directions only if they capture this many times as much:
-    # on the rows that they were chosen from, rows that kept 7 % less of new documents led by 4 %.
+    # Rows replace points that were moved in too few directions only if they capture this many times as much: on the
+    # rows that they were chosen from, rows led by 4 % that kept 7 % less of new documents.
     rows_lead: float = 1.2
 
     # The subspace in which points are moved, for more columns than `min_features`: the mean exponent gamma |e(x)|^2
-    # that may be left outside by points that take a last step in all directions, and by points that stay inside.
+    # that may lie outside it, for points that take a last step in all directions, and for points that stay inside.
     min_features: int = 128
     max_lost_exponent: float = 0.1
     max_lost_for_good: float = 0.05
-    # A kernel so wide that this exponent is more than half of the rows' mean squared length has components that are
+    # If the kernel is so wide that this exponent exceeds half of the rows' mean squared length, the components are
     # nearly those of the rows themselves: then a tenth of that length may be left outside.
     wide_kernel: float = 0.5
     lost_of_wide: float = 0.1
@@ -102,28 +103,29 @@ class SearchPlan:
     # If there are at most `max_auto_exact` rows and this share of them would be needed, all of them are taken.
     max_auto_exact: int = 2000
     most_of_them: float = 2 / 3
-    # Points lose (1 + seen_rows/n)^few_carriers times as much variance of new rows as of the n rows that carry it among
-    # those they were chosen for (645 fits of the frontier).
+    # Empirical: points lose (1 + seen_rows/n)^few_carriers times as much variance on new rows as on the n effective
+    # rows that they were chosen for (645 fits of the frontier).
     seen_rows: float = 100.0
     few_carriers: float = 1.5
-    # The share missing falls like m^-exponent, and a little faster beyond the sizes known.
-    first_exponent: float = 1.5  # before two sizes are known
-    exponents: tuple[float, float] = (0.2, 5.0)  # that are believed
+    # The missing share falls like m^-exponent, and a little faster beyond the sizes tried.
+    first_exponent: float = 1.5  # assumed before two sizes are known
+    exponents: tuple[float, float] = (0.2, 5.0)  # range of exponents that are believed
     growing_exponent: float = 0.25
     # A size that narrowly misses the target is a wasted search: aim at a missing share this many times smaller.
     aim_low: float = 1.05
-    max_sizes: int = 5  # tried once one is enough
+    max_sizes: int = 5  # sizes tried after the first that is enough
     growth: tuple[float, float] = (1.12, 3.5)  # least and most, from one size to the next, while none is enough
     # A number is found when one smaller by this factor fails, or is expected to.
     close_enough: float = 1.16
-    # All of few rows are taken as soon as sizes this far apart say that twice the largest would not do.
+    # All rows of a small data set are taken as soon as sizes this far apart predict that twice the larger would not
+    # do.
     far_apart: float = 3.0
     far_beyond: float = 2.0
-    # A search keeps its rows until the points are this many times more than the rows were drawn for.
+    # A search keeps its rows until the points are this many times the number that the rows were drawn for.
     grows_enough: float = 1.5
 
     def evaluation_rows_for(self, n_support: int) -> int:
-        """Rows of the sample that results for `n_support` points are measured on."""
+        """Number of evaluation rows for `n_support` points."""
         return max(self.evaluation_rows, self.evaluation_rows_per_point * n_support)
 
     def sample_size(self, n_support: int) -> int:
@@ -133,11 +135,11 @@ class SearchPlan:
         return max(self.search_rows, search) + self.evaluation_rows_for(n_support)
 
     def fresh_pool(self, *, dear: bool) -> int:
-        """Rows to draw beside a sample, from which those that results are measured on are drawn."""
+        """Number of rows drawn beside a sample; those that results are measured on are drawn from them."""
         return self.fresh_rows_of_callable if dear else self.pool_per_evaluation_row * self.fresh_rows
 
     def least_directions(self, n_components: int) -> int:
-        """The least number of directions that a search for `n_components` keeps."""
+        """The least number of directions in the search subspace for `n_components`."""
         return self.directions_per_component * n_components + self.extra_directions
 
 

@@ -6,7 +6,7 @@ Gaussian kernel: |phi(x) - P|^2 is smallest where sum_i c_i k(x, s_i) is largest
 
     x = sum_i c_i k(x, s_i) s_i / sum_i c_i k(x, s_i)                    (Mika et al. 1999)
 
-and for other kernels of the distance with q k in place of k (kernels/radial.py).
+and, for other radial kernels, of the distance, with q k in place of k (kernels/radial.py).
 
 Linear kernel: x = sum_i c_i s_i.  Other kernels: a map from scores to rows learned by ridge regression,
 x = f(z) B with f(z) = (1, z, k(z, Z_S)), Z_S the support's own scores and k a Gaussian.
@@ -34,7 +34,7 @@ MAX_INVERSE_MAP = 10**8  # elements (800 MB): a larger map is not learned
 
 
 def preimage(expansion: KernelExpansion, scores: np.ndarray, learned: RidgeMap | None) -> np.ndarray:
-    """The rows that scores stand for, as the kernel finds them; `learned` is the map that was learned in a fit."""
+    """Rows with these scores, as the kernel finds them; `learned` is the map that the fit learned, if any."""
     match expansion.kernel.preimage:
         case "fixed-point":
             return fixed_point(expansion, scores)
@@ -46,14 +46,14 @@ def preimage(expansion: KernelExpansion, scores: np.ndarray, learned: RidgeMap |
 
 
 def learned_preimage(expansion: KernelExpansion, rows: Array, weights: np.ndarray | None) -> RidgeMap | None:
-    """The map from scores back to rows, for kernels that have no better one; None where it would be too large."""
+    """The map from scores back to rows, for kernels without a better one; None if it would be too large."""
     if expansion.kernel.preimage != "ridge" or rows.shape[1] * expansion.n_support > MAX_INVERSE_MAP:
         return None
     return learn_ridge_map(expansion, rows, weights)
 
 
 def fixed_point(expansion: KernelExpansion, scores: np.ndarray) -> np.ndarray:
-    """The fixed point from the weighted mean of the support; rows that stray restart at the best point."""
+    """Iterate from the weighted mean of the support; rows that stray restart at their best support point."""
     kernel: Any = expansion.kernel
     points = _dense_points(expansion)
     weights = _weights(expansion, scores)  # (n, m)
@@ -110,7 +110,8 @@ def learn_ridge_map(expansion: KernelExpansion, rows: Array, weights: np.ndarray
     normal = features.T @ weighted
     penalty = RIDGE * np.trace(normal) / len(normal)
     normal[np.diag_indices_from(normal)] += penalty * (np.arange(len(normal)) > 0)
-    # By eigenvectors: scores of very different sizes make a matrix that no triangular solver likes.
+    # By eigenvectors, because scores of very different sizes make the matrix too ill-conditioned for a triangular
+    # solve.
     units = 1.0 / np.sqrt(np.maximum(np.diagonal(normal), TINY))
     eigenvalues, vectors = np.linalg.eigh(normal * units * units[:, None])
     kept = eigenvalues > len(normal) * np.finfo(np.float64).eps * eigenvalues[-1]

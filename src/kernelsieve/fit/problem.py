@@ -1,6 +1,6 @@
-"""A problem: the training rows, and a sample of them under a kernel.  Every hook of a fit is handed one.
+"""A problem: the training rows, and a sample of them under a kernel.  Every hook of a fit gets one.
 
-Where the kernel says little of the rows, a warning says so, and what to do about it.
+If the kernel says little about the rows, a warning says so and gives advice.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from .span import Points, PointSpan, Span
 
 MIN_EXPLAINED = 0.05
 FAR_ABOVE = 2.0  # captured in sample / captured on unseen rows
-# With a smaller `RowSet.share_of_own`, halves are never found to be FAR_ABOVE: of 336 tables, some with heavy tails and
-# weights, made to find one, the 223 that were had .176 and more.
+# With a smaller `RowSet.share_of_own` the two halves never differ by FAR_ABOVE: of 336 tables made to find a
+# counterexample, some with heavy tails and weights, the 223 whose halves did differ had .176 and more.
 LITTLE_OF_OWN = 0.15
 MIN_HALF, MIN_HALF_PER_COMPONENT = 50, 10  # rows in each half to compare them at all
 NEARLY_CONSTANT = 1e-3  # total variance / mean k(x, x)
-# With a variance below this share of k(x, x), by the bytes of a number, rounding shows in the scores.
+# Rounding shows in the scores if the variance is below this share of k(x, x); keyed by the bytes of a number.
 SHOWS_ROUNDING = {2: 1e-3, 4: 1e-3, 8: 1e-7}
 SCALE_ROWS, SCALE_COLUMNS = 500, 256
 WILD_SCALES = 100.0  # largest standard deviation of a column / that of the lower quartile
@@ -46,19 +46,21 @@ LOST_IN_LENGTH = (
     "the rows differ, but by so little beside their distance from the origin that rounding leaves nothing of it in the "
     "products that this kernel is made of: subtract the mean of every column first"
 )
-FAR_OUT = 1e-3  # largest difference from the mean of a column / largest number: less may be lost in products
+# largest difference from a column's mean / largest number; above it, products do not lose the differences
+FAR_OUT = 1e-3
 
 
 @dataclass(frozen=True)
 class Problem:
-    """Training rows as a fit sees them."""
+    """Training rows, their sample, and all else that a fit knows before it chooses points."""
 
     rows: Rows
     sample: Sample
     gamma: float
     rng: np.random.Generator
-    short: ShortSide | None = None  # where the rows, which had many more columns, are seen in their own space
-    coordinates: Any = None  # of the search for points (search/subspace.py), where they have been made already
+    # set if the rows had many more columns and are represented in the space that they span
+    short: ShortSide | None = None
+    coordinates: Any = None  # coordinates of the search for points (search/subspace.py), if they are computed already
 
     @property
     def kernel(self) -> Kernel:
@@ -66,7 +68,8 @@ class Problem:
 
     @property
     def rank_tolerance(self) -> float:
-        """Share of the largest eigenvalue of K_SS below which others are rounding, or an indefinite kernel's noise."""
+        """Share of the largest eigenvalue of K_SS below which eigenvalues are rounding, or noise of an indefinite
+        kernel."""
         return max(RANK_TOLERANCE, self.sample.indefiniteness)
 
     def span(self, chosen: Points, *, signed: bool = False) -> Span:
@@ -83,7 +86,7 @@ class Problem:
         )
 
     def seen(self, chosen: Points) -> SeenPoints:
-        """Chosen points as the rows for measuring see them."""
+        """Chosen points with their kernel values at the evaluation rows."""
         return SeenPoints(chosen.kernel, chosen.points, self.sample.measured_on)
 
     def ratio(self, seen: SeenPoints, chosen: Points) -> CapturedRatio:
@@ -91,10 +94,11 @@ class Problem:
         return ratio_of_points(seen, self.sample, chosen, self.rows.n_samples)
 
     def ratio_and_span(self, seen: SeenPoints, chosen: Points) -> tuple[CapturedRatio, Span | None]:
-        """How much of exact kernel PCA chosen points keep, and beside it, where there are threads for both, their span.
+        """How much of exact kernel PCA chosen points keep, and, computed at the same time if there are threads, their
+        span.
 
-        The ratio is the work of one thread, the span's pass over all rows that of many; the span is left to be made
-        later where there is no thread to spare, or where an indefinite kernel may ask for another one.
+        The ratio is the work of one thread, the span's pass over all rows that of many.  The span is left for later if
+        no thread is free, or if an indefinite kernel may need another one.
         """
         n_threads, ratio = self.sample.n_threads, partial(self.ratio, seen, chosen)
         on_host = self.rows.in_memory and is_numpy(self.sample.rows.X)
@@ -104,7 +108,8 @@ class Problem:
         return found[0], found[1]
 
     def variances_of_scores(self, expansion: KernelExpansion) -> np.ndarray:
-        """(M,) of all rows' scores, from one more pass over them: what components have that a span does not know."""
+        """(M,) variances of all rows' scores, by one more pass over the rows: for components that the span does not
+        contain."""
         over_scores = MomentSum(expansion.kernel, expansion.points, expansion.coef, with_trace=False)
         found = self.rows.add_up(over_scores, self.sample.n_threads)
         return np.maximum(np.diagonal(to_numpy(found.covariance(self.sample.center))), 0.0)
@@ -112,7 +117,7 @@ class Problem:
     def for_points(self, n_support: int, n_samples: int | None = None) -> Problem:
         """This problem with a sample large enough for that many points, or of `n_samples` rows if that is given.
 
-        Itself, with all that its sample has already computed, where that will do.
+        Returns itself, with everything that its sample has already computed, if its sample is large enough.
         """
         sample, rows = self.sample, self.sample.rows
         wanted = n_samples or sample.plan.sample_size(n_support)
@@ -159,11 +164,12 @@ def span_of(
 
 
 def nothing_to_explain(seen: RowSet) -> str:
-    """Why rows have no variance to a kernel: they are all one to it, or so far out that products round it away."""
+    """Why rows have no variance under a kernel: it sees them all as equal, or they are so far out that rounding hides
+    it."""
     kernel = seen.kernel
     if kernel.definite is not True and not kernel.precomputed and float(np.max(np.diagonal(to_numpy(seen.gram)))) < 0:
         return NEGATIVE
-    if kernel.stationary or not kernel.isotropic:  # only products of rows lose differences beside lengths
+    if kernel.stationary or not kernel.isotropic:  # only kernels of products lose small differences between long rows
         return NOTHING_TO_EXPLAIN
     rows = to_numpy(dense(seen.given))
     away = float(np.abs(rows - rows.mean(axis=0)).max())
@@ -172,11 +178,11 @@ def nothing_to_explain(seen: RowSet) -> str:
 
 
 def warn_about_scales(rows: Array) -> None:
-    """Columns in very different units: distances see only the largest."""
+    """Warn of columns in very different units: a distance sees only the largest."""
     if scipy.sparse.issparse(rows) or rows.shape[1] < 2:
         return
     some = to_numpy(rows[:SCALE_ROWS, :])
-    # a few columns at a time: what np.std writes down on its way stays in the cache
+    # a few columns at a time, so that the temporary arrays of np.std stay in the cache
     deviations = np.concatenate([np.std(some[:, part], axis=0) for part in row_ranges(some.shape[1], SCALE_COLUMNS)])
     varying = np.sort(deviations[deviations > 1e-12 * max(float(deviations.max()), TINY)])
     if varying.size < 2:
@@ -191,7 +197,7 @@ def warn_about_scales(rows: Array) -> None:
 
 
 def warn_of_rounding(spread: float) -> None:
-    """Rows that are all the same to the kernel, or so nearly that their differences are lost beside its values."""
+    """Warn of rows so nearly equal under the kernel that their differences are lost in the rounding of its values."""
     warn(
         f"the kernel is nearly constant on these rows (variance {spread:.1e} of k(x, x)): the scores show rounding. "
         "Centre and scale the rows, or give another gamma",
@@ -201,7 +207,7 @@ def warn_of_rounding(spread: float) -> None:
 
 @dataclass(frozen=True)
 class GammaAdvice:
-    """What can be said about gamma: its value, and whether the median rule is still to be tried."""
+    """What advice about gamma can say: its value, and whether the median rule is still to be tried."""
 
     gamma: float
     try_median: bool
@@ -214,15 +220,9 @@ class GammaAdvice:
 def warn_about_kernel(
     explained: float, exact: float, spread: float, seen_and_unseen: tuple[float, float], advice: GammaAdvice | None
 ) -> None:
-    """Nearly the identity (every row like no other) or nearly constant (all rows alike).
+    """Warn of a kernel that is nearly the identity (no two rows alike) or nearly constant (all rows alike).
 
-    Parameters
-    ----------
-    explained : share of the total variance in the components
-    exact : that in exact kernel PCA's, about
-    spread : total variance over the mean of k(x, x)
-    seen_and_unseen : captured variance on rows that chose the points, and on others
-    advice : about gamma, None for kernels without a width
+    exact : the same share for exact kernel PCA, approximately
     """
     seen, unseen = seen_and_unseen
     narrower, wider = (advice.towards("larger"), advice.towards("smaller")) if advice else ("", "")
@@ -256,6 +256,6 @@ def split_captured(rows: RowSet) -> tuple[float, float]:
     if rows.size < 2 or len(rows.halves[0].places) < n_least:
         return 1.0, 1.0  # too few rows for a comparison
     if rows.is_all and rows.share_of_own < LITTLE_OF_OWN:
-        return 1.0, 1.0  # the halves are known for nothing else, and would say the same
+        return 1.0, 1.0  # without variance of their own the halves cannot disagree, so the comparison is skipped
     own, other = rows.captured_across
     return (own, other) if own > 0 else (1.0, 1.0)

@@ -1,8 +1,9 @@
-"""RowSet: rows that are looked at under a kernel, and exact kernel PCA of them.
+"""RowSet: some rows under a kernel, and exact kernel PCA of them.
 
 A fit looks at several sets of rows: it searches for points on one, measures what it found on another, and sums up all
-rows in the end.  A `RowSet` says what each of its rows counts and what chance each had of being in it, and computes
-once, when first asked, what several users share: the gram, exact kernel PCA of all rows and of two halves of them.
+rows in the end.  A `RowSet` holds the weight of each of its rows and the probability with which it was drawn, and
+computes once, on first use, what several users share: the gram, exact kernel PCA of all rows and of two halves of
+them.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from ..threads import CACHED_ROWS, cached_property, matmul, one_blas_thread, ord
 from .importance import Drawn, Half
 
 POINTS_FOR_THREADS = 400  # with fewer points, kernel values of a row set cost no more than handing them to threads
-INDEFINITE = 1e-6  # a negative eigenvalue below this share of the largest variance counts for nothing
+INDEFINITE = 1e-6  # negative eigenvalues below this share of the largest variance are ignored
 
 
 def cross_gram_of(kernel: Kernel, rows: Array, points: Array, n_threads: int) -> Array:
@@ -57,12 +58,13 @@ class RowSet:
     """Rows under a kernel."""
 
     given: Array  # (n, d) as the user gave them
-    values: Array  # (n, d) seen from `origin`, in the precision that the search works in
-    origin: Array | None  # (d,), where only differences of rows count
-    weights: np.ndarray | None  # (n,) what each row counts; None where all count the same
+    values: Array  # (n, d) relative to `origin`, in the precision of the search
+    origin: Array | None  # (d,), set if only differences of rows matter
+    weights: np.ndarray | None  # (n,) the weight of each row; None if all are equal
     is_all: bool  # these are all the rows there are
-    chance: float  # that a training row had of being in this set or, if rows were `drawn`, among those drawn from
-    drawn: Drawn | None  # how the rows were drawn, where they carry very different shares of the variance
+    # probability of a training row to be in this set or, if rows were `drawn`, among those they were drawn from
+    chance: float
+    drawn: Drawn | None  # how the rows were drawn, if they carry very different shares of the variance
     kernel: Kernel
     n_components: int
     center: bool
@@ -75,12 +77,12 @@ class RowSet:
 
     @property
     def shares(self) -> np.ndarray:
-        """(n,) what each row counts, with sum one."""
+        """(n,) weights with sum one."""
         return shares_of(self.weights, self.size)
 
     @property
     def chances(self) -> np.ndarray:
-        """(n,) the chance that each row, as one of all training rows, had of being in this set."""
+        """(n,) the probability that each row, as one of all training rows, had of being in this set."""
         return np.full(self.size, self.chance) if self.drawn is None else self.drawn.chances * self.chance
 
     @property
@@ -117,7 +119,7 @@ class RowSet:
 
     @cached_property
     def gram_on_host(self) -> np.ndarray:
-        """The gram as a numpy array: from a device it is copied once."""
+        """The gram as a numpy array, copied once from a device."""
         return to_numpy(self.gram)
 
     @cached_property
@@ -131,8 +133,9 @@ class RowSet:
     def rounding(self) -> float:
         """How far rounding has moved the gram, as a share of its largest diagonal value.
 
-        k(x, x) is known without rounding, and on the gram's diagonal it has come out like every other value: from
-        products that cancel, the more so the further a row is from the origin.
+        The diagonal of the computed gram comes, like its other values, from products that cancel, the more so the
+        further a row is from the origin.  Its difference from k(x, x), which is known without rounding, shows the
+        error.
         """
         gram = self.gram
         if itemsize(gram) == 8 or self.known_gram is not None:
@@ -144,7 +147,7 @@ class RowSet:
 
     @cached_property
     def indefiniteness(self) -> float:
-        """|most negative| / largest eigenvalue of the gram: what is smaller is no better known than that.
+        """|most negative| / largest eigenvalue of the gram; eigenvalues below this share are as uncertain as that.
 
         Dividing by such eigenvalues of K_SS would let an indefinite kernel's captured variance grow without bound.
         """
@@ -156,9 +159,11 @@ class RowSet:
             raise ValueError("the kernel matrix of these rows has no positive part: nothing to model")
         # Compare with the centred variance too: a large constant gives one huge eigenvalue that would hide real
         # negative ones.
-        little = INDEFINITE if self.kernel.definite is None else RANK_TOLERANCE  # values of a user's kernel are rounded
+        # values of a user's kernel may be rounded
+        little = INDEFINITE if self.kernel.definite is None else RANK_TOLERANCE
         little *= min(self.size * float(self.exact.variances[0]), largest)
-        error = 4 * self.size**0.5 * float(namespace(gram).max(gram)) + 10 * largest  # of values, of eigenvalues
+        # rounding of the values, and of the eigenvalues
+        error = 4 * self.size**0.5 * float(namespace(gram).max(gram)) + 10 * largest
         single = itemsize(gram) < 8
         error *= 2.0 ** (-23 if single else -52)
         if single and little < -lowest <= error and self.known_gram is None:
@@ -167,7 +172,7 @@ class RowSet:
 
     @property
     def negative_share(self) -> float:
-        """|negative eigenvalues| / all of them, of the gram."""
+        """Sum of the negative eigenvalues' absolute values as a share of all, for the gram."""
         return 0.0 if self.kernel.definite else share_of_negative(self._eigenvalues)
 
     @cached_property
@@ -199,7 +204,7 @@ class RowSet:
 
     @property
     def share_of_own(self) -> float:
-        """What components owe to the very row that they explain: a share of their variance, to first order.
+        """How much of the components' variance comes from explaining each row by itself, to first order, as a share.
 
         Without row i, of centred length |phi_i| and weight omega_i, its score on component k is about
         z_ik (1 - omega_i |phi_i|^2 / lambda_k).
@@ -217,18 +222,18 @@ class RowSet:
         return 1 - float(omega @ (squares * kept**2).sum(axis=1)) / variance if variance > 0 else 0.0
 
     def check_apart(self, variance: float) -> None:
-        """Raise where exact kernel PCA finds no variance among the rows: a share of nothing is no number."""
+        """Raise if exact kernel PCA finds no variance among the rows, because a share of zero is undefined."""
         if not variance > 0:
             raise ValueError(
                 f"the {self.size} rows that the result is measured on, or half of them, are all the same to this "
                 "kernel: give more rows, or more of them to look at (n_optimization_samples)"
             )
 
-    # Two halves of the rows show how much depends on their number.
+    # Two halves of the rows show how strongly results depend on the number of rows.
 
     @cached_property
     def halves(self) -> list[Half]:
-        """Two halves of the rows; rows that no draw from all of them could have missed are in both."""
+        """Two halves of the rows; rows that every draw from all rows takes are in both."""
         if self.drawn is not None:
             return self.drawn.halves(of_all=self.chance >= 1.0)
         places = np.arange(self.size)
@@ -247,21 +252,21 @@ class RowSet:
 
     @property
     def grams_of_halves(self) -> list[tuple[Array, np.ndarray | None]]:
-        """The gram of each half, and what its rows count."""
+        """The gram of each half, and the weights of its rows."""
         return [(self._gram_of(half.places, half.places), half.weights) for half in self.halves]
 
     def _gram_of(self, rows: np.ndarray, columns: np.ndarray) -> Array:
-        if self.drawn is None:  # neighbours
+        if self.drawn is None:  # consecutive rows, so a slice of the gram will do
             return self.gram[slice(rows[0], rows[-1] + 1), slice(columns[0], columns[-1] + 1)]
         return take_columns(take_rows(self.gram, rows), columns)
 
     def part_of(self, values: Array, half: Half) -> Array:
-        """The rows of some values, one for each row of the set, that belong to a half."""
+        """The rows of an array, which has one for each row of the set, that belong to a half."""
         return values[half.places[0] : half.places[-1] + 1, :] if self.drawn is None else take_rows(values, half.places)
 
     @cached_property
     def captured_across(self) -> tuple[float, float]:
-        """Variance that exact kernel PCA of one half captures on that half, and on the other; (0, 0) of none."""
+        """Variance that exact kernel PCA of one half captures on that half, and on the other; (0, 0) if there is none."""
         if self.size < 2:
             return 0.0, 0.0
         found = self._exact_of(self.halves[0]) if self.is_all else self.exact_halves[0]

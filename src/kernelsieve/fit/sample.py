@@ -1,9 +1,10 @@
-"""The rows that choosing points looks at: a random sample under a kernel.
+"""The rows that points are chosen by: a random sample under a kernel.
 
-Choosing points needs far fewer rows than fitting them: a few thousand say where the variance is.  The first rows of a
-`Sample` are its evaluation rows, on which results are measured; the others, or all where the sample is all there is,
-guide the search.  Rows are seen from an origin among them, in float32 where the kernel is bounded: what is computed
-from them steers the fit or measures it to five digits, and the fit itself is done on the rows as given.
+Choosing points needs far fewer rows than fitting them: a few thousand show where the variance is.  The first rows of a
+`Sample` are its evaluation rows, on which results are measured; the others guide the search (all of them do if the
+sample is the whole data).  Rows are taken relative to an origin among them, in float32 if the kernel is bounded: what
+is computed from them only steers the fit or measures it to five digits, and the model itself is fitted to the rows as
+given.
 """
 
 from __future__ import annotations
@@ -38,11 +39,12 @@ class Sample:
     n_components: int
     center: bool
     n_threads: int
-    given: Array  # (n_evaluation, d) the rows for evaluation, the first ones, as the user gave them
-    origin: Array | None  # (d,) where the rows are seen from, when only their differences count
-    dtype: Any  # in which rows are used; None for their own
-    n_population: int = 0  # all training rows, where the sample is not all of them
-    drawn: Drawn | None = None  # how the evaluation rows were drawn, where rows carry very different shares of variance
+    given: Array  # (n_evaluation, d) the evaluation rows, the first of the sample, as the user gave them
+    origin: Array | None  # (d,) subtracted from the rows if only their differences matter
+    dtype: Any  # the dtype in which rows are used; None to keep their own
+    n_population: int = 0  # number of all training rows, if the sample is not all of them
+    # how the evaluation rows were drawn, if rows carry very different shares of the variance
+    drawn: Drawn | None = None
     plan: SearchPlan = PLAN
     guides: bool = True  # whether rows after the evaluation rows guide a search
 
@@ -64,7 +66,7 @@ class Sample:
         if plan.all_evaluate:
             n_evaluation = size
         elif not rows.whole:
-            n_evaluation = min(size // 2, n_evaluation)  # at least as many are left to guide the search
+            n_evaluation = min(size // 2, n_evaluation)  # leave at least as many rows to guide the search
         elif size <= max(plan.all_evaluated, n_evaluation):
             n_evaluation = size
         given = rows.first(n_evaluation)
@@ -85,7 +87,7 @@ class Sample:
 
     @property
     def n_evaluation(self) -> int:
-        """How many rows are for evaluation: the first of the sample."""
+        """Number of evaluation rows, the first of the sample."""
         return int(self.given.shape[0])
 
     @property
@@ -96,8 +98,9 @@ class Sample:
     def search(self) -> slice:
         """Rows that guide the search for points.
 
-        The evaluation rows measure what the search reached, so they do not guide it, unless the sample is all there is.
-        But for one share of them: as large a share of all training rows guides the search, and they stand for all.
+        Evaluation rows measure the result of the search, so they do not guide it, unless the sample is the whole data.
+        But the share of the training rows that guides the search is taken of the evaluation rows as well, so that
+        these still represent all rows.
         """
         if self.rows.whole:
             return slice(0, self.size)
@@ -119,7 +122,7 @@ class Sample:
         """The first rows."""
         n, drawn = self.n_evaluation, self.drawn
         weights = self.rows.weights if drawn is None else drawn.weights
-        # of the sample among all rows; copies are one row of the sample
+        # probability of a row of the sample among all rows; copies of a row are one row of the sample
         chance = 1.0 if self.rows.whole else self.size / max(self.n_population, self.size)
         return self._row_set(
             slice(0, n),
@@ -132,13 +135,14 @@ class Sample:
 
     @property
     def held_columns(self) -> tuple[int, ...]:
-        """Columns in which points do not move: those that the user froze, and those in which the kernel has steps."""
+        """Columns in which points do not move: those frozen by the user, and those in which the kernel is a step
+        function."""
         still = self.kernel.still_columns(int(self.rows.X.shape[1]))
         return tuple(sorted({*still, *self.plan.frozen_columns}))
 
     @cached_property
     def all_rows(self) -> RowSet | None:
-        """All rows there are; None where the sample is only some of them, or its gram would cost too much."""
+        """All rows of the data; None if the sample is only some of them, or if their gram would cost too much."""
         cost = 1.0 if self.kernel.metric == "euclidean" else DIFFERENCE_COST
         if self.evaluation.is_all:
             return self.evaluation
@@ -148,9 +152,9 @@ class Sample:
 
     @cached_property
     def measured_on(self) -> RowSet:
-        """Rows on which the result is measured: fresh ones if there are any, else the evaluation rows.
+        """Rows on which the result is measured: fresh ones if there are any, otherwise the evaluation rows.
 
-        Points fit rows that they were chosen from, or by, better than others.
+        Fresh rows are better because points fit the rows by which they were chosen better than others.
         """
         rows = self.rows.fresh
         if rows is None:
@@ -176,7 +180,7 @@ class Sample:
 
     @cached_property
     def other_rows(self) -> RowSet:
-        """The last rows, as many as there are for evaluation, to measure what was decided on these."""
+        """The last rows, as many as the evaluation rows, to measure decisions that were made on the evaluation rows."""
         n, weights = self.n_evaluation, self.rows.weights
         last = slice(self.size - n, self.size)
         share = 1.0 if self.rows.whole else self.size / max(self.n_population, self.size)
@@ -216,9 +220,11 @@ class Sample:
 
     @property
     def representative(self) -> Sample:
-        """This sample with evaluation rows that miss no heavy ones (fit/importance.py); itself where none are heavy.
+        """This sample with evaluation rows that include the heavy ones (fit/importance.py); itself if no rows are
+        heavy.
 
-        It is not remembered: a sample that holds itself would hold the rows, on a device perhaps, after the fit.
+        The result is not cached: a sample that refers to itself would keep its rows, perhaps on a device, after the
+        fit.
         """
         is_all = self.rows.whole and self.n_evaluation == self.size
         if is_all or not self.kernel.differentiable or scipy.sparse.issparse(self.rows.X):
@@ -234,11 +240,11 @@ class Sample:
         dtype = _dtype_for(given, rows, self.kernel, self.origin) if self.dtype == np.float32 else self.dtype
         return replace(self, rows=rows, drawn=drawn, given=given, dtype=dtype)
 
-    # Rows as they are looked at, in what precision that is, and columns of their gram.
+    # The rows in the precision of the search, and columns of their gram.
 
     @property
     def _n_pool(self) -> int:
-        """How many rows the evaluation rows are drawn from: the first of the sample."""
+        """Number of rows that the evaluation rows are drawn from, the first of the sample."""
         most = self.plan.pool_per_evaluation_row * self.n_evaluation
         return self.size if self.rows.whole or not self.guides else min(most, self.size // 2)
 
@@ -248,11 +254,11 @@ class Sample:
 
     @cached_property
     def all_values(self) -> Array:
-        """All rows, seen from the origin."""
+        """All rows, relative to the origin."""
         return self._pool if self._n_pool == self.size else self._seen(slice(0, self.size))
 
     def values(self, rows: slice) -> Array:
-        """Some rows, seen from the origin: who can do with a few at a time asks for them."""
+        """Some rows relative to the origin, for callers that need only a few at a time."""
         return self._pool[rows, :] if rows.stop <= self._n_pool else self._seen(rows)
 
     def _seen(self, rows: slice) -> Array:
@@ -264,14 +270,15 @@ class Sample:
         light = np.empty((len(indices), X.shape[1]), dtype=np.float32)
         away = X.dtype.type(0) if origin is None else origin.astype(X.dtype, copy=False)
         for part in row_ranges(len(indices), CACHED_ROWS):
-            # subtracted in the rows' own precision, rounded once
+            # subtracted in the rows' own precision and rounded once
             np.subtract(X[indices[part]], away, out=light[part], casting="same_kind")
             finite(light[part])
         return light
 
     @property
     def settled(self) -> Sample:
-        """This sample in the precision that its kernel needs: float32 sees nothing of rows that are nearly one."""
+        """This sample in the precision that its kernel needs: float32 cannot tell rows apart whose kernel values are
+        nearly 1."""
         seen = self.evaluation
         if self.kernel.precomputed or not is_numpy(seen.values) or itemsize(seen.values) == 8:
             return self
@@ -280,15 +287,15 @@ class Sample:
 
     @property
     def in_float64(self) -> Sample:
-        """This sample without shortcuts in precision."""
+        """This sample in float64 throughout."""
         return self if self.dtype == np.float64 else self._in_float64
 
     @cached_property
     def _in_float64(self) -> Sample:
         return replace(self, dtype=np.float64)
 
-    # Greedy rules read the gram of all sampled rows column by column: from the gram where that is all of
-    # them, else from the kernel, so that nothing of size^2 is ever needed.
+    # Greedy rules read the gram of all sampled rows column by column. If the gram of all of them is known, columns
+    # come from it, otherwise from the kernel, so that nothing of size^2 is ever needed.
 
     @cached_property
     def diagonal(self) -> np.ndarray:
@@ -325,12 +332,12 @@ def _origin_for(given: Array, X: Array, kernel: Kernel) -> Array | None:
     if not kernel.stationary or scipy.sparse.issparse(X):
         return None
     origin = origin_of(as_float64(given))
-    # a number that float32 rows could have: subtracted from them in float32 it leaves nothing to round twice
+    # The origin is rounded to float32, so that subtracting it from float32 rows rounds only once.
     return as_float64(origin.astype(np.float32)) if X.dtype == np.float32 else origin
 
 
 def _dtype_for(given: Array, rows: SampledRows, kernel: Kernel, origin: Array | None) -> Any:
-    """The dtype in which rows are used; None for their own.
+    """The dtype in which rows are used; None to keep their own.
 
     In float32 where the kernel is bounded, if the rows, about their origin, can be squared there.
     """

@@ -5,8 +5,9 @@ row x, projected on that span, has coordinates f(x) with
 
     k(S, x) = G f(x)
 
-and the mean and covariance of f over all training rows are all that a method may ask of the data again: the best
-components, the variance along given ones, their offset, the captured variance, the elastic-net and likelihood problems.
+and the mean and covariance of f over all training rows are all that a method needs to know of the data from here on:
+the best components, the variance along given ones, their offset, the captured variance, the elastic-net and likelihood
+problems.
 
     a few points    PointSpan: G = K_SS W by whitening, f(x) = W'k(S, x); mean and covariance from a pass over all rows
     all rows        AllRowsSpan: G by pivoted Cholesky, f the rows of G themselves; nothing N x N unless it is asked for
@@ -40,16 +41,17 @@ class Components:
 
     coef: Array  # (m, M)
     variances: np.ndarray  # (M,)
-    directions: Array | None = None  # (q, M) in whitened coordinates: better known than coef if K_SS is ill-conditioned
+    # (q, M) in whitened coordinates: more accurate than coef if K_SS is ill-conditioned
+    directions: Array | None = None
 
 
 @dataclass(frozen=True)
 class Span(ABC):
-    """span(phi(S)) with the moments of all rows over it: everything a method may ask of the data again."""
+    """span(phi(S)) with the moments of all rows over it: all that a method needs to know of the data."""
 
-    kernel: Kernel  # the kernel in which `points` are meant
+    kernel: Kernel  # the kernel that the `points` belong to
     points: Array  # (m, d)
-    indices: np.ndarray | None  # (m,) numbers of training rows, or None for points that are no rows
+    indices: np.ndarray | None  # (m,) numbers of training rows, or None if the points are not rows
     center: bool
 
     @property
@@ -80,7 +82,7 @@ class Span(ABC):
     @property
     @abstractmethod
     def negative_share(self) -> float:
-        """Share of the gram's spectrum that is negative, and was dropped."""
+        """Share of the gram's spectrum that was negative and has been dropped."""
 
     @property
     def n_support(self) -> int:
@@ -88,7 +90,7 @@ class Span(ABC):
 
     @cached_property
     def gram(self) -> np.ndarray:
-        """(m, m), K_SS, its positive part where the kernel is indefinite."""
+        """(m, m), K_SS, or its positive part if the kernel is indefinite."""
         return self.coordinates @ self.coordinates.T
 
     @cached_property
@@ -98,7 +100,7 @@ class Span(ABC):
 
     @cached_property
     def features(self) -> np.ndarray:
-        """(m, p), F with F F' = sum_n w_n k_n k_n', k_n = k(S, x_n), centred where asked."""
+        """(m, p), F with F F' = sum_n w_n k_n k_n', k_n = k(S, x_n), centred if the model is."""
         values, vectors = top_eigh(self.moment)
         return self.coordinates @ (vectors * np.sqrt(np.maximum(values, 0.0)))
 
@@ -109,33 +111,33 @@ class Span(ABC):
 
     @property
     def mean_square(self) -> float:
-        """Squared length of the mean feature, as far as it lies in the span."""
+        """Squared length of the mean feature's projection on the span."""
         return float(self.mean @ self.mean)
 
     @property
     def total_variance(self) -> float:
         """Mean squared distance of phi(x) from the mean, or from the origin when not centred."""
         total = self.mean_length - (self.mean_square if self.center else 0.0)
-        # an indefinite kernel's total can be less than what its positive part holds
+        # the total of an indefinite kernel can be less than the variance of its positive part
         return total if self.kernel.definite else max(total, float(np.trace(self.covariance)))
 
     @property
     def spread(self) -> float:
-        """The total variance as a share of the mean k(x, x), which an indefinite kernel may have negative."""
+        """The total variance as a share of the mean of |k(x, x)|, which may be negative under an indefinite kernel."""
         return self.total_variance / max(abs(self.mean_length), TINY)
 
     def surely_captured(self, captured: float) -> float:
-        """A share of exact kernel PCA's variance that the best components, which capture so much, do not fall short of.
+        """A lower bound on the captured ratio of the best components, whose variances sum to `captured`.
 
-        Exact kernel PCA captures at most what they do and all that lies outside the span (Ky Fan; the cross terms of
-        a positive semi-definite operator are no more than that), and both are known from all rows.
+        Exact kernel PCA captures at most what they do plus all variance outside the span (Ky Fan; the cross terms of a
+        positive semi-definite operator cannot add more), and both are known from all rows.
         """
         if not self.kernel.definite or not captured > 0:
             return 0.0
         return captured / (captured + max(self.total_variance - float(np.trace(self.covariance)), 0.0))
 
     def mean_beyond(self, expansion: KernelExpansion) -> float:
-        """Squared length of the part of the mean that is in this span, but not in that of the points a model keeps."""
+        """Squared length of the part of the mean that is in this span but outside the span of a model's own points."""
         if expansion.mean_coef is None or expansion.points.shape[0] == self.n_support:
             return 0.0
         coef = to_numpy(expansion.mean_coef)
@@ -148,7 +150,7 @@ class Span(ABC):
         return coordinates @ coordinates.T
 
     def directions(self, coef: np.ndarray, places: np.ndarray | None = None) -> np.ndarray:
-        """(q, M) the components sum_i coef_i phi(s_i) in the coordinates of the span."""
+        """(q, M) coordinates, in this span, of the components sum_i coef_i phi(s_i)."""
         return (self.coordinates if places is None else self.coordinates[places]).T @ coef
 
     def variances(self, coef: np.ndarray, places: np.ndarray | None = None) -> np.ndarray:
@@ -156,7 +158,7 @@ class Span(ABC):
         return quadratic_forms(self.covariance, self.directions(coef, places))
 
     def variances_in_order(self, coef: np.ndarray, places: np.ndarray | None = None) -> np.ndarray:
-        """(M,) what each component captures beyond those before it, be they orthonormal or not."""
+        """(M,) the variance that each component captures beyond those before it, whether or not they are orthonormal."""
         return quadratic_forms(self.covariance, orthonormal_in_order(self.directions(coef, places)))
 
     def captured(self, coef: np.ndarray, places: np.ndarray | None = None) -> float:
@@ -170,9 +172,9 @@ class Span(ABC):
         """The components in the whole span that capture most."""
 
     def best_at(self, places: np.ndarray, n_components: int) -> np.ndarray:
-        """Coefficients, over the points at these places, of the components in their span that capture most.
+        """Coefficients over the points at these places, for the components in their span that capture most.
 
-        Zeros where it has not so many directions.
+        Columns are zero if that span has fewer directions.
         """
         whitening = whiten(self.gram_at(places)).matrix
         features = whitening.T @ self.coordinates[places]
@@ -185,12 +187,12 @@ class Span(ABC):
 
     @abstractmethod
     def expansion(self, found: Components, *, orthogonal: bool = True) -> KernelExpansion:
-        """The model with these components over all points."""
+        """The model with these components, over all points."""
 
     def expansion_at(self, places: np.ndarray, coef: np.ndarray, *, orthogonal: bool = True) -> KernelExpansion:
         """The model with these coefficients over the points at these places, and no others.
 
-        The mean is kept as far as it lies in their span.
+        Only the mean's projection on their span is kept.
         """
         kernel, points = self.kernel.part(self.points, places)
         offset, mean_coef = np.zeros(coef.shape[1]), None
@@ -202,12 +204,12 @@ class Span(ABC):
 
 
 def quadratic_forms(matrix: np.ndarray, vectors: np.ndarray) -> np.ndarray:
-    """v'Mv for every column v, M positive semi-definite: what rounding leaves below zero is zero."""
+    """v'Mv for every column v, M positive semi-definite; negative results are rounding and become zero."""
     return np.maximum(np.sum(vectors * (matrix @ vectors), axis=0), 0.0)
 
 
 def orthonormal_in_order(inside: np.ndarray) -> np.ndarray:
-    """Q of inside = Q R; a column that depends on those before it is zero in Q."""
+    """Q of inside = Q R; a column that depends linearly on earlier ones is zero in Q."""
     basis, mixing = np.linalg.qr(inside)
     missing = inside.shape[1] - basis.shape[1]
     if missing:
@@ -219,16 +221,17 @@ def orthonormal_in_order(inside: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Points:
-    """Chosen points: all that a span is made of."""
+    """Chosen points: all that is needed to make a span."""
 
-    kernel: Kernel  # the kernel in which `points` are meant
+    kernel: Kernel  # the kernel that the `points` belong to
     points: Array  # (m, d)
-    indices: np.ndarray | None  # (m,) numbers of training rows, or None for points that are no rows
-    exhaustive: bool = field(default=False, kw_only=True)  # the points are all the (different) rows there are
-    counts: np.ndarray | None = field(default=None, kw_only=True)  # (m,) how often each of all rows counts; None: once
-    by_evaluation: bool = field(default=False, kw_only=True)  # chosen by the evaluation rows' own components
-    optimal: bool = field(default=False, kw_only=True)  # no points are better, for the rows of the sample
-    seeds: np.ndarray | None = field(default=None, kw_only=True)  # evaluation rows, by place, that points started from
+    indices: np.ndarray | None  # (m,) numbers of training rows, or None if the points are not rows
+    exhaustive: bool = field(default=False, kw_only=True)  # the points are all (distinct) rows of the data
+    counts: np.ndarray | None = field(default=None, kw_only=True)  # (m,) multiplicity of each row; None if all are 1
+    by_evaluation: bool = field(default=False, kw_only=True)  # chosen by exact components of the evaluation rows
+    optimal: bool = field(default=False, kw_only=True)  # no points are better for the rows of the sample
+    # places of the evaluation rows that points started from
+    seeds: np.ndarray | None = field(default=None, kw_only=True)
 
     @property
     def n_support(self) -> int:
@@ -241,7 +244,7 @@ class Points:
 
     @cached_property
     def spectrum(self) -> GramSpectrum:
-        """The spectrum of K_SS, computed once, by which the span and measurements whiten to their own tolerances."""
+        """The spectrum of K_SS, computed once; the span and the measurements whiten it to their own tolerances."""
         return GramSpectrum.of(self.gram)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -250,11 +253,11 @@ class Points:
 
 @dataclass(frozen=True)
 class PointSpan(Span):
-    """The span of a few points, over which one pass has summed up all rows."""
+    """The span of a few points, with moments from one pass over all rows."""
 
     moments: Moments
     dropped: float = 0.0  # share of the gram's spectrum that is negative
-    known_gram: Array | None = None  # K_SS, where it has been made already
+    known_gram: Array | None = None  # K_SS, if it has been computed already
 
     @cached_property
     def point_gram(self) -> Array:
@@ -292,7 +295,7 @@ class PointSpan(Span):
 
     @cached_property
     def signs(self) -> np.ndarray | None:
-        """J with W'K_SS W = J, where some are negative: an indefinite kernel's, with its negative part kept."""
+        """The signature J, W'K_SS W = J, if an indefinite kernel's negative part is kept; None otherwise."""
         if getattr(self.kernel, "definite", True):
             return None
         signs = signs_of(self.whitening, to_numpy(self.point_gram))

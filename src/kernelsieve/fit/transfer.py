@@ -1,17 +1,17 @@
-"""Moments that outlive their points: forgetting, and the way to other points without the rows.
+"""Moments that outlive their points: forgetting, and the change to other points without the rows.
 
-Forgetting multiplies: where n rows come, what was there before weighs lam^n of what it did.
+Forgetting multiplies: when n rows arrive, the weight of all rows before them is multiplied by lam^n.
 
-Transfer.  Moments of all rows over old points S_o, and some of those rows still at hand (a reservoir), give those over
-new points S_n by control variate: the kept rows are seen over both, and what they miss over S_o they miss, as far as
-the spans agree, over S_n:
+Transfer.  Given the moments of all rows over old points S_o, and some of those rows (a reservoir), the moments over
+new points S_n follow by control variates: the reservoir's rows are known over both sets of points, and as far as the
+spans agree, its error over S_o is also its error over S_n:
 
     T = W_n' K(S_n, S_o) W_o                         the old basis as the new one sees it
     mean_n = mean_n^kept + T (mean_o - mean_o^kept)
     C_n    = C_n^kept + T (C_o - C_o^kept) T'        clipped to be positive semi-definite
 
-Kept rows alone would lose what the others said, the projection T C_o T' alone what lies outside the old span.  Weight
-and trace do not depend on points.
+The reservoir alone would lose what is known of the other rows, and the projection T C_o T' alone loses what lies
+outside the old span.  Weight and trace do not depend on points.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ def weighing(moments: Moments, weight: float) -> Moments:
 
 
 def ages(n_rows: int, rate: float) -> np.ndarray | None:
-    """The weights of rows by age, the last of age zero; None where nothing is forgotten."""
+    """The weights of rows by age, the last of age zero; None without forgetting."""
     return None if rate == 0 else np.exp(-rate * np.arange(n_rows - 1, -1, -1))
 
 
 def faded(weight: float, weights: np.ndarray, rate: float) -> float:
-    """What all rows weigh when, after those that weighed `weight`, rows of these weights have come."""
+    """The weight of all rows after rows of these weights have followed rows that weighed `weight`."""
     by_age = ages(len(weights), rate)
     if by_age is None:
         return weight + float(weights.sum())
@@ -71,10 +71,11 @@ def transferred(all_rows: Moments, kept_before: Moments, kept_now: Moments, basi
 
 
 def rows_until_choice(since: float, weight: float, weights: np.ndarray, rate: float) -> int | None:
-    """How many of the rows to come, of these weights, make it time to choose points again; None where all do not.
+    """How many of the rows to come, of these weights, until points are chosen again; None if more than all of them.
 
-    It is time when the rows since the last choice, `since` of them so far, weigh half of what all rows weigh together,
-    `weight` so far, each by its age.  Without forgetting that is each doubling, else every 0.72 half-lives.
+    That is when the rows since the last choice, of weight `since` so far, have half the weight of all rows together,
+    `weight` so far, each discounted by its age.  Without forgetting that is at each doubling, otherwise every 0.72
+    half-lives.
     """
     if rate == 0:
         since_then = since + np.cumsum(weights)

@@ -1,14 +1,14 @@
-"""Kernel values that a fit remembers: where a kernel is a user's code, its values are what a fit costs.
+"""Kernel values that a fit remembers: if a kernel is a user's code, computing its values is the main cost of a fit.
 
-A fit asks for some values several times: choosing points, measuring what they keep and the pass over all rows look at
-the same pairs.  `RememberedKernel` stands for the kernel while a fit lasts.  Of rows that the fit looks at before its
-pass it keeps all values that were computed, so that
+A fit needs some values several times: choosing points, measuring them and the pass over all rows look at the same
+pairs.  `RememberedKernel` stands for the kernel during a fit.  Among the rows that the fit looks at before its pass it
+keeps all values that were computed, so that
 
     a pair of such rows is computed once, k(x, y) and k(y, x) being one value
     rows that come only in the pass are computed as they come and are not kept
 
-and it counts what was computed.  Rows are known by their content, or by the object that they are, so that nothing else
-in a fit needs to know that values are remembered.
+and it counts the values computed.  Rows are recognised by their content, or by object identity, so that the rest of a
+fit need not know that values are remembered.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ class KernelValues:
         for key in keys_of(rows[:MOST_ROWS]):
             self._places.setdefault(key, len(self._places))
         size = len(self._places)
-        self._table = np.zeros((size, size))  # of a pair of places, one of its two elements may be filled
+        self._table = np.zeros((size, size))  # of each pair of places, only one of its two elements may be filled
         self._known = np.zeros((size, size), dtype=bool)
         self._lock = Lock()
 
     def places(self, rows: Array) -> np.ndarray:
-        """(n,) where the table has the rows' values; -1 for rows that it does not have."""
+        """(n,) the rows' places in the table; -1 for rows that are not in it."""
         return np.fromiter(map(self._places.get, keys_of(rows), repeat(-1)), dtype=np.intp, count=rows.shape[0])
 
     def block(self, rows: Array, points: Array, at: np.ndarray) -> np.ndarray:
@@ -76,7 +76,8 @@ class KernelValues:
         """k(x, x) of rows."""
         values, places = np.empty(rows.shape[0]), self.places(rows)
         known = np.zeros(len(places), dtype=bool)
-        if not self.kernel.has_own_diagonal:  # else it may differ from k(x, x) as blocks have it, by a noise term say
+        # a stated diagonal may differ from the k(x, x) of the blocks, for instance by a noise term
+        if not self.kernel.has_own_diagonal:
             known = (places >= 0) & self._known[places, places]
             values[known] = self._table[places[known], places[known]]
         missing = np.flatnonzero(~known)
@@ -118,7 +119,7 @@ class KernelValues:
         return block
 
     def _looked_up(self, places: np.ndarray, at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """What the table has, and which of it are values: of a pair either of its two elements may be filled."""
+        """The table's elements, and which of them are known; the element of the swapped pair is looked up too."""
         one, other = _elements(places, at), _elements(at, places)
         known = np.array(self._known[one])
         block = np.array(self._table[one])
@@ -133,7 +134,7 @@ class KernelValues:
         self._known[elements] = True
 
     def _fill_square(self, block: np.ndarray, rows: Array) -> None:
-        """k(rows, rows) by halves: the value of two rows of different halves is computed once and stands twice."""
+        """k(rows, rows) by halves: the value of two rows of different halves is computed once and stored twice."""
         n = rows.shape[0]
         if n <= self.kernel.least_square:
             block[:] = self._computed(rows, rows)
@@ -183,7 +184,7 @@ class KernelValues:
 
 
 def _elements(places: np.ndarray, at: np.ndarray) -> tuple[Any, ...]:
-    """An index of the elements (places, at) of a matrix, by slices where places follow each other: that is faster."""
+    """An index of the elements (places, at) of a matrix, using slices for consecutive places because they are faster."""
     lines, columns = _run(places), _run(at)
     if lines is None and columns is None:
         return np.ix_(places, at)
@@ -249,7 +250,7 @@ def _itself(kernel: Kernel) -> Kernel:
 
 
 def remembered(kernel: Kernel, rows: SampledRows) -> Kernel:
-    """The kernel with a memory for values of these rows, where its values are the user's code; else the kernel."""
+    """The kernel with a memory for values among these rows, if its values are the user's code; otherwise the kernel."""
     if not kernel.costly or kernel.differentiable or not is_remembered(rows.X):
         return kernel
     parts = [rows.values] if rows.fresh is None else [rows.values, rows.fresh.values]
@@ -261,7 +262,7 @@ def remembered(kernel: Kernel, rows: SampledRows) -> Kernel:
 
 
 def is_remembered(rows: Array) -> bool:
-    """Whether rows can be told apart on the host."""
+    """Whether these rows can be recognised by their content: they have to be on the host."""
     return is_numpy(rows) or scipy.sparse.issparse(rows)
 
 
@@ -276,7 +277,7 @@ def keys_of(rows: Array) -> Iterable[Hashable]:
 
 
 def rectangles(wanted: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Rows and columns of blocks that together hold every true element of a matrix, and no other, once."""
+    """Rows and columns of blocks that together cover every true element of a matrix once, and no other element."""
     if wanted.all():
         yield np.arange(wanted.shape[0]), np.arange(wanted.shape[1])
         return
