@@ -266,7 +266,8 @@ class RowSet:
 
     @cached_property
     def captured_across(self) -> tuple[float, float]:
-        """Variance that exact kernel PCA of one half captures on that half, and on the other; (0, 0) if there is none."""
+        """Variance that exact kernel PCA of one half captures on that half, and on the other; (0, 0) if it captures
+        none."""
         if self.size < 2:
             return 0.0, 0.0
         found = self._exact_of(self.halves[0]) if self.is_all else self.exact_halves[0]

@@ -158,7 +158,7 @@ class Span(ABC):
         return quadratic_forms(self.covariance, self.directions(coef, places))
 
     def variances_in_order(self, coef: np.ndarray, places: np.ndarray | None = None) -> np.ndarray:
-        """(M,) the variance that each component captures beyond those before it, whether or not they are orthonormal."""
+        """(M,) the variance that each component adds to those before it, whether or not they are orthonormal."""
         return quadratic_forms(self.covariance, orthonormal_in_order(self.directions(coef, places)))
 
     def captured(self, coef: np.ndarray, places: np.ndarray | None = None) -> float:

@@ -184,7 +184,7 @@ class KernelValues:
 
 
 def _elements(places: np.ndarray, at: np.ndarray) -> tuple[Any, ...]:
-    """An index of the elements (places, at) of a matrix, using slices for consecutive places because they are faster."""
+    """An index of the elements (places, at) of a matrix, by slices (which are faster) for consecutive places."""
     lines, columns = _run(places), _run(at)
     if lines is None and columns is None:
         return np.ix_(places, at)

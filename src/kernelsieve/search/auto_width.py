@@ -4,8 +4,8 @@ For widths around the median distance a small model is fitted to some rows, and 
 
     error(gamma) = mean over held-out rows of |x - preimage(scores(x))|^2
 
-With a kernel that is too narrow every row is like no other, and a new one cannot be placed; one that is too wide does
-no better than linear PCA.  The gamma with the smallest error is taken.  (M. A. Alam and K. Fukumizu, "Hyperparameter
+With a kernel that is too narrow no row is like any other, and a new one cannot be placed; one that is too wide does no
+better than linear PCA.  The gamma with the smallest error is taken.  (M. A. Alam and K. Fukumizu, "Hyperparameter
 selection in kernel principal component analysis", Journal of Computer Science 10 (2014) 1139-1150.)
 """
 
@@ -31,11 +31,11 @@ class WidthTrial:
 
     factors: tuple[float, ...] = (1 / 16, 1 / 4, 1 / 2, 1, 2, 4, 16)  # multiples of the median rule's gamma
     max_rows: int = 2000  # to fit the small models to; as many again are held out
-    least_points: int = 30  # support points of the small models, which are centres of k-means
+    least_points: int = 30  # support points of the small models, which are k-means centres
     points_a_component: int = 5
     kmeans_steps: int = 10
-    n_components: int = 10  # where their number is not known yet
-    nearly_as_good: float = 1.001  # times the smallest error: the widest such kernel is taken
+    n_components: int = 10  # for an estimator that does not know its number of components yet
+    nearly_as_good: float = 1.001  # the widest kernel within this factor of the smallest error is taken
 
 
 TRIAL = WidthTrial()
@@ -89,7 +89,7 @@ def tried_widths(
 def _there_and_back(
     kernel: Kernel, points: np.ndarray, train: ArrayRows, test: np.ndarray, n_components: int
 ) -> np.ndarray:
-    """Rows that the scores of held-out rows stand for, in the best components on these points."""
+    """Reconstructions of held-out rows from their scores on the best components over these points."""
     span = span_of(train, Points(kernel, points, None), center=True)
     expansion = span.expansion(span.best(n_components))
     learned = learned_preimage(expansion, train.X, train.weights)

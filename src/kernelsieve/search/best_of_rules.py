@@ -1,7 +1,8 @@
-"""The best of several rules, where points cannot be moved: each chooses, and what is measured decides.
+"""The best of several rules, for points that cannot be moved: each rule chooses, and the measured ratio decides.
 
-A kernel that is positive semi-definite needs few rules.  Where it may be indefinite none is to be trusted: if the first
-few do not keep nearly all, every other rule is tried as well, and those that depend on chance several times.
+A positive semi-definite kernel needs only a few rules.  For a kernel that may be indefinite no single rule can be
+trusted: if the first few do not keep nearly all of the variance, every other rule is tried as well, and the random
+ones several times.
 """
 
 from __future__ import annotations
@@ -20,14 +21,15 @@ from ..rules.registry import UNSWAPPED, selector
 ROW_RULES = ("targeted", UNSWAPPED, "rpcholesky")
 OTHER_RULES = ("gain", "residual", "farthest", "dissimilar")
 CHANCE_RULES, TRIES = ("leverage", "uniform", "rpcholesky", "kmeans"), 5
-NEARLY_ALL_KEPT = 0.998  # by the first few rules: no others are tried
+NEARLY_ALL_KEPT = 0.998  # if the first few rules keep this share, no others are tried
 DEFAULT_SWAPS = 5
 
 
 def best_of_rules(problem: Problem, n_support: int, n_swaps: int = 0, *, thorough: bool = True) -> Selection:
-    """So many points by the best of a few rules; `thorough` tries them all where the kernel may be indefinite."""
+    """The best of a few rules' choices; `thorough` tries all rules if the kernel may be indefinite."""
     sample = problem.sample
-    if sample.plan.all_evaluate and not sample.rows.whole:  # each further rule would be measured on values of its own
+    # each further rule would have to compute kernel values of its own
+    if sample.plan.all_evaluate and not sample.rows.whole:
         return replace(_chosen_by("targeted", problem, n_support, n_swaps), nested=False)
     names = (*ROW_RULES, "kmeans") if _centres_may_do(sample) else ROW_RULES
     found = _best_of(names, problem, n_support, n_swaps)
@@ -39,12 +41,12 @@ def best_of_rules(problem: Problem, n_support: int, n_swaps: int = 0, *, thoroug
 
 
 def _centres_may_do(sample: Sample) -> bool:
-    """Whether points that are no rows are worth a try: of kernels that have values there.
+    """Whether points that are not rows are worth a try, which needs a kernel that has values there.
 
-    A user's function of vectors has them; but rows of one or two whole numbers may be numbers of objects, which have no
-    centres.
+    A user's function of vectors has them; but rows of one or two whole numbers may be indices of objects, which have
+    no centres.
     """
-    if sample.kernel.rows_only or sample.plan.all_evaluate:  # values at centres would be beyond a budget
+    if sample.kernel.rows_only or sample.plan.all_evaluate:  # values at centres would exceed the budget
         return False
     if sample.kernel.definite is None:
         values = dense(sample.evaluation.given)
@@ -53,7 +55,7 @@ def _centres_may_do(sample: Sample) -> bool:
 
 
 def _best_of(names: tuple[str, ...], problem: Problem, n_support: int, n_swaps: int) -> Choice:
-    """The best of what these rules choose; what has no positive part only where nothing has one."""
+    """The best of these rules' choices; one without a positive part is taken only if none has any."""
     tried = [_chosen_by(name, problem, n_support, n_swaps) for name in names]
     tried = [one for one in tried if _has_positive_part(one)] or [one for one in tried if one.n_support] or tried
     return max((Choice.measured(one, problem) for one in tried), key=merit)
@@ -67,13 +69,13 @@ def _chosen_by(name: str, problem: Problem, n_support: int, n_swaps: int) -> Sel
 
 
 def _has_positive_part(chosen: Selection) -> bool:
-    """Whether k(s, s) > 0 for some point: of an indefinite kernel, a rule may choose none such."""
+    """Whether k(s, s) > 0 for some point; under an indefinite kernel a rule may choose only others."""
     if chosen.kernel.definite or chosen.kernel.precomputed:
         return True
     return bool(to_numpy(chosen.kernel.diagonal(as_float64(chosen.points))).max(initial=0.0) > 0)
 
 
 def merit(choice: Choice) -> tuple[int, float]:
-    """By which choices are compared: all components first, then what they capture."""
+    """Sort key of choices: how many components they have, then how much these capture."""
     assert choice.ratio is not None
     return choice.ratio.n_directions, choice.ratio.value

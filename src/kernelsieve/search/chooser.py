@@ -1,7 +1,7 @@
-"""From what the user asked for to chosen points: any rule, any way of saying how many.
+"""From the user's request to chosen points: any rule, and any way of giving the number of points.
 
-`n_support="auto"` looks for the fewest points whose captured variance, on the sample, reaches a share of exact
-kernel PCA's on the same rows, every size starting from the points of the last.
+`n_support="auto"` searches for the fewest points whose captured variance, on the sample, reaches a share of exact
+kernel PCA's on the same rows; each size starts from the points of the one before.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from .subspace import Coordinates, coordinates, movable
 
 @dataclass(frozen=True)
 class Effort:
-    """How hard points are looked for: the parameters of SparseKernelPCA of these names."""
+    """How much work the search does: the parameters of SparseKernelPCA of these names."""
 
     n_samples: int | None  # rows to look at, None for the default
     max_iter: int
@@ -41,7 +41,7 @@ class Effort:
     options: Mapping[str, Any] = field(default_factory=lambda: RULE_OPTIONS)  # of the rule
 
     def check(self, name: str) -> None:
-        """Refuse options that mean nothing to the rule of that name."""
+        """Refuse options that the named rule does not have."""
         for option, value in self.options.items():
             if value != RULE_OPTIONS[option] and name not in (names := takers(option)):
                 right = ", ".join(map(repr, names))
@@ -54,14 +54,14 @@ class Chooser:
 
     problem: Problem
     effort: Effort
-    rule: Any  # a name, or what the user gives instead of one
+    rule: Any  # a name, or the points, row numbers or function that the user gives instead
 
     def __post_init__(self) -> None:
         self.effort.check(self.rule_name)
 
     @cached_property
     def rule_name(self) -> str:
-        """The rule that runs: free points fall back to rows where the kernel has no gradient."""
+        """The rule that runs: moved points fall back to rows if the kernel has no gradient."""
         if not isinstance(self.rule, str):
             return "callable" if callable(self.rule) else "given"
         if self.rule == "optimized" and not movable(self.problem.sample, lambda: self._coordinates):
@@ -70,7 +70,7 @@ class Chooser:
 
     @cached_property
     def _coordinates(self) -> Coordinates:
-        """Coordinates of the first sample: of sparse rows they say whether points can be moved at all."""
+        """Coordinates of the first sample; for sparse rows they decide whether points can be moved at all."""
         return self.problem.coordinates or coordinates(self.problem.sample)
 
     @property
@@ -99,19 +99,20 @@ class Chooser:
         return self._measured(problem, self._select(problem, n_support), last=True)
 
     def _select(self, problem: Problem, n_support: int, *, thorough: bool = True) -> Selection:
-        """So many points by the rule; where free points cannot be moved, by the best of a few rules."""
+        """`n_support` points by the rule; the best of a few rules if points should be moved and cannot be."""
         if self.rule != "optimized":
             found = self._selector(problem.sample, n_support, problem.rng)
             exact = problem.sample.in_float64
             if found.n_support >= n_support or exact is problem.sample or self._max_residual is not None:
                 return found
-            return self._selector(exact, n_support, problem.rng)  # rounding has ended a greedy rule too soon
+            # rounding ended a greedy rule too soon: repeat it in float64
+            return self._selector(exact, n_support, problem.rng)
         return best_of_rules(problem, n_support, self.effort.options["n_swaps"], thorough=thorough)
 
     def automatic(self, variance: float, agreement: float | None = None) -> Choice:
         """The fewest points that keep `variance` of what exact kernel PCA keeps, or that leave a small residual.
 
-        With `agreement`, the fewest of which every component also agrees so far with exact kernel PCA's.
+        With `agreement`, every component must also agree with its exact counterpart to that degree.
         """
         if self._max_residual is not None:
             return self._until_explained(self._max_residual)
@@ -151,7 +152,7 @@ class Chooser:
         return best
 
     def _until_explained(self, limit: float) -> Choice:
-        """As many points as it takes until no row looked at has a residual above `limit`."""
+        """Add points until no sampled row has a residual above `limit`."""
         sample = self.problem.sample
         least = sample.n_components + int(sample.center)
         problem = self._problem_for(self.problem, least)
@@ -180,13 +181,14 @@ class Chooser:
         return problem.for_points(n_support, asked)
 
     def _measured(self, problem: Problem, selection: Selection, *, last: bool = False) -> Choice:
-        """The choice with its ratio; where it is the last, and there are threads for both, with its span."""
+        """The choice with its ratio; the last choice also with its span, if there are threads for both."""
         choice = Choice.measured(_as_rows_hold_it(problem, selection), problem, last=last)
         selection, ratio = choice.selection, choice.ratio
         assert ratio is not None
         if self.rule_name != "optimized" or ratio.n_directions >= problem.sample.n_components:
             return choice
-        # captured variance says nothing of components that have hardly any: rows that are least alike have them all
+        # captured variance is useless to choose points for components that have hardly any variance, but the rows that
+        # differ most from each other span them all
         rows = SELECTORS["residual"](problem.sample.in_float64, selection.n_support, problem.rng)
         rows = replace(rows, history={**selection.history, "winner": "rows"}, by_evaluation=False)
         ours, theirs = (_n_directions(problem, chosen) for chosen in (selection, rows))
@@ -197,7 +199,7 @@ class Chooser:
         return replace(other, ratio=replace(other.ratio, n_directions=theirs))
 
     def _free_sizes(self, problem: Problem) -> Callable[[int], Choice]:
-        """Free points of any number, each search starting from what the last one found on the same sample."""
+        """Free points of any number; each search starts from the result of the last one on the same sample."""
         search: FreePoints | None = None
         last: Candidate | None = None
         rows_for = 0
@@ -206,7 +208,8 @@ class Chooser:
             nonlocal problem, search, last, rows_for
             if n_support > problem.sample.plan.grows_enough * rows_for:
                 problem, rows_for = self._problem_for(problem, n_support), n_support
-            if problem.sample.rows.whole and n_support >= problem.sample.size:  # of few kinds: no more to choose from
+            # many rows are copies: there are no other points to choose
+            if problem.sample.rows.whole and n_support >= problem.sample.size:
                 return self._measured(problem, everything(problem))
             if search is None or last is None or search.sample is not problem.sample:
                 search = self._search(problem)
@@ -235,7 +238,7 @@ class Chooser:
 
 @dataclass
 class Agreed:
-    """How far the worst component on chosen points is from exact kernel PCA's, on the rows of the sample."""
+    """How far the worst component on chosen points deviates from exact kernel PCA's, on the rows of the sample."""
 
     wanted: float
     known: tuple[Sample, np.ndarray] | None = None  # a sample, and the scores of exact kernel PCA on its rows
@@ -255,7 +258,7 @@ class Agreed:
 
 
 def _as_rows_hold_it(problem: Problem, selection: Selection) -> Selection:
-    """Free points for float32 rows are numbers that float32 holds: far from the origin there are few of them."""
+    """Free points for float32 rows, rounded to float32, whose numbers are sparse far from the origin."""
     if selection.indices is not None or not problem.rows.single_precision or scipy.sparse.issparse(selection.points):
         return selection
     xp = namespace(selection.points)
@@ -265,7 +268,8 @@ def _as_rows_hold_it(problem: Problem, selection: Selection) -> Selection:
 def _target_on_rows_seen(sample: Sample, variance: float) -> float:
     """The ratio to reach on these rows, so that about `variance` is kept of rows like them.
 
-    Points fit the rows that they were chosen for better than others, the more so the fewer rows carry the variance.
+    Points fit the rows that they were chosen by better than others, and the fewer rows carry the variance, the more
+    so.
     """
     n_rows, plan = carriers(sample), sample.plan
     return 1 - (1 - variance) * (n_rows / (n_rows + plan.seen_rows)) ** plan.few_carriers
@@ -298,7 +302,7 @@ def _n_directions(problem: Problem, selection: Selection) -> int:
 
 
 def _moved(problem: Problem, search: FreePoints, found: Candidate) -> Selection:
-    """The points of a search in input space, or the rows that they did not better."""
+    """The points of a search, in input space; or its plain rows, if moving them gained nothing."""
     sample = problem.sample
     history = {"winner": found.winner, "starts": found.starts}
     if found.rows is not None:

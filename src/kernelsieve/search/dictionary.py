@@ -1,6 +1,6 @@
-"""A dictionary: the rows that may become support of an estimator that finds its support among them.
+"""A dictionary: the candidate rows of an estimator that finds its support among them.
 
-All rows where they are few, else rows by randomly pivoted Cholesky of a sample.
+All rows of small data, otherwise rows chosen by randomly pivoted Cholesky from a sample.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from ..rules.base import Selection
 from ..rules.registry import SELECTORS
 from .chooser import everything
 
-MAX_ALL_ROWS = 2000  # if no more rows than this are different, all of them are taken
+MAX_ALL_ROWS = 2000  # with at most this many distinct rows, all of them are taken
 DEFAULT_SIZE = 512
-ROWS_PER_POINT, MIN_ROWS = 20, 5000  # that a dictionary is chosen from
+ROWS_PER_POINT, MIN_ROWS = 20, 5000  # rows that a dictionary is chosen from
 
 
 def rows_to_choose_from(n_dictionary: int | None) -> int:
@@ -23,10 +23,10 @@ def rows_to_choose_from(n_dictionary: int | None) -> int:
 
 
 def dictionary(problem: Problem, n_dictionary: int | None) -> Selection:
-    """`n_dictionary` rows; by default all where they are few, else DEFAULT_SIZE of them.
+    """`n_dictionary` rows; by default all rows of small data, otherwise DEFAULT_SIZE of them.
 
-    All rows of a kernel that is not known to be definite are taken as some rows, so that its negative part is found
-    and dropped.
+    If the kernel is not known to be definite, even all rows are passed on as if they were some rows, because then the
+    negative part of its spectrum is found and dropped.
     """
     sample = problem.sample
     few = sample.rows.whole and sample.size <= MAX_ALL_ROWS

@@ -1,14 +1,14 @@
-"""A second look at moved points: some of them exchanged, or all of them started from other rows.
+"""Exchange: idle points replaced by other rows after the ascent, or all points started again from other rows.
 
-Points near none of the rows that carry a component have nothing of it, and no step leads there: the gradient of
-captured variance falls like the kernel itself.  The idlest points are then exchanged for rows that explain what is
-missing.  With s_k the share of exact component k, of variance lambda_k, that is in the span of the points, whose
-components have the variances mu, this promises
+If no point is near the rows that carry a component, nothing of it is captured, and no step leads there, because the
+gradient of captured variance falls off like the kernel itself.  The least useful points are then exchanged for rows
+that explain what is missing.  With s_k the share of exact component k, of variance lambda_k, that is in the span of
+the points, and mu the variances of the points' own components, this promises
 
     sum over k with s_k < missed  of  lambda_k - max(s_k lambda_k, mu_M)
 
-for a component that comes takes the place of what there was of it, or of the last one.  Where rows are few, every rule
-chooses some, and the best choice is moved, too.
+because a new component replaces either its own partial version or the weakest component.  If there are few rows, every
+rule chooses some, and the best choice is moved as well.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def exchanged(search: FreePoints, found: Candidate) -> Candidate:
-    """The points found; where they have little of a component, with rows for it in place of the idlest."""
+    """The points found or, if they miss a component, those with the least useful replaced by rows that carry it."""
     rows = search.sample.evaluation
     exact, share = rows.exact, _shares_of_components(search, found.points)
     missed = share < search.plan.missed
@@ -40,7 +40,7 @@ def exchanged(search: FreePoints, found: Candidate) -> Candidate:
     if promise.sum() - useful[order[-count:]].sum() < search.plan.worth_a_try * exact.captured:
         return found
     points, added = search.with_rows(take_rows(found.points, np.sort(order[:-count])), count, rows)
-    # on all rows, as the last steps were: on a part of them the other points would lose what these gained
+    # on all rows, like the last steps: on a part of them the other points would lose what these gain
     n_steps = max(1, round(search.plan.exchange_share * search.n_steps(found.n_support)))
     runner, converged = search.finish(search.start(search.objective, points), n_steps)
     found = replace(found, starts=found.starts | {"exchanged": runner.value})
@@ -59,7 +59,7 @@ def exchanged(search: FreePoints, found: Candidate) -> Candidate:
 
 
 def from_any_rule(search: FreePoints, found: Candidate) -> Candidate:
-    """The points found, or better ones, moved from the rows by which the best of all rules starts."""
+    """The points found, or better ones: the rows chosen by the best of all rules, moved."""
     plain: dict[str, Candidate] = {}
     for name, chosen in rows_by_each_rule(search.sample, found.n_support, search.rng).items():
         rows = search.filled_up(chosen, found.n_support)

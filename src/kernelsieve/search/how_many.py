@@ -1,8 +1,9 @@
 """How many points: the fewest whose captured ratio reaches a target.
 
-The share missing falls like a power of m, 1 - ratio ~ m^-exponent, so the search is a secant on log(1 - ratio) against
-log m through the two sizes nearest the target.  Where a size costs a search, one that is enough is taken as soon as the
-secant says that one smaller by `close_enough` would not be: to see it fail would cost another.
+The missing share falls like a power of m, 1 - ratio ~ m^-exponent, so the search is a secant on log(1 - ratio) against
+log m through the two sizes nearest the target.  If each size costs a whole search, the first one that is enough is
+taken as soon as the secant predicts that a size smaller by `close_enough` would fail: confirming that would cost
+another search.
 """
 
 from __future__ import annotations
@@ -17,20 +18,21 @@ from ..rules.base import Choice
 
 @dataclass
 class Fewest:
-    """Looks for the fewest points whose ratio, at(m), reaches the target."""
+    """Searches for the fewest points whose ratio, at(m), reaches the target."""
 
     at: Callable[[int], Choice]
     least: int
     largest: int
     target: float
     plan: SearchPlan
-    costly: bool  # a size that is expected to fail is not tried
-    else_all: bool = False  # where no size will do all rows are taken, which costs less than a size
+    costly: bool  # each size costs a search, so one that is expected to fail is not tried
+    else_all: bool = False  # if no size is enough, all rows are taken, which costs less than trying a large size
     agreed: Callable[[Choice], float] | None = (
         None  # how much a choice misses of a second target, where 1 is the most that is allowed
     )
-    curve: list[tuple[int, float]] = field(default_factory=list)  # sizes tried, each with how far it reaches
-    ratios: list[tuple[int, float]] = field(default_factory=list)  # of the sizes tried, captured ratios alone
+    # sizes tried, each with the value that is compared with the target
+    curve: list[tuple[int, float]] = field(default_factory=list)
+    ratios: list[tuple[int, float]] = field(default_factory=list)  # sizes tried, each with its captured ratio
     best: Choice | None = None
 
     def search(self, first: int) -> Choice | None:
@@ -88,7 +90,7 @@ class Fewest:
         return (_missing(self.target) - _missing(ratio)) / self._exponent
 
     def _where(self, exponent: float) -> float:
-        """The size at which the share missing is expected to be a little less than the target's."""
+        """The size at which the missing share is expected to be a little below the target's."""
         m, ratio = self._nearest[0]
         aimed = _missing(self.target) - math.log(self.plan.aim_low)
         return m * math.exp((_missing(ratio) - aimed) / exponent)

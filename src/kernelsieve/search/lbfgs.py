@@ -1,4 +1,4 @@
-"""L-BFGS uphill: an objective of points, and the climb that can be paused, compared with others, and resumed."""
+"""L-BFGS uphill: an objective of points, and an ascent that can be paused, compared with others, and resumed."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from ..numerics import ROUNDING
 
 @dataclass(frozen=True)
 class Evaluation:
-    """An objective at some points: its value, its gradient, and how it bends."""
+    """An objective at some points: its value, its gradient, and its curvature."""
 
     value: float
     gradient: Array  # (m, r)
-    metric: Array | None = None  # lower Cholesky factor of B (m, m); None where nothing is known
-    reliable: bool = True  # False where rounding would be climbed: `objective.exact` is to go on
+    metric: Array | None = None  # lower Cholesky factor of B (m, m), None if unknown
+    reliable: bool = True  # False if the ascent would follow rounding errors and should go on with `objective.exact`
     basis: Array | None = (
         None  # (m, p), coefficients near those of the components: where the eigensolver starts at points near by
     )
 
     def by_metric(self, direction: Array) -> Array:
-        """B^-1 direction, or the direction itself where no metric is known."""
+        """B^-1 direction, or the direction itself if B is unknown."""
         if self.metric is None:
             return direction
         return solve_factored(self.metric, direction)
@@ -33,18 +33,19 @@ class Evaluation:
 
 @dataclass(frozen=True)
 class Ahead:
-    """A direction, and the length of the step that is tried first."""
+    """A direction, and the length of the first step to try along it."""
 
     direction: Array  # (m, r)
-    slope: float  # of the objective along it
-    end: Evaluation | None = None  # the objective at its end, where that was looked at along with it
+    slope: float  # directional derivative of the objective
+    end: Evaluation | None = None  # the objective at the end of that step, if it was evaluated along with the direction
 
 
 class Objective(Protocol):
     """A function to maximise."""
 
     def evaluate(self, points: Array, basis: Array | None = None) -> Evaluation:
-        """The objective at these points; `basis` is that of an evaluation near by, to start from."""
+        """The objective at these points; `basis` is that of an evaluation at nearby points, where the eigensolver
+        starts."""
 
     @property
     def exact(self) -> Objective:
@@ -54,12 +55,13 @@ class Objective(Protocol):
 class Memory:
     """The last steps s_i, rows of S, and the changes y_i of the gradient along them, rows of Y.
 
-    The two-loop recursion (Nocedal 1980) for the inverse H of minus the second derivative, H = H_0 where no step has
-    been, is two triangular solves: with the upper triangle U of S Y' and its diagonal D,
+    The two-loop recursion (Nocedal 1980) for the inverse H of minus the second derivative, with H = H_0 outside the
+    span of the steps, is two triangular solves: with the upper triangle U of S Y' and its diagonal D,
 
         U a = S g,      r = H_0 (g - Y'a),      U'b = D a - Y r,      H g = r + S'b
 
-    so that what is large, on a device perhaps, is asked for products of all steps at once, and nothing is waited for.
+    so the large arrays, perhaps on a device, only take part in products with all steps at once, without
+    synchronisation.
     """
 
     def __init__(self, size: int) -> None:
@@ -72,7 +74,7 @@ class Memory:
         return self._moves is not None
 
     def add(self, move: Array, change: Array) -> None:
-        """Remember a step along which the objective bends; the oldest goes where there are too many."""
+        """Remember a step along which the objective is concave; the oldest is dropped if there are too many."""
         xp = namespace(move)
         move, change = xp.reshape(move, (1, -1)), xp.reshape(change, (1, -1))
         moves, changes = move, change
@@ -103,16 +105,17 @@ class Memory:
 class Ascent:
     """L-BFGS on an objective to be maximised, which can be paused, compared with others, and resumed.
 
-    Over the last `MEMORY` steps, from the objective's own metric where it has one; steps are accepted on sufficient
-    increase, shortened by the parabola through the values, and pairs without curvature are skipped.
+    The metric of the first step is the objective's own, if it has one, and the last `MEMORY` steps correct it.  Steps
+    are accepted on sufficient increase, shortened by the parabola through the values, and pairs without curvature are
+    skipped.
     """
 
     MEMORY = 10
     SUFFICIENT = 1e-4
     MAX_TRIALS = 12
     FIRST_MOVE = 0.2  # root-mean-square move of a point in the first step without a metric, in kernel widths
-    FIRST_MOVE_AT_MOST = 0.4  # of a point in the first step with one: the metric is right near by
-    MAX_MOVE = 2.0  # of a point in one step, in lengths of a point: further off the kernel says nothing
+    FIRST_MOVE_AT_MOST = 0.4  # largest move of a point in the first step with a metric, which is only accurate nearby
+    MAX_MOVE = 2.0  # largest move of a point in one step, in lengths of a point: further away the kernel says nothing
     GRADIENT_TOLERANCE = 1e-10
 
     def __init__(self, objective: Objective, points: Array, basis: Array | None = None) -> None:
@@ -143,7 +146,7 @@ class Ascent:
         return self
 
     def continue_on(self, objective: Objective) -> None:
-        """Go on from here on another form of the objective; its curvature is taken to be the same."""
+        """Continue from here with another form of the objective, whose curvature is assumed to be the same."""
         self.objective, self.converged = objective, False
         self.at = self._evaluate(self.points, self.at.basis)
         self.n_evaluations += 1
@@ -156,7 +159,7 @@ class Ascent:
         return found
 
     def _step(self) -> bool:
-        """One step uphill; False where none can be found."""
+        """One step uphill; False if none is found."""
         ahead = self._ahead()
         if not ahead.slope > self.GRADIENT_TOLERANCE * abs(self.value):
             return False
@@ -180,11 +183,11 @@ class Ascent:
         return Memory(self.MEMORY)
 
     def _remember(self, ahead: Ahead, length: float, found: Evaluation) -> None:
-        """The step of so much of the direction, to where this was found."""
+        """Remember the step: this length along the direction, with what was found at its end."""
         self._memory.add(length * ahead.direction, self.at.gradient - found.gradient)
 
     def _ahead(self) -> Ahead:
-        """Where to go."""
+        """The next direction and its first step length."""
         direction = self._off_kinks(self._direction())
         xp = namespace(direction)
         furthest, lengths, slope = numbers(
@@ -196,13 +199,13 @@ class Ascent:
         return Ahead(direction * shorter, slope * shorter) if shorter < 1 else Ahead(direction, slope)
 
     def _longest_move(self, lengths: float) -> float:
-        """How far a point may go in one step, where the points' squared lengths have this sum."""
+        """How far a point may move in one step, given the sum of the points' squared lengths."""
         if not self._memory and self.at.metric is not None:
             return self.FIRST_MOVE_AT_MOST
         return self.MAX_MOVE * (1 + (lengths / self.points.shape[0]) ** 0.5)
 
     def _direction(self) -> Array:
-        """The gradient times the inverse of minus the second derivative, as far as that is known."""
+        """The gradient times the inverse of minus the second derivative, as approximated so far."""
         direction = self.at.gradient
         if self._memory:
             return self._memory.direction(direction, self.at.by_metric)
@@ -212,6 +215,6 @@ class Ascent:
         return direction * (self.FIRST_MOVE * direction.shape[0] ** 0.5 / norm if norm > 0 else 0.0)
 
     def _off_kinks(self, direction: Array) -> Array:
-        """The direction without the coordinates that lose either way."""
+        """The direction without the coordinates in which a move to either side loses."""
         xp = namespace(direction)
         return xp.where(self.at.gradient == 0, xp.zeros_like(direction), direction)

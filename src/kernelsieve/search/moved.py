@@ -1,10 +1,10 @@
-"""Free support points: moved to where they capture most variance.
+"""Free support points: moved to where they capture the most variance.
 
-Two starts race, each in a thread of its own: k-means centres, good for wide kernels, and targeted rows, good for narrow
-ones, where k-means centres fall between the rows.  After a few steps the better goes on alone; the plain
-rows stay if all the steps together gained nothing.  Of few rows the choice of every other rule may start, too.  Most
-steps are taken on a part of the sample, the last on all of it: what limits the result is not how far the points are
-moved but for how many rows.
+Two starts race, in parallel: k-means centres, good for wide kernels, and targeted rows, good for narrow ones, for
+which k-means centres fall between the rows; under heavy tails, rows by randomly pivoted Cholesky are a third.  After a
+share of the steps the leader goes on alone; the plain rows are kept if all the steps together gained nothing.  On
+small data the choice of every other rule may start, too.  Most steps are taken on a part of the sample, the last on
+all of it, because the result is limited less by how far the points are moved than by how many rows they are moved for.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ class Candidate:
 
     points: Array  # (m, r)
     captured: float
-    rows: np.ndarray | None  # numbers within the sample, where the plain rows were not bettered
+    rows: np.ndarray | None  # numbers within the sample, if the plain rows were not improved
     n_steps: int
     converged: bool
-    starts: dict[str, float]  # captured variance of each start when one was chosen
+    starts: dict[str, float]  # captured variance of every start when the winner was chosen
     winner: str
-    seeds: np.ndarray  # places, within the sample, of rows that points were started from
+    seeds: np.ndarray  # places, within the sample, of the rows that points were started from
 
     @property
     def n_support(self) -> int:
@@ -53,22 +53,22 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Race:
-    """The starts and how far their first steps have brought them."""
+    """The starts, and how far their first steps have brought them."""
 
-    objective: CapturedVariance  # that they run on
+    objective: CapturedVariance  # the objective that they climb
     starts: dict[str, Array]
-    rows: dict[str, np.ndarray]  # numbers within the sample, of starts that are rows
+    rows: dict[str, np.ndarray]  # numbers within the sample, for starts that are rows
     runners: dict[str, Ascent]
     unmoved: dict[str, float]  # captured variance of the starts themselves
 
     @property
     def reached(self) -> dict[str, float]:
-        """Captured variance of each runner."""
+        """Captured variance of each start after its first steps."""
         return {name: runner.value for name, runner in self.runners.items()}
 
     @property
     def leader(self) -> str:
-        """The start whose runner has come furthest."""
+        """The start that captures most after its first steps."""
         return max(self.runners, key=lambda name: self.runners[name].value)
 
 
@@ -80,30 +80,30 @@ class FreePoints:
     ) -> None:
         self.sample = sample
         self.plan = sample.plan
-        self.coordinates = coordinates  # in which points are moved
+        self.coordinates = coordinates  # the coordinates in which points are moved
         self.max_iter = max_iter
         self.tol = tol
         self.rng = rng
 
     @cached_property
     def objective(self) -> CapturedVariance:
-        """On the rows of the search."""
+        """The objective on the search rows."""
         return self._of_sample(self.sample.shares).part(self.sample.search)
 
     @cached_property
     def _evaluation(self) -> CapturedVariance:
-        """On the evaluation rows, whose exact kernel PCA is known."""
+        """The objective on the evaluation rows, whose exact kernel PCA is known."""
         rows = self.sample.evaluation
         of_rows = None if rows.weights is None else np.pad(rows.shares, (0, self.sample.size - rows.size))
         return self._of_sample(of_rows).part(slice(0, rows.size))
 
     @property
     def _enough(self) -> float:
-        """Captured variance of the evaluation rows from which on points are moved no further."""
+        """Captured variance of the evaluation rows at which points are moved no further."""
         return self.plan.kept_enough * self.sample.evaluation.exact.captured
 
     def _of_sample(self, shares: np.ndarray | None) -> CapturedVariance:
-        """The objective on all rows of the sample, weighted by these shares."""
+        """The objective on all rows of the sample, with these weights."""
         c, sample = self.coordinates, self.sample
         omega = None if shares is None else like(shares, c.rows)
         kind = CapturedOnDevice if is_torch(c.rows) else CapturedVariance
@@ -121,7 +121,7 @@ class FreePoints:
         return found.captured if self.sample.evaluation.is_all else self.captured(self._evaluation, found.points)
 
     def _centers(self, n_support: int) -> Array:
-        """Centres of the rows of the early steps."""
+        """k-means centres of the rows of the early steps."""
         plan, (objective, _) = self.plan, self._coarse(n_support)
         n_threads = self.sample.n_threads if is_numpy(objective.rows) else 1
         lloyd = plan.kmeans_steps if n_support <= plan.many_points else plan.kmeans_steps_of_many
@@ -129,7 +129,7 @@ class FreePoints:
         return as_rows_in(centers, objective.rows, self.sample.held_columns)
 
     def _bettered(self, found: Candidate) -> Candidate:
-        """The points found, or better ones."""
+        """The points found, or better ones after an exchange or from another rule."""
         rows = self.sample.evaluation
         if rows.exact.captured - self._evaluated(found) >= self.plan.least_missed * float(rows.exact.variances[-1]):
             found = exchanged(self, found)
@@ -137,9 +137,9 @@ class FreePoints:
         return from_any_rule(self, found) if few and not is_torch(rows.gram) else found
 
     def _raced(self, n_support: int) -> Candidate:
-        """The race of the starts, then the better one to the end; the plain rows where they are better still.
+        """The race of the starts, then the leader's remaining steps; plain rows if they capture more.
 
-        Or centres, or the leader of the race, where they keep enough of exact kernel PCA.
+        There is no race if the centres, or the leader's points, already capture enough of exact kernel PCA's variance.
         """
         centers = self._centers(n_support)
         captured = self.captured(self._evaluation, centers)
@@ -156,7 +156,7 @@ class FreePoints:
         n_race, best = best.n_steps, self._run(best, n_coarse - best.n_steps)
         best, converged = self.finish(best, self.n_steps(n_support) - max(n_coarse, n_race))
         moved = Candidate(best.points, best.value, None, best.n_steps, converged, race.reached, race.leader, seeds)
-        # decided at the end, on the rows of the last steps
+        # compared at the end, on the rows of the last steps
         close = [name for name in race.rows if race.unmoved[name] > self.plan.close_behind * race.reached[race.leader]]
         plain = {name: self.captured(self.objective, race.starts[name]) for name in close}
         first = max(close, key=lambda name: plain[name], default="")
@@ -167,7 +167,7 @@ class FreePoints:
         return self.from_rows(led, first)
 
     def points(self, moved: Array) -> Array:
-        """Points of a candidate in input space, after a last step in the directions that its coordinates leave out."""
+        """A candidate's points in input space, after a last step in the directions that its coordinates leave out."""
         found = self.coordinates
         if found.basis is None or found.row_scale is None or not is_numpy(self.sample.rows.X):
             return found.points(moved)
@@ -191,7 +191,8 @@ class FreePoints:
         return Race(objective, starts, rows, runners, {name: value for name, (value, _) in ran.items()})
 
     def from_rows(self, plain: Candidate, rule: str) -> Candidate:
-        """Rows that lead all that was moved are moved themselves, on all rows; they stay where that gains nothing."""
+        """Move rows that capture more than all moved points, on all rows; keep them as they are if moving gains
+        nothing."""
         runner, converged = self.finish(self.start(self.objective, plain.points), self.max_iter)
         n_steps = plain.n_steps + runner.n_steps
         if runner.value <= plain.captured:
@@ -199,7 +200,7 @@ class FreePoints:
         return Candidate(runner.points, runner.value, None, n_steps, converged, plain.starts, rule, plain.seeds)
 
     def _row_starts(self, n_support: int, only: str | None) -> dict[str, np.ndarray]:
-        """Rows, by their numbers within the sample, to start from; filled up at random where a rule finds fewer."""
+        """Rows, by their numbers within the sample, to start from; filled up at random if a rule finds fewer."""
         found = {"targeted": targeted_rows(self.sample.evaluation, n_support)} if only in (None, "targeted") else {}
         if only == "rpcholesky" or (only is None and self._heavy_tailed):
             sample = self.sample.in_float64
@@ -217,7 +218,7 @@ class FreePoints:
 
     @cached_property
     def _carried(self) -> np.ndarray:
-        """What each row of the search carries of the variance (see fit/importance.py)."""
+        """The variance that each search row carries (see fit/importance.py)."""
         o = self.objective
         return carried_variance(o.kernel, o.rows, self._weights, o.row_scale)
 
@@ -231,7 +232,7 @@ class FreePoints:
         return tails(self._carried, self._weights) > self.plan.heavy_tails
 
     def _principal(self, n_support: int) -> Candidate:
-        """The best points for linear and cosine kernels, and rows where there are no more of them."""
+        """The best points for linear and cosine kernels; filled up with rows if the rows span fewer dimensions."""
         points = principal_points(self.objective, n_support)
         others = self.rows_at(self.filled_up(NO_ROWS, n_support - points.shape[0]))
         points = namespace(points).concat([points, others], axis=0)
@@ -239,7 +240,7 @@ class FreePoints:
         return Candidate(points, value, None, 1, True, {}, "principal directions", NO_ROWS)
 
     def resize(self, previous: Candidate, n_support: int) -> Candidate:
-        """From points found for one size to another: the least useful go, or targeted rows come."""
+        """From the points found for one size to another size: the least useful are dropped, or targeted rows added."""
         if self.coordinates.kernel.linear_in_rows:
             return self._principal(n_support)
         change, seeds = n_support - previous.n_support, previous.seeds
@@ -256,7 +257,7 @@ class FreePoints:
         return Candidate(runner.points, runner.value, None, runner.n_steps, converged, starts, "resized", seeds)
 
     def with_rows(self, points: Array, count: int, among: RowSet) -> tuple[Array, np.ndarray]:
-        """The points and `count` more rows, chosen for what the points leave of the targets, and the rows' places."""
+        """The points and `count` more rows, chosen for what the points leave of the targets; and the rows' places."""
         found = self.coordinates
         features = found.cross_gram(points, slice(0, among.size)) @ whiten(found.kernel(points, points)).matrix
         rows = self.filled_up(targeted_rows(among, count, to_numpy(features)), count)
@@ -274,18 +275,19 @@ class FreePoints:
             return self.objective, 0
         n_steps = round(self.plan.coarse_share * self.n_steps(n_support))
         if not self._heavy_tailed and self.sample.drawn is None:
-            # the last rows: the first are for evaluation, where what has guided the search reads too high
+            # the last rows: the first ones are for evaluation, and would read too high if they guided the search
             return self.objective.part(slice(self.objective.n_rows - n_rows, None)), n_steps
         weights = self._weights
         drawn = draw(self._carried[::-1], None if weights is None else weights[::-1], n_rows)
         return self.objective.drawn(self.objective.n_rows - 1 - drawn.places, drawn.weights), n_steps
 
     def start(self, objective: CapturedVariance, points: Array) -> Ascent:
-        """A climb from these points."""
+        """An ascent that begins at these points."""
         return self._light(objective, points).ascent(points, self._exact_on(points, objective))
 
     def _light(self, objective: CapturedVariance, points: Array) -> CapturedVariance:
-        """The objective in float32 where that is enough; points capture about as much as exact kernel PCA at most."""
+        """The objective in float32 if that is precise enough; points capture at most about as much as exact kernel
+        PCA."""
         return objective.light(points, self.sample.evaluation.exact.captured)
 
     def captured(self, objective: CapturedVariance, points: Array) -> float:
@@ -293,17 +295,18 @@ class FreePoints:
         return objective.captured(points, self._exact_on(points, objective))
 
     def _exact_on(self, points: Array, objective: CapturedVariance) -> Array | None:
-        """Components to start from where there are many points: exact kernel PCA's."""
+        """Exact kernel PCA's components as the eigensolver's starting vectors, if there are many points; otherwise
+        None."""
         if not objective.has_many(points):
             return None
         return self.coordinates.images_of_exact(points, self.sample.evaluation)[1]
 
     def _run(self, runner: Ascent, n_steps: int) -> Ascent:
-        """Steps, until one gains nothing worth the time."""
+        """Steps until one gains too little to be worth its time."""
         return runner.run(n_steps, self.plan.least_gain * self.tol**2)
 
     def finish(self, runner: Ascent, n_steps: int) -> tuple[Ascent, bool]:
-        """The last steps, on all rows; converged when the last quarter gained less than tol."""
+        """The last steps, on all rows; converged if the last quarter of them gained less than tol."""
         assert isinstance(runner.objective, CapturedVariance)
         if runner.objective.n_rows < self.objective.n_rows:
             runner.continue_on(self._light(self.objective, runner.points))
@@ -313,9 +316,10 @@ class FreePoints:
         return runner, runner.converged or gained <= self.tol * abs(runner.value)
 
     def usefulness(self, points: Array) -> tuple[Array, Array]:
-        """Variances mu, and what of them is lost without each point, the components kept: sum mu g_i^2 / (K^-1)_ii."""
+        """Variances mu, and the loss from each point's removal with fixed components: sum mu g_i^2 / (K^-1)_ii."""
         xp = namespace(points)
         values, coef = self.objective.components(points)
         inverse = xp.sum(whiten(self.coordinates.kernel(points, points)).matrix ** 2, axis=1)
         lost = xp.sum(coef**2 * values, axis=1)
-        return values, xp.where(inverse > 0, lost / xp.where(inverse > 0, inverse, 1.0), 0.0)  # 0: nothing but rounding
+        # 0: only rounding is left
+        return values, xp.where(inverse > 0, lost / xp.where(inverse > 0, inverse, 1.0), 0.0)

@@ -1,4 +1,4 @@
-"""Captured variance as a function of where the support points are, and its gradient.
+"""Captured variance as a function of the support points' positions, and its gradient.
 
 For points S with gram K_SS and rows with weights omega (sum 1), centring C = I - 1 omega':
 
@@ -10,11 +10,11 @@ and, since the eigenvalues are stationary in G,
     d captured = sum_nj P_nj dk(x_n, s_j) + sum_ij Q_ij dk(s_i, s_j)
     Z = C K_NS G,    P = 2 diag(omega) Z G',    Q = -G diag(mu) G'
 
-so every differentiable kernel needs only its own pull-back.  `row_scale` multiplies the kernel values of
-a row: with it, rows are seen in a few principal coordinates and the rest of their length is not lost.
+so every differentiable kernel needs only its own pull-back.  `row_scale` multiplies the kernel values of a row: it
+carries the part of a row's length that is lost when rows are given by a few principal coordinates.
 
-How captured variance bends is known too, nearly: what is lost is |Phi - projection|^2, a sum of squares, whose
-Gauss-Newton matrix couples the points i and j by
+The curvature of captured variance is also known approximately: the loss |Phi - projection|^2 is a sum of squares,
+whose Gauss-Newton matrix couples the points i and j by
 
     B_ij = 2 (G diag(mu) G')_ij <dphi(s_i), dphi(s_j)>        the same for every coordinate, its cross terms left out
 
@@ -52,18 +52,19 @@ from .lbfgs import Ascent, Evaluation
 Result = TypeVar("Result")
 
 GRAM_JITTER = 1e-10  # added to K_SS, relative to its mean diagonal
-# Kernel values that a thread takes at once, and rows at the least: they stay in its cache between the two passes, and
-# there is work for many threads.
+# Kernel values that a thread computes at once, and the least number of rows: the values stay in its cache between the
+# two passes, and there is work for many threads.
 VALUES_AT_ONCE, LEAST_ROWS_AT_ONCE = 2**16, 250
 FEW_THREADS, POINTS_A_THREAD = 4, 25
 EXTRA_VECTORS = (
     8  # beyond the components, in the basis that an eigensolver starts from at points near by: it converges faster
 )
-# Rows further out than this, in kernel widths, have distances whose squares float32 may not hold.
+# Rows further out than this, in kernel widths, have squared distances that float32 may not hold.
 FLOAT32_WIDTHS = 1e12
-# Rows that are all farther than this from the origin, as sparse rows may be, lose their differences to float32.
+# If all rows are farther than this from the origin, as sparse rows may be, float32 loses their differences.
 NEAREST_WIDTHS = 100.0
-METRIC_RIDGE = 0.05  # added to the Gauss-Newton matrix, relative to its mean diagonal: idle points are not sent far off
+# added to the Gauss-Newton matrix, relative to its mean diagonal, so that idle points do not move far away
+METRIC_RIDGE = 0.05
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,7 @@ class KernelBlock:
 
 @dataclass(frozen=True)
 class FirstPass:
-    """The kernel values of all rows, their mean, and their second moment where it was asked for."""
+    """The kernel values of all rows, their mean and, if requested, their second moment."""
 
     blocks: list[KernelBlock]
     mean: Array  # (m,)
@@ -85,9 +86,9 @@ class FirstPass:
 
 @dataclass(frozen=True)
 class Factored:
-    """K_SS at some points and, where the kernel is definite there, its lower Cholesky factor.
+    """K_SS at some points and, if the kernel is definite there, its lower Cholesky factor.
 
-    A little is added to the diagonal first: points that coincide do not stop the search.
+    A small multiple of I is added first, so that coinciding points do not stop the search.
     """
 
     gram: Array
@@ -103,13 +104,14 @@ class Factored:
         return cls(gram, cholesky(add_to_diagonal(gram, jitter)))
 
     def allows_float32(self, captured: float, largest: float) -> bool:
-        """Whether rounding of float32 rows, of values up to the largest, is small beside so much captured variance."""
+        """Whether the rounding of float32 rows, for values up to `largest`, is small compared with this captured
+        variance."""
         if self.factor is None:
             return False
         xp = namespace(self.factor)
-        # Rounding of float32 kernel values is multiplied by about sum_i 1 / L_ii^2, L the Cholesky factor of K_SS: near
-        # the captured variance, the gradient is off by a few percent, and rounding is climbed.  For values up to c
-        # instead of 1 it is c^2 times as much: c in their rounding, and c in the variance.
+        # Rounding of float32 kernel values is multiplied by about sum_i 1 / L_ii^2, L the Cholesky factor of K_SS: if
+        # that approaches the captured variance, the gradient is off by a few percent, and the ascent follows rounding
+        # errors. For values up to c instead of 1 it is c^2 times as much: c in their rounding, and c in the variance.
         return FLOAT32_SEES * largest**2 * float(xp.sum(xp.linalg.diagonal(self.factor) ** -2)) <= captured
 
 
@@ -124,7 +126,7 @@ class CapturedVariance:
     n_components: int
     center: bool
     n_threads: int = 1
-    heavy: CapturedVariance | None = None  # in float64, where this is in float32
+    heavy: CapturedVariance | None = None  # this objective in float64, if this one is in float32
 
     @property
     def exact(self) -> CapturedVariance:
@@ -132,14 +134,14 @@ class CapturedVariance:
         return self if self.heavy is None else self.heavy
 
     def ascent(self, points: Array, basis: Array | None = None) -> Ascent:
-        """A climb from these points; `basis` as in `evaluate`."""
+        """An ascent that begins at these points; `basis` as in `evaluate`."""
         return Ascent(self, points, basis)
 
-    @np.errstate(over="ignore", invalid="ignore")  # far points overflow, which the caller checks
+    @np.errstate(over="ignore", invalid="ignore")  # points far away overflow, which the caller checks
     def evaluate(self, points: Array, basis: Array | None = None) -> Evaluation:
         """Captured variance, its gradient in the points, and the Gauss-Newton matrix: two passes over the rows.
 
-        `basis` is that of an evaluation near by, to start from.
+        `basis` is that of an evaluation at nearby points, where the eigensolver starts.
         """
         beside = self.n_threads if self.n_threads >= SPARE_THREADS and is_numpy(points) and self.has_many(points) else 1
         at, first = side_by_side(
@@ -186,7 +188,7 @@ class CapturedVariance:
 
         `rows_at(slice)` returns the full rows.
 
-        For kernels that lift: their values have what the other coordinates of a row are in its scale.
+        Only for kernels that lift: their row scale carries what the other coordinates of a row contribute.
         """
         at, first = Factored.of(self.kernel, points), self._first_pass(points)
         gram, (values, coef, _) = at.gram, self._top(at, first, None)
@@ -213,16 +215,16 @@ class CapturedVariance:
 
     @cached_property
     def _largest(self) -> float:
-        """No kernel value of the rows is larger."""
+        """An upper bound on the rows' kernel values."""
         return 1.0 if self.kernel.bounded else float(namespace(self.rows).max(self.kernel.diagonal(self.rows)))
 
     def _threads_for(self, points: Array) -> int:
-        """Threads that blocks of rows are spread over: of few points more would wait for each other."""
+        """Threads for blocks of rows; with few points more threads would wait for each other."""
         return min(self.n_threads, max(FEW_THREADS, points.shape[0] // POINTS_A_THREAD))
 
     @property
     def n_rows(self) -> int:
-        """Rows that the objective looks at."""
+        """Number of rows of this objective."""
         return int(self.rows.shape[0])
 
     def part(self, rows: slice) -> CapturedVariance:
@@ -240,7 +242,7 @@ class CapturedVariance:
         return replace(self, rows=take_rows(self.rows, places), row_scale=row_scale, weights=weights, heavy=None)
 
     def light(self, points: Array, captured: float) -> CapturedVariance:
-        """This objective with its rows in float32, twice as fast, where points that capture so much allow it."""
+        """This objective with its rows in float32, twice as fast, if points of this captured variance allow it."""
         xp = namespace(self.rows)
         reach = xp.max(xp.abs(self.rows), axis=1)
         if self.kernel.needs_double or float(xp.max(reach)) > FLOAT32_WIDTHS or float(xp.min(reach)) > NEAREST_WIDTHS:
@@ -279,7 +281,7 @@ class CapturedVariance:
             mean = weights @ block.cross
             if not with_second:
                 return block, mass, mean, None
-            about = block.cross - mean  # float32 would lose these differences in products of values that are all alike
+            about = block.cross - mean  # the differences of nearly equal values, which float32 products would lose
             if self.weights is None:
                 return block, mass, mean, about.T @ about / n
             return block, mass, mean, about.T @ (about * (mass * weights)[:, None])
@@ -296,7 +298,8 @@ class CapturedVariance:
         return FirstPass([block for block, *_ in parts], mean, second)
 
     def _top(self, at: Factored, first: FirstPass, basis: Array | None) -> tuple[Array, Array, Array | None]:
-        """Variances and coefficients of the best components; of many points also a basis to start from near by."""
+        """Variances and coefficients of the best components; with many points also a basis to start from at nearby
+        points."""
         gram, factor = at.gram, at.factor
         if factor is None:  # an indefinite kernel: its negative part is dropped
             whitening = whiten(gram).matrix
@@ -310,7 +313,7 @@ class CapturedVariance:
         return variances, components, coef if many else None
 
     def has_many(self, points: Array) -> bool:
-        """Whether there are enough points for a basis near the components' span to pay."""
+        """Whether there are so many points that starting from a nearby basis pays."""
         return is_large(int(points.shape[0]), self.n_components)
 
     def _second(self, first: FirstPass) -> Array:

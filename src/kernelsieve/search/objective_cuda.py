@@ -1,18 +1,20 @@
-"""Captured variance of points on a device: the objective of objective.py as one line of operations, without waiting.
+"""Captured variance of points on a device: the objective of objective.py as a sequence of operations without waiting.
 
-A device is waited for longer than it works on so few points.  So nothing is asked of it before all is done, and no
-eigenvectors are looked for: captured variance needs the span of the components alone.  With K_SS = L L' and
+With so few points, waiting for a device takes longer than its computations.  So no value is read from it until
+everything is done, and no eigenvectors are computed: captured variance needs only the span of the components.  With
+K_SS = L L' and
 
     R = L^-1 A L^-T,      A = K_NS' C' diag(omega) C K_NS,      Y = L'G
 
-for the components' coefficients G at points near by, Y is turned towards the top of R's spectrum by orthogonal
+for the components' coefficients G at nearby points, Y is turned towards the top of R's spectrum by orthogonal
 iteration, Y <- orth(R^k Y), and
 
     captured variance = tr Y'R Y,      G = L^-T Y
 
-is as good as the span is, never more, and its gradient at fixed G is that of objective.py.
+is as accurate as the span, never too large, and its gradient at fixed G is that of objective.py.
 
-A step of the ascent is such a line as well: the direction, how far a point may go, and the objective at its end.
+A step of the ascent (its direction, how far a point may move, and the objective at its end) is one such sequence, too.
+In this module a `line` is a function that runs such a sequence, so that it can be recorded (spectrum/cuda_graphs.py).
 """
 
 from __future__ import annotations
@@ -30,12 +32,13 @@ from ..threads import cached_property
 from .lbfgs import Ahead, Ascent, Evaluation, Memory
 from .objective import GRAM_JITTER, METRIC_RIDGE, CapturedVariance
 
-# Powers of R that Y is multiplied by, one after the other, and made orthonormal.  What the last column has left of the
-# first component comes back larger by such a power of how much more that one has; by the turns before it is as much
-# smaller, down to rounding, which the largest power must not bring back.
+# Powers of R that Y is multiplied by, one after the other, with orthonormalisation in between. Each power enlarges the
+# part of the first component in the last column by that power of the ratio of their eigenvalues. The turns before it
+# have made this part smaller by as much, down to rounding, and the largest power must not bring rounding back.
 TURNS = (1, 2, 4, 4)
-TURN_JITTER = 1e-14  # added to the gram of unit vectors before it is divided by
-# Kernel values up to which launches take longer than work.  A recording keeps its memory: some 100 MB at this size.
+TURN_JITTER = 1e-14  # added to the diagonal of the gram of unit vectors, so that it can be factorised
+# Up to this many kernel values launches take longer than the work. A recording keeps its memory: some 100 MB at this
+# size.
 LAUNCH_BOUND = 2**21
 
 
@@ -48,11 +51,11 @@ class CapturedOnDevice(CapturedVariance):
         return True
 
     def light(self, points: Array, captured: float) -> CapturedOnDevice:
-        """Itself: so few rows take no longer in float64."""
+        """Itself: with so few rows, float64 takes no longer."""
         return self
 
     def ascent(self, points: Array, basis: Array | None = None) -> Ascent:
-        """One whose steps are lines as well."""
+        """An ascent whose steps are recorded lines as well."""
         return AscentOnDevice(self, points, basis)
 
     def evaluate(self, points: Array, basis: Array | None = None) -> Evaluation:
@@ -63,7 +66,8 @@ class CapturedOnDevice(CapturedVariance):
         return self._evaluation(points, to_numpy(result).tolist(), found)
 
     def ahead(self, points: Array, at: Evaluation, memory: PaddedMemory) -> AheadOnDevice | None:
-        """A step from points where the objective is `at`, looked at to its end; None where that is no one line."""
+        """A step from points where the objective is `at`, evaluated at its end; None if it cannot be recorded as one
+        line."""
         if at.basis is None or at.metric is None or not self._near:
             return None
         start = at.basis[:, : self.n_components]
@@ -84,7 +88,7 @@ class CapturedOnDevice(CapturedVariance):
         return Evaluation(value, gradient, metric[0] if metric else None, True, coef)
 
     def _run(self, line: str, *given: Array) -> tuple[Array, ...]:
-        """The line of that name on these arrays, played where launches take longer than work."""
+        """The named line on these arrays, replayed if launching its operations takes longer than running them."""
         n_given = len(given)
 
         def on_rows(*arrays: Array) -> tuple[Array, ...]:
@@ -109,7 +113,7 @@ class CapturedOnDevice(CapturedVariance):
 
         memory = PaddedMemory(moves, changes)
         direction = memory.direction(gradient, lambda g: solve_factored(metric, g))
-        direction = direction.masked_fill(gradient == 0, 0.0)  # off kinks: these lose either way
+        direction = direction.masked_fill(gradient == 0, 0.0)  # on kinks, where a move to either side loses
         furthest = (direction * direction).sum(1).max().sqrt()
         further = Ascent.MAX_MOVE * (1 + (points * points).sum(1).mean().sqrt())
         longest = further.masked_fill(~changes[-1].any(), Ascent.FIRST_MOVE_AT_MOST)
@@ -120,7 +124,7 @@ class CapturedOnDevice(CapturedVariance):
         return result, direction, after.moves, after.changes, at_end, *found
 
     def _evaluated(self, points: Array, coef: Array) -> tuple[Array, ...]:
-        """[captured variance, whether it is none, kernel values], gradient, G, a factor of the Gauss-Newton matrix."""
+        """[captured variance, 0 if it is valid, kernel values], gradient, G, a factor of the Gauss-Newton matrix."""
         import torch
 
         cross_gram = self.kernel.bind_near(points)
@@ -143,7 +147,7 @@ class CapturedOnDevice(CapturedVariance):
 
     @staticmethod
     def _turned(reduced: Array, vectors: Array) -> tuple[Array, Array]:
-        """The vectors turned towards the top of the spectrum, orthonormal, and 0 where that could be done."""
+        """The vectors turned towards the top of the spectrum, orthonormal; and a flag, 0 on success."""
         import torch
 
         powers, lost = {1: reduced}, 0
@@ -161,7 +165,7 @@ class CapturedOnDevice(CapturedVariance):
         return scores / self.n_rows if self.weights is None else scores * self.weights[:, None]
 
     def _metric_in_line(self, points: Array, gram: Array, spread: Array) -> tuple[Array, ...]:
-        """One array, or none where the kernel knows no such matrix."""
+        """A tuple of one array, empty if the kernel has no such matrix."""
         tangents = self.kernel.tangents(points, gram)
         return () if tangents is None else unchecked_cholesky(2 * spread * tangents, METRIC_RIDGE)[:1]
 
@@ -169,7 +173,7 @@ class CapturedOnDevice(CapturedVariance):
 def images_on_device(
     kernel: Kernel, points: Array, rows: Array, directions: Array, nugget: float
 ) -> tuple[Array, Array | None]:
-    """k(S, X) d, (m, M), and (K_SS + nugget I)^-1 of it, None where that is not positive: for rows that are near."""
+    """k(S, X) d, (m, M), and (K_SS + nugget I)^-1 of it, None if that matrix is not positive."""
 
     def line(points: Array, rows: Array, directions: Array) -> tuple[Array, ...]:
         cross_gram = kernel.bind_near(points)
@@ -182,7 +186,7 @@ def images_on_device(
 
 
 class PaddedMemory(Memory):
-    """An L-BFGS memory in arrays of fixed shape, zero for steps still to come, so that steps can be recorded."""
+    """An L-BFGS memory in arrays of fixed shape, zero where there are no steps yet, so that steps can be recorded."""
 
     def __init__(self, moves: Array, changes: Array) -> None:
         self.moves, self.changes = moves, changes  # (k, m r)
@@ -202,7 +206,7 @@ class PaddedMemory(Memory):
         self.moves, self.changes = after.moves, after.changes
 
     def after(self, move: Array, change: Array) -> PaddedMemory:
-        """The memory after a step, which is left out where the objective does not bend along it."""
+        """The memory after a step, which is left out if the objective is not concave along it."""
         import torch
 
         move, change = move.reshape(1, -1), change.reshape(1, -1)
@@ -220,7 +224,8 @@ class PaddedMemory(Memory):
         r, solve = gradient.shape[1], torch.linalg.solve_triangular
         products = self.moves @ self.changes.T
         curvatures = products.diagonal()
-        upper = products.triu() + torch.diag((curvatures == 0).to(products.dtype))  # of no step: nothing comes of it
+        # unit diagonal for missing steps, whose solution is zero
+        upper = products.triu() + torch.diag((curvatures == 0).to(products.dtype))
         shares = solve(upper, self.moves @ gradient.reshape(-1, 1), upper=True)
         rest = gradient - (shares.T @ self.changes).reshape(gradient.shape)
         latest = self.changes[-1:, :]
@@ -233,13 +238,13 @@ class PaddedMemory(Memory):
 
 @dataclass(frozen=True)
 class AheadOnDevice(Ahead):
-    """A step looked at to its end, and what is remembered once all of it is taken."""
+    """A step evaluated at its end, and the memory to keep if it is taken at full length."""
 
     memory: PaddedMemory = field(kw_only=True)
 
 
 class AscentOnDevice(Ascent):
-    """L-BFGS whose steps are one line each."""
+    """L-BFGS with one recorded line for each step."""
 
     _memory: PaddedMemory
 

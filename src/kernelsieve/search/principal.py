@@ -13,7 +13,7 @@ from .objective import CapturedVariance
 
 
 def principal_points(objective: CapturedVariance, n_points: int) -> Array:
-    """The best points for a kernel that is linear in rows; fewer where the rows span no more."""
+    """The best points for a kernel that is linear in rows; fewer if the rows span fewer dimensions."""
     rows = objective.kernel.linear_features(objective.rows)
     if objective.row_scale is not None:
         rows = rows * objective.row_scale[:, None]
@@ -51,7 +51,7 @@ def directions_of_sparse(rows: Array, unit: Kernel, sample: Sample, n_directions
     if n_directions < min(rows.shape):
         start = np.random.default_rng(0).standard_normal(min(rows.shape))
         _, _, directions = scipy.sparse.linalg.svds(operator, n_directions, tol=1e-4, v0=start)
-    else:  # a single column, or a single row: ARPACK finds fewer than all there are
+    else:  # a single column or row, for which ARPACK finds too few directions
         _, _, directions = np.linalg.svd(root[:, None] * (rows.toarray() - mean), full_matrices=False)
     basis, _ = np.linalg.qr(np.vstack([directions, mean]).T)
     return np.asarray(basis.T)

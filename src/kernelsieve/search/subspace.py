@@ -1,14 +1,15 @@
-"""A few principal coordinates in which free points are moved.
+"""The principal coordinates in which free points are moved.
 
-For points s in an affine subspace that holds most of the rows' variance, with x_r the coordinates of a
-row in it and e(x) the rest of the row,
+For points s in an affine subspace that holds most of the rows' variance, with x_r a row's coordinates in it and e(x)
+the rest of the row,
 
     Gaussian:   k(x, s) = exp(-gamma |e(x)|^2) exp(-gamma |x_r - s_r|^2)
     k of x's:   k(x, s) = f(x_r's_r)            cosine: times |x_r| / |x|
 
-exactly, so the rest of a row is one number, `row_scale`, and points are moved in 30 coordinates instead of 784 pixels.
-Where they would go beyond, one pass over the rows as they are says at the end: with V the principal directions and B
-the Gauss-Newton matrix of captured variance (search/objective.py), which is the same for every coordinate,
+exactly, so the rest of a row is a single number, `row_scale`, and points are moved in 30 coordinates instead of 784
+pixels. At the end, one pass over the full rows shows where the points would go outside the subspace: with V the
+principal directions and B the Gauss-Newton matrix of captured variance (search/objective.py), which is the same for
+every coordinate,
 
     S <- S + a B^-1 dS (I - V V'),        a = 1, or less where that loses
 
@@ -51,17 +52,18 @@ from .objective import CapturedVariance
 from .objective_cuda import images_on_device
 from .principal import directions_of_sparse
 
-SHORT_SIDE = 1000  # rows whose gram costs less than anything in as many columns
-FIRST_DIRECTIONS = 32  # that are tried; twice as many where they are too few
-ROWS_PER_DIRECTION = 16  # that the directions are found from, where points may leave them
-TRIAL_ROWS = 1000  # that judge the last step, in all directions, or up to twice as many
-NUGGET = 1e-9  # added to the points' gram, relative to its largest diagonal value, before it is divided by
+SHORT_SIDE = 1000  # with at most this many rows, their gram is the cheapest way to a basis
+FIRST_DIRECTIONS = 32  # directions tried first; twice as many if they are too few
+ROWS_PER_DIRECTION = 16  # rows for each direction that is estimated, if points may leave the subspace at the end
+TRIAL_ROWS = 1000  # least number of rows (at most twice as many) that judge the last step, in all directions
+# added to the points' gram, relative to its largest diagonal value, before a linear system is solved with it
+NUGGET = 1e-9
 
-# Sparse rows of more features than this are not moved freely (their points would be dense).
+# Sparse rows with more features than this are not moved freely (their points would be dense).
 MAX_SPARSE_FEATURES = 20_000
 MAX_SPARSE_DIRECTIONS = 128
-MAX_DENSE_VALUES = 2**22  # of sparse rows that are made dense where no subspace will do
-# Even with this many directions a narrow Gaussian may lose most of a row: then rows serve better as points.
+MAX_DENSE_VALUES = 2**22  # sparse rows up to this size are made dense if no subspace is good enough
+# With a narrow Gaussian even this many directions may lose most of a row: then rows serve better as points.
 MAX_SPARSE_LOST_EXPONENT = 1.0
 
 
@@ -72,7 +74,7 @@ class Coordinates:
     kernel: Kernel  # of width one
     rows: Array  # (n, r)
     row_scale: Array | None  # (n,)
-    scale: Any  # a number, or one for every column
+    scale: Any  # a number, or one for each column
     origin: Array | None  # (d,)
     basis: Array | None  # (d, r), orthonormal columns
     lost_exponent: float = 0.0  # mean of gamma |e(x)|^2
@@ -83,7 +85,7 @@ class Coordinates:
         return cross if self.row_scale is None else cross * self.row_scale[rows, None]
 
     def images_of_exact(self, moved: Array, seen: RowSet) -> tuple[Array, Array | None]:
-        """k(S, .) of exact kernel PCA's components, (m, M), and their coefficients, None where K_SS has no factor."""
+        """k(S, .) of exact kernel PCA's components, (m, M), and their coefficients, None if K_SS has no factor."""
         n, directions = seen.size, like(seen.exact.directions, moved)
         if is_torch(moved) and self._near:
             return images_on_device(self.kernel, moved, self.rows[:n, :], directions, NUGGET)
@@ -118,14 +120,14 @@ class Coordinates:
 def movable(sample: Sample, found: Callable[[], Coordinates]) -> bool:
     """Whether points can be moved: the kernel has a gradient in them and bounds what they can capture.
 
-    `found` makes their coordinates, which are asked for only where rows are sparse.
+    `found` computes their coordinates, and is called only for sparse rows.
     """
     X, kernel, held_columns = sample.rows.X, sample.kernel, sample.held_columns
     if not (kernel.differentiable and kernel.moves) or kernel.definite is False or len(held_columns) == X.shape[1]:
         return False
     if not scipy.sparse.issparse(X):
         return True
-    if held_columns or not sample.kernel.factors:  # sums of absolute differences, for one, change under rotation
+    if held_columns or not sample.kernel.factors:  # sums of absolute differences, for example, change under rotation
         return sample.size * X.shape[1] <= MAX_DENSE_VALUES
     if X.shape[1] > MAX_SPARSE_FEATURES:
         return False
@@ -133,7 +135,7 @@ def movable(sample: Sample, found: Callable[[], Coordinates]) -> bool:
 
 
 def coordinates_beside_exact(sample: Sample, n_points: int) -> Coordinates | None:
-    """`coordinates` of the sample, computed in one thread while another computes exact kernel PCA, which is kept.
+    """`coordinates` of the sample, computed in one thread while another computes exact kernel PCA, which is cached.
 
     Exact kernel PCA is that of the evaluation rows, or of their halves if they are not all rows.  None, with nothing
     done, if there is one thread only, if `n_points` need more evaluation rows, if the kernel does not lift, or if the
@@ -142,7 +144,7 @@ def coordinates_beside_exact(sample: Sample, n_points: int) -> Coordinates | Non
     rows = sample.evaluation
     later = rows.size < min(sample.plan.evaluation_rows_for(n_points), sample.size)
     if sample.n_threads > 1 and not later and sample.kernel.lifts and is_numpy(sample.rows.X):
-        _ = rows.gram  # first, by all threads
+        _ = rows.gram  # first, because it uses all threads
 
         def exact() -> None:
             _ = rows.exact if rows.is_all else rows.exact_halves
@@ -153,7 +155,7 @@ def coordinates_beside_exact(sample: Sample, n_points: int) -> Coordinates | Non
 
 
 def coordinates(sample: Sample, *, for_good: bool = False) -> Coordinates:
-    """The sample's rows in the coordinates in which points are moved; `for_good` where they are to stay in them."""
+    """The sample's rows in the coordinates in which points are moved; `for_good` if points stay inside the subspace."""
     scale, unit = sample.kernel.unit(sample.evaluation.given)
     if sample.held_columns:
         rows = as_float64(dense(sample.rows.values)) * scale
@@ -181,7 +183,7 @@ def coordinates(sample: Sample, *, for_good: bool = False) -> Coordinates:
 
 def _in_subspace(sample: Sample, max_lost: float, for_good: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
     """The rows along the fewest principal directions that leave at most `max_lost` of their mean squared length
-    outside, these lengths, and the directions (d, r).  None where that is no gain on taking all.
+    outside, these lengths, and the directions (d, r).  None if that saves nothing over all directions.
     """
     n, d, plan = sample.size, sample.rows.X.shape[1], sample.plan
     if d <= plan.min_features:
@@ -213,10 +215,11 @@ def _some_rows(sample: Sample, n_rows: int) -> np.ndarray:
 
 
 def _leading_directions(rows: np.ndarray, n_directions: int) -> tuple[np.ndarray, float]:
-    """Leading principal directions (d, r), nearly, and what half-way there they left of the mean squared length."""
+    """Leading principal directions (d, r), approximately, and the mean squared length that half as many of them leave
+    out."""
     d = rows.shape[1]
     basis = np.random.default_rng(0).standard_normal((d, min(d, n_directions + 8))).astype(rows.dtype)
-    few = rows[::4]  # point the way; one pass less loses .1 % of captured variance
+    few = rows[::4]  # a quarter of the rows gives first directions; one pass less loses .1 % of captured variance
     basis, _ = np.linalg.qr(few.T @ (few @ basis))
     scores = rows @ basis
     lost = (float(np.vdot(rows, rows)) - float(np.vdot(scores, scores))) / len(rows)
@@ -228,7 +231,7 @@ def _projected(sample: Sample, basis: np.ndarray) -> tuple[np.ndarray, np.ndarra
     scores = np.empty((sample.size, basis.shape[1]), dtype=basis.dtype)
     lengths = np.empty(sample.size, dtype=basis.dtype)
 
-    def project(part: slice) -> None:  # a few rows at a time: all of them are never held
+    def project(part: slice) -> None:  # a few rows at a time, so that the full rows are never all in memory
         rows = sample.values(part)
         np.matmul(rows, basis, out=scores[part])
         lengths[part] = row_dot(rows, rows)
@@ -240,7 +243,7 @@ def _projected(sample: Sample, basis: np.ndarray) -> tuple[np.ndarray, np.ndarra
 def _cut(
     sample: Sample, scores: np.ndarray, lengths: np.ndarray, basis: np.ndarray, least: int, max_lost: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
-    """`_projected` along as many principal directions within the basis as are needed; None where all are too few."""
+    """`_projected` along the fewest principal directions within the basis that suffice; None if all are too few."""
     seen = scores[sample.search]
     variances, rotation = top_eigh((seen.T @ seen).astype(np.float64) / len(seen))
     lost = float(lengths[sample.search].mean(dtype=np.float64)) - np.cumsum(variances)
@@ -251,7 +254,7 @@ def _cut(
 
 
 def lifted(sample: Sample, c: Coordinates, objective: CapturedVariance, moved: np.ndarray) -> np.ndarray:
-    """Points in input space, moved on in the directions that their coordinates leave out."""
+    """Points in input space, moved once more in the directions that their coordinates leave out."""
     assert c.basis is not None
     narrow = objective.light(moved, sample.evaluation.exact.captured)
     points = moved @ (c.basis / c.scale).T
@@ -275,7 +278,7 @@ def lifted(sample: Sample, c: Coordinates, objective: CapturedVariance, moved: n
 
 
 def _is_short(n_rows: int, n_columns: int) -> bool:
-    """Few rows of many columns, which are best looked at in the space that the rows span."""
+    """Few rows of many columns, which are best represented in the space that the rows span."""
     return n_rows <= SHORT_SIDE and 2 * n_rows < n_columns
 
 
