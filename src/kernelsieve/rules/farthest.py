@@ -2,8 +2,9 @@
 
     d^2(x, s) = k(x, x) + k(s, s) - 2 k(x, s)
 
-The sum is the node choice of ESKPCA (Xu et al. 2011), the minimum the k-centre rule of Gonzalez (1985), whose radius is
-at most twice the smallest.  Either needs one kernel column a row chosen: n m kernel values, O(n m) time, O(n) memory.
+The sum is the node choice of ESKPCA (Xu et al. 2011), the minimum the k-centre rule of Gonzalez (1985), whose radius
+is at most twice the optimal one.  Both need one kernel column for each row chosen: n m kernel values, O(n m) time,
+O(n) memory.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from .base import KernelGram, Selection
 COPIES = 1e-13
 COPIES_FLOAT32 = 1e-6
 
-Combine = np.ufunc  # (so far, to the new one) -> distances
+Combine = np.ufunc  # (distance to the rows so far, distance to the new one) -> distance
 
 
 def far_rows(
@@ -68,7 +69,7 @@ def spread_rows(sample: Sample, n_rows: int, combine: Combine) -> np.ndarray:
 
 
 def copies_tolerance(values: Array) -> float:
-    """How close copies come to each other, by the precision of the rows or kernel values."""
+    """How far apart copies of a row may appear, by the precision of the rows or kernel values."""
     return COPIES_FLOAT32 if values.dtype == np.float32 else COPIES
 
 
@@ -96,7 +97,7 @@ def central_of_gram(gram: Array, weights: np.ndarray | None) -> int:
 
 
 def _central(gram: KernelGram, weights: np.ndarray | None) -> int:
-    """The row nearest to the mean of the rows; for rows that have none, to their mean in feature space."""
+    """The row nearest to the mean of the rows; for rows without a mean, to the mean of their features."""
     if not gram.kernel.rows_only:
         return central_row(gram.rows, weights)
     whole = gram.rows if gram.kernel.precomputed else gram.among(np.arange(gram.rows.shape[0]))
@@ -108,7 +109,7 @@ def _smallest(distances: np.ndarray, weights: np.ndarray | None) -> int:
 
 
 def central_row_of(sample: Sample) -> int:
-    """The sampled row nearest to their mean; for rows that have none, to their mean in feature space."""
+    """The sampled row nearest to the mean; for rows without a mean, to the mean of their features."""
     weights = sample.rows.weights
     if not sample.kernel.rows_only:
         return central_row(sample.all_values, weights)
@@ -116,7 +117,8 @@ def central_row_of(sample: Sample) -> int:
 
 
 def dissimilar_nodes(gram: KernelGram, n_nodes: int, weights: np.ndarray | None, *, mean: bool) -> Selection:
-    """The mean of the rows, or the row nearest to it, and the rows farthest in sum from the nodes before them."""
+    """The mean of the rows, or the row nearest to it, then rows with the largest sum of distances to the
+    nodes so far."""
     rows, diagonal = gram.rows, gram.diagonal
     mean = mean and not gram.kernel.rows_only
     if mean:

@@ -1,4 +1,4 @@
-"""The row that explains most of all rows: the exact fall of the residual trace.
+"""The row that explains most of all rows: the exact decrease of the residual trace.
 
 Taking row i lowers  tr R = sum_n R_nn  by |R_.i|^2 / R_ii.  The largest fall is the choice of sparse greedy matrix
 approximation (Smola & Schoelkopf 2000), of matching pursuit for kernel PCA (Hussain & Shawe-Taylor 2008) and of
@@ -21,7 +21,7 @@ import numpy as np
 
 from ..solvers.greedy import Gram, Residual
 
-# Updated norms lose digits as they fall: below this share of their last full value they are computed from scratch.
+# Updated norms lose digits as they shrink: below this share of their last full value they are recomputed.
 FRESH = 1e-4
 
 
@@ -30,11 +30,11 @@ class LargestGain:
     """argmax_i of |R_.i|^2 / (R_ii + ridge), or of |R_.i|^2, over all rows."""
 
     cross_gram: np.ndarray  # (n, r): kernel values of all rows with the first r, over which the norms are taken
-    weights: np.ndarray | None = None  # (r,) weights of the rows that norms count
+    weights: np.ndarray | None = None  # (r,) weights of the rows in the norms
     ridge: float = 0.0
     divided: bool = True
     _norms: np.ndarray = field(init=False)  # (n,) |R_.i|^2
-    _scale: float = field(init=False)  # the largest norm when all were last computed from scratch
+    _scale: float = field(init=False)  # the largest norm when all were last recomputed
     _n_seen: int = field(init=False, default=0)
 
     def __post_init__(self) -> None:
@@ -71,7 +71,7 @@ class LargestGain:
 class SampledGain:
     """argmax of the same score among `n_candidates` random rows: that many kernel columns a step, and no n x n matrix.
 
-    Of 59 the best is one of the best 5 % of all rows with probability 0.95, for 0.95^59 < 0.05.
+    The best of 59 random rows is among the best 5 % of all rows with probability 0.95, because 0.95^59 < 0.05.
     """
 
     gram: Gram

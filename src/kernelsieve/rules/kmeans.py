@@ -10,7 +10,7 @@ import scipy.sparse
 from ..arrays import Array, is_numpy, like, namespace, row_dot, take_rows, to_numpy
 from ..threads import ordered_map, row_ranges
 
-DISTANCES_AT_ONCE = 2**18  # rows that a thread works on while they are in its cache
+DISTANCES_AT_ONCE = 2**18  # distances that a thread computes at once, so that they stay in its cache
 
 
 def kmeans_centers(
@@ -21,7 +21,7 @@ def kmeans_centers(
     weights: Array | None = None,
     n_threads: int = 1,
 ) -> Array:
-    """`n_steps` of Lloyd's iteration from distinct random rows; a centre left empty stays where it was."""
+    """`n_steps` of Lloyd's iteration from distinct random rows; the centre of an empty cluster stays where it was."""
     probability = None if weights is None else to_numpy(weights) / to_numpy(weights).sum()
     start = rng.choice(rows.shape[0], n_centers, replace=False, p=probability)
     centers = take_rows(rows, start)
@@ -35,7 +35,7 @@ def kmeans_centers(
 
 
 def as_rows_in(centers: Array, rows: Array, columns: tuple[int, ...]) -> Array:
-    """Centres that have in these columns the values of the row that is nearest to each."""
+    """The centres, with these columns replaced by those of each centre's nearest row."""
     if not columns:
         return centers
     xp = namespace(centers)

@@ -2,9 +2,9 @@
 
     l_i = w_i [K (W K + ridge I)^-1]_ii = (w_i / ridge) (k_ii - k_iR (K_RR + ridge share W_R^-1)^-1 k_Ri)
 
-exactly where R is all rows; from a uniform part R, a `share` of them, up to a constant factor (Musco & Musco 2017).
-The ridge is theirs for M components, the variance that kernel PCA leaves over / M.  Rows are drawn without replacement
-with probabilities in proportion to their scores.
+exactly if R is all rows; if R is a random part of them, a `share`, up to a constant factor (Musco & Musco 2017). The
+ridge is the one that they use for M components: the variance that kernel PCA leaves unexplained, divided by M.  Rows
+are drawn without replacement with probabilities proportional to their scores.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def ridge_leverage(sample: Sample) -> np.ndarray:
     ridge = sample.size * max(left / sample.n_components, DEPENDENT * float(np.abs(diagonal).mean()))
     counted = gram + np.diag(ridge * n_counted / sample.size / counted_mass)
     factor = cholesky(counted)
-    if factor is None:  # an indefinite kernel: the ridge must exceed the size of its most negative eigenvalue
+    if factor is None:  # indefinite kernel: the ridge must exceed the size of its most negative eigenvalue
         lowest = float(np.linalg.eigvalsh(counted)[0])
         factor = cholesky(add_to_diagonal(counted, ridge - 2.0 * lowest))
     cross_gram = gram if n_counted == sample.size else gram_of_sample(sample).columns(np.arange(n_counted))

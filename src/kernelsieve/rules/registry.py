@@ -28,7 +28,8 @@ UNSWAPPED = "unswapped"  # targeted rows before any swaps; "targeted" has those 
 
 
 def uniform(sample: Sample, n_support: int, rng: np.random.Generator) -> Selection:
-    """Rows at random: the Nystroem method's choice.  The sample is in random order unless some rows were drawn."""
+    """Rows at random: the Nystroem method's choice.  The sample is already in random order, unless some rows were
+    drawn by their variance."""
     places = np.arange(sample.size) if sample.drawn is None else rng.permutation(sample.size)
     return select_rows(sample, places[:n_support], nested=True)
 
@@ -46,7 +47,7 @@ def residual(
 ) -> Selection:
     """The row worst explained by the chosen ones, argmax R_ii (Franc & Hlavac's greedy kernel PCA).
 
-    Their own stop, max R_ii <= `max_residual`, ends it before `n_support` rows.
+    Their own stopping rule, max R_ii <= `max_residual`, may end it before `n_support` rows.
     """
     count, noise = min(n_support, sample.size), sample.indefiniteness
     if max_residual is not None:
@@ -79,9 +80,9 @@ def gain(
     ridge: float = 0.0,
     divided: bool = True,
 ) -> Selection:
-    """Rows that lower the residual trace most, argmax |R_.i|^2 / (R_ii + ridge), of all or of some random candidates.
+    """Rows that lower the residual trace most, argmax |R_.i|^2 / (R_ii + ridge), among all rows or random candidates.
 
-    Over all candidates the norms count the evaluation rows, which are all rows of a small data set.
+    With all rows as candidates, the norms sum over the evaluation rows, which are all rows of a small data set.
     """
     rule: Rule
     weights = sample.rows.weights
@@ -140,7 +141,7 @@ def _selected(
 
 
 def rows_by_each_rule(sample: Sample, n_rows: int, rng: np.random.Generator) -> dict[str, np.ndarray]:
-    """Places, within a sample that is its own reference, of the rows that each rule of rows would choose."""
+    """Places of the rows that each rule would choose, within a sample that consists of its evaluation rows."""
     choose = partial(greedy, sample.column, sample.diagonal, n_rows, noise=sample.evaluation.rounding)
     drawn = randomly_pivoted_cholesky(gram_of_sample(sample), n_rows, rng, weights=sample.rows.weights)
     return {
@@ -168,19 +169,19 @@ SELECTORS: dict[str, Callable[..., Selection]] = {
     "uniform": uniform,
 }
 
-# Several publications gave names to the same rule.
+# Several publications describe the same rule under different names.
 ALIASES = {"sgma": "gain", "matching-pursuit": "gain", "akfa": "gain"}
 SELECTORS |= {alias: SELECTORS[name] for alias, name in ALIASES.items()}
 
-# Options that `SparseKernelPCA` hands to the rules that take them, with the value that means: not given.
+# Options that `SparseKernelPCA` hands to the rules that accept them, with the default that means "not given".
 RULE_OPTIONS: dict[str, Any] = {"max_residual": None, "n_candidates": None, "n_swaps": 0}
 
 
 def takers(option: str) -> list[str]:
-    """The names of the rules that take an option."""
+    """The names of the rules that accept an option."""
     return [name for name, rule in SELECTORS.items() if option in signature(rule).parameters]
 
 
 def selector(name: str, **options: Any) -> Selector:
-    """The rule of that name, bound to the options that are given."""
+    """The named rule with the options that are given."""
     return partial(SELECTORS[name], **{key: value for key, value in options.items() if value != RULE_OPTIONS[key]})

@@ -1,12 +1,13 @@
 """Randomly pivoted Cholesky, in blocks: rows drawn with probability proportional to their residual R_ii.
 
-Column by column every draw waits for the residual after the last one.  In blocks (Epperly, Tropp & Webber 2024) many
-rows are proposed at once by the residual as it is, and a proposal stands with probability
+Column by column, every draw waits for the residual after the last one.  In blocks (Epperly, Tropp & Webber 2024) many
+rows are proposed at once from the current residual, and a proposal is accepted with probability
 
     R_ii after the proposals accepted before it / R_ii when it was proposed
 
-which only needs the small gram of the proposals.  What is accepted has the distribution of drawing one by one, and the
-columns of a block are eliminated together, by matrix products: n m kernel values, O(n m^2) time, O(n m) memory.
+which needs only the small gram of the proposals.  Accepted rows have the same distribution as rows drawn one by one,
+and the columns of a block are eliminated together, by matrix products: n m kernel values, O(n m^2) time, O(n m)
+memory.
 """
 
 from __future__ import annotations
@@ -16,13 +17,13 @@ import numpy as np
 from ..solvers.greedy import Gram, Residual, start
 from .targeted import eliminate_together
 
-PROPOSALS = 128  # in a block, whatever number of rows is wanted: so shorter choices are prefixes of longer ones
+PROPOSALS = 128  # in a block, however many rows are wanted, so that shorter choices are prefixes of longer ones
 
 
 def randomly_pivoted_cholesky(
     gram: Gram, n_rows: int, rng: np.random.Generator, *, weights: np.ndarray | None = None, noise: float = 0.0
 ) -> Residual:
-    """Up to `n_rows` rows drawn by their (weighted) residual; fewer when the rest is explained to rounding."""
+    """Up to `n_rows` rows drawn by their (weighted) residual; fewer if the others are explained to rounding."""
     state = start(gram.diagonal, n_rows, noise=noise)
     total = float(state.diagonal.sum())
     while len(state.chosen) < n_rows:
@@ -38,7 +39,7 @@ def randomly_pivoted_cholesky(
 
 
 def _draw(state: Residual, eligible: np.ndarray, rng: np.random.Generator, weights: np.ndarray | None) -> np.ndarray:
-    """Proposals, independent of each other."""
+    """Proposals, drawn independently of each other."""
     mass = state.diagonal[eligible]
     cumulative = np.cumsum(mass if weights is None else mass * weights[eligible])
     places = np.searchsorted(cumulative, rng.random(PROPOSALS) * cumulative[-1])
@@ -48,7 +49,7 @@ def _draw(state: Residual, eligible: np.ndarray, rng: np.random.Generator, weigh
 def _accept(
     gram: Gram, state: Residual, proposed: np.ndarray, rng: np.random.Generator, n_wanted: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The proposals that stand, at most `n_wanted`, and the Cholesky factor of their residual gram."""
+    """The accepted proposals, at most `n_wanted`, and the Cholesky factor of their residual gram."""
     left = state.filled[proposed]
     residual = gram.among(proposed) - left @ left.T
     current = state.diagonal[proposed]

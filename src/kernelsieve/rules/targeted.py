@@ -1,12 +1,12 @@
 """Targeted rows: those that explain most of the leading components.
 
-They are chosen several at once: what the greedy loop does row by row, by matrix products.  Rows i_1 .. i_b
-leave the residual kernel R = K - F F' together: with the Cholesky factor L of their residual gram,
+They are chosen in blocks: the greedy loop's row-by-row choice, done by matrix products.  Rows i_1 .. i_b leave the
+residual kernel R = K - F F' together: with the Cholesky factor L of their residual gram,
 
     C = R_.i L'^-1,      F <- [F, C],      diag R <- diag R - sum_k C_.k^2,      T <- T - C (L^-1 T_i)
 
-The rule takes its first rows one by one and then looks for each block of rows among the candidates that lead before
-it, whose own scores it keeps up to date; the block ends where a row that is no candidate might be better.
+The first rows are taken one by one.  Each later block is chosen among the candidates with the best scores before it,
+whose scores are kept up to date within the block; the block ends when a row that is not a candidate might be better.
 """
 
 from __future__ import annotations
@@ -25,9 +25,10 @@ from ..spectrum.cuda_graphs import repeat
 from ..spectrum.whitening import RANK_TOLERANCE
 from ..threads import ordered_map, row_ranges
 
-BLOCK_ROWS = 2048  # eliminated at a time: kernel values and residuals of a block stay in the cache
-ONE_BY_ONE = 128  # rows taken singly at first, whatever number is wanted: so shorter choices are prefixes
-AT_ONCE, CANDIDATES = 16, 128  # rows of a block after them, and candidates for it
+BLOCK_ROWS = 2048  # eliminated at a time, so that kernel values and residuals stay in the cache
+# first rows, taken singly however many are wanted, so that shorter choices are prefixes of longer ones
+ONE_BY_ONE = 128
+AT_ONCE, CANDIDATES = 16, 128  # rows of each later block, and candidates for it
 # Swaps after the targeted choice, each O(n m^2): at most this many, and fewer if there are many points.
 MAX_SWAPS, SWAP_WORK = 10, 4_900
 
@@ -59,7 +60,7 @@ def eliminate_together(gram: Gram, state: Residual, accepted: np.ndarray, factor
 
 
 def targeted_choice(gram: Gram, targets: np.ndarray, n_rows: int, noise: float = 0.0) -> Residual:
-    """Up to `n_rows` rows by argmax |T_i|^2 / R_ii; fewer when the rest is explained to rounding."""
+    """Up to `n_rows` rows by argmax |T_i|^2 / R_ii; fewer if the others are explained to rounding."""
     state = start(gram.diagonal, n_rows, targets=targets, noise=noise)
     total = float(state.diagonal.sum())
     choose(state, gram.column, min(n_rows, ONE_BY_ONE), best_for_targets)
@@ -75,8 +76,9 @@ def targeted_choice(gram: Gram, targets: np.ndarray, n_rows: int, noise: float =
 def targeted_on_device(gram: Array, targets: Array, n_rows: int, noise: float = 0.0) -> np.ndarray:
     """The targeted choice on a torch device, row by row, without waiting for the device until the end.
 
-    There F and the targets' coefficients are the rows of one W: with row j, W <- [W; ([K, T]_j - W_.j'W) / R_jj^.5].
-    The largest k(x, x) is taken for one: which rows are explained is then a number that can be recorded.
+    F and the targets' coefficients are here the rows of one matrix W: row j adds ([K, T]_j - W_.j'W) / R_jj^.5 to it.
+    Kernel values are scaled so that the largest k(x, x) is 1, and the tolerance for explained rows is a constant that
+    can be part of a recording.
     """
     import torch
 
@@ -89,13 +91,14 @@ def targeted_on_device(gram: Array, targets: Array, n_rows: int, noise: float = 
     take_best = partial(_take_best, floor)
     repeat(("targeted", floor), take_best, n_rows, whole, diagonal, left, taken, best_scores, chosen, k)
     found, scores = to_numpy(chosen), to_numpy(best_scores)
-    return found[: int(np.argmin(scores > 0)) if not np.all(scores > 0) else n_rows]  # until no row is left
+    # up to the first row without a positive score
+    return found[: int(np.argmin(scores > 0)) if not np.all(scores > 0) else n_rows]
 
 
 def _take_best(
     floor: float, whole: Array, diagonal: Array, left: Array, taken: Array, best_scores: Array, chosen: Array, k: Array
 ) -> None:
-    """Take the next row, number k: every array but the gram is updated in place."""
+    """Take the best row as number k; every array but the gram is updated in place."""
     import torch
 
     n = whole.shape[0]
@@ -151,7 +154,7 @@ def _best_among(
 def targeted_rows(rows: RowSet, n_rows: int, features: np.ndarray | None = None) -> np.ndarray:
     """Places of rows chosen by targeted greedy selection.
 
-    `features` are the rows' whitened features over points that have already been chosen.  If rounding of a float32
+    `features` are the rows' whitened features over points that have been chosen already.  If the rounding of a float32
     gram leaves too few rows to choose from, the gram is computed again in float64.
     """
     count = min(n_rows, rows.size)

@@ -1,9 +1,9 @@
-"""A line of torch operations that a CUDA device has recorded and plays again: one launch in place of two hundred.
+"""Recorded sequences of torch operations, which a CUDA device replays: one launch instead of two hundred.
 
-A device is handed its operations one by one, and on a few hundred points it waits for the next longer than it works.
-A line of them that is always the same, on arrays of the same shapes, and asks nothing of the device, is recorded (a
-CUDA graph) when it is first asked for and from then on played, in this fit and in later ones.  On other devices, and
-where CUDA cannot record it, it is simply run.
+A device receives its operations one by one, and with a few hundred points it waits for the next one longer than it
+works.  A sequence (`line`) that is always the same for arrays of the same shapes, and reads no value back from the
+device, is recorded as a CUDA graph when it is first used and replayed from then on, in this fit and in later ones.  On
+other devices, and if CUDA cannot record it, it is simply run.
 """
 
 from __future__ import annotations
@@ -15,16 +15,17 @@ from typing import Any
 
 from ..arrays import Array
 
-LINE_REPEATS = 10  # how often a repeated line stands in its recording
-KEPT = 16  # recordings that a thread keeps on a device; the one played longest ago makes room for a new one
+LINE_REPEATS = 10  # repetitions of a repeated line in one recording
+KEPT = 16  # recordings that a thread keeps on a device; the least recently used one makes room for a new one
 
 Line = Callable[..., tuple[Array, ...]]
 
 
 def recorded(key: Hashable, line: Line, *given: Array) -> tuple[Array, ...]:
-    """line(*given), played where it has been recorded.
+    """line(*given), replayed if it has been recorded.
 
-    The key and the arrays' shapes must say all that the line does: whatever else it uses is that of its recording.
+    The key and the arrays' shapes must determine what the line does: anything else that it uses is frozen in the
+    recording.
     """
     if given[0].device.type != "cuda":
         return line(*given)
@@ -58,7 +59,7 @@ def repeat(key: Hashable, line: Callable[..., None], n_times: int, *state: Array
 
 
 class Recording:
-    """One recorded line of operations on arrays of certain shapes, or nothing where it could not be recorded.
+    """One recorded line of operations on arrays of certain shapes; or nothing, if it could not be recorded.
 
     The function itself is not kept, because it may hold arrays of a single fit.
     """
@@ -69,9 +70,9 @@ class Recording:
         self._given = tuple(array.clone(memory_format=torch.contiguous_format) for array in given)
         self._graph = torch.cuda.CUDAGraph()
         try:
-            line(*self._given)  # libraries make their workspaces
+            line(*self._given)  # a first run, in which libraries allocate their workspaces
             self._found = stage.record(self._graph, lambda: line(*self._given))
-        except RuntimeError:  # an operation that this version of CUDA runs, and does not record
+        except RuntimeError:  # an operation that this version of CUDA can run but not record
             self._graph = None
 
     def set(self, given: tuple[Array, ...]) -> None:
@@ -105,9 +106,9 @@ def _copy(sources: tuple[Array, ...], targets: tuple[Array, ...]) -> None:
 
 
 class _Stage:
-    """Where a thread records on a device: a stream, its recordings, and memory that they share.
+    """What a thread needs to record on a device: a stream, its recordings, and the memory that they share.
 
-    They can share it because each is played, and its results are copied, before the next.
+    They can share memory because each is replayed, and its results are copied, before the next.
     """
 
     def __init__(self) -> None:
@@ -115,7 +116,7 @@ class _Stage:
 
         self._recordings: dict[Hashable, Recording] = {}
         self._stream, self._memory = torch.cuda.Stream(), torch.cuda.graph_pool_handle()
-        self._empty = torch.cuda.CUDAGraph()  # keeps the pool alive, which ends with its last recording
+        self._empty = torch.cuda.CUDAGraph()  # keeps the pool alive, which would end with its last recording
         self.record(self._empty, lambda: torch.zeros(1, device="cuda"))
 
     def recording(self, key: Hashable, line: Line, given: tuple[Array, ...]) -> Recording:
@@ -126,7 +127,7 @@ class _Stage:
             found = Recording(line, given, self)
             while len(self._recordings) >= KEPT:
                 del self._recordings[next(iter(self._recordings))]
-        self._recordings[key] = found  # at the end: it is the latest
+        self._recordings[key] = found  # at the end of the dictionary, as the most recently used
         return found
 
     def record(self, graph: Any, line: Callable[[], Any]) -> Any:
@@ -135,7 +136,8 @@ class _Stage:
 
         self._stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(self._stream):
-            graph.capture_begin(pool=self._memory, capture_error_mode="thread_local")  # other threads go on
+            # other threads continue meanwhile
+            graph.capture_begin(pool=self._memory, capture_error_mode="thread_local")
             try:
                 found = line()
             finally:

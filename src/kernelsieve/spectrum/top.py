@@ -1,10 +1,10 @@
-"""The top of a spectrum: one eigenproblem, and the one place that decides how it is solved.
+"""The top of a spectrum: one eigenproblem, and the only place that decides how it is solved.
 
 The best components on a basis of span(phi(S)), for rows whose coordinates there have the covariance C, are
 
     C v = mu v,      mu_1 >= ... >= mu_M        captured variance = mu_1 + ... + mu_M
 
-Where coefficients g over the points are asked for, the same problem is A g = mu K g, with K = K_SS = L L'.
+For coefficients g over the points, the same problem is A g = mu K g, with K = K_SS = L L'.
 
 A kernel that is not positive semi-definite is the inner product of a space with a signature (a Krein space), and its
 negative part may be kept.  With W = U |L|^-1/2 and J = sign(L), rows have coordinates F = k(X, S) W, and with C the
@@ -12,9 +12,9 @@ covariance of F the covariance operator is C J.  Its eigenpairs come from a symm
 
     C^1/2 J C^1/2 q = mu q,      component J C^1/2 q / sqrt(mu) for mu > 0
 
-and with all rows as points they are scikit-learn's KernelPCA to rounding, which takes the positive eigenvalues of the
-centred gram.  Dropping the negative part first, as a positive semi-definite kernel's rounding is dropped, loses the
-components that it balances.
+and with all rows as points they are those of scikit-learn's KernelPCA to rounding, which takes the positive
+eigenvalues of the centred gram.  Dropping the negative part of K_SS first, as is right for the rounding of a positive
+semi-definite kernel, loses the components that it balances.
 
 Exact kernel PCA is the top of the weighted, centred spectrum of a gram.  With weights omega (sum 1) and
 E = diag(omega)^1/2, C = I - omega 1' (or I when not centred), the nonzero spectrum of the covariance is that of
@@ -33,19 +33,19 @@ from ..arrays import Array, is_accelerated, is_torch, like, namespace, solve_low
 from ..threads import matmul
 from .krylov import DENSE_AT_LAST, OVERSAMPLING, block_krylov, krylov_of_matrix, refined
 
-# From this size on, products with an operator cost less than its eigenvectors, unless many of those are needed.
+# From this size on, products with an operator cost less than its eigendecomposition, unless many vectors are needed.
 LARGE = 400
-SOLVED_ON_DEVICE = 128  # smaller matrices are copied to the host and solved there sooner
+SOLVED_ON_DEVICE = 128  # smaller matrices are copied to the host, where they are solved faster
 
 
 @dataclass(frozen=True)
 class Operator:
-    """A symmetric operator, known by its products and as a matrix, each computed only when it is needed."""
+    """A symmetric operator, given by its products and as a matrix, each computed only if it is needed."""
 
     example: Array  # (n,) a vector that it can be applied to
     apply: Callable[[Array], Array]
     matrix: Callable[[], Array]
-    metric: tuple[Array, Array] | None = None  # K and its lower Cholesky factor, where A g = mu K g is asked for
+    metric: tuple[Array, Array] | None = None  # K and its lower Cholesky factor, for the problem A g = mu K g
 
     @classmethod
     def of(cls, matrix: Array) -> Operator:
@@ -54,7 +54,7 @@ class Operator:
 
 
 def is_large(size: int, n_top: int) -> bool:
-    """Whether products with an operator of this size cost less than its eigenvectors."""
+    """Whether products with an operator of this size cost less than its eigendecomposition."""
     return size >= max(LARGE, 6 * (n_top + OVERSAMPLING))
 
 
@@ -66,7 +66,7 @@ def top(
     near: Array | None = None,
     precise: bool = False,
 ) -> tuple[np.ndarray, Array]:
-    """The largest `n_top` eigenvalues, descending, on the host, and their vectors, where the operator is.
+    """The largest `n_top` eigenvalues, descending, on the host, and their vectors, on the operator's device.
 
     | what is given                                  | how it is solved                                              |
     |------------------------------------------------|---------------------------------------------------------------|
@@ -78,7 +78,7 @@ def top(
     |                                                | densely where its spectrum is flat and it is not very large   |
 
     A Krylov space gives the sum of the eigenvalues to five digits and the span of the vectors to a few; `precise` asks
-    for all digits.  On a device, captured variance is found without vectors (search/objective_cuda.py).
+    for all digits.  On a device, captured variance is computed without vectors (search/objective_cuda.py).
     """
     if signature is not None:
         return _signed(to_numpy(operator.matrix()), signature, n_top)
@@ -111,14 +111,14 @@ def _over_points(
     half = solve_lower(factor, operator.matrix())
     reduced = solve_lower(factor, half.T)
     n_top = min(n_top, int(gram.shape[0]))
-    if not bool(namespace(gram).isfinite(namespace(gram).sum(reduced))):  # the points are so far off that k overflows
+    if not bool(namespace(gram).isfinite(namespace(gram).sum(reduced))):  # the points are so far away that k overflows
         return np.full(n_top, -np.inf), namespace(gram).zeros_like(gram[:, :n_top])
     values, vectors = top_eigh((reduced + reduced.T) / 2, n_top)
     return to_numpy(values), solve_lower(factor, vectors, transpose=True)
 
 
 def _signed(covariance: np.ndarray, signature: np.ndarray, n_top: int) -> tuple[np.ndarray, np.ndarray]:
-    """(mu, J v) of the best components of positive length; zeros where there are fewer than `n_top`."""
+    """(mu, J v) of the best components of positive length; zeros if there are fewer than `n_top`."""
     values, vectors = top_eigh(covariance)
     root = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
     found, small = top_eigh(root @ (signature[:, None] * root), n_top)
@@ -159,7 +159,7 @@ def exact_components(
     if weights is None:
         omega = xp.full_like(gram[:, 0], 1.0 / gram.shape[0])
     else:
-        omega = like(weights / namespace(weights).sum(weights), gram)  # float32 holds their ratios
+        omega = like(weights / namespace(weights).sum(weights), gram)  # float32 can hold their ratios
     root = xp.sqrt(omega)
 
     def right(block: Array) -> Array:  # C E block

@@ -1,19 +1,19 @@
-"""The spectrum of a gram, and by it an orthonormal basis of the span of its points: whitening.
+"""The spectrum of a gram, and an orthonormal basis of the span of its points computed from it: whitening.
 
-Whitening is over the eigenvalues that are more than rounding:
+Whitening uses the eigenvalues that are above rounding:
 
     K = U L U',    W = U L^-1/2,    W' K W = I
 
-An eigenvector is known to the rounding of the largest eigenvalue, so that W' K W is off by u l_1 / l_q, more than the
-rounding of the kernel values themselves asks for where l_q is small: components would be longer than one, and the
-variance along them too large.  There W is corrected by the Cholesky factor of what W' K W is:
+An eigenvector has the rounding error of the largest eigenvalue, so W' K W is off by u l_1 / l_q.  If l_q is small this
+exceeds the error from the kernel values themselves: components would be longer than one, and the variance along them
+too large.  Then W is corrected by the Cholesky factor of the actual W' K W:
 
     W' K W = C C',    W <- W C^-T
 
-Where K = L L' shows by itself that all eigenvalues are more than rounding, W = L^-T is a whitening, too, for a tenth of
-what eigenvectors cost:  1 / |L^-1|^2 = 1 / tr K^-1 <= l_q  and  l_1 <= max_i sum_j |K_ij|.
+If the factor L of K = L L' proves that all eigenvalues are above rounding, W = L^-T is a whitening, too, for a tenth
+of the cost of eigenvectors:  1 / |L^-1|^2 = 1 / tr K^-1 <= l_q  and  l_1 <= max_i sum_j |K_ij|.
 
-Where the negative part of an indefinite kernel is kept, W = U |L|^-1/2 and W'K W = J, a diagonal of signs.
+If the negative part of an indefinite kernel is kept, W = U |L|^-1/2 and W'K W = J, a diagonal of signs.
 """
 
 from __future__ import annotations
@@ -48,10 +48,11 @@ DROPPED_WITH_NEGATIVE = (
 
 @dataclass(frozen=True)
 class Whitening:
-    """W with W' K W = I, and what was dropped on the way."""
+    """W with W' K W = I, and the share of the spectrum that was dropped for being negative."""
 
     matrix: Array  # (r, q)
-    negative_share: float  # |negative eigenvalues| / all: above rounding, the kernel is indefinite
+    # sum of |negative eigenvalues| / sum of all |eigenvalues|: if above rounding, the kernel is indefinite
+    negative_share: float
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,7 @@ class GramSpectrum:
         return cls(gram, *top_eigh(gram))
 
     def rank(self, tolerance: float) -> int:
-        """Eigenvalues above `tolerance` of the largest, and above the most negative one."""
+        """The number of eigenvalues above `tolerance` times the largest, and larger than the most negative one."""
         xp = namespace(self.values)
         floor = max(tolerance * max(float(self.values[0]), 0.0), -float(self.values[-1]))
         return int(xp.sum(xp.astype(self.values > floor, xp.int64)))
@@ -78,9 +79,9 @@ class GramSpectrum:
     def whitening(self, tolerance: float = RANK_TOLERANCE, *, signed: bool = False, n_threads: int = 1) -> Whitening:
         """W = U L^-1/2 over the eigenvalues above `tolerance` of the largest.
 
-        Where the kernel is indefinite, eigenvalues smaller than the most negative one go too: they are no better
-        known than it is, and dividing by them would let captured variance grow without bound.  `signed` keeps the
-        negative ones beside the positive: W = U |L|^-1/2, W'K W = diag(+-1).
+        If the kernel is indefinite, eigenvalues smaller than the most negative one are dropped as well: they are as
+        uncertain as that one is large, and dividing by them would let captured variance grow without bound.  `signed`
+        keeps the negative ones beside the positive: W = U |L|^-1/2, W'K W = diag(+-1).
         """
         values, vectors = self.values, self.vectors
         xp = namespace(values)
@@ -100,26 +101,26 @@ class GramSpectrum:
                 "coef0"
             )
         matrix = vectors[:, :rank] / xp.sqrt(values[:rank])
-        if float(values[rank - 1]) < 1e-6 * float(values[0]):  # above, eigenvectors are good to ten digits
+        if float(values[rank - 1]) < 1e-6 * float(values[0]):  # above this, eigenvectors are accurate to ten digits
             corrected = orthonormal(matrix, self.gram, n_threads)
             matrix = matrix if corrected is None else corrected
         return Whitening(matrix, share_of_negative(values))
 
 
 def orthonormal(basis: Array, gram: Array, n_threads: int = 1) -> Array | None:
-    """B C^-T with B' K B = C C', which has the span of B and is orthonormal; None where B is dependent."""
+    """B C^-T with B' K B = C C': orthonormal, with the span of B; None if B is linearly dependent."""
     metric = matmul(basis.T, matmul(gram, basis, n_threads), n_threads)
     factor = cholesky((metric + metric.T) / 2)
     if factor is None:
         return None
-    if not is_numpy(basis) or len(basis) < 400:  # fewer are solved sooner than handed to threads
+    if not is_numpy(basis) or len(basis) < 400:  # fewer are solved faster than they are handed to threads
         return solve_lower(factor, basis.T).T
-    parts = row_ranges(len(basis), 125)  # whatever the number of threads: the same bits
+    parts = row_ranges(len(basis), 125)  # independent of the number of threads, so that results have the same bits
     return np.concatenate(list(ordered_map(lambda rows: solve_lower(factor, basis[rows].T).T, parts, n_threads)))
 
 
 def triangular_whitening(gram: np.ndarray) -> np.ndarray | None:
-    """L^-T for gram = L L', where that shows every eigenvalue to be above RANK_TOLERANCE of the largest; else None."""
+    """L^-T for gram = L L', if that proves every eigenvalue to be above RANK_TOLERANCE times the largest; else None."""
     factor = cholesky(gram)
     if factor is None:
         return None
@@ -129,12 +130,12 @@ def triangular_whitening(gram: np.ndarray) -> np.ndarray | None:
 
 
 def whiten(gram: Array, tolerance: float = RANK_TOLERANCE) -> Whitening:
-    """The whitening of a gram that is needed once (see `GramSpectrum.whitening`)."""
+    """The whitening of a gram that is needed only once (see `GramSpectrum.whitening`)."""
     return GramSpectrum.of(gram).whitening(tolerance)
 
 
 def negative_share(gram: Array) -> float:
-    """|negative eigenvalues| / all of them."""
+    """Sum of |negative eigenvalues| / sum of all |eigenvalues|."""
     return share_of_negative(namespace(gram).linalg.eigvalsh((gram + gram.T) / 2))
 
 
@@ -160,7 +161,7 @@ def check_kernel_values(gram: Array) -> None:
 def check_kernel_diagonal(diagonal: Array) -> None:
     """Make sure that the values k(x, x) can be used: all are finite, and some are not zero.
 
-    All of them may be negative: an indefinite kernel can have a positive part all the same.
+    All of them may be negative, because an indefinite kernel can still have a positive part.
     """
     check_finite_kernel(diagonal)
     xp = namespace(diagonal)
@@ -177,7 +178,7 @@ def check_kernel_diagonal(diagonal: Array) -> None:
 
 
 def check_finite_kernel(values: Array) -> None:
-    """Make sure that kernel values have no NaN and infinity, and are small enough to be squared."""
+    """Check that kernel values have no NaN or infinity, and are small enough to be squared."""
     xp = namespace(values)
     with np.errstate(over="ignore", invalid="ignore"):
         squared = xp.sum(values * values)
