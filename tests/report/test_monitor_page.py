@@ -110,7 +110,7 @@ def test_report_on_a_saved_monitor_is_its_page(monitor, faulty, tmp_path):
 
 def test_the_code_reads_the_file_as_the_command_did(tmp_path, monkeypatch):
     pytest.importorskip("polars")
-    from cli.calling import run
+    from calling import run
 
     rows = plant(300)
     for name, part in (("normal.csv", rows[:200]), ("new.csv", rows[200:])):
