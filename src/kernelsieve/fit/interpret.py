@@ -8,7 +8,10 @@ and because kernels are symmetric, dk(x, s)/dx is the derivative that moves supp
 points exchanged: `Kernel.pullback(S, x, ...)`.  A gradient takes the kernel values of one transform, n m of them, and
 M products of n x m by m x d (for the Gaussian kernel, one product).
 
-        traversal                    rows for increasing scores on one component, the other scores held fixed
+    input_gradient   (n, M, d)   dz_k/dx_j at each row
+    sensitivity      (M, d)      root mean square of it over the rows, times the column's standard deviation:
+                                 how far a component moves when an input moves as much as it usually does
+    traversal                    rows for increasing scores on one component, the other scores held fixed
 """
 
 from __future__ import annotations

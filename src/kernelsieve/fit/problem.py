@@ -222,7 +222,13 @@ def warn_about_kernel(
 ) -> None:
     """Warn of a kernel that is nearly the identity (no two rows alike) or nearly constant (all rows alike).
 
+    Parameters
+    ----------
+    explained : share of the total variance in the components
     exact : the same share for exact kernel PCA, approximately
+    spread : total variance over the mean of k(x, x)
+    seen_and_unseen : captured variance on rows that chose the points, and on others
+    advice : about gamma, None for kernels without a width
     """
     seen, unseen = seen_and_unseen
     narrower, wider = (advice.towards("larger"), advice.towards("smaller")) if advice else ("", "")

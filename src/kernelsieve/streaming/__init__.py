@@ -1,4 +1,4 @@
-"""Rows that come a few at a time and are not kept.
+"""Rows that arrive a few at a time and are not kept.
 
 state          what is kept of a stream, and all that can be read off it
 partial_fit    SparseKernelPCA.partial_fit and refresh: points chosen again as the stream grows

@@ -1,10 +1,10 @@
 """a + b: the model of two streams, from their models alone.
 
-Moments over the same points add.  Over different points (and one kernel) those of one stream are carried over to the
+Moments over the same points add.  Over different points (and one kernel) those of one stream are transferred to the
 points of the other by `fit/transfer.py`, the reservoirs become one sample of both streams, and points are chosen again
-from it.  The points that the sum starts from are those of the heavier stream; those of the left one where the user gave
-them.  Under different kernels, as "median" widths settled apart are, the other stream is seen through its reservoir
-alone.  So devices can send models, not rows.
+from it.  The choice starts from the points of the heavier stream, or from those of the left one if the user gave them.
+Under different kernels, for instance with "median" widths that were settled separately, the other stream is known by
+its reservoir alone.  So devices can send models, not rows.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ..rows import settle_columns
 from ..threads import one_blas_thread
 from .state import FROZEN, ReservoirRows, StreamState, check_frozen, same_points, same_value
 
-WIDTHS_FAR_APART = math.log(2.0)  # widths that few rows of one source settle differ by less
+WIDTHS_FAR_APART = math.log(2.0)  # widths settled by few rows of one source differ by less than this
 
 
 def merged(one: Any, other: Any) -> Any:
@@ -54,7 +54,7 @@ def merged(one: Any, other: Any) -> Any:
 
 
 def _warn_of_widths(one: Any, other: Any, result: Any) -> None:
-    """Two streams that settled very different widths are of different scales, and the sum has one width."""
+    """Warn if two streams settled very different widths: they are on different scales, and the sum has one width."""
     if abs(math.log(one.gamma_ / other.gamma_)) > WIDTHS_FAR_APART:
         warn(
             f"the rows of the two streams have settled widths that are far apart, gamma={one.gamma_:.3g} and "

@@ -1,4 +1,4 @@
-"""Rows fed one by one to an online rule: the points that it keeps, and what it costs in kernel evaluations."""
+"""Rows fed one by one to an online rule: the points that it keeps, at the cost of their kernel evaluations."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FACTOR_OFF = (
     1e-3  # share of the largest k(s, s) by which a rule's updated factor may differ from the gram of its points
 )
 
-# What a file holds of each rule, in the words of model files.
+# The entries of each rule in a model file, in the words of io/layout.py.
 _SANGER = {"coef": "float[m, M]", "mean_coef": "float[m]", "mean_scores": "float[M]", "mean_square": "float"}
 _SANGER |= {"weight": "positive", "n_steps": "count"}
 _IN_COORDINATES = {"lower": "float[m, m]", "mean": "float[m]", "weight": "positive"}
@@ -36,7 +36,7 @@ INDEPENDENT_LAYOUT = {"lower": "float[m, m]", "signs": "float[m]"}
 
 
 def driver_layout(rule: str, state: Any) -> dict[str, Any]:
-    """What `OnlineDriver.state` holds, of this rule or of the points that are kept in its place."""
+    """The layout of `OnlineDriver.state` for this rule, or for the points that are kept instead of a rule."""
     layout = INDEPENDENT_LAYOUT if _only_chooses(state) else RULE_LAYOUTS[rule]
     return {"points": "rows[m, d]", "numbers": "int[m]", "n_evaluations": "count", "rule": layout}
 
@@ -47,7 +47,7 @@ def _only_chooses(state: Any) -> bool:
 
 
 class OnlineDriver:
-    """An online rule and its points; under an indefinite kernel only the points, and no rule."""
+    """An online rule and its points; under an indefinite kernel only the points."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class OnlineDriver:
         self.n_evaluations = 0 if state is None else int(state["n_evaluations"])
 
     def state(self) -> dict[str, Any]:
-        """Arrays and numbers that make it again."""
+        """Arrays and numbers from which the driver can be rebuilt."""
         return {
             "rule": self.rule.state(),
             "points": self.points.rows,
@@ -92,7 +92,7 @@ class OnlineDriver:
         return carried.shape == gram.shape and bool(near.all())
 
     def feed(self, X: Array, weights: np.ndarray | None, first: int) -> None:
-        """Rows in their order, the first of which has this number in the stream."""
+        """Take in rows in their order; `first` is the number of the first one in the stream."""
         rows = X.astype(np.float64) if scipy.sparse.issparse(X) else np.asarray(to_numpy(as_float64(X)))
         lengths = to_numpy(self.kernel.diagonal(rows))
         self.points.start(rows)
@@ -115,16 +115,16 @@ class OnlineDriver:
                 self.numbers = [self.numbers[place] for place in places]
 
     def selection(self) -> Selection:
-        """The points as they now are, with their numbers in the stream."""
+        """The current points, with their numbers in the stream."""
         numbers = np.array(self.numbers, dtype=np.intp)
         return Selection(self.kernel, self.points.rows.copy(), numbers, {"rule": self.name})
 
     def expansion(self, gram: np.ndarray) -> KernelExpansion:
-        """The model as the rule now has it, on points whose gram this is."""
+        """The rule's current model, on points with this gram."""
         assert isinstance(self.rule, Rule)
         solution = self.rule.solution()
         coef = solution.coef * component_signs(solution.coef)
-        if not solution.orthogonal:  # the gradient rules' components are of unit length only when they have converged
+        if not solution.orthogonal:  # components of the gradient rules have unit length only after convergence
             lengths = np.sqrt(np.maximum(np.sum(coef * (gram @ coef), axis=0), 0.0))
             coef = coef / np.where(lengths > 0, lengths, 1.0)
         points, mean = self.points.rows.copy(), solution.mean_coef
@@ -135,7 +135,7 @@ class OnlineDriver:
 
 
 class _Buffer:
-    """A growing array of rows: appending one does not copy the others."""
+    """A growing array of rows, which appends without copying the others each time."""
 
     def __init__(self, rows: Array | None) -> None:
         self._space: Any = rows
@@ -146,7 +146,7 @@ class _Buffer:
         return self._space[: self._used]
 
     def start(self, like: Array) -> None:
-        """Make room for rows of this kind before the first one comes."""
+        """Allocate room for rows of this kind before the first one arrives."""
         if self._space is None:
             self._space = like[:0]
 

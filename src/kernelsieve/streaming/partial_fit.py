@@ -1,14 +1,14 @@
-"""partial_fit: rows that come a few at a time and are not kept.
+"""partial_fit: rows that arrive a few at a time and are not kept.
 
-Three things are kept: the points, the moments of all rows over them, and a reservoir, a sample of the rows.  Every row
-adds to the moments and is offered to the reservoir; when the rows since the last choice weigh half of what all do, the
-points are chosen again from the reservoir, and the moments are carried over to them.  While the reservoir still holds
-all rows a choice is a fit to them.  Points that the user gave stay where they are.
+Three things are kept: the points, the moments of all rows over them, and a reservoir, a random sample of the rows.
+Every row is added to the moments and offered to the reservoir; when the rows since the last choice have half of the
+weight of all rows, the points are chosen again from the reservoir, and the moments are transferred to them.  As long
+as the reservoir still holds all rows, a choice is a fit to them.  Points given by the user stay as they are.
 
-Nothing of this depends on how the rows are cut into calls.
+The result does not depend on how the rows are divided into calls.
 
-`fit` with `keep_stream=True` leaves the same three things: its points, the moments that it has summed up over all rows,
-and the sample that it has looked at as the reservoir.  So `partial_fit` goes on where `fit` ended.
+`fit` with `keep_stream=True` leaves the same three things: its points, the moments of all rows over them, and its
+sample as the reservoir.  So `partial_fit` continues where `fit` ended.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ from .state import (
     start_anew,
 )
 
-# The median of distances is known to a few percent: a width that changes by less has not changed.
+# The median of distances is known to a few percent: a smaller change of the width is ignored.
 SAME_WIDTH = math.log(1.1)
-# The width is settled again until the stream is this many times as long as its reservoir.
+# The width is settled again at each choice, until the stream is this many times as long as its reservoir.
 WIDTH_SETTLED = 2
-# What `fit` stores, and is read off the state where it keeps one.
+# Attributes that `fit` stores, unless it keeps the state of a stream, from which they are computed.
 STORED_BY_FIT = (
     "n_samples_seen_", "expansion_", "support_", "gamma_", "explained_variance_", "explained_variance_ratio_",
     "eigenvalues_", "mean_outside_", "captured_ratio_", "captured_ratio_interval_", "captured_ratio_kind_",
@@ -70,7 +70,7 @@ class PartialFit:
     _stream: StreamState | None = None
     _stale: ClassVar[tuple[str, ...]] = ("_stream",)
 
-    # What `fit` stores, and `partial_fit` leaves to be read off the state.
+    # Attributes that `fit` stores, and that are computed from the state after `partial_fit`.
     n_samples_seen_: Any = FromStream("reservoir.n_seen", always=True)
     expansion_: Any = FromStream("expansion")
     support_: Any = FromStream("choice.support")
@@ -92,10 +92,11 @@ class PartialFit:
 
     @property
     def drift_(self: Any) -> float:
-        """How far the components have turned since the points were last chosen: the largest principal angle, radians.
+        """How far the components have turned since the points were last chosen: the largest principal angle, in
+        radians.
 
-        Where the last `partial_fit` chose points again, it is how far that call turned them.  Only of a model that
-        `partial_fit` made.
+        If the last `partial_fit` chose points again, it is the angle by which that call turned the components.  Only
+        models made by `partial_fit` have it.
         """
         if self._stream is None or not self._stream.ready:
             raise AttributeError("drift_ is that of a model that partial_fit has followed a stream with")
@@ -105,30 +106,25 @@ class PartialFit:
     def partial_fit(self: Any, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
         """Add rows to the model.
 
-        Points are first chosen when twice as many different rows as points have come (at once where `selection` gives
-        them as an array), and again whenever the rows since the last choice weigh half of what all rows do: without
-        `half_life` that is each doubling of the stream, else every 0.72 half-lives.  They are chosen from a sample of
-        the rows, as many as `n_optimization_samples`, by the rule that `selection` names, and the moments of all rows
-        are carried over to them; points given as an array stay as they are.  A `gamma` that is a rule is settled with
-        each choice, until twice as many rows have come as are kept.  Kernel, centring, `n_components` and `half_life`
-        stay what they were in the first call; a change is refused.
+        Points are first chosen when twice as many different rows as points have come (at once if `selection` gives
+        them as an array), and again whenever the rows since the last choice have half of the weight of all rows:
+        without `half_life` at each doubling of the stream, otherwise every 0.72 half-lives.  They are chosen from a
+        sample of `n_optimization_samples` rows by the rule that `selection` names, and the moments of all rows are
+        transferred to them; points given as an array stay as they are.  A `gamma` that is given by a rule is computed
+        again with each choice, until twice as many rows have come as are kept.  Kernel, centring, `n_components` and
+        `half_life` stay what they were in the first call; a change is refused.
 
-        The model depends on the rows and their order, not on how they are cut into calls.  Components and
-        `captured_ratio_` are found when they are first read, for the rows that have come by then, so that a call costs
-        little more than a `transform` of its rows.  On a stream that is sorted, call `refresh` at its end.  After a
-        `fit` with `keep_stream=True` the rows are added to those of the fit; after another one partial_fit starts anew,
-        and says so.
+        The model depends on the rows and their order, not on how they are divided into calls.  Components and
+        `captured_ratio_` are computed when they are first read, for the rows that have come by then, so that a call
+        costs little more than a `transform` of its rows.  After a stream in sorted order, call `refresh`.  After a
+        `fit` with `keep_stream=True` the rows are added to those of the fit; after any other fit, partial_fit starts
+        anew, with a warning.
 
-        Cost: O(n m (d + m)) for n rows; O(R m (d + m)) for each choice, R the rows kept; O(m^3) for each reading, and
-        as much as exact kernel PCA of 1,000 rows to read `captured_ratio_`.
+        Cost: O(n m (d + m)) for n rows; O(R m (d + m)) for each choice, R the rows kept; O(m^3) to read components,
+        and as much as exact kernel PCA of 1,000 rows to read `captured_ratio_`.
 
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            Or blocks of such rows: a list, a function that returns an iterator, an iterator, a DataLoader of torch.
-            They are taken in one by one; where one is refused, the model is left as it was before the call.
-        y : ignored
-        sample_weight : array-like of shape (n_samples,), optional
+        Or blocks of such rows: a list, a function that returns an iterator, an iterator, a DataLoader of torch. Blocks
+        are added one by one; if one is refused, the model is restored to its state before the call.
 
         Returns
         -------
@@ -158,8 +154,8 @@ class PartialFit:
     def refresh(self: Any) -> Any:
         """Choose the points, and the width of the kernel, again, from the sample of the rows that `partial_fit` keeps.
 
-        Worth its price where a stream was sorted or has ended: components become those of points that know all of it.
-        Points that were given as an array stay as they are.
+        Worth its cost if the stream was sorted or has ended: the points then suit the whole stream. Points that were
+        given as an array stay as they are.
 
         Returns
         -------
@@ -173,7 +169,7 @@ class PartialFit:
         return self
 
     def __add__(self: Any, other: Any) -> Any:
-        """The model of both streams: moments add, samples of rows merge (see `kernelsieve.streaming.merge`)."""
+        """The model of both streams: moments add, reservoirs merge (see `kernelsieve.streaming.merge`)."""
         from .merge import merged
 
         return merged(self, other) if isinstance(other, PartialFit) else NotImplemented
@@ -181,9 +177,9 @@ class PartialFit:
     def __sklearn_is_fitted__(self) -> bool:
         if self._stream is None:
             return hasattr(self, "expansion_")
-        return self._stream.ready  # else rows have come, but too few to choose points
+        return self._stream.ready  # otherwise rows have come, but too few to choose points
 
-    # A fit becomes a stream.
+    # A fit becomes the start of a stream.
 
     def _check_parameters(self: Any, sample_weight: Any) -> None:
         super()._check_parameters(sample_weight)  # type: ignore[misc]
@@ -196,11 +192,11 @@ class PartialFit:
             raise ValueError("partial_fit needs rows: a precomputed kernel has no values for points of earlier calls")
 
     def _keep(self: Any, choice: Choice, span: Span) -> None:
-        """Leave what a fit has found as the state of a stream, off which its results are then read."""
+        """Keep what a fit has found as the state of a stream, from which its results are then computed."""
         if not self.keep_stream:
             return
         problem = choice.problem
-        if not isinstance(span, PointSpan):  # all rows are points, and more rows will come
+        if not isinstance(span, PointSpan):  # all rows are points, but more rows may follow
             span = problem.span(replace(choice.selection, exhaustive=False), signed=self._policy.keeps_negative)
         assert isinstance(span, PointSpan)
         sampled, n_seen = problem.sample.rows, problem.rows.n_samples
@@ -234,10 +230,10 @@ class PartialFit:
         for name in STORED_BY_FIT:
             delattr(self, name)
 
-    # More rows.
+    # Adding rows.
 
     def _follow(self: Any, rows: ArrayRows) -> None:
-        """Take rows in, up to each choice of points and beyond."""
+        """Take in rows; choose points whenever a choice is due."""
         start = 0
         while start < rows.n_samples:
             rest = _part(rows, slice(start, None)) if start else rows
@@ -252,15 +248,15 @@ class PartialFit:
                 self._choose_or_stay(self._stream)
 
     def _rows_until_choice(self: Any, rows: ArrayRows) -> int | None:
-        """How many of these rows come before the next choice of points; None where it is not among them."""
+        """How many of these rows come before the next choice of points; None if it is not due among them."""
         state = self._stream
         weights = np.ones(rows.n_samples) if rows.weights is None else rows.weights
         if not state.ready:
             count = self._rows_until_enough(rows)
         else:
             count = rows_until_choice(state.since, state.reservoir.weight, weights, state.rate)
-        # While all rows are kept, each choice starts afresh from all of them and leaves nothing of those before it: of
-        # the choices that are due among these rows only the last need be made.
+        # As long as all rows are kept, each choice is a fit to all of them and keeps nothing of earlier ones: of the
+        # choices that are due among these rows, only the last needs to be made.
         while count is not None:
             so_far = faded(state.reservoir.weight, weights[:count], state.rate)
             more = rows_until_choice(0.0, so_far, weights[count:], state.rate)
@@ -272,10 +268,10 @@ class PartialFit:
         return count
 
     def _choose_or_stay(self: Any, state: StreamState) -> None:
-        """Choose points; where the latest rows allow no other choice, stay with those there are."""
+        """Choose points; if the latest rows do not allow it, keep the current ones."""
         if not state.ready:
             self._choose(state)
-        elif not self._enough(state.reservoir):  # hardly any different rows: every one would become a point
+        elif not self._enough(state.reservoir):  # almost no different rows: every one would become a point
             self._stream = replace(state, since=0.0)
         else:
             try:
@@ -284,7 +280,7 @@ class PartialFit:
                 self._stream = replace(state, since=0.0)
                 warn(f"the points stay as they are, the rows kept allow no other choice: {error}")
 
-    # The choice of points.
+    # Choosing points.
 
     def _empty_stream(self: Any) -> StreamState:
         least = self._least_rows()
@@ -304,7 +300,7 @@ class PartialFit:
         return int(self.n_support)
 
     def _least_rows(self: Any) -> int:
-        """How many different rows must have come before points can be chosen."""
+        """How many different rows must have come before points are chosen."""
         if isinstance(self.selection, str) or callable(self.selection):
             return PLAN.rows_to_choose_from * self._points_wanted()
         if np.ndim(self.selection) == 1:
@@ -315,7 +311,7 @@ class PartialFit:
         return len(_different(reservoir)) >= self._least_rows()
 
     def _rows_until_enough(self: Any, rows: ArrayRows) -> int | None:
-        """After how many of these rows enough different ones have come to choose points from."""
+        """After how many of these rows there are enough different ones to choose points from."""
         different, least = _different(self._stream.reservoir), self._least_rows()
         counting = np.arange(rows.n_samples) if rows.weights is None else np.flatnonzero(rows.weights)
         for number, row in zip(counting, row_keys(take_rows(rows.X, counting)), strict=True):
@@ -325,12 +321,12 @@ class PartialFit:
         return None
 
     def _choose(self: Any, state: StreamState, *, settle: bool = False) -> None:
-        """Choose points from the reservoir and carry the moments over; `settle`: choose the width again, too."""
+        """Choose points from the reservoir and transfer the moments to them; `settle`: choose the width again, too."""
         if self.device is not None:
             warn(f"device={self.device!r} has no effect on partial_fit and refresh: they work on the host")
         state = replace(state, reservoir=state.reservoir.in_order())
         reservoir, rows = state.reservoir, ReservoirRows(state.reservoir, getattr(self, "feature_names_in_", None))
-        # numbers that depend on the stream alone, so that a model read from a file goes on as the one saved
+        # seeded by the stream alone, so that a model read from a file continues as the saved one would
         rng = np.random.default_rng([reservoir.seed, reservoir.n_seen])
         choice = self._points(self._problem_on(rows, rng, partial(self._kernel_of_stream, state, settle)))
         moved = isinstance(self.selection, str) and self.selection == "optimized"
@@ -355,14 +351,14 @@ class PartialFit:
         self._warn_about_kernel(choice.problem.sample, span)
 
     def _span_over(self: Any, choice: Choice, state: StreamState) -> PointSpan:
-        """The span of chosen points with the moments of all rows that have come."""
-        # Points that are all rows so far are treated as some of the rows, because more rows will come.
+        """The span of chosen points with the moments of all rows so far."""
+        # Points that are all rows so far are treated like points chosen from more rows, because more will come.
         selection = replace(choice.selection, exhaustive=False)
         span = self._span(replace(choice, selection=selection, span=None))
         return replace(span, moments=state.moments_over(span, self._n_threads()))
 
     def _kernel_of_stream(self: Any, state: StreamState, settle: bool, rows: SampledRows) -> tuple[Kernel, float]:
-        """The kernel that these rows settle; the current one if its width is settled or hardly differs."""
+        """The kernel that fits these rows; the current one if its width is final or hardly differs."""
         last = None if settle else state.choice
         if last is not None and state.reservoir.n_seen > WIDTH_SETTLED * state.reservoir.size:
             return state.chosen.kernel, last.gamma  # type: ignore[union-attr]
@@ -372,10 +368,11 @@ class PartialFit:
         return state.chosen.kernel, last.gamma  # type: ignore[union-attr]
 
     def _record(self: Any) -> None:
-        """One more line of what `record_drift` asks for."""
+        """One more entry of the record that `record_drift` asks for."""
         record = getattr(self, "drift_record_", None) or {name: [] for name in DRIFT_RECORD}
         span, variances = self._stream.span, self._stream.components.variances
-        # by the moments alone: `explained_variance_ratio_` is measured on the reservoir, which costs more than the call
+        # from the moments alone: `explained_variance_ratio_` is measured on the reservoir, which costs more than the
+        # call
         explained = float(variances.sum()) / max(span.total_variance, float(variances.sum()))
         line = (self.n_samples_seen_, self.drift_, explained, self.chosen_at_)
         for name, value in zip(DRIFT_RECORD, line, strict=True):
@@ -389,7 +386,7 @@ class PartialFit:
             self._stream = replace(self._stream, reservoir=self._stream.reservoir.in_order())
 
     def _resumed(self: Any, state: dict[str, Any], error: type[ValueError]) -> dict[str, Any]:
-        """Take up the stream of a file, if it holds one; return what else the model stores."""
+        """Restore the stream from a file, if the file holds one; return the model's other attributes."""
         stream, begun = state.get("_stream"), state.get("_settled")
         if stream is None:
             return state
@@ -410,7 +407,7 @@ class PartialFit:
         return {name: state[name] for name in STORED if name in state}
 
     def check_loaded(self: Any, error: type[ValueError]) -> None:
-        """Raise `error` unless the stream in a file can go on: points can be chosen again as the parameters say."""
+        """Raise `error` unless the stream in a file can continue: its parameters allow points to be chosen again."""
         if self._stream is None:
             return
         try:
@@ -437,7 +434,7 @@ def _measured_in(state: dict[str, Any]) -> Measured | None:
 
 
 def _different(reservoir: Reservoir) -> set[bytes]:
-    """The different rows of a reservoir; those that weigh nothing are not kept."""
+    """The different rows of a reservoir, which never holds rows of weight zero."""
     rows = reservoir.in_order().rows
     return set() if rows is None else set(row_keys(rows))
 

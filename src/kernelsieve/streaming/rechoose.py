@@ -1,9 +1,10 @@
 """Choosing again: the current points, moved on, compete with a fresh choice.
 
-A choice from a later sample of the same stream need not start from nothing, and must not start from the old points
-alone, which would stay near where they were good once.  Both ways end on the same evaluation rows, and the better one
-is taken.
-Only points that the search itself moves are moved here: those that the user gave stay where they are, and those of a
+A choice from a later sample of the same stream need not start from nothing.  But it must not start from the old points
+alone, because it would stay near places that were good for earlier rows.  Both are moved and measured on the same
+evaluation rows, and the better one is taken.
+
+Only points that the search itself moves are moved here: those given by the user stay where they are, and those of a
 rule are chosen again by that rule.
 """
 
