@@ -1,10 +1,10 @@
 """The state of a stream, and the attributes that are computed from it.
 
-A model that `partial_fit` makes is one frozen `StreamState`: a sample of the rows (the reservoir), the points with the
-moments of all rows over them, and the parameters of the first call.  More rows make another state; nothing in it is
-ever changed, so that a call that fails leaves the model as it was.  Components, variances and `captured_ratio_` are
-found when they are first read, and belong to the rows that have come by then: the components from the moments of all
-rows, what is measured against exact kernel PCA from the rows in the reservoir.
+A model made by `partial_fit` is one frozen `StreamState`: a sample of the rows (the reservoir), the points with the
+moments of all rows over them, and the parameters of the first call.  More rows make another state; a state is never
+changed, so a call that fails leaves the model as it was.  Components, variances and `captured_ratio_` are computed
+when they are first read, for the rows that have come by then: the components from the moments of all rows, comparisons
+with exact kernel PCA from the rows in the reservoir.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ from ..rows.sampling import SampledRows
 from ..spectrum.whitening import RANK_TOLERANCE
 from ..threads import cached_property, one_blas_thread
 
-# Parameters that what is kept of the rows depends on; the last two are OnlineKernelPCA's.
+# Parameters that the stored moments and rows depend on; the last two are OnlineKernelPCA's.
 KERNEL = ("kernel", "gamma", "degree", "coef0", "kernel_params")
 FROZEN = (*KERNEL, "center", "n_components", "half_life", "rule", "budget")
-NOT_SAVED = {"saved": False}  # fields that the record of a state in a file does not have
-# What a model that follows a stream stores beside its state.
+NOT_SAVED = {"saved": False}  # fields that are not part of a saved state
+# Attributes that a model of a stream stores beside its state.
 STORED = ("n_features_in_", "feature_names_in_", "drift_record_", "_sklearn_output_config")
 
 
 class FromStream:
-    """A fitted attribute that `fit` stores, and that after `partial_fit` is read off `_stream`, the state.
+    """A fitted attribute that `fit` stores, and that is computed from the state, `_stream`, after `partial_fit`.
 
-    `path` names it there.  Reading fails, as that of a missing attribute does, while the stream has no model yet,
-    unless `always` says that the state knows it from its first row on.
+    `path` names it within the state.  Reading it raises AttributeError as long as the stream has no model, unless
+    `always` is set because the state knows the attribute from the first row on.
     """
 
     def __init__(self, path: str, *, always: bool = False) -> None:
@@ -65,10 +65,10 @@ class FromStream:
 
 
 class ReservoirRows(Rows):
-    """The rows of a reservoir in the order in which they came, standing for all rows of the stream.
+    """The rows of a reservoir, in the order in which they came, representing all rows of the stream.
 
-    There are `n_samples` rows in the stream; `X` has those that are kept.  Sums over the kept ones are scaled to the
-    weight of all.
+    The stream has `n_samples` rows; `X` holds those that were kept.  Sums over them are scaled to the weight of all
+    rows.
     """
 
     def __init__(self, reservoir: Reservoir, names: Any = None) -> None:
@@ -99,10 +99,10 @@ class ReservoirRows(Rows):
 
 @dataclass(frozen=True)
 class LastChoice:
-    """What the last choice of points settled and reported."""
+    """What was determined and reported when points were last chosen."""
 
     gamma: float
-    support: np.ndarray | None  # numbers of the points in the stream, None where they are not rows
+    support: np.ndarray | None  # numbers of the points in the stream, None if they are not rows
     at: int  # number of rows that had come
     report: dict[str, Any] = field(default_factory=dict)
     n_iter: int = 1
@@ -111,7 +111,7 @@ class LastChoice:
 
 @dataclass(frozen=True)
 class Measured:
-    """Measurements on the rows at hand that moments do not give."""
+    """Measurements on the rows in the reservoir, which moments cannot give."""
 
     mean_outside: float
     captured: CapturedRatio
@@ -124,16 +124,17 @@ class StreamState:
 
     reservoir: Reservoir
     moments: Moments | None = None  # None before points are chosen
-    negative_share: float = 0.0  # share of the spectrum of the points' gram that is negative and was dropped
+    negative_share: float = 0.0  # share of the spectrum of the points' gram that was negative and was dropped
     chosen: KernelExpansion | None = None  # the model when its points were chosen
     since: float = 0.0  # weight of the rows since then
-    # in files, the model's own attributes
-    parameters: dict[str, Any] = field(default_factory=dict, metadata=NOT_SAVED)  # of the first call, those of FROZEN
+    # saved as attributes of the model itself
+    parameters: dict[str, Any] = field(default_factory=dict, metadata=NOT_SAVED)
     choice: LastChoice | None = field(default=None, metadata=NOT_SAVED)
-    measured: Measured | None = field(default=None, metadata=NOT_SAVED)  # if a fit or a file has it already
-    # an expansion whose scores are whitened features; made once rather than in every call
+    # set if a fit or a file has measured it already
+    measured: Measured | None = field(default=None, metadata=NOT_SAVED)
+    # an expansion whose scores are the whitened features, computed once rather than in every call
     basis: KernelExpansion | None = field(default=None, metadata=NOT_SAVED)
-    # by what angle the last call turned the components, where it chose points again
+    # the angle by which the last call turned the components, if it chose points again
     turn: float | None = None
 
     _file_sizes = ("m", "d")
@@ -150,7 +151,7 @@ class StreamState:
         return own_fields(self)
 
     def check_loaded(self, error: type[ValueError]) -> None:
-        """Raise `error` unless the parts from a file are those of one stream."""
+        """Raise `error` unless the parts read from a file belong to one stream."""
         if self.chosen is not None and self.moments is None:
             raise error("the stream in the file has points, but no moments over them")
         if self.since < 0 or not 0 <= self.negative_share <= 1:
@@ -196,7 +197,7 @@ class StreamState:
         return KernelExpansion(self.chosen.kernel, self.chosen.points, whitening, np.zeros(whitening.shape[1]))
 
     def moments_over(self, span: PointSpan, n_threads: int) -> Moments:
-        """Moments of all rows over the points of another span: exact where all rows are kept, else by transfer."""
+        """Moments of all rows over the points of another span: exact if all rows are kept, otherwise by transfer."""
         old, before = self.chosen, self.moments
         if not self.reservoir.whole and old is not None and before is not None and old.kernel == span.kernel:
             if same_points(old.points, span.points):
@@ -212,7 +213,7 @@ class StreamState:
         basis = overlap(span.kernel, (span.points, new), (old.points, before.whitening))
         return transferred(before, on_old, on_new, basis)
 
-    # What can be read.
+    # What is computed from a state.
 
     @cached_property
     def span(self) -> PointSpan:
@@ -262,7 +263,8 @@ class StreamState:
 
     @cached_property
     def _measured(self) -> tuple[float, CapturedRatio]:
-        """Both measured on the reservoir; if its rows are too few or too much alike, what the moments alone say."""
+        """Ratio and share explained, measured on the reservoir; if its rows are too few or too similar, from moments
+        alone."""
         if self.measured is not None:
             return self.measured.mean_outside, self.measured.captured
         captured, whole = float(self.components.variances.sum()), self.reservoir.whole
@@ -274,10 +276,10 @@ class StreamState:
                 if indefinite:
                     ratio = ratio_of_points(seen, sample, points, self.reservoir.n_seen)
                 else:
-                    # about half of the rows kept have come since points were chosen by all that were kept then
+                    # about half of the rows in the reservoir came after the points were chosen
                     fitted = 0.0 if whole else sample.n_evaluation / (2 * self.reservoir.n_kept)
                     ratio = ratio_of_model(sample, self.expansion, self.reservoir.n_seen, fitted=fitted)
-                # moments of all rows, unless they were brought from other points
+                # the moments are of all rows, unless they were transferred from other points
                 ratio = ratio.corrected(self.span, self.expansion, captured) if whole else ratio.at_least(surely)
                 return mean_outside(seen, self.span, indefinite=bool(indefinite)), ratio
         except ValueError:
@@ -285,7 +287,7 @@ class StreamState:
             return 0.0, CapturedRatio(surely, "sample", n_kept, (surely, 1.0), n_directions)
 
     def _sample(self) -> Sample:
-        """The rows of the reservoir, to measure the model on as `fit` does on its sample."""
+        """The rows of the reservoir as a sample, to measure the model on as `fit` does."""
         assert self.chosen is not None
         rows, rng = ReservoirRows(self.reservoir), np.random.default_rng(self.reservoir.seed)
         sampled = replace(rows.sample(self.reservoir.size, rng), whole=self.reservoir.whole)
@@ -298,13 +300,13 @@ class StreamState:
             n_evaluation=n_evaluation,
             n_population=rows.n_samples,
         )
-        if not sampled.whole:  # none of the rows need be left to guide a search
+        if not sampled.whole:  # all rows measure, because none has to guide a search
             sample = replace(sample, given=sampled.first(n_evaluation), guides=False)
         return sample.representative.settled
 
     @cached_property
     def agreement(self) -> Agreement:
-        """How far the components are those of exact kernel PCA of the rows kept."""
+        """Agreement of the components with those of exact kernel PCA of the rows in the reservoir."""
         return agreement_on_reservoir(self.expansion, self.reservoir)
 
     @cached_property
@@ -320,7 +322,7 @@ class StreamState:
     def drift(self) -> float:
         """The largest principal angle between the components and what they were when the points were chosen.
 
-        Where the last call chose points again: what they were before that call.
+        If the last call chose points again, the angle is that between the components before and after the call.
         """
         assert self.chosen is not None
         if self.turn is not None:
@@ -331,8 +333,8 @@ class StreamState:
     def turned_since(self, earlier: StreamState, n_threads: int) -> float:
         """The drift since an earlier state of the same stream, also where points have been chosen again since.
 
-        Components on other points are compared in feature space.  Where the width of the kernel was settled again, the
-        earlier ones are first found under the new kernel, from the rows that were kept by then.
+        Components on other points are compared in feature space.  If the width of the kernel has changed, the earlier
+        components are first computed again under the new kernel, from the rows that were in the reservoir then.
         """
         if self.chosen is earlier.chosen:
             return self.drift
@@ -350,7 +352,7 @@ class StreamState:
 
 
 def agreement_on_reservoir(expansion: KernelExpansion, reservoir: Reservoir) -> Agreement:
-    """How far an expansion's components are those of exact kernel PCA of the rows that a stream has kept."""
+    """Agreement of an expansion with exact kernel PCA of the rows in a stream's reservoir."""
     rows = ReservoirRows(reservoir)
     most = rows_for_agreement(expansion.kernel, rows.n_features, expansion.n_components)
     found = agreement_with_exact(expansion, rows.sample(most, np.random.default_rng(reservoir.seed)))
@@ -359,7 +361,7 @@ def agreement_on_reservoir(expansion: KernelExpansion, reservoir: Reservoir) -> 
 
 
 def own_fields(state: Any) -> dict[str, Any]:
-    """The fields of a state, without what has been found from them: that need not be pickled."""
+    """The fields of a state without its cached results, which need not be pickled."""
     return {field.name: getattr(state, field.name) for field in fields(state)}
 
 
@@ -400,8 +402,8 @@ def start_anew(model: Any, why: str) -> None:
     forget_fit(model)
 
 
-# Parameters that the first call of partial_fit freezes.  Moments of rows under one kernel say nothing of them under
-# another, so neither kernel, centring nor memory can change between two calls.
+# Parameters that the first call of partial_fit freezes. Moments of rows under one kernel say nothing about them under
+# another, so kernel, centring and memory cannot change between calls.
 
 
 def frozen_parameters(model: Any) -> dict[str, Any]:
@@ -421,7 +423,8 @@ def check_frozen(model: Any, parameters: dict[str, Any], error: type[ValueError]
 
 
 def check_frozen_in_file(model: Any, parameters: Any, reservoir: Reservoir, error: type[ValueError]) -> None:
-    """Raise `error` if a model from a file differs from what it was when its stream began; older files do not say."""
+    """Raise `error` if a model's parameters differ from those its stream began with, which older files
+    do not contain."""
     check_frozen(model, parameters or {}, error)
     if reservoir.rate != forgetting_rate(model.half_life):
         raise error(f"the sample of rows in the file was not drawn with half_life={model.half_life!r}")

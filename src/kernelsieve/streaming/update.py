@@ -11,8 +11,8 @@ from sklearn.utils.validation import check_is_fitted
 def update(model: Any, X: Any, sample_weight: Any = None) -> Any:
     """Add rows to a fitted model, as `partial_fit` does, or to the model at the end of a fitted pipeline.
 
-    scikit-learn's pipelines have no `partial_fit`.  The steps before the last stay as they were fitted, so a column is
-    scaled and a category encoded as it was on the first day; the last one takes the rows in.
+    scikit-learn's pipelines have no `partial_fit`.  The steps before the last stay as they were fitted, so columns are
+    scaled and categories encoded as on the first day; the last step adds the rows.
 
     Cost: one `transform` of the rows, and what `SparseKernelPCA.partial_fit` costs.
 

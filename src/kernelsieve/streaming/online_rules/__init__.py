@@ -1,12 +1,12 @@
-"""Published rules of online kernel PCA: one row at a time, from its kernel values with the points that are kept.
+"""Published rules of online kernel PCA: one row at a time, given by its kernel values with the points kept so far.
 
-A rule is fed k(D, x) and k(x, x), says what becomes of the points, and gives coefficients over them when asked:
+A rule receives k(D, x) and k(x, x), says how the points change, and gives coefficients over them on request:
 
     step(cross, length, weight) -> Change       the row enters or does not; some points, then, leave
     solution() -> RuleSolution                      coefficients (m, M) of the components and (m,) of the mean
 
-It never sees the rows.  What `state` gives, arrays and numbers, is the whole of a rule, and makes it again.  Where a
-kernel is not positive semi-definite, `Independent` chooses points and leaves the components to others.
+It never sees the rows.  `state`, a few arrays and numbers, is all of a rule, which can be rebuilt from it.  For
+kernels that are not positive semi-definite, `Independent` only chooses points and leaves the components to the caller.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""What the online rules share: a dictionary of points, known by the Cholesky factor of its gram.
+"""Shared by the online rules: a dictionary of points, represented by the Cholesky factor of its gram.
 
     K_DD = L L',      f(x) = L^-1 k(D, x)
 
-are orthonormal coordinates of phi(x) projected on span(phi(D)).  A point that enters adds a coordinate in which all
-that came before it is zero, so that moments of earlier rows remain those of their projections.
+are orthonormal coordinates of phi(x) projected on span(phi(D)).  A point that enters adds a coordinate that is zero
+for all earlier rows' projections, so that the moments of earlier rows stay valid.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Settings:
     learning_decay: float = 1000.0
     rank: int = 0
     rate: float = 0.0  # of forgetting, ln 2 / half_life
-    order: Order | None = None  # orders candidates, given as columns, by what the target loses without them
+    order: Order | None = None  # orders candidates, given as columns, by the target's loss without them
 
     @property
     def kept_share(self) -> float:
@@ -59,7 +59,7 @@ class Settings:
 
 @dataclass
 class OnlineChooser(ABC):
-    """What chooses points one row at a time; fields after the settings are its state."""
+    """Chooses points one row at a time; the fields after the settings are its state."""
 
     settings: Settings
 
@@ -70,7 +70,7 @@ class OnlineChooser(ABC):
     @property
     @abstractmethod
     def ready(self) -> bool:
-        """Whether enough rows have come for as many components as are asked for."""
+        """Whether enough rows have come for the number of components."""
 
     def state(self) -> dict[str, Any]:
         """Arrays and numbers from which the rule can be rebuilt."""
@@ -79,15 +79,15 @@ class OnlineChooser(ABC):
 
 @dataclass
 class Rule(OnlineChooser):
-    """A published rule: it has components, too."""
+    """A published rule, which also has components."""
 
     @abstractmethod
     def solution(self) -> RuleSolution:
-        """The components as they now are."""
+        """The current components."""
 
 
 def entered(lower: np.ndarray, inside: np.ndarray, length: float) -> np.ndarray | None:
-    """L with one more point, of coordinates `inside` and k(x, x) = `length`; None where it depends on the others."""
+    """L with one more point, of coordinates `inside` and k(x, x) = `length`; None if it depends on the others."""
     rest = length - float(inside @ inside)
     if not rest > DEPENDENT * length:
         return None
@@ -100,7 +100,7 @@ def entered(lower: np.ndarray, inside: np.ndarray, length: float) -> np.ndarray 
 
 
 def kept(lower: np.ndarray, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """L of some of the points, and T = L_new^-1 L[places]: old coordinates, projected, in the new ones."""
+    """L of some of the points, and T = L_new^-1 L[places], which projects old coordinates to the new ones."""
     rows = lower[places]
     smaller = np.linalg.cholesky(rows @ rows.T)
     return smaller, solve_lower(smaller, rows)

@@ -1,12 +1,12 @@
-"""Incremental kernel PCA (Chin & Suter 2007): an eigenspace with its mean, into which rows are merged one by one.
+"""Incremental kernel PCA (Chin & Suter 2007): an eigenspace with a mean, into which rows are merged one by one.
 
 With U an orthonormal basis, lambda the eigenvalues of the scatter kept, m the mean, n the weight, a row f, d = f - m:
 
     p = U'd,   rho = |d - U p|,   the scatter in [U, (d - U p)/rho] is   diag(lambda, 0) + n w/(n + w) [p; rho][p; rho]'
 
-whose leading `rank` eigenpairs are the new ones; m += w/(n + w) d.  Where none are cut off this is exact kernel PCA.
-Every row is a point; when they exceed the budget, those go without which eigenspace and mean lose least (the reduced
-set), a fifth of them at a time.
+whose leading `rank` eigenpairs are the new ones; m += w/(n + w) d.  If none are cut off this is exact kernel PCA.
+Every row becomes a point; if there are more than the budget allows, those are removed that change eigenspace and mean
+least (the reduced set), a fifth of them at a time.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ...arrays import solve_lower, top_eigh
 from ...numerics import ROUNDING
 from .base import Change, Rule, RuleSolution, entered, kept
 
-SLACK = 0.2  # share of the budget removed at a time, so that not every row needs a new reduced set
+SLACK = 0.2  # share of the budget removed at a time, so that not every row requires a new reduced set
 
 
 @dataclass
@@ -30,7 +30,7 @@ class Incremental(Rule):
     lower: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
     mean: np.ndarray = field(default_factory=lambda: np.zeros(0))
     basis: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))  # (m, r), orthonormal columns
-    values: np.ndarray = field(default_factory=lambda: np.zeros(0))  # (r,) of the scatter, descending
+    values: np.ndarray = field(default_factory=lambda: np.zeros(0))  # (r,) eigenvalues of the scatter, descending
     weight: float = 0.0
 
     @property
@@ -67,7 +67,8 @@ class Incremental(Rule):
             return
         along = self.basis.T @ step
         outside = step - self.basis @ along
-        correction = self.basis.T @ outside  # a second time, so that the basis stays orthonormal over very many rows
+        # orthogonalised twice, so that the basis stays orthonormal over very many rows
+        correction = self.basis.T @ outside
         along, outside = along + correction, outside - self.basis @ correction
         distance = float(np.linalg.norm(outside))
         basis, values = self.basis, self.values
@@ -78,7 +79,7 @@ class Incremental(Rule):
         self.basis, self.values = basis @ rotation, np.maximum(found, 0.0)
 
     def _reduce(self) -> tuple[int, ...]:
-        """If the budget is exceeded, get below it; return the places of the points that go."""
+        """Remove points if the budget is exceeded; return their places."""
         s, m = self.settings, len(self.lower)
         if s.budget is None or m <= s.budget:
             return ()

@@ -5,10 +5,10 @@ coordinates as before:
 
     K_DD = L J L',      f(x) = J L^-1 k(D, x),      rest = k(x, x) - f'J f
 
-A rest of either sign is a direction outside their span.  The published rules ask for a positive one, and for a
-likeness |k(x, d)| / sqrt(k(x, x) k(d, d)) that is at most one: here they would keep a few points on which the best
-components are as wrong as twelve times the variance.  So this rule only chooses the points; where they are as many as
-the budget and the stream forgets, the oldest goes.
+A rest of either sign is a direction outside the span of the points.  The published rules need a positive rest, and a
+coherence |k(x, d)| / sqrt(k(x, x) k(d, d)) of at most one: with such kernels they would keep a few points whose best
+components are wrong by up to twelve times the variance.  So this rule only chooses the points; if there are as many as
+the budget allows, and the stream forgets, the oldest is removed.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Independent(OnlineChooser):
         return True
 
     def _without_oldest(self) -> tuple[int, ...]:
-        """Drop the oldest point, and any that depend on the others without it; return the places that go."""
+        """Remove the oldest point, and any points that depend on the others without it; return their places."""
         gram = self.gram
         self.lower, self.signs = np.zeros((0, 0)), np.zeros(0)
         kept: list[int] = []

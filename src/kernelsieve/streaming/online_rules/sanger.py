@@ -5,18 +5,18 @@ Components psi_k = sum_i a_ik phi(s_i), scores y = psi' (phi(x) - mean), step et
     psi_k += eta y_k (phi(x) - mean - sum_{l <= k} y_l psi_l)
     A     += eta ((b - c) y' - A UT[y y'])          b: phi(x) over the points, c: the mean over them
 
-The mean is that of the rows so far; <psi, mean> and |mean|^2 are followed, so that no gram is needed.  A step is no
-longer than 1 / |y|^2: beyond that the rule diverges.
+The mean is that of the rows so far; <psi, mean> and |mean|^2 are updated as well, so that no gram is needed.  A step
+is no longer than 1 / |y|^2: beyond that the rule diverges.
 
-The kernel Hebbian algorithm (Kim, Franz & Schoelkopf 2005) keeps every row, b its unit vector; with a budget the row of
-the smallest coefficients goes.
+The kernel Hebbian algorithm (Kim, Franz & Schoelkopf 2005) keeps every row, with b its unit vector; with a budget, the
+row with the smallest coefficients is removed.
 
-Online kernel PCA with a coherence dictionary (Honeine 2012) admits a row where it is like none of the points,
+Online kernel PCA with a coherence dictionary (Honeine 2012) admits a row if it is similar to none of the points,
 
     max_d |k(x, d)| / sqrt(k(x, x) k(d, d)) <= mu_0
 
-(a dictionary so made is finite on a compact set); else the row is its projection, b = K_DD^-1 k(D, x).  The first rows,
-as many as components, are admitted in any case.
+(such a dictionary is finite on a compact set); otherwise the row is replaced by its projection, b = K_DD^-1 k(D, x).
+The first rows, as many as components, are admitted in any case.
 """
 
 from __future__ import annotations
@@ -49,7 +49,8 @@ class Sanger(Rule):
         return RuleSolution(self.coef, self.mean_coef if self.settings.center else None, False)
 
     def start(self, inside: np.ndarray, length: float, weight: float) -> bool:
-        """Build a basis from the first independent rows, one a component; return whether this row is among them."""
+        """Build a basis from the first independent rows, one for each component; return whether this row is among
+        them."""
         lower = entered(self.lower, inside, length)
         if lower is None:
             return False
@@ -63,12 +64,13 @@ class Sanger(Rule):
         return True
 
     def grow(self) -> None:
-        """A place for one more point."""
+        """Add room for one more point."""
         self.coef = np.vstack([self.coef, np.zeros(self.settings.n_components)])
         self.mean_coef = np.append(self.mean_coef, 0.0)
 
     def learn(self, row: np.ndarray, cross: np.ndarray, length: float, weight: float) -> None:
-        """One step: the row is `row` over the points, of squared length `length`, and `cross` are its products."""
+        """One step; `row` are the row's coefficients over the points, `length` is k(x, x), `cross` its kernel values
+        with them."""
         s = self.settings
         self.n_steps += 1
         scores, with_mean = cross @ self.coef, float(cross @ self.mean_coef)
@@ -94,7 +96,7 @@ class Sanger(Rule):
 class Hebbian(Sanger):
     """Every row is a point."""
 
-    gram: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))  # of the points, where there is a budget
+    gram: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))  # of the points, if there is a budget
 
     def step(self, cross: np.ndarray, length: float, weight: float) -> Change:
         if not self.ready:
@@ -133,7 +135,7 @@ def _grown(gram: np.ndarray, cross: np.ndarray, length: float) -> np.ndarray:
 
 @dataclass
 class Coherence(Sanger):
-    """Sanger's rule over a dictionary of rows that are unlike each other."""
+    """Sanger's rule over a dictionary of mutually dissimilar rows."""
 
     def step(self, cross: np.ndarray, length: float, weight: float) -> Change:
         inside = solve_lower(self.lower, cross) if len(cross) else cross

@@ -1,14 +1,14 @@
 """Adaptive subset kernel PCA (Washizawa 2009, 2012; Tanaka 2015): the moments of all rows over a dictionary.
 
 With f(x) = L^-1 k(D, x), the best components in span(phi(D)) are the leading eigenvectors of the covariance C of f,
-coefficients A = L^-T V.  They are orthonormal in feature space, A' K_DD A = I, and their scores are uncorrelated,
-V' C V diagonal: the double orthogonality.  Mean and covariance are followed row by row, with forgetting; a row unlike
-those in the dictionary enters it (see `sanger.py`; the first that components need do in any case).  Where it is full
-and the stream forgets, such a row takes the place of the point that is missed least,
+coefficients A = L^-T V.  They are orthonormal in feature space, A' K_DD A = I, and their scores are uncorrelated, V' C
+V diagonal: the double orthogonality.  Mean and covariance are updated row by row, with forgetting; a row dissimilar to
+all in the dictionary enters it (see `sanger.py`; the first rows, which the components need, enter in any case).  If
+the dictionary is full and the stream forgets, such a row replaces the point whose removal loses least,
 
     min_i sum_k lambda_k a_ik^2 / (K_DD^-1)_ii
 
-On a dictionary that does not change this is subset kernel PCA of all rows.
+On a fixed dictionary this is subset kernel PCA of all rows.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ class Subset(Rule):
         n_points, n_components = len(self.lower), self.settings.n_components
         if n_points != n_components or not self.settings.center:
             return n_points >= n_components
-        values, _ = self._components()  # as many points as components are enough if they span all features
+        # enough as soon as there are as many points as components, if they span all features
+        values, _ = self._components()
         return bool(values[-1] > DEPENDENT * values[0])
 
     @property
@@ -68,7 +69,7 @@ class Subset(Rule):
         return np.maximum(values, 0.0), vectors
 
     def _admit(self, cross: np.ndarray, inside: np.ndarray, length: float) -> Change:
-        """Whether the row enters the dictionary, adding a coordinate, and which point makes room for it."""
+        """Whether the row enters the dictionary, adding a coordinate, and which point is removed for it."""
         s = self.settings
         full = s.budget is not None and len(cross) >= s.budget
         if full and s.rate == 0:
