@@ -1,8 +1,7 @@
 """component_agreement_ and subspace_agreement_: measured when they are first read, on the rows of the fit.
 
-A model keeps none of its training rows.  Where they are is remembered beside it (by weak references, which keep nothing
-alive), and while they are still there the agreement can be measured.  Once measured it belongs to the model, goes into
-files and comes back from them.
+A model keeps none of its training rows.  Weak references to them are remembered beside it, and as long as the rows
+exist the agreement can be measured.  Once measured it belongs to the model and is saved with it.
 """
 
 from __future__ import annotations
@@ -35,14 +34,14 @@ BEYOND_THE_BUDGET = (
 SAME_VARIANCE = 1e-3
 
 
-# By model, weak references to X and its weights in the fit, None for weights that were not given.  They are no state of
-# the model: neither copied, pickled nor saved with it.
+# For each model, weak references to the X and the weights of its fit, None for weights that were not given. They are
+# not part of the model: neither copied, pickled nor saved with it.
 _Reference = weakref.ref[Any] | None
 _ROWS_OF_FIT: weakref.WeakKeyDictionary[Any, tuple[_Reference, _Reference]] = weakref.WeakKeyDictionary()
 
 
 def remember_rows(model: Any, X: Any, sample_weight: Any) -> None:
-    """Remember where the rows of a fit are; lists and others that cannot be referred to weakly are not remembered."""
+    """Remember the rows of a fit; lists and other objects without weak references are not remembered."""
     try:
         _ROWS_OF_FIT[model] = weakref.ref(X), None if sample_weight is None else weakref.ref(sample_weight)
     except TypeError:
@@ -50,7 +49,7 @@ def remember_rows(model: Any, X: Any, sample_weight: Any) -> None:
 
 
 def _remembered_rows(model: Any) -> tuple[Any, Any] | None:
-    """X and its weights, or None where one of them is gone."""
+    """X and its weights, or None if one of them no longer exists."""
     references = _ROWS_OF_FIT.get(model, (None, None))
     X, weights = (None if reference is None else reference() for reference in references)
     return None if X is None or (weights is None and references[1] is not None) else (X, weights)
@@ -73,11 +72,11 @@ class MeasuresAgreement:
         return self._measured_agreement().subspace
 
     def component_agreement(self: Any, X: Any, sample_weight: Any = None) -> Agreement:
-        """How much each component is what exact kernel PCA of these rows would give.
+        """How closely each component matches that of exact kernel PCA of these rows.
 
-        Exact kernel PCA is found by subspace iteration, which starts at that of some of the rows and reads the kernel
-        values of all pairs of rows a few times, without ever holding them: O(n^2 (d + M)) time.  Of many rows, more
-        than about 14,000 of a few columns, so many are drawn at random.
+        Exact kernel PCA is found by subspace iteration, which starts from that of some of the rows and computes the
+        kernel values of all pairs of rows a few times, without ever storing them: O(n^2 (d + M)) time.  If there are
+        more than about 14,000 rows of a few columns, that many are drawn at random.
 
         Parameters
         ----------
@@ -122,7 +121,7 @@ class MeasuresAgreement:
         return agreement_with_exact(expansion, sampled, n_threads)
 
     def _has_variances_on(self: Any, sampled: Any) -> bool:
-        """Whether these rows have the variances that the model found on its training rows."""
+        """Whether the model's components have the same variances on these rows as on its training rows."""
         scores = to_numpy(self.expansion_.transform(as_float64(sampled.values), self._n_threads()))
         shares = shares_of(sampled.weights, len(scores))
         variances = shares @ (scores - (shares @ scores if self.center else 0.0)) ** 2
@@ -130,10 +129,10 @@ class MeasuresAgreement:
         return bool(np.all(away <= SAME_VARIANCE * np.max(self.explained_variance_)))
 
     def _measured_agreement(self: Any) -> Agreement:
-        """What is known, or what the training rows say, where they are still there."""
+        """The known agreement, or that measured on the training rows if they still exist."""
         check_is_fitted(self)
         stream = getattr(self, "_stream", None)
-        if stream is not None:  # which knows it of the rows that it has kept
+        if stream is not None:  # a stream knows it for the rows in its reservoir
             return stream.agreement
         if self._agreement is None:
             self._agreement = self._agreement_on_training_rows()
@@ -155,11 +154,11 @@ class MeasuresAgreement:
 
     @property
     def _has_budget(self) -> bool:
-        """Whether the user has said how many kernel values may be computed, and they were counted."""
+        """Whether the user limited the number of kernel values, and they were counted."""
         return hasattr(self, "n_evaluations_") and getattr(self, "max_evaluations", None) not in (None, "auto")
 
     def _weights_of_fit(self, sample_weight: Any) -> Any:
-        """What the training rows counted in the fit, which was given these weights."""
+        """The weights of the training rows in the fit, to which these weights were given."""
         return sample_weight
 
 

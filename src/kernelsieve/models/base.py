@@ -80,7 +80,7 @@ SETTLING_ROWS = 1000  # enough to check the scales of columns and to settle the 
 
 @dataclass(frozen=True)
 class Policy:
-    """What sets the fits of a class apart from those of others."""
+    """How the fits of one class differ from those of others."""
 
     keeps_negative: bool = False  # the negative part of an indefinite kernel's spectrum is modelled, not dropped
     judges_kernel: bool = True  # warn if the kernel explains little of the rows; published methods do not
@@ -92,12 +92,13 @@ class RowRequest:
     """What a fit asks of its rows before points are chosen."""
 
     n_rows: int  # to look at
-    n_components: float | None  # a number, a share of the variance that decides it, or None if the method decides it
+    n_components: float | None  # a number, a share of the variance that determines it, or None if the method does
     least_rows: int = 0  # different rows, at least
     fresh: bool = True  # some rows are set aside to measure what was chosen on others
-    row_space: bool = False  # few rows of very many columns may be seen in the space that they span
+    row_space: bool = False  # few rows of very many columns may be represented in the space that they span
     plan: SearchPlan | None = None  # of the search for points, if it is not that of the class
-    n_moved: int | None = None  # points to be moved: their coordinates can be made beside exact kernel PCA
+    # number of points to be moved, whose coordinates can be computed together with exact kernel PCA
+    n_moved: int | None = None
 
 
 @dataclass(frozen=True)
@@ -107,11 +108,12 @@ class Found:
     expansion: KernelExpansion
     support: np.ndarray | None  # row numbers of its points, None if they are not rows
     variances: np.ndarray  # (M,) of the scores on the training rows
-    eigenvalues: np.ndarray  # (M,) as the method has them
-    # (M,) what each component adds to those before it, where that is not its variance
+    eigenvalues: np.ndarray  # (M,) as the method defines them
+    # (M,) the variance that each component adds to those before it, if that differs from its own
     captured: np.ndarray | None = None
     attributes: dict[str, Any] = field(default_factory=dict)  # fitted attributes that the method alone has
-    best_on_points: bool = False  # no components on these points capture more, and the captured ratio is theirs
+    # no other components on these points capture more, so the captured ratio is that of the points
+    best_on_points: bool = False
 
     @classmethod
     def best(cls, choice: Choice, span: Span, n_components: int, attributes: dict[str, Any]) -> Found:
@@ -128,9 +130,10 @@ class Found:
         return cls(span.expansion(best), chosen.indices, best.variances, weighted, attributes=attributes)
 
     def as_scored(self, choice: Choice) -> Found:
-        """Itself with the variances of the scores, from one more pass over the rows.
+        """Itself with the variances of the scores, computed in one more pass over the rows.
 
-        The span of an indefinite kernel is that of its positive part, and scores are made of all of its values.
+        The span of an indefinite kernel is that of its positive part, but scores depend on the kernel's values
+        themselves.
         """
         variances = choice.problem.variances_of_scores(self.expansion)
         if self.captured is None:
@@ -231,14 +234,15 @@ class KernelTransformer(
         return self._problem_on(rows, self._rng())
 
     def _problem_on(self, rows: Rows, rng: np.random.Generator, kernel_on: KernelOn | None = None) -> Problem:
-        """The problem of these rows, whose kernel is what a sample of them, or else `kernel_on` it, settles."""
+        """The problem of these rows, with the kernel determined on a sample of them (by `kernel_on`, if given)."""
         request = self._request(rows)
         plan = request.plan or self._plan
         n_fresh = plan.fresh_pool(dear=kernel_of(self.kernel).costly) if request.fresh else 0
         sampled = rows.sample(request.n_rows + n_fresh, rng).split(request.n_rows, plan.all_evaluated)
         if rows.n_samples < 2:
             raise ValueError(f"X has {rows.n_samples} row: at least 2 are needed")
-        if not isinstance(rows, ArrayRows):  # the pass for the sample has found the columns and their names
+        # in other rows, the pass for the sample has found the columns and their names
+        if not isinstance(rows, ArrayRows):
             settle_columns(self, rows.n_features, rows.names)
         if sampled.whole and len(sampled.indices) < request.least_rows:
             raise TooManyComponents(
@@ -263,7 +267,8 @@ class KernelTransformer(
     def _sample(
         self, rows: SampledRows, kernel: Kernel, n_components: float | None, n_population: int, plan: SearchPlan
     ) -> Sample:
-        """Sampled rows under their kernel, for the number of components asked for, or that their variance decides."""
+        """Sampled rows under their kernel, and the number of components, which a share of the variance
+        may determine."""
         known = n_components is None or isinstance(n_components, Integral)
         sample = Sample.of(
             rows,
@@ -291,7 +296,7 @@ class KernelTransformer(
 
     def _blas_threads(self, choice: Choice) -> AbstractContextManager[None]:
         """The thread policy while components are found."""
-        # all rows as support are the one large dense problem there is: there BLAS may have its threads
+        # with all rows as support there is one large dense problem, for which BLAS may have its threads
         dense = choice.selection.exhaustive and self._policy.keeps_negative
         return nullcontext() if dense else one_blas_thread()
 
@@ -299,16 +304,16 @@ class KernelTransformer(
         return generator_of(self.random_state)
 
     def _kernel_on(self, rows: SampledRows) -> tuple[Kernel, float]:
-        """The kernel, and its gamma, as these rows settle them."""
+        """The kernel and its gamma, determined on these rows."""
         kind, all_of_them = kernel_of(self.kernel), rows.X.shape[0] == len(rows.indices) <= SETTLING_ROWS
         few = finite(rows.X if all_of_them and rows.turned is not None else rows.first(SETTLING_ROWS))
-        on_the_host = on_host(few)  # this few rows are looked at sooner there
+        on_the_host = on_host(few)  # so few rows are processed faster there
         if not kind.rows_only:
             check_spread(on_the_host)
         if kind.uses_gamma:
             warn_about_scales(on_the_host)
         by_distances = isinstance(self.gamma, str) and multiple_of_median(self.gamma) is not None
-        if rows.turned is not None and by_distances:  # it needs only the distances between rows
+        if rows.turned is not None and by_distances:  # only the distances between rows are needed
             few = take_rows(rows.turned, rows.indices[:SETTLING_ROWS])
         return self._kernel_for(few, rows.weights)
 
@@ -333,7 +338,7 @@ class KernelTransformer(
         return named_kernel(self.kernel, gamma=gamma, degree=self.degree, coef0=self.coef0), gamma
 
     def _span(self, choice: Choice) -> Span:
-        """The span of the chosen points: the one made while choosing them, or a new one."""
+        """The span of the chosen points, if it was not already made while choosing them."""
         span = choice.span or choice.problem.span(choice.selection, signed=self._policy.keeps_negative)
         if _indefinite(choice, span):
             share = max(span.negative_share, choice.problem.sample.evaluation.negative_share)
@@ -349,12 +354,13 @@ class KernelTransformer(
             found, most = found.as_scored(choice), positive_variance(choice.problem.sample.evaluation)
         expansion = found.expansion
         if getattr(self, "device", None) is not None and not isinstance(expansion.points, np.ndarray):
-            expansion = expansion.on_host()  # the user's rows are on the host: the device only did the work
+            expansion = expansion.on_host()  # the user's rows are on the host, and the device only did the work
         self.expansion_ = expansion
         self.support_ = found.support
         self.explained_variance_ = found.variances
         captured = found.variances if found.captured is None else found.captured
-        # The model has the positive part of an indefinite kernel; the total counts the negative part and can be less.
+        # The model has only the positive part of an indefinite kernel; the total counts the negative part and can be
+        # smaller.
         alone = found.captured is None and not expansion.orthogonal
         most = max(most, float(captured.max() if alone else captured.sum()))
         sample = choice.problem.sample
@@ -369,7 +375,8 @@ class KernelTransformer(
             setattr(self, name, value)
 
     def _measure(self, choice: Choice, span: Span, found: Found) -> None:
-        """Measure the captured ratio and agreement, and learn the ridge map back to rows where the kernel needs one."""
+        """Measure the captured ratio and the agreement, and learn the map from scores to rows if the
+        kernel needs one."""
         sample, n_components = choice.problem.sample, len(self.explained_variance_)
         if sample.n_components != n_components:
             sample = replace(sample, n_components=n_components)
@@ -382,14 +389,14 @@ class KernelTransformer(
         self._ratio(choice, sample, span, found).store(self)
         if self.captured_ratio_kind_ != "exact":  # else it is one
             self._agreement = agreement_on_all(self.expansion_, sample.evaluation)
-            if self._agreement is not None and found.best_on_points:  # other methods look for other components
+            if self._agreement is not None and found.best_on_points:  # other methods do not aim at these components
                 self._agreement.warn()
         self._inverse_map = None
         if sample.kernel.preimage == "ridge":  # other kernels find pre-images without a learned map
             self._inverse_map = learned_preimage(self.expansion_, sample.evaluation.given, sample.evaluation.weights)
 
     def _ratio(self, choice: Choice, sample: Sample, span: Span, found: Found) -> CapturedRatio:
-        """How much of exact kernel PCA's variance the model keeps: no less than all rows say it must."""
+        """How much of exact kernel PCA's variance the model keeps, raised to the lower bound that all rows prove."""
         if not found.best_on_points:
             ratio = ratio_of_model(sample, self.expansion_, self.n_samples_seen_)
             return ratio.at_least(float(np.sum(self.explained_variance_ratio_)) if span.kernel.definite else 0.0)
@@ -401,10 +408,10 @@ class KernelTransformer(
         """Warn if the kernel says little of these rows, with advice about gamma if it is a width."""
         explained = float(self.explained_variance_ratio_.sum())
         if explained == 0:
-            return  # components that are zero have had their own warning
+            return  # zero components have had their own warning
         kernel = sample.kernel
         rows = sample.evaluation
-        # on some of the rows, what exact kernel PCA of one half of them explains of the other is surely there
+        # on some of the rows: what exact kernel PCA of one half explains of the other is a safe estimate
         exact = rows.exact.captured if rows.is_all else rows.captured_across[1]
         warn_about_kernel(
             explained,
@@ -423,5 +430,5 @@ class KernelTransformer(
 
 
 def _indefinite(choice: Choice, span: Span) -> bool:
-    """Whether the kernel is not positive semi-definite, on the points or on the rows that were looked at."""
+    """Whether the kernel is not positive semi-definite, on the points or on the sampled rows."""
     return max(span.negative_share, choice.problem.sample.indefiniteness) > INDEFINITE

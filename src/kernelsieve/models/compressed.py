@@ -50,7 +50,7 @@ INHERITED = (
     "explained_variance_",
     "explained_variance_ratio_",
 )
-LEAST_R2 = 0.9  # of a score: with less it is another one, and users are warned
+LEAST_R2 = 0.9  # of a score: below this it has changed so much that users are warned
 MAX_NAMED = 8  # components named in a warning
 OF_KERNEL_PCA = ("kernel", "gamma", "degree", "coef0", "kernel_params", "center")  # parameters of any kernel PCA
 CAPTURED = ("captured_ratio_", "captured_ratio_interval_", "captured_ratio_kind_", "captured_ratio_n_samples_")
@@ -169,7 +169,7 @@ class CompressedKernelPCA(KernelTransformer):
                 raise TypeError("CompressedKernelPCA fits exact kernel PCA first, of rows in memory: give one array")
             shared = {name: getattr(self, name) for name in ("n_components", *OF_KERNEL_PCA, "random_state", "n_jobs")}
             if not kernel_of(self.kernel).precomputed:
-                # its errors are clearer than scikit-learn's, and it knows rules that exact kernel PCA does not
+                # its errors are clearer than scikit-learn's, and it knows rules for gamma that KernelPCA does not
                 _, gamma = self._kernel_for(finite(rows.X[:SETTLING_ROWS]), None)
                 if isinstance(self.gamma, str) and self.gamma not in ("median", "scale"):
                     shared["gamma"] = gamma
@@ -198,7 +198,7 @@ class CompressedKernelPCA(KernelTransformer):
             self._adopt(model, error, found)
 
     def _warn_of_loss(self) -> None:
-        """Warn where a score is no longer what it was."""
+        """Warn if a score is no longer close to the original."""
         r2 = self.compression_["r2"]
         lost = np.flatnonzero(r2 < LEAST_R2)
         if not len(lost):
@@ -264,11 +264,11 @@ def _kept(found: Compression, explained: np.ndarray | None) -> dict[str, Any]:
 
 
 def _comparison_rows(model: Any, X: Any, n_support: int, rng: np.random.Generator) -> tuple[Array | None, str]:
-    """Rows on which scores are compared, at most a sample of them, and what they are."""
+    """Rows on which scores are compared, a sample if there are many, and the name of their source."""
     if X is not None:
         rows, kind = on_host(model._rows(X)), "X"
         assert_all_finite(rows.data if scipy.sparse.issparse(rows) else rows, input_name="X")
-    elif hasattr(model, "X_fit_"):  # exact kernel PCA: its points are its rows
+    elif hasattr(model, "X_fit_"):  # for exact kernel PCA the points are its training rows
         rows, kind = model.expansion_.points, "training rows"
     else:
         return None, "feature space"
@@ -288,7 +288,7 @@ def _check_number_of_rows(error: ExpansionError, n_support: int | None) -> None:
 
 
 def _inverse_map(expansion: KernelExpansion, error: ExpansionError) -> RidgeMap | None:
-    """The map from scores back to rows, for kernels that have no better one."""
+    """The map from scores back to rows, for kernels without a better one."""
     if not error.on_rows:
         return None
     rows = error.search_rows
@@ -427,7 +427,7 @@ def adopt(model: SklearnKernelPCA) -> KernelPCA:
         if hasattr(model, name):
             setattr(adopted, name, getattr(model, name))
     if kernel_of(model.kernel).precomputed:
-        # scikit-learn has centred the gram in its place
+        # scikit-learn has centred the gram in place
         means = model._centerer.K_fit_rows_
         adopted.X_fit_ = model.X_fit_ + means + means[:, None] - model._centerer.K_fit_all_
     adopted._callable = bound_callable(model.kernel, model.kernel_params, model.X_fit_)

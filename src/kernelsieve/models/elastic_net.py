@@ -20,13 +20,13 @@ from .published import OnDictionary
 
 # A component repeats earlier ones if less than this share of its squared length lies outside their span.
 REPEATED = 0.01
-# Its scores repeat earlier ones if these explain more than 1 - OWN_SCORES of their variance.
+# The scores of a component repeat earlier ones if these explain more than 1 - OWN_SCORES of their variance.
 OWN_SCORES = 0.5
 
 
 @estimator
 class NetParameters:
-    """Parameters of estimators that have an elastic net, and what they store of it."""
+    """Parameters of estimators with an elastic net, and the attributes that they store."""
 
     alpha: float | Sequence[float] = parameter(0.1, more_than(0), "array-like")
     l2: float = parameter(1e-3, at_least(0, Real))
@@ -106,9 +106,9 @@ class NetParameters:
 
 
 def _warn_of_repeats(directions: np.ndarray, span: Span) -> None:
-    """Warn of unit components that are nearly combinations of those before them, or whose scores are.
+    """Warn of unit components that nearly are combinations of earlier ones, or whose scores are.
 
-    This happens when rows far from the origin of the feature space share nearly one direction: turning away from it
+    This happens if rows far from the origin of the feature space have nearly the same direction: to turn away from it
     takes large coefficients of both signs, which the l1 penalty does not allow, so every component keeps it.
     """
     outside = np.sum(directions * orthonormal_in_order(directions), axis=0) ** 2

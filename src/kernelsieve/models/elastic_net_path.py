@@ -1,4 +1,4 @@
-"""elastic_net_path: how many rows each penalty leaves, and what they capture."""
+"""elastic_net_path: how many rows each penalty leaves, and how much they capture."""
 
 from __future__ import annotations
 

@@ -32,18 +32,18 @@ from ..solvers.quadratic import FactorQuadratic, elastic_net_quadratic, largest_
 from ..spectrum.top import component_signs
 from ..spectrum.whitening import DROPPED_WITH_NEGATIVE, RANK_TOLERANCE
 
-LARGEST_L2 = 1e100  # times the largest scatter: products of larger numbers overflow
+LARGEST_L2 = 1e100  # times the largest scatter, because products of larger numbers overflow
 
 
 @dataclass(frozen=True)
 class Start:
-    """Kernel PCA's components in the span's coordinates, and the problems of imitating them."""
+    """Kernel PCA's components in the span's coordinates, and the problems of approximating them."""
 
     directions: np.ndarray  # (q, M)
     l2: float  # absolute
     quadratics: list[FactorQuadratic]
     joint_quadratic: FactorQuadratic
-    penalty: np.ndarray | None = None  # (r,) what alpha is multiplied by for each candidate; infinity bars it
+    penalty: np.ndarray | None = None  # (r,) factor of alpha for each candidate; infinity bars it
 
     @property
     def alpha_max(self) -> np.ndarray:
@@ -52,13 +52,13 @@ class Start:
 
     @property
     def joint_alpha_max(self) -> float:
-        """The smallest alpha that empties components which share one support."""
+        """The smallest alpha that makes all components zero if they share one support."""
         return largest_alpha(self.joint_quadratic, self.penalty)
 
 
 @dataclass(frozen=True)
 class Solution:
-    """Coefficients that a solver found, and how it ended."""
+    """Coefficients that a solver found, and whether it converged."""
 
     coef: np.ndarray  # (r, M), not of unit length
     alphas: np.ndarray  # (M,), absolute
@@ -66,7 +66,7 @@ class Solution:
     gap: np.ndarray  # (M,)
     n_iter: int
     problems: list[str]  # why it has not converged
-    centred_features: bool = False  # coef is over features less their mean: H coef over the features themselves
+    centred_features: bool = False  # coef is over centred features, so the features' own coefficients are H coef
 
     @property
     def row_coef(self) -> np.ndarray:
@@ -76,7 +76,7 @@ class Solution:
 
 @dataclass(frozen=True)
 class ElasticNet:
-    """What is minimised, and how: the parameters of ElasticNetKernelPCA of these names."""
+    """The objective and the algorithm: the parameters of ElasticNetKernelPCA of these names."""
 
     n_components: int
     alpha: float | Sequence[float]
@@ -168,8 +168,8 @@ class ElasticNet:
         return f"a duality gap of tol={self.tol} was not reached"
 
     def _of_size(self, start: Start) -> Solution:
-        """Of the solutions with at most `n_nonzero` nonzeros those that have most, as they were found: another
-        solution for the same alpha, equal to `tol`, can have more."""
+        """Of the solutions with at most `n_nonzero` nonzeros, the one with the most, as the solver returned it:
+        another solution for the same alpha, equal to within `tol`, can have more nonzeros."""
         sizes = self.per_component("n_nonzero", self.n_nonzero, int)
         quadratics = [start.joint_quadratic] if self.joint else start.quadratics
         found = [
@@ -200,7 +200,7 @@ class PublishedRule:
     inverse: str
 
     def solve(self, span: Span, alphas: np.ndarray, l2: float) -> Solution:
-        """What the published algorithm ends at, which need not be the minimiser."""
+        """The result of the published algorithm, which need not be the minimiser."""
         if not isinstance(span, AllRowsSpan):
             raise ValueError(
                 "solver='admm' works on the gram of all rows, and these are too many or the kernel is not known to be "

@@ -1,4 +1,4 @@
-"""All that follows `fit`: attributes and methods of estimators that end in a kernel expansion."""
+"""The methods and attributes after `fit` of estimators that end in a kernel expansion."""
 
 from __future__ import annotations
 
@@ -74,12 +74,12 @@ class FittedExpansion:
 
     @property
     def offset_(self) -> Array:
-        """What is subtracted from k(x, S) A, (M,)."""
+        """The offset b in k(x, S) A - b, (M,)."""
         return self.expansion_.offset
 
     @property
     def _new_row_rules(self) -> RowRules:
-        """What the fitted model wants of its rows, whatever kernel has been asked for since."""
+        """The requirements of the fitted model on new rows, even if its kernel parameter has been changed since."""
         return RowRules.of(self, self.expansion_.kernel)
 
     def _rows(self, X: Any) -> Array:
@@ -132,8 +132,8 @@ class FittedExpansion:
     def score(self, X: Any, y: Any = None, *, diagonal: Any = None) -> float:
         """The share of the variance of X about the training mean that the components capture.
 
-        The mean's squared length outside the span of the points, `mean_outside_`, is known from the training sample.
-        It is no measure to choose gamma by: the wider the kernel, the higher it is.
+        The mean's squared length outside the span of the points, `mean_outside_`, is estimated from the training
+        sample. This score cannot be used to choose gamma: the wider the kernel, the higher it is.
 
         Parameters
         ----------
@@ -159,7 +159,8 @@ class FittedExpansion:
         blocks = [parts(*self._rows_and_lengths(X, diagonal))] if stream is None else mapped(stream, rules, parts, 2)
         sums = [(*numbers(*namespace(both).sum(both, axis=0)), both.shape[0]) for both in blocks]
         distance, captured_variance, n_rows = (sum(values) for values in zip(*sums, strict=True))
-        # of an indefinite kernel, or of rows that all lie at the mean, the distances can be less than what is captured
+        # under an indefinite kernel, or if all rows lie at the mean, the distances can be less than the captured
+        # variance
         outside = n_rows * getattr(self, "mean_outside_", 0.0)  # distances are to the mean's projection
         total = max(distance - outside, captured_variance)
         return captured_variance / total if total > 0 else 1.0
@@ -191,7 +192,8 @@ class FittedExpansion:
         return input_gradient(self.expansion_, self._rows(X), self._n_threads())
 
     def sensitivity(self, X: Any) -> np.ndarray:
-        """Which inputs each component listens to: root mean square gradient times the column's standard deviation.
+        """How strongly each component depends on each input: root mean square gradient times the column's standard
+        deviation.
 
         The number says how far a score moves, to first order, when an input moves by its standard deviation.
 
@@ -208,7 +210,7 @@ class FittedExpansion:
         return sensitivity(self.expansion_, self._rows(X), self._n_threads())
 
     def traversal(self, component: int = 0, *, n_steps: int = 9, span: float = 2.0, row: Any = None) -> Traversal:
-        """Rows along one component: what becomes of a row when this score grows and the others stay.
+        """Rows along one component: how a row changes if this score increases and the others stay fixed.
 
         Parameters
         ----------
@@ -257,7 +259,7 @@ class ExpansionTransform(TransformerMixin):
         return mapped(X, self._new_row_rules, scores, self.expansion_.n_components)
 
     def inverse_transform(self: Any, X: Any) -> Array:
-        """Rows whose features come closest to what the scores stand for.
+        """Rows whose features come closest to the point in feature space that the scores describe.
 
         Gaussian kernel: the fixed point of Mika et al. (1999) on the support.  Linear kernel: exact.
         Other kernels: a ridge regression from scores to rows, learned in `fit`.

@@ -18,8 +18,8 @@ from .published import check_nodes, found_on_nodes, gained, too_many
 class KernelFeatureAnalysis(BlockParameters, KernelTransformer):
     """Sparse kernel feature analysis: features from one row after another (Smola et al. 1999, Jiang et al. 2006).
 
-    Each step takes a row and makes a component of what the rows before it do not explain of it.  With R the kernel of
-    what is unexplained, it is the row with the largest
+    Each step takes a row and makes a component of the part of it that earlier rows do not explain.  With R the kernel
+    of the unexplained parts, the row chosen is the one with the largest
 
         |R_.i|^2 / R_ii   (accelerated: the exact fall of tr R)      or      |R_.i|^2   (as first published)
 
@@ -107,6 +107,6 @@ class KernelFeatureAnalysis(BlockParameters, KernelTransformer):
 
 
 def _dependent(factor: np.ndarray, tolerance: float) -> bool:
-    """Whether a row lies in the span of those before it, to rounding: what its component would show is noise."""
+    """Whether a row lies in the span of earlier ones, to rounding: its component would be noise."""
     pivots = np.diagonal(factor) ** 2
     return bool(np.any(pivots <= tolerance * np.sum(factor**2, axis=1)))

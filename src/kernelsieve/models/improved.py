@@ -20,7 +20,7 @@ from .published import NodeParameters, gained
 class ImprovedKernelPCA(NodeParameters, BlockParameters, KernelTransformer):
     """IKPCA: kernel PCA on nodes whose eigenvalues are largest (Xu et al. 2007), as Xu et al. (2011) run it.
 
-    Again and again the row comes that most raises the sum of the eigenvalues of
+    Each step adds the row that most raises the sum of the eigenvalues of
 
         K' K'^T g = lambda (K_SS + ridge I) g,    K' = k(S, X),        feature  g'k(S, x)/sqrt(lambda)
 

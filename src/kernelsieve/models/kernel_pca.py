@@ -5,9 +5,9 @@ the new kernel rows.  With a_k = H u_k / sqrt(l_k), H = I - 11'/N, the same scor
 
     z(x) = k(x, X) A - mean over training rows of k(., X) A
 
-to rounding for any eigenvectors, because H moves from the kernel rows onto the coefficients: the form that every
-model of this package has, with all N rows as support.  What is here is that rewriting, `center=False`, and a few
-more ways to name a kernel; the fit is scikit-learn's, guarded where its numbers fail (`sklearn_kernel_pca.py`).
+to rounding for any eigenvectors, because H moves from the kernel rows to the coefficients: this is the form of every
+model of this package, with all N rows as support.  This file has that rewriting, `center=False`, and a few more ways
+to specify a kernel; the fit is scikit-learn's, with the repairs of `sklearn_kernel_pca.py` where its numbers fail.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from .sklearn_kernel_pca import GuardedKernelPCA, floating
 
 @contextmanager
 def fits_on_the_device(X: Any) -> Iterator[None]:
-    """A device that has no memory for a gram, in words."""
+    """Replace a device's out-of-memory error by advice."""
     try:
         yield
     except Exception as error:
@@ -51,7 +51,7 @@ def fits_on_the_device(X: Any) -> Iterator[None]:
         ) from error
 
 
-SKLEARN = GuardedKernelPCA._parameter_constraints  # what scikit-learn's own parameters may be
+SKLEARN = GuardedKernelPCA._parameter_constraints  # the constraints on scikit-learn's own parameters
 
 
 @estimator

@@ -1,15 +1,15 @@
 """The support of a lasso while members enter and leave it: coefficients, signs and a Cholesky factor of H over them.
 
-Moves keep the signs: a coefficient that reaches zero leaves.  `lasso` says who enters.
+Moves keep the signs: a coefficient that reaches zero leaves.  `lasso` decides which candidates enter.
 
 The factor follows the set A, H_AA = L L'.  Entering members add rows at the end; when some leave, only the block behind
 the first of them changes:
 
     entering E:   R = L^-1 H_AE,   S = H_EE - R'R = C C',   L <- [[L, 0], [R', C]]
-    leaving:      rows of L without theirs; T, what is left behind the first of them, makes way for the factor of T T'
+    leaving:      their rows of L are removed; T, what is left behind the first of them, is replaced by a factor of T T'
 
-A candidate e is in the span of A where S_ee is rounding.  S_ee = |x_e - X_A z|^2, z = H_AA^-1 H_Ae, is what is left
-when the terms have cancelled, so its rounding is that of H_ee + sum_i z_i^2 H_ii: far more than H_ee's where A is
+A candidate e is in the span of A if S_ee is rounding.  S_ee = |x_e - X_A z|^2, z = H_AA^-1 H_Ae, is computed with
+cancellation, so its rounding error is that of H_ee + sum_i z_i^2 H_ii, which is far more than H_ee's if A is
 ill-conditioned.
 """
 
@@ -83,11 +83,12 @@ class Support:
             if not crossing.size:
                 self.values = target
                 break
-            values = self.values[crossing]  # zero for new members that would go the wrong way
+            values = self.values[crossing]  # zero for new members that would move against their sign
             reach = np.divide(-values, move[crossing], out=np.zeros(len(values)), where=values != 0)
             step = reach.min()
             self.values = self.values + step * move
-            pull = (1 - step) * pull  # the quadratic is exact: the pull shrinks by the share of the way gone
+            # the quadratic is exact, so the pull shrinks in proportion to the length of the step
+            pull = (1 - step) * pull
             keep = _all_but(crossing[reach <= step], len(move))
             pull = pull[keep]
             self.leave(keep)
@@ -130,7 +131,7 @@ class ActiveCholesky:
     def enter(self, cross: np.ndarray, block: np.ndarray, tolerance: float = FEW_ROUNDINGS) -> np.ndarray:
         """Append members with H_AE = `cross` and H_EE = `block`; return those that entered, in order.
 
-        A member stays out if no more than the share `tolerance` of it is outside the span of the others.
+        A candidate stays out if at most the share `tolerance` of it is outside the span of the members.
         """
         m = len(self.lower)
         reduced, scale = cross, np.diagonal(block)
@@ -148,7 +149,7 @@ class ActiveCholesky:
         return order
 
     def enter_one(self, cross: np.ndarray, own: float, tolerance: float = FEW_ROUNDINGS) -> bool:
-        """`enter` for a single candidate e, with H_Ae = `cross` and H_ee = `own`, and nothing to factor."""
+        """`enter` for a single candidate e, with H_Ae = `cross` and H_ee = `own`, without a factorisation."""
         m = len(self.lower)
         row, left, scale = cross, own, own
         if m:
@@ -184,7 +185,8 @@ class ActiveCholesky:
 def _factor_of_product(matrix: np.ndarray) -> np.ndarray:
     """L with L L' = T T', T = `matrix`."""
     lower, failed = dpotrf(matrix @ matrix.T, lower=1, clean=1)
-    return np.linalg.qr(matrix.T)[1].T if failed else lower  # the product squares the condition; QR is slower
+    # forming the product squares the condition number; QR is slower
+    return np.linalg.qr(matrix.T)[1].T if failed else lower
 
 
 def _independent(schur: np.ndarray, floor: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -192,9 +194,9 @@ def _independent(schur: np.ndarray, floor: np.ndarray) -> tuple[np.ndarray, np.n
     above = np.flatnonzero(np.diagonal(schur) > floor)
     if len(above) <= 1:
         return above, np.sqrt(schur[above[:, None], above])
-    if len(above) == len(schur):  # mostly they are all independent, which the plain factor shows twice as fast
+    if len(above) == len(schur):  # usually all are independent, which an unpivoted factor shows in half of the time
         corner, failed = dpotrf(schur, lower=1, clean=1)
-        # pivots far above rounding need no pivoting to be trusted: without it rounding grows
+        # Pivots far above rounding are reliable without pivoting; others are not, because rounding grows.
         if not failed and np.min(np.diagonal(corner)) ** 2 > 1e4 * floor.max():
             return above, corner
     factor, order, rank, _ = dpstrf(schur[above[:, None], above], lower=1, tol=floor[above].max())

@@ -23,10 +23,10 @@ of unit length is a / sqrt(a'K a).
                       coefficients H a over the rows: all N rows return in the mean.  K^-1/2 q lies in the range of K,
                       and fewer of its entries are small.
 
-What is wrong in the paper: the equality in its (10) drops tr K - tr P'K P (see `alternation`); "t = argmin L" must be a
-step of ascent, as Algorithm 1 has it; and the K^-1/2 in the dual rule makes it nearly unreachable for a kernel whose
+What is wrong in the paper: the equality in its (10) drops tr K - tr P'K P (see `alternation`); "t = argmin L" must be
+a step of ascent, as Algorithm 1 has it; and the K^-1/2 in the dual rule makes it nearly unreachable for a kernel whose
 spectrum decays, so that the cap ends the iterations.  With rho fixed and a cap of 300, first components come out as
-zero for a few thousand rows.  Nothing of this is mended here; `lasso` solves the same problem exactly.
+zero for a few thousand rows.  None of this is corrected here; `lasso` solves the same problem exactly.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from ..arrays import top_eigh
 
 @dataclass(frozen=True)
 class Rules:
-    """When the loops end: what `admm` takes as keywords besides the problem."""
+    """Stopping rules of the loops: the keywords of `admm` besides the problem."""
 
     eps_abs: float = 1e-4  # of the two residual rules
     eps_rel: float = 1e-4
@@ -135,8 +135,8 @@ def admm(
 class _Matrices:
     """K's roots, the covariance in their coordinates (K itself, or K^1/2 H K^1/2), and the q-update's factor.
 
-    A jitter of None asks for the pseudo-inverse, cut where numpy and MATLAB cut.  Outside the range of K the right side
-    of the q-update is zero, so any positive number may stand there in its matrix.
+    A jitter of None selects the pseudo-inverse, with the tolerance of numpy and MATLAB.  Outside the range of K the
+    right side of the q-update is zero, so its matrix may have any positive number there.
     """
 
     def __init__(self, gram: np.ndarray, l2: float, penalty: float, center: bool, jitter: float | None) -> None:

@@ -12,9 +12,9 @@ J is the printed criterion.  The b-step maximises u'M G'a, that is, it minimises
 
     J + (tr M - u'M u)/2
 
-(the printed equality forgets the last term), so this `criterion` falls from pass to pass and J itself need not.
+(the printed equality omits the last term), so this `criterion` decreases from pass to pass, while J itself need not.
 
-`alternate` takes one component after the other.  Where all move together, the U-step is for U = [u_1 ... u_M]
+`alternate` computes one component after the other.  If all are updated together, the U-step is for U = [u_1 ... u_M]
 
     M G'A = Y D V'   ->   U = Y V'
 
@@ -42,7 +42,7 @@ Move: TypeAlias = Callable[[np.ndarray, np.ndarray], np.ndarray]  # (M G'A, old 
 
 @dataclass(frozen=True)
 class ImitationProblem:
-    """The data that all passes share, and when passes end."""
+    """The data that all passes share, and the stopping rules."""
 
     coordinates: np.ndarray  # (n, q), G: of the candidates
     moment: np.ndarray  # (q, q), M: of the training rows
@@ -50,7 +50,7 @@ class ImitationProblem:
     weights: np.ndarray | None = None  # (n,) penalty weights; infinity bars a candidate
     max_iter: int = 1  # passes; 1 is the single a-step at kernel PCA
     tol: float = TOLERANCE  # duality gap of every a-step, relative to its objective
-    settled: float = 1e-6  # relative fall of the criterion at which a component's passes end
+    settled: float = 1e-6  # relative decrease of the criterion at which a component's passes end
 
 
 @dataclass(frozen=True)
@@ -123,8 +123,8 @@ def alternate_simultaneously(
 ) -> Alternation:
     """All components at once, each with its own alpha and support.
 
-    The criterion J[P, Q] of the paper, which its Algorithm 1 does not minimise: there a component never gives way to a
-    later one.
+    The criterion J[P, Q] of the paper, which its Algorithm 1 does not minimise: in the algorithm no component is
+    changed in favour of a later one.
     """
     return _passes(problem, np.asarray(directions, dtype=np.float64), range(len(alphas)), alphas, _polar)
 
@@ -164,7 +164,8 @@ def _passes(
 
 
 def _b_step(image: np.ndarray, directions: np.ndarray, k: int) -> np.ndarray:
-    """The directions with M G'a as the k-th, orthogonal to the earlier ones and of unit length, where any is left."""
+    """The directions with M G'a as the k-th, made orthogonal to the earlier ones and of unit length, unless it is
+    zero."""
     earlier, moved = directions[:, :k], directions.copy()
     rest = image[:, 0] - earlier @ (earlier.T @ image[:, 0])
     rest -= earlier @ (earlier.T @ rest)
@@ -175,7 +176,7 @@ def _b_step(image: np.ndarray, directions: np.ndarray, k: int) -> np.ndarray:
 
 
 def _summed(histories: list[np.ndarray]) -> np.ndarray:
-    """Sum over components, pass by pass; a component that has ended keeps its last value."""
+    """Sum over components, pass by pass; a component that has converged contributes its last value."""
     n_passes = max(map(len, histories))
     return np.sum([np.pad(history, (0, n_passes - len(history)), mode="edge") for history in histories], axis=0)
 

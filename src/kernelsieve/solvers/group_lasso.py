@@ -1,9 +1,9 @@
 """The group lasso: one support for all components.
 
-    min_A  1/2 tr A'H A - tr A'linear + alpha sum_i w_i |A_i.|          A (n x n_components), rows zero or not at all
+        min_A  1/2 tr A'H A - tr A'linear + alpha sum_i w_i |A_i.|          A (n x n_components), whose rows may be zero
 
-Rows that violate |c_j| <= alpha w_j, c = linear - H A, enter one at a time while the support is small, by batches when
-it is large, each with the best value it can have alone: with g = c_i + H_ii A_i,
+Rows that violate |c_j| <= alpha w_j, c = linear - H A, enter one at a time while the support is small and in batches
+when it is large, each with its optimal value for the others fixed: with g = c_i + H_ii A_i,
 
     A_i = (1 - alpha w_i/|g|)_+ g / H_ii
 
@@ -15,8 +15,9 @@ m that Woodbury's formula takes in, so a step costs O(m^3 + m^2 n_components), h
     P = B c~,    c~ = c - D A,    S = D^-1 - B o (N N'),    S z = rows n_i'P_i,    step = P + B (rows z_i n_i)
 
 A step that would carry a row through zero, n_i'(A_i + step_i) < 0, ends there and the row leaves, if that is downhill
-(with one component this is the lasso's active set); any other step has the length that is best along it.  Where steps
-gain nothing a sweep sets one row after the other to its best value.  The end is the duality gap of the whole problem.
+(with one component this is the lasso's active set); otherwise the step has the best length along its direction. If
+Newton steps gain nothing, a sweep sets one row after the other to its best value.  The iterations end when the duality
+gap of the whole problem is small.
 """
 
 from __future__ import annotations
@@ -99,7 +100,7 @@ class _Support:
         self.flat_gap = np.inf  # after the last step that did not lower the value
 
     def relax(self, rows: np.ndarray) -> None:
-        """Give each of `rows` in turn the best value it can have with the others as they are."""
+        """Set each of `rows` in turn to its best value with the others fixed."""
         values, gradient = self.values.copy(), self._gradient()
         for i in rows:
             curvature = self.hessian[i, i]
@@ -120,7 +121,7 @@ class _Support:
                 swept = False
             elif swept:
                 break
-            else:  # very short rows keep the step short: a sweep gives them their best length, or makes them zero
+            else:  # very short rows limit the step: a sweep sets them to their best length, or to zero
                 self.relax(np.arange(len(self.members)))
                 swept = True
         return n_iter
@@ -133,7 +134,7 @@ class _Support:
         return certify(problem, self.alpha, self.weights, np.arange(len(values)), values, gradient).gap
 
     def _step(self) -> bool:
-        """Take a Newton step that goes downhill and carries no row through zero; False where it gains nothing."""
+        """Take a Newton step that goes downhill and carries no row through zero; False if it gains nothing."""
         lengths = row_norms(self.values)
         directions, ridge = self.values / lengths[:, None], self.alpha * self.weights / lengths
         move = _newton_step(self.hessian, ridge, directions, self._gradient() - ridge[:, None] * self.values)
@@ -150,13 +151,13 @@ class _Support:
         trial = self.values + self._best_size(move) * move
         if not self._value(trial) < before:
             # The value is flat at its minimum: the last steps change it by less than rounding and still close the gap.
-            # Each such step must halve the smallest gap of those before it, or they would go on in a circle.
+            # Each such step must halve the smallest gap so far, or they could cycle.
             gap = self._gap(trial)
             if not gap < min(self.flat_gap, self._gap(self.values)) / 2:
                 return False
             self.flat_gap = gap
         self.values = trial
-        if not row_norms(trial).all():  # a row may come to rest on zero itself
+        if not row_norms(trial).all():  # a row may reach exactly zero
             self._keep(row_norms(trial) > 0)
         return True
 
@@ -198,7 +199,8 @@ def _newton_step(hessian: np.ndarray, ridge: np.ndarray, directions: np.ndarray,
     inverse = half.T @ half
     first = inverse @ pull
     schur = cholesky(np.diag(1 / ridge) - inverse * (directions @ directions.T))
-    if schur is None:  # by rounding: take the step of the parabolas above each |A_i|, which is downhill but shorter
+    # not positive definite by rounding: take the step of the parabolas above each |A_i|, which is downhill but shorter
+    if schur is None:
         return first
     along = np.einsum("ij,ij->i", directions, first)
     share = solve_factored(schur, along)

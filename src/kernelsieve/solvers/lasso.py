@@ -2,20 +2,20 @@
 
     min_a  1/2 a'H a - a'linear + alpha sum_i w_i |a_i|            (`quadratic` has H, linear and the constant)
 
-Given a support A and signs s the minimiser solves a linear system, and is the lasso's if its signs are s and no other
-candidate pulls harder than its penalty, |c_j| <= alpha w_j with c = linear - H a.  So: the candidate that violates this
-most enters; the coefficients move towards the solution of
+Given a support A and signs s the minimiser solves a linear system, and it is the lasso's if its signs are s and no
+other candidate violates |c_j| <= alpha w_j, with c = linear - H a.  So the candidate that violates this most enters,
+and the coefficients move towards the solution of
 
     H_AA d = c_A - alpha w_A s_A,        a_A <- a_A + t d,        t the largest in (0, 1] that changes no sign
 
-and whoever reaches zero leaves, until t = 1.  Every such move lowers the objective, hence no support comes twice.
-Candidates enter one at a time while the support is small, for the steepest are near-copies of each other, and by
-batches when it is large (from 11 to 300 members that is 26 steps).  A candidate in the span of the support cannot enter
-beside it: it takes the place of a member, moving along the direction that leaves the quadratic as it is.
+where members that reach zero leave, until t = 1.  Every such move lowers the objective, so no support occurs twice.
+Candidates enter one at a time while the support is small, because the steepest ones are near-copies of each other, and
+in batches when it is large (from 11 to 300 members that is 26 steps).  A candidate in the span of the support cannot
+enter beside it: it replaces a member, moving along the direction that leaves the quadratic unchanged.
 
-Few of n candidates are ever looked at: the active set is run to the end on a working set, the support with some
-violators, and the gradient over all candidates, O(n q), is taken once for each working set.  It ends with the duality
-gap of the whole problem.
+Few of n candidates are ever looked at: the active set is solved on a working set, the support with some violators, and
+the gradient over all candidates, O(n q), is computed once for each working set.  The iterations end when the duality
+gap of the whole problem is small.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ NOBODY = np.zeros(0, dtype=np.intp)
 
 @dataclass(frozen=True)
 class LassoResult:
-    """Coefficients of the lasso or the group lasso, with a certificate of how good they are."""
+    """Coefficients of the lasso or the group lasso, with a bound on their distance from the optimum."""
 
     coef: np.ndarray  # (n,), or (n, n_components) of a group lasso: exactly zero off the support
     active: np.ndarray  # (m,) the support, ascending
@@ -95,7 +95,8 @@ def lasso(
         found = certify(quadratic, alpha, weights, support.members, support.values, gradient)
         if found.within(tol) or n_iter >= max_iter or not found.objective < lowest:
             break
-        if n_iter:  # the start need not be optimal on its support: the objective must fall only from the next step on
+        # the start need not be optimal on its support, so the objective must decrease only from the next step on
+        if n_iter:
             lowest = found.objective
         working = _working_set(gradient, alpha * weights, support.members)
         problem = _DenseProblem(quadratic, alpha, weights, working)
@@ -106,7 +107,7 @@ def lasso(
 
 
 def batch_size(n_members: int) -> int:
-    """How many candidates enter a support of this size at once: one while it is small."""
+    """How many candidates enter a support of this size at once: one if it is small."""
     return max(1, (n_members - 10) // 2)
 
 
@@ -150,7 +151,7 @@ class _DenseProblem:
             )
             if found.gap <= gap:
                 break
-            if not found.objective < lowest:  # by rounding: go on with single candidates, and bar this one
+            if not found.objective < lowest:  # because of rounding: continue with single candidates, and bar this one
                 batches = False
                 may_enter[entering[:1]] = len(entering) > 1
             lowest = min(lowest, found.objective)
@@ -180,7 +181,7 @@ class _DenseProblem:
         return np.array([steepest]) if pulls[steepest] > threshold else NOBODY
 
     def _enter(self, support: Support, rows: np.ndarray, gradient: np.ndarray) -> None:
-        """Let those of `rows` enter that are independent; if none is, the first takes a member's place."""
+        """Let the independent ones of `rows` enter; if none is independent, the first replaces a member."""
         if len(rows) > 1:
             cross, block = self.quadratic.block(support.members, rows), self.quadratic.block(rows, rows)
             if support.enter(rows, np.sign(gradient[rows]), cross, block, 1e-4):  # near-copies of others stay out

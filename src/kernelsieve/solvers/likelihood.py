@@ -13,20 +13,20 @@ With K = k(D, D), k_n = k(D, x_n), N = sum of the rows' own weights, and W = dia
 up to a constant that the (possibly infinite) dimension of feature space gives.  The rows enter through
 sum_n k_n k_n' = F F' and sum_n k_nn alone.
 
-Three ways uphill, each step of each of them never down:
+Three algorithms, none of whose steps lowers the likelihood:
 
     coordinate   the one weight that gains most, to its best value, from an empty model.  O(r m) a step.
     em           w_i <- mean_n mu_ni^2 + Sigma_ii,  mu_n = Sigma k_n / s2.  O(m^3) a sweep; prunes next to nothing.
     fast         w_i <- sum_n mu_ni^2 / (N (1 - Sigma_ii / w_i)), an EM step where this one would go down.
                  O(m^3) a sweep.
 
-The first, with S_i = phi_i' C^-1 phi_i, Q_i = sum_n (phi_i' C^-1 phi_n)^2, and w_i taken out of C by f = 1 - w_i S_i,
-s = S_i / f, q = Q_i / (N f^2): the best value of one weight, the others as they are, is known,
+For the first, with S_i = phi_i' C^-1 phi_i, Q_i = sum_n (phi_i' C^-1 phi_n)^2, and w_i removed from C by f = 1 - w_i
+S_i, s = S_i / f, q = Q_i / (N f^2): the best value of one weight with the others fixed is
 
     w_i = max(0, (q - s) / s^2)
 
-Near-copies hand weight to one another in ever smaller steps, so now and then all m weights move at once, by Fisher
-scoring: with g = (Q - N S) / 2 and B_ij = N (phi_i' C^-1 phi_j)^2 / 2,
+Near-copies exchange weight in ever smaller steps, so at intervals all m weights move at once, by Fisher scoring: with
+g = (Q - N S) / 2 and B_ij = N (phi_i' C^-1 phi_j)^2 / 2,
 
     min_{v >= 0} (v - w)' B (v - w) / 2 - g'(v - w)
 
@@ -46,13 +46,13 @@ import scipy.optimize
 from ..threads import cached_property
 from .path import most_within
 
-# Steps of one weight between steps of all; as many rank-one updates are made before S, Q and Sigma are made anew.
+# Steps of one weight between steps of all; after as many rank-one updates S, Q and Sigma are recomputed.
 STEPS_BETWEEN_JOINT_STEPS = 16
 
 
 @dataclass(frozen=True)
 class Likelihood:
-    """What the likelihood needs of the rows: the gram of the dictionary and second moments over it."""
+    """What the likelihood depends on: the gram of the dictionary and the rows' second moments over it."""
 
     gram: np.ndarray  # (r, r), K
     features: np.ndarray  # (r, p), F with F F' = sum_n k_n k_n'
@@ -61,7 +61,7 @@ class Likelihood:
 
     @cached_property
     def largest_noise_variance(self) -> float:
-        """max_i mean_n k_in^2 / k_ii: from here on no single point is worth its weight."""
+        """max_i mean_n k_in^2 / k_ii: above this noise variance the best model is empty."""
         energy, diagonal = np.einsum("ij,ij->i", self.features, self.features), np.diagonal(self.gram)
         return float(np.max(energy[diagonal > 0] / diagonal[diagonal > 0], initial=0.0)) / self.weight
 
@@ -98,7 +98,7 @@ class Posterior(NamedTuple):
 
 @dataclass(frozen=True)
 class LikelihoodFit:
-    """Weights at (or on the way to) a maximum of the likelihood."""
+    """Weights at a maximum of the likelihood, or at the point where the iterations were stopped."""
 
     weights: np.ndarray  # (r,)
     log_likelihood: np.ndarray  # before the first step and after each
@@ -126,7 +126,7 @@ def sweeps(
 ) -> LikelihoodFit:
     """All weights at once by the published rules, from w = 1/r; done when a sweep gains no more than `tol` a row.
 
-    A point leaves for good when w_i k_ii < prune_tol s2 and the likelihood does not fall by its leaving.
+    A point is removed for good when w_i k_ii < prune_tol s2 and its removal does not lower the likelihood.
     """
     n_points = len(likelihood.gram)
     weights = np.full(n_points, 1.0 / n_points) if start is None else np.array(start, dtype=np.float64)
@@ -189,7 +189,7 @@ class _Sweep:
 def largest_within(
     n_support: int, limit: float, solve: Callable[[float, np.ndarray | None], LikelihoodFit]
 ) -> LikelihoodFit:
-    """The model with the most, but at most `n_support`, points that is met on the way down from the upper `limit`.
+    """The model with the most points, up to `n_support`, found for noise variances falling from the upper `limit`.
 
     solve(noise_variance, start) fits.
     """
@@ -214,15 +214,15 @@ def coordinate_ascent(
     tol: float = 1e-8,
     max_support: int | None = None,
 ) -> LikelihoodFit:
-    """One weight at a time, always the one that gains most; done when none gains more than `tol` a row.
+    """One weight at a time, always the one that gains most; converged when none gains more than `tol` per row.
 
-    The first step is taken whatever it gains: no model is empty below the largest noise variance.  A model that is
-    wanted with at most `max_support` points is given up once it has many times as many: on its way it sheds some, never
-    nearly as many.
+    The first step is taken whatever it gains, because below the largest noise variance no model is empty.  If at most
+    `max_support` points are wanted, the iterations stop at several times as many: later steps remove some points, but
+    never nearly so many.
     """
     state = _CoordinateState(likelihood, noise_variance, start)
     history = [likelihood.log_likelihood(state.weights, noise_variance)]
-    safe = state.weights.copy(), history[0]  # weights whose likelihood was computed afresh
+    safe = state.weights.copy(), history[0]  # weights whose likelihood was computed from scratch
     converged = False
     # a model that ended with m points had at most 3.3 m on the way (seven tables, four widths, four noise levels)
     too_many = np.inf if max_support is None else 4 * max_support + 50
@@ -250,7 +250,8 @@ def coordinate_ascent(
     if value < safe[1]:
         weights, value = safe
     history[-1] = value
-    return LikelihoodFit(weights, np.minimum(history, value), noise_variance, converged)  # gains carry rounding
+    # the summed gains carry rounding
+    return LikelihoodFit(weights, np.minimum(history, value), noise_variance, converged)
 
 
 class _CoordinateState:
@@ -288,17 +289,17 @@ class _CoordinateState:
     def _squares_left(self, shrunk: np.ndarray) -> np.ndarray:
         """sum_n (k_in - K_iA Sigma k_An / s2)^2 of every point i."""
         features = self.likelihood.features
-        if self._tiny_noise:  # the short form cancels
+        if self._tiny_noise:  # the short form would cancel
             self._left = features - shrunk @ features[self.active]
             return np.einsum("ij,ij->i", self._left, self._left)
         inner = self._energies - 0.5 * shrunk @ self._energies[self.active]
         return self._lengths - 2.0 * np.einsum("ij,ij->i", shrunk, inner)
 
     def proposals(self) -> tuple[np.ndarray, np.ndarray]:
-        """For every point its best weight, given the others, and what that would gain."""
+        """The best weight of every point, given the others, and the gain from it."""
         weights, n = self.weights, self.likelihood.weight
         left = 1.0 - weights * self.S
-        usable = (self.S > 0) & (self.S**2 > 0) & (left > 0)  # a point without length cannot carry weight
+        usable = (self.S > 0) & (self.S**2 > 0) & (left > 0)  # a point of zero length cannot have a weight
         left = np.where(usable, left, 1.0)
         s = np.where(usable, self.S / left, 1.0)
         q = np.where(usable, np.maximum(self.Q, 0.0) / (n * left**2), 0.0)
@@ -333,12 +334,13 @@ class _CoordinateState:
             self._border(i, z, precision, column, energy)
         elif weight == 0.0:
             self._delete(place)
-        elif bend := 1.0 / weight - 1.0 / before:  # zero where the step is too short to change a digit
+        elif bend := 1.0 / weight - 1.0 / before:  # zero if the change is too small to alter a digit
             row = self._sigma[place]
             self._sigma = self._sigma - np.outer(row, row / (1.0 / bend + row[place]))
 
     def joint_step(self, worth: float = 0.0) -> float:
-        """Move all active weights at once, as far as the likelihood rises; return the gain, 0 if less than `worth`."""
+        """Move all active weights at once, as long as the likelihood increases; return the gain, 0 if less than
+        `worth`."""
         target = self._scoring_target(worth)
         gain = 0.0
         if target is not None:
@@ -358,7 +360,7 @@ class _CoordinateState:
     def _scoring_target(self, worth: float) -> np.ndarray | None:
         """argmin_{v >= 0} (v - w)' B (v - w) / 2 - g'(v - w) over the active weights.
 
-        None where it cannot be found, or where it promises less than `worth`: all that is left then is rounding.
+        None if it cannot be computed, or if it promises less than `worth`: what is left then is rounding.
         """
         n, active, s2 = self.likelihood.weight, self.active, self.s2
         gram, weights = self._columns[active], self.weights[active]
@@ -375,7 +377,7 @@ class _CoordinateState:
         return target if float(gradient @ step) - 0.5 * float(step @ information @ step) > worth else None
 
     def value(self, weights: np.ndarray) -> float:
-        """The log-likelihood, for weights on active points alone."""
+        """The log-likelihood of these weights of the active points."""
         if self._tiny_noise:
             return self.likelihood.log_likelihood(weights, self.s2)
         energy, used = self._energies[self.active], weights[self.active] > 0

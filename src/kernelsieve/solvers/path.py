@@ -1,7 +1,7 @@
-"""The lasso for many alphas: down a grid from alpha_max, each solution the start of the next.
+"""The lasso for many alphas: down a grid from alpha_max, each solution starting from the last.
 
-The number of nonzeros mostly grows as alpha falls, but not always, and some numbers never occur: asked for a support of
-a given size, the answer is the largest found that is no larger.
+The number of nonzeros usually increases as alpha decreases, but not always, and some numbers never occur: for a
+support of a given size, the result is the largest one found that is no larger.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ def alpha_for_nonzeros(
 ) -> SizedSolution:
     """The solution with `n_nonzero` nonzeros, or the most found below that; `n_nonzero` of the result says which.
 
-    Where the linear term is a matrix, the group lasso's: `n_nonzero` rows for all components.
+    If the linear term is a matrix, this is the group lasso: `n_nonzero` rows for all components.
 
-    Down a grid from alpha_max until the support is as large as asked for; where it has become larger between two
-    alphas, by bisection between them.
+    Goes down a grid from alpha_max until the support is large enough; if it is then too large, continues by bisection
+    between the last two alphas.
 
     Examples
     --------
@@ -69,7 +69,7 @@ def alpha_for_nonzeros(
         ),
         12,
     )
-    assert found is not None  # at the largest alpha the support is empty
+    assert found is not None  # because at the largest alpha the support is empty
     alpha, result = found
     return SizedSolution(alpha, result, len(result.active))
 
@@ -81,10 +81,10 @@ def most_within(
     solve: Callable[[float, Found | None], Found],
     n_bisections: int,
 ) -> tuple[float, Found] | None:
-    """The solution with the most members, but at most `n_most`, that is met on the way down from `limit`.
+    """The solution with the most members, up to `n_most`, found on the way down from `limit`.
 
-    solve(value, the best solution so far) is asked for falling values until it has too many members, and then between
-    that value and the last that had not.  The value and the solution are returned; None where all have too many.
+    solve(value, best solution so far) is called for decreasing values until it has too many members, and then between
+    that value and the one before.  Returns the value and the solution; None if all have too many.
     """
     best: tuple[float, Found] | None = None
     fits, too_many, falling = limit, None, iter(values)

@@ -1,7 +1,7 @@
 """The quadratic of the elastic-net problem, and the certificate of its minimum.
 
 Candidate rows have coordinates G (n x q), K = G G'.  M (q x q) is the scatter of the training rows in the same
-coordinates (G'G, or G'HG when centred, or that of other rows or weights) and u = G'b, |u| = 1, the component to be
+coordinates (G'G, or G'HG if centred, or that of other rows or weights) and u = G'b, |u| = 1, is the component to be
 imitated.  In feature space v = sum_i a_i phi(x_i) has the coordinates G'a, and Wang & Tanaka's criterion for a is
 
     J(a) = 1/2 (u - G'a)' M (u - G'a) + (l2/2) |G'a|^2 + alpha sum_i w_i |a_i|
@@ -10,9 +10,9 @@ a lasso 1/2 |y - X a|^2 + alpha sum w_i |a_i| with
 
     X'X = H = G (M + l2 I) G',    X'y = G M u  (`linear`),    y'y = u'M u  (`target_square`)
 
-and, for several components with one support, the same with a matrix A and sum_i w_i |A_i.|.  Solvers need only the
-three: they never see X or y.  With c = X'(y - X a) and s = min(1, alpha / max_i |c_i|/w_i), the point s (y - X a) is
-feasible for the dual, which bounds how far J(a) can be above the minimum:
+and, for several components with one support, the same with a matrix A and sum_i w_i |A_i.|.  Solvers need only these
+three quantities: they never see X or y.  With c = X'(y - X a) and s = min(1, alpha / max_i |c_i|/w_i), the point s (y
+- X a) is feasible for the dual, which bounds how far J(a) can be above the minimum:
 
     gap(a) = (1-s)^2/2 |y - X a|^2 + alpha sum w_i |a_i| - s a'c
 """
@@ -97,10 +97,10 @@ def elastic_net_quadratic(
 
 
 def row_norms(x: np.ndarray) -> np.ndarray:
-    """|x_i| of every entry of a vector, or the length of every row of a matrix, whose square may overflow."""
+    """|x_i| of every entry of a vector, or the length of every row of a matrix, even if its square would overflow."""
     if x.ndim == 1:
         return np.abs(x)
-    unit = np.ldexp(1.0, int(np.frexp(np.abs(x).max(initial=0.0))[1]) - 1)  # a power of two changes no digit
+    unit = np.ldexp(1.0, int(np.frexp(np.abs(x).max(initial=0.0))[1]) - 1)  # multiplying by a power of two is exact
     x = x / unit
     return unit * np.sqrt(np.einsum("ij,ij->i", x, x))
 
@@ -126,7 +126,7 @@ def checked_penalty(alpha: float, weights: np.ndarray | None, n: int) -> np.ndar
 
 
 def largest_alpha(quadratic: Quadratic, weights: np.ndarray | None = None) -> float:
-    """alpha_max = max_i |linear_i| / w_i: from it on, zero is the minimiser."""
+    """alpha_max = max_i |linear_i| / w_i, the smallest alpha for which zero is the minimiser."""
     linear = quadratic.linear
     return float(np.max(row_norms(linear) / checked_weights(weights, len(linear)), initial=0.0))
 
@@ -154,7 +154,7 @@ def certify(
 ) -> Certificate:
     """Objective and duality gap of the coefficients `values` on the rows `active`, with c = `gradient`.
 
-    `steepest` is max_i |c_i|/w_i, where the caller has it already.
+    `steepest` is max_i |c_i|/w_i, if the caller has computed it already.
     """
     inner = float(np.vdot(values, gradient[active]))
     residual_square = max(quadratic.target_square - float(np.vdot(values, quadratic.linear[active])) - inner, 0.0)
