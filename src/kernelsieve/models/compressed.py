@@ -38,9 +38,9 @@ from .base import SETTLING_ROWS, KernelTransformer
 from .kernel_pca import KernelPCA
 from .sklearn_kernel_pca import bound_callable
 
-# Rows on which scores are compared: a random part of more.
+# Rows on which scores are compared: a random part if there are more.
 COMPARED_ROWS, COMPARED_ROWS_PER_POINT = 5000, 50
-# Attributes of the original that stay true, because the compressed model reproduces its scores.
+# Attributes of the original that remain valid, because the compressed model reproduces its scores.
 INHERITED = (
     "n_features_in_",
     "feature_names_in_",

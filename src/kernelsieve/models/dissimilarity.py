@@ -20,17 +20,17 @@ from .published import NodeParameters, check_values
 class DissimilarityKernelPCA(NodeParameters, KernelTransformer):
     """ESKPCA: kernel PCA on nodes that are far from each other (Xu et al. 2011), as published.
 
-    The first node is the mean of the rows; then, again and again, comes the row with the largest sum of squared
-    feature-space distances to the nodes there are, copies of a node left out.  The components v = sum_i g_i phi(s_i)
-    maximise the mean square of their values g'k(S, x) over all g of unit length:
+    The first node is the mean of the rows; each further node is the row with the largest sum of squared feature-space
+    distances to the nodes so far, copies of a node left out.  The components v = sum_i g_i phi(s_i) maximise the mean
+    square of their values g'k(S, x) over all g of unit length:
 
         K' K'^T g = lambda g,    K' = k(S, X),        feature  g'k(S, x)/sqrt(lambda)
 
-    With N rows and s nodes it costs N s kernel values to choose the nodes and as many for the eigenproblem, O(N s) time
-    and then O(N s^2), O(N) memory; s (d + M) a row to transform.  `captured_ratio_` takes n^2 more, n all rows of up to
-    2000 and else max(1000, 4 s).  No cheaper rule looks at all rows.  But the rule
-    seeks outliers: at equal s nearly every other choice of rows captures more variance (`captured_ratio_`), and
-    `SparseKernelPCA` is what to use unless this very method is wanted.
+    With N rows and s nodes it costs N s kernel values to choose the nodes and as many for the eigenproblem, O(N s)
+    time and then O(N s^2), O(N) memory; s (d + M) a row to transform.  `captured_ratio_` takes n^2 more, where n is
+    all rows up to 2000, otherwise max(1000, 4 s).  No rule that looks at all rows is cheaper.  But this one picks
+    outliers: for the same s nearly every other choice of rows captures more variance (`captured_ratio_`), so use
+    `SparseKernelPCA` unless you need this method itself.
 
     Parameters
     ----------

@@ -242,7 +242,7 @@ class KernelPCA(MeasuresAgreement, FittedExpansion, SavesItself, GuardedKernelPC
         coef[:, nonzero] = self.eigenvectors_[:, nonzero] / np.sqrt(self.eigenvalues_[nonzero])
         offset, mean_coef = np.zeros(coef.shape[1]), None
         if self.center:
-            # H u = u where the eigenvalue is not zero; elsewhere centring u is what makes the scores scikit-learn's
+            # H u = u if the eigenvalue is not zero; for zero eigenvalues centring u gives scikit-learn's scores
             coef -= coef.mean(axis=0)
             offset = self._centerer.K_fit_rows_.astype(np.float64) @ coef
             mean_coef = np.full(n_samples, 1.0 / n_samples)
@@ -254,7 +254,7 @@ class KernelPCA(MeasuresAgreement, FittedExpansion, SavesItself, GuardedKernelPC
         self.n_samples_seen_ = n_samples
 
     def check_loaded(self, error: type[ValueError]) -> None:
-        """Raise `error` unless what was read from a file has the inverse map that its parameters promise."""
+        """Raise `error` unless the model read from a file has the inverse map that its parameters imply."""
         if float(getattr(self.expansion_.kernel, "gamma", self.gamma_)) != float(self.gamma_):
             raise error("the kernel of the KernelPCA in the file has another gamma than its fit settled")
         if not self.fit_inverse_transform:

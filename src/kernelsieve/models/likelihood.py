@@ -30,11 +30,12 @@ from ..spectrum.top import component_signs
 from .base import Found, KernelTransformer
 from .published import OnDictionary
 
-# Without a parameter for sparsity, the noise variance is lowered in steps of this factor until the vectors explain this
-# share of the variance about the mean, or are this many.
+# If no parameter says how sparse, the noise variance is lowered in steps of this factor until the vectors explain this
+# share of the variance about the mean, or there are this many.
 ENOUGH, MOST_VECTORS = 0.95, 60
 NOISE_STEP_DOWN, MAX_STEPS_DOWN = 0.3, 20
-SMALLEST_NOISE = 1e-100  # share of the largest admissible noise variance: dividing by the square of less overflows
+# share of the largest admissible noise variance: dividing by the square of a smaller number overflows
+SMALLEST_NOISE = 1e-100
 
 
 @dataclass(frozen=True)
@@ -48,10 +49,10 @@ class Axes:
 
 
 def sufficient(likelihood: Likelihood, span: Span, *, max_iter: int = 10_000, tol: float = 1e-8) -> LikelihoodFit:
-    """The first model on the way down from the largest noise variance that explains enough, of not too many vectors.
+    """The first model, going down from the largest noise variance, that explains enough or has enough vectors.
 
-    What is explained is measured against the variance about the mean, also where features are not centred: else the
-    mean alone, which one vector of a wide kernel explains, would do.
+    What is explained is measured against the variance about the mean, even if features are not centred. Otherwise
+    explaining the mean would be enough, which one vector of a wide kernel does.
     """
     spread = max(span.mean_length - span.mean_square, DEPENDENT * span.mean_length)
     best: LikelihoodFit | None = None
@@ -75,7 +76,7 @@ def likelihood_on(span: Span) -> Likelihood:
 
 
 def _orthonormalised(coef: np.ndarray, gram: np.ndarray) -> np.ndarray:
-    """Coefficients made orthonormal once more, in order; under a wide kernel only those that rounding allows."""
+    """Coefficients orthonormalised again, in order; under a wide kernel only as many as rounding allows."""
     factor = np.linalg.cholesky(coef.T @ gram @ coef)
     coef = scipy.linalg.solve_triangular(factor, coef.T, lower=True).T
     off = np.abs(coef.T @ gram @ coef - np.eye(coef.shape[1]))
@@ -84,7 +85,7 @@ def _orthonormalised(coef: np.ndarray, gram: np.ndarray) -> np.ndarray:
 
 
 def axes_of(span: Span, found: LikelihoodFit, n_components: int | None) -> Axes:
-    """W^1/2 K W^1/2 = U Lam U' over the vectors: coefficients W^1/2 U Lam^-1/2, orthonormalised once more."""
+    """W^1/2 K W^1/2 = U Lam U' over the vectors: coefficients W^1/2 U Lam^-1/2, orthonormalised again."""
     assert span.indices is not None
     places = found.active[np.argsort(span.indices[found.active])]
     gram, root = span.gram_at(places), np.sqrt(found.weights[places])
@@ -103,7 +104,7 @@ def axes_of(span: Span, found: LikelihoodFit, n_components: int | None) -> Axes:
 
 
 def check_not_tiny(noise_variance: float, limit: float) -> None:
-    """Refuse a noise variance so small beside the largest admissible one that its square underflows."""
+    """Refuse a noise variance so small compared with the largest admissible one that its square underflows."""
     if noise_variance < SMALLEST_NOISE * limit:
         raise ValueError(
             f"noise_variance={noise_variance:.6g} is too small to compute with beside the variance of these rows, of "
@@ -113,14 +114,14 @@ def check_not_tiny(noise_variance: float, limit: float) -> None:
 
 @dataclass(frozen=True)
 class _Density:
-    """The density of rows under a fitted model, as `score_samples` gives it."""
+    """The density of rows under a fitted model, for `score_samples`."""
 
-    modelled: KernelExpansion  # its scores' squared length is k_x' Sigma k_x / s2
+    modelled: KernelExpansion  # the squared length of its scores is k_x' Sigma k_x / s2
     logdet: float
     noise_variance: float
 
     def logarithms(self, rows: Array, lengths: Array | None, n_threads: int) -> Array:
-        """(n,), up to a constant; `lengths` are k(x, x), found by the kernel where they are None."""
+        """(n,), up to a constant; `lengths` are k(x, x), computed by the kernel if they are None."""
         rows = rows if self.modelled.kernel.bounded else as_float64(rows)  # in float32 a quotient may overflow
         length, modelled = self.modelled.variance_parts(rows, lengths, n_threads)
         return -0.5 * (self.logdet + (length - modelled) / float(self.noise_variance))
@@ -146,8 +147,8 @@ class LikelihoodKernelPCA(JudgesKernelRows, OnDictionary, KernelTransformer):
     n_components : int or None, default=None
         Number of components M; None for all axes of the model, of which there are at most as many as vectors.
     noise_variance : float or None, default=None
-        Noise variance per direction, between 0 and max_i mean_n k(x_i, x_n)^2 / k(x_i, x_i), from where on no vector
-        is worth having.
+                Noise variance per direction, between 0 and max_i mean_n k(x_i, x_n)^2 / k(x_i, x_i), above which the
+                best model has no vectors.
     noise_fraction : float or None, default=None
         The noise variance as a fraction of that upper end.
     n_support : int or None, default=None
@@ -278,7 +279,8 @@ class LikelihoodKernelPCA(JudgesKernelRows, OnDictionary, KernelTransformer):
         )
 
     def _density_of(self, span: Span, axes: Axes, model: KernelExpansion, coef: np.ndarray) -> KernelExpansion:
-        """An expansion on the model's points; the squared length of a row's scores is what the model explains of it."""
+        """An expansion on the model's points whose scores' squared length is the part of a row that the model
+        explains."""
         offset = span.mean_cross_gram[axes.places] @ coef if self.center else np.zeros(coef.shape[1])
         return KernelExpansion.of(model.kernel, model.points, coef, offset, model.mean_coef)
 
@@ -309,7 +311,8 @@ class LikelihoodKernelPCA(JudgesKernelRows, OnDictionary, KernelTransformer):
         return self.threshold_
 
     def _threshold(self, sample: Sample, support: np.ndarray, density: _Density) -> float:
-        """The quantile over rows that are not vectors: vectors fit a model made of them better than new rows."""
+        """The quantile over rows that are not vectors, because a model made of vectors fits these better than new
+        rows."""
         chosen = sample.rows.indices[: sample.n_evaluation]
         others = ~np.isin(sample.rows.numbers_of(chosen), support)
         places = np.flatnonzero(others if others.any() else ~others)
@@ -320,7 +323,7 @@ class LikelihoodKernelPCA(JudgesKernelRows, OnDictionary, KernelTransformer):
         scores = to_numpy(density.logarithms(rows, diagonal, sample.n_threads)).astype(np.float64)
         weights = None if sample.rows.weights is None else sample.rows.weights[places]
         limit = float(np.quantile(scores, self.false_alarm_rate, method="inverted_cdf", weights=weights))
-        return limit - SOLVED * float(np.abs(scores).max())  # the row at the limit is within it
+        return limit - SOLVED * float(np.abs(scores).max())  # so that the row at the limit counts as within it
 
     def _maximise(self, likelihood: Likelihood, span: Span) -> LikelihoodFit:
         limit = likelihood.largest_noise_variance
@@ -353,7 +356,7 @@ class LikelihoodKernelPCA(JudgesKernelRows, OnDictionary, KernelTransformer):
             return coordinate_ascent(
                 likelihood, noise_variance, start, max_iter=self.max_iter, tol=self.tol, max_support=max_support
             )
-        # these rules cannot bring a vector back, so they never start from a sparser model
+        # these rules cannot bring a removed vector back, so they never start from a sparser model
         fast = self.update == "fast"
         return sweeps(
             likelihood, noise_variance, fast=fast, max_iter=self.max_iter, tol=self.tol, prune_tol=self.prune_tol

@@ -1,4 +1,4 @@
-"""likelihood_path: what each noise variance leaves, because no one can guess it."""
+"""likelihood_path: what remains at each noise variance, which is hard to choose otherwise."""
 
 from __future__ import annotations
 

@@ -42,14 +42,14 @@ from ..threads import cached_property, one_blas_thread
 from .base import Found, KernelTransformer, Policy, RowRequest
 from .published import check_values
 
-# Rows that a first call needs to settle a width: distances between fewer say nothing.
+# A first call must have this many rows to determine a width: distances between fewer are not representative.
 LEAST_ROWS_FOR_WIDTH = 10
-OVERLAP = 1e-6  # of two components that count as orthogonal, as a share of their lengths
+OVERLAP = 1e-6  # two components count as orthogonal up to this share of their lengths
 
 
 @dataclass(frozen=True)
 class OnlineState:
-    """A stream so far: what its rule keeps, and a sample of the rows to report on."""
+    """A stream so far: the state of its rule, and a sample of the rows to measure the model on."""
 
     reservoir: Reservoir
     begun: Any  # an unfitted estimator with the parameters of the first call
@@ -57,7 +57,7 @@ class OnlineState:
     kernel: Kernel
     gamma: float
     rule: dict[str, Any] | None = None  # the state of the driver
-    ready: bool = False  # enough rows have come for as many components as are asked for
+    ready: bool = False  # whether enough rows have come for the number of components
     n_evaluations: int = 0
 
     def __getstate__(self) -> dict[str, Any]:
@@ -65,17 +65,17 @@ class OnlineState:
 
     @cached_property
     def agreement(self) -> Agreement:
-        """How far the components are those of exact kernel PCA of the rows kept."""
+        """Agreement of the components with those of exact kernel PCA of the rows in the reservoir."""
         return agreement_on_reservoir(self.report.expansion_, self.reservoir)
 
     @cached_property
     def report(self) -> Any:
-        """The model fitted to the rows of the reservoir, on the rule's points and components."""
+        """The model on the rule's points and components, with everything else measured on the reservoir."""
         return clone(self.begun)._reported(self)
 
 
 class OfStream:
-    """What `fit` of OnlineKernelPCA stores, and `partial_fit` leaves to be read off the state."""
+    """What `fit` of OnlineKernelPCA stores, and what is computed from the state after `partial_fit`."""
 
     _stream: OnlineState | None = None
     _stale: ClassVar[tuple[str, ...]] = ("_stream", "_online", "_kernel", "_ready")
@@ -200,9 +200,9 @@ class OnlineKernelPCA(OfStream, BlockParameters, KernelTransformer):
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Feed rows to the rule, in their order.
 
-        The result does not depend on how they are cut into calls, but for a `gamma` that is a rule: the first call
-        settles it.  Kernel, centring, `n_components`, `rule`, `budget` and `half_life` stay what they were in that
-        call; a change is refused.
+        The result does not depend on how the rows are divided into calls, except for a `gamma` given by a rule, which
+        the first call determines.  Kernel, centring, `n_components`, `rule`, `budget` and `half_life` stay what they
+        were in that call; a change is refused.
 
         Parameters
         ----------
@@ -244,7 +244,7 @@ class OnlineKernelPCA(OfStream, BlockParameters, KernelTransformer):
         return getattr(self, "_ready", False)
 
     def _begun(self, rows: ArrayRows) -> OnlineState:
-        """The state before the first row: its kernel is settled by the rows of the first call."""
+        """The state before the first row, with the kernel determined on the rows of the first call."""
         reservoir = Reservoir.empty(PLAN.evaluation_rows, int(self._rng().integers(2**63)), self.half_life)
         by_rule = isinstance(self.gamma, str) and kernel_of(self.kernel).uses_gamma
         if by_rule and rows.n_samples < LEAST_ROWS_FOR_WIDTH:
@@ -257,7 +257,7 @@ class OnlineKernelPCA(OfStream, BlockParameters, KernelTransformer):
         return OnlineState(reservoir, clone(self), frozen_parameters(self), kernel, gamma)
 
     def _reported(self, state: OnlineState) -> Self:
-        """Itself, with the attributes of `fit` found on a sample of the rows that have come."""
+        """Itself, with the attributes of `fit` computed on a sample of the rows so far."""
         self._online, self._kernel, self._ready = state.rule, state.kernel, state.ready
         with one_blas_thread():
             rows, rng = ReservoirRows(state.reservoir), np.random.default_rng(state.reservoir.seed)
@@ -282,7 +282,7 @@ class OnlineKernelPCA(OfStream, BlockParameters, KernelTransformer):
         return {"_online": driver_layout(self.rule, state["_online"])} if "_kept" in state else {}
 
     def _resumed(self, state: dict[str, Any], error: type[ValueError]) -> dict[str, Any]:
-        """Take up the stream of a file, if its rule can go on with it; return what else the model stores."""
+        """Restore the stream from a file, if its rule can continue; return the model's other attributes."""
         reservoir = state.get("_kept")
         if reservoir is None:
             return state
@@ -341,7 +341,7 @@ class OnlineKernelPCA(OfStream, BlockParameters, KernelTransformer):
 
     def _components(self, choice: Choice, span: Span) -> Found:
         driver, history = self._driver(self._kernel, self._online), dict(choice.selection.history)
-        # under an indefinite kernel L^-1 k(D, x), the rule's coordinates, do not exist and blow up
+        # under an indefinite kernel the rule's coordinates L^-1 k(D, x) do not exist
         if choice.problem.sample.indefiniteness or not isinstance(driver.rule, Rule):
             best = Found.best(choice, span, self.n_components, {"selection_report_": history})
             return replace(best, best_on_points=bool(choice.problem.sample.indefiniteness))
@@ -351,10 +351,10 @@ class OnlineKernelPCA(OfStream, BlockParameters, KernelTransformer):
         variances, captured = (np.maximum(v, 0.0) for v in (span.variances(coef), span.variances_in_order(coef)))
         metric = coef.T @ gram @ coef
         lengths = np.diagonal(metric)
-        if np.abs(metric - np.diag(lengths)).max() > OVERLAP * lengths.max():  # by rounding, where rows are far apart
+        if np.abs(metric - np.diag(lengths)).max() > OVERLAP * lengths.max():  # by rounding, if the rows are far apart
             expansion = replace(expansion, orthogonal=False)
         if np.any(np.abs(lengths - np.sum(span.directions(coef) ** 2, axis=0)) > DEPENDENT * lengths):
-            variances = choice.problem.variances_of_scores(expansion)  # components leave the range of the points' gram
+            variances = choice.problem.variances_of_scores(expansion)  # components leave the span of the points' gram
             captured = variances if expansion.orthogonal else captured
         return Found(
             expansion,
@@ -371,7 +371,7 @@ class OnlineKernelPCA(OfStream, BlockParameters, KernelTransformer):
         return OnlineDriver(kernel, self.rule, self._settings(), state, indefinite=indefinite)
 
     def _looks_indefinite(self, kernel: Kernel, X: Any) -> bool:
-        """Whether the first rows of a stream show that the kernel is indefinite, if the kernel does not know."""
+        """Whether the first rows of a stream show the kernel to be indefinite, if its definiteness is unknown."""
         return kernel.definite is None and is_indefinite(kernel, gram_of(kernel, X[: PLAN.evaluation_rows, :]))
 
     def _settings(self) -> Settings:

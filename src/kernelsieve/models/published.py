@@ -1,8 +1,8 @@
 """What the estimators of published methods share: components over rows that a published rule chooses, or a dictionary.
 
-The components of a published method need be neither of unit length nor orthogonal in feature space: what each captures
-is what it adds to those before it.  Xu et al. choose nodes S among the rows; with K' = k(S, X), their components
-v = sum_i g_i phi(s_i) come from
+The components of a published method need be neither of unit length nor orthogonal in feature space: the variance that
+each captures is what it adds to those before it.  Xu et al. choose nodes S among the rows; with K' = k(S, X), their
+components v = sum_i g_i phi(s_i) come from
 
     ESKPCA       K' K'^T g = lambda g                     |g| = 1           ("coefficients")
     IKPCA        K' K'^T g = lambda (K_SS + ridge I) g    |v| = 1           ("feature")
@@ -36,14 +36,14 @@ from .base import Found, Policy, RowRequest
 
 
 def check_values(problem: Problem) -> None:
-    """Refuse rows, or kernel values of the sample, that are not finite: published rules do not check them."""
+    """Refuse rows, or kernel values of the sample, that are not finite, because published rules do not check them."""
     if isinstance(problem.rows, ArrayRows):
         finite(problem.rows.X)
     check_kernel_values(problem.sample.evaluation.gram)
 
 
 def gained(problem: Problem, n_nodes: int, n_samples: int | None, rule: str, **options: Any) -> Choice:
-    """Nodes by `gain`, among `n_samples` rows where the user gives that number."""
+    """Nodes chosen by `gain`, among `n_samples` rows if the user gives that number."""
     if n_samples is not None and not problem.sample.rows.whole and n_samples < n_nodes:
         raise ValueError(
             f"n_optimization_samples={n_samples} rows are too few to choose {n_nodes} nodes from: give at least as many"
@@ -67,7 +67,8 @@ def check_nodes(span: PointSpan, n_components: int) -> None:
 
 
 def too_many(choice: Choice, n_components: int, why: str) -> ValueError:
-    """The error for more components than directions; an indefinite kernel loses some with its negative part."""
+    """The error for more components than directions, of which an indefinite kernel loses some with its
+    negative part."""
     if choice.problem.sample.indefiniteness:
         return TooManyComponents(n_components, None, "is too many", DROPPED_WITH_NEGATIVE)
     return TooManyComponents(n_components, None, "is more than the rank allows", why)
@@ -75,7 +76,7 @@ def too_many(choice: Choice, n_components: int, why: str) -> ValueError:
 
 def found_on_nodes(choice: Choice, span: PointSpan, coef: np.ndarray, eigenvalues: np.ndarray) -> Found:
     """Components with these coefficients over the nodes."""
-    # Only components of an indefinite kernel are refused; the publications refuse no components.
+    # only for an indefinite kernel are components refused, because the publications refuse none
     floor = choice.problem.sample.indefiniteness
     n_real = int(np.sum(eigenvalues > floor * eigenvalues.max())) if floor else len(eigenvalues)
     if n_real < len(eigenvalues):
@@ -96,7 +97,7 @@ def found_on_nodes(choice: Choice, span: PointSpan, coef: np.ndarray, eigenvalue
 
 @estimator
 class NodeParameters:
-    """Parameters and the eigenproblem that both of Xu's methods have; every `self` here is a KernelTransformer."""
+    """Parameters and the eigenproblem of both of Xu's methods; every `self` here is a KernelTransformer."""
 
     _policy = Policy(judges_kernel=False)
 
@@ -133,7 +134,7 @@ class NodeParameters:
 
 @estimator
 class OnDictionary(BlockParameters):
-    """Support among all rows, where they are few, or among `n_dictionary`; every `self` is a KernelTransformer."""
+    """Support among all rows of small data, otherwise among `n_dictionary`; every `self` is a KernelTransformer."""
 
     n_dictionary: int | None = parameter(None, at_least(1), None)
 

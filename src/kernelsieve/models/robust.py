@@ -25,7 +25,7 @@ from .base import Found, KernelTransformer, Policy
 from .elastic_net import NetParameters
 from .published import OnDictionary
 
-OUTLIER = 0.5  # rows of a smaller weight
+OUTLIER = 0.5  # rows with a smaller weight are outliers
 
 
 @estimator
@@ -36,17 +36,17 @@ class RobustSparseKernelPCA(JudgesKernelRows, NetParameters, OnDictionary, Kerne
 
         w(r) = 1 / (1 + exp(mu (r^2 - delta)))
 
-    found as in `RobustElasticNetPCA`: from the half of the rows that looks least outlying along directions through
-    pairs of rows, by weighted kernel PCA until it stands still.  With these weights frozen,
+    found as in `RobustElasticNetPCA`: starting from the half of the rows that is least outlying along directions
+    through pairs of rows, weighted kernel PCA is repeated until it converges.  With these weights fixed,
 
         min_a  1/2 sum_n w_n <phi(x_n), u_k - v>^2 + (l2/2) |v|^2 + alpha_k sum_i sqrt(k(x_i, x_i)) |a_i|
 
     gives sparse components v = sum_i a_i phi(x_i), as `ElasticNetKernelPCA` does; rows of weight below one half cannot
     be support, and the factor sqrt(k(x_i, x_i)) keeps far rows from being cheap.
 
-    It pays with unbounded kernels (polynomial, linear), where one far row can turn every component.  A bounded kernel
-    (rbf, laplacian, cosine) sees all far rows at the same distance, and plain kernel PCA mostly survives them:
-    `SparseKernelPCA` is then the better choice.
+    Use it with unbounded kernels (polynomial, linear), under which one far row can turn every component.  A bounded
+    kernel (rbf, laplacian, cosine) sees all far rows at the same distance, and plain kernel PCA usually survives them:
+    then `SparseKernelPCA` is the better choice.
 
     Cost: as `ElasticNetKernelPCA`, and O(n q (n_directions + q)) for n sampled rows in q coordinates.  Rows out of
     memory are read three times: for a sample, for their weights, for the weighted moments.
@@ -133,7 +133,7 @@ class RobustSparseKernelPCA(JudgesKernelRows, NetParameters, OnDictionary, Kerne
         return Choice(selection, weighted, span=span or weighted.span(selection))
 
     def _weighed(self, problem: Problem, selection: Selection) -> tuple[Span | None, np.ndarray]:
-        """The weight of every row, and the span of the weighted rows if finding the weights has factorised the rows."""
+        """The weight of every row, and the span of the weighted rows if it was computed on the way."""
         rng, n_threads = problem.rng, problem.sample.n_threads
         if selection.exhaustive:
             plain = problem.span(selection)
@@ -144,7 +144,8 @@ class RobustSparseKernelPCA(JudgesKernelRows, NetParameters, OnDictionary, Kerne
         seen = features(problem.sample.rows.values)
         found = two_stage_weights(seen, self.n_components, self.n_directions, rng)
         plane = fit_plane(seen, found.values, self.n_components)
-        # If most rows lie in the plane exactly, delta is zero: rounding makes features depend slightly on their block.
+        # If most rows lie exactly in the plane, delta is zero, and rounding makes features depend slightly on their
+        # block.
         loss = LogisticLoss(found.delta or HALF_THE_DIGITS * float(np.square(seen - plane.location).sum(axis=1).max()))
         weights = problem.rows.each(
             lambda rows: loss.weights(plane.squared_distances(features(rows))), selection.n_support, n_threads
@@ -199,7 +200,7 @@ class Features:
     def __call__(self, rows: Array) -> np.ndarray:
         inside = to_numpy(as_float64(self._kernel(rows, self._points)) @ self._whitening)
         if self._kernel.precomputed:
-            return inside  # here the dictionary is all rows, and nothing lies outside its span
+            return inside  # the dictionary is all rows, and nothing lies outside its span
         lengths = to_numpy(self._kernel.diagonal(rows)).astype(np.float64)
         outside = np.sqrt(np.maximum(lengths - row_dot(inside, inside), 0.0))
         return np.column_stack([inside, outside])

@@ -1,8 +1,8 @@
-"""scikit-learn's KernelPCA where its numbers fail, its fit otherwise.
+"""scikit-learn's KernelPCA, with repairs where its numbers fail.
 
-Rows far from the origin, whose distances |x|^2 + |s|^2 - 2 x's lose to rounding; rows so short that its cosine takes
-them for zero; clusters of equal eigenvalues, of which LAPACK's subsets lose members; an inverse map that is singular;
-kernels that take blocks of rows; `center=False`; and widths that are read off the data.
+They fail for rows far from the origin, whose distances |x|^2 + |s|^2 - 2 x's are lost to rounding; rows so short that
+its cosine kernel takes them for zero; clusters of equal eigenvalues, some of which LAPACK's subset solver misses; and
+a singular inverse map.  Also added are kernels that take blocks of rows, `center=False`, and widths from the data.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ from ..spectrum.top import is_large
 from ..spectrum.whitening import check_finite_kernel
 from ..threads import effective_n_threads
 
-# |K v - lambda v| of eigenpairs on a device, as a share of the largest eigenvalue, by the bytes of a number: their
-# eigenvalues are then exact to rounding.
+# Accepted |K v - lambda v| of eigenpairs on a device, as a share of the largest eigenvalue, by the bytes of a number:
+# their eigenvalues are then exact to rounding.
 SETTLED_ON_DEVICE = {4: 1e-5, 8: 1e-10}
 
 
@@ -62,15 +62,16 @@ class GuardedKernelPCA(MeantParameters, KernelPCA):
     _centerer: Any  # scikit-learn's KernelCenterer, or Uncentered
     eigenvalues_: np.ndarray
     eigenvectors_: np.ndarray
-    _kernel_open = False  # whether the next kernel values asked for are those of the training rows, which settle gamma
-    _there: Array | None = None  # training rows on a device, while they are fitted to
-    _callable: Kernel | None = None  # the user's kernel, of two rows or two blocks of them
+    _kernel_open = False  # whether the next call for kernel values is that for the training rows, which determine gamma
+    _there: Array | None = None  # training rows on a device, during a fit
+    _callable: Kernel | None = None  # the user's kernel, on two rows or two blocks of them
 
     def _get_kernel(self, X: Any, Y: Any = None) -> np.ndarray:
         X = finite(canonical(X))
         if self._kernel_open:
             del self._kernel_open
-            if self.fit_inverse_transform and scipy.sparse.issparse(X):  # scikit-learn's words, before the work is done
+            # with scikit-learn's message, before any work is done
+            if self.fit_inverse_transform and scipy.sparse.issparse(X):
                 raise NotImplementedError("Inverse transform not implemented for sparse matrices!")
             if kernel_of(self.kernel).precomputed:
                 _warn_of_asymmetry(X)
@@ -90,7 +91,7 @@ class GuardedKernelPCA(MeantParameters, KernelPCA):
             del self._there
             return kernel(rows_there, rows_there)
         if self._callable is not None:
-            return np.array(self._callable(rows, points))  # a copy: it is centred in place later
+            return np.array(self._callable(rows, points))  # a copy, because it is centred in place later
         kernel = self._kernel_in_use()
         if kernel is None:
             name, parameters = self.kernel, dict(self.kernel_params or {})
@@ -104,10 +105,11 @@ class GuardedKernelPCA(MeantParameters, KernelPCA):
         if kernel is None or kernel.metric != "manhattan":
             return compute(X, Y)
         block = compute(_narrow_indices(rows), _narrow_indices(points))
-        return block.astype(np.result_type(rows.dtype, points.dtype), copy=False)  # float64 for any rows
+        # result in float64 even for rows of integers
+        return block.astype(np.result_type(rows.dtype, points.dtype), copy=False)
 
     def _bound(self, X: Array) -> Kernel | None:
-        """The kernel that is given as an object or as a function, as these rows settle it; None for a name."""
+        """The kernel that is given as an object or as a function, bound to these rows; None for a name."""
         given, names = kernel_object(self.kernel), getattr(self, "feature_names_in_", None)
         if given is None:
             warn_about_noise(self.kernel)
@@ -116,7 +118,7 @@ class GuardedKernelPCA(MeantParameters, KernelPCA):
         return given.settled(Seen(rows.values, rows.weights, 1, None if names is None else tuple(names)))
 
     def _kernel_in_use(self) -> Kernel | None:
-        """The model's kernel where there is a model, whatever has been set since; None for a callable by itself."""
+        """The fitted model's kernel, even if the parameter has been changed since; None for an unbound callable."""
         model = getattr(self, "expansion_", None)
         if model is not None:
             kernel: Kernel = model.kernel
@@ -149,23 +151,24 @@ class GuardedKernelPCA(MeantParameters, KernelPCA):
         K = self._decomposed(K)
         self._explain(float(np.trace(K, dtype=np.float64)), K.shape[0], length, K.dtype.itemsize)
         if restore:
-            # K may be the given gram, centred in its place: X_fit_ and the expansion's points are to be as it was given
+            # K may be the given gram, centred in place, but X_fit_ and the expansion's points must hold it as given
             K += self._centerer.K_fit_rows_
             K += row_means
             K -= self._centerer.K_fit_all_
         return K
 
     def _explain(self, trace: float, n_rows: int, length: float, itemsize: int) -> None:
-        """Variances and their shares, of the trace of the centred gram; `length`: the largest k(x, x), 0 if unknown."""
+        """Variances, and their shares of the trace of the centred gram; `length`: the largest k(x, x), 0 if unknown."""
         self.explained_variance_ = self.eigenvalues_ / n_rows
-        # An indefinite kernel's trace is less than what its positive part holds.
+        # The trace of an indefinite kernel is less than the sum of its positive eigenvalues.
         total = max(trace / n_rows, float(self.explained_variance_.sum()))
         self.explained_variance_ratio_ = self.explained_variance_ / (total if total > 0 else 1.0)
         if total <= SHOWS_ROUNDING[itemsize] * length:
             warn_of_rounding(total / length if length > 0 else 0.0)
 
     def _fit_on_device(self, K: Array) -> Array:
-        """The gram centred and its leading eigenpairs found where it is; what scikit-learn keeps comes to the host."""
+        """Centre the gram and compute its leading eigenpairs on the device; what scikit-learn keeps is copied to the
+        host."""
         xp, n, n_wanted = namespace(K), int(K.shape[0]), self._n_wanted(K)
         means = xp.mean(K, axis=0)
         check_finite_kernel(means * n)
@@ -186,7 +189,8 @@ class GuardedKernelPCA(MeantParameters, KernelPCA):
         return K
 
     def _decomposed(self, K: np.ndarray) -> np.ndarray:
-        """The centred gram, whose leading eigenpairs are kept: by scikit-learn's fit, by ARPACK, or all of them."""
+        """The centred gram, after its leading eigenpairs are stored: by scikit-learn's fit, by ARPACK, or a full
+        solver."""
         if self._by_arpack(K):
             K = self._centerer.fit(K).transform(K, copy=False)
             self._keep(*self._arpack(K))
@@ -204,7 +208,7 @@ class GuardedKernelPCA(MeantParameters, KernelPCA):
         return K
 
     def _by_arpack(self, K: np.ndarray) -> bool:
-        if self.eigen_solver == "auto":  # scikit-learn's choice
+        if self.eigen_solver == "auto":  # the rule by which scikit-learn chooses
             return K.shape[0] > 200 and self._n_wanted(K) < 10
         return bool(self.eigen_solver == "arpack")
 
@@ -212,21 +216,23 @@ class GuardedKernelPCA(MeantParameters, KernelPCA):
         return K.shape[0] if self.n_components is None else min(K.shape[0], self.n_components)
 
     def _arpack(self, K: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """As scikit-learn calls it, but that it goes on from the same numbers each time where its space is exhausted.
+        """Called as scikit-learn does, except that it restarts from a fixed random vector when its space is exhausted.
 
-        That happens where fewer eigenvalues differ than it has vectors: rows of few kinds, or of few columns.  Left to
-        chance there, eigenvectors of equal eigenvalues would be turned from call to call, and others' last digits too.
+        That happens if fewer eigenvalues differ than it has vectors: rows of few kinds, or of few columns.  With a
+        random restart, eigenvectors of equal eigenvalues would change from call to call, as would the last digits of
+        others.
 
-        Where eigenvalues differ by hardly more than rounding (rows that are all unlike each other: a gram that is
-        nearly the identity) it would restart ten times for every row.  Unless the user says how often it may, it stops
-        where the dense decomposition would have been done, and that is done.
+        If eigenvalues hardly differ (rows that are all unlike each other: a gram that is nearly the identity), ARPACK
+        would restart ten times for every row.  Unless the user sets the limit, it stops at the cost of the dense
+        decomposition, which then takes its place.
         """
         start = check_random_state(self.random_state).uniform(-1, 1, K.shape[0])
         settled = {"rng": np.random.default_rng(0)} if "rng" in signature(eigsh).parameters else {}
         n_wanted = self._n_wanted(K)
         limit = arpack_restarts(K.shape[0], n_wanted) if self.max_iter is None else self.max_iter
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message="k >= N", category=RuntimeWarning)  # a dense solver steps in
+            # in that case a dense solver is used
+            warnings.filterwarnings("ignore", message="k >= N", category=RuntimeWarning)
             try:
                 return eigsh(K, n_wanted, which="LA", tol=self.tol, maxiter=limit, v0=start, **settled)
             except ArpackError as error:
@@ -250,7 +256,7 @@ class GuardedKernelPCA(MeantParameters, KernelPCA):
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always", LinAlgWarning)
                 super()._fit_inverse_transform(X_transformed, X)
-        except (np.linalg.LinAlgError, ValueError) as error:  # singular, or kernel values of the scores that overflow
+        except (np.linalg.LinAlgError, ValueError) as error:  # singular, or the kernel values of the scores overflow
             raise ValueError(
                 f"the inverse map cannot be found with alpha={self.alpha}, the ridge on the gram of the scores: give a "
                 "larger one, or fit_inverse_transform=False"
@@ -268,7 +274,7 @@ class GuardedKernelPCA(MeantParameters, KernelPCA):
 
 @dataclass(frozen=True)
 class Uncentered:
-    """Stands where scikit-learn has a KernelCenterer, and leaves kernel values as they are."""
+    """Takes the place of scikit-learn's KernelCenterer, and leaves kernel values as they are."""
 
     def fit(self, K: np.ndarray) -> Self:
         KernelCenterer().fit(K)  # for its checks: square, dense, finite
@@ -279,28 +285,29 @@ class Uncentered:
 
 
 def floating(X: Array) -> Array:
-    """X itself where it is float32 or float64, else a float64 copy: products of small integers overflow."""
+    """X itself if it is float32 or float64, otherwise a float64 copy, because products of small integers overflow."""
     X = X if scipy.sparse.issparse(X) else np.asarray(X)
     return X if X.dtype in FLOATS else as_float64(X)
 
 
 def _warn_of_asymmetry(gram: Array) -> None:
-    """What other estimators refuse, scikit-learn's takes: one triangle of the gram, or both, as its solvers do."""
-    square = gram.ndim == 2 and gram.shape[0] == gram.shape[1]  # else it is refused when it is centred
+    """Warn of an asymmetric gram, which other estimators refuse and scikit-learn's accepts: its solvers use one
+    triangle or both."""
+    square = gram.ndim == 2 and gram.shape[0] == gram.shape[1]  # any other shape is refused when the gram is centred
     problem = asymmetry(floating(gram)) if square else None
     if problem is not None:
         warn(f"{problem}. What is found depends on eigen_solver: give (K + K.T) / 2", KernelWarning)
 
 
 def _narrow_indices(X: Any) -> Any:
-    """Sparse rows with 32-bit indices where they fit: scikit-learn's Manhattan distance knows no others."""
+    """Sparse rows with 32-bit indices if possible, because scikit-learn's Manhattan distance accepts no others."""
     if not scipy.sparse.issparse(X) or max(X.nnz, *X.shape) > np.iinfo(np.int32).max:
         return X
     return type(X)((X.data, X.indices.astype(np.int32), X.indptr.astype(np.int32)), shape=X.shape)
 
 
 def bound_callable(kernel: Any, keywords: dict[str, Any] | None, X: Array) -> Kernel | None:
-    """The user's kernel, of two rows or of two blocks; None if it is no function, or binding it fails."""
+    """The user's kernel, on two rows or on two blocks; None if it is not a function, or cannot be bound."""
     if not callable(kernel):
         return None
     try:

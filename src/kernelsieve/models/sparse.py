@@ -1,6 +1,6 @@
 """SparseKernelPCA: the front door.
 
-An option that means nothing beside the others given is named in a warning, never passed over.
+An option without effect in combination with the others is named in a warning, never silently ignored.
 """
 
 from __future__ import annotations
@@ -230,7 +230,7 @@ class SparseKernelPCA(PartialFit, BlockParameters, KernelTransformer):
     frozen_columns: Any = parameter(None, "array-like", slice, None)
 
     def _n_support(self, rows: Rows) -> int | None:
-        """The number of points asked for; None for "auto"."""
+        """The requested number of points; None for "auto"."""
         asked: Any = self.n_support
         if isinstance(asked, str):
             return None
@@ -238,7 +238,7 @@ class SparseKernelPCA(PartialFit, BlockParameters, KernelTransformer):
 
     @property
     def _wanted_components(self) -> int | None:
-        """The number of components asked for; None where a share of the variance settles it."""
+        """The requested number of components; None if a share of the variance determines it."""
         return int(self.n_components) if isinstance(self.n_components, Integral) else None
 
     @property
@@ -250,7 +250,7 @@ class SparseKernelPCA(PartialFit, BlockParameters, KernelTransformer):
         return self._problem_on(rows, self._rng(), self._remembered_kernel)
 
     def _remembered_kernel(self, rows: SampledRows) -> tuple[Kernel, float]:
-        """The kernel that these rows settle, which remembers its values of them where those are costly."""
+        """The kernel determined on these rows; if its values are costly, it remembers those among them."""
         kernel, gamma = self._kernel_on(rows)
         limited = self.max_evaluations not in (None, "auto")
         return remembered(kernel.thrifty if limited else kernel, rows), gamma
@@ -286,7 +286,8 @@ class SparseKernelPCA(PartialFit, BlockParameters, KernelTransformer):
             n_rows,
             self.variance if self.n_components is None else self.n_components,
             least_rows=self._least_points,
-            # the user's points, and points that are moved on many rows, fit no rows much better than others
+            # user-given points, and points moved on many rows, fit the rows they were chosen by hardly better than
+            # others
             fresh=by_rule and (few or not moved or not (kernel.differentiable and kernel.moves)),
             row_space=by_rule and self.frozen_columns is None,
             plan=plan,
@@ -294,9 +295,10 @@ class SparseKernelPCA(PartialFit, BlockParameters, KernelTransformer):
         )
 
     def _budget(self, rows: Rows, n_support: int | None) -> Budget | None:
-        """Kernel values that choosing points may take; None where they are not counted, or the rows to look at given.
+        """The limit on kernel values for choosing points; None if they are not counted, or the number of rows is
+        given.
 
-        Without a number from the user, only kernels whose every value is a call are taken to be dear.
+        Without a number from the user, only kernels that compute each value in a call are treated as costly.
         """
         kernel, asked = kernel_of(self.kernel), self.max_evaluations
         if asked is None or not kernel.costly or kernel.differentiable or not isinstance(self.selection, str):
@@ -321,7 +323,7 @@ class SparseKernelPCA(PartialFit, BlockParameters, KernelTransformer):
                 f"n_support={self.n_support!r}{'' if by_rule else ' and points of your own'} leave it None, and read "
                 "component_agreement_"
             )
-        if by_rule:  # whether "optimized" points are rows to be swapped depends on the kernel
+        if by_rule:  # whether "optimized" chooses rows, which could be swapped, depends on the kernel
             effort, ignored = self._effort, {"n_swaps": 0} if self.selection == "optimized" else {}
             replace(effort, options={**effort.options, **ignored}).check(ALIASES.get(self.selection, self.selection))
 
@@ -341,7 +343,8 @@ class SparseKernelPCA(PartialFit, BlockParameters, KernelTransformer):
         if not rows.exact.captured > DEPENDENT * float(np.abs(diagonal).mean()):
             raise ValueError(nothing_to_explain(rows))
         effort, sample = self._effort, problem.sample
-        if sample.plan.all_evaluate and not sample.rows.whole:  # more rows than these would be beyond the budget
+        # looking at more rows than these would exceed the budget
+        if sample.plan.all_evaluate and not sample.rows.whole:
             effort = replace(effort, n_samples=sample.size)
         chooser = Chooser(problem, effort, self.selection)
         warn_of_idle_options(self, chooser.rule_name)
@@ -424,7 +427,7 @@ def idle_options(model: Any, rule_name: str) -> dict[str, str]:
         found |= dict.fromkeys(("max_iter", "tol"), f"no points are moved with selection={asked!r} under this kernel")
     if not by_rule or kernel.rows_only or model.selection not in CENTRES:
         found["frozen_columns"] = "no points are moved, and none are centres"
-    if model.n_components is not None:  # else it says how many components
+    if model.n_components is not None:  # otherwise `variance` determines the number of components
         if not by_rule:
             found["variance"] = "selection gives the points"
         elif model.max_residual is not None:
@@ -440,7 +443,7 @@ def idle_options(model: Any, rule_name: str) -> dict[str, str]:
 
 
 def warn_of_idle_options(model: Any, rule_name: str) -> None:
-    """Say of each option that has no effect why that is."""
+    """Warn of each option that has no effect, with the reason."""
     for name, why in idle_options(model, rule_name).items():
         warn(f"{name}={getattr(model, name)!r} has no effect: {why}")
 

@@ -1,13 +1,13 @@
 """Checks where rows enter: numbers that are finite and can be squared, weights, and a precomputed gram.
 
 Kernels square the rows' differences, and moments and solvers multiply variances with each other.  The size of the
-numbers is therefore looked at here, and nowhere else:
+numbers is therefore checked here, and nowhere else:
 
     |x|              <= 1e60 (float32: 1e15)     so that |x|^2, and products of two variances, are finite
     largest spread   >= 1e-60 (float32: 1e-15)   of a column, so that its square does not underflow
 
-Rows outside these limits are refused, and the error names the column to rescale.  All rows within them give the answer
-that they give in any other unit.
+Rows outside these limits are refused, and the error names the column to rescale.  Within them the result does not
+depend on the unit of the rows.
 
 A precomputed gram must be square and symmetric.  Half of a gram, or kernel values between two sets of rows, would be
 read as another kernel, and as a different one by each solver: some use one triangle, others the symmetric part.
@@ -28,8 +28,8 @@ from ..arrays import FLOATS, Array, is_foreign, is_numpy, itemsize, namespace, t
 from ..kernels.base import dense
 from ..threads import block_rows, row_ranges
 
-FIRST_GAP_ROWS = 10_000  # looked through at a time for the place of a NaN
-FAR_FROM_ONE = 1e6  # numbers between its inverse and this are computed with in their own unit
+FIRST_GAP_ROWS = 10_000  # rows searched at a time for the first NaN
+FAR_FROM_ONE = 1e6  # numbers between its inverse and this are used without rescaling
 LARGEST = {4: 1e15, 8: 1e60}  # by the bytes of a number
 SMALLEST = {4: 1e-15, 8: 1e-60}
 # |k(x, y) - k(y, x)|, as a share of the largest kernel value, that counts as rounding, by the bytes of a number.
@@ -61,8 +61,8 @@ class NotFiniteError(ValueError):
 def naming_gaps(X: Any, names: Any = None) -> Iterator[None]:
     """Add to an error about NaN or infinity the first row and column of X that holds one, if X is in memory.
 
-    Blocks and samples are checked while they are in the cache, and do not know where in X they lie; only after an error
-    is X looked through.
+    Blocks and samples are checked while they are in the cache, and do not know their position in X; only after an
+    error is X searched.
     """
     try:
         yield
@@ -115,7 +115,8 @@ def finite(block: Array) -> Array:
 
 
 def finite_rows(block: Array, start: int) -> Array:
-    """`finite` for a block whose first row has number `start`: an error names its rows, and the first that is bad."""
+    """`finite` for a block whose first row has number `start`: an error names its rows, and the first that is not
+    finite."""
     try:
         return finite(block)
     except ValueError as error:
@@ -126,10 +127,10 @@ def finite_rows(block: Array, start: int) -> Array:
 
 
 class FiniteCheck:
-    """A look at every block of a pass while it is worked on: numbers must be finite, and such as can be squared.
+    """A check of every block during a pass: its numbers must be finite and small enough to be squared.
 
-    On the host a block is looked at at once.  On a device the sum of its numbers is looked at when the pass is over: to
-    look at a value earlier, the host would have to wait for the device.
+    On the host a block is checked at once.  On a device the sum of its numbers is checked after the pass: to look at a
+    value earlier, the host would have to wait for the device.
     """
 
     def __init__(self) -> None:
@@ -143,7 +144,7 @@ class FiniteCheck:
         return block
 
     def on_host(self, block: Array, start: int) -> Array:
-        """The block, looked at now."""
+        """The block, checked now."""
         return finite(block)
 
     def sum_of(self, block: Array, start: int) -> Array:
@@ -215,7 +216,7 @@ def check_spread(rows: Array) -> None:
         xp = namespace(rows)
         spread = to_numpy(xp.max(rows, axis=0) - xp.min(rows, axis=0))
     what = "varies by"
-    if not spread.any():  # All rows are equal: then kernels see the length of that one row.
+    if not spread.any():  # All rows are equal: then kernels depend on the length of that one row.
         what = "is away from zero by"
         spread = np.abs(to_numpy(dense(rows[:1, :])).ravel())
     column = int(np.argmax(spread))

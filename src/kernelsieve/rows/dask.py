@@ -1,15 +1,15 @@
-"""Rows in dask arrays and dataframes: sampled, summed up and transformed where they are.
+"""Rows in dask arrays and dataframes: sampled, summed up and transformed by the workers that hold them.
 
-One task a chunk gives its sum; a tree of tasks adds them up, `FAN_IN` at a time, so that one sum reaches the client
-however many chunks there are.  What the sum needs (points, whitening) goes to the workers once.  The active scheduler
-runs the tasks: threads by default, or a cluster if there is a client, which also repeats the tasks of a worker that is
-lost.  A chunk may be computed anew on every pass; its fingerprint is taken each time, and a chunk that has changed is
-an error.
+One task for each chunk computes its sum; a tree of tasks adds the sums up, `FAN_IN` at a time, so that one sum reaches
+the client however many chunks there are.  What the sum needs (points, whitening) is sent to the workers once.  The
+active scheduler runs the tasks: threads by default, or a cluster if there is a client, which also repeats the tasks of
+a worker that is lost.  A chunk may be recomputed on every pass; its fingerprint is taken each time, and a changed
+chunk is an error.
 
-With a device, every worker copies its chunks whole to its own: with one worker a GPU, all GPUs work.  Chunks that are
-arrays of torch or cupy are worked on where they are.  What travels is numpy's: points and whitening on the way in,
-m x m sums, sampled rows and scores on the way out.  The client chooses points, on its device of that name if it has
-one, else on its cores.
+With a device, every worker copies its chunks to its own: with one worker for each GPU, all GPUs work.  Chunks that are
+arrays of torch or cupy are processed on their device.  Only numpy arrays are sent: points and whitening to the
+workers; m x m sums, sampled rows and scores back.  The client chooses points, on its device of that name if it has
+one, otherwise on its cores.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class DaskRows(Rows):
         return self.each_on(function, None)
 
     def each_on(self, function: Callable[[Array], Array], device: str | None) -> np.ndarray:
-        """`each`, of rows on the workers' devices of that name."""
+        """`each`, with rows on the workers' devices of that name."""
         import dask
 
         work, shared = dask.delayed(chunk_values, pure=False), dask.delayed(function, pure=False, traverse=False)
@@ -116,7 +116,7 @@ class DaskRows(Rows):
 
 
 class DaskDeviceRows(DeviceRows):
-    """Dask rows on devices: the sample goes to the client's device, sums and values are found on the workers'."""
+    """Dask rows on devices: the sample goes to the client's device, sums and values are computed on the workers'."""
 
     rows: DaskRows
 
@@ -134,7 +134,7 @@ def on_devices(X: Any, weights: np.ndarray | None, name: str, *, merge_copies: b
     rows = DaskRows(X, weights, merge_copies=merge_copies, device=name)
     try:
         return DaskDeviceRows(rows, checked_device(name))
-    except ValueError:  # a client without a GPU, of a cluster that has some
+    except ValueError:  # the client of a GPU cluster may have no GPU itself
         return rows
 
 
@@ -166,9 +166,9 @@ def _computed(tasks: list[Any]) -> tuple[Any, ...]:
 def lazily(
     function: Callable[[Array], Array], X: Any, width: int, expected: tuple[int, Any], device: str | None = None
 ) -> Any:
-    """function(rows), `width` numbers a row, as a lazy dask array chunked as X is; its columns are checked now.
+    """function(rows), `width` numbers for each row, as a lazy dask array chunked like X; its columns are checked now.
 
-    With a device every worker computes on its own; the chunks that come out are numpy's.
+    With a device every worker computes on its own; the resulting chunks are numpy arrays.
     """
     if device is not None:
         named_device(device)
@@ -186,7 +186,7 @@ def lazily(
 
 def _as_array(X: Any) -> tuple[tuple[str, ...] | None, Any]:
     """Column names where there are any, and a dask array of floats whose rows are whole."""
-    if not hasattr(type(X), "ndim"):  # a Delayed answers to any attribute, its class does not
+    if not hasattr(type(X), "ndim"):  # a Delayed has any attribute, but its class does not
         raise TypeError(f"a dask array or dataframe is needed, not a dask {type(X).__name__}")
     if X.ndim != 2:
         raise ValueError(f"Expected 2D array, got {X.ndim}D dask array instead")
@@ -213,7 +213,7 @@ def _numeric_frame(frame: Any) -> Any:
 
 
 def moved(record: Record, move: Callable[[Array], Array]) -> Record:
-    """A dataclass with all its arrays elsewhere, as by `to_numpy`."""
+    """A dataclass with all its arrays moved, for example by `to_numpy`."""
     assert dataclasses.is_dataclass(record)
     assert not isinstance(record, type)
     values = {field.name: getattr(record, field.name) for field in dataclasses.fields(record)}
@@ -222,7 +222,7 @@ def moved(record: Record, move: Callable[[Array], Array]) -> Record:
 
 
 def worker_device(name: str) -> Any:
-    """The torch device of that name on this worker; an error says which worker has none."""
+    """The torch device of that name on this worker; an error names the worker that has none."""
     try:
         return checked_device(name)
     except (ImportError, ValueError) as error:
@@ -239,7 +239,7 @@ def _this_worker() -> str:
         from distributed import get_worker
 
         return f"the dask worker {get_worker().address}"
-    except (ImportError, ValueError):  # another scheduler: no workers but this process
+    except (ImportError, ValueError):  # another scheduler, whose only worker is this process
         return "the process that works on the dask chunks"
 
 
@@ -264,13 +264,14 @@ def on_worker(block: Any, device: str | None) -> Array:
 
 @dataclass(frozen=True)
 class Chunk:
-    """What a chunk must be: these rows of the whole, as wide as the other chunks, and unchanged since the last pass."""
+    """Requirements on a chunk: its number of rows, the columns of the other chunks, and no change since
+    the last pass."""
 
     start: int
     stop: int
     n_features: int
     fingerprint: PassFingerprint | None  # None before the first pass
-    device: str | None = None  # of the worker's, where it is to be worked on
+    device: str | None = None  # the worker's device to use, if any
 
     def check(self, block: Any) -> tuple[Array, PassFingerprint]:
         """Check shape and finiteness, and that nothing changed since the last pass; return rows and fingerprint."""
@@ -288,7 +289,7 @@ class Chunk:
 
 
 def _fingerprint_there(rows: Array, start: int) -> PassFingerprint:
-    """`fingerprint` of rows on a device, of which one number a row comes to the host."""
+    """`fingerprint` of rows on a device; one number for each row is copied to the host."""
     direction = float64_like(projection_of_columns(rows.shape[1]), rows)
     parts = [to_numpy(as_float64(rows[part, :]) @ direction) for part in device_blocks(rows.shape[0], rows.shape[1], 8)]
     return fingerprint_of(np.concatenate(parts), start)

@@ -1,11 +1,10 @@
 """Passes over rows on an accelerator, through the array namespace.
 
-What an accelerator wants is few, large operations and no waiting: blocks are as large as memory allows, sums stay
-on the device until the pass is over, and only then is it asked whether all rows were finite.  Where memory runs out,
-the pass is made again with smaller blocks.
+An accelerator needs few, large operations and no waiting: blocks are as large as memory allows, sums stay on the
+device until the pass is over, and only then is it checked that all rows were finite.  If memory runs out, the pass is
+repeated with smaller blocks.
 
-Rows on the host (`device="cuda"`) are copied block by block on a stream of their own, each while the one before is
-worked on.
+Rows on the host (`device="cuda"`) are copied block by block on a separate stream, each while the last is processed.
 """
 
 from __future__ import annotations
@@ -27,15 +26,15 @@ from .rows import ArrayRows, Rows, Summand, cut_for_device, rows_on_device, with
 from .sampling import SampledRows
 from .streams import StreamRows
 
-PINNED_BYTES = 2**25  # of each of two buffers: small enough to be pinned in no time, large enough for a full bus
+PINNED_BYTES = 2**25  # of each of two buffers: quickly pinned, and large enough to keep the bus busy
 
 
 def copied_blocks(
     blocks: Iterable[tuple[int, Array]], n_columns: int, halvings: int, device: Any, n_rows: int | None = None
 ) -> Iterator[tuple[int, Array]]:
-    """Blocks on a torch device, cut or joined to a size that suits it, each copied while the last is worked on.
+    """Blocks on a torch device, cut or joined to a suitable size, each copied while the last is processed.
 
-    `n_rows`: how many come altogether, where that is known.
+    `n_rows`: their total number, if known.
     """
     copier = _Copier(device)
     first, target, filled = 0, None, 0
@@ -61,7 +60,7 @@ def copied_blocks(
 
 
 class _Copier:
-    """Copies host rows to a device: to CUDA through pinned memory, on a stream of its own."""
+    """Copies host rows to a device; to CUDA through pinned memory, on a separate stream."""
 
     def __init__(self, device: Any) -> None:
         import torch
@@ -103,7 +102,7 @@ class _Copier:
             self._pinned.append((memory, copied))
 
     def _tensor(self, rows: np.ndarray) -> Any:
-        """Rows as a tensor of the host, without a copy where torch can read them."""
+        """Rows as a host tensor, without a copy if torch can read their memory."""
         readable = rows.flags.writeable and rows.flags.c_contiguous
         return self.torch.from_numpy(rows if readable else np.array(rows))
 
@@ -223,7 +222,7 @@ def on_device(function: Callable[[Array], Array], X: np.ndarray, width: int, dev
         last = None
         for start, block in copied_blocks([(0, X)], X.shape[1] + width, halvings, device, len(X)):
             values = function(block)
-            if last is not None:  # only now does the host wait, with the next block on its way
+            if last is not None:  # only here does the host wait, while the next block is on its way
                 fill(*last)
             last = start, values
         if last is not None:

@@ -45,7 +45,7 @@ from .streams import StreamRows, same_columns
 class RowRules:
     """What an estimator requires of its rows."""
 
-    estimator: Any  # its columns are settled by the rows it is fitted to, and those of all others must be the same
+    estimator: Any  # the estimator whose columns are set by the rows of its fit, and checked on all later rows
     kernel: Kernel
     batch_size: int | None = None
     device: str | None = None
@@ -54,34 +54,34 @@ class RowRules:
 
     @classmethod
     def of(cls, estimator: Any, kernel: Kernel | None = None, *, merge_copies: bool = True) -> RowRules:
-        """What an estimator wants of the rows of a fit, or of those for a model with this kernel."""
+        """What an estimator requires of the rows of a fit, or of rows for a model with this kernel."""
         batch_size, device, n_jobs = (getattr(estimator, name, None) for name in ("batch_size", "device", "n_jobs"))
         return cls(estimator, kernel or kernel_of(estimator.kernel), batch_size, device, n_jobs, merge_copies)
 
     @property
     def checks(self) -> dict[str, Any]:
-        """scikit-learn's checks; NaN and infinity are looked for block by block, while a block is in the cache."""
+        """scikit-learn's checks, without NaN and infinity, which are searched for block by block in the cache."""
         return {
             "accept_sparse": "csr",
-            "accept_large_sparse": self.kernel.metric != "manhattan",  # scikit-learn's L1 distances index in 32 bits
+            "accept_large_sparse": self.kernel.metric != "manhattan",  # scikit-learn's L1 distances need 32-bit indices
             "dtype": FLOATS,
             "ensure_all_finite": False,
         }
 
     @property
     def columns(self) -> tuple[int, Any]:
-        """The number of columns of a fitted estimator, and their names where they have any."""
+        """The number of columns of a fitted estimator, and their names if it has any."""
         return self.estimator.n_features_in_, getattr(self.estimator, "feature_names_in_", None)
 
 
 def rows_of(X: Any, rules: RowRules, sample_weight: Any = None) -> Rows:
-    """Training rows, checked, with the estimator's number of columns and their names settled where they are known."""
+    """Training rows, checked; the estimator's columns and their names are set if they are known already."""
     merge = rules.merge_copies and not rules.kernel.rows_only
     if rules.kernel.of_objects:
         objects = _objects(X, rules, least=2)
         settle_columns(rules.estimator, 1, None)
         return ArrayRows(objects, weights_of(objects, sample_weight), merge_copies=merge)
-    plain = isinstance(X, np.ndarray)  # the usual case: nothing else need be checked
+    plain = isinstance(X, np.ndarray)  # the usual case, in which nothing else has to be checked
     if not plain and is_dask(X):
         from .dask import DaskRows, on_devices
 
@@ -112,7 +112,7 @@ def rows_of(X: Any, rules: RowRules, sample_weight: Any = None) -> Rows:
 
 
 def ordered_rows(X: Any, rules: RowRules, *, fits: bool) -> Rows:
-    """Rows that are read in their order, wherever they are: of a fit, or for a fitted estimator."""
+    """Rows that are read in order, of whatever kind: for a fit, or for a fitted estimator."""
     if fits:
         return rows_of(X, rules)
     if not rules.kernel.of_objects and is_dask(X):
@@ -126,14 +126,14 @@ def ordered_rows(X: Any, rules: RowRules, *, fits: bool) -> Rows:
 
 
 def in_blocks(X: Any, rules: RowRules) -> Stream | None:
-    """X as a stream that is read once, where it is rows in blocks."""
+    """X as a stream that is read once, if it is rows in blocks; otherwise None."""
     if rules.kernel.of_objects or isinstance(X, np.ndarray):
         return None
     return stream_of(X, rules.batch_size, once=True)
 
 
 def some_rows(X: Any, rules: RowRules, sample_weight: Any, *, first: bool) -> Iterator[ArrayRows]:
-    """Some rows of a stream, or blocks of them, checked; the first settle what the others must look like."""
+    """Some rows of a stream, or blocks of them, checked; the first ones determine the columns of all."""
     stream = in_blocks(X, rules)
     if stream is None:
         yield _some_in_one(X, rules, sample_weight, first=first)
@@ -222,13 +222,13 @@ def _mapped_blocks(stream: Stream, rules: RowRules, function: Callable[[Array], 
             try:
                 values = _mapped_array(block, rules, function, width)
             except (NotFiniteError, ScaleError):
-                finite_rows(block, start)  # names the row
+                finite_rows(block, start)  # its error names the row
                 raise
             yield rows.kind.given_back(values)
 
 
 def _objects(X: Any, rules: RowRules, least: int = 1) -> Array:
-    """Rows that are objects, for which the kernel has values."""
+    """Rows that are objects, for kernels of objects."""
     if rules.device is not None:
         raise ValueError("a kernel of objects is computed on the host: give device=None")
     rows, kernel = object_rows(X, least), rules.estimator.kernel
@@ -282,7 +282,7 @@ def _refuse_precomputed(rules: RowRules) -> None:
 
 
 def weights_of(X: Array, sample_weight: Any, *, least: int = 2) -> np.ndarray | None:
-    """Weights of the rows of one array, one a row; enough of them must be positive."""
+    """Weights of the rows of one array; enough of them must be positive."""
     if sample_weight is None:
         return None
     if is_foreign(X):
@@ -307,7 +307,7 @@ def _weights_before_a_pass(sample_weight: Any) -> np.ndarray | None:
 
 
 def validate_rows(estimator: Any, X: Any, **checks: Any) -> Any:
-    """As scikit-learn's `validate_data`; text in a frame is an error that says where, and what helps."""
+    """scikit-learn's `validate_data`; the error for text in a frame names the column and gives advice."""
     X = X if isinstance(X, np.ndarray) else on_host(collected(X))
     with text_columns_named(estimator, X):
         return validate_data(estimator, X, **checks)
@@ -315,7 +315,7 @@ def validate_rows(estimator: Any, X: Any, **checks: Any) -> Any:
 
 @contextmanager
 def text_columns_named(estimator: Any, X: Any) -> Iterator[None]:
-    """An error of scikit-learn about rows that hold text, in words that name the column."""
+    """Turn scikit-learn's error about rows that hold text into one that names the column."""
     try:
         yield
     except (ValueError, TypeError) as error:

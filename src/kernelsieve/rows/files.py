@@ -1,4 +1,4 @@
-"""What can be read block by block, again and again: functions, lists of blocks, datasets of files, arrays on disk."""
+"""Sources that can be read block by block, repeatedly: functions, lists of blocks, file datasets, arrays on disk."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-BLOCK_BYTES = 2**25  # of rows read at once, unless batch_size says how many
+BLOCK_BYTES = 2**25  # rows read at once, unless batch_size says how many
 PARQUET_BUFFER = 2**16  # bytes of each column read at once; without it whole columns of a row group are
 
 
@@ -19,16 +19,16 @@ class Stream:
 
     open: Callable[[], Iterator[Any]]
     n_samples: int | None = None
-    names: tuple[str, ...] | None = None  # of the columns
+    names: tuple[str, ...] | None = None  # names of the columns
     overwrites_blocks: bool = False  # the next block may be written into the memory of this one
-    parts: Sequence[Any] | None = None  # the blocks, where all of them are in memory
-    may_be_joined: bool = False  # nobody has said how many rows are to be read at once
+    parts: Sequence[Any] | None = None  # the blocks, if all of them are in memory
+    may_be_joined: bool = False  # the user did not set the number of rows to read at once
 
 
 def stream_of(X: Any, batch_size: int | None = None, *, once: bool = False) -> Stream | None:
-    """X as a stream where it is one: a function, a list of blocks, a loader, a dataset, an array on disk; else None.
+    """X as a stream if it is a function, a list of blocks, a loader, a dataset or an array on disk; otherwise None.
 
-    An iterator is one if it is read `once`; a fit reads its rows twice.
+    An iterator is a stream only if it is read `once`; a fit reads its rows twice.
     """
     if isinstance(X, Stream):
         return X
@@ -55,12 +55,12 @@ def stream_of(X: Any, batch_size: int | None = None, *, once: bool = False) -> S
 
 
 def _is_loader(X: Any) -> bool:
-    """Whether X is a DataLoader of torch, or of a class that is made from it."""
+    """Whether X is a DataLoader of torch, or of a subclass."""
     return any(kind.__name__ == "DataLoader" and kind.__module__.startswith("torch.") for kind in type(X).__mro__)
 
 
 def _loader_stream(loader: Any) -> Stream:
-    """A DataLoader, whose batches are blocks of rows, or tuples whose first is one."""
+    """A DataLoader whose batches are blocks of rows, or tuples with a block first."""
     if type(getattr(loader, "sampler", None)).__name__ == "RandomSampler":
         raise ValueError("a DataLoader that shuffles gives other rows on each pass: make it with shuffle=False")
 
@@ -87,7 +87,7 @@ def is_dask(X: Any) -> bool:
 
 
 def _on_disk(X: Any) -> bool:
-    """Whether X is an array on disk that is read by slicing, as those of zarr and h5py are."""
+    """Whether X is an array on disk that is read by slicing, like those of zarr and h5py."""
     module = type(X).__module__.partition(".")[0]
     return module in ("zarr", "h5py", "tensorstore") and len(getattr(X, "shape", ())) == 2
 
@@ -112,7 +112,7 @@ def _dataset_stream(dataset: Any, batch_size: int | None) -> Stream:
 
 
 def batch_numbers(batch: Any, dtype: Any) -> np.ndarray:
-    """The columns of a record batch as one array, what is missing NaN."""
+    """The columns of a record batch as one array, with NaN for missing values."""
     block = np.empty((batch.num_rows, batch.num_columns), dtype=dtype)
     for j, column in enumerate(batch.columns):
         block[:, j] = column.to_numpy(zero_copy_only=False)
@@ -122,15 +122,15 @@ def batch_numbers(batch: Any, dtype: Any) -> np.ndarray:
 def dataset_batches(dataset: Any, batch_size: int) -> Iterator[Any]:
     """The record batches of a pyarrow dataset, in order.
 
-    A scanner reads whole row groups, and up to 1 GiB ahead of whoever works on the batches.  Parquet and CSV files
-    that hold all columns themselves are read without one, no more than a batch or two ahead.
+    A scanner reads whole row groups, up to 1 GiB ahead of its consumer.  Parquet and CSV files that contain all
+    columns are read without a scanner, at most a batch or two ahead.
     """
     import pyarrow.dataset as ds
 
     schema, sizes = dataset.schema, {"batch_size": batch_size, "batch_readahead": 1, "fragment_readahead": 1}
     try:
         fragments = dataset.get_fragments()
-    except ValueError:  # a filter is in the way
+    except ValueError:  # a filtered dataset needs the scanner
         yield from dataset.to_batches(**sizes)
         return
     for fragment in fragments:

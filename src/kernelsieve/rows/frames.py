@@ -1,4 +1,4 @@
-"""Any table as one kind of block, a matrix of numbers and codes of texts; or column by column, as people read it.
+"""Tables of any library as one kind of block: a matrix of numbers and codes of texts; or column by column for display.
 
 What can be measured becomes a column of floats, NaN for missing values:
 
@@ -28,7 +28,7 @@ from ..errors import quoted
 from ..threads import cached_property
 
 DAY = 86_400 * 10**6  # microseconds
-FEW_LEVELS = 10  # of a class: on a page, each has a colour of its own
+FEW_LEVELS = 10  # of a class on a page: each level has a colour of its own
 NUMBER, BOOLEAN, DATE, TEXT, OTHER = "number", "boolean", "date", "text", "other"
 
 
@@ -47,7 +47,7 @@ class Block:
     names: tuple[str, ...]
     kinds: tuple[str, ...]  # of each column: one of the five above
     integers: tuple[bool, ...]  # whether the column's own type is an integer
-    numbers: np.ndarray  # (n_rows, how many columns are numbers, booleans or dates), in the order of the table
+    numbers: np.ndarray  # (n_rows, number of columns of numbers, booleans or dates), in the order of the table
     texts: dict[int, Texts]  # by column number
     library: str  # of the table: "pandas", "polars", "pyarrow" or "numpy"
     others: dict[int, str]  # columns of another kind: what they hold
@@ -72,7 +72,7 @@ def is_frame(X: Any) -> bool:
 
 
 def collected(X: Any) -> Any:
-    """A lazy frame computed, a record batch as a table (narwhals knows only those), anything else unchanged."""
+    """A lazy frame computed, a record batch as a table (which narwhals needs), anything else unchanged."""
     if not is_frame(X) or type(X).__name__ not in ("LazyFrame", "RecordBatch"):
         return X
     if type(X).__name__ == "LazyFrame":
@@ -152,7 +152,7 @@ def _from_frame(X: Any) -> Block:
     return replace(block, units=units, zoned=zoned)
 
 
-# A column that was read: its kind, whether it holds integers, and floats, texts, or the name of what it holds.
+# A column: its kind, whether it holds integers, and its floats, its texts, or the name of what else it holds.
 _Column = tuple[str, bool, Any]
 
 
@@ -192,7 +192,7 @@ def _series(nw: Any, series: Any) -> _Column:
 
 
 def _unit(nw: Any, dtype: Any) -> str:
-    """The unit of a column that `_series` converts to numbers and that is no date; else an empty text."""
+    """The unit of a column that `_series` converts to numbers and that is not a date; otherwise an empty text."""
     if isinstance(dtype, nw.Duration):
         return "days"
     return "hours since midnight" if dtype == nw.Time else ""
@@ -237,7 +237,7 @@ def _whole_text(value: Any) -> str:
 
 
 def texts_of(values: Iterable[Any]) -> Texts:
-    """Texts as codes: every different text is looked at once.
+    """Texts as codes: every different text is processed once.
 
     Half of a surrogate pair, which no frame and no file accepts, is written as an escape sequence.
     """
@@ -258,7 +258,7 @@ def texts_of(values: Iterable[Any]) -> Texts:
 
 @dataclass(frozen=True)
 class Column:
-    """One column of some rows, as people read it."""
+    """One column of some rows, for display."""
 
     name: str
     kind: str  # "number", "date" (days since 1970) or "class" (text, categories, booleans)
@@ -287,7 +287,7 @@ def _natural(text: str) -> list[tuple[bool, float, str]]:
 
 
 class Frame:
-    """A table in memory whose rows and columns can be asked for by their numbers."""
+    """A table in memory whose rows and columns are accessed by number."""
 
     def __init__(self, table: Any, names: list[str] | None = None) -> None:
         table = np.asarray(on_host(table)) if isinstance(table, list | tuple) else on_host(collected(table))
@@ -330,7 +330,7 @@ class Frame:
 def _column_of_series(name: str, series: Any) -> Column:
     nw = _narwhals()
     if getattr(series.dtype, "time_zone", None) is not None:
-        series = series.dt.replace_time_zone(None)  # people read the clock on the wall
+        series = series.dt.replace_time_zone(None)  # as shown on a local clock
     kind, _, values = _series(nw, series)
     if kind == OTHER or series.dtype in (nw.Object, nw.Unknown):
         return as_column(name, np.fromiter(series.to_list(), dtype=object, count=len(series)))
@@ -355,7 +355,7 @@ def as_column(name: str, values: np.ndarray) -> Column:
 
 
 def _as_people_read(name: str, kind: str, values: Any) -> Column:
-    """A column of a block: booleans and texts are classes, and missing values are None."""
+    """A column of a block for display: booleans and texts are classes, and missing values are None."""
     if kind in (NUMBER, DATE):
         return Column(name, "date" if kind == DATE else "number", np.asarray(values, dtype=np.float64))
     texts = texts_of([None if v != v else str(bool(v)) for v in values.tolist()]) if kind == BOOLEAN else values

@@ -1,4 +1,4 @@
-"""What a block of rows is: its library, device, dtype and columns, which are the same for all blocks of a stream.
+"""The kind of a block of rows: library, device, dtype and columns, which are the same for all blocks of a stream.
 
 numpy, memmap, scipy.sparse       as they are, integers and the like as float64
 torch on the host                 read as numpy's, where they lie
@@ -24,11 +24,11 @@ from .frames import collected, is_frame
 class BlockKind:
     """What a block of rows is."""
 
-    words: str  # library and device, for people
+    words: str  # library and device, for messages
     dtype: str  # float32 or float64
     n_features: int
     from_torch: bool = False  # a tensor on the host, whose memory is read as numpy's
-    names: tuple[str, ...] | None = None  # of the columns, where the block brings them
+    names: tuple[str, ...] | None = None  # of the columns, if the block has them
 
     def check_like(self, first: BlockKind, start: int, last: int) -> None:
         """Refuse a block of the rows from `start` to `last` that is not what the first block is."""
@@ -41,7 +41,7 @@ class BlockKind:
                 raise ValueError(f"rows {start} to {last} {words.format(ours, theirs)}")
 
     def given_back(self, values: Array) -> Array:
-        """What was computed of a block, as an array of the library that the block is of."""
+        """A result computed from a block, as an array of the block's library."""
         if not self.from_torch or not isinstance(values, np.ndarray):
             return values
         import torch
@@ -50,9 +50,10 @@ class BlockKind:
 
 
 def host_block(block: Any, *, copy: bool = False) -> tuple[BlockKind, Array]:
-    """What a block is, and its rows as floats where they can be worked on: on the host as numpy's, else where it is.
+    """The kind of a block, and its rows as floats: a numpy array for data on the host, otherwise where they are.
 
-    `copy`: it will be written into while it is worked on.  On a device it will not: what is asked for there next waits.
+    `copy`: the block will be overwritten while it is used, so it is copied.  On a device this is unnecessary, because
+    later operations there wait.
     """
     words, given = _words(block), block
     if from_torch := is_torch(block) and is_on_host(block):
@@ -97,7 +98,7 @@ def _words(block: Any) -> str:
 
 
 def is_on_host(array: Any) -> bool:
-    """Whether numpy can read an array where it lies; of subclasses of tensors, which may be anything, not asked."""
+    """Whether numpy can read an array in place; not asked of subclasses of tensors, which may be anything."""
     if not is_torch(array):
         return not array_api_compat.is_cupy_array(array)
     import torch

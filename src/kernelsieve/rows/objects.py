@@ -1,4 +1,4 @@
-"""Rows that are Python objects: an array (n, 1) of them, which numerical code hands on and never looks into."""
+"""Rows that are Python objects: an array (n, 1) of them, which numerical code passes on without looking inside."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ def object_rows(X: Any, least: int = 1) -> np.ndarray:
         raise ValueError(f"X has {len(objects)} objects, at least {least} are needed")
     _check_kind(objects)
     rows = np.empty((len(objects), 1), dtype=object)
-    for number, one in enumerate(objects):  # an assignment at once would take lists of equal length for a table
+    for number, one in enumerate(objects):  # a single assignment would turn lists of equal length into a table
         rows[number, 0] = one
     return rows
 
 
 def key_of(one: Any) -> Any:
-    """What an object is known by: its content where it is text or a number, else which object it is."""
+    """What identifies an object: its content if it is text or a number, otherwise its identity."""
     return one if isinstance(one, str | bytes | Real) else id(one)
 
 
 def check_like(rows: np.ndarray, known: np.ndarray) -> None:
-    """Refuse rows of another kind than those that a model knows: text for text, numbers for numbers, else objects."""
+    """Refuse rows of another type than the model's: text for text, numbers for numbers, otherwise objects."""
     expected = _kind(known[0, 0])
     for number, one in enumerate(rows[:, 0]):
         if _kind(one) is not expected:
@@ -46,10 +46,11 @@ def _kind(one: Any) -> type:
 
 def _listed(X: Any) -> list[Any]:
     """The objects that X holds."""
-    listed = all(hasattr(X, name) for name in ("__len__", "__iter__", "__getitem__"))  # a set has no order
+    # unlike a set, whose order is arbitrary
+    listed = all(hasattr(X, name) for name in ("__len__", "__iter__", "__getitem__"))
     if isinstance(X, str | bytes | dict) or not listed:
         raise TypeError(f"X is {shown(X)}: a kernel of objects needs a list of them, in an order")
-    if hasattr(X, "columns"):  # a frame: rows of one column are objects, those of several would be guessed at
+    if hasattr(X, "columns"):  # a column of a frame holds objects; with several columns it would be a guess which
         if len(X.columns) != 1:
             raise ValueError(f"X is a frame of {len(X.columns)} columns: give the column that holds the objects")
         X = X[X.columns[0]]
@@ -64,7 +65,7 @@ def _listed(X: Any) -> list[Any]:
 
 
 def _check_kind(objects: list[Any]) -> None:
-    """Refuse objects that have nothing in common: a gap among strings, numbers among lists."""
+    """Refuse objects of mixed types: a gap among strings, numbers among lists."""
     kinds: dict[type, int] = {}
     for number, one in enumerate(objects):
         if type(one) not in kinds:

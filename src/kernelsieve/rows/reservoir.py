@@ -24,8 +24,8 @@ import scipy.sparse
 
 from ..arrays import Array, namespace, take_rows
 
-# The weight of all rows of a stream is summed up in other steps than that of the rows kept, whose logarithms grow with
-# the length of a stream that forgets: where they should be the same they agree to this.
+# The weight of all rows is summed in a different order from that of the rows kept, whose logarithms grow with the
+# length of a forgetting stream. If they should be the same they agree to this share.
 SAME_WEIGHT = 1e-3
 Arrivals = tuple[np.ndarray, np.ndarray, np.ndarray, Array]  # priorities, log_weights, numbers, rows
 
@@ -94,7 +94,7 @@ class Reservoir:
 
     @property
     def _weighs_its_rows(self) -> bool:
-        """Whether the weight of all rows is that of the kept ones, or more where others were dropped."""
+        """Whether the weight of all rows is that of the kept ones, or more if rows were dropped."""
         assert self.log_weights is not None
         with np.errstate(over="ignore"):
             kept = float(np.exp(self.log_weights - self.now).sum())
@@ -109,10 +109,10 @@ class Reservoir:
     def filled(
         self, rows: Array, numbers: np.ndarray, weights: np.ndarray | None, n_seen: int, weight: float, *, whole: bool
     ) -> Reservoir:
-        """This empty sample with rows that were drawn, each with the same chance, from `n_seen` rows of this weight.
+        """This empty sample, filled with rows drawn with equal probability from `n_seen` rows of this total weight.
 
-        A row that was drawn stands for as many as were not, which is its weight here.  It draws a priority as if it had
-        come with that weight: sums over what is kept of it and of later rows then estimate sums over all.
+        Each drawn row represents several rows, whose weight it has here.  Its priority is drawn as if it had arrived
+        with that weight, so that sums over the sample of these and later rows estimate sums over all.
         """
         own = np.ones(len(numbers)) if weights is None else np.asarray(weights, dtype=np.float64)
         clock = n_seen
@@ -145,7 +145,8 @@ class Reservoir:
 
     @property
     def now(self) -> float:
-        """c t of the newest row: log weights minus this are today's, when the newest row has its original weight."""
+        """c t of the newest row; subtracted from log weights it gives today's, for which the newest row has its own
+        weight."""
         return self.rate * (self.clock - 1)
 
     @property
@@ -177,7 +178,7 @@ class Reservoir:
         some = (priorities[chosen], log_weights[chosen], self.n_seen + chosen, take_rows(block, chosen))
         n_pending = self.n_pending + len(chosen)
         grown = replace(gone_by, pending=(*self.pending, some), n_pending=n_pending)
-        # Rows are sorted only when half as many are pending as are sorted, so that adding single rows is cheap.
+        # Rows are sorted only when there are half as many pending as sorted ones, so that adding single rows is cheap.
         return grown.in_order() if 2 * n_pending > len(grown.numbers) else grown
 
     @property
@@ -211,13 +212,14 @@ class Reservoir:
         )
 
     def __add__(self, other: Reservoir) -> Reservoir:
-        """A sample of both streams, with today the same day in both; rows of `other` are numbered after these."""
+        """A sample of both streams, whose newest rows count as equally old; rows of `other` are numbered
+        after these."""
         ours, theirs = self.in_order(), other.in_order()
         clock = max(ours.clock, theirs.clock)
         parts: list[Arrivals] = []
         dropped = -math.inf
         for part, first in ((ours, 0), (theirs, ours.n_seen)):
-            shift = ours.rate * (clock - 1) - part.now  # moves today to the same day
+            shift = ours.rate * (clock - 1) - part.now  # makes the newest rows of both equally old
             assert part.priorities is not None
             assert part.log_weights is not None
             if part.rows is not None:

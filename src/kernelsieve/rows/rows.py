@@ -1,4 +1,4 @@
-"""Training rows: what a fit asks of them, and how rows in one array answer.
+"""Training rows: what a fit needs of them, and the implementation for rows in one array.
 
     sample(size, rng)        random rows, to choose points and the kernel's width
     take(numbers)            the rows of these numbers
@@ -28,8 +28,8 @@ from .sampling import SampledRows, chosen_rows, sample_rows, weighed
 
 Result = TypeVar("Result")
 
-ROWS_IN_TURN = 1000  # rows handed over at a time to methods that look at one row after another
-# A launch costs nothing next to computing this much, and a small card still holds a few such blocks.
+ROWS_IN_TURN = 1000  # rows handed over at a time to methods that process one row after another
+# A launch takes much less time than this many values, and a small card can hold a few such blocks.
 DEVICE_BLOCK_BYTES = 2**30
 BLOCK_HALVINGS = 6  # of the blocks on a device, if memory runs out
 
@@ -62,7 +62,7 @@ class Rows(ABC):
     weights: np.ndarray | None  # (n_samples,)
     single_precision: bool  # float32 rows
     names: tuple[str, ...] | None = None  # of the columns, if the rows have any
-    in_memory = False  # a pass runs no code of the user's, and no thread of its own
+    in_memory = False  # a pass neither runs the user's code nor starts a thread of its own
     merge_copies = True  # whether equal rows of a whole sample become one row of their summed weight
 
     @property

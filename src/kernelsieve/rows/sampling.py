@@ -4,13 +4,13 @@ A sampled row has three numbers, which are kept apart: its *place* in the sample
 that the sample was drawn from, and its *number* among all training rows.  Index and number are the same if X holds all
 training rows.
 
-Few rows of very many columns are best looked at in the space that they span.  Distances and inner products are all that
-many kernels see of rows, and N rows have them in N coordinates.  With c an origin (zero for kernels that see lengths)
-and the gram of X - c, N x N,
+Few rows of very many columns are cheaper to process in the space that they span.  Many kernels depend on rows only
+through distances and inner products, which N rows have in N coordinates.  With c an origin (zero for kernels that
+depend on lengths) and the gram of X - c, N x N,
 
     (X - c)(X - c)' = U L U',      Z = U L^1/2,      |z_i - z_j| = |x_i - x_j|
 
-so a fit on Z is a fit on X, and its points are brought back by  p = c + z L^-1/2 U' (X - c).  That reads the rows
+so a fit on Z is a fit on X, and its points are mapped back by  p = c + z L^-1/2 U' (X - c).  That reads the rows
 twice, where the fit would read them some twenty times.
 """
 
@@ -30,10 +30,11 @@ from ..threads import block_rows, cached_property, row_ranges
 from .checks import finite
 from .objects import key_of
 
-# The gram of this many rows costs less than reading rows of this many columns again and again.  A block of as many
+# The gram of up to this many rows costs less than reading rows of this many columns repeatedly. A block of as many
 # columns of these rows also stays in the cache.
 FEW_WIDE_ROWS, WIDE_ROW = 1000, 4096
-# Distances are rounded by the largest eigenvalue: up to this many squared widths they are exact to 1e-10 of a width.
+# Rounding of distances is relative to the largest eigenvalue: up to this many squared widths they are exact to 1e-10
+# of a width.
 MOST_WIDTHS = 1e4
 # Projections of equal rows, as a share of the largest that there may be, differ by less than this.
 ROUNDING_OF_PROJECTIONS = 1e-13
@@ -41,15 +42,15 @@ ROUNDING_OF_PROJECTIONS = 1e-13
 
 @dataclass(frozen=True)
 class SampledRows:
-    """Rows of X, in random order, and their weights; no kernel is known yet."""
+    """Rows of X, in random order, and their weights, before a kernel is known."""
 
     X: Array
     indices: np.ndarray  # (n,)
     weights: np.ndarray | None  # (n,), None if all rows weigh the same
     whole: bool  # the sample has all training rows
     numbers: np.ndarray | None = None  # (len(X),) of X's rows among all training rows, None if X is all of them
-    same_weight: float = 1.0  # of each row, if all weigh the same
-    turned: np.ndarray | None = None  # X in the space that its rows span
+    same_weight: float = 1.0  # the weight of each row, if all are equal
+    turned: np.ndarray | None = None  # X represented in the space that its rows span
     fresh: SampledRows | None = None  # rows beside the sample, to measure what was chosen on it
 
     def at(self, places: np.ndarray) -> SampledRows:
@@ -92,8 +93,8 @@ def sample_rows(
 ) -> SampledRows:
     """`size` random rows of X, in random order; all of them, copies merged, if X has no more.
 
-    Merging adds the weights of equal rows and puts the rows in an order of their own.  So it makes no difference
-    whether a row is repeated or weighted, nor in which order the rows of X are given.
+    Merging adds the weights of equal rows and sorts the rows in an order of its own.  So the result is the same
+    whether a row is repeated or weighted, and for any order of the rows of X.
     """
     chosen = chosen_rows(X.shape[0], size, rng, weights)
     if chosen is not None:

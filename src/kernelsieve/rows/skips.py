@@ -1,4 +1,4 @@
-"""A uniform sample of rows whose number is not known: by skips, not by a number for each row (Li 1994, algorithm L).
+"""A uniform sample of an unknown number of rows, by skipping rows instead of drawing for each (Li 1994, algorithm L).
 
 The first k rows fill k places.  Had every row drawn a uniform number, the rows with the k smallest would be kept.  With
 w the largest of these, u and u' uniform on (0, 1),
@@ -6,8 +6,8 @@ w the largest of these, u and u' uniform on (0, 1),
     rows passed over before the next one that is kept    floor(ln u / ln(1 - w))
     w after it                                           w u'^(1/k)
 
-and a kept row takes a random place.  n rows cost k ln(n / k) draws.  Which rows are kept depends on the seed and on the
-rows' number alone, not on how they are cut into blocks.
+and a kept row replaces that in a random place.  n rows cost k ln(n / k) draws.  Which rows are kept depends on the
+seed and on the rows' numbers alone, not on how they are divided into blocks.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ NO_ROW = 2.0**60  # a number that no row has
 
 
 class SkipSample:
-    """At most `size` of the rows that have come, each with the same chance."""
+    """At most `size` of the rows so far, each with the same probability."""
 
     def __init__(self, size: int, seed: int) -> None:
         self.size = size
@@ -47,11 +47,11 @@ class SkipSample:
         if len(numbers):
             self._parts.append((np.concatenate([first, places]), numbers, take_rows(block, numbers - start)))
         self.n_seen = stop
-        if sum(len(part[0]) for part in self._parts) > 3 * self.size:  # seldom enough to cost nothing
+        if sum(len(part[0]) for part in self._parts) > 3 * self.size:  # rare enough to cost almost nothing
             self._prune()
 
     def _kept_before(self, stop: int) -> tuple[np.ndarray, np.ndarray]:
-        """The numbers of rows before `stop`, but for the first, that are to be kept, and their places."""
+        """The numbers of rows to keep before `stop` (except for the first `size`), and their places."""
         while self._last < stop:
             self._draw()
         count = int(np.searchsorted(self._coming[0], stop))

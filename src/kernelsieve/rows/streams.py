@@ -39,8 +39,8 @@ from .rows import ArrayRows, Rows, Summand, cut_for_device, with_smaller_blocks
 from .sampling import SampledRows, projection_of_columns, row_projections, sample_rows
 from .skips import SkipSample
 
-GOLDEN = (math.sqrt(5) - 1) / 2  # the fractions of its multiples are all different and fill (0, 1) evenly
-JOINED_BYTES = 2**26  # of rows on a device: smaller blocks are joined, because a launch costs as much as they do
+GOLDEN = (math.sqrt(5) - 1) / 2  # the fractional parts of its multiples are all different and evenly spread over (0, 1)
+JOINED_BYTES = 2**26  # of rows on a device: smaller blocks are joined, because a launch would take as long as the work
 
 Through = Callable[[Iterable[tuple[int, Array]], int, int], Iterable[tuple[int, Array]]]
 
@@ -60,7 +60,7 @@ class StreamRows(Rows):
         self.weights = weights
         self.names = stream.names
         self.merge_copies = merge_copies
-        self.n_threads = n_threads  # for looking at blocks
+        self.n_threads = n_threads  # for checking blocks
         self.in_memory = stream.parts is not None
         self._n_samples = stream.n_samples if weights is None else len(weights)
         self._fingerprint: PassFingerprint | None = None
@@ -83,7 +83,7 @@ class StreamRows(Rows):
 
     @property
     def kind(self) -> BlockKind:
-        """The kind of the blocks, which the first one settles."""
+        """The kind of all blocks, which the first one determines."""
         assert self._kind is not None
         return self._kind
 
@@ -99,7 +99,7 @@ class StreamRows(Rows):
         self._compare(check)
 
     def _look_at(self, block: Array, start: int, check: PassCheck) -> None:
-        """Look at a block in parts that stay in the cache, by all threads; at one on a device, whole."""
+        """Check a block: in parts that stay in the cache, by all threads; on a device, as a whole."""
         if is_foreign(block):
             check(block, start)
             return
@@ -112,7 +112,7 @@ class StreamRows(Rows):
             pass
 
     def opened(self, *, ahead: bool = True) -> Generator[tuple[int, Array], None, None]:
-        """One pass over blocks of one kind, counted, but not looked into; `ahead`: read ahead by a thread."""
+        """One pass over blocks of one kind, counted but not checked; `ahead`: read ahead in a thread."""
         ahead = ahead and self.stream.parts is None
         start, given = 0, self._converted(copy=ahead and self.stream.overwrites_blocks)
         with closing(_read_ahead(given) if ahead else given) as blocks:
@@ -131,7 +131,7 @@ class StreamRows(Rows):
                 yield kind, rows
 
     def _check_kind(self, kind: BlockKind, start: int, n_rows: int) -> None:
-        """What the first block is, all others must be."""
+        """All blocks must be of the first block's kind."""
         if self._kind is None:
             self._kind, self.n_features = kind, kind.n_features
             self.single_precision, self.names = kind.dtype == "float32", self.names or kind.names
@@ -145,7 +145,7 @@ class StreamRows(Rows):
         return self._n_samples is not None and (self._fingerprint is not None or self.stream.n_samples is not None)
 
     def _check_count(self, n_samples: int) -> None:
-        """The number of rows of this pass against that of the first."""
+        """Compare the number of rows of this pass with that of the first."""
         if n_samples == 0 and not self._n_samples:
             raise ValueError("the stream has no rows")
         if self._n_samples is None:
@@ -159,10 +159,10 @@ class StreamRows(Rows):
             )
 
     def _compare(self, check: PassCheck) -> None:
-        """The rows of this pass: all finite, and those of the first."""
+        """Check the rows of this pass: all finite, and the same as in the first pass."""
         try:
             check.finish()
-        except NotFiniteError:  # which comes late, of a device, and does not know the row
+        except NotFiniteError:  # for a device this is found late, without the row
             for start, block in self.opened(ahead=False):
                 finite_rows(block, start)
             raise
@@ -172,7 +172,7 @@ class StreamRows(Rows):
         if not found.matches(self._fingerprint):
             raise ValueError("the rows, or their order, changed between two passes: each pass must give the same rows")
 
-    # What a fit asks.
+    # The methods of `Rows`.
 
     def sample(self, size: int, rng: np.random.Generator) -> SampledRows:
         if self._n_samples == 0:
@@ -181,7 +181,8 @@ class StreamRows(Rows):
 
     def _skipping_sample(self, size: int, rng: np.random.Generator) -> SampledRows:
         """A uniform sample of a stream of unknown length."""
-        kept = SkipSample(size, int(rng.spawn(1)[0].integers(2**63)))  # rng itself goes on as for rows in memory
+        # so that rng continues as it does for rows in memory
+        kept = SkipSample(size, int(rng.spawn(1)[0].integers(2**63)))
         for _, block in self._once():
             kept.add(block)
         row_numbers, rows = kept.rows()
@@ -190,7 +191,7 @@ class StreamRows(Rows):
         return SampledRows(rows, np.arange(size), None, False, row_numbers)
 
     def _once(self) -> Iterator[tuple[int, Array]]:
-        """Blocks to take a few rows of: so little work that a reader which overwrites its blocks may wait for it."""
+        """Blocks to take a few rows from: so little work that a reader which overwrites its blocks may wait for it."""
         return self.blocks(ahead=not self.stream.overwrites_blocks)
 
     def take(self, numbers: np.ndarray) -> Array:
@@ -203,20 +204,20 @@ class StreamRows(Rows):
             if high > low:
                 parts.append(self._rows_of(block, ordered[low:high] - start, start))
         taken = stacked(parts)
-        if self.in_memory and not _is_finite(taken):  # of a list, nobody has looked at these rows
+        if self.in_memory and not _is_finite(taken):  # rows of a list have not been checked before
             for start, block in self.opened():
                 finite_rows(block, start)
         return take_rows(taken, np.argsort(order, kind="stable"))
 
     def _parts(self) -> Iterator[tuple[int, Any]]:
-        """Blocks in memory as they were given, in their order."""
+        """Blocks in memory as they were given, in order."""
         start = 0
         for block in self.stream.parts or ():
             yield start, block
             start += int(block.shape[0])
 
     def _rows_of(self, block: Any, places: np.ndarray, start: int) -> Array:
-        """Rows at some places of a block, which may be one in memory that nobody has looked at."""
+        """The rows at some places of a block, which may be an unchecked one in memory."""
         if self.stream.parts is None:
             return take_rows(block, places)
         kind, rows = host_block(block)
@@ -228,9 +229,9 @@ class StreamRows(Rows):
         return np.concatenate(parts)
 
     def add_up(self, summand: Summand, n_threads: int, through: Through | None = None) -> Any:
-        """The summand's sum over all rows; blocks go `through` what brings them to a device, if they do.
+        """The summand's sum over all rows; `through` moves blocks to a device, if they are to be summed there.
 
-        That copies a block before it asks for the next, which is read while the device works.
+        It copies a block before it asks for the next, which is read while the device works.
         """
         ahead = through is None or not self.stream.overwrites_blocks
         joined = self.stream.may_be_joined and through is None
@@ -247,7 +248,7 @@ class StreamRows(Rows):
         return with_smaller_blocks(attempt)
 
     def _joined(self, blocks: Iterable[tuple[int, Array]], width: int) -> Iterator[tuple[int, Array]]:
-        """Small blocks as fewer larger ones, such as a thread or a device works on at once."""
+        """Small blocks joined into larger ones, of a size that a thread or a device processes at once."""
         kept: list[Array] = []
         first, n_kept = 0, 0
         for start, block in blocks:
@@ -266,7 +267,7 @@ class StreamRows(Rows):
 
 
 class PassCheck(FiniteCheck):
-    """A look at every block of a pass that takes its fingerprint, too."""
+    """Checks every block of a pass and takes the fingerprint of the pass."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -312,7 +313,7 @@ class PassFingerprint:
         return PassFingerprint(self.total + other.total, self.size + other.size)
 
     def matches(self, other: PassFingerprint) -> bool:
-        """Whether both can be those of the same rows."""
+        """Whether both can be fingerprints of the same rows."""
         return math.isclose(self.total, other.total, rel_tol=0.0, abs_tol=DEPENDENT * max(self.size, other.size))
 
 
@@ -327,7 +328,7 @@ def fingerprint_of(projections: Array, start: int) -> PassFingerprint:
 
 
 def _sums(projections: Array, start: int) -> tuple[Any, Any]:
-    """The total and the size of a fingerprint, where the projections are."""
+    """The total and the size of a fingerprint, on the device of the projections."""
     xp, n_rows = namespace(projections), int(projections.shape[0])
     if is_foreign(projections):
         places = (
@@ -355,16 +356,16 @@ def _listed(names: tuple[str, ...] | None) -> str:
 
 
 _LAST = object()
-READER_PATIENCE = 1.0  # seconds that a reader is waited for; one that hangs in its source is left to end by itself
+READER_PATIENCE = 1.0  # seconds to wait for the reader; one that hangs in its source is left to end by itself
 
 
 def _read_ahead(
     blocks: Generator[tuple[BlockKind, Array], None, None],
 ) -> Generator[tuple[BlockKind, Array], None, None]:
-    """The blocks unchanged, each read while the one before is worked on.
+    """The blocks unchanged, each read while the last is processed.
 
-    A device works by itself: the next block there is asked for when the work on the last has been handed to it, and so
-    may be made in the same memory.
+    A device works asynchronously: its next block is requested when the work on the last has been queued, so it may use
+    the same memory.
     """
     wanted: SimpleQueue[bool] = SimpleQueue()  # one True for each block after the first; False ends the reader
     found: SimpleQueue[Any] = SimpleQueue()  # blocks, an error where there is one, and _LAST
@@ -376,7 +377,7 @@ def _read_ahead(
                     found.put(block)
                     if not wanted.get():
                         break
-        except BaseException as error:  # handed to whoever waits for the block
+        except BaseException as error:  # passed on to the thread that waits for the block
             found.put(error)
         finally:
             found.put(_LAST)
@@ -401,7 +402,7 @@ def _read_ahead(
 
 
 def _wait_for_last(found: SimpleQueue[Any]) -> None:
-    """So that files are closed when a fit has ended, whichever way."""
+    """Wait for the reader, so that files are closed when a fit has ended, successfully or not."""
     with suppress(Empty):
         while found.get(timeout=READER_PATIENCE) is not _LAST:
             pass

@@ -131,7 +131,7 @@ def eliminate(
 
 
 def greedy(*args: Any, **options: Any) -> np.ndarray:
-    """The rows that `eliminate` chooses, in order of choice, and nothing else of what it leaves behind."""
+    """The rows that `eliminate` chooses, in order of choice."""
     return np.asarray(eliminate(*args, **options).chosen, dtype=np.intp)
 
 

@@ -112,7 +112,7 @@ def most_within(
 def solve(
     quadratic: Quadratic, alpha: float, *, weights: np.ndarray | None, start: np.ndarray | None, tol: float
 ) -> LassoResult:
-    """The lasso, or the group lasso where the linear term is a matrix."""
+    """The lasso, or the group lasso if the linear term is a matrix."""
     if quadratic.linear.ndim == 1:
         return lasso(quadratic, alpha, weights=weights, start=start, tol=tol)
     return group_lasso(quadratic, alpha, weights=weights, start=start, tol=tol)
@@ -121,7 +121,7 @@ def solve(
 def descend(
     quadratic: Quadratic, alphas: np.ndarray, weights: np.ndarray | None = None, tol: float = TOLERANCE
 ) -> Iterator[LassoResult]:
-    """Solutions for descending alphas, each the start of the next."""
+    """Solutions for descending alphas, each starting from the last."""
     start = None
     for alpha in alphas:
         result = solve(quadratic, float(alpha), weights=weights, start=start, tol=tol)
