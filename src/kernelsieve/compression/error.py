@@ -1,7 +1,7 @@
-"""What a compression must keep small: the error of scores on rows, or of the components in feature space.
+"""The error that a compression keeps small: that of scores on rows, or of the components in feature space.
 
-The error is also a function of the positions of the points.  With B at its minimum for every position of the points,
-the error's derivative is the partial one (variable projection).  On rows, with R = Y - F B the residuals of the scores,
+The error is also a function of the positions of the points.  With the best B for every position, the error's
+derivative is the partial one (variable projection).  On rows, with R = Y - F B the residuals of the scores,
 
     d |R|^2 = -2 sum_nj (R B')_nj dk(x_n, s_j)
 
@@ -11,7 +11,7 @@ and in feature space, with A the original's coefficients on its points x_n,
 
 so every differentiable kernel needs only its own pull-back.
 
-The points are moved by L-BFGS on that error: a few steps from every start, then the best to the end.
+The points are moved by L-BFGS on that error: a few steps from every start, then the best start to the end.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ Objective: TypeAlias = ScoreObjective | FeatureObjective
 
 def _solve(normal: np.ndarray, right: np.ndarray) -> np.ndarray:
     mean = float(np.mean(np.diagonal(normal)))
-    if mean < 1e-200:  # points so far from all rows explain nothing of them, and dividing by the values would overflow
+    if mean < 1e-200:  # points so far from all rows explain nothing, and dividing by their values would overflow
         return np.zeros_like(right)
     return np.linalg.solve(add_to_diagonal(normal, 1e-11 * mean), right)  # points may coincide
 
@@ -105,7 +105,7 @@ class Moved:
 
     points: np.ndarray  # (m, r)
     errors: list[float]  # relative, before every step and after the last
-    finished: bool  # no further step gains anything
+    finished: bool  # no further step lowers the error
 
     @property
     def n_steps(self) -> int:
@@ -118,7 +118,7 @@ class Moved:
 
 
 def move(objective: Objective, starts: Sequence[np.ndarray], max_iter: int) -> Moved:
-    """A fifth of the steps from every start, on some 2,000 rows; then the best goes to the end, on all rows."""
+    """A fifth of the steps from every start, on some 2,000 rows; then the best start to the end, on all rows."""
     part = objective.part(2000)
     runs = [descend(part, start, max(1, round(0.2 * max_iter))) for start in starts]
     best = min(runs, key=lambda run: run.errors[-1])
@@ -127,20 +127,20 @@ def move(objective: Objective, starts: Sequence[np.ndarray], max_iter: int) -> M
 
 
 def descend(objective: Objective, start: np.ndarray, n_steps: int) -> Moved:
-    """Up to `n_steps` of L-BFGS on the share of the start's squared error that is gone, which needs no units."""
+    """Up to `n_steps` of L-BFGS on the share of the start's squared error that is removed, which has no units."""
     gone = ErrorGone(objective, max(objective(start)[0], np.finfo(np.float64).tiny))
     ascent = LongAscent(gone, start)
     squares = [gone.first]
     while len(squares) <= n_steps and not ascent.converged:
         before = ascent.n_steps
-        ascent.run(1, 1e-9)  # a step that gains less of the first error is the last
+        ascent.run(1, 1e-9)  # the last step is one that removes less than this share of the first error
         if ascent.n_steps > before:
             squares.append(max((1.0 - ascent.value) * gone.first, 0.0))
     return Moved(ascent.points, [float(np.sqrt(square)) for square in squares], ascent.converged)
 
 
 class LongAscent(Ascent):
-    """L-BFGS that remembers more steps than usual: they cost nothing beside the kernel values."""
+    """L-BFGS that remembers more steps than usual, because they cost nothing compared with the kernel values."""
 
     MEMORY = 20
 
@@ -154,7 +154,7 @@ class ErrorGone:
 
     @np.errstate(over="ignore", invalid="ignore")  # a trial may move points to where the kernel overflows
     def evaluate(self, points: np.ndarray, basis: Array | None = None) -> Evaluation:
-        """The share of the error that is gone at these points, and its gradient."""
+        """The share of the error that is removed at these points, and its gradient."""
         value, gradient = self.objective(points)
         return Evaluation(1.0 - value / self.first, gradient / -self.first)
 
@@ -188,9 +188,9 @@ class Refit:
 
     @classmethod
     def leaving(cls, squares: np.ndarray, variation: np.ndarray, coef: np.ndarray, offset: np.ndarray) -> Refit:
-        """Coefficients that leave these squared errors of a component's variation.
+        """Coefficients that leave these shares of a component's squared variation as error.
 
-        A component without variation is kept or lost altogether.
+        A component without variation is kept completely or not at all.
         """
         lost = np.where(squares > 0, np.inf, 0.0)
         error = np.sqrt(np.divide(squares, variation, out=lost, where=variation > 0))
@@ -240,7 +240,7 @@ def cross_gram(kernel: Kernel, rows: Array, points: Array, n_threads: int) -> np
 
 @dataclass(frozen=True)
 class ScoreError:
-    """The error of the scores on rows; the offset is the regression's intercept where the model is centred."""
+    """The error of the scores on rows; the offset is the regression's intercept if the model is centred."""
 
     source: KernelExpansion
     rows: Array  # (n, d)
@@ -270,7 +270,7 @@ class ScoreError:
 
     @cached_property
     def target(self) -> np.ndarray:
-        """What k(., S) B has to reproduce: the scores about their mean, or as they are where not centred."""
+        """What k(., S) B has to reproduce: the scores about their mean, or without centring the scores themselves."""
         return self.scores - self.scores.mean(axis=0) if self.center else self.scores
 
     @cached_property
@@ -284,7 +284,7 @@ class ScoreError:
 
     @property
     def largest_support(self) -> int:
-        """More points than this have no coefficients of their own: the problem has no more directions."""
+        """The largest number of points whose coefficients are determined: the problem has no more directions."""
         return self.n_rows - int(self.center)
 
     def least_squares(self, candidates: ReducedPoints) -> LeastSquares:
@@ -317,7 +317,7 @@ class ScoreError:
         return float(np.sum((features @ directions) ** 2) / np.sum(self.target**2))
 
     def _features(self, support: ReducedPoints) -> tuple[np.ndarray, np.ndarray]:
-        """k(rows, S), about its mean where centred, and that mean."""
+        """k(rows, S), about its mean if centred, and that mean."""
         features = cross_gram(support.kernel, self.rows, support.points, self.n_threads)
         mean = features.mean(axis=0)
         if self.center:
@@ -327,7 +327,7 @@ class ScoreError:
 
 @dataclass(frozen=True)
 class FeatureError:
-    """The error of the components themselves, |v - v'|: where no rows are at hand."""
+    """The error of the components themselves, |v - v'|, for use without rows."""
 
     source: KernelExpansion
     float32: bool = False
@@ -356,7 +356,7 @@ class FeatureError:
 
     @property
     def largest_support(self) -> int:
-        """More points than this have no coefficients of their own: the problem has no more directions."""
+        """The largest number of points whose coefficients are determined: the problem has no more directions."""
         return self.source.n_support
 
     def least_squares(self, candidates: ReducedPoints) -> LeastSquares:
@@ -386,7 +386,7 @@ class FeatureError:
         return FeatureObjective(c.kernel, c.rows, self.source.coef * _row_scales(c)[:, None], self.scale / factor)
 
     def captured_share(self, support: ReducedPoints, coef: np.ndarray) -> None:
-        """Not known without rows."""
+        """Unknown without rows."""
 
     def _cross(self, support: ReducedPoints) -> np.ndarray:
         return cross_gram(support.kernel, self.source.points, support.points, self.n_threads)
@@ -409,5 +409,5 @@ def projected_mean(source: KernelExpansion, support: ReducedPoints, n_threads: i
 
 
 def _row_scales(c: Coordinates) -> np.ndarray:
-    """(n,) what kernel values of the rows in these coordinates are multiplied by."""
+    """(n,) factors of the rows' kernel values in these coordinates."""
     return np.ones(len(c.rows)) if c.row_scale is None else c.row_scale

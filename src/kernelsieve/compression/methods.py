@@ -1,24 +1,25 @@
-"""The ways to compress: each gives a support of any size, and one that is good enough for a target.
+"""The compression methods: each finds a support of a given size, and one that reaches a target error.
 
-All but moved points choose among candidates, points of the original that targeted greedy selection has left.
+All methods except "optimized" choose among candidates, which targeted greedy selection takes from the original's
+points.
 
-Orders of the candidates: by how much is lost without them, where every size is a prefix of the next, and by a lasso.
+Candidates are ordered by the loss without them, so that every size is a prefix of the next, or chosen by a lasso.
 
-Backward elimination.  With H = (F'F)^-1 and B the refit on the points that are left, leaving out point i and
-refitting the others raises the squared error by exactly
+Backward elimination.  With H = (F'F)^-1 and B the refit on the remaining points, leaving out point i and refitting the
+others raises the squared error by exactly
 
     sum_k b_ik^2 / H_ii          and          B <- B - H_.i b_i' / H_ii,     H <- H - H_.i H_i. / H_ii
 
-Schoelkopf et al. (1999): with beta the unit eigenvector of the gram's smallest eigenvalue lambda (in magnitude, where
-the kernel is indefinite), |sum_j beta_j phi(s_j)| = sqrt(lambda) is nearly nothing, so that any point can be written
-through the others at an error of sqrt(lambda) |a_i / beta_i|; the point where that is smallest goes, and
-A <- A - beta a_i' / beta_i.
+Schoelkopf et al. (1999): with beta the unit eigenvector of the gram's smallest eigenvalue lambda (in magnitude, for an
+indefinite kernel), |sum_j beta_j phi(s_j)| = sqrt(lambda) is nearly zero, so any point can be expressed by the others
+with an error of sqrt(lambda) |a_i / beta_i|; the point with the smallest error is removed, and A <- A - beta a_i' /
+beta_i.
 
 The l1 programme: a group lasso over the candidates, one group for the coefficients of each.
 
     min_B  |Y - F B|^2 / 2 + alpha sum_i |F_i| |b_i|_2
 
-Its path runs from no point to many as alpha falls.  Only the choice of points is taken from it: the lasso shrinks
+Its path runs from no points to many as alpha falls.  Only the choice of points is taken from it: the lasso shrinks
 coefficients, and the refit that follows undoes that.
 """
 
@@ -45,11 +46,11 @@ from ..solvers.greedy import best_for_targets, greedy
 from ..threads import cached_property
 from .error import ExpansionError, LeastSquares, ReducedPoints, Refit, chosen, move
 
-SHRINK = 0.8  # from one alpha of the path to the next
+SHRINK = 0.8  # ratio of successive alphas on the path
 
 
 def removal_order(problem: LeastSquares) -> np.ndarray:
-    """Candidates by backward elimination, the last to go first.  O(r^3) for r of them."""
+    """Candidates in the order of backward elimination, the last removed first.  O(r^3) for r of them."""
     columns = problem.columns
     active = np.arange(columns.shape[1])
     removed: list[int] = []
@@ -60,12 +61,12 @@ def removal_order(problem: LeastSquares) -> np.ndarray:
 
 
 def least_lost_last(columns: np.ndarray, target: np.ndarray) -> np.ndarray:
-    """Candidates, those without which the target loses most first: every beginning of them is a reduced set."""
+    """Candidates ordered by the target's loss without them, the largest first: every prefix is a reduced set."""
     return removal_order(LeastSquares(columns, target, 0.0, float(np.sum(target**2))))
 
 
 def _eliminate(columns: np.ndarray, target: np.ndarray, removed: list[int], names: np.ndarray) -> np.ndarray:
-    """Remove points until the inverse has to be made anew, or half of them are gone; which are left."""
+    """Remove points until the inverse must be recomputed, or half of them are gone; return those that are left."""
     inverse, coef = _inverse_and_refit(columns, target)
     alive = np.ones(len(names), dtype=bool)
     floor = 1e-8 * np.diagonal(inverse)  # below it, subtraction has left less than half of the digits
@@ -85,9 +86,9 @@ def _eliminate(columns: np.ndarray, target: np.ndarray, removed: list[int], name
 
 
 def _inverse_and_refit(columns: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(F'F)^-1 and the refit, through R of F = Q R: the condition number is not squared."""
+    """(F'F)^-1 and the refit, through R of F = Q R, which does not square the condition number."""
     n_columns = columns.shape[1]
-    # so that nothing is divided by the length of a point without effect (centring leaves one)
+    # so that nothing is divided by the length of a point without effect (centring can produce one)
     ridge = 1e-11 * np.sqrt(np.mean(np.sum(columns**2, axis=0)))
     q, r = np.linalg.qr(np.vstack([columns, ridge * np.eye(n_columns)]))
     half = scipy.linalg.solve_triangular(r, np.eye(n_columns), check_finite=False)
@@ -115,7 +116,7 @@ def prefix_errors(problem: LeastSquares, order: np.ndarray) -> np.ndarray:
     q, _ = np.linalg.qr(problem.columns[:, order])
     inside = q.T @ problem.target
     unreachable = problem.outside + float(np.sum((problem.target - q @ inside) ** 2))
-    # |inside_j|^2 is what candidate j adds: summed from the end, small errors keep their digits
+    # |inside_j|^2 is the gain of candidate j: summed from the end, small errors keep their digits
     gains = np.zeros(len(order))
     gains[: len(inside)] = np.sum(inside**2, axis=1)
     left = np.concatenate([np.cumsum(gains[::-1])[::-1], [0.0]])
@@ -123,16 +124,16 @@ def prefix_errors(problem: LeastSquares, order: np.ndarray) -> np.ndarray:
 
 
 def l1_path(problem: LeastSquares) -> Iterator[np.ndarray]:
-    """Ever longer choices of candidates as alpha falls, each by the weight of its members."""
+    """Ever larger choices of candidates as alpha falls, each ordered by the weight of its members."""
     lengths = np.linalg.norm(problem.columns, axis=0)
     columns = problem.columns / np.where(lengths > 0, lengths, 1.0)
     pull = np.linalg.norm(columns.T @ problem.target, axis=1)
-    if not pull.any():  # components of zeros: any candidate expands them
+    if not pull.any():  # zero components: any candidate can expand them
         yield np.zeros(1, dtype=np.intp)
         return
     alpha = float(pull.max()) / len(columns)  # scikit-learn divides the squares by the number of rows
     smallest = 1e-7 * alpha
-    # a loose tolerance: which points are chosen is settled long before the digits of their coefficients are
+    # a loose tolerance, because the choice of points is settled long before the digits of their coefficients
     lasso = MultiTaskLasso(fit_intercept=False, warm_start=True, tol=1e-3, max_iter=200)
     longest = 0
     while alpha > smallest:
@@ -147,7 +148,7 @@ def l1_path(problem: LeastSquares) -> Iterator[np.ndarray]:
             yield order
 
 
-MAX_POOL = 2000  # points of the original that are looked at: of more, a random part
+MAX_POOL = 2000  # points of the original that are looked at; if there are more, a random part
 
 
 @dataclass(frozen=True)
@@ -187,7 +188,7 @@ class Candidates:
 
 
 def find_candidates(error: ExpansionError, most: int, rng: np.random.Generator) -> Candidates:
-    """Up to `most` of the original's points, by targeted greedy selection: copies and their like are left out."""
+    """Up to `most` of the original's points, by targeted greedy selection, which leaves out near-copies."""
     source = error.source
     most = min(most, error.largest_support)
     pool = _random_points(source, MAX_POOL, rng)
@@ -195,7 +196,7 @@ def find_candidates(error: ExpansionError, most: int, rng: np.random.Generator) 
     gram = to_numpy(gram_of(support.kernel, support.points))
     if is_indefinite(
         source.kernel, gram
-    ):  # residuals of an indefinite kernel mean nothing, so random points are as good
+    ):  # an indefinite kernel's residuals are meaningless, so random points are as good
         return Candidates(error, chosen(source, _random_points(source, most, rng)))
     values = to_numpy(source.transform(source.points[pool], error.n_threads)) + source.offset
     order = greedy(lambda j: gram[:, j], np.diagonal(gram), min(most, len(pool)), best_for_targets, targets=values)
@@ -209,11 +210,11 @@ def _random_points(source: KernelExpansion, most: int, rng: np.random.Generator)
 
 @dataclass
 class Nested:
-    """Prefixes of one order of the candidates: every size is known at once."""
+    """Prefixes of one order of the candidates, whose errors are all known at once."""
 
     candidates: Candidates
     order: np.ndarray
-    enough_is_fewest: ClassVar[bool] = True  # no size below that of `enough` reaches its target
+    enough_is_fewest: ClassVar[bool] = True  # no size smaller than that of `enough` reaches its target
 
     @cached_property
     def curve(self) -> np.ndarray:
@@ -225,14 +226,14 @@ class Nested:
         return self.candidates.kept(self.order[:n_support])
 
     def enough(self, target: float) -> ReducedSet | None:
-        """A support whose error is at most `target`, or None: the curve says where to look, the refit decides."""
+        """A support whose error is at most `target`, or None: the curve suggests a size, the refit decides."""
         first = int(np.argmax(self.curve <= target)) if np.any(self.curve <= target) else len(self.order)
         return _first_within(target, (self.at(m) for m in range(max(first, 1), len(self.order) + 1)))
 
 
 @dataclass
 class Lasso:
-    """The heaviest candidates at the first alpha of the group lasso's path that keeps enough of them."""
+    """The heaviest candidates at the first alpha of the group lasso's path that selects enough of them."""
 
     candidates: Candidates
     enough_is_fewest: ClassVar[bool] = False
@@ -251,7 +252,8 @@ class Lasso:
 
 @dataclass
 class Moving:
-    """Points that are moved, from the candidates that removal leaves, from k-means centres, or from more points."""
+    """Points that are moved, starting from the candidates that removal leaves, from k-means centres, or from more
+    points."""
 
     candidates: Candidates
     coordinates: Coordinates
@@ -276,19 +278,19 @@ class Moving:
         return ReducedSet(support, refit, found.n_steps, found.converged)
 
     def enough(self, target: float) -> ReducedSet | None:
-        """The rows that are enough, or fewer points that are, where the rows are many."""
+        """The rows themselves if they are enough, or fewer points that are, if there are many rows."""
         found = self.rows.enough(target)
         if found is None or found.support.size <= 100:
             return found
-        # A try with more points takes seconds.  Where moving nine tenths of them lowers their error by less than one
-        # percent, as it does where all rows are unlike each other, fewer are not tried.
+        # Trying another size takes seconds. If moving nine tenths of the points lowers their error by less than one
+        # percent, as happens when no two rows are alike, smaller sizes are not tried.
         n_support = round(0.9 * found.support.size)
         tried, unmoved = self.at(n_support), self.rows.at(n_support)
         self.enough_is_fewest = tried.refit.total > max(target, 0.99 * unmoved.refit.total)
         return tried if tried.refit.total <= target else found
 
     def _starts(self, rows: ReducedSet, n_support: int) -> list[np.ndarray]:
-        # the centres need not be converged: they are moved on from there
+        # the centres need not have converged, because they are moved afterwards
         centers = kmeans_centers(self.coordinates.rows, n_support, 3, self.rng)
         starts = [self.coordinates.inside(rows.support.points), centers]
         larger = min((m for m in self.known if m > n_support), default=None)
@@ -297,7 +299,7 @@ class Moving:
         return starts
 
     def _shrunk(self, points: np.ndarray, n_support: int) -> np.ndarray:
-        """The points less those whose removal costs least."""
+        """The points without those whose removal costs least."""
         error = self.candidates.error
         problem = error.least_squares(ReducedPoints(error.source.kernel, self.coordinates.points(points), None))
         return points[np.sort(removal_order(problem)[:n_support])]
@@ -307,7 +309,8 @@ Method: TypeAlias = Nested | Lasso | Moving
 
 
 def fewest_within(method: Method, target: float) -> ReducedSet:
-    """The fewest points whose error is at most `target`: the order of a nested method says, others are tried."""
+    """The fewest points whose error is at most `target`: known from the order of a nested method, else
+    found by trial."""
     found = method.enough(target)
     if found is None:
         reached = method.at(method.candidates.size)

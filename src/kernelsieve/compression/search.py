@@ -57,9 +57,9 @@ class Compression:
 
 
 def error_on(expansion: KernelExpansion, rows: Array | None, kind: str, n_threads: int) -> ExpansionError:
-    """The error to be kept small: of scores on rows; without rows, in feature space.
+    """The error to keep small: that of scores on rows; without rows, in feature space.
 
-    An indefinite kernel has no feature space to measure in: there the scores of the support points take its place.
+    An indefinite kernel has no distance in feature space, so the scores of the support points are used instead.
     """
     source = local_source(expansion)
     float32 = expansion.points.dtype == np.float32
@@ -73,7 +73,7 @@ def error_on(expansion: KernelExpansion, rows: Array | None, kind: str, n_thread
 
 
 def coordinates_for(error: ExpansionError) -> Coordinates | None:
-    """The coordinates in which points are moved, or None where the kernel does not allow that."""
+    """The coordinates in which points are moved, or None if the kernel does not allow that."""
     rows, kernel = error.search_rows, error.source.kernel
     sampled = SampledRows(rows, np.arange(rows.shape[0]), None, True)
     sample = Sample.of(sampled, kernel, error.source.n_components, center=True)
@@ -104,9 +104,9 @@ def compress_expansion(
 
 
 def _n_candidates(method: str, n_support: int | None) -> int:
-    """How many points targeted greedy selection leaves to choose from."""
+    """How many candidates targeted greedy selection leaves."""
     most = 1000 if n_support is None else max(200, 4 * n_support)
-    # "eigen-removal" solves an eigenproblem for every point that it removes
+    # "eigen-removal" solves an eigenproblem for each point that it removes
     return min(most, max(300, 2 * (n_support or 0))) if method == "eigen-removal" else most
 
 
@@ -146,7 +146,7 @@ def _compression(
         coef=refit.coef,
         offset=refit.offset,
         mean_coef=projected_mean(error.source, support, error.n_threads),
-        orthogonal=False,  # what is kept is the scores: no refit makes components unit vectors
+        orthogonal=False,  # scores are what is preserved: the refit does not normalise the components
     )
     share = error.captured_share(support, refit.coef)
     return Compression(
@@ -155,6 +155,6 @@ def _compression(
 
 
 def unchanged(expansion: KernelExpansion) -> Compression:
-    """The expansion itself, where it has no more points than were asked for."""
+    """The expansion itself, if it has no more points than requested."""
     indices = np.arange(expansion.n_support)
     return Compression(expansion, indices, "none", np.zeros(expansion.n_components), 0.0, None, None, 1, True)

@@ -1,7 +1,7 @@
 """Kernels: objects that add, multiply and act on columns; blocks of k(X, S), their diagonal, and their derivative in S.
 
-A kernel is *bound* to points once (norms, transposes and scalings are paid once) and then maps blocks
-of rows to blocks of the cross-gram:
+A kernel is *bound* to points once, which computes norms, transposes and scalings, and then maps blocks of rows to
+blocks of the cross-gram:
 
     cross_gram = kernel.bind(points)        rows (n, d) -> k(rows, points) (n, m)
 
@@ -9,9 +9,9 @@ Differentiable kernels also have the pull-back that free support points need,
 
     pullback(rows, points, cross_gram, weights)_j = sum_n weights_nj dk(x_n, s_j)/ds_j        (m, d)
 
-and `unit()`, the same kernel in coordinates where its width is one, so that an optimiser sees numbers
-of order one whatever the units of the data.  Rows and points share one namespace and dtype; rows may be
-scipy.sparse everywhere, points too.
+and `unit()`, the same kernel in coordinates where its width is one, so that an optimiser sees numbers of order one
+whatever the units of the data.  Rows and points have the same array namespace and dtype; rows may be scipy.sparse
+everywhere, and points too.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ __all__ = [
     "of_objects",
 ]
 PUBLIC = tuple(__all__)
-# What the rest of the library uses besides.
+# Used only by the rest of the library.
 __all__ += [
     "KERNEL_TYPES",
     "NAMED_KERNELS",

@@ -1,11 +1,11 @@
-"""Kernels made of kernels: sums, products, unit length; views.py has those that see some columns, or columns stretched.
+"""Kernels made of kernels: sums, products and normalisation; views.py has kernels of some columns, or stretched ones.
 
-Sums and products of positive semi-definite kernels are positive semi-definite, and so is f(x) k(x, y) f(y).  What a
-combination can do follows from its parts; derivatives are those of the parts, with
+Sums and products of positive semi-definite kernels are positive semi-definite, and so is f(x) k(x, y) f(y).  The
+properties of a combination follow from those of its parts, and so do its derivatives,
 
     d(k1 + k2) = dk1 + dk2,      d(k1 k2) = k2 dk1 + k1 dk2
 
-so that `slopes` hands the weights on to the parts, for a product multiplied by the values of the other part.
+so `slopes` passes the weights on to the parts; for a product it first multiplies them by the values of the other part.
 """
 
 from __future__ import annotations
@@ -27,9 +27,10 @@ Slopes = tuple[Array, Array | None]
 
 
 class Composite(Kernel):
-    """A kernel made of others, its fields; `factors`, `lifts` and rows that are found by a fixed point are theirs."""
+    """A kernel made of others, its fields, from which it takes `factors`, `lifts` and whether pre-images are fixed
+    points."""
 
-    # facts that hold where they hold for all parts, and those that hold where they do for any
+    # properties that hold if they hold for all parts, and those that hold if they hold for any
     of_all: ClassVar[tuple[str, ...]] = ("differentiable", "stationary", "isotropic", "bounded")
     of_any: ClassVar[tuple[str, ...]] = ("uses_gamma", "needs_double")
 
@@ -95,7 +96,7 @@ class Composite(Kernel):
         return (float(scales[0]) if np.ptp(scales) == 0 else like(scales, rows)), unit
 
     def unit_scales(self, rows: Array) -> tuple[float, ...]:
-        """What brings every column to numbers of order one: for several parts, to the narrowest of their widths."""
+        """Factors that bring every column to order one: with several parts, those of the narrowest."""
         found = np.max([part.unit_scales(rows) for part in self.parts], axis=0)
         return tuple(float(scale) for scale in found)
 
@@ -129,7 +130,7 @@ class Pair(Composite):
 
 @dataclass(frozen=True, repr=False)
 class Sum(Pair):
-    """k1(x, y) + k2(x, y), which ``k1 + k2`` makes: rows are alike where either part finds them so."""
+    """k1(x, y) + k2(x, y), written ``k1 + k2``: rows are similar if either part finds them similar."""
 
     k1: Kernel
     k2: Kernel
@@ -139,7 +140,7 @@ class Sum(Pair):
 
     def bind_with(self, left: CrossGram, right: CrossGram) -> CrossGram:
         def cross_gram(rows: Array) -> Array:
-            first = left(rows) + 0.0  # a block of its own: the next may overwrite it
+            first = left(rows) + 0.0  # a copy, because the next block may overwrite it
             first += right(rows)
             return first
 
@@ -172,7 +173,7 @@ class Sum(Pair):
 
 @dataclass(frozen=True, repr=False)
 class Product(Pair):
-    """k1(x, y) k2(x, y), which ``k1 * k2`` makes: rows are alike where both parts find them so."""
+    """k1(x, y) k2(x, y), written ``k1 * k2``: rows are similar if both parts find them similar."""
 
     k1: Kernel
     k2: Kernel
@@ -207,7 +208,7 @@ class Product(Pair):
         return right if left is None else left if right is None else left + right
 
     def tangents(self, points: Array, gram: Array) -> Array | None:
-        # what dphi_1 x phi_2 and phi_1 x dphi_2 have to do with each other is left out
+        # the inner products of dphi_1 x phi_2 with phi_1 x dphi_2 are left out
         first, second = (part(points, points) + 0.0 for part in self.parts)
         left, right = self.k1.tangents(points, first), self.k2.tangents(points, second)
         return None if left is None or right is None else left * second + first * right
@@ -230,7 +231,7 @@ def _added(slopes: list[Slopes]) -> Slopes:
 
 @dataclass(frozen=True, repr=False)
 class Constant(Kernel):
-    """One value for all pairs of rows, which the number in ``2.0 * k`` or ``k + 1.0`` becomes.
+    """The same value for all pairs of rows, such as the number in ``2.0 * k`` or ``k + 1.0``.
 
     Parameters
     ----------

@@ -1,8 +1,8 @@
-"""What a kernel is, and the products of rows and points that most are made of.
+"""The base class of kernels, and the products of rows and points that most of them are made of.
 
-A kernel is written down before there are rows, `RBF(width="median").on(["load"]) + 0.1 * Linear()`, and `settled` by
-rows: then every width is a number and every column has one.  It is a frozen dataclass: equal where its fields are,
-and its `repr` reads back.
+A kernel can be written before there are any rows, `RBF(width="median").on(["load"]) + 0.1 * Linear()`, and is then
+`settled` on rows, after which every width and every column is a number.  It is a frozen dataclass: two kernels are
+equal if their fields are, and the `repr` is valid code.
 """
 
 from __future__ import annotations
@@ -56,58 +56,60 @@ __all__ = [
 CrossGram = Callable[[Array], Array]
 
 PER_COLUMN = "median per column"
-POSSIBLE_WIDTHS = (1e-150, 1e150)  # the smallest and largest: float64 holds the squares of these, and no others
+POSSIBLE_WIDTHS = (1e-150, 1e150)  # the smallest and largest whose squares float64 can represent
 WIDTH_RULES = {"width": ("median", PER_COLUMN), "gamma": ("median", "scale")}
-# Every kernel by its name, as files hold it.
+# Every kernel class by the name that files use.
 KERNEL_TYPES: dict[str, type[Kernel]] = {}
 
 
 class Kernel(ABC):
-    """A kernel function on blocks of rows, and everything that the rest of the library asks about it.
+    """A kernel function on blocks of rows, and everything that the rest of the library needs to know about it.
 
-    Values and the diagonal are enough to fit on rows.  `differentiable` kernels also have `pullback`, by which points
-    are moved; what else is here either follows from these or says what such a kernel cannot do.
+    Values and the diagonal are enough for fits with rows as points.  `differentiable` kernels also have `pullback`,
+    with which points are moved.  The other methods follow from these, or say that a kernel lacks something.
 
     Kernels add, multiply and act on some of the columns: ``k1 + k2``, ``k1 * k2``, ``2.0 * k``, ``k.on(columns)``.
     """
 
     name: ClassVar[str]
     linear_in_rows = False  # k(x, y) = phi(x)'phi(y) with phi(x) a multiple of x
-    differentiable = False  # in its points
-    moves = True  # where it is differentiable, points can be moved: its derivatives are not all zero
+    differentiable = False  # with respect to points
+    moves = True  # a differentiable kernel's points can be moved: its derivatives are not zero everywhere
     stationary = False  # a function of x - y: rows may be shifted together, and k(x, x) is the same for all
     isotropic = False  # a function of x'x, x'y and y'y: the same in any orthonormal coordinates of rows and points
     factors = False  # for points in a subspace, k(x, s) = c k(x_r, s_r) with x_r the part of x in it (`row_scale`)
-    lifts = False  # and the gradient in directions outside of it is known there (`lift`)
+    lifts = False  # and the gradient in directions outside the subspace is known there (`lift`)
     in_row_space = False  # few rows of very many columns are fitted in the space that they span (rows/sampling.py)
-    bounded = False  # |k| <= 1: a float32 gram loses nothing that matters
+    bounded = False  # |k| <= 1, so a float32 gram loses nothing that matters
     definite: bool | None = True  # positive semi-definite; None where it is not known
-    uses_gamma = False  # and so sees the scales of the columns
-    metric = "euclidean"  # of the distances that its width is measured by
+    uses_gamma = False  # so its values depend on the scales of the columns
+    metric = "euclidean"  # the distance in whose units the width is measured
     precomputed = False  # "rows" are kernel values
     of_objects = False  # rows are Python objects, (n, 1) arrays of them (kernels/objects.py)
-    rows_only = False  # points cannot be anything but rows
-    costly = False  # its values are a user's code: a fit computes each once, and counts them (fit/values.py)
-    least_square = 1  # rows whose k(x, x) are computed together, by all values among them
+    rows_only = False  # points can only be rows
+    # its values are computed by the user's code, so a fit computes each once and counts them (fit/values.py)
+    costly = False
+    least_square = 1  # number of rows whose k(x, x) are computed together, as the diagonal of one block
     has_own_diagonal = True  # k(x, x) is one value a row, and may count what blocks of k(x, y) leave out
-    states_diagonal = False  # k(x, x) comes from the user apart from k, and may contradict it
-    # how rows are found for scores: "fixed-point", "linear", "ridge"; None where there are none
+    states_diagonal = False  # k(x, x) is given by the user separately from k, and may contradict it
+    # how rows are found for scores: "fixed-point", "linear" or "ridge"; None if they cannot be
     preimage: str | None = "ridge"
-    of_differences = False  # of |x - y|^2 or |x - y|_1 and nothing else of the columns: exports put scalers into those
-    not_exported = ""  # why a model with this kernel cannot leave Python
-    needs_double = False  # float32 loses what matters of it, whatever the rows are
-    stretches = True  # a factor for every column means something to it
-    binds = 3  # how tightly its text binds: 1 for a sum, 2 for a product, 3 for all others
+    # depends on columns only through |x - y|^2 or |x - y|_1, so exports can include scalers in it
+    of_differences = False
+    not_exported = ""  # the reason, for a kernel whose models cannot be exported from Python
+    needs_double = False  # float32 loses significant digits of its values, whatever the rows are
+    stretches = True  # a factor for each column makes sense
+    binds = 3  # operator precedence of its repr: 1 for a sum, 2 for a product, 3 for all others
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         if isinstance(getattr(cls, "name", None), str):
             KERNEL_TYPES[cls.name] = cls
 
-    # As an object that is written down
+    # Kernels as objects that users write.
 
     def settled(self, seen: Seen) -> Kernel:
-        """This kernel with numbers for the rules of its widths, and for the names of its columns."""
+        """This kernel with numbers in place of the rules for its widths and the names of its columns."""
         return self
 
     def numbered(self, names: Sequence[str] | None, n_columns: int) -> Kernel:
@@ -121,7 +123,7 @@ class Kernel(ABC):
         return KERNEL_TYPES["stretched"](self, factors)  # type: ignore[call-arg]
 
     def on(self, columns: Any) -> Kernel:
-        """This kernel of some of the columns alone.
+        """This kernel applied to some of the columns only.
 
         Parameters
         ----------
@@ -164,7 +166,7 @@ class Kernel(ABC):
         return KERNEL_TYPES[how](*parts)
 
     def check_combines(self) -> None:
-        """Refuse to be part of another kernel, which would be a kernel of vectors."""
+        """Refuse to be combined with other kernels, which are kernels of vectors."""
         if self.of_objects:
             raise TypeError(
                 f"{self!r} is a kernel of objects, and sums, products, multiples, on() and normalized() are of kernels "
@@ -195,7 +197,7 @@ class Kernel(ABC):
         return replace(self, **own | parts)  # type: ignore[type-var]
 
     def __sklearn_clone__(self) -> Kernel:
-        return self  # nothing in it can change
+        return self  # a kernel is immutable
 
     def __repr__(self) -> str:
         given = [(f.name, getattr(self, f.name)) for f in fields(self) if getattr(self, f.name) != f.default]  # type: ignore[arg-type]
@@ -203,21 +205,22 @@ class Kernel(ABC):
 
     @property
     def title(self) -> str:
-        """The kernel in a few words, for people: its name, or for one made of others how it is made."""
+        """The kernel in a few words, for messages: its name, or how it is composed."""
         return self.name
 
     # Values
 
     @abstractmethod
     def bind(self, points: Array) -> CrossGram:
-        """The map rows -> k(rows, points), with all that depends on the points done once."""
+        """The map rows -> k(rows, points), with everything that depends only on the points computed once."""
 
     def is_near(self, rows: Array) -> bool:
-        """Whether k(x, y) of these rows, and of any points near them, loses no digits without a look at the points."""
+        """Whether k(x, y) of these rows and any points near them loses no digits, so that points need
+        not be checked."""
         return True
 
     def bind_near(self, points: Array) -> CrossGram:
-        """`bind` for points among rows that are near: on a device nothing is asked that it would have to answer."""
+        """`bind` for points near the rows, which need not be checked: on a device no value has to be read back."""
         return self.bind(points)
 
     @abstractmethod
@@ -229,19 +232,19 @@ class Kernel(ABC):
         return kernel.bind(rows if points is None else points)(rows)
 
     def diagonal_of(self, X: Array) -> Array:
-        """k(x, x) of all training rows X, which for a precomputed kernel are its gram."""
+        """k(x, x) of all training rows X; a precomputed kernel reads it from the gram X."""
         return self.diagonal(X)
 
     def within(self, points: Array) -> Array:
-        """Points that were moved, as near to where they are as the kernel has values."""
+        """Moved points, replaced by the nearest ones at which the kernel has values."""
         return points
 
     def still_columns(self, n_columns: int) -> tuple[int, ...]:
-        """Columns in which points cannot be moved, because the kernel there has steps and no slopes."""
+        """Columns in which points cannot be moved, because the kernel is a step function of them."""
         return ()
 
     def far_exponents(self, rows: np.ndarray, points: np.ndarray) -> np.ndarray | None:
-        """log k(x, s), (n, m), of rows so far from all points that k itself is zero; None where it never is."""
+        """log k(x, s), (n, m), for rows so far from all points that k itself underflows; None if it never does."""
         return None
 
     def linear_features(self, rows: Array) -> Array:
@@ -249,26 +252,26 @@ class Kernel(ABC):
         raise TypeError(f"the {self.name} kernel has no features that could be written down")
 
     def with_features(self, features: Array) -> Array:
-        """Points that have these `linear_features`."""
+        """Points with these `linear_features`."""
         return features
 
     def agrees_with_sklearn(self, rows: Array, points: Array) -> bool:
-        """Whether scikit-learn has this kernel by its name, and computes it on these rows to all digits."""
+        """Whether scikit-learn computes this kernel under its name, without loss of digits on these rows."""
         return False
 
     @property
     def thrifty(self) -> Kernel:
-        """This kernel in as few values as it can, be it by more calls."""
+        """This kernel computing as few values as possible, even if that takes more calls."""
         return self
 
-    # Points that stand for rows
+    # Points that are rows.
 
     def at(self, X: Array, indices: Array) -> tuple[Kernel, Array]:
-        """This kernel and the points that stand for rows `indices` of X."""
+        """This kernel, and the points that represent the rows `indices` of X."""
         return self, take_rows(X, indices)
 
     def part(self, points: Array, places: Array) -> tuple[Kernel, Array]:
-        """This kernel and, of points that stand for rows, those at `places`."""
+        """This kernel for some of the points that represent rows, and those points, at `places`."""
         return self, take_rows(points, places)
 
     def of_rows(self, n_rows: int) -> Kernel:
@@ -282,11 +285,13 @@ class Kernel(ABC):
         raise TypeError(f"the {self.name} kernel has no derivative in its points")
 
     def slopes(self, rows: Array, points: Array, cross_gram: Array, weights: Array) -> tuple[Array, Array | None]:
-        """`pullback`, and what a move off a kink costs, (m, d), where points are on kinks of the kernel; else None."""
+        """`pullback`, and the loss from moving off a kink, (m, d), for points on kinks of the kernel;
+        otherwise None."""
         return self.pullback(rows, points, cross_gram, weights), None
 
     def gradients(self, rows: Array, points: Array, cross_gram: Array, coef: Array) -> Array:
-        """d/dx_n of sum_i coef_ik k(x_n, s_i), (n, M, d): kernels are symmetric, and a row is moved as a point is."""
+        """d/dx_n of sum_i coef_ik k(x_n, s_i), (n, M, d), computed like the gradient in points because kernels are
+        symmetric."""
         xp = namespace(cross_gram)
         parts = [
             self.pullback(points, rows, cross_gram.T, xp.broadcast_to(coef[:, k], cross_gram.shape).T)
@@ -295,28 +300,30 @@ class Kernel(ABC):
         return xp.stack(parts, axis=1)
 
     def diagonal_gradient(self, rows: Array) -> Array | None:
-        """dk(x, x)/dx, (n, d), or None where k(x, x) is constant."""
+        """dk(x, x)/dx, (n, d), or None if k(x, x) is constant."""
         raise TypeError(f"the {self.name} kernel has no derivative: contributions need one")
 
     def tangents(self, points: Array, gram: Array) -> Array | None:
-        """<dphi(s_i), dphi(s_j)> (m, m): how two points' features turn together as both move along a coordinate.
+        """<dphi(s_i), dphi(s_j)> (m, m), inner products of the derivatives of two points' features along one
+        coordinate.
 
-        The part that is the same for every coordinate; positive semi-definite.  None where it is not known.
+        Only the part that is the same for every coordinate, which is positive semi-definite.  None if it is not known.
         """
         return None
 
     def fixed(self, rows: Array, row_scale: Array | None) -> FixedRows:
-        """The rows, each with a factor for its kernel values, for points that are moved about among them."""
+        """The rows, each with a factor for its kernel values, prepared for points that move while the
+        rows stay fixed."""
         return FixedRows(self, rows, row_scale)
 
-    # Coordinates in which points are moved
+    # Coordinates in which points are moved.
 
     def unit(self, rows: Array) -> tuple[float, Kernel]:
         """(c, kernel_1) with k(x, s) proportional to kernel_1(c x, c s), numbers of order one."""
         return 1.0, self
 
     def unit_scales(self, rows: Array) -> tuple[float, ...]:
-        """What brings every column to numbers of order one; zero where the kernel does not mind."""
+        """Factors that bring every column to order one; zero if the kernel does not depend on the scale."""
         return (float(self.unit(rows)[0]),) * rows.shape[1]
 
     def row_scale(self, inside: Array, outside: Array) -> Array | None:
@@ -329,18 +336,18 @@ class Kernel(ABC):
     def lift(self, rows: Array, cross_gram: Array, weights: Array) -> Array:
         """Gradient in directions outside the subspace, where points are zero and rows have the values `rows`.
 
-        The cross-gram is that of the whole rows.
+        The cross-gram is that of the full rows.
         """
         raise TypeError(f"the {self.name} kernel is not known outside of a subspace")
 
     # Outside of Python
 
     def forward(self, ops: Any, rows: Any, points: Any) -> Any:
-        """k(rows, points), (n, m), in the vocabulary of an export (export/ops.py): numpy, torch, ONNX or C."""
+        """k(rows, points), (n, m), in the operations of an export (export/ops.py): numpy, torch, ONNX or C."""
         raise TypeError(f"a model with a {self.name} kernel cannot be exported")
 
     def forward_diagonal(self, ops: Any, rows: Any) -> Any:
-        """k(x, x), (n,), in that vocabulary; a number where it is constant."""
+        """k(x, x), (n,), in these operations; a number if it is constant."""
         raise TypeError(f"a model with a {self.name} kernel cannot be exported")
 
     # Files
@@ -355,7 +362,7 @@ class Kernel(ABC):
         return cls(**params)
 
     def numbers(self) -> list[Any]:
-        """The parameters that must be numbers in a settled kernel."""
+        """The parameters that are numbers once the kernel is settled."""
         found: list[Any] = []
         for value in self.params().values():
             found += value.numbers() if isinstance(value, Kernel) else value if isinstance(value, tuple) else [value]
@@ -363,13 +370,14 @@ class Kernel(ABC):
 
     @property
     def is_settled(self) -> bool:
-        """Whether all that rows settle are numbers."""
+        """Whether all parameters that depend on rows are numbers."""
         return True
 
 
 @dataclass(frozen=True, repr=False)
 class Wide(Kernel):
-    """A kernel with a width: a number, one for every column, or the rule that finds it on rows; or else its gamma."""
+    """A kernel with a width: a number, one for each column, or a rule for finding it on rows; or with a
+    gamma instead."""
 
     width: Any = field(default=None, kw_only=True)
     gamma: Any = field(default=None, kw_only=True)
@@ -393,7 +401,7 @@ class Wide(Kernel):
         return 1.0 / (2.0 * width**2)
 
     def distances(self, rows: Array, points: Array) -> Array | None:
-        """What the width is the unit of, for all pairs; None for Euclidean distances."""
+        """A length that serves as unit for the distances of all pairs; None for Euclidean distances."""
         return None
 
     def settled(self, seen: Seen) -> Kernel:
@@ -452,28 +460,28 @@ class Stationary(Wide):
 
 
 def check_coef0(coef0: float, kernel: Kernel, rows: Array) -> None:
-    """Refuse a coef0 that cannot be added to products of these rows."""
+    """Refuse a coef0 that is too large to be added to products of these rows."""
     if "coef0" in getattr(kernel, "__dataclass_fields__", {}):
         check_size(abs(coef0), LARGEST_PARAMETER, f"coef0={coef0:.3g}", rows)
 
 
 @dataclass(frozen=True)
 class FixedRows:
-    """Rows that stay while points move: c k(x, s) for a row x with the factor c, and how it changes with s."""
+    """Fixed rows and moving points: c k(x, s) for a row x with the factor c, and its derivative in s."""
 
     kernel: Kernel
     rows: Array  # (n, d)
     row_scale: Array | None  # (n,), c; None where it is one
 
     def bind(self, points: Array) -> Callable[[slice], Array]:
-        """The map from a block of rows to their values with the points."""
+        """The map from a block of rows to its values with the points."""
         cross_gram, scale = self.kernel.bind(points), self.row_scale
         if scale is None:
             return lambda part: cross_gram(self.rows[part, :])
         return lambda part: cross_gram(self.rows[part, :]) * scale[part, None]
 
     def slopes(self, part: slice, points: Array, values: Array, weights: Array) -> tuple[Array, Array | None]:
-        """`Kernel.slopes` of a block of rows from their values; the weights may be overwritten."""
+        """`Kernel.slopes` of a block of rows, given its values; the weights may be overwritten."""
         rows = self.rows[part, :]
         if self.row_scale is None:
             return self.kernel.slopes(rows, points, values, weights)
@@ -481,10 +489,10 @@ class FixedRows:
 
 
 def uphill(slopes: list[tuple[Array, Array | None]], own: tuple[Array, Array | None]) -> Array:
-    """The gradient from its parts: those of blocks of rows, and that of the points among themselves.
+    """The gradient as the sum of the parts from blocks of rows and that of the points among themselves.
 
-    On a kink of the kernel the slope to either side is what the gradient says less what leaving the kink costs; a
-    point that would lose on both sides stays.
+    On a kink, the slope to either side is the gradient minus the loss from leaving the kink; a point that would lose
+    on both sides stays.
     """
     gradient = as_float64(reduce(add, (slope for slope, _ in slopes))) + own[0]
     costs = [kink for _, kink in slopes if kink is not None]

@@ -2,8 +2,8 @@
 
     k(x, y) = (Gamma(order + 1) 2^order J_order(r) / r^order)^degree,     r = |x - y| / width
 
-It is positive definite on rows of up to 2 order + 2 columns, because J_order(r) / r^order is the Fourier transform of a
-measure on the sphere there; on rows of more columns nobody promises that.
+It is positive definite on rows of up to 2 order + 2 columns, because J_order(r) / r^order is then the Fourier
+transform of a measure on the sphere; for more columns this is not guaranteed.
 """
 
 from __future__ import annotations

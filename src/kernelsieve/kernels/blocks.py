@@ -1,4 +1,4 @@
-"""Blocks of numbers that kernels are made of: products of rows and points, and memory that is written into again."""
+"""Blocks for kernels: products of rows and points, and memory that is reused from block to block."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from ..arrays import Array, is_numpy, like, namespace, take_columns
 
 # Sparse points of at most this many elements (64 MB) are made dense: products are several times faster then.
 MAX_DENSE_POINTS = 2**23
-# OpenBLAS multiplies few points by many wide float64 rows a quarter faster than the other way round.
+# OpenBLAS multiplies few points by many wide float64 rows a quarter faster than in the opposite order.
 WIDE_ROWS = 128
-# By the bytes of a number: the largest that distances of rows (rows/checks.py) can be multiplied by.
+# By the bytes of a number: the largest factor for distances of rows (rows/checks.py).
 LARGEST_PARAMETER = {4: 1e30, 8: 1e130}
 
 
 def check_size(value: float, limits: dict[int, float], words: str, rows: Array, otherwise: str = "") -> None:
-    """Refuse a parameter of a kernel that is too large for the numbers that rows are in."""
+    """Refuse a parameter of a kernel that is too large for the dtype of the rows."""
     single = "32" in str(rows.dtype)
     largest = limits[4 if single else 8]
     if value > largest:
@@ -42,7 +42,7 @@ def transposed(points: Array, scale: float = 1.0) -> Array:
 
 
 class _Scratch(threading.local):
-    """Memory that a thread writes one block after another into: fresh pages cost as much as the arithmetic."""
+    """Memory that a thread reuses for one block after another, because fresh pages cost as much as the arithmetic."""
 
     in_use = False
     buffers: dict[str, np.ndarray]
@@ -58,7 +58,7 @@ class _Scratch(threading.local):
         return buffer[:size].reshape(shape)
 
     def before_ones(self, shape: tuple[int, int], dtype: Any) -> np.ndarray:
-        """Room before a last column of ones, which nobody writes into: in use, they stay from block to block."""
+        """Room before a last column of ones, which is never overwritten and so stays valid from block to block."""
         buffer = self.buffers.get("ones") if self.in_use else None
         if buffer is None or buffer.shape[0] < shape[0] or buffer.shape[1] != shape[1] or buffer.dtype != dtype:
             buffer = np.empty(shape, dtype=dtype)
@@ -73,7 +73,7 @@ _scratch = _Scratch()
 
 @contextmanager
 def overwritten_blocks() -> Iterator[None]:
-    """Within, every block that a kernel makes in this thread overwrites the one before: keep nothing of it."""
+    """Within this context every kernel block of this thread overwrites the last one, so callers must not keep any."""
     before, _scratch.in_use = _scratch.in_use, True
     try:
         yield
@@ -82,23 +82,24 @@ def overwritten_blocks() -> Iterator[None]:
 
 
 def overwritten_product(block: Array, matrix: Array, name: str = "product") -> Array:
-    """block @ matrix, in memory that this thread's next product of that `name` overwrites: use it up, keep nothing."""
+    """block @ matrix, in memory that this thread's next product of the same `name` overwrites."""
     if not (is_numpy(block) and is_numpy(matrix) and block.dtype == matrix.dtype):
         return block @ matrix
     return product(block, matrix, _scratch.array(name, (block.shape[0], matrix.shape[1]), block.dtype))
 
 
 def product(left: np.ndarray, right: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
-    """left @ right, of which overflow is told, and no invalid values: whether there are any is asked of the rows.
+    """left @ right, with a warning for overflow but not for invalid values, which are checked on the rows.
 
-    BLAS leaves that flag behind where registers hold what is no part of the matrices, though all numbers are finite.
+    BLAS can set the "invalid" flag because of register contents that are not part of the matrices, although all
+    numbers are finite.
     """
     with np.errstate(invalid="ignore"):
         return np.matmul(left, right, out=out)
 
 
 def with_norms(rows: np.ndarray) -> np.ndarray:
-    """(x, |x|^2, 1) of every row x, in memory that the next such rows overwrite where blocks do."""
+    """(x, |x|^2, 1) of every row x, in memory that the next call overwrites within `overwritten_blocks`."""
     out = _scratch.before_ones((rows.shape[0], rows.shape[1] + 2), rows.dtype)
     out[:, :-2] = rows
     np.vecdot(rows, rows, out=out[:, -2])
@@ -106,7 +107,7 @@ def with_norms(rows: np.ndarray) -> np.ndarray:
 
 
 def inner_products(rows: Array, points_transposed: Array) -> Array:
-    """rows @ points' as a dense block of its own, whatever mix of dense and sparse comes in."""
+    """rows @ points' as a new dense block, for any mix of dense and sparse inputs."""
     if is_numpy(rows) and is_numpy(points_transposed) and rows.dtype == points_transposed.dtype:
         left, right = rows, points_transposed
         wide = rows.dtype == np.float64 and rows.shape[1] >= WIDE_ROWS
@@ -121,12 +122,12 @@ def inner_products(rows: Array, points_transposed: Array) -> Array:
 
 
 def dense(rows: Array) -> Array:
-    """Sparse rows as a dense array; any others as they are."""
+    """Sparse rows as a dense array; dense rows unchanged."""
     return rows.toarray() if scipy.sparse.issparse(rows) else rows
 
 
 def columns_of(rows: Array, columns: tuple[int, ...]) -> Array:
-    """Some columns of rows; no copy where they are neighbours."""
+    """Some columns of rows; no copy if they are adjacent."""
     first, last = columns[0], columns[-1]
     if columns == tuple(range(first, last + 1)):
         return rows[:, first : last + 1]
@@ -146,7 +147,7 @@ def constant_diagonal(rows: Array, value: float) -> Array:
 
 
 def identity_like(square: Array) -> Array:
-    """The identity matrix in the shape, the dtype and the place of a square one."""
+    """The identity matrix with the shape, dtype and device of a square matrix."""
     return like(namespace(square).eye(square.shape[0], dtype=square.dtype), square)
 
 

@@ -1,8 +1,8 @@
-"""Kernels that look at one column after the other:  k(x, y) = f(t),  t = sum_j h(x_j, y_j).
+"""Kernels that are sums over columns:  k(x, y) = f(t),  t = sum_j h(x_j, y_j).
 
-With h' the derivative of h in y_j,  dk/ds_j = f'(t) h'(x_j, s_j).  A kernel of this kind is its h, h', f and f'.
-Values cost n m d evaluations of h, many times what a product of matrices does.  They are made one column after the
-other, for so many rows at once that all numbers in use stay in the cache.
+With h' the derivative of h in y_j,  dk/ds_j = f'(t) h'(x_j, s_j).  Such a kernel is defined by h, h', f and f'. Values
+cost n m d evaluations of h, many times as much as a matrix product.  They are computed column by column, for so many
+rows at a time that all numbers in use stay in the cache.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from .base import CrossGram, Kernel, Stationary, Wide, constant_diagonal, dense
 from .rbf import RBF
 
 CACHED_VALUES = 2**14  # pairs of a row and a point whose terms are computed at once: 128 KB in float64
-NEARLY_ZERO = 1e-30  # added to what is divided by where both numbers may be zero; float32 holds it
+NEARLY_ZERO = 1e-30  # added to denominators that may be zero; float32 can represent it
 
 
 class NonNegative(Kernel):
-    """A kernel of rows without negative numbers: counts, shares, histograms."""
+    """A kernel for rows without negative numbers: counts, shares, histograms."""
 
     def within(self, points: Array) -> Array:
-        if scipy.sparse.issparse(points):  # rows, which have been looked at
+        if scipy.sparse.issparse(points):  # sparse points are rows, which have been checked
             return points
         xp = namespace(points)
         return xp.where(points > 0, points, xp.zeros_like(points))
 
     def checked(self, rows: Array, points: Array) -> Array:
-        """The rows, refused where a number is negative; points that are on their way may be, and count as zero."""
+        """The rows, refused if a number is negative; points that are being moved may be negative, and count as zero."""
         if rows is points:
             return self.within(rows)
         if scipy.sparse.issparse(rows):
@@ -59,7 +59,7 @@ class Columnwise(Kernel):
 
     @abstractmethod
     def term(self, ops: Any, x: Any, s: Any) -> Any:
-        """h(x, s), in the elementwise functions of `ops`: an array namespace, or what an export writes with."""
+        """h(x, s), in the elementwise functions of `ops`: an array namespace, or the operations of an export."""
 
     @abstractmethod
     def slope(self, ops: Any, x: Any, s: Any) -> Any:
@@ -71,14 +71,14 @@ class Columnwise(Kernel):
 
     @abstractmethod
     def of_sum_slope(self, values: Array) -> Any:
-        """f'(t), where f(t) is known."""
+        """f'(t), given f(t)."""
 
     def values(self, rows: Array, points: Array) -> Array:
         """f(t) of all pairs, (n, m)."""
         return self.of_sum(namespace(points), _sums(self.term, rows, points))
 
     def checked(self, rows: Array, points: Array) -> Array:
-        """The rows that have values with these points, or a refusal."""
+        """The rows if the kernel has values for them and these points; otherwise an error."""
         return rows
 
     def bind(self, points: Array) -> CrossGram:
@@ -159,7 +159,7 @@ class Chi2(NonNegative, Columnwise, Stationary):
     """
 
     name = "chi2"
-    stationary = False  # x + y counts, too
+    stationary = False  # depends on x + y as well
 
     @staticmethod
     def gamma_of(width: float) -> float:
@@ -195,7 +195,7 @@ class Chi2(NonNegative, Columnwise, Stationary):
 
 @dataclass(frozen=True, repr=False)
 class Periodic(Columnwise, Stationary):
-    """exp(-2 sum_j sin^2(pi (x_j - y_j) / period) / width^2): a Gaussian of columns that are wound around circles.
+    """exp(-2 sum_j sin^2(pi (x_j - y_j) / period) / width^2): a Gaussian of columns that are wrapped around circles.
 
     Positive definite on all rows.  MacKay (1998), Introduction to Gaussian processes.  On one column it is
     scikit-learn's ExpSineSquared; on several, theirs takes the sine of the distance and is indefinite.
@@ -226,7 +226,7 @@ class Periodic(Columnwise, Stationary):
     def see(self, rows: Array) -> Array:
         """Every column as a point on a circle, cosine and sine: |c - c'|^2 = sum_j 4 sin^2(pi (x_j - y_j) / period).
 
-        Whole periods are taken off first, which is exact: of large numbers angles would be off.
+        Whole periods are subtracted first, which is exact: for large numbers the angles would be inaccurate.
         """
         rows = dense(rows)
         xp = namespace(rows)
@@ -234,7 +234,7 @@ class Periodic(Columnwise, Stationary):
         return xp.concat([xp.cos(angles), xp.sin(angles)], axis=1)
 
     def back(self, slopes: Array, like_points: Array) -> Array:
-        """Derivatives on the circles as derivatives in the points."""
+        """Derivatives with respect to positions on the circles, converted to derivatives with respect to the points."""
         circles, n = self.see(like_points), like_points.shape[1]
         return (2 * np.pi / self.period) * (slopes[:, n:] * circles[:, :n] - slopes[:, :n] * circles[:, n:])
 
@@ -369,9 +369,10 @@ class Spline(NonNegative, Columnwise):
 
 
 def _branches(x: Any, s: Any) -> tuple[Any, Any]:
-    """A factor of the spline kernel where s < x, and where s > x: of the two the larger, by |x - s|^3 / 6.
+    """The factor of the spline kernel for s < x and that for s > x, of which the larger (by |x - s|^3 / 6) is the
+    value.
 
-    Each is linear in the other number, so that blocks of x and s take a product and a sum.
+    Each is linear in one of the numbers, so that blocks of x and s take a product and a sum.
     """
     below = (1.0 - s * s * s * (1 / 6)) + x * (s + 0.5 * s * s)
     above = (1.0 - x * x * x * (1 / 6)) + s * (x + 0.5 * x * x)

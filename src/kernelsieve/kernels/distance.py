@@ -1,11 +1,11 @@
-"""Kernels of distances: minus a distance is conditionally positive definite, and seen from one row it is definite.
+"""Kernels from distances: minus a distance is conditionally positive definite, and definite relative to one row.
 
 For a distance d of negative type (Schoenberg 1938: |x - y|^p with 0 < p <= 2, sums of absolute differences, the
 chi-square distance, and many edit distances nearly)
 
     k(x, y) = (d(x, x0) + d(x0, y) - d(x, y)) / 2
 
-is positive semi-definite, whatever row x0 is.  Centring takes x0 out again: centred kernel PCA of k is that of -d / 2,
+is positive semi-definite, whichever row x0 is.  Centring removes x0 again: centred kernel PCA of k is that of -d / 2,
 which is classical scaling of the distances.
 """
 
@@ -24,7 +24,8 @@ from .base import CrossGram, Kernel, dense, manhattan, weighted_rows
 from .width import Seen
 
 DISTANCES = ("euclidean", "manhattan", "chi2")
-LARGEST_POWER = {"euclidean": 2.0, "manhattan": 1.0, "chi2": 1.0}  # up to which a distance is of negative type
+# the largest power for which a distance is of negative type
+LARGEST_POWER = {"euclidean": 2.0, "manhattan": 1.0, "chi2": 1.0}
 
 
 @dataclass(frozen=True, repr=False)
@@ -36,7 +37,7 @@ class FromDistance(Kernel):
     origin: tuple[float, ...] | None = field(default=None, repr=False)  # x0, a row that `settled` chooses
     name = "distance"
     metric = "manhattan"
-    needs_double = True  # a small power of a distance that is rounded is a large one
+    needs_double = True  # a small power magnifies the rounding of a distance
     not_exported = "a kernel of distances is not known outside of Python"
 
     def __post_init__(self) -> None:
@@ -58,7 +59,7 @@ class FromDistance(Kernel):
         return self.origin is not None
 
     def settled(self, seen: Seen) -> Kernel:
-        """Seen from the row that is nearest to the median of the columns: no row is far from it."""
+        """Choose as x0 the row nearest to the median of the columns, which is far from no row."""
         rows = to_numpy(dense(seen.rows)).astype(np.float64)
         row = rows[int(np.argmin(np.abs(rows - np.median(rows, axis=0)).sum(axis=1)))]
         return FromDistance(self.distance, self.power, tuple(row.tolist()))
@@ -103,7 +104,7 @@ class FromDistance(Kernel):
         return weighted_rows(pull, rows) - namespace(pull).sum(pull, axis=0)[:, None] * points
 
     def _pull(self, lengths: Array) -> Array:
-        """p |v|^(p - 2), and zero for a row on a point, where the distance may have a kink."""
+        """p |v|^(p - 2), and zero for a row that coincides with a point, where the distance may have a kink."""
         xp = namespace(lengths)
         apart = lengths > ROUNDING[8] ** 0.5 * xp.max(lengths)
         return xp.where(apart, self.power * xp.where(apart, lengths, xp.ones_like(lengths)) ** (self.power - 2), 0.0)
@@ -141,10 +142,10 @@ def _called(function: Callable[..., Any], rows: Array, points: Array) -> Array:
 
 
 def from_distance(distance: Any, power: float = 1.0) -> Kernel:
-    """The kernel of a distance: minus the distance, seen from one row, so that it is positive semi-definite.
+    """The kernel of a distance: minus the distance, made positive semi-definite by taking it relative to one row.
 
     ``-d`` alone is only *conditionally* positive definite, which is enough for centred kernel PCA: its components are
-    those of classical scaling.  Without centring (``center=False``) they depend on the row that it is seen from.
+    those of classical scaling.  Without centring (``center=False``) they depend on the reference row.
 
     Parameters
     ----------

@@ -1,11 +1,12 @@
-"""scikit-learn's Gaussian-process kernels as ours, where we have them: then points move and models can be saved.
+"""scikit-learn's Gaussian-process kernels converted to ours where possible, so that points move and models can be
+saved.
 
     RBF, Matern (nu = 1/2, 3/2, 5/2, infinite), RationalQuadratic     of the same name; length_scale is the width
     ConstantKernel, DotProduct                                        a number; a number and Linear
     Sum, Product                                                      sums and products
 
-All others (ExpSineSquared, PairwiseKernel, ...) are called, as any function is.  So is a sum with WhiteKernel, and a
-warning says that its noise is in no component.
+All others (ExpSineSquared, PairwiseKernel, ...) are called, as any function is.  So is a sum with WhiteKernel, with a
+warning that its noise is not part of any component.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ MODULE = "sklearn.gaussian_process.kernels"
 
 
 def translated(given: Any) -> Kernel | None:
-    """Our kernel for one of scikit-learn's Gaussian-process kernels; None for those that we do not have."""
+    """Our equivalent of a scikit-learn Gaussian-process kernel; None if there is none."""
     if type(given).__module__ != MODULE:
         return None
     match type(given).__name__:
@@ -44,7 +45,7 @@ def translated(given: Any) -> Kernel | None:
 
 
 def warn_about_noise(given: Any) -> None:
-    """Say that noise, which is on the diagonal alone, is no feature that a component could have."""
+    """Warn that noise, which is only on the diagonal, is not a feature that a component could have."""
     parts = given.get_params().values() if type(given).__module__ == MODULE else ()
     if any(type(part).__name__ == "WhiteKernel" for part in (given, *parts)):
         warn(

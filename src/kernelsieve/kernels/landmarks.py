@@ -1,11 +1,12 @@
-"""Rows that are kernel values with some landmarks: k(x, S), of which fits need nothing else but k(S, S).
+"""Rows given by their kernel values with some landmarks: fits then need k(x, S) and k(S, S), nothing else.
 
-A row of values says where phi(x) is within the span of the landmarks' features, so that the kernel of two rows is
+A row of values determines the projection of phi(x) on the span of the landmarks' features, so the kernel of two rows
+is
 
     k(x, S) k(S, S)^-1 k(S, y)
 
-(Williams & Seeger 2001): k itself wherever x or y is a landmark.  It is a linear kernel of rows that are looked at in
-an orthonormal basis of that span.
+(Williams & Seeger 2001), which equals k if x or y is a landmark.  It is a linear kernel of rows expressed in an
+orthonormal basis of that span.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ from .products import Linear
 from .views import View
 from .width import Seen
 
-# By the bytes of a number: k(s, t) and k(t, s) may differ by this, and an eigenvalue be as far below zero, relative to
-# the largest.
+# By the bytes of a number: how much k(s, t) and k(t, s) may differ, and how far below zero an eigenvalue may be,
+# relative to the largest.
 LANDMARK_ROUNDING = {4: 1e-4, 8: 1e-8}
 
 
@@ -101,7 +102,7 @@ class Landmarks(View):
 
 
 def landmarks(gram: Any) -> Landmarks:
-    """A kernel of rows that are their kernel values with landmarks S: rows k(x, S), and k(S, S) is given here.
+    """A kernel for rows that are kernel values with landmarks S: the rows are k(x, S), and k(S, S) is given here.
 
     For kernels that are computed elsewhere, or read from a file: N x m values are all that a fit needs, and m those of
     a new row.  The rows are as good as the landmarks: what of a row lies outside of their span in feature space is not

@@ -1,4 +1,4 @@
-"""The Laplacian kernel, exp(-gamma sum_j |x_j - y_j|), which has kinks wherever a point shares a value with a row."""
+"""The Laplacian kernel, exp(-gamma sum_j |x_j - y_j|), which has a kink wherever a point and a row share a value."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Laplacian(Stationary):
     def bind(self, points: Array) -> CrossGram:
         def cross_gram(rows: Array) -> Array:
             block = manhattan(rows, points)
-            with np.errstate(over="ignore"):  # exp(-inf) is the zero that it should be
+            with np.errstate(over="ignore"):  # exp(-inf) is zero, as it should be
                 block *= -self.gamma
             return exp_in_place(block)
 
@@ -50,9 +50,9 @@ class Laplacian(Stationary):
         return self.slopes(rows, points, cross_gram, weights)[0]
 
     def slopes(self, rows: Array, points: Array, cross_gram: Array, weights: Array) -> tuple[Array, Array | None]:
-        # dk/ds = gamma sign(x - s) k; where x = s the kernel has its top, and a move to either side costs gamma k
+        # dk/ds = gamma sign(x - s) k; where x = s the kernel has its maximum, and a move to either side loses gamma k
         pull = weights * cross_gram
-        if rows is points:  # k(s, s) is one wherever s moves, so the kink at the point itself does not count
+        if rows is points:  # k(s, s) is one wherever s moves, so the kink of a point at itself does not count
             pull = pull - namespace(pull).linalg.diagonal(pull) * identity_like(pull)
         above, ties = sides(dense(rows), points, pull)
         mass = namespace(pull).sum(pull, axis=0)[:, None]
@@ -69,7 +69,7 @@ class Laplacian(Stationary):
 
 
 def sides(rows: Array, points: Array, pull: Array) -> tuple[Array, Array]:
-    """sum_n pull_nj over the rows above point j, feature by feature, and over those level with it; (m, d) both."""
+    """sum_n pull_nj over the rows above point j, feature by feature, and over those equal to it; (m, d) both."""
     xp = namespace(points)
     above, ties = xp.zeros_like(points), xp.zeros_like(points)
     if is_numpy(points):
@@ -77,7 +77,7 @@ def sides(rows: Array, points: Array, pull: Array) -> tuple[Array, Array]:
         for j in range(points.shape[0]):
             above[j] = (rows > points[j, :, None]).astype(pull.dtype) @ pull[j]
             level = rows == points[j, :, None]
-            if level.any():  # of points that have been moved, hardly ever
+            if level.any():  # almost never for points that have been moved
                 ties[j] = level.astype(pull.dtype) @ pull[j]
         return above, ties
     for j in range(points.shape[0]):

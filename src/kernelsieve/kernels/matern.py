@@ -1,10 +1,10 @@
-"""Matern kernels, between the kinks of exp(-|x - y|) and the Gaussian's analytic functions.
+"""Matern kernels, whose smoothness lies between the kink of exp(-|x - y|) and the analytic Gaussian.
 
     nu = 1/2    exp(-r)                    r = sqrt(2 nu) |x - y| / width
     nu = 3/2    (1 + r) exp(-r)
     nu = 5/2    (1 + r + r^2 / 3) exp(-r)
 
-Functions of its space have nu - 1/2 derivatives (Rasmussen and Williams 2006, section 4.2).
+Functions of the kernel's space have nu - 1/2 derivatives (Rasmussen and Williams 2006, section 4.2).
 """
 
 from __future__ import annotations
@@ -66,14 +66,14 @@ class Matern(Radial):
 
     def ratio(self, ops: Any, t: Any) -> Any:
         r = self._radius(ops, t)
-        if self.nu == 0.5:  # a row on a point pulls it nowhere
+        if self.nu == 0.5:  # a row that coincides with a point does not pull it
             return ops.where(t > NEAREST, 1.0 / ops.maximum(r, ops.full_like(r, NEAREST**0.5)), 0.0 * r)
         if self.nu == 1.5:
             return 3.0 / (1.0 + r)
         return 5 / 3 * (1.0 + r) / (1.0 + r * (1.0 + r * (1 / 3)))
 
     def tangents(self, points: Array, gram: Array) -> Array | None:
-        return None if self.nu == 0.5 else super().tangents(points, gram)  # whose features have no derivative
+        return None if self.nu == 0.5 else super().tangents(points, gram)  # features for nu = 1/2 have no derivative
 
     def log_of_square(self, t: np.ndarray) -> np.ndarray:
         r = self._radius(np, t)

@@ -1,7 +1,7 @@
-"""A gram that is read where it is, or computed by number: rows are the numbers 0 .. N-1.
+"""A gram that stays where it is, or is computed by index: rows are the numbers 0 .. N-1.
 
-`kernel="precomputed"` takes all N x N values in memory.  Here a row is its number, and only the values that a fit asks
-for are read or computed: those among the rows that it looks at, and N x m for its pass.
+`kernel="precomputed"` needs all N x N values in memory.  Here a row is its number, and only the values that a fit
+needs are read or computed: those among the rows that it looks at, and N x m for its pass.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .objects import ObjectKernel
 
 @dataclass(frozen=True)
 class GramByNumber(ObjectKernel):
-    """Values of rows known by their numbers; made by `gram_by_number`."""
+    """Values of rows identified by their numbers; made by `gram_by_number`."""
 
     source: Any
     definite: bool | None = None
@@ -35,7 +35,7 @@ class GramByNumber(ObjectKernel):
     def between(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
         if callable(self.source):
             return np.asarray(self.source(left, right), dtype=np.float64)
-        if hasattr(self.source, "oindex"):  # zarr reads the chunks that these rows and columns lie in
+        if hasattr(self.source, "oindex"):  # zarr reads only the chunks with these rows and columns
             return np.asarray(self.source.oindex[left, right], dtype=np.float64)
         return np.asarray(self.source[left][:, right], dtype=np.float64)
 

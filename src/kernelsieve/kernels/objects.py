@@ -1,12 +1,12 @@
 """Kernels of rows that are not vectors: strings, lists of tokens, graphs, trees, series of different lengths.
 
-Such rows are an array (n, 1) of Python objects, into which nothing looks but the kernel.  Nothing adds, scales or
-averages them, so points are always rows.  That rows are objects is said by the kernel and never guessed from X:
+Such rows are an array (n, 1) of Python objects that only the kernel looks into.  Nothing adds, scales or averages
+them, so points are always rows.  That rows are objects is declared by the kernel, and never guessed from X:
 
     SparseKernelPCA(kernel=of_objects(f)).fit(["a list", "of objects"])
 
-A kernel of our own is two methods: `prepared`, what can be computed of each object alone, and `between`, the values of
-all pairs of prepared objects.
+A kernel of our own has two methods: `prepared`, which computes what depends on one object alone, and `between`, the
+values of all pairs of prepared objects.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import numpy as np
 from ..arrays import Array
 from .base import CrossGram, Kernel
 
-# Fewer pairs than this are computed here: to hand them to other processes would take as long.
+# Fewer pairs than this are computed in this process: handing them to others would take as long.
 PAIRS_FOR_PROCESSES = 256
 
 
@@ -40,7 +40,7 @@ class ObjectKernel(Kernel):
     not_exported = "a kernel of objects is code"
 
     def prepared(self, objects: list[Any]) -> Any:
-        """What the kernel needs of each object, computed once for all pairs that it is in."""
+        """What the kernel needs of each object, computed once for all of its pairs."""
         return objects
 
     @abstractmethod
@@ -53,11 +53,11 @@ class ObjectKernel(Kernel):
         return np.array([self.between(one, one)[0, 0] for one in each], dtype=np.float64)
 
     def fault(self, one: Any) -> str | None:
-        """Why the kernel has no values for an object; None where it has."""
+        """Why the kernel has no values for an object; None if it has."""
         return None
 
     def check(self, objects: Sequence[Any]) -> None:
-        """Refuse objects for which the kernel has no values, and name the row."""
+        """Refuse objects for which the kernel has no values; the error names the row."""
         for number, one in enumerate(objects):
             if (fault := self.fault(one)) is not None:
                 raise ValueError(f"row {number} is {shown(one)}: {fault}")
@@ -98,18 +98,18 @@ def check_positive(kernel: str, name: str, value: Any, most: float = math.inf) -
 
 
 def objects_of(rows: Array) -> list[Any]:
-    """The objects of an array of rows."""
+    """The objects in an array of rows."""
     found: list[Any] = rows[:, 0].tolist()
     return found
 
 
 def shown(one: Any) -> str:
-    """An object as an error names it."""
+    """An object as it is shown in error messages."""
     return reprlib.repr(one)
 
 
 def checked_values(block: Any, left: list[Any], right: list[Any]) -> np.ndarray:
-    """A block of values, if it is one: as many numbers as there are pairs."""
+    """A block of values, after checking that there is one finite number for each pair."""
     values = np.asarray(block, dtype=np.float64)
     if values.shape != (len(left), len(right)):
         raise ValueError(
@@ -162,7 +162,7 @@ class FunctionOfObjects(ObjectKernel):
 
 
 def values_of_pairs(function: Callable[[Any, Any], Any], left: list[Any], right: list[Any]) -> np.ndarray:
-    """The function of every pair; what goes wrong names the pair."""
+    """The function of every pair; an error names the pair."""
     block = np.empty((len(left), len(right)))
     for i, x in enumerate(left):
         for j, y in enumerate(right):
@@ -197,7 +197,7 @@ def of_objects(
     blocks : bool, default=False
         Whether the function takes two lists of objects.
     diagonal : callable or float, optional
-        k(x, x) where it is cheaper than a value: ``d(list) -> (n,)``, or one number for all objects.  A fit compares it
+        k(x, x), if it is cheaper than a value: ``d(list) -> (n,)``, or one number for all objects.  A fit compares it
         with the function on a few objects.
     definite : bool, optional
         Whether the kernel is known to be positive semi-definite (True) or not to be (False).  Without it a fit looks

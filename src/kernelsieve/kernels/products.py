@@ -14,11 +14,12 @@ import scipy.sparse
 from ..arrays import Array, as_float64, namespace, row_dot
 from .base import CrossGram, Kernel, Wide, inner_products, transposed, weighted_rows
 
-SHORT_ROW = 1e-5  # scikit-learn's cosine takes rows for zero that are shorter than ten roundings of float32
+# scikit-learn's cosine kernel takes rows for zero that are shorter than ten times the rounding of float32
+SHORT_ROW = 1e-5
 
 
 class InnerProduct(Kernel):
-    """A function of x'y: for points in a subspace nothing but the part of a row in it counts."""
+    """A function of x'y: for points in a subspace only the part of a row in the subspace counts."""
 
     differentiable = True
     isotropic = True
@@ -48,11 +49,11 @@ class AffineProduct(InnerProduct, Wide):
 
     @abstractmethod
     def _of(self, products: Array) -> Array:
-        """The kernel for these gamma x'y + coef0."""
+        """The kernel, given gamma x'y + coef0."""
 
     @abstractmethod
     def of_product(self, ops: Any, t: Any) -> Any:
-        """The kernel for t = gamma x'y + coef0, in the vocabulary of an export."""
+        """The kernel, given t = gamma x'y + coef0, in the operations of an export."""
 
     def forward(self, ops: Any, rows: Any, points: Any) -> Any:
         return self.of_product(ops, ops.products(rows, points, self.gamma) + self.coef0)
@@ -62,7 +63,7 @@ class AffineProduct(InnerProduct, Wide):
 
     @abstractmethod
     def _slope(self, products: Array) -> Array:
-        """Its derivative there."""
+        """Its derivative in t."""
 
     def bind(self, points: Array) -> CrossGram:
         right = transposed(points, self.gamma)
@@ -98,7 +99,8 @@ class Polynomial(AffineProduct):
 
     @property
     def definite(self) -> bool:  # type: ignore[override]
-        """Products and sums of positive semi-definite kernels are so: whole degrees, and coef0 >= 0."""
+        """Products and sums of positive semi-definite kernels are positive semi-definite: whole degrees, and coef0 >=
+        0."""
         return self.coef0 >= 0 and float(self.degree).is_integer()
 
     def _of(self, products: Array) -> Array:
@@ -122,7 +124,7 @@ class Polynomial(AffineProduct):
 
 
 def _power(base: Array, exponent: float) -> Array:
-    """base^exponent; by products for the small whole exponents that pow() is slow at."""
+    """base^exponent; by products for small whole exponents, for which pow() is slow."""
     if exponent != int(exponent) or not 0 <= exponent <= 8:
         return base**exponent
     if exponent == 0:
@@ -178,7 +180,7 @@ class Sigmoid(AffineProduct):
 
     name = "sigmoid"
     definite = False
-    needs_double = True  # products of far rows nearly orthogonal to a point cancel, and tanh keeps what is left
+    needs_double = True  # products of far rows nearly orthogonal to a point cancel, and tanh keeps the error
 
     def _of(self, products: Array) -> Array:
         return namespace(products).tanh(products)
@@ -256,7 +258,7 @@ class Cosine(InnerProduct):
 
 
 def unit_length(rows: Array) -> float:
-    """The gamma with which rows are of length one on average."""
+    """The gamma with which rows have length one on average."""
     mean_square = float(namespace(rows).mean(row_dot(rows, rows)))
     return mean_square**-0.5 if mean_square > 0 else 1.0
 

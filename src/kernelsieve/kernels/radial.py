@@ -4,8 +4,8 @@ With  q = -f'/f  the derivative in a point is that of a Gaussian whose values ar
 
     dk/ds = 2 gamma q k (x - s)
 
-so that a kernel of this kind is its f and its q.  `gamma` is 1 / (2 width^2) for all of them, as for a Gaussian.
-Distances are taken so that they stay true far from the origin.
+so such a kernel is defined by its f and its q.  `gamma` is 1 / (2 width^2) for all of them, as for a Gaussian.
+Distances are computed so that they stay accurate far from the origin.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from .base import (
 # Rows are shifted to the points' own origin when rounding of |x|^2 + |s|^2 - 2 x's would exceed this
 # multiple of the dtype's own rounding.
 MAX_CANCELLATION = 64.0
-# gamma |x|^2, by the bytes of a number, from which on the rounding of |x|^2 + |s|^2 - 2 x's is more than 1e-4 of a
-# squared width in float32, 1e-7 in float64: such rows' distances are taken by differences, one by one.
+# gamma |x|^2, by the bytes of a number, above which the rounding of |x|^2 + |s|^2 - 2 x's exceeds 1e-4 of a squared
+# width in float32, 1e-7 in float64: distances of such rows are computed from differences.
 FAR = {4: 1e3, 8: 1e8}
-# t is kept between these: exp(-1e30) is zero, and float32 holds it; where a program that left Python computes it,
-# infinity times zero is no number, and a square root has no derivative at zero.
+# t is kept between these: exp(-1e30) is zero, and float32 can represent 1e30. In exported programs infinity times zero
+# would be NaN, and a square root has no derivative at zero.
 NEAREST, FARTHEST = 1e-30, 1e30
-# gamma |s|^2 of points, by the bytes of a number, from which on products with them overflow.
+# gamma |s|^2 of points, by the bytes of a number, above which products with them overflow.
 OVERFLOWING = {4: 1e30, 8: 1e250}
 
 
@@ -55,14 +55,14 @@ class Radial(Stationary):
 
     @abstractmethod
     def of_square(self, ops: Any, t: Any) -> Any:
-        """f(t), in the elementwise functions of `ops`: an array namespace, or what an export writes with."""
+        """f(t), in the elementwise functions of `ops`: an array namespace, or the operations of an export."""
 
     @abstractmethod
     def ratio(self, ops: Any, t: Any) -> Any:
         """q = -f'(t) / f(t)."""
 
     def log_of_square(self, t: np.ndarray) -> np.ndarray | None:
-        """log f(t), where f comes so near to zero that numbers do not hold it; else None."""
+        """log f(t), if f can underflow; otherwise None."""
         return None
 
     def stretched(self, factors: tuple[float, ...]) -> Kernel:
@@ -74,11 +74,11 @@ class Radial(Stationary):
         return lambda rows: self._of_exponents(exponents(rows))
 
     def _of_exponents(self, block: Array) -> Array:
-        """f(t) of a block of -t, which may be overwritten."""
+        """f(t) for a block of -t, which may be overwritten."""
         return self.of_square(namespace(block), -block)
 
     def bind_exponents(self, points: Array) -> CrossGram:
-        """The map rows -> -gamma |x - s|^2, a block of its own that is never above zero nor below -FARTHEST."""
+        """The map rows -> -gamma |x - s|^2, a new block that is never above zero nor below -FARTHEST."""
         shift = self._shift(points)
         if shift is not None:
             points = dense(points) - shift
@@ -90,15 +90,16 @@ class Radial(Stationary):
             return lambda rows: self._exponents(rows if shift is None else dense(rows) - shift, points)
         right = transposed(points, 2 * self.gamma)
         extended = is_numpy(points) and points.shape[1] < points.shape[0]
-        if extended:  # a product of two columns more is cheaper than two sweeps over the block
+        if extended:  # a product with two more columns is cheaper than two passes over the block
             right = np.concatenate([right, np.full_like(right_norms, -self.gamma)[None, :], -right_norms[None, :]])
         limit = FAR[right_norms.dtype.itemsize] / self.gamma if self.gamma else np.inf
 
         def exponents(rows: Array) -> Array:
-            # Many threads hand the interpreter from one to the next at every call on a block: the fewer, the better.
+            # Every call on a block hands the interpreter from one thread to another, so few calls are best.
             if shift is not None:
                 rows = dense(rows) - shift
-            with np.errstate(over="ignore", invalid="ignore"):  # only of far rows, whose values are made again
+            # happens only for far rows, whose values are computed again
+            with np.errstate(over="ignore", invalid="ignore"):
                 if extended and is_numpy(rows):
                     left = with_norms(rows)
                     norms, block = left[:, -2], inner_products(left, right)
@@ -115,7 +116,7 @@ class Radial(Stationary):
         return exponents
 
     def _exponents(self, rows: Array, points: Array) -> np.ndarray:
-        """-gamma |x - s|^2 from the differences themselves, and no less than what float32 holds."""
+        """-gamma |x - s|^2 from the differences themselves, bounded below by what float32 can represent."""
         with np.errstate(over="ignore"):
             squares = cdist(dense(rows), dense(points), "sqeuclidean")
             return -np.minimum(self.gamma * squares, FARTHEST).astype(rows.dtype, copy=False)
@@ -131,12 +132,12 @@ class Radial(Stationary):
         return lambda rows: self._of_exponents(exponents(rows))
 
     def _bind_on_device(self, points: Array, shift: Array | None, *, near: bool = False) -> CrossGram:
-        """On a device a product of two columns more is cheaper than two sweeps over the block."""
+        """On a device a product with two more columns is cheaper than two passes over the block."""
         xp = namespace(points)
         ones = xp.ones_like(points[:, :1])
         norms = row_dot(points, points)[:, None]
         right = xp.concat([2 * self.gamma * points, -self.gamma * norms, -self.gamma * ones], axis=1).T
-        # a row is near a far point only where it is far out itself: the points are all that need be looked at
+        # a row can be near a far point only if it is far out itself, so only the points need checking
         limit = FAR[xp.finfo(points.dtype).bits // 8] / self.gamma if self.gamma else np.inf
         any_far = not near and float(xp.max(norms)) > limit
         far = [j for j in range(points.shape[0]) if float(norms[j, 0]) > limit] if any_far else []
@@ -154,11 +155,11 @@ class Radial(Stationary):
         return exponents
 
     def _shift(self, points: Array) -> Array | None:
-        """The points' own origin where the distances would otherwise cancel, else None.
+        """The points' own origin if the distances would otherwise cancel, otherwise None.
 
         Sparse rows that are all far from the origin have few zeros: they are shifted as dense blocks.
         """
-        if not scipy.sparse.issparse(points):  # the origin is no further out than the mean, which is quicker to find
+        if not scipy.sparse.issparse(points):  # the origin is no further out than the mean, which is faster to compute
             mean = namespace(points).mean(points, axis=0)
             if self.gamma * inner(mean, mean) <= MAX_CANCELLATION:
                 return None
@@ -168,7 +169,7 @@ class Radial(Stationary):
     def attraction(self, rows: Array, points: Array, cross_gram: Array) -> Array:
         """q k, (n, m), of a cross-gram that may be scaled."""
         t = -self.bind_exponents(points)(rows)
-        if rows is points:  # the square root of what rounding leaves of zero would be seen
+        if rows is points:  # the square root would magnify the rounding at distance zero
             t = t * (1 - identity_like(t))
         return cross_gram * self.ratio(namespace(t), t)
 

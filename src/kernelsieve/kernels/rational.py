@@ -1,4 +1,4 @@
-"""Kernels of the distance that fall off by powers, so that far rows are still a little alike.
+"""Kernels that decay as powers of the distance, so that even far rows are slightly similar.
 
 rational quadratic    (1 + |x - y|^2 / (2 alpha width^2))^-alpha        a mixture of Gaussians of all widths
 Cauchy                1 / (1 + |x - y|^2 / width^2)
@@ -16,7 +16,7 @@ from .radial import Radial
 
 @dataclass(frozen=True, repr=False)
 class RationalQuadratic(Radial):
-    """(1 + |x - y|^2 / (2 alpha width^2))^-alpha: Gaussians of many widths, the more the smaller alpha is.
+    """(1 + |x - y|^2 / (2 alpha width^2))^-alpha: a mixture of Gaussians, of the more widths the smaller alpha is.
 
     Positive definite on all rows.  Rasmussen & Williams (2006), Gaussian processes for machine learning, section 4.2.
 

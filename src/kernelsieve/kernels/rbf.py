@@ -1,6 +1,6 @@
-"""The Gaussian kernel, exp(-gamma |x - y|^2), the only one that is a product over coordinates in any rotation.
+"""The Gaussian kernel, exp(-gamma |x - y|^2), the only one that factorises over coordinates in any rotation.
 
-For points in a subspace the part of a row outside of it is therefore one factor, and points can be lifted out of it.
+So for points in a subspace the part of a row outside it is a single factor, and points can be lifted out of it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ..arrays import Array, as_float64, at_most_zero, exp_in_place, inner, items
 from .base import FixedRows, inner_products
 from .radial import FAR, MAX_CANCELLATION, Radial
 
-# gamma |x|^2 from which on scikit-learn's distances, which are |x|^2 + |s|^2 - 2 x's, lose 1e-9 of a width or more.
+# gamma |x|^2 above which scikit-learn's distances, computed as |x|^2 + |s|^2 - 2 x's, lose 1e-9 of a width or more.
 LOST_BY_SKLEARN = 1e6
 
 
@@ -51,7 +51,7 @@ class RBF(Radial):
         norms, mean = self.gamma * row_dot(rows, rows), xp.mean(rows, axis=0)
         if not (float(xp.max(norms)) <= FAR[itemsize(rows)] and self.gamma * inner(mean, mean) <= MAX_CANCELLATION):
             return FixedRows(self, rows, row_scale)
-        with np.errstate(divide="ignore"):  # log 0: such a row is like no point
+        with np.errstate(divide="ignore"):  # log 0: such a row is similar to no point
             exponents = -norms if row_scale is None else xp.log(row_scale) - norms
         extended = xp.concat([rows, xp.ones_like(rows[:, :1]), exponents[:, None]], axis=1)
         return NearRows(self, rows, row_scale, self.gamma, extended)
@@ -65,7 +65,8 @@ class RBF(Radial):
 
 @dataclass(frozen=True)
 class NearRows(FixedRows):
-    """Rows near the origin under a Gaussian, with all that depends on them done once: for a row with the factor c
+    """Rows near the origin under a Gaussian, with everything that depends only on them precomputed: a row with factor
+    c has
 
     c k(x, s) = exp( (x, 1, log c - gamma |x|^2)' (2 gamma s, -gamma |s|^2, 1) )
     """

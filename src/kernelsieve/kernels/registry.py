@@ -1,4 +1,4 @@
-"""The kernels by name, and the one place that decides what the parameter `kernel` of an estimator means."""
+"""The kernels by name, and the only place that interprets an estimator's `kernel` parameter."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from .base import KERNEL_TYPES, Kernel
 from .gaussian_process import translated
 from .user import CallableKernel
 
-# Those that an estimator knows by their name alone, with its own gamma, degree and coef0; others are given as objects.
+# Kernels that an estimator accepts by name, with its own gamma, degree and coef0; others are given as objects.
 NAMED_KERNELS = ("rbf", "matern", "laplacian", "poly", "linear", "cosine", "sigmoid", "precomputed")
 
 
 def names_of_kernels(wanted: Callable[[Kernel], bool]) -> tuple[str, ...]:
-    """The names of the named kernels that are wanted."""
+    """The named kernels that satisfy a condition."""
     return tuple(name for name in NAMED_KERNELS if wanted(KERNEL_TYPES[name]()))
 
 
 def kernel_of(given: Any) -> Kernel:
-    """The kernel that a name, an object or a function stands for, to be asked what it can do before rows settle it."""
+    """The kernel for a name, an object or a function, to query its properties before it is settled on rows."""
     found = kernel_object(given)
     if found is not None:
         return found
@@ -35,17 +35,17 @@ def kernel_of(given: Any) -> Kernel:
 
 
 def kernel_object(given: Any) -> Kernel | None:
-    """The kernel that is given as an object, ours or one of scikit-learn's that we have; None for all others."""
+    """The kernel that is given as an object, ours or a scikit-learn one that we have; None for anything else."""
     return given if isinstance(given, Kernel) else translated(given)
 
 
 def is_function(given: Any) -> bool:
-    """Whether a kernel is code of the user's, and neither a name nor an object."""
+    """Whether a kernel is the user's code, rather than a name or one of our objects."""
     return callable(given) and kernel_object(given) is None
 
 
 def named_kernel(name: str, *, gamma: float = 1.0, degree: float = 3, coef0: float = 1.0) -> Kernel:
-    """The kernel of that name; parameters it does not have are ignored, as in scikit-learn."""
+    """The named kernel; parameters that it does not have are ignored, as in scikit-learn."""
     kind = type(kernel_of(name))
     given = {"gamma": gamma, "degree": degree, "coef0": coef0}
     return kind(**{f.name: float(given[f.name]) for f in fields(kind) if f.name in given})  # type: ignore[arg-type]

@@ -93,7 +93,7 @@ class Tanimoto(Kernel):
 
 
 def _quotient(above: Array, below: Array, otherwise: float = 1.0) -> Array:
-    """above / below, and a number where there is nothing to divide by: both rows are empty."""
+    """above / below, with a number in place of 0 / 0, which occurs if both rows are empty."""
     xp = namespace(below)
     return xp.where(below > 0, above / xp.where(below > 0, below, xp.ones_like(below)), otherwise * xp.ones_like(below))
 
@@ -111,7 +111,7 @@ class Overlap(NonNegative):
     metric = "manhattan"
 
     def _of(self, shared: Array, sizes: Array) -> Array:
-        """The kernel for what two rows share, and the sum of their sizes."""
+        """The kernel as a function of what two rows share, and the sum of their sizes."""
         raise NotImplementedError
 
     def bind(self, points: Array) -> CrossGram:
@@ -119,10 +119,10 @@ class Overlap(NonNegative):
         return lambda rows: self._of(*_shared(self.checked(rows, points), inside))
 
     def _pulled(self, rows: Array, points: Array, pull: Array) -> tuple[Array, Array]:
-        """sum_n pull_nj d min(x_n, s_j), half of it on a kink, and what a move off the kink costs."""
+        """sum_n pull_nj d min(x_n, s_j), with half of the slope on a kink, and the loss from moving off the kink."""
         above, ties = sides(dense(rows), points, pull)
         ties = ties / 2
-        if rows is points:  # a point takes its own kink with it
+        if rows is points:  # a point moves together with its own kink
             return above + ties, ties - namespace(pull).sum(pull * identity_like(pull), axis=0)[:, None] / 2
         return above + ties, ties
 

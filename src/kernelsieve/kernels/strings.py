@@ -6,8 +6,8 @@
     Levenshtein      exp(-edits / width), edits the fewest insertions, deletions and substitutions; not positive
                      semi-definite
 
-The first two are divided by the lengths in feature space, so that k(x, x) = 1: else long strings would be alike
-because they are long.
+The first two are normalised in feature space so that k(x, x) = 1: otherwise long strings would be similar because they
+are long.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ import scipy.sparse
 
 from .objects import ObjectKernel, check_count, check_positive
 
-NO_TOKEN = -1  # the code of what fills up shorter sequences
-STEPS_AT_ONCE = 2**18  # pairs of tokens, or of steps, that tables are filled for together: 2 MB in float64
+NO_TOKEN = -1  # the code that pads shorter sequences
+STEPS_AT_ONCE = 2**18  # pairs of tokens, or of steps, whose tables are filled together: 2 MB in float64
 
 
 class SequenceKernel(ObjectKernel):
@@ -86,7 +86,7 @@ class Spectrum(SequenceKernel):
 
 
 def cosines(left: list[Counter[Any]], right: list[Counter[Any]]) -> np.ndarray:
-    """Inner products of counts over their lengths, for all pairs."""
+    """Inner products of counts divided by their lengths, for all pairs."""
     numbers: dict[Any, int] = {}
     for counts in right:
         for one in counts:
@@ -99,7 +99,7 @@ def _run(one: Any, start: int, k: int) -> Any:
 
 
 def _unit_counts(counts: list[Counter[Any]], numbers: dict[Any, int]) -> scipy.sparse.csr_array:
-    """Counts of the runs that have numbers, over the length of all counts."""
+    """Counts of the runs that have numbers, divided by the length of the vector of all counts."""
     columns, values, ends = [], [], [0]
     for one in counts:
         scale = sum(n * n for n in one.values()) ** -0.5
@@ -178,7 +178,7 @@ def _decayed_sums(values: np.ndarray, decay: float, axis: int) -> np.ndarray:
 
 
 def _codes(one: Any) -> np.ndarray:
-    """Tokens as numbers that are equal where the tokens are, in all sequences."""
+    """Tokens as numbers: equal tokens have equal numbers in all sequences."""
     if isinstance(one, str):
         return np.frombuffer(one.encode("utf-32-le"), dtype=np.uint32).astype(np.int64)
     if isinstance(one, bytes):
@@ -197,7 +197,7 @@ class Levenshtein(SequenceKernel):
     Parameters
     ----------
     width : float, default=3.0
-        Edits after which two strings are alike by exp(-1).
+        Number of edits at which the similarity of two strings has fallen to exp(-1).
 
     Examples
     --------
@@ -229,8 +229,8 @@ class Levenshtein(SequenceKernel):
 def _edits(x: np.ndarray, y: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     """Edits between all pairs of rows of x (k, a) and y (m, b), of these lengths.
 
-    A row of Wagner & Fischer's (1974) table is a running minimum: an insertion costs one a place, and less the place
-    nothing.
+    In a row of Wagner & Fischer's (1974) table each insertion costs one for each place, so after subtracting the place
+    the row is a running minimum.
     """
     places = np.arange(y.shape[1] + 1)
     row = np.broadcast_to(places, (x.shape[0], y.shape[0], len(places)))
@@ -243,7 +243,7 @@ def _edits(x: np.ndarray, y: np.ndarray, lengths: np.ndarray) -> np.ndarray:
 
 
 def padded(sequences: Sequence[np.ndarray], value: float) -> np.ndarray:
-    """Sequences of different lengths as rows of one array, filled up with a value that fits to nothing."""
+    """Sequences of different lengths as rows of one array, padded with a value that matches nothing."""
     longest = max(map(len, sequences))
     out = np.full((len(sequences), longest, *sequences[0].shape[1:]), value, dtype=sequences[0].dtype)
     for row, one in zip(out, sequences, strict=True):
@@ -254,7 +254,8 @@ def padded(sequences: Sequence[np.ndarray], value: float) -> np.ndarray:
 def by_length(
     left: Sequence[np.ndarray], right: np.ndarray, function: Callable[[np.ndarray, np.ndarray], np.ndarray]
 ) -> np.ndarray:
-    """function(x (k, a), y (m, b)) -> (k, m) of all pairs, with sequences x of one length at a time, and not too many.
+    """function(x (k, a), y (m, b)) -> (k, m) for all pairs, called with sequences of equal lengths, in limited
+    numbers.
 
     A table of a x b steps is filled for every pair; many tables are filled together.
     """

@@ -1,6 +1,6 @@
 """Kernels of time series, fingerprints and graphs.
 
-GlobalAlignment    all alignments of two series, each counted by how well it fits (Cuturi 2011)
+GlobalAlignment    all alignments of two series, weighted by how well they fit (Cuturi 2011)
 Fingerprint        bits that two molecules share over the bits that either has (Tanimoto 1958; Ralaivola et al. 2005)
 WeisfeilerLehman   nodes whose neighbourhoods agree to a depth (Shervashidze et al. 2011)
 """
@@ -78,9 +78,10 @@ class GlobalAlignment(ObjectKernel):
         return np.exp(found - (np.array(own)[:, None] + np.array(others)) / 2)
 
     def _log_values(self, x: np.ndarray, y: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-        """log of the sum over alignments, for all pairs of series x (k, a, d) and y (m, b, d), these of some lengths.
+        """log of the sum over alignments, for all pairs of series x (k, a, d) and y (m, b, d), each with series of one
+        length.
 
-        M_ij = k_ij (M_i-1,j-1 + M_i-1,j + M_i,j-1)  along diagonals i + j = n, which do not wait for each other.
+        M_ij = k_ij (M_i-1,j-1 + M_i-1,j + M_i,j-1)  along the diagonals i + j = n, whose elements are independent.
         """
         (k, a, d), (m, b, _) = x.shape, y.shape
         squares = np.zeros((a, b, k, m))
@@ -88,7 +89,7 @@ class GlobalAlignment(ObjectKernel):
             squares += (x[:, :, c].T[:, None, :, None] - y[:, :, c].T[:, None, :]) ** 2
         local = np.exp(squares / (-2 * self.width**2))
         local /= 2.0 - local
-        # two diagonals at a time, by i, over the largest of their numbers, of which `scale` is the logarithm
+        # two diagonals at a time, indexed by i and divided by their largest number, whose logarithm is `scale`
         before, last, scale = np.zeros((a + 1, k, m)), np.zeros((a + 1, k, m)), np.zeros((k, m))
         before[0] = 1.0
         found = np.empty((k, m))
@@ -100,17 +101,17 @@ class GlobalAlignment(ObjectKernel):
             largest[largest == 0] = 1.0
             before, last, scale = last / largest, new / largest, scale + np.log(largest)
             ends = lengths == n - a
-            with np.errstate(divide="ignore"):  # of series so far apart that no alignment of them counts
+            with np.errstate(divide="ignore"):  # for series so far apart that every alignment underflows
                 found[:, ends] = np.log(last[a][:, ends]) + scale[:, ends]
         return found
 
 
 @dataclass(frozen=True)
 class Fingerprint(ObjectKernel):
-    """Tanimoto's similarity of bit vectors: |x and y| / |x or y|; two empty ones are alike.
+    """Tanimoto's similarity of bit vectors: |x and y| / |x or y|; two empty ones have similarity one.
 
-    Positive semi-definite.  Takes rdkit's bit vectors as they are, strings of 0 and 1, sequences of 0 and 1, and sets
-    of the bits that are on.  Ralaivola, Swamidass, Saigo & Baldi (2005), Graph kernels for chemical informatics.
+    Accepts rdkit's bit vectors, strings of 0 and 1, sequences of 0 and 1, and sets of the bits that are on.  Positive
+    semi-definite.  Ralaivola, Swamidass, Saigo & Baldi (2005), Graph kernels for chemical informatics.
 
     Examples
     --------
@@ -157,19 +158,19 @@ def _bit_matrix(bits: list[frozenset[int]], numbers: dict[int, int]) -> Any:
 class WeisfeilerLehman(ObjectKernel):
     """Nodes of two graphs whose neighbourhoods agree: inner product of the counts of labels after 0 .. depth rounds.
 
-    In every round a node's label becomes that of itself with the sorted labels of its neighbours.  Divided by the norms
-    of the counts, so that k(x, x) = 1; positive semi-definite.  Shervashidze et al. (2011), Weisfeiler-Lehman graph
-    kernels.  Cost: O(depth edges) a graph.
+    In every round each node gets a new label, made of its own and the sorted labels of its neighbours.  Divided by the
+    norms of the counts, so that k(x, x) = 1; positive semi-definite.  Shervashidze et al. (2011), Weisfeiler-Lehman
+    graph kernels.  Cost: O(depth edges) a graph.
 
-    Graphs are those of networkx, or adjacency lists ``{node: neighbours}``; a pair ``(adjacency, labels)`` has labels
-    of its own.
+    Graphs may be networkx graphs, or adjacency lists ``{node: neighbours}``; a pair ``(adjacency, labels)`` brings
+    labels of its own.
 
     Parameters
     ----------
     depth : int, default=3
         Rounds.
     label : str, default="label"
-        The attribute of networkx nodes that holds their labels; nodes without it have one in common.
+        The attribute of networkx nodes that holds their labels; nodes without it share one label.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Kernels that the user brings: as a matrix, or as a function."""
+"""Kernels supplied by the user: as a matrix, or as a function."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from ..arrays import Array, is_numpy, is_torch, like, namespace, take_rows, to_n
 from .base import CrossGram, Kernel, dense
 from .objects import shown
 
-# k(x, x) of a vectorised function is the diagonal of blocks of this many rows: as many values a row, and one call a
-# block.
+# A vectorised function gives k(x, x) as the diagonals of blocks of this many rows, which takes as many values for each
+# row, and one call for each block.
 DIAGONAL_SQUARE = 4
 
 
@@ -100,7 +100,7 @@ class CallableKernel(Kernel):
         object.__setattr__(self, "differentiable", self.by_autograd)
 
     def is_near(self, rows: Array) -> bool:
-        return False  # nobody knows what a function of the user's asks of a device
+        return False  # whether a user's function reads values back from a device is unknown
 
     def unit(self, rows: Array) -> tuple[float, Kernel]:
         xp = namespace(rows)
@@ -117,7 +117,7 @@ class CallableKernel(Kernel):
         if not self.by_autograd:
             return super().diagonal_gradient(rows)
 
-        # by symmetry twice the derivative in the second argument, in squares as the diagonal itself
+        # By symmetry, twice the derivative in the second argument; in blocks, like the diagonal itself.
         def of_square(x: Any) -> Any:
             return _torch_gradient(lambda s: 2 * self.function(x, s, **self.keywords).diagonal().sum(), x)
 
@@ -136,7 +136,7 @@ class CallableKernel(Kernel):
         return cross_gram
 
     def _pairs(self, rows: Array, points: Array) -> np.ndarray:
-        """Value by value, in float64; of rows with themselves one half, which the other half mirrors."""
+        """Value by value, in float64; among the same rows only one half is computed, and the other mirrored."""
         block = np.empty((rows.shape[0], points.shape[0]))
         columns, mirrored = each_row(points), rows is points
         for i, x in enumerate(columns if mirrored else each_row(rows)):
@@ -166,7 +166,7 @@ class CallableKernel(Kernel):
 
     @property
     def thrifty(self) -> CallableKernel:
-        """This kernel with its diagonal in one value a row, and a call for each."""
+        """This kernel with its diagonal computed one row at a time: one value and one call for each."""
         return replace(self, square=1)
 
     def params(self) -> dict[str, Any]:
@@ -178,7 +178,7 @@ class CallableKernel(Kernel):
 
 
 def _torch_gradient(function: Callable[[Any], Any], points: Any) -> Any:
-    """The derivative of a number in points, by torch."""
+    """The derivative of a number with respect to points, by torch."""
     import torch
 
     with torch.enable_grad():
@@ -188,18 +188,18 @@ def _torch_gradient(function: Callable[[Any], Any], points: Any) -> Any:
 
 
 def _has_torch_gradient(function: Callable[..., Any], rows: Array, keywords: Mapping[str, Any]) -> bool:
-    """Whether torch has followed a function of two blocks of tensors from its points to its values."""
+    """Whether torch can differentiate a function of two blocks of tensors with respect to its points."""
     if not is_torch(rows):
         return False
     try:
         gradient = _torch_gradient(lambda s: function(rows[:2], s, **keywords).sum(), rows[2:])
         return bool(gradient.isfinite().all())
     except (RuntimeError, TypeError, AttributeError):
-        return False  # it left torch on its way
+        return False  # the function used something other than torch
 
 
 def each_row(rows: Array) -> list[Array]:
-    """The rows one by one; sparse ones stay 1 x d, as scikit-learn hands them to such a function."""
+    """The rows one by one; sparse ones stay 1 x d, as scikit-learn passes them to such a function."""
     return [rows[[i]] for i in range(rows.shape[0])] if scipy.sparse.issparse(rows) else list(rows)
 
 
@@ -218,7 +218,7 @@ def _checked_block(block: Any, shape: tuple[int, int], rows: Array, points: Arra
 def bind_callable(function: Callable[..., Any], keywords: Mapping[str, Any] | None, rows: Array) -> CallableKernel:
     """A user's function as a kernel: which of the two forms it has, and whether torch knows its derivative.
 
-    Both are told once, on five rows.
+    Both are determined once, on five rows.
     """
     keywords = dict(keywords or {})
     few = rows[np.arange(5) % rows.shape[0]]
@@ -227,7 +227,7 @@ def bind_callable(function: Callable[..., Any], keywords: Mapping[str, Any] | No
 
 
 def _told_apart(function: Callable[..., Any], keywords: dict[str, Any], few: Array) -> CallableKernel:
-    """Two rows against three: a function of row pairs cannot return a (2, 3) block from them."""
+    """Two rows against three, from which a function of row pairs cannot return a (2, 3) block."""
     try:
         block = function(few[:2], few[2:], **keywords)
         if np.shape(block) == (2, 3):

@@ -1,4 +1,4 @@
-"""Kernels of rows that are looked at in another way: some of their columns, or a factor for each; columns that stay."""
+"""Kernels of transformed rows: some of their columns, scaled columns, or columns that do not move."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from .width import Seen, column_numbers
 
 
 class View(Composite):
-    """A kernel of rows that are looked at in another way; derivatives go back the same way."""
+    """A kernel of transformed rows; derivatives are transformed back."""
 
     kernel: Kernel
 
     def see(self, rows: Array) -> Array:
-        """The rows as the kernel within sees them."""
+        """The rows as the inner kernel gets them."""
         raise NotImplementedError
 
     def back(self, slopes: Array, like_points: Array) -> Array:
-        """Derivatives in what the kernel within sees, as derivatives in the points."""
+        """Derivatives with respect to the inner kernel's rows, converted to derivatives with respect to the points."""
         raise NotImplementedError
 
     def is_near(self, rows: Array) -> bool:
-        return False  # a view is made of numbers on the host, which a device would have to wait for
+        return False  # a view contains host arrays, which a device would have to wait for
 
     def bind(self, points: Array) -> CrossGram:
         seen = self.see(points)
@@ -151,7 +151,7 @@ class OnColumns(View):
 
 @dataclass(frozen=True, repr=False)
 class Stretched(View):
-    """A kernel of columns that are multiplied by a factor each: what a width for every column becomes.
+    """A kernel of columns that are multiplied by one factor each, which implements a width for every column.
 
     Parameters
     ----------
@@ -194,7 +194,7 @@ class Stretched(View):
 
 @dataclass(frozen=True, repr=False)
 class Held(View):
-    """A kernel while points are moved that stay where they are in some columns: its derivatives there are zero."""
+    """A kernel for points that stay where they are in some columns: its derivatives there are zero."""
 
     kernel: Kernel
     columns: tuple[int, ...] = ()

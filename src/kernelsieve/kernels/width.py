@@ -39,16 +39,16 @@ from .blocks import LARGEST_PARAMETER, check_size, columns_of, dense, inner_prod
 if TYPE_CHECKING:
     from .base import Kernel
 
-FARTHEST_LIGHT = 1e15  # the largest number in the rows' own unit: float32 holds its square, and sums of them
-MAX_DENSE = 2**25  # elements of sparse rows that are made dense where it must be
-# By the bytes of a number: the largest width read off the rows, whose distances it brings to order one.
+FARTHEST_LIGHT = 1e15  # in the rows' own unit: float32 can represent its square, and sums of such squares
+MAX_DENSE = 2**25  # elements of sparse rows that may be made dense when necessary
+# By the bytes of a number: the largest gamma found on rows; gamma brings their distances to order one.
 LARGEST_FOUND = {4: 1e37, 8: 1e300}
 MEDIAN_ROWS = 800  # 160,000 pairs: the median is known to about a percent
 
 
 @dataclass(frozen=True)
 class Seen:
-    """Rows by which a kernel is settled: already sampled, with their weights, and the names of their columns."""
+    """Rows that a kernel is settled on: already sampled, with their weights, and the names of their columns."""
 
     rows: Array
     weights: np.ndarray | None = None
@@ -60,7 +60,7 @@ class Seen:
         return int(self.rows.shape[1])
 
     def gamma(self, rule: float | str | None, kernel: Kernel) -> float:
-        """The number that `rule` stands for on these rows."""
+        """The number that `rule` gives on these rows."""
         return resolve_gamma(rule, kernel, self.rows, self.weights, self.n_threads)
 
     def on(self, columns: tuple[int, ...]) -> Seen:
@@ -75,7 +75,7 @@ class Seen:
         return replace(self, rows=self.rows * like(np.asarray(factors), self.rows))
 
     def column_factors(self) -> tuple[float, ...]:
-        """What makes the median difference of two rows one in every column in which they differ."""
+        """Factors that make the median difference of two rows one, in every column in which they differ."""
         rows = as_float64(to_numpy(dense(self.rows)))
         left, right, weights = _pairs(rows, self.weights)
         found = []
@@ -87,7 +87,7 @@ class Seen:
 
 
 def column_numbers(columns: Any, n_columns: int, names: Sequence[Any] | None, who: str) -> tuple[int, ...]:
-    """The numbers of columns that are given by number, by name or as a slice; `who` gives them, for a message."""
+    """The numbers of columns that are given by number, by name or as a slice; error messages begin with `who`."""
     if isinstance(columns, slice):
         columns = tuple(range(n_columns))[columns]
         if not columns:
@@ -96,7 +96,7 @@ def column_numbers(columns: Any, n_columns: int, names: Sequence[Any] | None, wh
 
 
 def _numbers_of(column: Any, n_columns: int, names: Sequence[Any] | None, who: str) -> list[int]:
-    """The number of a column; by name all that are called so, and "colour=red" and "colour=blue" of "colour"."""
+    """The number of a column; for a name, all columns it names: "colour" includes "colour=red" and "colour=blue"."""
     if isinstance(column, Integral) and not isinstance(column, bool):
         if not -n_columns <= int(column) < n_columns:
             raise ValueError(f"{who} names column {column}, and the rows have {n_columns} columns")
@@ -129,7 +129,7 @@ def resolve_gamma(
     weights: np.ndarray | None = None,
     n_threads: int = 1,
 ) -> float:
-    """The number that `gamma` stands for on these (already sampled) rows."""
+    """The number that `gamma` gives on these (already sampled) rows."""
     if gamma is None:
         return 1.0 / int(rows.shape[1])
     if not isinstance(gamma, str):
@@ -161,7 +161,7 @@ def _median_rule(rows: Array, weights: np.ndarray | None, kernel: Any, n_threads
         median = _median_of(distances, distances > 0, pair_weights)
         return float(kernel.gamma_of(median)) if median > 0 else 1.0
     distances, apart, unit = squared_distances(left, right, n_threads)
-    if right is left and is_numpy(apart):  # products in float32 leave a row a little apart from itself
+    if right is left and is_numpy(apart):  # float32 products leave a row at a small distance from itself
         np.fill_diagonal(apart, False)
     if is_accelerated(distances) and pair_weights is None:
         squared = _median_on_device(distances, apart) * unit**2
@@ -171,7 +171,7 @@ def _median_rule(rows: Array, weights: np.ndarray | None, kernel: Any, n_threads
 
 
 def _pairs(rows: Array, weights: np.ndarray | None) -> tuple[Array, Array, np.ndarray | None]:
-    """All pairs of few rows, or one half of the rows against the other half."""
+    """All pairs of a few rows, or one half of the rows against the other half."""
     n = min(rows.shape[0], MEDIAN_ROWS)
     left, right = (slice(0, n), slice(0, n)) if n < MEDIAN_ROWS else (slice(0, n // 2), slice(n // 2, n))
     first = rows[left, :]
@@ -182,11 +182,12 @@ def _pairs(rows: Array, weights: np.ndarray | None) -> tuple[Array, Array, np.nd
 
 
 def squared_distances(left: Array, right: Array, n_threads: int = 1) -> tuple[Array, Array, float]:
-    """|x_i - y_j|^2 for all pairs, whether each is more than rounding, and the unit that x and y are counted in.
+    """|x_i - y_j|^2 for all pairs, whether each is above rounding, and the unit of x and y.
 
-    In float32, but seen from among them and in a unit in which most are of order one: both are taken in float64, where
-    rows far from the origin, of 1e19 or of 1e-23 lose nothing, and neither do most rows beside one that is far out.
-    Sparse rows stay where they are, and are made dense where their distances would be lost beside their lengths.
+    In float32, relative to an origin among the rows and in a unit that makes most of them of order one.  Both are
+    computed in float64, so rows far from the origin, or of size 1e19 or 1e-23, lose nothing, and neither do most rows
+    if one is far out. Sparse rows are not shifted, and made dense only if their distances would be lost against their
+    lengths.
     """
     if scipy.sparse.issparse(left):
         left, right = as_float64(left), as_float64(right)
@@ -212,7 +213,8 @@ def _usual_size(rows: Array) -> float:
 
 
 def _light(rows: Array, unit: float) -> Array:
-    """The rows, which are overwritten, in this unit and in float32; those too far out for it are far out still."""
+    """The rows, which are overwritten, in this unit and in float32; rows too far out are cut off at a distance still
+    far out."""
     xp = namespace(rows)
     rows /= unit
     if max(float(xp.max(rows)), -float(xp.min(rows))) > FARTHEST_LIGHT:
@@ -221,7 +223,7 @@ def _light(rows: Array, unit: float) -> Array:
 
 
 def _from_products(left: Array, right: Array, n_threads: int = 1) -> tuple[Array, Array]:
-    """|x - y|^2 = |x|^2 + |y|^2 - 2 x'y, and |x|^2 + |y|^2, by whose rounding it is wrong."""
+    """|x - y|^2 = |x|^2 + |y|^2 - 2 x'y, and |x|^2 + |y|^2, which determines its rounding error."""
     own = row_dot(left, left)
     lengths = own[:, None] + (own if right is left else row_dot(right, right))
     block = matmul(left, right.T, n_threads) if is_numpy(left) else inner_products(left, right.T)
@@ -231,12 +233,12 @@ def _from_products(left: Array, right: Array, n_threads: int = 1) -> tuple[Array
 
 
 def _lost(distances: np.ndarray, lengths: np.ndarray) -> bool:
-    """Whether the usual squared distance is rounding beside the squared lengths that it is the difference of."""
+    """Whether the squared distances are mostly rounding errors of the squared lengths that they are differences of."""
     return bool(np.median(distances) < ROUNDING[4] * np.median(lengths))
 
 
 def _median_on_device(distances: Array, apart: Array) -> float:
-    """The median by sorting on the device; distances between equal rows are sorted to the end."""
+    """The median by sorting on the device; distances between equal rows are moved to the end."""
     xp = namespace(distances)
     count = int(xp.sum(xp.astype(apart, xp.int64)))
     ordered = xp.sort(xp.reshape(xp.where(apart, distances, xp.full_like(distances, xp.inf)), (-1,)))
@@ -244,12 +246,12 @@ def _median_on_device(distances: Array, apart: Array) -> float:
 
 
 def _median_of(distances: np.ndarray, apart: np.ndarray, pair_weights: np.ndarray | None) -> float:
-    """The (weighted) median over pairs of rows that are apart: a row and its copies are not a distance."""
+    """The (weighted) median over pairs of different rows: the distance between copies of a row does not count."""
     weights = None if pair_weights is None else pair_weights[apart]
     distances = distances[apart]
     if not distances.size:
         return 0.0
-    if weights is None:  # np.median, which would look for what is not there, too: NaN
+    if weights is None:  # faster than np.median, which also checks for NaN
         middle, odd = divmod(distances.size, 2)
         distances = np.partition(distances, middle)
         return float(distances[middle] if odd else (distances[:middle].max() + distances[middle]) / 2)

@@ -12,9 +12,9 @@ the last step: inside the loop that would undo the shrinkage which the next step
     sequential      one after another, a_k orthogonal to a_1 .. a_k-1 (Sjoestrand et al.'s SpaSM): the first
                     components do not depend on how many follow
 
-Few rows R (n of them, S = R'R) and infinite l2 need no axes on the way.  With the scores Z = B R' of the loadings the
-images are Z R, their polar factor T Z R has T = (Z R R' Z')^-1/2, k x k, and the next step's targets are (T Z R R') R:
-of size p there is one product a step instead of three, and none where the support is given.
+For few rows R (n of them, S = R'R) and infinite l2 no axes are needed on the way.  With the scores Z = B R' of the
+loadings the images are Z R, their polar factor T Z R has T = (Z R R' Z')^-1/2, k x k, and the next step's targets are
+(T Z R R') R: each step takes one product of size p instead of three, and none if the support is given.
 
 `fit_components` goes from the arguments of an estimator (`SparseRequest`) to components with their variances.
 """
@@ -37,7 +37,7 @@ from .scatter import DENSE_LIMIT, RowScatter, Scatter, deflated, used_columns
 
 @dataclass(frozen=True)
 class Stop:
-    """When the alternation ends: the relative change of all loadings, or a number of steps."""
+    """When the alternation ends: by the relative change of all loadings, or after a number of steps."""
 
     tol: float
     max_iter: int
@@ -49,7 +49,7 @@ class Stop:
 
 @dataclass(frozen=True)
 class SparseSolution:
-    """Where the alternation ended."""
+    """The result of the alternation."""
 
     axes: np.ndarray  # (k, p) orthonormal
     loadings: np.ndarray  # (k, p) as the objective has them
@@ -77,7 +77,7 @@ def sparse_pca(
     stop: Stop,
     warm: np.ndarray | None = None,
 ) -> SparseSolution:
-    """Sparse components from starting axes (k, p), and from `warm` loadings where there are some."""
+    """Sparse components from starting axes (k, p), and from `warm` loadings if they are given."""
     warm = np.zeros_like(axes) if warm is None else warm
     if not sequential:
         return _alternate(scatter, penalty, axes, warm, stop, np.empty((0, axes.shape[1])))
@@ -90,7 +90,7 @@ def sparse_pca(
 
 
 def refit(scatter: Scatter, solution: SparseSolution, l2: float, *, sequential: bool, stop: Stop) -> SparseSolution:
-    """Solve again without the l1 penalty on the supports that were found, which undoes the shrinkage."""
+    """Solve again without the l1 penalty on the given supports, which undoes the shrinkage."""
     penalty = Penalty(l2, support=solution.loadings != 0)
     return sparse_pca(scatter, penalty, solution.axes, sequential=sequential, stop=stop, warm=solution.loadings)
 
@@ -118,9 +118,9 @@ def _few_rows(scatter: Scatter) -> TypeGuard[RowScatter]:
 def _in_rows(
     scatter: RowScatter, penalty: Penalty, axes: np.ndarray, loadings: Loadings, stop: Stop
 ) -> tuple[np.ndarray, Loadings, int, bool]:
-    """The alternation in terms of the rows' scores: axes, loadings, number of steps and whether they settled.
+    """The alternation in terms of the rows' scores: axes, loadings, number of steps and whether they converged.
 
-    It ends early where components are empty or alike, because scores do not determine their axes.
+    It ends early if components are empty or dependent, because scores do not determine their axes.
     """
     used = slice(None) if penalty.support is None else np.flatnonzero(penalty.support.any(axis=0))
     support = None if penalty.support is None else penalty.support[:, used]
@@ -149,10 +149,10 @@ def _in_rows(
 def _nearest_axes(images: np.ndarray, axes: np.ndarray, earlier: np.ndarray) -> np.ndarray:
     """The orthonormal rows A, orthogonal to `earlier`, of the largest tr(A images').
 
-    Empty components do not determine all of A: a trace of the last axes keeps those where they were.
+    Empty components do not determine all of A: a small multiple of the last axes keeps theirs in place.
     """
     scale = float(np.linalg.norm(images)) or 1.0
-    pulled = images + 1e-10 * scale * axes  # too little to be seen anywhere else
+    pulled = images + 1e-10 * scale * axes  # too small to have any other effect
     return polar(pulled - (pulled @ earlier.T) @ earlier if len(earlier) else pulled)
 
 
@@ -166,15 +166,15 @@ def polar(rows: np.ndarray) -> np.ndarray:
 
 
 def _inverse_root(gram: np.ndarray) -> np.ndarray | None:
-    """gram^-1/2, symmetric; None where that costs too many digits."""
+    """gram^-1/2, symmetric; None if that costs too many digits."""
     values, vectors = np.linalg.eigh(gram)
-    if not values[0] > 1e-4 * values[-1]:  # above, squares of singular values cost four digits at most
+    if not values[0] > 1e-4 * values[-1]:  # otherwise squaring the singular values costs four digits at most
         return None
     return (vectors / np.sqrt(values)) @ vectors.T
 
 
 def together(parts: Sequence[SparseSolution]) -> SparseSolution:
-    """Components that were found one after another, as one solution."""
+    """Components that were found one after another, as a single solution."""
     return SparseSolution(
         np.concatenate([s.axes for s in parts]),
         np.concatenate([s.loadings for s in parts]),
@@ -194,18 +194,18 @@ def unit_rows(loadings: np.ndarray) -> np.ndarray:
 
 
 def adjusted_variance(scatter: Scatter, components: np.ndarray) -> np.ndarray:
-    """What each component adds to those before it: the squared diagonal of R in X B' = QR.
+    """The variance that each component adds to those before it: the squared diagonal of R in X B' = QR.
 
-    The scores of sparse components are correlated, so that their variances would count shared parts twice.
+    The scores of sparse components are correlated, so the sum of their variances would count shared parts twice.
     """
     values, vectors = np.linalg.eigh(components @ scatter.multiply(components).T)
-    root = np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T  # of the same R as the scores
+    root = np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T  # has the same R as the scores
     return np.diag(np.linalg.qr(root, mode="r")) ** 2
 
 
 @dataclass(frozen=True)
 class SparseRequest:
-    """What the arguments of an estimator ask of its components."""
+    """What an estimator's arguments request."""
 
     n_components: int
     alpha: Any  # number, one for each component, or None
@@ -232,7 +232,7 @@ class SparseRequest:
         )
 
     def over(self, unit: float) -> Self:
-        """This request for rows that are divided by `unit`: l2 and absolute alphas are in units of variances."""
+        """This request for rows divided by `unit`: l2 and absolute alphas have the units of variances."""
         if unit == 1 or self.alpha is None or self.alpha_scale == "relative":
             return replace(self, l2=self.l2 / unit**2)
         return replace(self, l2=self.l2 / unit**2, alpha=np.asarray(self.alpha, dtype=np.float64) / unit**2)
@@ -280,14 +280,14 @@ def fit_components(scatter: Scatter, request: SparseRequest) -> SparseComponents
 
 
 def refitted(scatter: Scatter, solution: SparseSolution, request: SparseRequest) -> SparseSolution:
-    """The solution, refitted on its supports where that is asked for."""
+    """The solution, refitted on its supports if requested."""
     if not request.refit:
         return solution
     return refit(scatter, solution, request.l2, sequential=request.sequential, stop=request.stop)
 
 
 def _deflating(scatter: Scatter, penalty: Penalty, request: SparseRequest) -> tuple[SparseSolution, SparseSolution]:
-    """One component after another, each of the scatter that earlier loadings leave: before and after any refit."""
+    """One component after another, each of the scatter deflated by earlier loadings: before and after any refit."""
     if not request.sequential:
         raise ValueError(
             f"deflation={request.deflation!r} takes one component after another: give mode='sequential' with it"
@@ -304,7 +304,7 @@ def _deflating(scatter: Scatter, penalty: Penalty, request: SparseRequest) -> tu
         found.append(sparse_pca(left, penalty.only(j), starting_axes(left, 1), sequential=False, stop=request.stop))
         final.append(refitted(left, found[-1], request))
         direction, how = unit_rows(final[-1].loadings)[0], request.deflation
-        if how == "orthogonalized":  # only what no earlier direction has taken away
+        if how == "orthogonalized":  # only the direction that no earlier component has taken
             how, direction = "projection", direction - (taken @ direction) @ taken
             length = float(np.linalg.norm(direction))
             direction = direction / length if length > ROUNDING[8] else np.zeros_like(direction)
@@ -346,7 +346,7 @@ def starting_axes(scatter: Scatter, n_components: int) -> np.ndarray:
 
 
 def make_penalty(n_features: int, request: SparseRequest) -> Penalty:
-    """The penalty that was asked for."""
+    """The requested penalty."""
     if request.alpha is not None and request.n_nonzero is not None:
         raise ValueError("alpha and n_nonzero both set the sparsity: give one of them and leave the other None")
     if request.n_nonzero is not None:
@@ -356,7 +356,7 @@ def make_penalty(n_features: int, request: SparseRequest) -> Penalty:
         return Penalty(request.l2, n_nonzero=counts.astype(np.intp))
     if request.alpha is None and request.alpha_scale == "absolute":
         raise ValueError('alpha_scale="absolute" needs an alpha: there is no default that fits all scales')
-    asked = 0.2 if request.alpha is None else request.alpha  # by default a fifth of what empties a component
+    asked = 0.2 if request.alpha is None else request.alpha  # by default a fifth of the value that empties a component
     alpha = one_each(asked, request.n_components, "alpha")
     if alpha.min() < 0 or not np.isfinite(alpha).all():
         raise ValueError(f"alpha={request.alpha} must be finite and not negative")
@@ -379,7 +379,7 @@ def one_each(value: Any, n_components: int, name: str) -> np.ndarray:
 
 
 def warn_about(found: SparseComponents, request: SparseRequest) -> None:
-    """Warn of empty components, by their numbers, and of an alternation that was cut short."""
+    """Warn of empty components, by their numbers, and of an alternation that did not converge."""
     empty = np.flatnonzero(found.n_nonzero == 0)
     if empty.size:
         warn(

@@ -1,4 +1,4 @@
-"""Sparse PCA in input space: what all its estimators share, and ElasticNetPCA, of Zou, Hastie & Tibshirani."""
+"""Sparse PCA in input space: the base of its estimators, and ElasticNetPCA, of Zou, Hastie & Tibshirani."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class SparsityParameters:
 class LinearComponents(
     SavesItself, SparsityParameters, MeantParameters, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 ):
-    """What fitted components are used for: unit rows V (M, p) about a mean, not orthogonal to each other."""
+    """Methods of fitted components: unit rows V (M, p) about a mean, not orthogonal to each other."""
 
     _file_layout = {
         "n_features_in_": "int=d",
@@ -65,7 +65,7 @@ class LinearComponents(
         "n_nonzero_": "int[M]",
         "explained_variance_": "float[M]~",
         "explained_variance_ratio_": "float[M]~",
-        "alpha_": "float | float[M]~",  # of the size of the rows' squares
+        "alpha_": "float | float[M]~",  # in units of squares of the rows
         "n_iter_": "int",
         "converged_": "bool",
     }
@@ -172,7 +172,7 @@ class LinearComponents(
         return np.linalg.pinv(self.components_ @ self.components_.T, hermitian=True)
 
     def _centred_product(self, rows: Array, weights: np.ndarray) -> np.ndarray:
-        """(x - mean) weights, in float64: the mean may be large, and what is left after it small."""
+        """(x - mean) weights, in float64, because the mean may be large compared with the difference."""
         if scipy.sparse.issparse(rows):
             return (rows.astype(np.float64) @ weights - self.mean_ @ weights).astype(rows.dtype, copy=False)
         return ((rows - self.mean_) @ weights).astype(rows.dtype, copy=False)
@@ -340,7 +340,7 @@ class ElasticNetPCA(LinearComponents):
         return self
 
     def _fit(self, scatter: Scatter, unit: float, mean: np.ndarray, weight: float) -> None:
-        """Components of a scatter of rows that were divided by `unit`, as was their mean."""
+        """Components of a scatter of rows that were divided by `unit`, like their mean."""
         request = replace(SparseRequest.of(self), deflation=self.deflation).over(unit)
         found = fit_components(scatter, request)
         warn_about(found, request)
@@ -359,7 +359,7 @@ def scaled_scatter(
 ) -> tuple[Scatter, float, np.ndarray]:
     """The scatter of rows divided by a unit, the unit, and the mean of the divided rows.
 
-    Numbers of order one do not overflow, however often they are squared.
+    Numbers of order one do not overflow when they are squared repeatedly.
     """
     unit = unit_of(X)
     rows = X if unit == 1 else as_float64(X) / unit
@@ -368,9 +368,9 @@ def scaled_scatter(
 
 
 def checked_covariance(C: np.ndarray) -> tuple[np.ndarray, float]:
-    """Make sure that C is a covariance; return it exactly symmetric, over the square of a unit, and the unit.
+    """Check that C is a covariance; return it exactly symmetric, divided by the square of a unit, and the unit.
 
-    The unit brings variances to order one where they are far from it.
+    The unit brings variances to order one if they are far from it.
     """
     if C.shape[0] != C.shape[1]:
         raise ValueError(f"a covariance is square, this matrix is {C.shape[0]} x {C.shape[1]}: rows go to fit(X)")

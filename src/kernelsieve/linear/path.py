@@ -65,9 +65,9 @@ def sparse_pca_path(
 ) -> SparsePCAPath:
     """Sparse PCA for many alphas, warm-started from large to small.
 
-    The objective of each is `ElasticNetPCA`'s (Zou, Hastie & Tibshirani 2006).  One pass over the rows serves them all.
-    Where the problem has several stationary points, a warm start may end in another than a fit of its own; at alpha = 0
-    every rotation of the principal axes is one.
+    The objective of each is `ElasticNetPCA`'s (Zou, Hastie & Tibshirani 2006).  One pass over the rows serves them
+    all. If the problem has several stationary points, a warm start may lead to a different one than a fit of its own;
+    at alpha = 0 every rotation of the principal axes is one.
 
     Parameters
     ----------

@@ -9,14 +9,14 @@ At the minimum, with the correlations g = t - S b - l2 b,
     g_i = (alpha / 2) sign(b_i)  where b_i is not 0,        |g_i| <= alpha / 2  elsewhere,
 
 so that once support and signs are known b is one small linear system.  Between two steps of the alternation they
-hardly ever change: the last step's are tried, and only where the conditions above fail does an active set look for
-others (`solvers.lasso`, which solves half of this problem: H = S + l2 I, linear term t, penalty alpha/2).
+hardly ever change: those of the last step are tried first, and only if the conditions above fail does an active set
+find others (`solvers.lasso`, which solves half of this problem: H = S + l2 I, linear term t, penalty alpha/2).
 
-As l2 goes to infinity the problem, scaled, becomes  |b|^2 - 2 t'b + alpha |b|_1, whose solution is soft(t, alpha/2):
-no regression at all.  A number of nonzeros in place of alpha stops the path of the same problem, run down from
-b = 0, where one more variable would enter.  That path starts at alpha_max = 2 max_i |t_i|, of which a relative alpha is
-a share; it follows the target from step to step, or the strongest component would move into the place of a weaker
-one, where loadings cost less.
+As l2 goes to infinity the problem, rescaled, becomes  |b|^2 - 2 t'b + alpha |b|_1, whose solution is soft(t, alpha/2):
+no regression at all.  If a number of nonzeros is given instead of alpha, the path of the same problem, which starts at
+b = 0, is stopped where one more variable would enter.  That path starts at alpha_max = 2 max_i |t_i|, of which a
+relative alpha is a share.  The share follows the target from step to step; with a fixed alpha the strongest component
+would replace a weaker one, for which loadings cost less.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ PATH_COLUMNS, MIN_PATH_COLUMNS = 4, 50
 
 @dataclass(frozen=True)
 class Penalty:
-    """What makes loadings sparse: exactly one of a penalty, a number of nonzeros and a given support, besides l2."""
+    """What makes loadings sparse, besides l2: either a penalty, a number of nonzeros or a given support."""
 
     l2: float
-    alpha: np.ndarray | None = None  # (k,) as Zou et al. write it, without halves
-    share: np.ndarray | None = None  # (k,) alpha as a share of what empties the component
+    alpha: np.ndarray | None = None  # (k,) as Zou et al. write it, without factors of one half
+    share: np.ndarray | None = None  # (k,) alpha as a share of the value that empties the component
     n_nonzero: np.ndarray | None = None  # (k,)
-    support: np.ndarray | None = None  # (k, p) no l1 penalty, but no loadings elsewhere
+    support: np.ndarray | None = None  # (k, p) no l1 penalty, and no loadings outside it
 
     def only(self, component: int) -> Self:
         """The penalty of one component."""
@@ -55,7 +55,7 @@ class Penalty:
         return replace(self, **{name: value[one] for name, value in given.items() if value is not None})
 
     def alpha_for(self, targets: np.ndarray) -> np.ndarray:
-        """Absolute alphas.  A component is empty from 2 max_i |t_i| on, for any l2."""
+        """Absolute alphas.  From 2 max_i |t_i| on a component is empty, for any l2."""
         if self.alpha is not None:
             return self.alpha
         if self.share is not None:
@@ -67,7 +67,7 @@ class Penalty:
 
 @dataclass(frozen=True)
 class Loadings:
-    """Loadings B of all components, their images B S, and the alpha that they are optimal for."""
+    """Loadings B of all components, their images B S, and the alphas for which they are optimal."""
 
     values: np.ndarray  # (k, p)
     images: np.ndarray  # (k, p)
@@ -99,12 +99,12 @@ def thresholded(
 
 
 def _entry_threshold(sizes: np.ndarray, count: int) -> float:
-    """The (count + 1)-th largest size: there the next entry would become nonzero."""
-    entered = sizes.size - count  # place of the last that enters, in ascending order
+    """The (count + 1)-th largest size, at which the next entry would become nonzero."""
+    entered = sizes.size - count  # place, in ascending order, of the last entry that enters
     if entered == 0:
         return 0.0
     last = np.partition(sizes, entered)[entered]
-    return float(sizes[sizes < (1 - 1e-9) * last].max(initial=0.0))  # entries of one size enter together
+    return float(sizes[sizes < (1 - 1e-9) * last].max(initial=0.0))  # entries of equal size enter together
 
 
 def _on_support(scatter: Scatter, l2: float, support: np.ndarray, axes: np.ndarray) -> np.ndarray:
@@ -137,7 +137,7 @@ def _penalised(
 
 
 def _same_support(scatter: Scatter, l2: float, alpha: float, target: np.ndarray, guess: np.ndarray) -> np.ndarray:
-    """The loadings that are optimal if support and signs are those of `guess`; `guess` where they cannot be."""
+    """The loadings that are optimal if support and signs are those of `guess`; `guess` itself if there are none."""
     support = np.flatnonzero(guess)
     if not support.size or (l2 == 0 and support.size > scatter.n_rows):  # nothing to solve, or no unique solution
         return guess
@@ -160,7 +160,8 @@ def _found_anew(
     if alpha == 0:
         return _on_support(scatter, l2, np.ones((1, len(target)), dtype=bool), axis[None])[0]
     problem = ScatterQuadratic(scatter, l2, target, float(axis @ target))
-    return lasso(problem, alpha / 2, start=warm, tol=1e-12).coef  # only support and signs are needed, but these exactly
+    # only support and signs are used, but these must be exact
+    return lasso(problem, alpha / 2, start=warm, tol=1e-12).coef
 
 
 @dataclass(frozen=True)
@@ -184,7 +185,7 @@ class ScatterQuadratic:
 
 
 def _counted(scatter: Scatter, l2: float, n_nonzero: np.ndarray, targets: np.ndarray, warm: np.ndarray) -> Loadings:
-    """For each component the point of the elastic-net path where variable n_nonzero + 1 would enter."""
+    """For each component the point of the elastic-net path at which variable n_nonzero + 1 would enter."""
     values, alpha = np.zeros_like(targets), np.zeros(len(targets))
     for j, (count, target) in enumerate(zip(n_nonzero, targets, strict=True)):
         n_candidates = min(max(PATH_COLUMNS * int(count), MIN_PATH_COLUMNS), scatter.n_features)
@@ -208,16 +209,16 @@ def _path_point(block: np.ndarray, l2: float, target: np.ndarray, count: int) ->
     size = float(np.abs(target).max())
     if size == 0:
         return np.zeros(len(target)), 0.0
-    # LARS expects numbers of order one: dividing by powers of two changes no digit
+    # LARS expects numbers of order one; dividing by powers of two is exact
     unit, length = 2.0 ** round(math.log2(size)), 2.0 ** round(math.log2(float(np.diagonal(system).max())))
     system, target = system / length, target / unit
-    # LARS passes over variables that would enter at the very same alpha: targets are set apart by less than what
-    # counts as one size
+    # LARS skips variables that would enter at the very same alpha, so targets are perturbed, by less than what counts
+    # as equal size
     target = target * (1 + 1e-10 * np.random.default_rng(0).uniform(size=len(target)))
     steps = count
     while True:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)  # of variables that are copies: LARS leaves them out
+            warnings.simplefilter("ignore", ConvergenceWarning)  # for variables that are copies, which LARS leaves out
             knots, _, path = lars_path_gram(target, system, n_samples=1, max_iter=steps, method="lasso")
         counts = np.count_nonzero(path, axis=0)
         reached = np.flatnonzero(counts == count)

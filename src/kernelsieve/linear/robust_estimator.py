@@ -1,4 +1,4 @@
-"""RobustElasticNetPCA: sparse PCA of rows whose weights take outliers out."""
+"""RobustElasticNetPCA: sparse PCA of rows that are weighted so that outliers do not count."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from .estimators import POSITIVE_OR_INFINITE, LinearComponents
 from .robust_weights import ResidualForm, cutoff, residual_components, two_stage_weights, warn_if_many, without_rounding
 from .scatter import row_mean, scatter_of
 
-WeightedFit: TypeAlias = tuple[SparseComponents, np.ndarray, np.ndarray, bool]  # with weights, location, settled
+WeightedFit: TypeAlias = tuple[SparseComponents, np.ndarray, np.ndarray, bool]  # with weights, location, converged
 
 
 @estimator
@@ -38,8 +38,8 @@ class RobustElasticNetPCA(JudgesRows, LinearComponents):
     """Sparse PCA that resists outliers: weights first, then `ElasticNetPCA` of the weighted rows.
 
     Each row gets the weight w = 1 / (1 + exp(mu (r^2 - delta))), r its distance to the plane of the first M
-    components, of the bounded loss rho of Wang & Cheng (2012); weighted PCA, reweighted, minimises sum_i rho(r_i) from
-    a start that is free of outliers.  Then, with w frozen and axes A A' = I,
+    components, which belongs to the bounded loss rho of Wang & Cheng (2012); reweighted PCA minimises sum_i rho(r_i)
+    from a start that is free of outliers.  Then, with w fixed and axes A A' = I,
 
         sum_i w_i |x_i - A'B x_i|^2 + sum_j (l2 |b_j|^2 + alpha_j |b_j|_1)
 
@@ -47,7 +47,7 @@ class RobustElasticNetPCA(JudgesRows, LinearComponents):
     which puts loss and penalty in one objective, has the trivial solution B = 0.
 
     Withstands about 30 % of outliers off the plane, clustered or scattered.  Outliers within the plane (far along a
-    component) are not weighed down: they do not turn it.
+    component) keep their weight, because they do not turn the plane.
 
     Cost: that of `ElasticNetPCA` and O(n q (n_directions + q)) for q = min(n, p).
 

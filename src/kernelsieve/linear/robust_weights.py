@@ -1,4 +1,4 @@
-"""Weights that take outliers out of PCA: the sound form of Wang & Cheng's logistic weighting.
+"""Weights that remove outliers from PCA: a sound form of Wang & Cheng's logistic weighting.
 
 A row far off the plane of the first M components, at orthogonal distance r, gets the weight
 
@@ -8,14 +8,14 @@ which is rho'(r) / r of the bounded loss
 
     rho(r) = -(1 / 2 mu) [log(1 + exp(mu delta - mu r^2)) - log(1 + exp(mu delta))]
 
-so that weighted PCA, reweighted until it stands still, lowers  sum_i rho(r_i)  in every step (delta and mu are fixed
-before the first).  That finds the nearest minimum, so the start must be free of outliers already: the half of the rows
-that looks least outlying along any of many directions (Stahel 1981, Donoho 1982), then a few concentration steps, each
-PCA of the half that was nearest to the last plane.  Directions run through pairs of rows: among them are those along
-which a cluster stands apart, which random directions miss.
+so that reweighted PCA lowers  sum_i rho(r_i)  in every step until it converges (delta and mu are fixed before the
+first).  It finds the nearest minimum, so the start must be free of outliers already: the half of the rows that is
+least outlying along any of many directions (Stahel 1981, Donoho 1982), then a few concentration steps, each PCA of the
+half that was nearest to the last plane.  Directions run through pairs of rows: among them are those along which a
+cluster is separated, which random directions miss.
 
-The loss must not be minimised together with an l1 penalty: being bounded, it lets go of ever more rows while the
-loadings shrink, until neither rows nor loadings are left.  Weights are found first, and sparse PCA runs on frozen ones.
+The loss must not be minimised together with an l1 penalty: being bounded, it gives up more and more rows as the
+loadings shrink, until neither rows nor loadings are left.  Weights are computed first, and sparse PCA uses them fixed.
 
 The paper's own scheme (2012), repaired as little as it takes to have a solution, is here for reproduction
 (`residual_components`).  For one component after another, on the rows X as the earlier ones left them, it repeats
@@ -51,7 +51,7 @@ STEEPNESS = 8.0  # mu delta: the paper's c
 
 
 def without_rounding(to_plane: np.ndarray, to_mean: np.ndarray) -> np.ndarray:
-    """Squared distances to a plane, zero where they are rounding of the squared distance to its centre."""
+    """Squared distances to a plane, zero if they are rounding of the squared distance to its centre."""
     return np.where(to_plane > 1e-14 * to_mean, to_plane, 0.0)
 
 
@@ -78,7 +78,7 @@ class LogisticLoss:
 
     def weights(self, squared: np.ndarray) -> np.ndarray:
         """w = rho'(r) / r, from r^2."""
-        if not self.delta > 0:  # most rows lie in the plane exactly: those that do not are the outliers
+        if not self.delta > 0:  # most rows lie exactly in the plane, and all others are outliers
             return (squared == 0).astype(np.float64)
         return expit(STEEPNESS * (1.0 - squared / self.delta))
 
@@ -91,17 +91,17 @@ class LogisticLoss:
 
 @dataclass(frozen=True)
 class RobustWeights:
-    """Weights of the rows, and how they were reached."""
+    """Weights of the rows, and how they were found."""
 
     values: np.ndarray  # (n,)
-    losses: list[float]  # sum rho before each reweighting: falls
+    losses: list[float]  # sum rho before each reweighting, decreasing
     converged: bool
-    delta: float  # of the loss; 0 where most rows lie in the plane exactly
+    delta: float  # of the loss; 0 if most rows lie exactly in the plane
 
 
 def warn_if_many(share: float) -> None:
-    """Warn where weights rule out such a large share of the rows that they cannot be trusted."""
-    if share > 1 / 3:  # with more, a majority of outliers would look just the same
+    """Warn if weights exclude such a large share of the rows that they cannot be trusted."""
+    if share > 1 / 3:  # beyond that, a majority of outliers would look the same
         warn(
             f"the weights rule out {share:.0%} of the rows: with that many, rows and outliers may have changed places. "
             "Look at weights_, or at the rows themselves"
@@ -111,9 +111,9 @@ def warn_if_many(share: float) -> None:
 def two_stage_weights(
     rows: np.ndarray, n_components: int, n_directions: int, rng: np.random.Generator
 ) -> RobustWeights:
-    """Weights for dense rows: a start that outliers do not reach, then weighted PCA until it stands still.
+    """Weights for dense rows: a start that outliers do not affect, then weighted PCA until it converges.
 
-    Cost: O(n q (n_directions + q)) for q = min(n, p), after O(n q p) to get there.
+    Cost: O(n q (n_directions + q)) for q = min(n, p), after O(n q p) for the coordinates.
     """
     rows = isometric_coordinates(rows)
     inner = nearest_half(outlyingness(rows, n_directions, rng), n_components)
@@ -127,7 +127,7 @@ def two_stage_weights(
 
 
 def isometric_coordinates(rows: np.ndarray) -> np.ndarray:
-    """Centred rows; where p > n, in coordinates of the space that they span, which keeps all distances."""
+    """Centred rows; if p > n, in coordinates of the space that they span, which keeps all distances."""
     centred = rows - rows.mean(axis=0)
     n_samples, n_features = rows.shape
     if n_features <= n_samples:
@@ -142,9 +142,10 @@ def outlyingness(rows: np.ndarray, n_directions: int, rng: np.random.Generator) 
     n_samples = len(rows)
     first = rng.integers(n_samples, size=n_directions)
     second = (first + 1 + rng.integers(n_samples - 1, size=n_directions)) % n_samples
-    rows = rows / (float(np.abs(rows).max(initial=0.0)) or 1.0)  # in a unit in which float32 can hold their squares
+    # in a unit in which float32 can represent their squares
+    rows = rows / (float(np.abs(rows).max(initial=0.0)) or 1.0)
     directions = rows[first] - rows[second]
-    # neither factor needs unit length, and float32 has digits enough for ranks
+    # neither factor needs unit length, and float32 is precise enough for ranks
     projections = directions.astype(np.float32) @ rows.T.astype(np.float32)
     projections -= _upper_median(projections)
     np.abs(projections, out=projections)
@@ -163,7 +164,7 @@ def _upper_median(values: np.ndarray) -> np.ndarray:
 
 
 def nearest_half(distances: np.ndarray, n_components: int) -> np.ndarray:
-    """Numbers of the rows with the smaller distances: half of them, and enough for a plane."""
+    """Numbers of the rows with the smallest distances: half of all rows, but enough for a plane."""
     count = max(len(distances) // 2, min(n_components + 1, len(distances)))
     return np.argpartition(distances, count - 1)[:count]
 
@@ -183,12 +184,13 @@ def cutoff(squared: np.ndarray) -> float:
     z = np.cbrt(squared)
     center = float(np.median(z))
     deviation = 1.4826 * float(np.median(np.abs(z - center)))
-    # r^(2/3) of normal noise is nearly normal (Wilson & Hilferty): its upper 1.25 % lie 2.24 deviations up
+    # r^(2/3) of normal noise is nearly normal (Wilson & Hilferty): 1.25 % of it lie more than 2.24 deviations up
     return (center + 2.24 * deviation) ** 3
 
 
 def reweight(rows: np.ndarray, plane: Plane) -> RobustWeights:
-    """Weighted PCA and weights in turn, from a plane on: minimises sum rho(r) with delta set by that plane."""
+    """Weighted PCA and weights in turn, from a given plane: minimises sum rho(r) with delta determined
+    by that plane."""
     n_components = plane.axes.shape[1]
     squared = plane.squared_distances(rows)
     delta = cutoff(squared)
@@ -263,7 +265,7 @@ def _one_component(rows: np.ndarray, request: SparseRequest, form: ResidualForm)
     loadings = np.zeros_like(axes)
     predicted = rows.mean(axis=1)
     converged, n_iter = False, 0
-    while not converged and n_iter < min(stop.max_iter, 100):  # what has not settled by then goes in circles
+    while not converged and n_iter < min(stop.max_iter, 100):  # what has not converged by then cycles
         n_iter += 1
         weights = form.weights(rows @ axes[0] - predicted)
         scatter = scatter_of(rows, weights, origin)

@@ -1,11 +1,11 @@
-"""What sparse PCA asks of the data: products with the scatter S = X'X of centred, weighted rows.
+"""What sparse PCA needs of the data: products with the scatter S = X'X of centred, weighted rows.
 
     gram form     p <= n, or a covariance that was given: S itself, p x p
     row form      p > n: the rows, and S v = X'(X v); nothing of size p x p is ever made.  Also where p is not much
                   less than n and products are all that is asked for (l2 = inf): S costs more than they do
 
-Rows of weight w enter as sqrt(w) (x - mean).  Sparse rows stay sparse: their mean is subtracted from products, not
-from them.  In both forms S = R'R for some rows R, `n_rows` of them.
+Rows of weight w enter as sqrt(w) (x - mean).  Sparse rows stay sparse: the mean is subtracted from products, not from
+the rows.  In both forms S = R'R for some rows R, `n_rows` of them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ DENSE_LIMIT = 300
 
 @dataclass(frozen=True)
 class GramScatter:
-    """S as a matrix.  `RowScatter` has the same methods, which are all that the solvers ask of S = R'R."""
+    """S as a matrix.  `RowScatter` has the same methods, which are all that the solvers need of S = R'R."""
 
     gram: np.ndarray  # (p, p)
 
@@ -37,7 +37,7 @@ class GramScatter:
 
     @property
     def n_rows(self) -> int:
-        """Rows of R: blocks of S that are larger than this are singular."""
+        """Number of rows of R: larger blocks of S are singular."""
         return len(self.gram)
 
     @property
@@ -112,7 +112,8 @@ class RowScatter:
         return scores if self.mean is None else scores - (axes @ self.mean)[:, None] * self.root_weight
 
     def _back(self, scores: np.ndarray) -> np.ndarray:
-        """scores R, for (k, n) scores: those of centred rows are orthogonal to root_weight, and the mean drops out."""
+        """scores R, for (k, n) scores that are orthogonal to root_weight, as those of centred rows are, so that the
+        mean drops out."""
         return scores @ self.rows
 
     def block(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
@@ -133,13 +134,14 @@ class RowScatter:
     def regress(self, axis: np.ndarray, columns: np.ndarray, l2: float, target: np.ndarray) -> np.ndarray:
         if columns.size <= self.n_rows:
             return solve_ridge(self.block(columns, columns), l2, target)
-        chosen = self.columns(columns)  # fewer equations than unknowns: the shortest solution, in the rows
+        # with fewer equations than unknowns, the shortest solution is found in the space of the rows
+        chosen = self.columns(columns)
         system = chosen @ chosen.T + l2 * np.eye(len(chosen))
         return chosen.T @ (scipy.linalg.pinvh(system) @ self._all_scores(axis[None])[0])
 
     def leading(self, n_components: int) -> tuple[np.ndarray, np.ndarray]:
         n_rows = self.n_rows
-        # the few dozen products of a Lanczos iteration cost less than the gram of rows that stay in the cache
+        # if the rows stay in the cache, the few dozen products of a Lanczos iteration cost less than the gram
         if self.mean is None and n_rows > DENSE_LIMIT and self.rows.size <= 2**21:
             gram = scipy.sparse.linalg.LinearOperator((n_rows, n_rows), lambda v: self.rows @ (v @ self.rows))
         else:
@@ -153,7 +155,7 @@ Scatter: TypeAlias = GramScatter | RowScatter
 
 
 def deflated(scatter: Scatter, direction: np.ndarray, how: str) -> Scatter:
-    """What is left of S after a component of unit direction v; v = 0 takes nothing away.
+    """What is left of S after a component of unit direction v; for v = 0 all of it.
 
     projection    (I - v v') S (I - v v')
     schur         S - S v v'S / (v'S v)         what linear regression on the scores X v leaves
@@ -179,7 +181,7 @@ def deflated(scatter: Scatter, direction: np.ndarray, how: str) -> Scatter:
 
 
 def solve_ridge(block: np.ndarray, l2: float, right: np.ndarray) -> np.ndarray:
-    """(block + l2 I)^-1 right, the shortest solution where that is singular."""
+    """(block + l2 I)^-1 right, the shortest solution if that is singular."""
     system = block + l2 * np.eye(len(block))
     factor = cholesky(system)
     if factor is None:
@@ -188,7 +190,7 @@ def solve_ridge(block: np.ndarray, l2: float, right: np.ndarray) -> np.ndarray:
 
 
 def used_columns(loadings: np.ndarray) -> np.ndarray | None:
-    """Columns with a nonzero loading, where they are so few that picking them out saves time."""
+    """Columns with a nonzero loading, if they are so few that working on them alone saves time; otherwise all."""
     if np.count_nonzero(loadings) >= 0.25 * loadings.shape[1]:
         return None
     return np.flatnonzero(loadings.any(axis=0))
@@ -220,7 +222,7 @@ def row_mean(X: Array, weights: np.ndarray | None) -> np.ndarray:
 
 
 def cancels(X: Array, mean: np.ndarray) -> bool:
-    """Whether the variance of sparse rows would be lost to rounding if the square of their mean were subtracted last.
+    """Whether rounding would hide the variance of sparse rows if the square of their mean were subtracted last.
 
     Such rows have few zeros: they can be made dense.
     """
@@ -231,9 +233,9 @@ def cancels(X: Array, mean: np.ndarray) -> bool:
 
 
 def scatter_of(X: Array, weights: np.ndarray | None, mean: np.ndarray, *, products_only: bool = False) -> Scatter:
-    """The scatter of the rows of X about `mean`, in the form that their shape asks for.
+    """The scatter of the rows of X about `mean`, in the form that suits their shape.
 
-    `products_only` says that no blocks of S will be asked for, as is so for l2 = inf.
+    `products_only` says that no blocks of S will be needed, as for l2 = inf.
     """
     n_samples, n_features = X.shape
     if cancels(X, mean):
@@ -263,7 +265,7 @@ def _gram(X: Array, weights: np.ndarray | None, mean: np.ndarray) -> np.ndarray:
         total = X.shape[0] if weights is None else weights.sum()
         return to_numpy((rows.T @ weighted).toarray()) - total * np.outer(mean, mean)
     gram: np.ndarray | None = None
-    for part in row_ranges(X.shape[0], 2048):  # so that the copy stays small beside the rows
+    for part in row_ranges(X.shape[0], 2048):  # so that the copy stays small compared with the rows
         rows = _weighted_rows(X[part], mean, None if weights is None else np.sqrt(weights[part]))
         gram = rows.T @ rows if gram is None else gram + rows.T @ rows
     assert gram is not None

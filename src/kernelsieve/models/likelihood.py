@@ -147,8 +147,8 @@ class LikelihoodKernelPCA(JudgesKernelRows, OnDictionary, KernelTransformer):
     n_components : int or None, default=None
         Number of components M; None for all axes of the model, of which there are at most as many as vectors.
     noise_variance : float or None, default=None
-                Noise variance per direction, between 0 and max_i mean_n k(x_i, x_n)^2 / k(x_i, x_i), above which the
-                best model has no vectors.
+        Noise variance per direction, between 0 and max_i mean_n k(x_i, x_n)^2 / k(x_i, x_i), above which the
+        best model has no vectors.
     noise_fraction : float or None, default=None
         The noise variance as a fraction of that upper end.
     n_support : int or None, default=None

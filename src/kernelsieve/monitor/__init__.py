@@ -1,4 +1,4 @@
-"""Monitoring: is this row normal, and which variables say so.
+"""Monitoring: is this row normal, and if not, which variables make it unusual?
 
 estimator    KernelMonitor
 recipe       from its parameters to a fit

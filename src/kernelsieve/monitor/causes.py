@@ -1,8 +1,8 @@
 """Why a row is odd, in words: what a column holds, and what it usually holds in normal rows.
 
-A column is a cause by its share of SPE.  A value outside the middle 90 % of normal rows is said with that range, a text
-with the one that most rows have, if there is one; a value that is usual by itself is said to be so, since then the
-combination is what is odd.
+A column is a cause by its share of SPE.  A value outside the middle 90 % of normal rows is reported with that range, a
+text with the one that most rows have, if there is one; a value that is usual by itself is reported as such, because
+then the combination is odd.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ import numpy as np
 from ..rows.frames import BOOLEAN, DATE, TEXT, Block
 
 N_TOP = 3  # columns that are named
-LEAST_SHARE = 0.05  # of SPE: columns with less are no causes, but for the first
+LEAST_SHARE = 0.05  # columns with a smaller share of SPE are not causes, except for the first
 USUAL = (0.05, 0.95)  # quantiles between which a number is usual
-LOOKED_AT = 50_000  # normal rows, evenly spread, that say what is usual
+LOOKED_AT = 50_000  # normal rows, evenly spread, on which the usual values are measured
 
-Words = Callable[[int, int], str]  # (row, column) -> what the column holds there, and usually
+Words = Callable[[int, int], str]  # (row, column) -> what the column holds there, and what it usually holds
 
 
 @dataclass(frozen=True)
 class UsualValues:
-    """What the columns of the normal rows hold; NaN, or an empty text, where a column has no such value."""
+    """The usual values of the columns in normal rows; NaN, or an empty text, if a column has no such value."""
 
     low: np.ndarray  # (d,) the middle 90 % of numbers
     high: np.ndarray  # (d,)
@@ -101,7 +101,7 @@ class UsualValues:
 
 
 def shown(value: float, kind: str = "number") -> str:
-    """A number as people read it: four digits, all of a whole number, a date as such."""
+    """A number for display: four digits, all digits of a whole number, a date as such."""
     if kind == BOOLEAN:
         return str(bool(value)).lower()
     if kind == DATE:

@@ -1,9 +1,9 @@
 """From a series of rows to a detector and its held-out values.
 
-Up to `SAMPLE_WINDOWS` windows everything is done anew without each fold: input map, points, components.  Beyond that, a
-sample of them settles the input map and the points, one pass over all rows gives the moments of each fold over those
-points, and a fold's model is that of the sum of the other folds' moments: no row is read twice for it.  The held-out
-values are then those of the sample.
+With up to `SAMPLE_WINDOWS` windows everything is refitted without each fold: input map, points, components.  With
+more, a sample of them determines the input map and the points, one pass over all rows gives the moments of each fold
+over those points, and a fold's model is that of the sum of the other folds' moments, for which no row is read twice.
+The held-out values are then those of the sample.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from .limits import fold_of, run_bounds
 from .series import Series, WindowSample
 from .statistics import Detector
 
-SAMPLE_WINDOWS = 20_000  # at 1 % alarms, 200 of them lie above the limit
-CELL_ROWS = 256  # consecutive rows that are sampled together, where windows or smoothing join them
+SAMPLE_WINDOWS = 20_000  # with 1 % false alarms, 200 of them lie above the limit
+CELL_ROWS = 256  # consecutive rows that are sampled together, if windows or smoothing connect them
 CHECKED_POINTS = 500  # points whose gram shows whether a user's function is positive semi-definite
-CELL_MEMORIES = 20  # smallest length of a cell, in memories of the smoothing: its start then counts for nothing
+CELL_MEMORIES = 20  # least length of a cell, in memories of the smoothing, so that its starting value has no effect
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """How one model is made: of which input map, by which estimator."""
+    """How one model is made: its input map and its estimator."""
 
     make: Callable[[int, int], Any] | None  # (most components + 1, number of rows) -> an unfitted estimator
     standardize: bool
@@ -59,12 +59,12 @@ class HeldOut:
 
     t2: np.ndarray
     spe: np.ndarray
-    bounds: np.ndarray  # of unbroken runs of rows, within which smoothing goes on
+    bounds: np.ndarray  # of unbroken runs of rows, within which smoothing continues
 
 
 @dataclass(frozen=True)
 class MonitorFit:
-    """All that a fit leaves."""
+    """The result of a fit."""
 
     estimator: Any
     detector: Detector
@@ -76,7 +76,7 @@ class MonitorFit:
 
 
 def fitted_with_rank(make: Callable[[int, int], Any], rows: Array) -> Any:
-    """A fitted estimator, with fewer components where the rows have no more directions."""
+    """A fitted estimator, with fewer components if the rows have fewer directions."""
     most = n_rows = int(rows.shape[0])
     while True:
         estimator = make(most, n_rows)
@@ -87,7 +87,7 @@ def fitted_with_rank(make: Callable[[int, int], Any], rows: Array) -> Any:
             if not isinstance(asked, int) or asked < 2:
                 raise
             smaller = asked * 2 // 3 if asked > 4 else asked - 1
-            if make(smaller + 1, n_rows).n_components == asked:  # an estimator of the user's own
+            if make(smaller + 1, n_rows).n_components == asked:  # an estimator given by the user
                 raise
             most = smaller + 1
 
@@ -99,7 +99,7 @@ def detector_of(estimator: Any, inputs: InputMap) -> Detector:
 
 
 def check_distances(expansion: KernelExpansion) -> None:
-    """SPE is a squared distance: a kernel that is not positive semi-definite has none, and would alarm at random."""
+    """Refuse a kernel that is not positive semi-definite: SPE is a squared distance, and would alarm at random."""
     kernel, points = expansion.kernel, expansion.points[:CHECKED_POINTS]
     known = kernel.definite is not None
     if kernel.definite if known else not is_indefinite(kernel, gram_of(kernel, points)):
@@ -112,20 +112,20 @@ def check_distances(expansion: KernelExpansion) -> None:
 
 
 def cell_rows(lags: int, smoothing: float | None) -> int:
-    """Consecutive rows that must be sampled together."""
+    """Number of consecutive rows that must be sampled together."""
     if not lags and smoothing is None:
         return 1
     return max(CELL_ROWS, lags + 1, round(CELL_MEMORIES / (smoothing or 1.0)))
 
 
 def fit_by_refits(series: Series, sample: WindowSample, recipe: Recipe, n_folds: int, n_threads: int) -> MonitorFit:
-    """Every fold by a model that was made without it."""
+    """Values of every fold under a model that was made without it."""
     estimator, inputs = recipe.fit(sample.windows)
     detector = detector_of(estimator, inputs)
     folds = checked_folds(sample, series.lags, n_folds)
     t2, spe = np.full((2, len(folds)), np.nan)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the final model has said what there is to say
+        warnings.simplefilter("ignore")  # the final model has given all warnings
         for fold in range(n_folds):
             others = np.flatnonzero((folds != fold) & (folds >= 0))
             own = np.flatnonzero(folds == fold)
@@ -149,9 +149,9 @@ def _both_ways(
     moments: Moments,
     n_threads: int,
 ) -> MonitorFit:
-    """Held-out statistics beside those of the same windows under the final model."""
+    """Held-out statistics, and those of the same windows under the final model."""
     inside = np.flatnonzero(folds >= 0)
-    # smoothing goes on over the seam of two folds: it remembers values, and no rows
+    # smoothing continues across folds, because it remembers values and not rows
     bounds = run_bounds(sample.runs[inside])
     own_t2, own_spe = detector.statistics(take_rows(sample.windows, inside), n_threads)
     held_out, training = HeldOut(t2[inside], spe[inside], bounds), HeldOut(own_t2, own_spe, bounds)
@@ -160,7 +160,7 @@ def _both_ways(
 
 
 def fit_final_on_all(series: Series, sample: WindowSample, recipe: Recipe, n_folds: int, n_threads: int) -> MonitorFit:
-    """Limits by refits on the sample, the final model on all rows: for estimators that have no moments of folds."""
+    """Limits by refits on the sample, the final model on all rows: for estimators without moments of folds."""
     found = fit_by_refits(series, sample, recipe, n_folds, n_threads)
     inputs = found.detector.inputs
     estimator = clone(found.estimator).fit(series.prepared(inputs))
@@ -176,7 +176,7 @@ def fit_as_given(sample: WindowSample, recipe: Recipe, n_threads: int) -> Monito
 
 
 def fit_by_moments(series: Series, sample: WindowSample, recipe: Recipe, n_folds: int, n_threads: int) -> MonitorFit:
-    """Points by the sample, then one pass: the moments of each fold, and from them every model."""
+    """Points from the sample, then one pass: the moments of each fold, and from them every model."""
     estimator, inputs = recipe.fit(sample.windows)
     moments = moment_sum(estimator.expansion_, sample.windows)
     parts = series.fold_moments(moments, inputs, sample.n_rows, n_folds, n_threads)
@@ -202,7 +202,7 @@ def refitted(detector: Detector, moments: Moments) -> Detector:
 
 
 def store_components(estimator: Any, detector: Detector, moments: Moments) -> None:
-    """Make the estimator, fitted to a sample, the model of all rows."""
+    """Turn an estimator that was fitted to a sample into the model of all rows."""
     variances = detector.variances
     estimator.expansion_ = detector.expansion
     estimator.explained_variance_ = variances
@@ -217,15 +217,15 @@ def span_over(expansion: KernelExpansion, moments: Moments) -> PointSpan:
 
 
 def moment_sum(expansion: KernelExpansion, windows: Array) -> MomentSum:
-    """What is added up over windows, of the dtype of these, for their moments over the points of a fitted model."""
+    """The sum over windows of this dtype that gives their moments over the points of a fitted model."""
     tolerance = RANK_TOLERANCE_FLOAT32 if "32" in str(windows.dtype) else RANK_TOLERANCE
     whitening = whiten(gram_of(expansion.kernel, expansion.points), tolerance).matrix
     return MomentSum(expansion.kernel, expansion.points, whitening)
 
 
 def checked_folds(sample: WindowSample, lags: int, n_folds: int) -> np.ndarray:
-    """The fold of each window, -1 where it crosses from one into the next."""
-    if n_folds <= sample.n_rows:  # more folds than rows need not be counted, however many
+    """The fold of each window, -1 if it crosses from one into the next."""
+    if n_folds <= sample.n_rows:  # folds beyond the number of rows would be empty
         first = fold_of(sample.ends - lags, sample.n_rows, n_folds)
         folds = fold_of(sample.ends, sample.n_rows, n_folds)
         folds = np.where(first == folds, folds, -1)

@@ -59,7 +59,8 @@ from .table import (
     without_infinity,
 )
 
-LEAST_SMOOTHING = 1e-6  # a mean over a million rows: fewer say nothing of its limit, and a count of 1/w overflows
+# a mean over a million rows: with a smaller weight there are too few rows to set a limit, and 1/w overflows
+LEAST_SMOOTHING = 1e-6
 
 
 @dataclass(frozen=True)
@@ -73,13 +74,13 @@ class MonitorStatistics:
 
     @property
     def alarm(self) -> np.ndarray:
-        """Whether SPE is above its limit; never where a row has no whole window."""
+        """Whether SPE is above its limit; False for a row without a whole window."""
         return np.asarray(self.spe > self.spe_limit)
 
 
 @estimator
 class KernelMonitor(JudgesRows, SavesItself, OnlineMonitor, MeantParameters, OutlierMixin, BaseEstimator):
-    """Novelty detection and process monitoring by sparse kernel PCA, with limits that hold and causes that are named.
+    """Novelty detection and process monitoring by sparse kernel PCA, with reliable limits and named causes.
 
     A kernel PCA of normal rows is fitted on a few support points.  A new row is judged by how far it lies off the
     components in feature space, and by how far along them:
@@ -237,7 +238,7 @@ class KernelMonitor(JudgesRows, SavesItself, OnlineMonitor, MeantParameters, Out
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None, *, series: Any = None) -> Self:
-        """Learn what normal rows are like, and the limits that they keep to.
+        """Learn normal behaviour from rows, and set the limits.
 
         Parameters
         ----------
@@ -335,10 +336,10 @@ class KernelMonitor(JudgesRows, SavesItself, OnlineMonitor, MeantParameters, Out
         return self._framed_like(X, self._each(X, series, parts, self.n_features_in_)[0])
 
     def notes(self, X: Any) -> list[str]:
-        """What is to be said once about a table, and not for every row of it.
+        """Remarks about a whole table, rather than about single rows.
 
-        Counters, the year of a date and columns that never changed are left out of a monitor of tables.  Where one
-        of them holds something else in these rows than in the normal ones, a sentence says so.
+        Counters, the year of a date and columns that never changed are left out of a monitor of tables.  If one of
+        them differs in these rows from the normal ones, a sentence says so.
 
         Parameters
         ----------
@@ -363,7 +364,7 @@ class KernelMonitor(JudgesRows, SavesItself, OnlineMonitor, MeantParameters, Out
 
     @property
     def input_map_(self) -> InputMap:
-        """What happens to a row (and its lags) before the kernel sees it: an affine map."""
+        """The affine map that is applied to a row (and its lags) before the kernel."""
         return self._detector.inputs
 
     @property
@@ -392,7 +393,7 @@ class KernelMonitor(JudgesRows, SavesItself, OnlineMonitor, MeantParameters, Out
         columns = self._width * max(1, self._fitted_lags + 1)
         width = self.expansion_.points.shape[1]
         widths = {"center": (len(inputs.center), columns), "points": (width, inputs.factor.shape[-1])}
-        for name, (found, wanted) in widths.items():  # all else the layouts have looked at
+        for name, (found, wanted) in widths.items():  # the layouts have checked everything else
             if found != wanted:
                 raise error(f"arrays do not fit together: {name} of {found} columns, where {wanted} are expected")
         waiting = [] if self._drift is None else self._drift.waiting
@@ -414,7 +415,7 @@ class KernelMonitor(JudgesRows, SavesItself, OnlineMonitor, MeantParameters, Out
 
     @property
     def _window_names(self) -> list[str] | None:
-        """Names of the columns that the detector sees of a window, where rows have any."""
+        """Names of the columns of a window, as the detector sees it, if rows have any."""
         if self._encoder is None and not hasattr(self, "feature_names_in_"):
             return None
         names = self.variable_names_ if self._encoder is None else list(self._encoder.get_feature_names_out())
@@ -427,28 +428,30 @@ class KernelMonitor(JudgesRows, SavesItself, OnlineMonitor, MeantParameters, Out
 
     @property
     def _fitted_lags(self) -> int:
-        """Lags of the fit, whatever the parameter has been set to since."""
+        """Lags of the fit, even if the parameter has been changed since."""
         return len(self._detector.inputs.center) // self._width - 1
 
     @property
     def _fitted_smoothing(self) -> float | None:
-        """Smoothing of the fit, which its limits are for; files of version 0.1.0 do not say, the parameter does."""
+        """Smoothing of the fit, to which its limits belong; for files of version 0.1.0, which lack it,
+        the parameter."""
         return getattr(self, "_smoothing", self.smoothing)
 
     def _fitted_encoder(self, X: Any) -> TableEncoder | None:
-        """What makes numbers of a raw table; None for rows that are numbers."""
+        """The encoder that turns a raw table into numbers; None for rows of numbers."""
         if self.encoder is None or self.cv == "prefit" or (self.encoder == "auto" and not is_raw_table(X)):
             return None
         own = TableEncoder("standard" if self.standardize else "none", trend=False)
         return (own if self.encoder == "auto" else clone(self.encoder)).fit(X)
 
     def _usual_values(self, X: Any, windows: Array) -> UsualValues:
-        """What is usual in each column: of the whole table, or of the newest rows of the sampled windows."""
+        """The usual values of each column: of the whole table, or of the newest rows of the sampled windows."""
         table = table_block(X) if self.encoder_ is not None else block_of(to_numpy(windows[:, : self.n_features_in_]))
         return UsualValues.of(table)
 
     def _series(self, X: Any, labels: Any, *, fits: bool) -> Series:
-        """The rows in order, checked as far as they can be before they are read; of a table, only those judged."""
+        """The rows in order, checked as far as possible before they are read; for a table, only those that can be
+        judged."""
         lags, known = int(self.lags) if fits else self._fitted_lags, None if labels is None else numbered(labels)
         if self._encoder is not None:
             _check_feature_names(self, X, reset=fits)
@@ -463,17 +466,17 @@ class KernelMonitor(JudgesRows, SavesItself, OnlineMonitor, MeantParameters, Out
     def _each(
         self, X: Any, series: Any, function: Callable[[Array], np.ndarray], width: int
     ) -> tuple[np.ndarray, np.ndarray | None]:
-        """function(windows), `width` numbers for each row, NaN where it has none; and the series that it is of."""
+        """function(windows), `width` numbers for each row, NaN for rows without a window; and their series."""
         rows = self._series(X, series, fits=False)
         return rows.each(function, width), rows.labels
 
     def _statistics_unsmoothed(self, X: Any, series: Any) -> tuple[np.ndarray, np.ndarray | None]:
-        """T2 and SPE of each row, (n, 2), and the series that it is of."""
+        """T2 and SPE of each row, (n, 2), and their series."""
         detector, n_threads = self._detector, effective_n_threads(self.n_jobs)
         return self._each(X, series, lambda rows: np.stack(detector.statistics(rows, n_threads), axis=1), 2)
 
     def _by_column(self, parts: np.ndarray) -> np.ndarray:
-        """Contributions of what the detector sees, added up for each column of a table."""
+        """Contributions of the detector's inputs, added up for each column of a table."""
         return parts if self._encoder is None else parts @ column_sums(self._encoder)
 
     def _store(self, found: MonitorFit) -> None:
@@ -514,7 +517,7 @@ class KernelMonitor(JudgesRows, SavesItself, OnlineMonitor, MeantParameters, Out
             warn(few)
 
     def _framed_like(self, X: Any, values: np.ndarray) -> Any:
-        """Values, one row a row of X, as a frame where X is one."""
+        """Values, one for each row of X, as a frame if X is one."""
         module = type(X).__module__.partition(".")[0]
         if module == "pandas":
             import pandas as pd

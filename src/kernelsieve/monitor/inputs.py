@@ -22,7 +22,7 @@ from ..arrays import Array, itemsize, like, namespace, to_numpy
 from ..numerics import ROUNDING
 from ..rows.checks import SMALLEST, ScaleError
 
-# Directions of less variance than this share of the largest are rounding, or columns that repeat others.
+# Directions with less variance than this share of the largest are rounding, or columns that repeat others.
 NO_INPUT_DIRECTION = 1e-6
 
 
@@ -37,7 +37,7 @@ class InputMap:
     _file_layout = {"center": "float[q]", "factor": "float[q] | float[q, *]"}
 
     def __call__(self, windows: Array) -> Array:
-        """The windows as the kernel sees them, in their own dtype and place; objects as they are."""
+        """The windows as the kernel sees them, in their own dtype and on their device; objects unchanged."""
         if windows.dtype == object:
             return windows
         shifted = windows - like(self.center, windows)
@@ -45,7 +45,7 @@ class InputMap:
         return shifted @ factor if factor.ndim == 2 else shifted * factor
 
     def gradient(self, gradient: Array) -> Array:
-        """A gradient in u, (n, r), as one in the inputs, (n, q)."""
+        """A gradient in u, (n, r), converted to one in the inputs, (n, q)."""
         factor = like(self.factor, gradient)
         return gradient @ factor.T if factor.ndim == 2 else gradient * factor
 
@@ -60,15 +60,15 @@ class InputMap:
 
 
 def no_map(n_columns: int) -> InputMap:
-    """Inputs as they are."""
+    """Inputs unchanged."""
     return InputMap(np.zeros(n_columns), np.ones(n_columns))
 
 
 def learn_map(windows: Array, *, standardize: bool, whiten: bool) -> InputMap:
-    """The map that these windows ask for.
+    """The map fitted to these windows.
 
-    Constant columns keep their unit where columns are standardised; whitened, they are no direction, and what happens
-    in them later is not seen.
+    Constant columns keep their unit if columns are standardised; whitening drops them, so later changes in them are
+    not seen.
     """
     values = to_numpy(windows)
     if not (standardize or whiten) or values.dtype == object:
@@ -90,14 +90,14 @@ def learn_map(windows: Array, *, standardize: bool, whiten: bool) -> InputMap:
 
 
 def column_scales(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and standard deviation of each column in float64; 1 for the deviation of constant ones."""
+    """Mean and standard deviation of each column in float64; for constant columns the deviation is set to 1."""
     center = values.mean(axis=0, dtype=np.float64)
     scale = values.std(axis=0, dtype=np.float64)
     return center, np.where(constant_columns(values), 1.0, scale)
 
 
 def constant_columns(values: np.ndarray) -> np.ndarray:
-    """Whether each column holds one value, but for rounding of its magnitude; not asked of objects."""
+    """Whether each column holds one value, up to rounding; False for objects."""
     if values.dtype == object:
         return np.zeros(values.shape[1], dtype=bool)
     rounding = ROUNDING[4 if values.dtype == np.float32 else 8]
@@ -105,7 +105,7 @@ def constant_columns(values: np.ndarray) -> np.ndarray:
 
 
 def windows_of(rows: Array, lags: int) -> Array:
-    """Each row from number `lags` on beside the `lags` rows before it, (n - lags, d (lags + 1)), the newest first."""
+    """Each row from number `lags` on, with the `lags` rows before it, (n - lags, d (lags + 1)), the newest first."""
     if not lags:
         return rows
     n_windows = rows.shape[0] - lags

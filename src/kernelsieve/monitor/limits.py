@@ -1,4 +1,4 @@
-"""Limits that hold on rows which the model has not seen.
+"""Limits that are valid for rows which the model has not seen.
 
 A quantile of the training rows' own statistic alarms two to ten times too often, because the model was fitted to them.
 So the rows are cut into `cv` contiguous folds, each is scored by a model of the others, and the limit is an order
@@ -6,14 +6,14 @@ statistic of those held-out values,
 
     limit = the k-th smallest of n,     k = ceil((n + 1)(1 - alpha))
 
-for which a new row of the same kind lies above with probability (n + 1 - k)/(n + 1) <= alpha.  What the chance is for
-*this* limit is uncertain where n is small: it follows Beta(n + 1 - k, k), of which the central 90 % are reported.
-Rows that follow each other are alike, and smoothed values more so: for the interval, n values count as
+which a new row of the same kind exceeds with probability (n + 1 - k)/(n + 1) <= alpha.  The probability for *this*
+limit is uncertain if n is small: it follows Beta(n + 1 - k, k), of which the central 90 % are reported. Neighbouring
+rows are similar, and smoothed values more so: for the interval, n values count as
 
     n / tau,     tau = 1 + 2 sum_j rho_j,     rho_j the correlation of ranks that are j values apart,
 
-and never as more than smoothing with weight w leaves of them, tau >= (2 - w) / w.  Folds are contiguous for the same
-reason: a random fold would be predicted from its own neighbours.
+and at least as few as smoothing with weight w leaves, tau >= (2 - w) / w.  Folds are contiguous for the same reason: a
+random fold would be predicted from its own neighbours.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ import numpy as np
 from scipy.stats import beta, rankdata
 
 CONFIDENCE = 0.9  # of the interval of the false alarm rate
-CHANCE = 2.0  # standard errors, 1 / sqrt(n), within which a correlation may be none
+CHANCE = 2.0  # a correlation within this many standard errors, 1 / sqrt(n), may be zero
 
 
 @dataclass(frozen=True)
@@ -35,13 +35,13 @@ class Limit:
 
     value: float
     rate: float  # expected share of new rows above it
-    interval: tuple[float, float]  # that holds the share with probability CONFIDENCE
+    interval: tuple[float, float]  # contains the share with probability CONFIDENCE
     n_held_out: int
-    n_effective: float  # number of independent values that they are worth
+    n_effective: float  # number of independent values that are worth as much
 
 
 def limit_of(values: np.ndarray, false_alarm_rate: float, smoothing: float | None = None) -> Limit:
-    """The limit that held-out values, in order, give; they may have been smoothed."""
+    """The limit from held-out values, in order; they may have been smoothed."""
     n = len(values)
     place = min(n, math.ceil((n + 1) * (1 - false_alarm_rate)))
     above = n + 1 - place
@@ -54,11 +54,11 @@ def limit_of(values: np.ndarray, false_alarm_rate: float, smoothing: float | Non
 
 
 def correlation_time(values: np.ndarray) -> float:
-    """How many values in a row say as much as one: 1 + 2 sum_j rho_j, up to a rho_j that may be chance."""
+    """How many consecutive values are worth one: 1 + 2 sum_j rho_j, up to the first rho_j that may be chance."""
     ranks = rankdata(values) - (len(values) + 1) / 2
     spectrum = np.abs(np.fft.rfft(ranks, 2 * len(ranks))) ** 2
     products = np.fft.irfft(spectrum)[: len(ranks)] / np.arange(len(ranks), 0, -1)  # mean product at each distance
-    if not products[0] > 0:  # all values are the same
+    if not products[0] > 0:  # all values are equal
         return 1.0
     correlations = products / products[0]
     ends = np.flatnonzero(correlations <= CHANCE / math.sqrt(len(ranks)))
@@ -80,12 +80,13 @@ def runs_of(numbers: np.ndarray, labels: np.ndarray | None = None) -> np.ndarray
 
 
 def run_bounds(runs: np.ndarray) -> np.ndarray:
-    """Where each run begins; at last, the number of rows."""
+    """Where each run begins; the last element is the number of rows."""
     return np.concatenate([[0], np.flatnonzero(np.diff(runs)) + 1, [len(runs)]])
 
 
 def smoothed(values: np.ndarray, weight: float | None, start: float) -> np.ndarray:
-    """The exponentially weighted mean  s_t = weight v_t + (1 - weight) s_(t-1),  s_0 = start; a NaN leaves it still."""
+    """The exponentially weighted mean  s_t = weight v_t + (1 - weight) s_(t-1),  s_0 = start; NaN leaves
+    it unchanged."""
     if weight is None:
         return values
     out, state = np.empty(len(values)), start
@@ -99,6 +100,6 @@ def smoothed(values: np.ndarray, weight: float | None, start: float) -> np.ndarr
 
 
 def smoothed_runs(values: np.ndarray, bounds: np.ndarray, weight: float | None, start: float) -> np.ndarray:
-    """`smoothed`, begun anew in every run."""
+    """`smoothed`, restarted in every run."""
     parts = [smoothed(values[low:high], weight, start) for low, high in pairwise(bounds.tolist())]
     return np.concatenate(parts)

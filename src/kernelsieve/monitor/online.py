@@ -1,4 +1,4 @@
-"""A monitor at work: one row or block after another, with what joins them.
+"""A monitor in use: it judges one row or block after another, and keeps what connects them.
 
     windows      the last `lags` rows are kept, so that a window reaches back over calls
     smoothing    the exponentially weighted mean of SPE goes on where it stopped
@@ -7,8 +7,8 @@
                  are multiplied by lam^n when n rows come; the centre of the inputs follows with the same memory.  Rows
                  above the limit do not enter, so that a monitor follows slow drift and not a fault.
 
-A row with a missing value (of a table: one that every normal row had) is not judged: it gives no alarm, ends the
-windows that it would be in, and leaves everything else as it was.
+A row with a missing value (in a table: one that every normal row had) is not judged: it gives no alarm, ends the
+windows that it belongs to, and leaves everything else unchanged.
 """
 
 from __future__ import annotations
@@ -45,17 +45,18 @@ class Record:
     """What a monitor says about one row."""
 
     number: int  # rows since the monitor was started
-    spe: float  # smoothed where the monitor smooths; NaN where the row has no whole window
+    spe: float  # smoothed if the monitor smooths; NaN if the row has no whole window
     limit: float
     t2: float
     t2_limit: float
     exceeded: bool  # spe above its limit
-    alarm: bool  # by the rule of k of n
-    missing: bool  # not judged: a missing value in the row, or in the window behind it
-    top: tuple[tuple[str, float], ...]  # the variables that contribute most to SPE, with their share; no calendars
+    alarm: bool  # by the k-of-n rule
+    missing: bool  # not judged: a missing value in the row, or in its window
+    # the variables that contribute most to SPE, with their share; no calendar columns
+    top: tuple[tuple[str, float], ...]
     causes: tuple[
         str, ...
-    ] = ()  # of a row above its limit: these variables in words, "flow is 9, usually 2 to 4 (80 %)"
+    ] = ()  # for a row above its limit: these variables in words, "flow is 9, usually 2 to 4 (80 %)"
 
     def __str__(self) -> str:
         if self.missing:
@@ -71,8 +72,8 @@ class LiveState:
 
     number: int = 0
     tail: np.ndarray | None = None  # (<= lags, d) the last rows of an unbroken series
-    smoothed: float | None = None  # the last value of the weighted mean
-    recent: tuple[bool, ...] = ()  # exceeded, of the last n - 1 rows
+    smoothed: float | None = None  # the last value of the smoothed SPE
+    recent: tuple[bool, ...] = ()  # whether each of the last n - 1 rows exceeded its limit
 
     _file_sizes = ("d",)
     _file_layout = {"number": "count", "tail": "float[*, d]?", "smoothed": "float?", "recent": "list"}
@@ -80,7 +81,7 @@ class LiveState:
 
 @dataclass(frozen=True)
 class Drift:
-    """Moments with forgetting, and the rows that wait to enter them."""
+    """Moments with forgetting, and the rows that are still to be added."""
 
     moments: Moments
     half_life: float
@@ -91,7 +92,7 @@ class Drift:
 
     @property
     def step(self) -> int:
-        """Rows after which the components are found again."""
+        """Number of rows after which the components are recomputed."""
         return max(1, round(self.half_life / DRIFT_STEPS))
 
     @property
@@ -105,7 +106,7 @@ class Drift:
 
 
 def started(moments: Moments, half_life: float) -> Drift:
-    """The training rows count as no more than the rows that a long stream remembers."""
+    """Limit the weight of the training rows to that of the rows that a long stream remembers."""
     return Drift(forgotten(moments, min(1.0, remembered_rows(half_life) / moments.weight)), half_life)
 
 
@@ -115,7 +116,7 @@ def remembered_rows(half_life: float) -> float:
 
 
 class OnlineMonitor:
-    """What KernelMonitor, which every `self` here is, does with rows one after another."""
+    """How KernelMonitor, which every `self` here is, judges rows one after another."""
 
     _live: LiveState
     _drift: Drift | None
@@ -166,7 +167,7 @@ class OnlineMonitor:
         return records[0] if single else records
 
     def restart(self: Any) -> Any:
-        """Forget the rows that went before: after a gap, windows, smoothing and the rule of k of n begin anew.
+        """Forget the preceding rows: after a gap, windows, smoothing and the k-of-n rule begin again.
 
         Returns
         -------
@@ -177,7 +178,7 @@ class OnlineMonitor:
         return self
 
     def _live_rows(self: Any, X: Any) -> tuple[np.ndarray, Words, bool]:
-        """Rows as the detector takes them, NaN where one is not judged; what to say of them; whether it was one row."""
+        """Rows for the detector, NaN if one is not judged; how to describe them; and whether it was a single row."""
         if is_foreign(X):
             X = to_numpy(X)
         if self._encoder is not None:
@@ -202,7 +203,7 @@ class OnlineMonitor:
         return rows, self._words(block_of(rows)), single
 
     def _table_rows(self: Any, X: Any) -> tuple[Block, bool]:
-        """Rows of a raw table as a block, and whether they were one row."""
+        """Rows of a raw table as a block, and whether it was a single row."""
         if is_frame(X):
             _check_feature_names(self, X, reset=False)
             return table_block(X), False
@@ -215,12 +216,12 @@ class OnlineMonitor:
         return table_block(values), False
 
     def _words(self: Any, block: Block) -> Words:
-        """What to say of the values of a block; files of older versions do not know what is usual."""
+        """Descriptions of the values of a block; None for files of older versions, which lack the usual values."""
         names, usual = tuple(self.variable_names_), getattr(self, "_usual", None)
         return (lambda row, j: names[j]) if usual is None else usual.words(replace(block, names=names))
 
     def _by_name(self: Any, X: Any) -> Any:
-        """The values of a row that bears names, in the order of the columns; NaN where one is not there."""
+        """The values of a row that has names, in the order of the columns; NaN for those that are missing."""
         if not isinstance(X, Mapping):
             labelled = hasattr(X, "to_dict") and hasattr(X, "index") and hasattr(self, "feature_names_in_")
             if not labelled or not any(isinstance(label, str) for label in X.index):
@@ -234,7 +235,7 @@ class OnlineMonitor:
 
     def _judged(self: Any, rows: np.ndarray, words: Words, first: int) -> list[Record]:
         whole = np.isfinite(rows).all(axis=1)
-        rows = np.clip(rows, -LARGEST[8], LARGEST[8])  # a sensor gone mad is far off, and must not break the arithmetic
+        rows = np.clip(rows, -LARGEST[8], LARGEST[8])  # a broken sensor may give any value, which must not overflow
         t2, spe = np.full((2, len(rows)), np.nan)
         parts = np.zeros((len(rows), self.n_features_in_))
         breaks = np.flatnonzero(np.diff(whole)) + 1
@@ -254,7 +255,7 @@ class OnlineMonitor:
         return records
 
     def _statistics_and_parts(self: Any, windows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """T2, SPE and the contributions of the inputs; no contributions where the kernel has no derivative."""
+        """T2, SPE and the contributions of the inputs; no contributions if the kernel has no derivative."""
         detector, n_threads = self._detector, effective_n_threads(self.n_jobs)
         if not detector.expansion.kernel.differentiable:
             return *detector.statistics(windows, n_threads), np.zeros((len(windows), self.n_features_in_))
@@ -262,7 +263,7 @@ class OnlineMonitor:
         return t2, spe, self._by_column(summed_over_lags(found, self._width))
 
     def _windows_ending(self: Any, rows: np.ndarray) -> np.ndarray:
-        """The windows that end at these rows; fewer than rows where the series has just begun."""
+        """The windows that end at these rows; fewer than rows at the start of a series."""
         tail, lags = self._live.tail, self._fitted_lags
         joined = rows if tail is None else np.concatenate([tail, rows])
         if lags:
@@ -306,7 +307,7 @@ class OnlineMonitor:
             self._drift = replace(self._drift, waiting=[*self._drift.waiting, windows])
 
     def _follow_drift(self: Any) -> None:
-        """Let the waiting rows into the moments and the centre of the inputs, once they are enough."""
+        """Add the waiting rows to the moments and the centre of the inputs, once there are enough."""
         drift, detector = self._drift, self._detector
         if drift is None or sum(map(len, drift.waiting)) < drift.step:
             return

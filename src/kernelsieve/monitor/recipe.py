@@ -1,6 +1,6 @@
-"""From the parameters of a monitor to a fit: what goes together, which estimator is made, how its limits are found.
+"""From the parameters of a monitor to a fit: checks, the choice of estimator, and how its limits are found.
 
-Where the limit is uncertain, or means nothing, the fit ends with a warning.
+If the limit is uncertain or meaningless, the fit ends with a warning.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
     from .online import Drift
 
 ROWS_A_COMPONENT = 3  # that a monitor which follows drift must remember
-# Whitening divides by what the rows' own covariance says: with fewer rows a column it says too little, the models
-# without a fold differ from the final one, and the limit alarms at ten times its rate or never.
+# Whitening divides by the rows' own covariance: with fewer rows for each column this is too inaccurate, models without
+# a fold differ from the final one, and the limit alarms at ten times its rate or never.
 WHITENING_ROWS = 5
 
 
 def about_limit(spe: Limit, found: MonitorFit, rate: float, smoothing: float | None) -> str | None:
-    """What to say about the limit of SPE, or None; the gravest alone."""
+    """The most serious warning about the limit of SPE, or None."""
     (low, high), n_rows = spe.interval, spe.n_held_out
     if spe.value <= found.rounding:
         return (
@@ -62,7 +62,7 @@ def about_limit(spe: Limit, found: MonitorFit, rate: float, smoothing: float | N
 
 
 def about_constants(windows: Array, names: list[str], *, whiten: bool) -> str | None:
-    """What to say about columns that do not vary, or None."""
+    """A warning about columns that do not vary, or None."""
     constant = np.flatnonzero(constant_columns(to_numpy(windows))[: len(names)])
     if not len(constant):
         return None
@@ -74,7 +74,7 @@ def about_constants(windows: Array, names: list[str], *, whiten: bool) -> str | 
 
 
 def about_whitening(windows: Array, n_features: int) -> str | None:
-    """What to say about rows that are too few to be whitened, or None."""
+    """A warning about too few rows for whitening, or None."""
     n_windows, n_columns = (int(size) for size in windows.shape)
     if n_windows >= WHITENING_ROWS * n_columns:
         return None
@@ -86,7 +86,7 @@ def about_whitening(windows: Array, n_features: int) -> str | None:
 
 
 def about_memory(drift: Drift, n_components: int) -> str | None:
-    """What to say about a memory that is shorter than the model needs, or None."""
+    """A warning about a memory that is too short for the model, or None."""
     if drift.remembered >= ROWS_A_COMPONENT * n_components:
         return None
     return (
@@ -103,7 +103,7 @@ def check_rule(rule: Any) -> None:
 
 
 def check_options(monitor: Any) -> None:
-    """Raise where parameters of a monitor do not go together."""
+    """Raise if parameters of a monitor contradict each other."""
     given = monitor.estimator
     if monitor.cv == "prefit":
         if given is None or not hasattr(given, "expansion_"):
@@ -114,7 +114,7 @@ def check_options(monitor: Any) -> None:
         return
     if isinstance(given, type):
         raise ValueError(f"estimator={given.__name__} is a class: give an instance, {given.__name__}(...)")
-    if not hasattr(given, "input_gradient"):  # which all kernel estimators have, and no linear one
+    if not hasattr(given, "input_gradient"):  # all kernel estimators have it, and no linear one
         raise ValueError(
             f"estimator={type(given).__name__} is no kernel estimator of this package (for scikit-learn's "
             "KernelPCA give kernelsieve.KernelPCA)"
@@ -126,8 +126,8 @@ def check_options(monitor: Any) -> None:
 
 
 def recipe_of(monitor: Any, seed: int, *, encoded: bool) -> Recipe:
-    """How each model is made; encoded rows of a table have their scale, and are not standardised once more."""
-    if monitor.cv == "prefit":  # it must have seen the columns that set its limits
+    """How each model is made; encoded rows of a table are scaled already, and not standardised again."""
+    if monitor.cv == "prefit":  # a prefitted estimator must already know these columns
         names, known = (getattr(model, "feature_names_in_", None) for model in (monitor, monitor.estimator))
         same_columns(monitor.n_features_in_, names, monitor.estimator.n_features_in_, known)
         return Recipe(None, False, False, prefit=monitor.estimator)
@@ -160,7 +160,7 @@ def _default_estimator(monitor: Any, seed: int) -> Callable[[int, int], Any]:
 
 
 def fitted(monitor: Any, rows: Series, sample: WindowSample, recipe: Recipe) -> MonitorFit:
-    """The detector and its held-out values, by the way that suits the rows and the estimator."""
+    """The detector and its held-out values, by the method that suits the rows and the estimator."""
     n_threads = effective_n_threads(monitor.n_jobs)
     if recipe.prefit is not None:
         return fit_as_given(sample, recipe, n_threads)
@@ -168,8 +168,8 @@ def fitted(monitor: Any, rows: Series, sample: WindowSample, recipe: Recipe) -> 
     fit = fit_by_refits if sample.whole else fit_by_moments if own else fit_final_on_all
     with warnings.catch_warnings():
         if own:
-            # Advice on a model of the rows for its own sake.  Here the held-out limit makes up for components that
-            # follow single rows or explain little, and the number of steps is not the user's to choose.
+            # Warnings about a model for its own sake are omitted. Here the held-out limit makes up for components that
+            # follow single rows or explain little, and the number of steps is not the user's choice.
             warnings.simplefilter("ignore", PoorComponentsWarning)
             warnings.simplefilter("ignore", ConvergenceWarning)
         return fit(rows, sample, recipe, int(monitor.cv), n_threads)

@@ -1,6 +1,6 @@
-"""Rows in the order in which they came: windows over them, block by block, wherever the rows are.
+"""Rows in the order in which they came: windows over them, block by block, for every kind of rows.
 
-A monitor asks four things of its rows, whatever `rows` has found them to be:
+A monitor needs four methods of its rows, for every kind that `rows` recognises:
 
     windows()        the windows of all rows, in order; those of a block reach back into the blocks before
     sample()         some windows in whole cells of consecutive rows: those with the smallest of one random key a cell,
@@ -8,7 +8,7 @@ A monitor asks four things of its rows, whatever `rows` has found them to be:
     fold_moments()   the moments of the windows of each contiguous fold, over given points: one pass
     each()           a few numbers for every row, NaN where it has no whole window
 
-A window ends at the row whose number it bears.  No window crosses from one series of rows into the next.
+A window has the number of its last row.  No window crosses from one series of rows into the next.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from ..threads import cached_property
 from .inputs import InputMap, windows_of
 from .limits import fold_of, runs_of
 
-WINDOW_BLOCK_ROWS = 2**15  # of an array, worked on at once
-MAX_DENSE_ELEMENTS = 2**27  # elements of sparse rows that are made dense: 1 GB
+WINDOW_BLOCK_ROWS = 2**15  # of an array, processed at once
+MAX_DENSE_ELEMENTS = 2**27  # elements of sparse rows that may be made dense: 1 GB
 
-Columns: TypeAlias = tuple[int, Any]  # their number, and their names where they have any
+Columns: TypeAlias = tuple[int, Any]  # number of columns, and their names if they have any
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class WindowSample:
 
 
 class Series:
-    """Rows in blocks; by itself for anything that can be read again and again."""
+    """Rows in blocks; this class itself handles anything that can be read repeatedly."""
 
     n_rows: int  # known after a pass
 
@@ -63,7 +63,7 @@ class Series:
 
     @property
     def columns(self) -> Columns | None:
-        """The columns of rows that scikit-learn has not looked at, known after a pass."""
+        """The columns of rows that scikit-learn has not validated, known after a pass."""
         return None
 
     def windows(self) -> Iterator[tuple[np.ndarray, Array]]:
@@ -81,13 +81,13 @@ class Series:
                     ends, windows = ends[inside], take_rows(windows, np.flatnonzero(inside))
                 if len(ends):
                     yield ends, windows
-            # fewer rows than lags are all kept: a window may reach over several blocks
+            # with fewer rows than lags all are kept, because a window may span several blocks
             tail = rows[max(0, rows.shape[0] - self.lags) :] if self.lags else None
         self.n_rows = start + int(block.shape[0])
         self._check_labels(self.n_rows)
 
     def _inside(self, ends: np.ndarray) -> np.ndarray:
-        """Whether the windows that end there lie in one series."""
+        """Whether the windows that end there lie within one series."""
         if self.labels is None:
             return np.ones(len(ends), dtype=bool)
         self._check_labels(int(ends[-1]) + 1, at_least=True)
@@ -118,7 +118,7 @@ class Series:
     def fold_moments(
         self, moments: MomentSum, inputs: InputMap, n_rows: int, n_folds: int, n_threads: int
     ) -> list[Moments]:
-        """Moments of the windows of each fold that has any: one pass over all rows."""
+        """Moments of the windows of each nonempty fold: one pass over all rows."""
         found: dict[int, Moments] = {}
         for ends, windows in self.windows():
             prepared = inputs(windows)
@@ -130,7 +130,7 @@ class Series:
         return [found[fold] for fold in sorted(found)]
 
     def prepared(self, inputs: InputMap) -> Any:
-        """All windows through `inputs`, as rows that an estimator can be fitted to."""
+        """All windows mapped by `inputs`, as rows that an estimator can be fitted to."""
         return Stream(lambda: (inputs(windows) for _, windows in self.windows()))
 
     def each(self, function: Callable[[Array], np.ndarray], width: int) -> np.ndarray:
@@ -156,7 +156,7 @@ class _KeptCells:
         chosen = np.flatnonzero(keys <= self._threshold)
         if len(chosen):
             self.parts.append((keys[chosen], ends[chosen], take_rows(windows, chosen)))
-        if sum(len(part[1]) for part in self.parts) > 2 * self.size:  # seldom enough to cost nothing
+        if sum(len(part[1]) for part in self.parts) > 2 * self.size:  # rare enough to cost almost nothing
             self.prune()
 
     def prune(self) -> None:
@@ -174,7 +174,7 @@ class _KeptCells:
 
 
 class ArraySeries(Series):
-    """Rows in one array, sliced where they lie."""
+    """Rows in one array, whose slices are views."""
 
     def __init__(self, X: Array, lags: int, labels: np.ndarray | None = None) -> None:
         if scipy.sparse.issparse(X) and X.shape[0] * X.shape[1] > MAX_DENSE_ELEMENTS:
@@ -196,7 +196,7 @@ class ArraySeries(Series):
 
 
 class StreamSeries(Series):
-    """Rows that come in blocks; where columns are expected, those of the blocks must be the same."""
+    """Rows that come in blocks; if columns are expected, those of the blocks must agree."""
 
     def __init__(
         self, source: StreamRows, lags: int, labels: np.ndarray | None = None, expected: Columns | None = None
@@ -217,7 +217,7 @@ class StreamSeries(Series):
 
 
 class DaskSeries(Series):
-    """Rows in a dask array: windows are slices of it side by side, worked on where the chunks are."""
+    """Rows in a dask array: windows are its shifted slices side by side, processed by the workers."""
 
     def __init__(self, rows: Any, lags: int, labels: np.ndarray | None = None, expected: Columns | None = None) -> None:
         super().__init__(self._blocks, lags, labels)
@@ -283,7 +283,7 @@ class DaskSeries(Series):
 
 
 def series_of(rows: Rows, lags: int, labels: np.ndarray | None, expected: Columns | None) -> Series:
-    """The series of some rows; where columns are expected, theirs must be the same."""
+    """The series of some rows; if columns are expected, theirs must agree."""
     if isinstance(rows, ArrayRows):
         return ArraySeries(rows.X, lags, labels)
     if isinstance(rows, StreamRows):
@@ -294,5 +294,6 @@ def series_of(rows: Rows, lags: int, labels: np.ndarray | None, expected: Column
 def numbered(labels: Any) -> np.ndarray:
     """Labels of any kind as numbers, the same for the same label."""
     numbers: dict[Any, int] = {}
-    found = (None if label != label else label for label in np.asarray(labels).ravel().tolist())  # one NaN is another
+    # NaN as a label equals any other NaN
+    found = (None if label != label else label for label in np.asarray(labels).ravel().tolist())
     return np.array([numbers.setdefault(label, len(numbers)) for label in found], dtype=np.intp)

@@ -1,20 +1,19 @@
-"""Two statistics of a row under a kernel expansion, and which inputs one of them comes from.
+"""Two statistics of a row under a kernel expansion, and the inputs that contribute to one of them.
 
     T2  = sum_k z_k^2 / lambda_k                                  how far along the components
     SPE = k(x, x) - 2 k(x, S) c + c' K_SS c - |z|^2               how far off them, in feature space
 
-For a Gaussian kernel T2 falls again for rows far from all points, because their scores go to a constant: T2 alone must
-never decide.  SPE decides.  It is a distance, and so asks for a kernel that is positive semi-definite: of others, such
-as tanh, k(x, x) - ... - |z|^2 has no sign, and they are refused (`crossfit.check_distances`).
+For a Gaussian kernel T2 falls again for rows far from all points, because their scores tend to a constant: T2 alone
+must never decide.  SPE decides.  It is a distance, and so needs a kernel that is positive semi-definite: for others,
+such as tanh, k(x, x) - ... - |z|^2 can have either sign, and they are refused (`crossfit.check_distances`).
 
 Contributions to SPE.  With  dSPE/dx = dk(x, x)/dx - 2 sum_i (c_i + (A z)_i) dk(x, s_i)/dx  in the inputs, and P_jj the
 squared length of a unit of input j in the kernel's metric,
 
     share_j ~ (dSPE/dx_j)^2 / P_jj
 
-is the squared slope along input j per unit of kernel distance.  Shares are scaled to add up to the row's SPE.  Far rows
-have kernel values below the smallest number there is; their exponents are shifted, by one constant a row, which the
-scaling takes out again.
+is the squared slope along input j per unit of kernel distance.  Shares are scaled to add up to the row's SPE.  Kernel
+values of far rows underflow; their exponents are shifted by a constant for each row, which the scaling cancels.
 """
 
 from __future__ import annotations
@@ -37,14 +36,14 @@ from .inputs import InputMap
 
 # Kernel values below this are recomputed with shifted exponents: their products would lose digits or vanish.
 SMALL_KERNEL_VALUE = 1e-12
-SPE_ROUNDING = 100.0  # units of rounding in a row's squared length that SPE, a difference, may be off by
-# Blocks of that many kernel values and columns a row are worked on at once: smaller ones stay in the cache.
+SPE_ROUNDING = 100.0  # rounding error of SPE, which is a difference, in units of the rounding of a row's squared length
+# Blocks have this factor fewer rows than kernel values and columns alone would allow, to stay in the cache.
 TEMPORARIES = 8
 
 
 @dataclass(frozen=True)
 class Detector:
-    """A fitted expansion with the variances of its scores: all that the statistics need."""
+    """A fitted expansion with the variances of its scores."""
 
     expansion: KernelExpansion  # over windows that have gone through `inputs`
     variances: np.ndarray  # (M,) of the training scores
@@ -78,7 +77,7 @@ class Detector:
             cross_gram, weights, block_t2, block_spe = measure(u)
             t2[rows], spe[rows] = to_numpy(block_t2), to_numpy(block_spe)
             slope = to_numpy(prepare.gradient(self._slope(u, cross_gram, weights)))
-            # in the cache, where the slopes are, and on the thread that made them
+            # on the thread that computed the slopes, while these are in its cache
             np.multiply(shares(slope, metric), spe[rows, None], out=parts[rows])
 
         for _ in map_row_blocks(fill, windows, self._width(windows), n_threads):
@@ -86,7 +85,7 @@ class Detector:
         return t2, spe, parts
 
     def _width(self, windows: Array) -> int:
-        """Numbers that are worked on for a row."""
+        """Numbers computed for each row."""
         return int(TEMPORARIES * (self.expansion.n_support + windows.shape[1]))
 
     def _measure(self, example: Array) -> Callable[[Array], tuple[Array, Array, Array, Array]]:
@@ -116,13 +115,13 @@ class Detector:
         return measure
 
     def rounding(self, windows: Array) -> float:
-        """What SPE of rows like the training rows, in the dtype of these, may be off by."""
+        """The rounding error of SPE for rows like the training rows, in their dtype."""
         precision = np.finfo(np.float32 if "32" in str(windows.dtype) else np.float64).eps
         return SPE_ROUNDING * float(precision) * (float(self.variances.sum()) + abs(self.mean_square))
 
     @property
     def farthest(self) -> float:
-        """SPE of a row unlike all others, where all kernel values are zero; infinite where they never are."""
+        """SPE of a row so far out that all kernel values are zero; infinite if they never are."""
         model = self.expansion.orthonormal
         if not model.kernel.stationary:
             return np.inf
@@ -131,28 +130,28 @@ class Detector:
 
     @cached_property
     def mean_square(self) -> float:
-        """c' K_SS c; on the host, so that a model that was saved and loaded has it to the last digit."""
+        """c' K_SS c; on the host, so that a loaded model has the same last digit as the saved one."""
         model = self.expansion.on_host() if is_foreign(self.expansion.points) else self.expansion
         if model.mean_coef is None:
             return 0.0
         return float(model.mean_coef @ (gram_of(model.kernel, model.points) @ model.mean_coef))
 
     def _slope(self, u: Array, cross_gram: Array, weights: Array) -> Array:
-        """dSPE/du, up to a factor a row."""
+        """dSPE/du, up to a factor for each row."""
         model = self.expansion.orthonormal
         if model.kernel.stationary:
             cross_gram = _shifted(model, u, cross_gram)
         slope = weighted_gradient(model, u, cross_gram, weights)
         own = model.kernel.diagonal_gradient(u)
-        return slope if own is None else slope - own / 2  # only its squares, and their shares, count
+        return slope if own is None else slope - own / 2  # only its squares, and their shares, matter
 
 
 def shares(slope: np.ndarray, metric: np.ndarray) -> np.ndarray:
-    """slope_j^2 / metric_j, as shares that add up to one; equal shares where there is no slope at all."""
-    slope = slope.astype(np.float64)  # a copy, worked on in place
+    """slope_j^2 / metric_j, as shares that add up to one; equal shares if all slopes are zero."""
+    slope = slope.astype(np.float64)  # a copy, modified in place
     largest = np.maximum(slope.max(axis=1), -slope.min(axis=1))
     flat = ~(largest > 0)
-    slope /= np.where(flat, 1.0, largest)[:, None]  # squares of far rows' slopes would vanish
+    slope /= np.where(flat, 1.0, largest)[:, None]  # squares of far rows' slopes would underflow
     squares = np.square(slope, out=slope)
     squares /= metric
     squares[flat] = np.isfinite(metric)
@@ -168,7 +167,7 @@ def _precision(variances: np.ndarray) -> np.ndarray:
 
 
 def _shifted(model: KernelExpansion, u: Array, cross_gram: Array) -> Array:
-    """Kernel values with the largest of each far row made one."""
+    """Kernel values divided by the largest of each far row."""
     xp = namespace(cross_gram)
     far = np.flatnonzero(to_numpy(xp.max(cross_gram, axis=1)) < SMALL_KERNEL_VALUE)
     if not len(far):

@@ -1,4 +1,4 @@
-"""Raw tables before a monitor: encoded as `fit` encodes them, judged where that is possible, and read by column.
+"""Raw tables in a monitor: encoded as `fit` encodes them, judged where possible, and reported by column.
 
 encoder      a TableEncoder without trend: text, gaps, dates; identifiers, constants and counters are left out
 judged       rows without a gap that no normal row had: such a gap has no indicator, and would look normal
@@ -26,7 +26,7 @@ from .series import ArraySeries
 
 
 def is_raw_table(X: Any) -> bool:
-    """Whether X is a frame with text, dates or gaps, which only an encoder makes numbers of."""
+    """Whether X is a frame with text, dates or gaps, which need an encoder."""
     if not is_frame(X):
         return False
     block = block_of(X)
@@ -74,14 +74,14 @@ def judged_rows(encoder: TableEncoder, block: Block) -> np.ndarray:
 
 
 def without_infinity(block: Block) -> Block:
-    """The block; raises where a value is infinite, which is no gap and must not pass for one."""
+    """The block; raises for an infinite value, which must not be treated as a gap."""
     for row, place in np.argwhere(np.isinf(block.numbers))[:1]:
         raise infinite_value(block.names[block.measured[place]], int(row))
     return block
 
 
 def encoded_or_missing(encoder: TableEncoder, block: Block) -> np.ndarray:
-    """Encoded rows, NaN where one cannot be judged."""
+    """Encoded rows, NaN for those that cannot be judged."""
     if len(block.names) != encoder.n_features_in_:
         raise ValueError(f"rows of {encoder.n_features_in_} columns are needed: got {len(block.names)}")
     judged = judged_rows(encoder, block)
@@ -93,7 +93,7 @@ def encoded_or_missing(encoder: TableEncoder, block: Block) -> np.ndarray:
 
 
 class TableSeries(ArraySeries):
-    """Encoded rows of a table; those that cannot be judged have no window, and no window reaches over them."""
+    """Encoded rows of a table; those that cannot be judged have no window, and no window crosses them."""
 
     def __init__(self, encoded: np.ndarray, lags: int, labels: np.ndarray | None) -> None:
         self.judged = ~np.isnan(encoded).any(axis=1)
@@ -121,9 +121,9 @@ def column_sums(encoder: TableEncoder) -> np.ndarray:
 
 
 def without_calendar(encoder: TableEncoder, parts: np.ndarray) -> np.ndarray:
-    """Contributions without those of dates, hours, months and weekdays, where others are left.
+    """Contributions without those of dates, hours, months and weekdays, unless there are no others.
 
-    A frost in June has as steep a slope along the season as along the temperature, and nobody blames the season.
+    Frost in June changes SPE as much along the season as along the temperature, but the season is not to blame.
     """
     causes = ~np.isin(encoder.kinds_, (DATE, CYCLE, JOINED))
     kept = parts * causes
@@ -132,7 +132,7 @@ def without_calendar(encoder: TableEncoder, parts: np.ndarray) -> np.ndarray:
 
 @dataclass
 class LeftOutColumns:
-    """What the counters and constants that a monitor leaves out hold in new rows, block by block."""
+    """What the counters and constants that a monitor leaves out hold in new rows, collected block by block."""
 
     encoder: TableEncoder
     usual: UsualValues
@@ -142,7 +142,7 @@ class LeftOutColumns:
     changed: dict[int, tuple[int, int, str]] = field(default_factory=dict)  # how many rows, the first, its value
 
     def add(self, block: Block) -> None:
-        """Look at the next rows."""
+        """Add the next rows."""
         places = {int(j): place for place, j in enumerate(block.measured)}
         for j in self._watched():
             if j in places:
@@ -177,7 +177,7 @@ class LeftOutColumns:
         self.changed[j] = (count + len(rows), first, held)
 
     def sentences(self) -> list[str]:
-        """One for each column that left what it was; rows are counted from 1."""
+        """A sentence for each column that has changed; rows are counted from 1."""
         names, usual, found = column_names(self.encoder), self.usual, []
         for j in self._watched():
             kind = usual.kinds[j]

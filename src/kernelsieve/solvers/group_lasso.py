@@ -1,6 +1,6 @@
 """The group lasso: one support for all components.
 
-        min_A  1/2 tr A'H A - tr A'linear + alpha sum_i w_i |A_i.|          A (n x n_components), whose rows may be zero
+    min_A  1/2 tr A'H A - tr A'linear + alpha sum_i w_i |A_i.|          A (n x n_components), whose rows may be zero
 
 Rows that violate |c_j| <= alpha w_j, c = linear - H A, enter one at a time while the support is small and in batches
 when it is large, each with its optimal value for the others fixed: with g = c_i + H_ii A_i,

@@ -1,4 +1,4 @@
-"""Tables as people have them: read from files, and made into numbers that a kernel can compare."""
+"""Tables: read from files, and turned into numbers that a kernel can compare."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +10,7 @@ __all__ = ["TableEncoder", "read_table"]
 
 
 def __getattr__(name: str) -> Any:
-    """Imported when first used: the command line reads files without scikit-learn."""
+    """Imported on first use, because the command line reads files without scikit-learn."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from . import encoder, files

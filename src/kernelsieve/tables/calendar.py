@@ -1,7 +1,7 @@
-"""Dates as a kernel should see them: how late a row is, and where it stands in the year, the week and the day.
+"""Dates for kernels: how late a row is, and its position in the year, the week and the day.
 
-A date is a number of days t.  By that alone 23:00 is far from 0:00, and December from January.  So each period p that
-the rows go round at least once is a circle as well, two columns of a common radius:
+A date is a number of days t.  By that number 23:00 is far from 0:00, and December from January.  So each period p that
+the rows cover at least once becomes a circle as well, two columns of a common radius:
 
     sin(2 pi t / p),  cos(2 pi t / p)           p = 365.2425 days (season), 7 (weekday), 1 (hour)
 
@@ -21,10 +21,10 @@ from ..rows.frames import DATE, NUMBER, Block
 
 CYCLE, JOINED = "cycle", "joined"  # kinds of columns: a circle by itself; a part of the date in the column of the year
 TIME, SEASON, WEEKDAY, HOUR, MONTH = "time", "season", "weekday", "hour", "month"
-DATE_PERIODS = {SEASON: 365.2425, WEEKDAY: 7.0, HOUR: 1.0}  # days
+DATE_PERIODS = {SEASON: 365.2425, WEEKDAY: 7.0, HOUR: 1.0}  # in days
 CYCLE_PERIODS = {HOUR: 24.0, WEEKDAY: 7.0, MONTH: 12.0}  # in the unit of the column itself
 FEW_POSITIONS = 3  # with fewer different times of day, week or year, a circle is not worth its columns
-# What columns of the calendar are called, and the smallest and largest value that they may hold.
+# Names of calendar columns, and the smallest and largest value that they may hold.
 CALENDAR_NAMES = {
     "year": (re.compile(r"year|yr|yyyy", re.I), 1000, 2999),
     "month": (re.compile(r"month|mon|mnth", re.I), 1, 12),
@@ -37,17 +37,17 @@ CALENDAR_NAMES = {
 DATE_PARTS = ("year", "month", "day", "hour", "minute", "second")
 FEWEST_PARTS = 2  # year and month
 DAYS_A_UNIT = {"hour": 1 / 24, "minute": 1 / 1440, "second": 1 / 86_400}
-# The column that a part of a joined date is credited to: the first of these that there is.
+# The column to which a part of a joined date is credited: the first of these that exists.
 CREDITED = {TIME: ("year",), SEASON: ("month",), WEEKDAY: ("day", "month"), HOUR: ("hour", "day")}
 
 
 def calendar_role(name: str) -> str | None:
-    """What a column of this name would be in a calendar."""
+    """The calendar role of a column of this name."""
     return next((role for role, (pattern, _, _) in CALENDAR_NAMES.items() if pattern.fullmatch(name.strip())), None)
 
 
 def holds_role(role: str, values: np.ndarray) -> bool:
-    """Whether all values that are there are whole and in the range of this part of a calendar."""
+    """Whether all present values are whole and in the range of this part of a calendar."""
     _, low, high = CALENDAR_NAMES[role]
     present = values[~np.isnan(values)]
     return bool(((present >= low) & (present <= high) & (present == np.floor(present))).all())
@@ -56,8 +56,8 @@ def holds_role(role: str, values: np.ndarray) -> bool:
 def date_columns(block: Block) -> dict[str, int]:
     """The columns of a block that can be joined into a date: year, month and what follows, by number.
 
-    Empty if there are fewer than these two, if two columns have the same name for one of them, or if a row has values
-    that make no date, such as a 30th of February.
+    Empty if there are fewer than these two, if two columns have the same role, or if a row has values that make no
+    date, such as a 30th of February.
     """
     by_role: dict[str, list[int]] = {}
     places = {int(j): place for place, j in enumerate(block.measured)}
@@ -100,7 +100,7 @@ def with_date(block: Block, joined: dict[str, int], first: int = 0) -> Block:
 
 
 def _days(block: Block, joined: dict[str, int]) -> tuple[np.ndarray, np.ndarray]:
-    """Days since 1970 of each row, NaN where its values make no date; and whether it has all values."""
+    """Days since 1970 of each row, NaN if its values make no date; and whether it has all values."""
     values = {role: block.numbers[:, np.searchsorted(block.measured, j)] for role, j in joined.items()}
     whole = ~np.any([np.isnan(column) for column in values.values()], axis=0)
     right = whole & np.all([_in_range(role, column) for role, column in values.items()], axis=0)
@@ -141,7 +141,7 @@ def split_date(days: np.ndarray, roles: list[str]) -> dict[str, np.ndarray]:
 
 
 def date_circles(days: np.ndarray) -> list[str]:
-    """The circles that dates go round at least once, and on which they take more than a few places."""
+    """The circles that dates cover at least once, taking more than a few positions on them."""
     days = days[~np.isnan(days)]
     if not len(days):
         return []
@@ -157,22 +157,23 @@ def date_circles(days: np.ndarray) -> list[str]:
 
 
 def _monthly(days: np.ndarray) -> bool:
-    """Whether all dates are the first of a month: their weekday says nothing."""
+    """Whether all dates are the first of a month, so that their weekday says nothing."""
     stamps = np.floor(days).astype(np.int64).astype("datetime64[D]")
     return bool((stamps == stamps.astype("datetime64[M]")).all())
 
 
 def circle_phases(center: float, period: float) -> tuple[float, float]:
-    """Turns from the origin to the centre, where a sine begins; a cosine is a quarter ahead of it."""
+    """Turns from the origin to the centre, where the sine starts; the cosine is a quarter turn ahead."""
     return center / period % 1.0, (center / period + 0.25) % 1.0
 
 
 def circle(values: np.ndarray, center: float, period: float, radius: float) -> np.ndarray:
-    """Sine and cosine of each value, (n, 2); counted from the centre, whose turns an exported model rounds alike."""
+    """Sine and cosine of each value, (n, 2); turns are counted from the centre, so that exported models round them
+    alike."""
     turns = (values - center) * (1 / period)
     return radius * np.sin(2 * np.pi * (turns[:, None] + np.array(circle_phases(center, period))))
 
 
 def on_circle(encoded: np.ndarray, period: float) -> np.ndarray:
-    """The value in [0, period) that a sine and a cosine stand for."""
+    """The value in [0, period) with this sine and cosine."""
     return np.asarray(np.arctan2(encoded[:, 0], encoded[:, 1]) / (2 * np.pi) * period % period)

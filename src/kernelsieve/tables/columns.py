@@ -1,7 +1,6 @@
 """Columns of a table as numbers and back: values scaled, labels as indicators, dates as time and circles.
 
-On the way back a category becomes the label with the largest indicator, and a gap returns where it is likelier than
-a value.
+On the way back a category becomes the label with the largest indicator, and a value becomes a gap if that is likelier.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ def encoded_columns(encoder: Any) -> list[tuple[int, str]]:
 
 
 def calendar_parts(encoder: Any, j: int) -> list[str]:
-    """What a column that can be measured is encoded as: its own value (time), circles, or both."""
+    """The encoding of a column of numbers or dates: its own value (time), circles, or both."""
     told = getattr(encoder, "calendar_", None)  # model files of older versions lack it
     return [TIME] if told is None or encoder.kinds_[j] not in (DATE, CYCLE) else str(told[j]).split()
 
@@ -64,7 +63,7 @@ def circle_periods(encoder: Any, j: int) -> list[float]:
 
 
 def encoded_rows(encoder: Any, block: Block, first: int) -> np.ndarray:
-    """Rows of a table as rows of numbers; `first` is the number of the first."""
+    """Rows of a table as rows of numbers; `first` is the number of the first row."""
     block = with_date(block, getattr(encoder, "joined_", {}), first)
     dtype = np.float32 if encoder.single_precision_ and block.numbers.dtype == np.float32 else np.float64
     encoded = np.zeros((block.n_rows, encoder._n_features_out), dtype=dtype)
@@ -147,7 +146,7 @@ def _encode_category(encoder: Any, block: Block, j: int, category: int, encoded:
 
 
 def _check_kinds(encoder: Any, block: Block) -> None:
-    """A column that held numbers at the fit must hold numbers now, and dates must agree on having a time zone."""
+    """A column that held numbers in the fit must hold numbers now, and dates must agree on having a time zone."""
     if hasattr(encoder, "zoned_"):  # which model files of older versions lack
         dates = {j for j in np.flatnonzero(encoder.kinds_ == DATE).tolist() if block.kinds[j] == DATE}
         check_zones(replace(block, zoned=block.zoned & dates), frozenset(map(int, encoder.zoned_)) & dates)
@@ -208,7 +207,8 @@ def decoded(encoder: Any, rows: np.ndarray) -> Any:
 
 
 def _measured(encoder: Any, j: int, encoded: np.ndarray, missing: np.ndarray) -> dict[int, np.ndarray]:
-    """A column of numbers or dates, by its number; the columns that a date was joined of; nothing without its time."""
+    """A column of numbers or dates, by its number; or the columns that a date was joined from; nothing for a date
+    without its time."""
     kind, joined = encoder.kinds_[j], getattr(encoder, "joined_", {})
     if kind == CYCLE:
         period, lowest = circle_periods(encoder, j)[0], encoder.center_[j]
@@ -248,7 +248,7 @@ def _gapped(values: np.ndarray, missing: np.ndarray) -> np.ndarray:
 
 
 def _labels(indicators: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """The label with the largest indicator; None if that is the one of rarer labels or of gaps."""
+    """The label with the largest indicator; None if that is the indicator of rarer labels or of gaps."""
     choices = np.concatenate([labels, np.full(indicators.shape[1] - len(labels), None, dtype=object)])
     return np.asarray(choices[indicators.argmax(axis=1)])
 

@@ -10,8 +10,8 @@ operations on arrays of bytes:
 The counts also give the number of a row with too few or too many cells, which a parser would fill up or cut off.
 Blank lines are no rows, except in a table of a single column, where they are its missing values.
 
-Polars parses each block.  What two blocks find in a column is joined: whole numbers and numbers are numbers, dates and
-times are times, anything else is text.  Only an empty cell or one of `MISSING` is missing.
+Polars parses each block.  The types that two blocks find for a column are combined: whole numbers and numbers are
+numbers, dates and times are times, anything else is text.  Only an empty cell or one of `MISSING` is missing.
 
 A sheet of an .xlsx workbook is first written out as tab-separated text, so that its cells follow the same rules.
 """
@@ -36,8 +36,9 @@ import numpy as np
 
 from ..errors import TableError, quoted
 
-CSV_BLOCK_BYTES = 2**25  # read at a time: large enough for polars to be fast, small beside the memory of any machine
-MAX_RECORD = 2**28  # bytes of one record; beyond that a quote was opened and never closed
+# read at a time: large enough for polars to be fast, small compared with the memory of any machine
+CSV_BLOCK_BYTES = 2**25
+MAX_RECORD = 2**28  # bytes of one record; a longer one has a quote that was opened and never closed
 SEPARATORS = (",", ";", "\t", "|")
 GZIP, UTF16 = b"\x1f\x8b", (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 # What R, pandas, spreadsheets, databases and the UCI archive write for a missing value.
@@ -49,18 +50,18 @@ NUMBERED_MONTH = r"^\d{4}[-/]\d{1,2}[-/]\d{1,2}|^\d{1,2}\.\d{1,2}\.\d{4}"
 NAMED_MONTH = r"^[A-Z][a-z]+ \d{1,2}, \d{4}|^\d{1,2}[ -][A-Z][a-z]+[ -]\d{4}"
 DATE_LIKE = f"{NUMBERED_MONTH}|{NAMED_MONTH}"
 
-# $12.50, -12.50 $ and 12,50 €: the sign goes, if all numbers of a column have the same one
+# $12.50, -12.50 $ and 12,50 €: the sign is removed, if all numbers of a column have the same one
 CURRENCY = r"^([+-]?)[$€£¥]\s*|\s*[$€£¥]$"
 # 1,234.50 and 1.234,50
 THOUSANDS = r"^[+-]?([1-9]\d{0,2}(,\d{3})+|\d+)(\.\d+)?$"
 THOUSANDS_WITH_FRACTION = r"^[+-]?([1-9]\d{0,2}(,\d{3})+|\d+)\.\d+$"
 EUROPEAN = r"^[+-]?([1-9]\d{0,2}(\.\d{3})+|\d+)(,\d+)?$"
-# The same of the cells at the head of a file: 12,5 has a decimal comma, 12.5 a decimal point, 1.234 may have either.
+# The same for cells at the head of a file: 12,5 has a decimal comma, 12.5 a decimal point, 1.234 may have either.
 COMMA_CELL = re.compile(rb"[+-]?(\d{1,3}(\.\d{3})+|\d+),\d+")
 POINT_CELL = re.compile(rb"[+-]?\d+\.\d+")
 GROUPED_CELL = re.compile(rb"[+-]?[1-9]\d{0,2}([.,]\d{3})+")
-HEAD_BYTES = 2**16  # at the beginning of a file, which tell how it is written
-MIN_NUMBERS = 5  # different ones beside a single word, which may then stand for a missing value
+HEAD_BYTES = 2**16  # from which the dialect of a file is recognised
+MIN_NUMBERS = 5  # distinct numbers in a column with a single word, for which that word may stand for a missing value
 
 
 class CsvError(ValueError):
@@ -72,7 +73,7 @@ class Dialect:
     """How the cells of a file are written."""
 
     separator: str
-    decimal_comma: bool  # in all of the file: 1.234 is then a thousand and more
+    decimal_comma: bool  # for the whole file: 1.234 is then more than a thousand
     missing: tuple[str, ...] = MISSING  # cells without a value
 
 
@@ -162,7 +163,7 @@ def _record_blocks(path: Path, size: int = 0) -> Iterator[bytes]:
             raise CsvError("a quote is opened and not closed, or a line has no end")
         block, pending = pending[:cut], pending[cut:]
         kept = block.rstrip(b"\r\n")
-        if kept:  # blank lines behind it may be the last of the file: they wait until something follows
+        if kept:  # blank lines may end the file, so they are held back until something follows
             end = len(kept) + (2 if block[len(kept) : len(kept) + 2] == b"\r\n" else 1)
             yield block[:end]
             block = block[end:]
@@ -222,7 +223,7 @@ def _names(path: Path, separator: str, header: bool, given: Sequence[str]) -> tu
     first = next(_record_blocks(path, 2**16), None)
     if first is None:
         raise CsvError("it is empty")
-    # the first record alone, which may hold line breaks in quotes
+    # only the first record, which may hold line breaks in quotes
     frame = pl.read_csv(
         io.BytesIO(_utf8(first, path)), separator=separator, has_header=False, n_rows=1, infer_schema=False,
         truncate_ragged_lines=True,
@@ -235,7 +236,7 @@ def _names(path: Path, separator: str, header: bool, given: Sequence[str]) -> tu
 
 
 def unique_names(given: Sequence[str | None], file: str) -> tuple[str, ...]:
-    """A name of its own for every column: column_3 for the third if it has none, a_duplicated_0 for a second a."""
+    """A unique name for every column: column_3 for the third if it has none, a_duplicated_0 for a second a."""
     names = [(name or "").strip() for name in given]
     found: list[str] = []
     for number, name in enumerate(names, start=1):
@@ -255,7 +256,8 @@ def unique_names(given: Sequence[str | None], file: str) -> tuple[str, ...]:
 def _parsed_blocks(
     path: Path, dialect: Dialect, names: tuple[str, ...], header: bool, text: Sequence[str]
 ) -> Iterator[Any]:
-    """Every block as polars reads it; columns in `text`, and numbers with a point among decimal commas, stay text."""
+    """Every block as polars reads it; columns in `text`, and decimal points in a file with decimal
+    commas, stay text."""
     import polars as pl
 
     n_rows, skip = 0, int(header)
@@ -274,7 +276,7 @@ def _parsed_blocks(
             content = _utf8(block, path)
             try:
                 frame = pl.read_csv(io.BytesIO(content), infer_schema_length=1000, **options)
-            except pl.exceptions.ComputeError:  # a later row is of another type, such as a late decimal point
+            except pl.exceptions.ComputeError:  # a later row has another type, such as the first decimal point
                 options["schema_overrides"] |= dict.fromkeys(_too_long_for_integers(content, options), pl.Float64)
                 frame = pl.read_csv(io.BytesIO(content), infer_schema_length=None, **options)
             if dialect.decimal_comma and pl.Float64 in frame.dtypes:
@@ -287,7 +289,7 @@ def _parsed_blocks(
 
 
 def _too_long_for_integers(content: bytes, options: dict[str, Any]) -> list[str]:
-    """Columns of numbers with an integer of more digits than polars has an integer type for: it would refuse them."""
+    """Columns with integers of more digits than any polars integer type, which polars would refuse."""
     import polars as pl
 
     texts = pl.read_csv(io.BytesIO(content), infer_schema=False, **options)
@@ -298,7 +300,7 @@ def _too_long_for_integers(content: bytes, options: dict[str, Any]) -> list[str]
 def _utf8(block: bytes, path: Path) -> bytes:
     try:
         block.decode("utf-8")
-    except UnicodeDecodeError:  # then it is nearly always Windows-1252, which spreadsheets write
+    except UnicodeDecodeError:  # most likely Windows-1252, which spreadsheets write
         warnings.warn(f"{path.name} is not in UTF-8: it is read as Windows-1252", stacklevel=2)
         return block.decode("cp1252", errors="replace").encode()
     return block
@@ -338,7 +340,7 @@ def _joined(known: dict[str, Any], found: dict[str, Any]) -> dict[str, Any]:
 
 
 def _read_text(column: Any, dialect: Dialect) -> Any:
-    """Text as numbers, truth values or dates if all of it is; else None.
+    """Text as numbers, truth values or dates if all of it can be read so; otherwise None.
 
     Numbers may have blanks around them, a per cent sign or a currency sign if all have the same one, marks between
     thousands, and a decimal comma if no comma separates the cells.
@@ -355,7 +357,7 @@ def _read_text(column: Any, dialect: Dialect) -> Any:
             return numbers
     if text.is_in(["true", "false"]).sum() == len(text) - n_missing:
         return text == "true"
-    if not text.drop_nulls()[:100].str.contains(DATE_LIKE).all():  # settles it at once for nearly all text
+    if not text.drop_nulls()[:100].str.contains(DATE_LIKE).all():  # decides at once for nearly all text
         return None
     plain = text.str.strip_suffix("Z")
     for form in (*DATES, *TIMES):
@@ -367,7 +369,7 @@ def _read_text(column: Any, dialect: Dialect) -> Any:
 
 
 def _without_signs(text: Any) -> Any:
-    """Text without a per cent sign or a currency sign that all of it has."""
+    """Text without a per cent or currency sign that all values have."""
     if text.str.ends_with("%").all():
         return text.str.strip_suffix("%").str.strip_chars()
     signs = text.str.extract("([$€£¥])").drop_nulls()
@@ -377,7 +379,7 @@ def _without_signs(text: Any) -> Any:
 
 
 def _as_numbers(text: Any, dialect: Dialect) -> Iterator[Any]:
-    """Text as numbers are written in English, with a decimal comma, and with points or commas between thousands.
+    """Text as numbers in English notation; `dialect` and the column decide about decimal commas and thousands.
 
     1.234 is more than a thousand if the file, or another number of the column, has a decimal comma; else it is a
     decimal fraction.
@@ -389,13 +391,13 @@ def _as_numbers(text: Any, dialect: Dialect) -> Iterator[Any]:
     yield text
     if semicolons or dialect.decimal_comma:
         yield text.str.replace(",", ".", literal=True)
-    # beside other separators, 1,234 may have a decimal comma
+    # with other separators, 1,234 may have a decimal comma
     if text.str.contains(THOUSANDS if dialect.separator == "," else THOUSANDS_WITH_FRACTION).all():
         yield text.str.replace_all(",", "", literal=True)
 
 
 def _warn_of_words(frame: Any, types: dict[str, Any], dialect: Dialect) -> None:
-    """Warn of a column of text that would be numbers but for a single word."""
+    """Warn of a column of text that would be numbers except for a single word."""
     import polars as pl
 
     for column in frame.iter_columns():
@@ -437,14 +439,14 @@ def _cast(frame: Any, types: dict[str, Any], dialect: Dialect) -> Any:
     return pl.DataFrame(columns)
 
 
-# What a cell shows whose formula failed: it has no value.
+# Shown by cells whose formula failed: they have no value.
 FAILED_CELLS = ("#DIV/0!", "#N/A", "#NAME?", "#NULL!", "#NUM!", "#REF!", "#VALUE!")
 
 
 def write_sheet(path: Path, called: Path, sheet: str | None, output: Path) -> None:
     """Write a sheet of a workbook, by default the first, to `output`, tab-separated.
 
-    Empty rows, and empty columns to the right, are left away.  Formulas count as the values last computed.
+    Empty rows, and empty columns on the right, are omitted.  Formulas count as the values last computed.
     """
     if find_spec("openpyxl") is None:
         raise ImportError(

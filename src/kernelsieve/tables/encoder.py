@@ -1,9 +1,9 @@
 """A table as a matrix whose columns a kernel can compare, in one scikit-learn transformer.
 
-The table is looked at once (`summary`), what becomes of each column is decided (`plan`), and rows are then encoded,
-block by block if they come so.  What ColumnTransformer and skrub's TableVectorizer do not do, and this does: every
-categorical variable counts as one column, columns that only name rows are left out and named, and a table that comes
-in blocks is encoded as it would be whole.
+One pass over the table collects a `summary`, from which the treatment of each column is decided (`plan`); rows are
+then encoded, block by block if they come in blocks.  Unlike ColumnTransformer and skrub's TableVectorizer, it gives
+every categorical variable the weight of one column, leaves out (and names) columns that only identify rows, and
+encodes a table in blocks as it would be encoded whole.
 """
 
 from __future__ import annotations
@@ -33,10 +33,11 @@ SCALES = {
 
 @estimator
 class TableEncoder(MeantParameters, TransformerMixin, BaseEstimator):
-    """Numbers scaled, categories one-hot, dates as time and circles, gaps filled, what says nothing left out.
+    """Scale numbers, one-hot encode categories, turn dates into time and circles, fill gaps, drop uninformative
+    columns.
 
-    Made to stand before a kernel method, which sees squared distances: after it, a number and a categorical variable
-    contribute alike to them, E |x - y|^2 = 2 each.  What was done is in `describe()`, in words.
+    Made for kernel methods, which depend on squared distances: after it, a number and a categorical variable
+    contribute equally to them, E |x - y|^2 = 2 each.  `describe()` says in words what was done.
 
     Parameters
     ----------
@@ -138,7 +139,7 @@ class TableEncoder(MeantParameters, TransformerMixin, BaseEstimator):
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Decide what becomes of each column.
+        """Decide how each column is encoded.
 
         Parameters
         ----------
@@ -277,7 +278,7 @@ class TableEncoder(MeantParameters, TransformerMixin, BaseEstimator):
         return np.array([column for column, _ in encoded_columns(self)], dtype=np.intp)
 
     def inverse_transform(self, X: Any) -> Any:
-        """The table that encoded rows stand for; columns that were left out are not in it.
+        """The table from encoded rows; columns that were left out are not in it.
 
         Parameters
         ----------
@@ -319,7 +320,7 @@ class TableEncoder(MeantParameters, TransformerMixin, BaseEstimator):
             raise error("damaged model file: the calendar of the table does not fit together")
 
     def describe(self) -> list[tuple[str, str]]:
-        """What becomes of the columns, in words: pairs of a heading and a text."""
+        """How the columns are encoded, in words: pairs of a heading and a text."""
         check_is_fitted(self)
         return _described(self)
 
@@ -337,7 +338,7 @@ class TableEncoder(MeantParameters, TransformerMixin, BaseEstimator):
 
 
 def _described(encoder: TableEncoder) -> list[tuple[str, str]]:
-    """What becomes of the columns, in words that `kernelsieve info` and the report show."""
+    """How the columns are encoded, in words that `kernelsieve info` and the report show."""
     columns = list(zip(column_names(encoder), encoder.kinds_, encoder.n_missing_, encoder.reasons_, strict=True))
     joined = getattr(encoder, "joined_", {})  # model files of older versions lack it
     anchor = column_names(encoder)[joined["year"]] if joined else None

@@ -184,7 +184,7 @@ def numbers_of(rows: Any, names: Sequence[str], path: Path, advice: str, first: 
         values = rows if kept else rows.astype(np.float32 if rows.dtype == np.float16 else np.float64)
     else:
         values = _frame_numbers(rows, path, advice)
-    for start in range(0, len(values), PARQUET_ROWS):  # so that a large array needs no mask of its own size
+    for start in range(0, len(values), PARQUET_ROWS):  # in parts, so that a large array needs no mask of its own size
         bad = ~np.isfinite(values[start : start + PARQUET_ROWS])
         if bad.any():
             row, column = (int(i) for i in np.argwhere(bad)[0])
@@ -398,7 +398,7 @@ def _parquet_footer(path: Path, called: Path) -> tuple[tuple[str, ...], int, int
 
 @contextlib.contextmanager
 def _damage_in_one_line(called: Path) -> Iterator[None]:
-    """Whatever the readers raise for a damaged Parquet file, as one TableError."""
+    """Turn any error of the readers for a damaged Parquet file into a TableError."""
     import polars as pl
 
     expected: tuple[type[BaseException], ...] = (pl.exceptions.PolarsError, OSError)
@@ -411,14 +411,15 @@ def _damage_in_one_line(called: Path) -> Iterator[None]:
     except expected as error:
         raise TableError(f"{called} cannot be read as PARQUET: {_first_sentence(error)}") from error
     except BaseException as error:
-        if type(error).__name__ != "PanicException":  # which is no Exception, and has no public name to catch it by
+        # a PanicException is not an Exception, and has no public name to catch it by
+        if type(error).__name__ != "PanicException":
             raise
         raise TableError(f"{called} cannot be read as PARQUET: it is damaged") from None
 
 
 @contextlib.contextmanager
 def _quiet_panics() -> Iterator[None]:
-    """Polars prints its panics to the standard error of the process, past Python: they are kept off the screen."""
+    """Hide polars' panics, which it prints to the standard error of the process, bypassing Python."""
     sys.stderr.flush()
     try:
         kept = os.dup(2)

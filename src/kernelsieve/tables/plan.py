@@ -1,9 +1,9 @@
-"""What becomes of each column: decided once, from the summary of all rows.
+"""How each column is encoded: decided once, from the summary of all rows.
 
-Squared distances between rows are what kernels see, so every variable is to contribute alike.  A standardised number
-contributes 2 on average, E |x - y|^2 = 2 var(x).  A category, one indicator a label that occurs in a share p of the
-rows, has the total variance  sum p (1 - p);  divided by its root it contributes 2 as well, however many labels
-there are: it counts as one column.
+Kernels see squared distances between rows, so every variable should contribute equally.  A standardised number
+contributes 2 on average, E |x - y|^2 = 2 var(x).  A category with one indicator for each label, which occurs in a
+share p of the rows, has the total variance  sum p (1 - p);  divided by its root it also contributes 2, however many
+labels there are, so it counts as one column.
 
     standard   (x - mean) / standard deviation
     robust     z = (x - median) / (q75 - q25), then z / sqrt(1 + (z / 3)^2): smooth, monotone, never beyond 3
@@ -11,7 +11,7 @@ there are: it counts as one column.
     none       numbers as they are; rows with different labels of a category are at distance 1, and so are opposite
                points of a circle
 
-What becomes of dates and of the columns of a calendar is in `calendar`.
+`calendar` has the encoding of dates and calendar columns.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ from .summary import MAX_TEXTS, TableSummary, TextCounts
 CATEGORY, LEFT_OUT = "category", "left out"
 SQUASHED = 3.0  # no robustly scaled value is larger
 MAX_CATEGORIES = 30  # labels of a category with an indicator of their own; the others share one
-FEW_TEXTS = 20  # a column with no more different texts is a category even if most occur once
+FEW_TEXTS = 20  # a column with at most this many different texts is a category even if most occur once
 MOST_TEXTS = 0.5  # with more different texts than this share of the rows, a column holds names, notes or keys
 COUNTER_LEVELS = (
     10  # different values of a column that only rises, from which on it counts: a step or two is no counter
 )
 COUNTER = "a counter: it only rises, or only falls, from row to row"
 DATE_ONLY = "a date that covers no whole day: it only tells how late a row is"
-HEAVY_REACH = 2.0  # standard deviations within which no row can make half of the variance of eight or more
+HEAVY_REACH = 2.0  # in standard deviations: within it, no row can make half of the variance of eight or more
 IDENTIFIER = re.compile(r"(^|[\W_])(id|uid|uuid|guid|key|index|rownum|row[ _]?id|nr|no|number)$|^unnamed|^$", re.I)
 
 
 @dataclass
 class Plan:
-    """What becomes of the columns: one entry for each."""
+    """How the columns are encoded: one entry for each."""
 
     kinds: list[str]
     reasons: list[str]  # why a column is left out; empty if it is not
@@ -158,7 +158,7 @@ def _plan_numbers(plan: Plan, summary: TableSummary, options: PlanOptions) -> No
 def _scale_number(
     plan: Plan, summary: TableSummary, j: int, place: int, quartiles: np.ndarray, deviation: float, scale: str
 ) -> None:
-    """The value that fills gaps in a column of numbers, and its centre and scale."""
+    """The value that fills gaps in a column of numbers, its centre and its scale."""
     kind, low, high = summary.kinds[j], summary.lowest[place], summary.highest[place]
     q25, median, q75 = quartiles
     plan.fill[j] = median if kind != BOOLEAN else float(median > 0.5)
@@ -171,7 +171,7 @@ def _scale_number(
 
 
 def _plan_calendar(plan: Plan, summary: TableSummary, j: int, place: int, options: PlanOptions) -> None:
-    """Which parts a date is encoded as, and whether a column of whole numbers is an hour, a weekday or a month."""
+    """The parts that a date is encoded as; and whether a column of whole numbers is an hour, a weekday or a month."""
     values, role = summary.sample[:, place], calendar_role(summary.names[j])
     if summary.kinds[j] == DATE:
         parts = [TIME] * options.trend + (date_circles(values) if options.calendar else [])
@@ -184,11 +184,11 @@ def _plan_calendar(plan: Plan, summary: TableSummary, j: int, place: int, option
         positions = np.unique(values[~np.isnan(values)])
         if len(positions) >= FEW_POSITIONS:
             plan.kinds[j], plan.calendar[j] = CYCLE, role
-            plan.center[j], plan.scale[j] = positions[0], 1.0  # where its numbers begin: 0 or 1
+            plan.center[j], plan.scale[j] = positions[0], 1.0  # the smallest of its numbers: 0 or 1
 
 
 def _is_counter(summary: TableSummary, j: int, place: int) -> bool:
-    """Whether a column only rises, or only falls, from row to row: rows to come will leave its range."""
+    """Whether a column only rises, or only falls, from row to row, so that future rows will leave its range."""
     if summary.kinds[j] != NUMBER or not (summary.rising[place] or summary.falling[place]):
         return False
     values = summary.sample[:, place]
@@ -196,7 +196,7 @@ def _is_counter(summary: TableSummary, j: int, place: int) -> bool:
 
 
 def _is_heavy(values: np.ndarray) -> bool:
-    """Whether 1 % of the rows make most of the variance, in a column that is more than a rare yes among noes."""
+    """Whether 1 % of the rows make most of the variance, in a column that is not just a rare yes among noes."""
     present = values[~np.isnan(values)]
     if len(np.unique(present)) < 3:
         return False
@@ -225,7 +225,7 @@ def _quartiles(summary: TableSummary) -> np.ndarray:
 
 
 def _is_identifier(summary: TableSummary, j: int, place: int) -> bool:
-    """Whether whole numbers only number the rows: 1, 2, 3, ..., or all different in a column named like a key."""
+    """Whether whole numbers only identify rows: 1, 2, 3, ..., or all different in a column named like a key."""
     if not summary.integers[j] or summary.count[place] < summary.n_rows or summary.n_rows < 3:
         return False
     low, high = summary.lowest[place], summary.highest[place]

@@ -1,4 +1,4 @@
-"""What a pass over a table leaves behind: enough to decide about every column, however the rows were cut.
+"""What a pass over a table leaves behind: enough to decide about every column, however the rows are divided.
 
 numbers   count, mean, sum of squares about it, smallest, largest      added up (Chan, Golub & LeVeque 1983)
 order     whether each column only rises, or only falls, from row to row
@@ -19,7 +19,7 @@ from ..errors import ColumnError
 from ..rows.frames import OTHER, TEXT, Block
 
 SAMPLE_ROWS = 50_000  # enough to know quartiles to a percent of the spread
-SAMPLE_VALUES = 2**24  # for tables of very many columns: keeps the sample within 128 MB
+SAMPLE_VALUES = 2**24  # for tables with very many columns: keeps the sample below 128 MB
 MAX_TEXTS = 100_000  # a column with more different texts is never a category, so they are not counted
 
 
@@ -89,7 +89,7 @@ class TableSummary:
             raise infinite_value(self.names[self.measured[place]], start + row)
 
     def _follow_order(self, numbers: np.ndarray) -> None:
-        """A column only rises if no value is below the largest before it; gaps are passed over."""
+        """A column only rises if no value is below the largest before it; gaps are skipped."""
         with np.errstate(invalid="ignore"):
             before = np.fmax.accumulate(np.vstack([self.highest, numbers]), axis=0)[:-1]
             self.rising &= ~(numbers < before).any(axis=0)
@@ -145,7 +145,7 @@ class TableSummary:
 
 
 def check_zones(block: Block, zoned: frozenset[int]) -> None:
-    """Refuse dates with a time zone if those before had none, or the reverse: they would be off by hours."""
+    """Refuse dates with a time zone after dates without one, or the reverse: they would be off by hours."""
     for j in sorted(block.zoned ^ zoned):
         now, before = ("a", "none") if j in block.zoned else ("no", "one")
         raise ColumnError(
