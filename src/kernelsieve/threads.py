@@ -110,7 +110,8 @@ def _libraries() -> list[Any]:
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
     """Keep BLAS at one thread, for all threads of the process, until the last user leaves."""
-    if _worker.batch is not None:  # whoever waits for this worker has a claim already, and workers must not wait for it
+    # a thread that waits for this worker has a claim already, and workers must not wait for it
+    if _worker.batch is not None:
         yield
         return
     while _lock._is_owned():  # type: ignore[attr-defined]  # an interrupt left it locked: others would wait for ever

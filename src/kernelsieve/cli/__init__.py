@@ -25,7 +25,7 @@ from .messages import Exit, clean, one_line, show_warnings_plainly
 
 NEEDED = ("typer", "rich", "polars")
 DEBUG_VARIABLE = "KERNELSIEVE_DEBUG"  # if it is set, errors show their traceback
-# What bad data and bad files raise; anything else is a fault of this program.
+# Errors that bad data and bad files cause; any other error is a bug of this program.
 EXPECTED = (ValueError, OSError, MemoryError, ImportError, ArithmeticError)
 
 
@@ -50,7 +50,7 @@ def main() -> None:
 
 
 def _end(*_: Any) -> NoReturn:
-    """End as after an interrupt: files that are being written are cleared away first."""
+    """End as after an interrupt, so that files that are being written are removed first."""
     raise SystemExit(Exit.ENDED)
 
 
@@ -61,7 +61,7 @@ def _close_output(code: Any, error: OSError | None = None) -> None:
             raise error
         sys.stdout.flush()
     except OSError as failure:
-        with contextlib.suppress(OSError):  # so that Python does not try again, and complain, at its end
+        with contextlib.suppress(OSError):  # so that Python does not try again, and print a message, when it exits
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if isinstance(failure, BrokenPipeError):  # the reader has seen enough
             raise SystemExit(code or Exit.FAILED) from None
@@ -106,6 +106,6 @@ def _fail(error: Exception, message: str, code: int = Exit.FAILED) -> NoReturn:
 
 def _stop(message: str, code: int) -> NoReturn:
     text = clean(" ".join(message.split()))
-    with contextlib.suppress(OSError):  # nobody may be there to read it
+    with contextlib.suppress(OSError):  # the standard error may be closed
         print(f"error: {text}" if code != Exit.INTERRUPTED else text, file=sys.stderr)
     raise SystemExit(code)

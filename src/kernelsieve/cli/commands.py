@@ -31,7 +31,7 @@ COMMANDS = (
 
 
 class _PlainHelp:
-    """Help without <bool> beside every switch."""
+    """Help without <bool> next to every switch."""
 
     def get_params(self, context: Any) -> list[Any]:
         params: list[Any] = super().get_params(context)  # type: ignore[misc]

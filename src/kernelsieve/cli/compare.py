@@ -1,7 +1,7 @@
 """`kernelsieve compare`: this library, scikit-learn's exact kernel PCA and Nystroem + PCA on held-out rows.
 
-All three end in scores that are projections on orthonormal directions of feature space (for Nystroem + PCA because
-its features are coordinates in an orthonormal basis of the sampled points' span).  So one number compares them:
+The scores of all three are projections on orthonormal directions of feature space (for Nystroem + PCA because its
+features are coordinates in an orthonormal basis of the sampled points' span).  So one number compares them:
 
     captured = sum_k var(score_k) over rows that no method has seen
 

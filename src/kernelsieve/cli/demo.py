@@ -142,7 +142,8 @@ def measure_demo(tell: Callable[[str], Any]) -> Demo:
         return float(np.mean([captured_variance(one, test) for one in models]))
 
     tell("captured variance against number of points")
-    with one_blas_thread():  # these matrices are too small to share, and on a busy machine sharing costs tenfold
+    # these matrices are too small for threads, which would take ten times as long on a busy machine
+    with one_blas_thread():
         own = [
             captured_variance(ours(setting, m).make().fit(train), test) for m in DEMO.sizes if m <= DEMO.max_own_size
         ]

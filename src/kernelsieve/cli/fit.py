@@ -251,7 +251,7 @@ class StageNames:
 
 
 def notes(fitted: Fitted) -> list[str]:
-    """What the user may want to act on after a fit."""
+    """Remarks after a fit that the user may want to act on."""
     found = []
     encoder = fitted.model[0] if hasattr(fitted.model, "steps") else None
     if encoder is not None and encoder.heavy_tails_ and encoder.scale == "standard":

@@ -103,7 +103,7 @@ def is_precomputed(model: Any) -> bool:
 def matched_columns(
     table: Table, names: Sequence[str] | None, sizes: Sequence[int], needed_by: str, others: Sequence[str] = ()
 ) -> list[str]:
-    """The columns of a table that a model takes: by name if both have names, else all but `others`, in their order."""
+    """The columns of a table that a model takes: by name if both have names, otherwise all but `others`, in order."""
     if names is not None and (table.named or set(names) <= set(table.names)):
         return table.require(names, needed_by)
     if names is not None:

@@ -1,4 +1,4 @@
-"""What the commands say: errors and warnings in one line each, numbers as people read them."""
+"""Output of the commands: errors and warnings in one line each, numbers in readable form."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Exit(IntEnum):
     ENDED = 143
 
 
-# Parameters of the library whose option has another name; a switch stands for the value that it sets.
+# Parameters of the library whose option has another name; for a switch, the value that it sets.
 RENAMED = {
     "n_components": "--components",
     "n_support": "--support",
@@ -56,7 +56,7 @@ def in_options(text: str) -> str:
 
 
 def clean(text: str) -> str:
-    """Text that a terminal only shows: control characters, which could steer it, are spelled out."""
+    """Text with control characters, which could control the terminal, spelled out."""
     return "".join(c if c.isprintable() or c == "\n" else f"\\x{ord(c):02x}" for c in text)
 
 
@@ -76,7 +76,7 @@ def show_warnings_plainly() -> None:
     warnings.simplefilter("always")
     for category in (DeprecationWarning, PendingDeprecationWarning, FutureWarning, ImportWarning, ResourceWarning):
         warnings.simplefilter("ignore", category)
-    # scikit-learn's: the columns were matched by name before the names were left behind
+    # scikit-learn's warning, although the columns have been matched by name before
     warnings.filterwarnings("ignore", message="X does not have valid feature names")
     shown: set[str] = set()
 

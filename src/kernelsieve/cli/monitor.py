@@ -47,7 +47,7 @@ FITTED = {
 
 
 def kernels() -> Iterable[str]:
-    """The names of the kernels that have distances."""
+    """The names of the kernels that have a distance in feature space."""
     from ..kernels import names_of_kernels
 
     return names_of_kernels(lambda kind: kind.definite is not False and not kind.precomputed)
@@ -62,7 +62,7 @@ def parse_rule(text: str) -> tuple[int, int]:
 
 
 def check_gamma(text: str) -> float | str | None:
-    """A width that is known before any model is tried."""
+    """A width that does not require models to be tried first."""
     if text.lower() == "auto":
         raise typer.BadParameter("auto tries models on held-out rows, which a monitor needs for its limit: give median")
     return parse_gamma(text)
@@ -199,10 +199,10 @@ def _fitted(normal: Path, asked: options.FileOptions, params: dict[str, Any], gi
 
 
 def _fewer_than_directions(rows: Any, params: dict[str, Any], given: set[str]) -> int:
-    """A number of components that leaves a direction of a linear kernel over, to judge new rows by."""
+    """A number of components that leaves a direction of a linear kernel over, by which new rows can be judged."""
     n_varying, lags = int(np.linalg.matrix_rank(rows - rows.mean(axis=0))), int(params["lags"])
     n_directions, n_components = n_varying * (lags + 1), int(params["components"])
-    if n_components < n_directions or not n_directions:  # the fit refuses rows that are all the same
+    if n_components < n_directions or not n_directions:  # if all rows are equal, the fit refuses them
         return n_components
     if n_directions > 1 and "components" not in given:
         return n_directions // 2

@@ -1,4 +1,4 @@
-"""Ship a fitted model without Python: ONNX, a C header, a torch module.
+"""Use a fitted model without Python: ONNX, a C header, a torch module.
 
     to_onnx(model)                  one ONNX file of standard operators, for onnxruntime in any language or a browser
     to_c(model, "model.h", "name")  one C99 header that needs only math.h, for a microcontroller

@@ -1,9 +1,9 @@
 """The C99 text of a model: constants, and one function that walks over the points.
 
-Nothing is allocated, nothing is global but constants, and only math.h is needed.  A row is copied to the stack only
-where a scaler comes before the kernel.  Distances are sums of squared differences, which cancel nothing; rows of 1e30
-overflow to an infinite distance, as they should; NaN stays NaN.  A kernel writes itself in the vocabulary of ops.py,
-where a sum over columns is a loop and the rest an expression; steps before it are loops over a buffer.
+Nothing is allocated, the only globals are constants, and only math.h is needed.  A row is copied to the stack only if
+a scaler comes before the kernel.  Distances are sums of squared differences, without cancellation; rows of 1e30
+overflow to an infinite distance, as they should; NaN stays NaN.  A kernel is written with the operations of ops.py,
+where a sum over columns becomes a loop and the rest an expression; steps before it are loops over a buffer.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .model import Form, KernelCore, LinearCore
 from .ops import NUMPY, Ops
 from .preprocessing import IS_GAP, SQUASH_FROM, VALUE, Affine, Clip, ExportError, Fill, Mix, Spread, Squash, Step, Turn
 
-OWN = "the row itself"  # in place of a point, for k(x, x)
+OWN = "the row itself"  # takes the place of a point for k(x, x)
 MATH = {"exp": "exp", "log": "log", "sin": "sin", "sqrt": "sqrt", "tanh": "tanh", "abs": "fabs"}  # of math.h
 WHOLE = {"signed char": 1, "short": 2, "int": 4}  # bytes
 

@@ -1,4 +1,4 @@
-"""to_c: a model as one C99 header, for whatever has a C compiler and a few kilobytes."""
+"""to_c: a model as one C99 header, for any device with a C compiler and a few kilobytes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from .model import Form, KernelCore, LinearCore, form_of
 from .preprocessing import Affine, Fill, Spread
 
 C_DTYPES = ("float32", "float64", "int8")
-MAX_NAME = 40  # C99 distinguishes names by 63 characters, and ours add words of their own at the end
+MAX_NAME = 40  # C99 distinguishes names by 63 characters, and suffixes are appended to ours
 
 
 def to_c(
@@ -95,7 +95,7 @@ def name_from(path: str | os.PathLike[str] | None) -> str:
 
 
 def checked_name(name: str) -> str:
-    """`name`, if C takes it."""
+    """`name`, if it is a valid C identifier."""
     if not re.fullmatch(rf"[A-Za-z][A-Za-z0-9_]{{0,{MAX_NAME - 1}}}", name):
         raise ValueError(
             f"name={name!r} cannot begin names in C: give a letter, then letters, digits or underscores, "
@@ -128,7 +128,7 @@ def _header(form: Form, name: str, dtype: str) -> str:
 
 
 def _about_middle(form: Form, dtype: Any = np.float32) -> Form:
-    """The form with the points of a stationary kernel about the origin: the front subtracts each column's middle."""
+    """The form of a stationary kernel with its points moved to the origin: the front subtracts each column's middle."""
     core = form.core
     if isinstance(core, LinearCore):
         return form.centered(dtype)
@@ -138,26 +138,27 @@ def _about_middle(form: Form, dtype: Any = np.float32) -> Form:
 
 
 def _arithmetic(form: Form) -> str:
-    # the promise is 5e-6 of the largest score, and the probe rows show most of the error
+    # 5e-6 of the largest score is promised, and the probe rows show most of the error
     return "float" if single_is_enough(form, 3e-6) else "double"
 
 
 def _in_float32(form: Form) -> tuple[Form, str, str]:
-    """The form as C is to compute it, the type of the arithmetic and that of the points.
+    """The form as computed in C, the type of the arithmetic and that of the points.
 
-    Points are rounded to float32 where that costs next to nothing: in the units of the rows, else about their middle.
+    Points are rounded to float32 if that costs next to nothing: in the units of the rows, or else relative to their
+    middle.
     """
     real = _arithmetic(form.centered())
     if isinstance(form.core, LinearCore):
         return form.centered(), real, "float"
     for candidate in (_in_units_of_rows(form), _about_middle(form)):
-        if _cost_of_rounding(candidate) <= 1e-6:  # a fifth of the error that is promised
+        if _cost_of_rounding(candidate) <= 1e-6:  # a fifth of the promised error
             return candidate, real, "float"
     return _about_middle(form), "double", "double"
 
 
 def _cost_of_rounding(form: Form) -> float:
-    """The error on the probe rows that rounding the points to float32 causes by itself."""
+    """The error on the probe rows that is caused by rounding the points to float32 alone."""
     core = form.core
     assert isinstance(core, KernelCore)
     with np.errstate(over="ignore"):
@@ -178,7 +179,7 @@ def _core_scores(core: KernelCore, rows: np.ndarray) -> np.ndarray:
 
 
 def _in_units_of_rows(form: Form) -> Form:
-    """A scaler made part of a stationary kernel, |f (x - s)| instead of |f x - f s|, which saves a copy of the row."""
+    """A scaler merged into a stationary kernel, |f (x - s)| instead of |f x - f s|, which saves a copy of the row."""
     core = form.core
     if isinstance(core, LinearCore) or not core.shifts:
         return form
@@ -187,14 +188,14 @@ def _in_units_of_rows(form: Form) -> Form:
     if len(form.front) != 1 or not isinstance(form.front[0], Affine):
         return form if not form.front else _about_middle(form)
     shift, factor = form.front[0].shift, form.front[0].factor
-    if not np.all((np.abs(factor) > 1e-12) & (np.abs(factor) < 1e12)):  # else float32 may not hold its square
+    if not np.all((np.abs(factor) > 1e-12) & (np.abs(factor) < 1e12)):  # otherwise float32 may not represent its square
         return _about_middle(form)
     units = None if np.all(factor == 1) else factor
     return replace(form, front=(), core=replace(core, points=core.points / factor + shift, units=units))
 
 
 def _in_bytes(form: Form) -> tuple[Form, ByteColumns, str]:
-    """The form on points of one byte a value, these points, and a sentence on the error that this costs."""
+    """The form with points of one byte per value, these points, and a sentence about the resulting error."""
     changed, codes = in_bytes(form)
     rows = probe_rows(form)[: n_usual_rows(form)]
     truth, scores = (replace(f, front=()).scores(rows) for f in (form, changed))
@@ -267,7 +268,7 @@ def _comment(source: Source, form: Form, dtype: str, error: str) -> str:
 
 
 def _for_comment(text: str) -> str:
-    """Text that neither ends a comment nor begins one, nor means anything else to a compiler."""
+    """Text that neither begins nor ends a comment, nor has any other meaning for a compiler."""
     text = "".join(letter if letter.isprintable() else " " for letter in text)
     for mark in ("*/", "/*", "??"):
         while mark in text:

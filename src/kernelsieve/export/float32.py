@@ -1,18 +1,18 @@
-"""How much float32, or points of one byte a value, change the scores: measured, not assumed.
+"""How much float32, or points of one byte per value, change the scores: measured, not assumed.
 
 A component is a difference of large terms: with wide kernels or many points, sum_i |k_i a_ik| is a hundred times the
 score, and so is the rounding of k.  So a float32 export is tried on rows of the model's own kind (its points, and rows
 between them) and on a few far off; where single precision would cost more than `SINGLE_IS_ENOUGH`, it computes in
 double inside, with float32 rows in and float32 scores out.
 
-Points of one byte a value are other points.  The components are projected on these, B = K_S'S'^+ K_S'S A, which is the
-best that the rounded points can do and takes most of the error away: what is left is the part of phi(s) - phi(s') that
-lies outside the span of all the rounded points.
+Points of one byte per value differ from the model's.  The components are projected on them, B = K_S'S'^+ K_S'S A,
+which is the best that the rounded points can do and removes most of the error: what is left is the part of phi(s) -
+phi(s') outside the span of all rounded points.
 
-Rows lose by being float32, too, before anything is computed of them.  float32 has steps of |x| 2^-23: a column of
-1,000,000 +- 1 comes in steps of .06, which no arithmetic gives back.  The model's points are taken back to where rows
-come in, rounded as rows will be, and scored: the difference is the cost.  Points that float32 holds, as those of a
-model that was fitted to float32 rows, cost nothing.
+Rows also lose digits when they become float32, before anything is computed.  float32 has steps of |x| 2^-23: a column
+of 1,000,000 +- 1 comes in steps of .06, and no arithmetic restores the rest.  To measure this, the model's points are
+mapped back to raw rows, rounded as rows will be, and scored: the difference is the cost.  Points that float32
+represents exactly, like those of a model fitted to float32 rows, cost nothing.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from ..spectrum.whitening import RANK_TOLERANCE_FLOAT32
 from .model import Form, KernelCore, LinearCore
 from .preprocessing import VALUE, ExportError, Spread
 
-# Largest error of the probe rows, relative to the largest score, at which float32 is used throughout.  In
-# onnxruntime, whose products round less, other rows were seen to err no more than the points; the promise is 2e-6.
+# Largest error on the probe rows, relative to the largest score, with which float32 is used throughout. In
+# onnxruntime, whose products round less, other rows had no larger errors than the points; 2e-6 is promised.
 SINGLE_IS_ENOUGH = 1.5e-6
 MAX_PROBES, N_LINEAR_PROBES = 256, 64
-LEVELS = 127  # of a signed byte, either side of zero
+LEVELS = 127  # of a signed byte, on either side of zero
 
 
 def probe_rows(form: Form) -> np.ndarray:
@@ -47,7 +47,7 @@ def probe_rows(form: Form) -> np.ndarray:
     partners = points[rng.permutation(len(points))]
     share = rng.uniform(-0.25, 1.25, (len(points), 1))
     between = points + share * (partners - points)
-    far = 30.0  # times as far out, sigmoid kernels are saturated, and others vanish or grow
+    far = 30.0  # beyond this, sigmoid kernels are saturated, and others vanish or grow
     anywhere = far * np.abs(points).max(axis=0) * rng.standard_normal((MAX_PROBES, points.shape[1]))
     rows = np.concatenate([points, between, 0 * points[:1], far * points, -far * points, anywhere])
     return np.asarray(core.kernel.within(rows))
@@ -67,7 +67,7 @@ def relative_error(found: np.ndarray, truth: np.ndarray, n_usual: int, usual: fl
 
 
 def n_usual_rows(form: Form) -> int:
-    """How many of the probe rows, counted from the first, are of the model's own kind."""
+    """How many of the probe rows, counted from the first, resemble the training rows."""
     core = form.core
     return N_LINEAR_PROBES if isinstance(core, LinearCore) else 2 * min(len(core.points), MAX_PROBES)
 
@@ -76,11 +76,11 @@ def single_is_enough(form: Form, limit: float = SINGLE_IS_ENOUGH) -> bool:
     """Whether float32 throughout keeps scores and distances close to the model's on the probe rows."""
     core = form.core
     if isinstance(core, LinearCore):
-        return True  # products of centred rows, without an exponent to round
+        return True  # products of centred rows, without an exponential that magnifies rounding
     if core.kernel.needs_double:
         return False
     if not all(abs(value) < float(np.finfo(np.float32).max) for value in core.kernel.numbers()):
-        return False  # a width so small that its inverse is beyond float32
+        return False  # the width is so small that its inverse overflows float32
     with np.errstate(over="ignore"):
         rows, n_usual = probe_rows(form).astype(np.float32), n_usual_rows(form)
     held = np.asarray(np.isfinite(rows).all(axis=1))
@@ -95,7 +95,7 @@ def single_is_enough(form: Form, limit: float = SINGLE_IS_ENOUGH) -> bool:
     exact = np.stack(expansion.variance_parts(usual.astype(np.float64)), axis=1)
     largest = np.inf if form.spread is None else 3 * form.spread  # the largest score of ordinary rows
     worst = max(relative_error(found, truth, n_usual, largest), relative_error(near, exact, n_usual) / 2)
-    return bool(worst <= limit)  # also False for NaN, which comes from overflow
+    return bool(worst <= limit)  # False for NaN as well, which results from overflow
 
 
 @dataclass(frozen=True)
@@ -108,9 +108,10 @@ class ByteColumns:
 
     @classmethod
     def of(cls, points: np.ndarray, *, centered: bool, wider: np.ndarray | float = 1.0) -> ByteColumns:
-        """The nearest that bytes can hold; with `centered` about zero, else about the middle of each column.
+        """The nearest points that bytes can represent; with `centered` about zero, otherwise about the middle of each
+        column.
 
-        Steps that are `wider` than they need be round other values well.
+        Steps that are `wider` than necessary round differently, for better or worse.
         """
         low, high = points.min(axis=0), points.max(axis=0)
         base = np.zeros(points.shape[1], dtype=np.float32) if centered else ((low + high) / 2).astype(np.float32)
@@ -123,29 +124,29 @@ class ByteColumns:
 
     @property
     def points(self) -> np.ndarray:
-        """The points that the bytes stand for, in float64."""
+        """The points that the bytes represent, in float64."""
         return self.base.astype(np.float64) + self.codes * self.step.astype(np.float64)
 
 
 def in_bytes(form: Form) -> tuple[Form, ByteColumns]:
-    """The form on points, or linear weights, of one byte a value, and the bytes."""
+    """The form with points, or linear weights, of one byte per value, and the bytes."""
     core = form.core
     if isinstance(core, KernelCore):
         return _best_bytes(form, core)
     codes = ByteColumns.of(core.coef, centered=True)
-    # the plane is the rounded weights': its own orthonormal basis measures the distance to it
+    # the distance to the plane is measured with an orthonormal basis of the rounded weights
     values, vectors = np.linalg.eigh(codes.points.T @ codes.points)
-    # Directions below rank have large coefficients, and float32 would lose in them what they gain.
+    # Directions below rank have large coefficients, whose rounding in float32 would cost more than they add.
     real = values > RANK_TOLERANCE_FLOAT32 * values[-1]
     mixing = vectors[:, real] / np.sqrt(values[real])
     return replace(form, core=replace(core, coef=codes.points, mixing=mixing)), codes
 
 
 def _best_bytes(form: Form, core: KernelCore) -> tuple[Form, ByteColumns]:
-    """Round the points in several ways and return the one that changes the scores of probe rows least.
+    """Round the points in several ways and return the one that changes the scores of the probe rows least.
 
-    Each takes steps that are up to 15 % wider than the largest value needs, and solves a system of the points' size:
-    48 are tried, fewer of more than 140 points.
+    Each uses steps up to 15 % wider than the largest value needs, and solves a system of the points' size: 48 are
+    tried, fewer for more than 140 points.
     """
     rows, rng = probe_rows(form)[: n_usual_rows(form)], np.random.default_rng(0)
     truth = core.expansion.transform(rows)
@@ -172,7 +173,7 @@ def on_points(core: KernelCore, points: np.ndarray) -> KernelCore:
 
 
 def warn_of_rounding(form: Form, held_in_double: Collection[int] = ()) -> None:
-    """Warn by name of columns whose float32 rounding is seen in the scores; some inputs may be in double."""
+    """Warn of columns, by name, whose float32 rounding is visible in the scores; some inputs may be in double."""
     spread = form.front[0] if form.front and isinstance(form.front[0], Spread) else None
     front = form.front if spread is None else form.front[1:]
     with np.errstate(all="ignore"):
@@ -201,7 +202,7 @@ def warn_of_rounding(form: Form, held_in_double: Collection[int] = ()) -> None:
 
 
 def _usual_rows(form: Form) -> np.ndarray:
-    """Rows of the model's own kind, as its kernel sees them."""
+    """Rows that resemble the training rows, as the kernel sees them."""
     core = form.core
     if not isinstance(core, LinearCore):
         return core.points[:MAX_PROBES]

@@ -1,13 +1,13 @@
-"""What a fitted model computes, apart from the library that fitted it: the one thing that every export writes down.
+"""What a fitted model computes, independent of the library that fitted it: every export writes down this one thing.
 
     u = front(x)                               scalers (`steps`)
     z = k(u, S) A - b                          scores
     e = max(|phi(u) - mean|^2 - |z T|^2, 0)    error, the squared distance to the reconstruction, where
         |phi(u) - mean|^2 = k(u, u) - 2 k(u, S) c + c'K_SS c
 
-T makes components orthonormal that are not (an elastic net's).  A linear kernel needs no points: with W = S'A and the
-centre mu = S'c it is  z = (u - mu) W + constant,  |phi(u) - mean|^2 = |u - mu|^2,  as sparse PCA in input space is.
-A monitor's decision is  limit - e,  negative where it raises an alarm.
+T orthonormalises components that are not orthonormal (an elastic net's).  A linear kernel needs no points: with W =
+S'A and the centre mu = S'c it is  z = (u - mu) W + constant,  |phi(u) - mean|^2 = |u - mu|^2,  like sparse PCA in
+input space.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ class KernelCore:
     offset: np.ndarray  # (M,)
     mean_coef: np.ndarray | None  # (m,)
     mean_square: float  # c'K_SS c
-    mixing: np.ndarray | None  # (M, rank), T; None where the components are orthonormal
-    units: np.ndarray | None = None  # (d,), by which differences of columns are multiplied; None for 1
+    mixing: np.ndarray | None  # (M, rank), T; None if the components are orthonormal
+    units: np.ndarray | None = None  # (d,), factors of the differences of columns; None for 1
 
     @property
     def shifts(self) -> bool:
@@ -62,7 +62,7 @@ class KernelCore:
         return KernelExpansion(self.kernel, self.points, self.coef, self.offset, self.mean_coef, self.mixing is None)
 
     def features(self, ops: Any, u: Any) -> Any:
-        """The features that the coefficients are multiplied by, k(u, S)."""
+        """The features that the coefficients multiply, k(u, S)."""
         return self.kernel.forward(ops, u, self.points)
 
     def length(self, ops: Any, u: Any, features: Any) -> Any:
@@ -85,7 +85,7 @@ class LinearCore:
     largest = 1.0
 
     def features(self, ops: Any, u: Any) -> Any:
-        """The features that the coefficients are multiplied by: rows less their centre."""
+        """The features that the coefficients multiply: rows minus their centre."""
         if isinstance(self.center, np.ndarray) and not self.center.any():
             return u
         return u - self.center
@@ -100,24 +100,24 @@ Core: TypeAlias = KernelCore | LinearCore
 
 @dataclass(frozen=True)
 class Form:
-    """Everything that is exported of a model."""
+    """Everything about a model that is exported."""
 
     front: tuple[Step, ...]
     core: Core
     n_features: int
-    input_names: tuple[str, ...] | None  # of the columns, where the model knows them
+    input_names: tuple[str, ...] | None  # of the columns, if the model knows them
     output_names: tuple[str, ...]  # of the components
-    limit: float | None = None  # of the error, where the model decides
-    facts: dict[str, str] = field(default_factory=dict)  # for people and for metadata
-    columns: tuple[InputColumn, ...] = ()  # where rows are of a table: what each column holds
-    spread: float | None = None  # standard deviation of the largest score, where the model knows it
+    limit: float | None = None  # of the error, if the model makes decisions
+    facts: dict[str, str] = field(default_factory=dict)  # for descriptions and metadata
+    columns: tuple[InputColumn, ...] = ()  # for rows of a table: what each column holds
+    spread: float | None = None  # standard deviation of the largest score, if the model knows it
 
     @property
     def n_components(self) -> int:
         return int(self.core.coef.shape[1])
 
     def forward(self, ops: Any, rows: Any, outputs: Collection[str] = OUTPUTS) -> dict[str, Any]:
-        """The function that is exported, in the vocabulary of any target; what is not asked for is not computed."""
+        """The exported function, in the operations of any target; outputs that are not requested are not computed."""
         for step in self.front:
             rows = step(ops, rows)
         core = self.core
@@ -126,7 +126,7 @@ class Form:
         if tuple(outputs) == ("scores",):
             return {"scores": scores}
         along = scores if core.mixing is None else scores @ core.mixing
-        # squares that overflow must leave an infinite error, not infinity minus infinity
+        # overflowing squares must give an infinite error, not infinity minus infinity
         captured = ops.minimum(ops.squares(along), ops.largest / 2)
         found = {"scores": scores, "error": ops.maximum(core.length(ops, rows, features) - captured, 0.0)}
         if self.limit is not None:
@@ -134,13 +134,13 @@ class Form:
         return {name: found[name] for name in outputs if name in found}
 
     def in_float32(self) -> Form:
-        """This function with a front whose numbers float32 holds."""
+        """This function with a front whose numbers float32 can represent."""
         return replace(self, front=tuple(step.in_float32(self.core.largest) for step in self.front))
 
     def centered(self, dtype: Any = np.float32) -> Form:
-        """This function with the points of a stationary kernel about the origin, and their centre in the front.
+        """This function with the points of a stationary kernel moved to the origin, and their centre in the front.
 
-        Distances from products then cancel least, and `dtype` holds most of the points.
+        Then distances from products cancel least, and `dtype` represents most of the points exactly.
         """
         core = self.core
         if isinstance(core, LinearCore):
@@ -154,8 +154,8 @@ class Form:
     def shifted(self, center: np.ndarray, dtype: Any = np.float32) -> Form:
         """This function of a stationary kernel with its points about `center`, to within `dtype`.
 
-        Rows become  (x - held) f = (x - shift) f + (shift - held) f,  where `dtype` holds what the front subtracts; the
-        points move by the last term, which is a difference of near numbers, and nothing is rounded.
+        Rows become  (x - held) f = (x - shift) f + (shift - held) f,  where `held` is representable in `dtype`; the
+        points move by the last term, which is a difference of nearby numbers, so nothing is rounded.
         """
         core, front = self.core, list(self.front)
         assert isinstance(core, KernelCore)
@@ -174,7 +174,7 @@ class Form:
         return replace(self, front=tuple(front), core=replace(core, points=core.points + move))
 
     def scores(self, rows: np.ndarray) -> np.ndarray:
-        """Scores in numpy, in float64: the truth for every export."""
+        """Scores in numpy, in float64: the reference for every export."""
         found: np.ndarray = self.forward(NUMPY, np.asarray(rows, dtype=np.float64), ("scores",))["scores"]
         return found
 
@@ -182,9 +182,9 @@ class Form:
 def form_of(model: Any) -> Form:
     """The form of a fitted model, or of a pipeline of scalers that ends in one.
 
-    Anything with a fitted `expansion_` has one, and sparse PCA in input space.  Where a model has an `input_map_`, its
-    `center` and `factor` come before the kernel; where it has `limits_`, the one of "spe" decides; where it has `lags`,
-    a row is a window: the newest row, then the one before it, and so on.
+    It exists for anything with a fitted `expansion_`, and for sparse PCA in input space.  If a model has an
+    `input_map_`, its `center` and `factor` come before the kernel; if it has `limits_`, the one of "spe" decides; if
+    it has `lags`, a row is a window: the newest row, then the one before it, and so on.
     """
     if isinstance(model, Pipeline):
         return _steps_form(model.steps)
@@ -193,7 +193,7 @@ def form_of(model: Any) -> Form:
 
 
 def _own_form(model: Any) -> Form:
-    """The form of a model by itself."""
+    """The form of a model without a pipeline."""
     _check_fitted(model)
     core = core_of(model)
     return Form(
@@ -223,7 +223,7 @@ def _front_of(model: Any) -> tuple[Step, ...]:
 
 
 def _limit_of(model: Any) -> float | None:
-    """The largest error of a normal row, where the model decides on each row alone."""
+    """The largest error of a normal row, if the model decides on each row alone."""
     limits = getattr(model, "limits_", None)
     return None if limits is None or getattr(model, "smoothing", None) is not None else float(limits["spe"])
 
@@ -318,7 +318,7 @@ def _facts(model: Any, core: Core) -> dict[str, str]:
 
 
 def not_ours(model: Any) -> str:
-    """A message that this model cannot be exported, and what can."""
+    """The error message that this model cannot be exported, with a list of what can."""
     return (
         f"{type(model).__name__} cannot be exported: the estimators of kernelsieve can (with {EXPORTABLE}), and "
         "pipelines of scikit-learn's scalers that end in one. kernelsieve.compress makes one of a KernelPCA of theirs"

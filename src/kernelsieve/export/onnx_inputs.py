@@ -4,8 +4,8 @@
     dates             (n, 1) in double, days since 1970-01-01: float32 holds these to a minute or two only
     labels            (n, 1) texts; the empty one where nothing is there, unless it is a label of the column
 
-In a matrix all are numbers, labels by their codes.  A column that was fitted to both empty texts and gaps can only be
-given so: as texts, nothing would be left to stand for a gap.
+In a matrix all are numbers, and labels are given by their codes.  A column that was fitted to both empty texts and
+gaps can only be given this way, because no text would be left for a gap.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .model import Form
 from .ops import Graph, Tensor
 from .preprocessing import IS_GAP, NO_TEXT, ExportError, InputColumn, Spread
 
-ROWS = "X"  # the name of the input where the model knows no column names
+ROWS = "X"  # the name of the input if the model knows no column names
 TEXTS = np.dtype(object)
 
 
@@ -64,7 +64,7 @@ def places_in_double(given: Sequence[Input]) -> list[int]:
 
 
 def _check_gaps_are_distinct(form: Form) -> None:
-    """Raise where the empty text is a label of a column that also has gaps: one text cannot stand for both."""
+    """Raise if the empty text is a label of a column that also has gaps: one text cannot represent both."""
     for step in form.front:
         if isinstance(step, Spread):
             gaps = {int(j) for j in step.source[step.test == IS_GAP]}
@@ -87,7 +87,7 @@ def write(graph: Graph, form: Form, given: Sequence[tuple[str, Any]], names: dic
 def rows_of(graph: Graph, given: Sequence[tuple[str, Any]], columns: Sequence[InputColumn] = ()) -> Tensor:
     """Inputs (name, dtype) as one tensor of numbers in the graph's dtype: texts as the codes of their labels."""
     kinds = {dtype for _, dtype in given}
-    if len(kinds) == 1 and TEXTS not in kinds:  # all are cast at once, after they have been put together
+    if len(kinds) == 1 and TEXTS not in kinds:  # all are cast at once, after concatenation
         numbers = [Tensor(graph, name) for name, _ in given]
         x = numbers[0] if len(numbers) == 1 else graph.add("Concat", *numbers, axis=1)
         return x if kinds == {graph.dtype} else graph.cast(x, graph.dtype)
@@ -103,8 +103,8 @@ def rows_of(graph: Graph, given: Sequence[tuple[str, Any]], columns: Sequence[In
 def _codes(graph: Graph, column: InputColumn, text: Tensor) -> Tensor:
     """The code of a label, the next after the last for any other text, NaN for a gap; (n, 1), float32.
 
-    TfIdfVectorizer over single words is the operator of opset 18 that tells texts apart: Equal takes none before opset
-    19.  The empty text is a gap, unless it is a label.
+    TfIdfVectorizer over single words is the only operator of opset 18 that can compare texts: Equal accepts them from
+    opset 19 on.  The empty text is a gap, unless it is a label.
     """
     n_labels, tells_gaps = len(column.labels), NO_TEXT not in column.labels
     pool = [*column.labels, *([NO_TEXT] if tells_gaps else [])]

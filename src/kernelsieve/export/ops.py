@@ -1,14 +1,14 @@
-"""The vocabulary that the forward function of a model is written in, once for numpy, torch, ONNX and C.
+"""The operations in which the forward function of a model is written, once for numpy, torch, ONNX and C.
 
-Steps (preprocessing.py), kernels (`Kernel.forward`) and models (model.py) say what they compute by operators
-(+ - * / @) and by the functions of an `Ops`; each target brings its own:
+Steps (preprocessing.py), kernels (`Kernel.forward`) and models (model.py) describe their computation with operators (+
+- * / @) and the functions of an `Ops`, which each target implements:
 
     NumpyOps                 arrays in float64, the truth that exports are compared with
     Graph (below)            ONNX: values are names of tensors, and a call appends a node
     torch_module.TorchOps    tensors, whose gradients flow
     c_code.Loops             C: an expression, and the loops before it; kernels only
 
-Where an ONNX function is given constants alone, numpy computes it while the file is written.
+If an ONNX function gets only constants, numpy computes it while the file is written.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import numpy as np
 from scipy.spatial.distance import cdist
 
 OPSET = 18
-# Functions that are a single operator of ONNX, by the names that they have in numpy.
+# Functions that are a single ONNX operator, by their names in numpy.
 OPERATORS = {
     "exp": "Exp",
     "log": "Log",
@@ -39,7 +39,7 @@ OPERATORS = {
 
 
 class Ops:
-    """Functions that are written in terms of others.  Those others a target brings itself:
+    """Functions that are written in terms of others.  A target implements these others itself:
 
     exp(x), log(x), sqrt(x), sin(x), tanh(x), abs(x), sign(x), isnan(x), isinf(x);
     minimum(x, number), maximum(x, number);
@@ -56,7 +56,7 @@ class Ops:
         return getattr(self.library, name)
 
     def keep(self, x: Any) -> Any:
-        """A value that is used more than once."""
+        """Mark a value that is used more than once."""
         return x
 
     def squares(self, rows: Any, *, keep: bool = False) -> Any:
@@ -64,7 +64,7 @@ class Ops:
         return self.sum(rows * rows, keep)
 
     def products(self, rows: Any, points: Any, factor: float = 1.0) -> Any:
-        """factor x's, (n, m); the factor goes into the points, because onnxruntime would take it in float32."""
+        """factor x's, (n, m); the factor is applied to the points, because onnxruntime would apply it in float32."""
         return rows @ self.transpose(points if factor == 1 else factor * points)
 
     def squared_distances(self, rows: Any, points: Any) -> Any:
@@ -78,7 +78,7 @@ class Ops:
         return self.products(self._unit_rows(rows), self._unit_rows(points))
 
     def _unit_rows(self, rows: Any) -> Any:
-        """Rows over their lengths; first over their largest value, so that no square overflows or vanishes."""
+        """Rows divided by their lengths; first by their largest value, so that no square overflows or underflows."""
         rows = rows / self.maximum(self.max(self.abs(rows), True), self.smallest)
         return rows / self.maximum(self.sqrt(self.squares(rows, keep=True)), self.smallest)
 
@@ -91,16 +91,16 @@ class Ops:
         return values
 
     def on_columns(self, rows: Any, points: Any, columns: tuple[int, ...]) -> tuple[Any, Any, Any]:
-        """A vocabulary, rows and points for a kernel that sees these columns alone."""
+        """Operations, rows and points for a kernel of some of the columns."""
         return self, self.take(rows, list(columns)), None if points is None else points[:, list(columns)]
 
     def with_factors(self, rows: Any, points: Any, factors: np.ndarray) -> tuple[Any, Any, Any]:
-        """A vocabulary, rows and points for a kernel that sees every column multiplied by a factor."""
+        """Operations, rows and points for a kernel of columns multiplied by one factor each."""
         held = self.constant(factors)
         return self, rows * held, None if points is None else points * held
 
     def inverse_lengths(self, kernel: Any, rows: Any, points: Any) -> Any:
-        """1 / sqrt(k(x, x) k(s, s)), (n, m), and zero where k(x, x) is."""
+        """1 / sqrt(k(x, x) k(s, s)), (n, m), and zero where k(x, x) is zero."""
         own, others = (kernel.forward_diagonal(self, given) for given in (rows, points))
         if isinstance(own, float):
             return 1.0 / own
@@ -128,12 +128,12 @@ class Ops:
         return result
 
     def clip(self, x: Any, lower: float, upper: float) -> Any:
-        """x, but no less than `lower` and no more than `upper`."""
+        """x, clipped to between `lower` and `upper`."""
         return self.minimum(self.maximum(x, lower), upper)
 
 
 class NumpyOps(Ops):
-    """Arrays in float64; distances by differences, which cancel nothing."""
+    """Arrays in float64; distances are computed from differences, without cancellation."""
 
     largest, smallest = float(np.finfo(np.float64).max), float(np.finfo(np.float64).tiny)
     library = np
@@ -183,7 +183,7 @@ class Node:
 
 
 def _operator(op: str) -> tuple[Any, Any]:
-    """Two methods of a tensor that append an operator of ONNX: with the tensor on the left, and on the right."""
+    """Two methods of a tensor that append an ONNX operator: with the tensor on the left, and on the right."""
 
     def left(self: Tensor, *others: Any) -> Tensor:
         return self.graph.add(op, self, *others)
@@ -200,7 +200,7 @@ class Tensor:
 
     graph: Graph
     name: str
-    __array_ufunc__ = None  # an array on the left leaves the operation to the tensor
+    __array_ufunc__ = None  # makes numpy leave the operation to the tensor if an array is on the left
 
     __add__, __radd__ = _operator("Add")
     __sub__, __rsub__ = _operator("Sub")
@@ -213,7 +213,7 @@ class Tensor:
 class Graph(Ops):
     """ONNX operators in order, and their constants; names all begin with `prefix`.
 
-    Numbers go into constants, never into attributes such as Gemm's `alpha`, which are float32 whatever the tensors are.
+    Numbers become constants, never attributes such as Gemm's `alpha`, which are float32 whatever the tensors are.
     """
 
     dtype: Any  # of the arithmetic
@@ -226,7 +226,7 @@ class Graph(Ops):
         self.largest, self.smallest = float(np.finfo(self.dtype).max), float(np.finfo(self.dtype).tiny)
 
     def const(self, value: Any, *, kind: Any = None, finite: bool = True) -> Tensor:
-        """A constant, in the dtype of the arithmetic; OverflowError where that does not hold it."""
+        """A constant, in the dtype of the arithmetic; OverflowError if that cannot represent it."""
         with np.errstate(over="ignore"):
             array = np.asarray(value, dtype=kind or self.dtype)
         if finite and array.dtype.kind == "f" and not np.isfinite(array).all():
@@ -249,7 +249,7 @@ class Graph(Ops):
             self.nodes.append(Node("Cast" if attributes else "Identity", [value.name], name, attributes))
 
     def __getattr__(self, name: str) -> Any:
-        """A function that is a single operator; numpy computes it where it is given constants alone."""
+        """A function that is a single operator; numpy computes it if all arguments are constants."""
         if name not in OPERATORS:
             raise AttributeError(name)
 
@@ -261,7 +261,7 @@ class Graph(Ops):
         return call
 
     def _reduce(self, op: str, x: Any, keep: bool) -> Tensor:
-        """A reduction over columns: its axes became an input with opset 18."""
+        """A reduction over columns; its axes are an input since opset 18."""
         if self.opset < 18:
             return self.add(op, x, axes=[1], keepdims=int(keep))
         return self.add(op, x, self.const([1], kind=np.int64), keepdims=int(keep))
@@ -313,7 +313,7 @@ class Graph(Ops):
         return self._scan(rows, points, lambda body, x, s: body._reduce("ReduceL1", x - s, False))
 
     def _scan(self, rows: Any, points: Any, of_point: Any) -> Tensor:
-        """of_point(body, rows, s), (n,), one point s after another: no n x m x d block is ever made."""
+        """of_point(body, rows, s), (n,), for one point s after another, without an n x m x d block."""
         name = f"{self.prefix}scan_{len(self.nodes)}"
         body = Graph(self.dtype, f"{name}_", self.opset)
         of_point(body, Tensor(body, rows.name), Tensor(body, f"{body.prefix}point"))
@@ -325,7 +325,7 @@ class Graph(Ops):
 
 
 def free_name(name: str, taken: Iterable[str]) -> str:
-    """`name`, or the first of name_1, name_2, ... that is not taken."""
+    """`name`, or the first of name_1, name_2, ... that is still free."""
     taken, found, number = set(taken), name, 0
     while found in taken:
         number += 1

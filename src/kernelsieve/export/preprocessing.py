@@ -1,4 +1,4 @@
-"""What happens to a row before the kernel sees it: the scalers of a pipeline, as steps that any target can write.
+"""What happens to a row before the kernel: the scalers of a pipeline, as steps that any target can write.
 
     Affine   u = (x - shift) * factor        StandardScaler, MinMaxScaler, MaxAbsScaler, RobustScaler
     Clip     u = min(max(x, lower), upper)   MinMaxScaler(clip=True)
@@ -8,10 +8,10 @@
     Squash   u = x / sqrt(1 + (x / 3)^2)     TableEncoder(scale="robust")
     Turn     u = r sin(2 pi (x + phase))     the circles of a TableEncoder's hours, weekdays, months and dates
 
-Each is a function of (ops, rows), in the vocabulary of ops.py.  Affine steps in a row become one; NaN passes through
-them, so that a fill can wait until after them, where it is a number of the size of the others.  A shift is kept in
-float64 and, where the target computes in float32, written as the sum of two float32 numbers: rows of 1,000,000 +- 1
-lose nothing.
+Each is a function of (ops, rows), in the operations of ops.py.  Consecutive affine steps are merged; NaN passes
+through them, so that a fill can be moved behind them, where its value has the size of the others.  A shift is kept in
+float64 and, if the target computes in float32, written as the sum of two float32 numbers: rows of 1,000,000 +- 1 lose
+nothing.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from .ops import NUMPY
 
 
 class ExportError(ValueError):
-    """A model, or a part of one, that cannot leave Python."""
+    """A model, or a part of one, cannot be exported."""
 
 
 class Step:
@@ -43,15 +43,15 @@ class Step:
         raise NotImplementedError
 
     def on_windows(self, n_rows: int) -> Step:
-        """This step applied to each row of a window, whose rows stand side by side."""
+        """This step for windows, in which several rows stand side by side."""
         return self
 
     def in_float32(self, largest: float) -> Step:
-        """This step with numbers that float32 holds, for points whose largest number is `largest`."""
+        """This step with numbers that float32 can represent, for points whose largest number is `largest`."""
         return self
 
     def taken_back(self, rows: np.ndarray) -> np.ndarray:
-        """Rows from which the step makes these; one of them where several exist."""
+        """Rows that this step maps to these; one choice of them if there are several."""
         return rows
 
 
@@ -61,7 +61,7 @@ class Affine(Step):
 
     shift: np.ndarray  # (d,)
     factor: np.ndarray  # (d,)
-    low: np.ndarray | None = None  # (d,), what is to be subtracted after `shift`, which float32 has rounded
+    low: np.ndarray | None = None  # (d,), subtracted after `shift`, which has been rounded to float32
 
     def __call__(self, ops: Any, rows: Any) -> Any:
         if not isinstance(self.shift, np.ndarray) or self.shift.any():
@@ -73,12 +73,13 @@ class Affine(Step):
         return rows * self.factor
 
     def then(self, other: Affine) -> Affine:
-        """This step and the other as one."""
+        """This step followed by the other, as one step."""
         return Affine(self.shift + other.shift / self.factor, self.factor * other.factor)
 
     @property
     def can_be_joined(self) -> bool:
-        """Whether another shift may be added to this one: rounding a shift of 50 spreads would show in the scores."""
+        """Whether another shift may be added to this one: rounding a shift of 50 spreads would be visible in the
+        scores."""
         return bool(np.all(self.factor != 0) and np.max(np.abs(self.shift * self.factor)) < 50)
 
     def on_windows(self, n_rows: int) -> Affine:
@@ -88,7 +89,7 @@ class Affine(Step):
         with np.errstate(over="ignore", invalid="ignore"):
             high = self.shift.astype(np.float32).astype(np.float64)
             low = self.shift - high
-            low = np.where(np.abs(low * self.factor) > 1e-9 * largest, low, 0.0)  # less is not seen
+            low = np.where(np.abs(low * self.factor) > 1e-9 * largest, low, 0.0)  # smaller differences are invisible
         return replace(self, shift=high, low=low if np.any(low) else None)
 
     def taken_back(self, rows: np.ndarray) -> np.ndarray:
@@ -136,7 +137,7 @@ class InputColumn:
     unit: str = ""  # of numbers that a duration or a time of day was made of
 
     def words(self, *, texts: bool) -> str:
-        """What to give for this column, where that is not simply a number; labels as texts or by their codes."""
+        """What to give for this column, unless it is simply a number; labels as texts or by their codes."""
         if self.kind == "category" and texts:
             known = ", ".join(f'"{label}"' for label in self.labels)
             gap = "empty for a gap" if NO_TEXT not in self.labels else "empty is a label, a gap cannot be given"
@@ -167,7 +168,7 @@ class Spread(Step):
 
     @property
     def does_nothing(self) -> bool:
-        """Whether rows come out as they went in."""
+        """Whether the step leaves rows unchanged."""
         same = np.array_equal(self.source, np.arange(len(self.columns)))
         return same and bool(np.all(self.test == VALUE))
 
@@ -198,7 +199,8 @@ class Fill(Step):
         return Fill(np.tile(self.values, n_rows))
 
 
-SQUASH_FROM = 1e15  # beyond, a squashed value is 3 to the last digit of float64, and its square may overflow in float32
+# beyond it, a squashed value is 3 to the last digit of float64, and its square may overflow in float32
+SQUASH_FROM = 1e15
 
 
 @dataclass(frozen=True)
@@ -242,7 +244,7 @@ class Turn(Step):
 
 
 def joined(steps: Iterable[Step]) -> tuple[Step, ...]:
-    """Steps with the same effect: neighbouring affine ones joined, fills after them, and no step that does nothing."""
+    """Equivalent steps: adjacent affine ones merged, fills after them, and steps without effect removed."""
     result: list[Step] = []
     for step in steps:
         if isinstance(step, Spread) and step.does_nothing:
@@ -311,7 +313,7 @@ def _min_max(scaler: Any) -> tuple[Step, ...]:
 def _pca(pca: Any) -> tuple[Step, ...]:
     matrix = np.asarray(pca.components_, dtype=np.float64).T
     if pca.whiten:
-        # scikit-learn's own floor under the standard deviations, for components of no variance
+        # scikit-learn's own lower bound on standard deviations, for components of no variance
         matrix = matrix / np.maximum(np.sqrt(pca.explained_variance_), np.finfo(pca.components_.dtype).eps)
     return Affine(np.asarray(pca.mean_, dtype=np.float64), np.ones(len(pca.mean_))), Mix(matrix)
 
@@ -331,7 +333,7 @@ class _Part:
 
 
 def _table(encoder: TableEncoder) -> tuple[Step, ...]:
-    """The columns that are used, where they have names or hold text; all of an array of numbers."""
+    """The columns that are used, if they have names or hold text; all columns of an array of numbers."""
     if getattr(encoder, "joined_", None):  # model files of older versions lack it
         raise ExportError(
             f"this model joins {', '.join(encoder.joined_)} into a date, which an exported model cannot: give the "

@@ -1,7 +1,7 @@
 """Converters for skl2onnx: `skl2onnx.to_onnx(pipeline)` with our estimators anywhere in the pipeline.
 
-They write the operators that `to_onnx` writes, in float32 or float64 as the graph around them asks; a monitor gives its
-label and its decision as skl2onnx's other outlier detectors do.
+They write the same operators as `to_onnx`, in float32 or float64 as the surrounding graph requires; a monitor gives
+its label and its decision like skl2onnx's other outlier detectors.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def register_onnx_converters() -> None:
 
 
 class ScaledModel(TransformerMixin, BaseEstimator):
-    """Scalers and the model of ours after them, as one step: scalers in float32 would lose digits of their own."""
+    """Scalers and the following model of ours, as one step, because scalers in float32 would lose digits."""
 
     def __init__(self, steps: Any, dtype: Any = None) -> None:
         self.steps = steps
@@ -128,10 +128,10 @@ def _convert_monitor(scope: Any, operator: Any, container: Any) -> None:
 
 
 def _started(scope: Any, operator: Any, container: Any) -> tuple[Graph, Form, list[tuple[str, Any]], Any]:
-    """An empty graph, the form to write into it, its inputs (name, dtype), and the dtype that is asked for."""
+    """An empty graph, the form to write into it, its inputs (name, dtype), and the requested dtype."""
     from skl2onnx.common.data_types import DoubleTensorType
 
-    if container.target_opset < 13:  # the oldest in which all operators used here have the form used here
+    if container.target_opset < 13:  # the oldest opset in which all operators used here have their present form
         raise ExportError(f"target_opset={container.target_opset} is too old: give 13 or more")
     kind = np.dtype(np.float64 if _tensor_type(operator) is DoubleTensorType else np.float32)
     form = _form(operator.raw_operator).centered(kind)
@@ -143,7 +143,7 @@ def _started(scope: Any, operator: Any, container: Any) -> tuple[Graph, Form, li
 
 
 def _dtype_of(variable: Any) -> Any:
-    """The dtype of an input; int64 stands for everything but float32, float64 and texts, and is cast."""
+    """The dtype of an input; anything but float32, float64 and texts counts as int64, and is cast."""
     from skl2onnx.common.data_types import DoubleTensorType, FloatTensorType, StringTensorType
 
     known = {
@@ -167,7 +167,7 @@ def _into(container: Any, graph: Graph) -> None:
 
 
 def pipeline_to_onnx(pipeline: Any, kind: Any, wanted: tuple[str, ...], inputs: str | None) -> Any:
-    """A pipeline that is more than scalers and a model of ours, by skl2onnx."""
+    """Convert a pipeline that is more than scalers and a model of ours with skl2onnx."""
     if wanted != ("scores",):
         raise ExportError(
             f"outputs={wanted!r} are of a pipeline that ends in a model of kernelsieve, after scalers alone: this one "
@@ -205,7 +205,7 @@ def pipeline_to_onnx(pipeline: Any, kind: Any, wanted: tuple[str, ...], inputs: 
 
 
 def _inputs_of(pipeline: Pipeline, kind: Any, inputs: str | None) -> tuple[list[Input], list[str] | None]:
-    """The inputs of a pipeline's file, and the names of the columns where the pipeline knows them."""
+    """The inputs of a pipeline's file, and the names of the columns if the pipeline knows them."""
     first = pipeline.steps[0][1]
     if isinstance(first, ScaledModel):
         form = first.form
@@ -224,7 +224,7 @@ def _inputs_of(pipeline: Pipeline, kind: Any, inputs: str | None) -> tuple[list[
 
 
 def _with_scaled_model(pipeline: Pipeline, kind: Any) -> Pipeline:
-    """The pipeline with its leading scalers, and a model of ours right after them, made one step."""
+    """The pipeline, with its leading scalers and a model of ours right after them merged into one step."""
     ours = tuple(own_estimators().values())
     for place, (_, step) in enumerate(pipeline.steps):
         if isinstance(step, ours) and not isinstance(step, OutlierMixin | TableEncoder):

@@ -2,8 +2,8 @@
 
     z = k(front(x), S) A - b
 
-Every number is a tensor of the module: buffers, or parameters where they are to be trained further.  Gradients flow to
-the rows, and to points and coefficients; `torch.export` takes it with any number of rows.
+Every number is a tensor of the module: a buffer, or a parameter if it is to be trained further.  Gradients flow to the
+rows, and to points and coefficients; `torch.export` accepts it with any number of rows.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def save_torch(model: Any, path: str | os.PathLike[str], dtype: str = "float32")
 
 
 class TorchOps(Ops):
-    """Tensors: gradients flow through all of it."""
+    """Operations on tensors, through which gradients flow."""
 
     library = torch
 

@@ -1,23 +1,23 @@
-"""Model files: JSON and arrays in one zip, and nothing in it that could run.
+"""Model files: JSON and arrays in one zip, and nothing that could be executed.
 
     header.json     {"format", "version", "kernelsieve", "class", "params", "state", "arrays", "sha256"}
     <name>.npy      one member an array, as numpy.save writes it
 
-A model is what its constructor was given (`params`) and what `fit` left in it (`state`, which the model itself is
-asked for).  Both are trees of JSON values; what JSON has no word for is a dict with one key that starts with "$":
+A model consists of what its constructor was given (`params`) and what `fit` left in it (`state`, which the model
+itself provides).  Both are trees of JSON values; what JSON cannot express is a dict with one key that starts with "$":
 
     {"$array": name}   {"$csr": ...}   {"$scalar": [dtype, value]}   {"$kernel": ...}   {"$estimator": ...}   ...
 
-An array that is in the model twice is in the file once.  Reading looks classes up in fixed tables: no name in a
-file is ever imported, no pickle ever read.  Every attribute is then held against what its class can have: name,
+An array that occurs twice in the model is in the file once.  Reading looks classes up in fixed tables: no name in a
+file is ever imported, no pickle ever read.  Every attribute is then checked against what its class can have: name,
 type, shape, finiteness (`layout`).  Members are stored, not compressed, so that a file cannot unfold to more than its
 size; the bytes of a file depend on the model alone.  Digests find damage and careless edits; they are no signature.
 
-Pipelines are encoded in this container, too, and not by skops.io, the field's other answer to pickle.  skops imports
-the modules that a file names, after a list of types that the caller trusts; two ways around that list were found
-in 2025 (CVE-2025-54412, CVE-2025-54413).  A list that is closed, of classes whose every attribute is known, cannot be
-talked round, and lets shapes and finiteness be checked, which skops leaves to the first `transform`.  The price: only
-the scikit-learn classes in `scikit.CLASSES` can be saved.
+Pipelines are saved in this container, too, rather than by skops.io, the usual alternative to pickle.  skops imports
+the modules that a file names, after checking a list of types that the caller trusts; two ways around that list were
+found in 2025 (CVE-2025-54412, CVE-2025-54413).  A closed list of classes whose every attribute is known cannot be
+circumvented, and allows shapes and finiteness to be checked, which skops leaves to the first `transform`.  The price:
+only the scikit-learn classes in `scikit.CLASSES` can be saved.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all, and nothing left lying beside them.
+"""Files that are written completely or not at all, without leaving temporary files behind.
 
 A file is written under a temporary name in the same folder, brought to disk, and renamed.  The temporary name holds the
 number of the process that writes it, and a lock is held on it meanwhile, so that the next process can tell what a
@@ -83,7 +83,7 @@ def _locked(temporary: str) -> Iterator[None]:
 
 def _keep_owner_and_mode(temporary: str, existing: os.stat_result) -> None:
     if hasattr(os, "chown"):
-        with contextlib.suppress(OSError):  # only the superuser can give files away
+        with contextlib.suppress(OSError):  # only the superuser can change a file's owner
             os.chown(temporary, existing.st_uid, existing.st_gid)
     os.chmod(temporary, stat.S_IMODE(existing.st_mode))
 
@@ -123,7 +123,7 @@ def _remove_unlocked(path: str) -> None:
 
 
 def _sync_folder(folder: str) -> None:
-    """Bring the new name to disk, too, so that it survives a power cut; some systems cannot."""
+    """Flush the folder, too, so that the new name survives a power cut; some systems cannot do this."""
     with contextlib.suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)
         try:

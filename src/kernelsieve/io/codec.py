@@ -50,7 +50,8 @@ RECORDS: dict[str, type] = {
         UsualValues,
     )
 }
-SCALARS = (str, bool, int, float, type(None))  # what a column of mixed types, such as categories with gaps, may hold
+# types of values in a column of mixed types, such as categories with gaps
+SCALARS = (str, bool, int, float, type(None))
 SPARSE: dict[str, type] = {c.__name__: c for c in (scipy.sparse.csr_matrix, scipy.sparse.csr_array)}
 
 
@@ -73,7 +74,7 @@ class Encoder:
         }
 
     def encode(self, value: Any, name: str) -> Any:
-        """JSON for a value; `name` says where it is, and names its arrays."""
+        """JSON for a value; `name` is its path in the model, and names its arrays."""
         if isinstance(value, str):
             return str(value)
         if isinstance(value, np.generic):
@@ -141,7 +142,7 @@ class Encoder:
         dtype = self._dtype(value, name)
         if id(value) in self._names:
             return {"$array": self._names[id(value)]}
-        name = "".join(letter if letter.isprintable() else "_" for letter in name)  # a zip cuts names at a NUL
+        name = "".join(letter if letter.isprintable() else "_" for letter in name)  # a zip truncates names at a NUL
         while name in self.arrays:
             name += "_"
         self.arrays[name] = value.astype(dtype, copy=False)
@@ -230,7 +231,7 @@ class Decoder:
     def _csr(self, parts: dict[str, Any]) -> Any:
         data, indices, indptr = (self.decode(parts[part]) for part in ("data", "indices", "indptr"))
         for places in (indices, indptr):
-            # scipy looks for falling pointers by their differences, which are never negative for unsigned numbers
+            # scipy checks that pointers ascend by the sign of their differences, which unsigned numbers do not have
             if not (isinstance(places, np.ndarray) and places.ndim == 1 and places.dtype in (np.int32, np.int64)):
                 raise ModelFileError("places of sparse rows are not whole numbers")
         value = SPARSE[parts["container"]]((data, indices, indptr), shape=tuple(parts["shape"]))
@@ -241,7 +242,7 @@ class Decoder:
         params = self.decode(content["params"])
         kernel = kernel_from_params(content["name"], params)
         numbers = kernel.numbers()
-        # no kernel takes a larger gamma (kernels/base.py), and NaN is not less than anything
+        # no kernel accepts a larger gamma (kernels/base.py), and NaN fails the comparison
         if not all(isinstance(n, int | float) and abs(n) < 1e131 for n in numbers):
             raise ModelFileError(f"parameters of the {content['name']} kernel are not numbers")
         return kernel

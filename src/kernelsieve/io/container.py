@@ -46,7 +46,7 @@ def opened(path: str) -> Iterator[BinaryIO]:
         raise
     about = os.fstat(descriptor)
     mode = about.st_mode
-    if stat.S_ISREG(mode) and about.st_size == 0:  # files in /proc have no size either
+    if stat.S_ISREG(mode) and about.st_size == 0:  # files in /proc also have size 0
         os.close(descriptor)
         raise ModelFileError(f"{path}: empty, not a kernelsieve model file (model.save(path) writes one)")
     if not stat.S_ISREG(mode):
@@ -72,8 +72,9 @@ def write(file: BinaryIO, header: dict[str, Any], arrays: dict[str, np.ndarray])
 
 
 def _member(name: str) -> zipfile.ZipInfo:
-    info = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))  # zip's epoch: files made at different times are the same
-    info.create_system = 3  # whatever the system
+    # the earliest date of a zip, so that files made at different times are equal
+    info = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
+    info.create_system = 3  # on any system
     info.external_attr = 0o644 << 16
     return info
 
@@ -101,7 +102,7 @@ class _Digesting:
 
 
 def read(file: BinaryIO) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """Header and arrays, after every check that their bytes allow."""
+    """Header and arrays, after every check that is possible on their bytes."""
     start = file.read(4)
     try:
         archive = zipfile.ZipFile(file)

@@ -1,4 +1,4 @@
-"""What a model file must hold, asked of the model itself, and a model's state held against it.
+"""What a model file must hold, as declared by the model's class, and the check of a state against it.
 
 A class says in `_file_layout` what `fit` leaves in it: a name, and what may stand there in a few words,
 
@@ -16,11 +16,13 @@ A class says in `_file_layout` what `fit` leaves in it: a name, and what may sta
     "... optional"                      may be absent
     "KernelCenterer[m] | Uncentered"    either
 
-Sizes named m, d and M mean the same throughout; layouts of base classes are added up.  A public attribute of plain
-data that no layout names is kept too; what is private must be named.  What its layout cannot say a record, or a model,
-looks after itself, in `check_loaded`; and a model whose parameters say what a "dict" of it holds has `_dict_layouts`.
+Sizes named m, d and M mean the same throughout; the layouts of base classes are included.  A public attribute of plain
+data that no layout names is kept too; a private one must be named.  What a layout cannot express is checked by the
+record or the model itself, in `check_loaded`; if a model's parameters determine what a "dict" of it holds, it has
+`_dict_layouts`.
 
-What a file holds is checked against the layout, names, types, shapes and finiteness, before anything is made of it.
+What a file holds is checked against the layout (names, types, shapes and finiteness) before any object is made from
+it.
 """
 
 from __future__ import annotations
@@ -39,26 +41,27 @@ from ..kernels import Kernel, is_function
 from .container import ModelFileError
 
 SPEC = re.compile(r"(?P<kind>\w+)(\[(?P<shape>[^\]]*)\])?(=(?P<size>\w+))?(?P<any>~)?(?P<none>\?)?")
-# What `set_output` asked for is the one thing that scikit-learn hangs on an estimator and that is kept.
+# The configuration of `set_output` is the only attribute kept of those that scikit-learn adds to an estimator.
 OUTPUT = {"_sklearn_output_config": "output optional"}
 OUTPUTS_ASKED = [{}, *({"transform": kind} for kind in ("default", "pandas", "polars"))]
-# What scikit-learn hangs on an estimator that is no part of the model; and parameters, which have their own place.
+# Attributes that scikit-learn adds and that are not part of the model; and parameters, which are stored separately.
 NOT_STATE = ("_skl_", "_callback", "_parent_callback", "_metadata_request", AS_GIVEN)
-# Kinds of numpy's types; what is added to must be "real".
+# Kinds of numpy's types; arrays that further rows are added to must be "real".
 ARRAYS = {"float": "fiu", "positive": "fiu", "real": "f", "int": "iu", "bool": "b"}
 
 
 def file_state(model: Any) -> dict[str, Any]:
-    """All that `fit` left: what the file must hold besides the constructor's parameters.
+    """All that `fit` left, which the file must hold besides the constructor's parameters.
 
-    That is what the model stores, and what its layout names and it finds only when it is read.
+    That is what the model stores, and what its layout names and is only computed when it is read.
     """
     if hasattr(model, "_before_saving"):
         model._before_saving()
     cls, layout = type(model), layout_of(type(model))
     # an attribute of the class that is None stands for one that the model does not have
     found_when_read = {name for name in layout if hasattr(model, name) and getattr(cls, name, 0) is not None}
-    stored = set(vars(model)) - ({"_stream"} - set(layout))  # a layout without the state itself names its parts
+    # a layout that does not name the state itself names its parts
+    stored = set(vars(model)) - ({"_stream"} - set(layout))
     names = sorted((stored | found_when_read) - set(model.get_params(deep=False)))
     return {name: getattr(model, name) for name in names if not name.startswith(NOT_STATE)}
 
@@ -66,7 +69,7 @@ def file_state(model: Any) -> dict[str, Any]:
 def from_file_state(cls: Any, params: dict[str, Any], state: dict[str, Any]) -> Any:
     """The model that was saved; `state` has been checked.
 
-    A class that follows streams takes up the one in the file in `_resumed`, and says what else is to be stored.
+    A class that can follow streams restores the one in the file in `_resumed`, which returns the other attributes.
     """
     if is_function(params.get("kernel")):
         raise ModelFileError("damaged model file: its kernel is no name, and a file holds no code")
@@ -112,7 +115,7 @@ def check_state(cls: type, layout: Mapping[str, str], state: Mapping[str, Any]) 
 
 
 def check_names(cls: type, layout: Mapping[str, str], state: Mapping[str, Any]) -> None:
-    """Raise where a name is missing, would hide something of the class, or is one that no model has."""
+    """Raise if a name is missing, would hide a member of the class, or is unknown."""
     needed = [name for name, spec in layout.items() if not spec.endswith("optional") and not hasattr(cls, name)]
     absent = [name for name in needed if name not in state]
     if "expansion_" in absent:
@@ -128,7 +131,7 @@ def check_names(cls: type, layout: Mapping[str, str], state: Mapping[str, Any]) 
 
 
 def _check_plain(name: str, value: Any) -> None:
-    """Raise unless a value that no layout names is plain data: what is callable could stand for a method."""
+    """Raise unless a value that no layout names is plain data: a callable could replace a method."""
     if isinstance(value, list | tuple | dict):
         for item in value.values() if isinstance(value, dict) else value:
             _check_plain(name, item)
@@ -148,7 +151,7 @@ def check_dict(name: str, value: Any, layout: Mapping[str, Any], sizes: dict[str
 
 
 def check_value(name: str, value: Any, spec: str, sizes: dict[str, int]) -> None:
-    """Raise unless `value` is one of the things that `spec` allows; sizes seen for the first time are noted."""
+    """Raise unless `value` is one of the alternatives of `spec`; sizes that occur for the first time are recorded."""
     failure: ModelFileError | None = None
     for alternative in spec.removesuffix("optional").strip().split(" | "):
         tried = dict(sizes)
@@ -230,16 +233,16 @@ def _check_array(name: str, value: Any, kind: str, any_number: bool) -> None:
         raise _wrong(name, value, "an array")
     if kind == "labels":
         return
-    if kind == "rows" and value.dtype == object:  # of a kernel of objects: the decoder lets only data by
+    if kind == "rows" and value.dtype == object:  # objects of a kernel of objects; the decoder accepts only data
         return
     if value.dtype.kind not in ARRAYS.get(kind, ARRAYS["float"]):
         raise ModelFileError(f"damaged model file: {name} holds {value.dtype}, {kind} is needed")
     numbers = value.data if sparse else value
-    if kind == "positive" and not np.all(numbers >= 0):  # NaN is not more than anything
+    if kind == "positive" and not np.all(numbers >= 0):  # NaN fails the comparison
         raise ModelFileError(f"damaged model file: {name} holds numbers below zero, or none")
     if any_number or value.dtype.kind != "f" or not numbers.size:
         return
-    # squares of larger numbers overflow, so that no fit takes them; and NaN is not less than anything
+    # squares of larger numbers overflow, so no fit produces them; and NaN fails the comparison
     if not float(np.abs(numbers).max()) < 1e154:
         raise ModelFileError(f"damaged model file: {name} holds numbers that are not finite, or too large")
 
@@ -286,7 +289,7 @@ def _check_record(name: str, value: Any, kind: str, shape: str, sizes: dict[str,
 
 
 def record_layout(cls: type) -> tuple[tuple[str, ...], dict[str, str]]:
-    """The names of a record's sizes, and its layout.  For scikit-learn's KernelCenterer they stand here."""
+    """The names of a record's sizes, and its layout; those of scikit-learn's KernelCenterer are here."""
     if cls is KernelCenterer:
         layout = {"K_fit_rows_": "float[m]", "K_fit_all_": "float", "n_features_in_": "int=m"}
         return ("m",), layout | OUTPUT
@@ -294,11 +297,11 @@ def record_layout(cls: type) -> tuple[tuple[str, ...], dict[str, str]]:
 
 
 def _check_centerer(name: str, centerer: Any) -> None:
-    """The mean of all kernel values is that of the means of the columns, which are small enough to be added up."""
+    """Check that the mean of all kernel values is that of the column means, which are small enough to be summed."""
     means = np.asarray(centerer.K_fit_rows_, dtype=np.float64)
     with np.errstate(all="ignore"):
         off = abs(float(centerer.K_fit_all_) - float(means.mean()))
-    if not off <= 1e-3 * float(np.abs(means).max()):  # which float32 means may be off by
+    if not off <= 1e-3 * float(np.abs(means).max()):  # the error that float32 means may have
         raise ModelFileError(f"damaged model file: {name}.K_fit_all_ is not the mean of {name}.K_fit_rows_")
 
 

@@ -1,7 +1,7 @@
-"""The classes that a file can make, and how each is taken apart and put together.
+"""The classes that a file can contain, and how each is saved and restored.
 
-Our own classes are asked (`_file_layout`, and `_before_saving`, `_resumed` where they have them); for scikit-learn's,
-`scikit` answers.
+Our own classes describe themselves (`_file_layout`, and optionally `_before_saving` and `_resumed`); for
+scikit-learn's, `scikit` does.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def is_known(model: Any) -> bool:
 
 
 def parts_of(model: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Parameters and state of a fitted estimator, checked: what cannot be loaded is not saved."""
+    """Parameters and state of a fitted estimator, checked, because what cannot be loaded must not be saved."""
     cls = type(model)
     if own_estimators().get(cls.__name__) is cls:
         state, layout = file_state(model), layout_of(cls)
@@ -70,7 +70,7 @@ def _own_params(model: Any) -> dict[str, Any]:
 
 
 def rebuilt(content: dict[str, Any], decoder: Any) -> Any:
-    """The estimator that {"class", "params", "state"} stand for."""
+    """The estimator that {"class", "params", "state"} describe."""
     name = content["class"]
     if name in own_estimators():
         cls: Any = own_estimators()[name]
@@ -82,7 +82,7 @@ def rebuilt(content: dict[str, Any], decoder: Any) -> Any:
     if content["state"] and not isinstance(content["state"], dict):
         raise ModelFileError("damaged model file: its attributes have no names")
     if content["state"]:  # an estimator without state is an unfitted one among the parameters of another
-        check_names(cls, layout, content["state"])  # before anything, possibly large, is decoded
+        check_names(cls, layout, content["state"])  # before any data, possibly large, are decoded
     params, state = decoder.decode(content["params"]), decoder.decode(content["state"])
     checked_params(cls, params)
     if any(key in params for key in state):
@@ -114,7 +114,7 @@ def check_fitted(model: Any) -> None:
 
 
 def checked_params(cls: Any, params: Any) -> BaseEstimator:
-    """An unfitted estimator of these parameters, if they are ones that it takes."""
+    """An unfitted estimator with these parameters, if it accepts them."""
     try:
         model = cls(**params)
     except TypeError as error:
@@ -126,7 +126,7 @@ def checked_params(cls: Any, params: Any) -> BaseEstimator:
     except ValueError as error:  # scikit-learn's InvalidParameterError, and our own
         raise ModelFileError(f"parameters do not fit {cls.__name__}: {error}") from error
     device = params.get("device")
-    # two values that scikit-learn's constraints allow, although nothing works with them
+    # two values that scikit-learn's constraints allow, but with which nothing works
     if params.get("n_jobs") == 0 or not DEVICE.fullmatch("cpu" if device is None else device):
         raise ModelFileError(f"parameters do not fit {cls.__name__}: n_jobs or device")
     return model

@@ -1,8 +1,8 @@
 """scikit-learn's classes that a pipeline in a file may hold, each with the attributes that it needs to work.
 
-Layouts are written as our own classes write theirs (`io.layout`).  Attributes that are only a record of the fit
-and that no method reads are left out, so that what is in a file can be checked whole.  Nearest neighbours keep their
-rows and targets and are fitted to them again when read: their trees are compiled objects, and no data.
+Layouts are written like those of our own classes (`io.layout`).  Attributes that only record the fit and that no
+method reads are left out, so that everything in a file can be checked.  Nearest neighbours store their rows and
+targets and are fitted to them again when read, because their trees are compiled objects, not data.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Class:
 
     cls: type
     layout: dict[str, str]
-    taken: Callable[[Any], dict[str, Any]] | None = None  # the state, where it is not just the attributes named
+    taken: Callable[[Any], dict[str, Any]] | None = None  # the state, if it is more than the named attributes
     built: Callable[[Any, dict[str, Any]], Any] | None = None  # from an unfitted instance and the state
 
     def parts(self, model: Any) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -54,7 +54,7 @@ class Class:
         if self.cls is compose.ColumnTransformer:
             params["transformers"] = _settled_columns(model)
         if self.cls is pipelines.Pipeline and not isinstance(params.get("memory"), str):
-            params["memory"] = None  # a cache of fits is no part of the model
+            params["memory"] = None  # a cache of fits is not part of the model
         if self.taken is not None:
             return params, self.taken(model)
         found = vars(model)
@@ -117,7 +117,7 @@ def _neighbours(cls: type) -> Class:
 
 
 def _classifier(model: Any, state: dict[str, Any]) -> Any:
-    """Restored; one plane separates two classes, and each of more classes has a plane of its own."""
+    """The restored classifier; two classes are separated by one plane, and each of more classes has its own."""
     restored(model, state)
     n_planes, n_classes = 1 if model.coef_.ndim == 1 else model.coef_.shape[0], len(model.classes_)
     if (n_planes, n_classes) != (1, 2) and not n_planes == n_classes > 1:
@@ -137,7 +137,7 @@ def _pipeline(model: Any, state: dict[str, Any]) -> Any:
 
 
 def _check_widths(model: Any) -> None:
-    """Check that each step gives as many columns as the next one expects, if both state a number."""
+    """Check that each step gives as many columns as the next one expects, if both state their number."""
     width = None
     for name, step in model.steps:
         if step is None or isinstance(step, str):

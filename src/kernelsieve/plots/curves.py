@@ -30,7 +30,7 @@ from .style import (
     tidy,
 )
 
-CURVE_ROWS = 5000  # on which captured variance is measured: shares are then known to about .001
+CURVE_ROWS = 5000  # rows that captured variance is measured on, which gives shares to about .001
 OWN_NAMES = {"optimized": "moved freely", "uniform": "rows at random"}
 
 
@@ -137,7 +137,7 @@ def _share(estimator: Any, rows: Any, selection: str, n_support: int) -> float:
     if hasattr(estimator, "gamma_"):
         settings["gamma"] = estimator.gamma_
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # few points fit badly, which is what the curve shows
+        warnings.simplefilter("ignore")  # few points fit badly, which is what the curve is meant to show
         return float(clone(estimator).set_params(**settings).fit(rows).captured_ratio_)
 
 

@@ -30,7 +30,7 @@ from .style import (
 )
 
 MAX_CLASSES = len(COLORS)  # labels with more different numbers than this are drawn on a colour scale
-OTHER_COLOR = "#BBBBBB"  # of rows whose class has no colour of its own, or is missing
+OTHER_COLOR = "#BBBBBB"  # for rows whose class has no colour of its own, or is missing
 MARKED_ROWS = 2000  # with more rows, classes differ by colour alone
 
 
@@ -71,7 +71,7 @@ def contours(model: Any, X: Any = None, component: int = 0, *, resolution: int =
     draw_component(ax, model, component, *grid(covered, resolution))
     if rows is not None:
         ax.scatter(*rows.T, s=9, color=ROW_COLOR, alpha=0.7, linewidths=0, label="rows", zorder=3)
-    if rows is None or len(points) < len(rows):  # when every row is support there is nothing to point out
+    if rows is None or len(points) < len(rows):  # if every row is support, there is nothing to mark
         ax.scatter(*points.T, s=60, facecolors="none", edgecolors="white", linewidths=3.5, zorder=4)
         ax.scatter(*points.T, s=60, facecolors="none", edgecolors="black", linewidths=1.6, label="support", zorder=5)
     names = feature_names(model)

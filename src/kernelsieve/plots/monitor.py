@@ -64,7 +64,7 @@ def monitor_chart(
 def _statistics_with_gaps(monitor: Any, X: Any) -> MonitorStatistics:
     """SPE and T2 of each row as `KernelMonitor.update` would give them.
 
-    A row with a missing value has no statistic, no window reaches over it, and smoothing goes on behind it.
+    A row with a missing value has no statistic, no window contains it, and smoothing continues after it.
     """
     whole = None if monitor._encoder is not None else _rows_without_gaps(X)  # an encoder knows gaps
     if whole is None or whole.all():
@@ -172,7 +172,7 @@ def contributions(monitor: Any, X: Any, row: int | None = None, *, n_top: int = 
         ax.invert_yaxis()
         ax.set(xlabel="share of SPE in %", title=f"row {row % len(parts)}")
         return tidy(ax, grid="x")
-    # the largest values are few: a scale up to the 99th percentile keeps the others visible
+    # a scale up to the 99th percentile keeps ordinary values visible beside the few largest
     ceiling = float(np.nanquantile(parts[:, top], 0.99)) or 1.0
     heat_map(ax, parts[:, top].T, "contribution to SPE", low=0.0, high=ceiling, extend="max")
     ax.set_yticks(np.arange(len(top)), names[top])
@@ -182,7 +182,7 @@ def contributions(monitor: Any, X: Any, row: int | None = None, *, n_top: int = 
 
 
 def sensitivity(model: Any, X: Any, ax: Axes | None = None) -> Axes:
-    """Which inputs each component listens to, as a heat map; each component's largest is one.
+    """How strongly each component depends on each input, as a heat map; the largest value of a component is one.
 
     Parameters
     ----------

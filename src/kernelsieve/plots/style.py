@@ -1,4 +1,4 @@
-"""What the pictures share: axes, colours, checks of what is to be drawn."""
+"""Shared by the pictures: axes, colours, and checks of arguments."""
 
 from __future__ import annotations
 
@@ -186,7 +186,8 @@ def set_apart(values: np.ndarray, gap: float) -> np.ndarray:
     heights = np.asarray(values, dtype=np.float64)[order]
     for upper in range(1, len(heights)):
         heights[upper] = max(heights[upper], heights[upper - 1] + gap)
-    heights -= np.mean(heights - np.asarray(values)[order])  # pushed up only: move them back on average
+    # values were only pushed upwards: move them back by the average
+    heights -= np.mean(heights - np.asarray(values)[order])
     apart = np.empty_like(heights)
     apart[order] = heights
     return apart

@@ -59,7 +59,7 @@ def _facts(view: ModelView, fit_seconds: float | None) -> Iterator[tuple[str, st
 
 
 def _agreement(view: ModelView) -> Iterator[tuple[str, str]]:
-    """How far each component is exact kernel PCA's: as the fit knows it, or on a sample of the rows of the page."""
+    """How closely each component matches exact kernel PCA: as the fit knows it, or on a sample of the page's rows."""
     model = view.model
     if getattr(model, "captured_ratio_kind_", "exact") == "exact" or not hasattr(model, "component_agreement"):
         return
@@ -96,7 +96,7 @@ def _search(model: Any) -> Iterator[tuple[str, str]]:
 
 
 def percent(share: float) -> str:
-    """A share as people read it; "" if it is not known."""
+    """A share for display; "" if it is not known."""
     if not np.isfinite(share):
         return ""
     return f"{100 * share:.1f} %" if share < 0.995 or share == 1 else f"{100 * share:.2f} %"

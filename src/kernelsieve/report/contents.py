@@ -42,12 +42,12 @@ from .widths import Width, widths
 
 @dataclass(frozen=True)
 class SupportPoints:
-    """Support points, those that stand for most rows first."""
+    """Support points, those that represent most rows first."""
 
     encoded: np.ndarray  # (n_points, n_encoded)
-    values: list[np.ndarray]  # for each column, as people read it
-    shares: np.ndarray  # (n_points,) of the rows to which this point is the nearest
-    rows: np.ndarray | None  # the row numbers they are, None for points that were moved
+    values: list[np.ndarray]  # for each column, in the units of the table
+    shares: np.ndarray  # (n_points,) share of the rows whose nearest point this is
+    rows: np.ndarray | None  # their row numbers; None for points that were moved
     n_all: int
 
 
@@ -60,7 +60,7 @@ def support_points(view: ModelView, reader: ColumnReader) -> SupportPoints:
     shares = np.bincount(nearest, minlength=len(points)) / len(nearest)
     order = np.argsort(-shares, kind="stable")[: PAGE.max_shown_points]
     rows = getattr(model, "support_", None)
-    # the numbers are of training rows: they say something only where those are the rows at hand
+    # row numbers refer to the training rows, so they are only shown if those are the rows of the page
     known = rows is not None and view.n_rows == getattr(model, "n_samples_seen_", -1)
     places = np.asarray(rows)[order] if known else None
     return SupportPoints(points[order], reader.read(points[order]), shares[order], places, len(points))

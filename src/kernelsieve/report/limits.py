@@ -1,4 +1,4 @@
-"""How much a page shows and measures: what it has room for, and what is worth a reader's time."""
+"""Every number that limits what a report shows and measures."""
 
 from __future__ import annotations
 

@@ -2,10 +2,10 @@
 
     raw columns  --front-->  encoded columns  --model-->  scores
 
-The model sees encoded columns (scaled, one-hot); people read raw ones.  `ModelView` holds both.  `ColumnReader` knows
-which encoded columns each raw column becomes.  It asks nothing of the steps before the model but `transform`, so that
-any of scikit-learn's will do: one row is copied, one of its columns is taken through several values, and the encoded
-columns that change belong to it:
+The model sees encoded columns (scaled, one-hot); readers see raw ones.  `ModelView` holds both.  `ColumnReader` knows
+which encoded columns each raw column becomes.  Of the steps before the model it needs only `transform`, so any of
+scikit-learn's will do: a row is copied, one of its columns is set to several values, and the encoded columns that
+change belong to it:
 
     groups[j] = { e : encoded e changes when raw column j alone changes }
 

@@ -1,7 +1,7 @@
 """Outliers: the rows that the model reconstructs worst, grouped by the column that makes them so.
 
-The scores z of a row x stand for a row x' that the model would have expected, the pre-image of z.  The squared
-distance between the two is a sum over columns, of which each column has its share:
+The scores z of a row x describe a row x' that the model would have expected, the pre-image of z.  The squared distance
+between the two is a sum over columns, so each column has a share of it:
 
     |x - x'|^2 = sum_j sum_{e in group j} (x_e - x'_e)^2
 
@@ -142,7 +142,7 @@ def ranges_of(rows: list[int]) -> list[list[int]]:
 
 
 def _card(rows: list[Outlier], reasons: dict[int, list[JSON]], places: dict[int, int]) -> JSON:
-    """One card: the rows of a group, with the reasons of the worst, and the range of what the others have there."""
+    """One card: the rows of a group, with the reasons of the worst row, and the range of the others' values there."""
     worst = max(rows, key=lambda row: row.error)
     named = [dict(reason) for reason in reasons[worst.row]]
     if len(rows) > 1 and named:
@@ -168,7 +168,7 @@ def _card(rows: list[Outlier], reasons: dict[int, list[JSON]], places: dict[int,
 
 
 def _pictures(data: PageData, worst: np.ndarray, places: dict[int, int]) -> list[JSON]:
-    """Rows as pictures, each with what was expected of it."""
+    """Rows as pictures, each with the row expected in its place."""
     view, (low, high) = data.view, data.gray_range
     expected = view.preimages(view.scores[worst])
     found = []
@@ -183,7 +183,7 @@ def _pictures(data: PageData, worst: np.ndarray, places: dict[int, int]) -> list
 
 
 def _advice(data: PageData, reasons: dict[int, list[JSON]]) -> JSON | None:
-    """The columns with heavy tails that make many rows odd, where another scale would draw them in."""
+    """Columns with heavy tails that make many rows odd, and for which a robust scale would help."""
     steps = [] if data.view.front is None else [step for _, step in data.view.front.steps]
     heavy = {name for step in steps if getattr(step, "scale", "") == "standard" for name in _heavy(step)}
     blamed = [found[0]["name"] for found in reasons.values() if found]
@@ -196,7 +196,7 @@ def _heavy(step: object) -> list[str]:
 
 
 class _Reasons:
-    """Reads off rows the columns that make them odd."""
+    """Finds the columns that make rows odd."""
 
     def __init__(self, data: PageData) -> None:
         self.view, self.reader = data.view, data.reader

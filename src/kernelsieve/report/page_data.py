@@ -1,4 +1,4 @@
-"""What a page is made of: the rows and columns it has room for, and arrays and texts in the form that it holds.
+"""The data of a page: the rows and columns it has room for, and arrays and texts in the form in which it holds them.
 
 scores    two bytes each, between the smallest and the largest
 numbers   whole ones as integers, others in single precision

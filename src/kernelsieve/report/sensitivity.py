@@ -30,7 +30,7 @@ def sensitivity(view: ModelView, reader: ColumnReader) -> np.ndarray | None:
 
 @dataclass(frozen=True)
 class Walk:
-    """Rows along one component, as people read them."""
+    """Rows along one component, in the units of the table."""
 
     positions: np.ndarray  # (n_steps,) scores
     rows: np.ndarray  # (n_steps, n_encoded)
@@ -103,7 +103,7 @@ def _in_pictures(data: PageData, found: list[Walk]) -> JSON:
 
 
 def _returns(data: PageData) -> JSON | None:
-    """A few rows, one of each class if classes are known, each followed by what its scores give back."""
+    """A few rows, one of each class if classes are known, each followed by its reconstruction from its scores."""
     view = data.view
     rows = view.some_rows(PAGE.n_returns)
     classes = [column for column in data.beside if column.kind == "class" and len(column.levels) <= PAGE.n_returns]

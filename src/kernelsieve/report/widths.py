@@ -32,7 +32,7 @@ class Width:
     factor: float  # of the model's own width
     gamma: float
     shares: np.ndarray  # (M,) of the variance in each component, on the sample
-    agreement: float  # between two halves of the sample about the places of rows, 0 to 1
+    agreement: float  # between two halves of the sample, on the scores of the same rows, 0 to 1
     scores: np.ndarray  # (n_shown, M)
 
     @property
@@ -48,7 +48,8 @@ def widths(view: ModelView, shown: np.ndarray) -> list[Width]:
     if gamma is None or len(view.sample) < max(8, 2 * (view.n_components + 1)):
         return []
     power = 1.0 if kernel.metric == "manhattan" else 2.0
-    rows, own = view.encoded_rows(shown).astype(np.float32), view.scores[shown]  # the page keeps two bytes of a score
+    # the page keeps only two bytes of each score
+    rows, own = view.encoded_rows(shown).astype(np.float32), view.scores[shown]
     found = []
     with one_blas_thread():
         for factor in PAGE.widths:
