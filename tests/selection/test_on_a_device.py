@@ -135,7 +135,7 @@ def plainly(gram, targets, n_rows):
     chosen = []
     for _ in range(n_rows):
         among = gram[np.ix_(chosen, chosen)]
-        weights = np.linalg.lstsq(among, gram[chosen], rcond=None)[0] if chosen else np.zeros((0, len(gram)))
+        weights = np.linalg.solve(among, gram[chosen])
         left, diagonal = targets - weights.T @ targets[chosen], np.diagonal(gram - gram[:, chosen] @ weights)
         scores = np.where(diagonal > 1e-10, np.sum(left**2, axis=1) / np.maximum(diagonal, 1e-10), -1)
         scores[chosen] = -1
