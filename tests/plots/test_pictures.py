@@ -288,3 +288,24 @@ def test_without_matplotlib_says_what_to_install(plane, monkeypatch):
     monkeypatch.setattr(builtins, "__import__", no_matplotlib)
     with pytest.raises(ImportError, match="pip install matplotlib"):
         plots.spectrum(plane[2])
+
+
+def test_labels_of_a_series_are_named_and_one_extreme_number_leaves_the_scale_to_the_rest(plane):
+    pd = pytest.importorskip("pandas")
+    X, labels, model = plane
+    classes = pd.Series(np.array(["red", "green", "blue"])[labels], name="paint")
+    assert plots.scores(model, X, labels=classes).get_legend().get_title().get_text() == "paint"
+    income = pd.Series(np.r_[np.arange(119.0), 1e6], name="income")
+    ax = plots.scores(model, X, labels=income)
+    bar = next(other for other in ax.figure.axes if other is not ax)
+    assert bar.get_ylabel() == "income"
+    assert ax.collections[-1].get_clim()[1] < 120
+
+
+def test_the_heat_map_of_a_wide_table_names_the_columns_that_differ_most():
+    pd = pytest.importorskip("pandas")
+    X = np.random.default_rng(0).standard_normal((60, 30)) * np.r_[np.full(10, 1e-3), np.ones(20)]
+    frame = pd.DataFrame(X, columns=[f"flat{j}" if j < 10 else f"wide{j}" for j in range(30)])
+    ax = plots.support(SparseKernelPCA(2, n_support=8, random_state=0).fit(frame))
+    assert [tick.get_text() for tick in ax.get_xticklabels()] == [f"wide{j}" for j in range(10, 30)]
+    assert ax.get_xlabel() == "the 20 of 30 columns that differ most"

@@ -7,6 +7,7 @@ from sklearn.pipeline import make_pipeline
 
 import kernelsieve
 from kernelsieve import SparseKernelPCA, TableEncoder
+from kernelsieve.report.contents import summary
 from kernelsieve.report.outliers import ranges_of
 
 N = 2000
@@ -75,3 +76,9 @@ def test_the_scale_is_advised_where_a_heavy_tail_is_the_cause(odd, gains):
     assert odd["advice"]["columns"] == ["gain", "wind"]
     robust = make_pipeline(TableEncoder("robust"), SparseKernelPCA(3, random_state=0)).fit(gains)
     assert kernelsieve.report(robust, gains).contents["odd"]["advice"] is None
+
+
+def test_the_summary_names_no_column_twice():
+    walks = [{"columns": [{"name": name, "moved": 1.0} for name in names]} for names in ("ab", "bac", "ab")]
+    assert summary({"walks": walks}, {"n_odd": 0}, 10) == "The rows differ most in a and b, then in c."
+    assert summary({"walks": walks[::2]}, {"n_odd": 0}, 10) == "The rows differ most in a and b."

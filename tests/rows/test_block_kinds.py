@@ -11,7 +11,7 @@ import scipy.sparse
 from sklearn.base import clone
 from stream_cases import NAMES, N, arrow_table, assert_same_fit, model
 
-from kernelsieve import KernelMonitor, OnlineKernelPCA, RobustSparseKernelPCA
+from kernelsieve import KernelMonitor, KernelPCA, OnlineKernelPCA, RobustSparseKernelPCA, SparseKernelPCA
 from kernelsieve.rows import streams
 from kernelsieve.rows.files import Stream
 from kernelsieve.rows.kinds import host_block
@@ -343,3 +343,11 @@ def test_small_blocks_cost_no_more_moments_than_large_ones(device, rows, monkeyp
     model(**POINTS, device=device).fit(cut(rows, 10))
     model(**POINTS).fit(cut(on_device(rows), 10))
     assert len(adds) <= 6
+
+
+@pytest.mark.parametrize("estimator", [KernelPCA(2), KernelMonitor(3, 10), SparseKernelPCA(2)])
+def test_every_estimator_names_the_place_of_a_gap(estimator, rows):
+    bad = rows[:200].copy()
+    bad[123, 2] = np.nan
+    with pytest.raises(ValueError, match=r"Input X contains NaN: the first is in column 2 of row 123 "):
+        estimator.fit(bad)

@@ -214,6 +214,8 @@ def _named(core: Any, model: Any) -> Any:
 
 def _rows(model: Any, table: Table, color: str | None) -> tuple[Any, Any]:
     """Rows as the estimator takes them and what they are coloured by, at most `MAX_POINTS` of them, at random."""
+    import polars as pl
+
     applied = Applied(model, table, [color] if color else [], needed_by="--color")
     parts, labels = [], []
     for _, rows, kept in applied.blocks("reading"):
@@ -222,7 +224,7 @@ def _rows(model: Any, table: Table, color: str | None) -> tuple[Any, Any]:
             column = kept.to_series(0)
             labels.append(column if column.dtype.is_numeric() else column.cast(str).fill_null("missing"))
     rows = np.concatenate(parts)
-    colors = np.concatenate([part.to_numpy() for part in labels]) if color else None
+    colors = pl.concat(labels) if color else None
     if len(rows) > MAX_POINTS:
         chosen = np.random.default_rng(0).permutation(len(rows))[:MAX_POINTS]
         return rows[chosen], None if colors is None else colors[chosen]

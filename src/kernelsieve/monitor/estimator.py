@@ -30,6 +30,7 @@ from ..fit.parameters import (
 )
 from ..kernels import kernel_of, names_of_kernels
 from ..rows import RowRules, ordered_rows, settle_columns
+from ..rows.checks import naming_gaps
 from ..rows.frames import block_of, column_names
 from ..tables.encoder import TableEncoder
 from ..threads import effective_n_threads, one_blas_thread
@@ -256,7 +257,7 @@ class KernelMonitor(JudgesRows, SavesItself, OnlineMonitor, MeantParameters, Out
         self
         """
         check_options(self)
-        with unchanged_on_failure(self), one_blas_thread():
+        with unchanged_on_failure(self), one_blas_thread(), naming_gaps(X):
             self.encoder_ = self._fitted_encoder(X)
             rows = self._series(X, series, fits=True)
             seed = int(check_random_state(self.random_state).randint(2**31 - 1))

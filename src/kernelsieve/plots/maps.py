@@ -31,6 +31,7 @@ from .style import (
 
 MAX_CLASSES = len(COLORS)  # labels with more different numbers than this are drawn on a colour scale
 OTHER_COLOR = "#BBBBBB"  # for rows whose class has no colour of its own, or is missing
+MAX_NAMED = 20  # named columns in the heat map of support points: the names of more could not be read
 MARKED_ROWS = 2000  # with more rows, classes differ by colour alone
 
 
@@ -97,7 +98,8 @@ def scores(
         Components along the two axes.
     labels : array-like of shape (n_samples,), optional
         Up to ten classes are told apart by colour and marker (labels of one character are their own
-        marker); of more, the nine largest, and the others are grey.  More different numbers than ten by a colour scale.
+        marker); of more, the nine largest, and the others are grey.  More different numbers than ten by a colour scale
+        that leaves out the outermost hundredths.  The name of a pandas or polars series heads the legend.
     ax : matplotlib Axes, optional
         Where to draw; a new figure's without it.
 
@@ -113,7 +115,7 @@ def scores(
     classes = None if labels is None else checked_labels(labels, len(values))
     ax = axes_or_new(ax)
     if classes is not None:
-        draw_labelled(ax, values, classes)
+        draw_labelled(ax, values, classes, getattr(labels, "name", None))
     elif len(values) > 10_000:  # a density, logarithmic so that single rows are still visible
         drawn = ax.hexbin(*values.T, gridsize=90, bins="log", mincnt=1, cmap="viridis_r", linewidths=0.1)
         ax.figure.colorbar(drawn, ax=ax, label="rows")
@@ -150,11 +152,14 @@ def support(model: Any, image_shape: tuple[int, int] | None = None, ax: Axes | N
         ax.scatter(*points.T, s=40, color=COLORS[0])
         ax.set(xlabel=names[0], ylabel=names[1], title=f"{len(points)} support points")
         return tidy(ax)
-    heat_map(ax, points, "value")
-    ax.set(xlabel="feature", ylabel="support point")
+    named = hasattr(model, "feature_names_in_")
+    shown = np.sort(np.argsort(-np.ptp(points, axis=0), kind="stable")[: MAX_NAMED if named else None])
+    heat_map(ax, points[:, shown], "value")
+    of_all = f"the {MAX_NAMED} of {len(names)} columns that differ most" if len(shown) < len(names) else "feature"
+    ax.set(xlabel=of_all, ylabel="support point")
     ax.yaxis.set_major_locator(few_ticks(10, integer=True))
-    if hasattr(model, "feature_names_in_") and len(names) <= 20:
-        ax.set_xticks(range(len(names)), names, rotation=45, ha="right")
+    if named:
+        ax.set_xticks(range(len(shown)), [names[column] for column in shown], rotation=45, ha="right")
     return ax
 
 
@@ -168,10 +173,10 @@ def point_style(n_rows: int, size: float, alpha: float) -> dict[str, Any]:
     }
 
 
-def draw_labelled(ax: Axes, values: np.ndarray, labels: np.ndarray) -> None:
+def draw_labelled(ax: Axes, values: np.ndarray, labels: np.ndarray, name: Any = None) -> None:
     """Rows in the colour (and few in the marker) of their class, or coloured by a number."""
     if labels.dtype.kind == "f":
-        _draw_scale(ax, values, labels)
+        _draw_scale(ax, values, labels, name)
         return
     names, counts = np.unique(labels[labels != ""], return_counts=True)
     order = np.argsort(-counts, kind="stable")
@@ -186,17 +191,20 @@ def draw_labelled(ax: Axes, values: np.ndarray, labels: np.ndarray) -> None:
     if rest:
         ax.scatter([], [], color=OTHER_COLOR, s=18, label=", ".join(rest))
     if rest or not own_marker:
-        ax.legend(frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0), borderaxespad=0.0)
+        ax.legend(title=name, frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0), borderaxespad=0.0)
 
 
-def _draw_scale(ax: Axes, values: np.ndarray, labels: np.ndarray) -> None:
+def _draw_scale(ax: Axes, values: np.ndarray, labels: np.ndarray, name: Any) -> None:
     missing = np.isnan(labels)
     style = point_style(len(values), 14, 0.85)
     if missing.any():
         ax.scatter(*values[missing].T, color=OTHER_COLOR, linewidths=0, label="missing", **style)
     order = _shuffled(np.flatnonzero(~missing))
-    drawn = ax.scatter(*values[order].T, c=labels[order], cmap="viridis", linewidths=0, **style)
-    bar = ax.figure.colorbar(drawn, ax=ax, label="label")
+    low, high = np.quantile(labels[order], [0.01, 0.99])  # one extreme number would leave a single colour to the rest
+    drawn = ax.scatter(*values[order].T, c=labels[order], cmap="viridis", linewidths=0, vmin=low, vmax=high, **style)
+    beyond = (labels[order].min() < low, labels[order].max() > high)
+    ends = {(False, False): "neither", (True, False): "min", (False, True): "max", (True, True): "both"}
+    bar = ax.figure.colorbar(drawn, ax=ax, label="label" if name is None else str(name), extend=ends[beyond])
     bar.solids.set_alpha(1.0)
 
 

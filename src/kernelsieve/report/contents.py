@@ -118,8 +118,9 @@ def summary(meaning: JSON, odd: JSON, n_rows: int) -> str:
     along = [_movers(walk["columns"]) for walk in meaning["walks"][:2] if walk.get("columns")]
     found = []
     if along:
-        second = f", then in {along[1]}" if len(along) > 1 and along[1] != along[0] else ""
-        found.append(f"The rows differ most in {along[0]}{second}.")
+        further = [name for name in along[1] if name not in along[0]] if len(along) > 1 else []
+        second = f", then in {joined(further)}" if further else ""
+        found.append(f"The rows differ most in {joined(along[0])}{second}.")
     if odd["n_odd"]:
         named = [card for card in odd["cards"] if card.get("columns")]
         most = max(named, key=lambda card: card["n_rows"], default=None)
@@ -133,9 +134,13 @@ def summary(meaning: JSON, odd: JSON, n_rows: int) -> str:
     return " ".join(found)
 
 
-def _movers(columns: list[JSON]) -> str:
+def _movers(columns: list[JSON]) -> list[str]:
     """The columns that change most along a component, at least half as much as the first."""
-    names = [column["name"] for column in columns if column["moved"] >= columns[0]["moved"] / 2][: PAGE.max_movers]
+    return [column["name"] for column in columns if column["moved"] >= columns[0]["moved"] / 2][: PAGE.max_movers]
+
+
+def joined(names: list[str]) -> str:
+    """Names as a list in a sentence."""
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 

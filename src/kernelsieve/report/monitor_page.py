@@ -84,7 +84,7 @@ def monitor_contents(monitor: Any, X: Any, options: Options) -> JSON:
 
 def _row_labels(X: Any, n_rows: int) -> list[str]:
     """How rows are called: by their date where the table has one, else by their number, counted from 1."""
-    numbers = [f"row {row:,}" for row in range(1, n_rows + 1)]
+    numbers = [f"row {row}" for row in range(1, n_rows + 1)]
     if not is_frame(X):
         return numbers
     block: Block = table_block(X)
@@ -287,12 +287,12 @@ def _alarms(contents: JSON) -> str:
         return '<section id="alarms"><h2>Alarms, and why</h2><p>No row alarms.</p></section>'
     cards = []
     for one in contents["stretches"]:
-        rows = f"row {one['first']:,}" if one["first"] == one["last"] else f"rows {one['first']:,} to {one['last']:,}"
+        rows = f"row {one['first']}" if one["first"] == one["last"] else f"rows {one['first']} to {one['last']}"
         when = f"<div>{escape(one['dates'])}</div>" if one["dates"] else ""
         causes = "".join(f"<li>{escape(cause)}</li>" for cause in one["causes"])
-        worst = f", worst in row {one['worst']:,}" if one["first"] != one["last"] else ""
+        worst = f", worst in row {one['worst']}" if one["first"] != one["last"] else ""
         cards.append(
-            f'<div class="card"><h3>{rows}</h3>{when}<span class="times">{one["times"]:.1f} x the limit</span>'
+            f'<div class="card"><h3>{rows}</h3>{when}<span class="times">{one["times"]:.1f} × the limit</span>'
             f'<span class="soft">{worst}</span><ul class="why">{causes}</ul></div>'
         )
     left = contents["n_stretches"] - len(cards)

@@ -67,16 +67,21 @@ def naming_gaps(X: Any, names: Any = None) -> Iterator[None]:
     try:
         yield
     except NotFiniteError as error:
-        place = _first_gap(X)
-        if place is None:
-            raise
-        row, column = place
-        names = getattr(X, "columns", None) if names is None else names
-        named = f"column {column}" if names is None else f"column {str(names[column])!r}"
-        raise NotFiniteError(
-            f"{str(error).rstrip('.')}: the first is in {named} of row {row} (rows count from 0). Fill it in or drop "
-            "the row; TableEncoder fills gaps in"
-        ) from error
+        raise with_first_gap(error, X, names) from error
+
+
+def with_first_gap(error: ValueError, X: Any, names: Any = None) -> ValueError:
+    """The error with the first row and column of X that holds NaN or infinity; the error itself if none does."""
+    place = _first_gap(X)
+    if place is None:
+        return error
+    row, column = place
+    names = getattr(X, "columns", None) if names is None else names
+    named = f"column {column}" if names is None else f"column {str(names[column])!r}"
+    return NotFiniteError(
+        f"{str(error).splitlines()[0].rstrip('.')}: the first is in {named} of row {row} (rows count from 0). Fill it "
+        "in or drop the row; TableEncoder fills gaps in"
+    )
 
 
 def _first_gap(X: Any) -> tuple[int, int] | None:

@@ -33,6 +33,7 @@ from .checks import (
     finite,
     finite_rows,
     naming_gaps,
+    with_first_gap,
 )
 from .files import Stream, is_dask, stream_of
 from .frames import OTHER, TEXT, block_of, collected, is_frame
@@ -315,13 +316,14 @@ def validate_rows(estimator: Any, X: Any, **checks: Any) -> Any:
 
 @contextmanager
 def text_columns_named(estimator: Any, X: Any) -> Iterator[None]:
-    """Turn scikit-learn's error about rows that hold text into one that names the column."""
+    """Turn scikit-learn's error about rows that hold text or gaps into one that names the column."""
     try:
         yield
     except (ValueError, TypeError) as error:
         told = _text_columns(X)
         if told is None:
-            raise
+            numbers = type(error) is ValueError and getattr(X, "dtype", None) != object
+            raise (with_first_gap(error, X) if numbers else error) from error.__cause__
         name = type(estimator).__name__
         raise ValueError(
             f"{told}, and {name} needs numbers: leave text out, or encode the table with "

@@ -12,7 +12,7 @@ async function startMeaning() {
     el("div", { class: "chart", id: "listening" })));
   if (contents.walks.length && !contents.listening) halves.push(el("div", {}, walkBlock()));
   else if (contents.walks.length) body.push(...walkBlock());
-  if (halves.length) body.push(el("div", { class: halves.length > 1 ? "two" : null }, halves));
+  if (halves.length) body.push(el("div", { class: halves.length > 1 ? "two meaning" : null }, halves));
   if (contents.returns) body.push(...returnPictures());
   if (!body.length) body.push(el("p", {}, "This kernel has no derivatives and no way back from scores to rows, so there is nothing to show here."));
   fill("meaning-body", body);
@@ -68,10 +68,10 @@ function showWalk(k) {
     if (new Set(texts).size === 1) return []; // only the chances of other labels, or digits that are not shown, move
     const days = column.kind === "date" && new Set(texts.map(text => text.slice(0, 10))).size > 1;
     const [from, middleValue, to] = days ? texts.map(text => text.slice(0, 10)) : texts;
-    const meter = el("span", {}, el("span", { class: "meter", style: `width:${(6 * column.moved / most).toFixed(2)}rem` }), number(column.moved, 2));
+    const meter = el("span", {}, el("span", { class: "meter", style: `width:${(4 * column.moved / most).toFixed(2)}rem` }), number(column.moved, 2));
     return [[column.name, from, middleValue, to, meter]];
   });
-  fill("walk", rows.length ? table(["column", `low end\n(score ${number(walk.positions[0], 2)})`, "middle", `high end\n(score ${number(walk.positions[last], 2)})`, "moves by, in\nstandard deviations"], rows, { headed: true, kind: "walk" }) : el("p", {}, "Nothing moves along this component."));
+  fill("walk", rows.length ? table(["column", `low end\n(score ${number(walk.positions[0], 2)})`, "middle", `high end\n(score ${number(walk.positions[last], 2)})`, "moves by\n(std devs)"], rows, { headed: true, kind: "walk" }) : el("p", {}, "Nothing moves along this component."));
 }
 
 function listeningPictures() {
