@@ -129,5 +129,5 @@ def test_the_code_reads_the_file_as_the_command_did(tmp_path, monkeypatch):
 def test_row_numbers_have_no_thousands_separator(monitor):
     rows = plant(1200, seed=2)
     rows.loc[1100:1105, "level"] = 30.0
-    page = str(kernelsieve.report(monitor, rows))
+    page = kernelsieve.report(monitor, rows).html
     assert "<h3>rows 1101 to 1106</h3>" in page

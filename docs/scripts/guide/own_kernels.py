@@ -3,8 +3,9 @@ Kernels of your own, strings, graphs
 ====================================
 
 My rows are not vectors, or I have a kernel of my own. For vectors, combine the
-kernels that there are, or pass a function. Strings, graphs and other objects
-have kernels of their own; or compute the values yourself and pass the matrix.
+kernels of this library, or pass a function. For strings, graphs and other
+objects there are :doc:`kernels of their own <rows_that_are_not_vectors>`, or
+you compute the values and pass the matrix.
 """
 
 # %%
@@ -69,9 +70,11 @@ print(f"30 points keep {model.captured_ratio_:.1%}:", caught[0].message)
 # Strings: compute the matrix
 # ---------------------------
 #
-# A kernel of objects that are not rows of numbers is given as a matrix, with
-# ``kernel="precomputed"``. This one counts pairs of neighbouring letters that
-# two words share. The components tell the three families of words apart:
+# Objects that are not rows of numbers can be given as they are, with a kernel
+# of such objects: :doc:`rows_that_are_not_vectors`. If you already have a
+# matrix of kernel values, pass it with ``kernel="precomputed"``. This one
+# counts pairs of neighbouring letters that two words share. The components tell
+# the three families of words apart:
 
 families = (
     "analysis analyst paralysis catalysis dialysis",

@@ -51,8 +51,8 @@ for component in range(3):
     print(f"component {component}: {', '.join(low)}  |  {', '.join(high)}")
 
 # %%
-# Kernels that are there
-# ----------------------
+# Built-in kernels
+# ----------------
 #
 # ============================  ======================================  ========
 # kernel                        rows                                    definite
@@ -65,15 +65,15 @@ for component in range(3):
 # ``WeisfeilerLehman(depth)``   networkx graphs, adjacency lists        yes
 # ============================  ======================================  ========
 #
-# Of a kernel that is not positive semi-definite a fit keeps the positive part,
-# and a warning says how much was dropped.
+# If a kernel is not positive semidefinite, a fit keeps its positive part, and a
+# warning says how much was dropped.
 #
 # Kernels of other libraries
 # --------------------------
 #
-# ``of_objects(f, blocks=True)`` takes any function of two lists that gives all
-# their values at once, which is what other libraries have. rapidfuzz computes
-# edits a hundred times faster than ``Levenshtein``:
+# ``of_objects(f, blocks=True)`` takes any function of two lists that returns
+# all their kernel values at once, the form in which other libraries offer them.
+# rapidfuzz computes edit distances a hundred times faster than ``Levenshtein``:
 #
 # .. code-block:: python
 #
@@ -85,7 +85,7 @@ for component in range(3):
 #
 #     kernel = of_objects(alike, blocks=True, diagonal=1.0)
 #
-# grakel has some twenty kernels of graphs; here of pairs ``(adjacency,
+# grakel has some twenty graph kernels. Here graphs are pairs ``(adjacency,
 # labels)``:
 #
 # .. code-block:: python
@@ -99,7 +99,7 @@ for component in range(3):
 #         kernel = WeisfeilerLehman(normalize=True).fit(graphs(right))
 #         return kernel.transform(graphs(left))
 #
-# tslearn's ``cdist_gak`` goes in likewise, with the values of
+# tslearn's ``cdist_gak`` can be used in the same way; its values are those of
 # ``GlobalAlignment``. Molecules of rdkit need no bridge: ``Fingerprint()``
 # takes the bit vectors that ``GetFingerprint`` of its generators returns.
 #

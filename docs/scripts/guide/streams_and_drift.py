@@ -99,7 +99,8 @@ plt.show()
 #     model = kernelsieve.load("model.ks")        # the next morning
 #     model.partial_fit(second_day).save("model.ks")
 #
-# Start with ``partial_fit``. On the command line, :doc:`kernelsieve fit
+# Start with ``partial_fit``, or with ``fit`` and ``keep_stream=True``. On the
+# command line, :doc:`kernelsieve fit
 # --follow </command_line>` does this for a file that grows. :doc:`/streams` has
 # the details.
 #

@@ -71,8 +71,8 @@ print(f"alarms elsewhere: {(~missed_beat).sum() / 3920:.1%} of the rows")
 # Hours, weekdays and months repeat: 23 h is next to 0 h, and December next to
 # January. :class:`~kernelsieve.TableEncoder` knows this. Columns named
 # ``year``, ``month``, ``day`` and ``hour`` are joined into one date, and of
-# every date the season, the weekday and the hour become points on circles, as
-# far as the rows go round them. An hour without a date is a circle by itself.
+# every date the season, the weekday and the hour become points on circles, if
+# the rows cover at least one turn. An hour without a date is a circle by itself.
 # ``calendar=False`` switches this off. Here is electricity use by hour, with
 # one peak in the evening:
 

@@ -292,7 +292,7 @@ def _alarms(contents: JSON) -> str:
         causes = "".join(f"<li>{escape(cause)}</li>" for cause in one["causes"])
         worst = f", worst in row {one['worst']}" if one["first"] != one["last"] else ""
         cards.append(
-            f'<div class="card"><h3>{rows}</h3>{when}<span class="times">{one["times"]:.1f} × the limit</span>'
+            f'<div class="card"><h3>{rows}</h3>{when}<span class="times">{one["times"]:.1f} &times; the limit</span>'
             f'<span class="soft">{worst}</span><ul class="why">{causes}</ul></div>'
         )
     left = contents["n_stretches"] - len(cards)

@@ -322,7 +322,7 @@ def text_columns_named(estimator: Any, X: Any) -> Iterator[None]:
     except (ValueError, TypeError) as error:
         told = _text_columns(X)
         if told is None:
-            numbers = type(error) is ValueError and getattr(X, "dtype", None) != object
+            numbers = type(error) is ValueError and not (isinstance(X, np.ndarray) and X.dtype.kind == "O")
             raise (with_first_gap(error, X) if numbers else error) from error.__cause__
         name = type(estimator).__name__
         raise ValueError(
