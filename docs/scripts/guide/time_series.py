@@ -72,7 +72,8 @@ print(f"alarms elsewhere: {(~missed_beat).sum() / 3920:.1%} of the rows")
 # January. :class:`~kernelsieve.TableEncoder` knows this. Columns named
 # ``year``, ``month``, ``day`` and ``hour`` are joined into one date, and of
 # every date the season, the weekday and the hour become points on circles, if
-# the rows cover at least one turn. An hour without a date is a circle by itself.
+# the rows cover at least one turn. An hour without a date is a circle by
+# itself.
 # ``calendar=False`` switches this off. Here is electricity use by hour, with
 # one peak in the evening:
 
