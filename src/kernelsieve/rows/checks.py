@@ -70,7 +70,7 @@ def naming_gaps(X: Any, names: Any = None) -> Iterator[None]:
         raise with_first_gap(error, X, names) from error
 
 
-def with_first_gap(error: ValueError, X: Any, names: Any = None) -> ValueError:
+def with_first_gap(error: Exception, X: Any, names: Any = None) -> Exception:
     """The error with the first row and column of X that holds NaN or infinity; the error itself if none does."""
     place = _first_gap(X)
     if place is None:
