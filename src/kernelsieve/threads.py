@@ -249,7 +249,7 @@ _worker = _Worker()
 
 
 class _Unwanted(BaseException):
-    """Ends an item of a batch that nobody waits for any more."""
+    """Ends an item of a batch whose results are no longer needed."""
 
 
 class _Pool:
@@ -261,9 +261,8 @@ class _Pool:
 
     def hand_out(self, batch: _Batch, n_threads: int) -> None:
         """Have the batch's next item computed by one of at least `n_threads` workers."""
-        self.batches.put(
-            batch
-        )  # before workers are counted: a worker that ends looks into the queue once more after it has been uncounted
+        # before workers are counted, because a worker that ends checks the queue once more after it is uncounted
+        self.batches.put(batch)
         while len(self.workers) < n_threads:
             begun: SimpleQueue[None] = SimpleQueue()
             try:
@@ -298,7 +297,7 @@ class _Pool:
         """Compute one item of a batch, unless as many as it has threads are being computed."""
         try:
             permit = batch.permits.pop()
-        except IndexError:  # whoever computes an item asks for the next one afterwards
+        except IndexError:  # the thread that computes an item asks for the next one afterwards
             return
         batch.work_on_next()
         batch.permits.append(permit)
@@ -325,7 +324,7 @@ if hasattr(os, "register_at_fork"):
 def ordered_map(function: Callable[[Item], Result], items: Iterable[Item], n_threads: int) -> Iterator[Result]:
     """`map` over worker threads, results in the order of `items`, at most 2 n_threads of them waiting.
 
-    Items that come from an iterator are asked for when there is room for them, and are as many as threads can take.
+    Items from an iterator are requested when there is room for them, and only as many as the threads can take.
 
     The order makes sums independent of the number of threads, to the last bit.  An item may itself ask for a map, which
     then uses the threads that the items of its own batch leave free.
@@ -377,10 +376,11 @@ def block_rows(n_columns: int, n_features: int, itemsize: int) -> int:
 
 
 def row_groups(X: Array, n_columns: int, least: int = 1) -> list[list[slice]]:
-    """Host rows X in blocks, and at `least` so many neighbours in groups, each of them the work of one thread."""
+    """Host rows X in blocks, adjacent blocks joined in groups (at least `least` of them if possible), one task each."""
     blocks = row_ranges(X.shape[0], block_rows(n_columns, X.shape[1], itemsize(X)))
     if GROUPS < len(blocks) < 2 * GROUPS:
-        blocks = _cut(X.shape[0], 2 * GROUPS)  # two a group: if some had one and some two, threads would wait
+        # two in each group: with one in some and two in others, threads would wait
+        blocks = _cut(X.shape[0], 2 * GROUPS)
     return [blocks[part] for part in row_ranges(len(blocks), max(least, -(-len(blocks) // GROUPS)))]
 
 
@@ -395,7 +395,8 @@ def map_row_groups(
 def matmul(a: Array, b: Array, n_threads: int) -> Array:
     """a @ b, the rows of a spread over threads; spurious "invalid value" flags that BLAS raises are silenced."""
     n, n_parts = a.shape[0], min(n_threads, a.shape[0] * a.shape[1] * b.shape[1] // MIN_PART_WORK)
-    alike = is_numpy(a) and np.may_share_memory(a, b)  # a @ a.T is another routine: its parts would have other bits
+    # BLAS computes a @ a.T with another routine, whose parts would have other bits
+    alike = is_numpy(a) and np.may_share_memory(a, b)
     if n_parts <= 1 or not is_numpy(a) or alike:
         with np.errstate(invalid="ignore"):
             return a @ b

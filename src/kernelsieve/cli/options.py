@@ -350,7 +350,7 @@ def make_estimator(method: str, options: dict[str, Any], given: set[str]) -> Any
                 raise typer.BadParameter(f"has no meaning for --method {method}", param_hint=flag)
             continue
         shared = method == "sparse" or option in ("components", "seed", "batch_size")
-        # an exact method's own default is a linear kernel, and the command's is not
+        # the method's own default is a linear kernel, the command's is not
         shared |= method == "exact" and option in ("kernel", "gamma")
         if (shared and value is not None) or option in given:
             keywords[parameter] = value

@@ -1,7 +1,7 @@
-"""What the commands write: tables of scores, models, pages; and what they never write over.
+"""What the commands write: tables of scores, models, pages; and what they never overwrite.
 
-Nothing of the user's is ever lost: an output that is an input, by whatever name, is refused; a file that exists is
-replaced only if this program wrote one of the same kind, or if --force says so.  A file is written beside its place
+No file of the user's is ever lost: an output that is also an input, under whatever name, is refused; an existing file
+is replaced only if this program wrote one of the same kind, or with --force.  A file is written under a temporary name
 and renamed, so that a command that is killed leaves the old file.
 """
 
@@ -25,14 +25,14 @@ from ..tables.files import DEFAULT_KEY, READABLE, checked_format, columns_named
 from .messages import clean
 
 STDOUT = Path("-")
-MARK = b"kernelsieve"  # in files of ours that cannot be recognised by their columns
-C_MARK = b"made by kernelsieve"  # in a header: code of the user's own may well name the library
+MARK = b"kernelsieve"  # in files that cannot be recognised as ours by their columns
+C_MARK = b"made by kernelsieve"  # in a header, because the user's own code may mention the library as well
 MARKED_BYTES = 2**16  # the mark is in the first or last bytes of a page, picture or export
-FORMULA = r"^[=+\-@\t\r]"  # how a cell begins that a spreadsheet would run
+FORMULA = r"^[=+\-@\t\r]"  # the beginning of a cell that a spreadsheet would run
 
 
 class Refused(typer.BadParameter):
-    """The command is understood, and would do harm."""
+    """The command is valid, but would do harm."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, param_hint="--output")
@@ -41,7 +41,7 @@ class Refused(typer.BadParameter):
 def check_output(
     path: Path, inputs: Sequence[Path] = (), *, kind: str = "", force: bool = False, names: Sequence[str] = ()
 ) -> None:
-    """Raise before a long run what writing `path` would raise after it, or if a file would be lost.
+    """Raise, before a long run, the errors of writing `path`, or if a file would be lost.
 
     `kind` is one of `WRITTEN`; `names` are the columns that a table will have.
     """
@@ -76,7 +76,7 @@ WRITTEN = {
 
 
 def _is_ours(path: Path, kind: str, names: Sequence[str]) -> bool:
-    """Whether this program wrote the file, as far as can be seen from it."""
+    """Whether this program wrote the file, judging by its contents."""
     try:
         if kind == "model":
             return _is_model(path)
@@ -87,7 +87,7 @@ def _is_ours(path: Path, kind: str, names: Sequence[str]) -> bool:
             start = file.read(MARKED_BYTES)
             file.seek(max(0, path.stat().st_size - MARKED_BYTES))
             return mark in start or mark in file.read()
-    except Exception:  # whatever a foreign file makes a reader raise, it is not ours
+    except Exception:  # whatever error a reader raises, the file is not ours
         return False
 
 
@@ -123,7 +123,7 @@ def check_written(path: Path, names: Sequence[str], kept: Sequence[str]) -> None
 
 
 def scored(scores: np.ndarray, names: Sequence[str], kept: Any) -> Any:
-    """Kept columns (a polars frame) with scores beside them."""
+    """Kept columns (a polars frame) followed by the scores."""
     import polars as pl
 
     return pl.DataFrame(kept.to_dict() | {name: scores[:, place] for place, name in enumerate(names)})

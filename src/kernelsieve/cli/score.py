@@ -129,7 +129,7 @@ def _limit(model: Any, path: Path, asked: options.TableOptions) -> float:
 
 
 def _warn_of_few(n_rows: int, path: Path) -> None:
-    """Say what a limit from few rows is worth: the share of rows above the k-th of n follows Beta(n + 1 - k, k)."""
+    """Warn of a limit from few rows: the share of rows above the k-th of n follows Beta(n + 1 - k, k)."""
     from scipy.stats import beta
 
     place = 1 + QUANTILE * (n_rows - 1)  # k of `np.quantile`, which may lie between two rows

@@ -1,4 +1,4 @@
-"""`kernelsieve update`: a model goes on with new rows."""
+"""`kernelsieve update`: add new rows to a model."""
 
 from __future__ import annotations
 

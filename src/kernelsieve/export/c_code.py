@@ -26,7 +26,7 @@ WHOLE = {"signed char": 1, "short": 2, "int": 4}  # bytes
 
 @dataclass
 class Source:
-    """What is being written: the types in use, the constants so far and their bytes."""
+    """The program being written: the types in use, the constants so far and their bytes."""
 
     name: str
     rows: str  # "float" or "double": of rows and scores
@@ -107,7 +107,7 @@ def _operator(sign: str, level: int) -> tuple[Any, Any]:
 
 @dataclass(frozen=True)
 class Expression:
-    """A number in C, and how tightly its text binds: 0 for sums, 1 for products, 2 for a name, a number or a call."""
+    """A number in C, and the precedence of its text: 0 for sums, 1 for products, 2 for a name, a number or a call."""
 
     source: Source
     text: str
@@ -117,7 +117,7 @@ class Expression:
         return other if isinstance(other, Expression) else Expression(self.source, self.source.number(float(other)))
 
     def at(self, level: int) -> str:
-        """The text, in brackets where it binds less than `level`."""
+        """The text, in brackets if its precedence is below `level`."""
         return self.text if self.level >= level else f"({self.text})"
 
     __add__, __radd__ = _operator("+", 0)
@@ -147,7 +147,7 @@ class Loops(Ops):
     points: np.ndarray  # (m, width), as the kernel sees them
     before: list[str] = field(default_factory=list)  # for a row
     lines: list[str] = field(default_factory=list)  # for a point; for the diagonal, after all points
-    names: list[str] = field(default_factory=list)  # that have been given, by all parts of a kernel
+    names: list[str] = field(default_factory=list)  # names in use, by all parts of a kernel
     lengths: dict[str, str] = field(default_factory=dict)  # names of the lengths of rows, by the text of their values
     held: dict[tuple[Any, ...], str] = field(default_factory=dict)  # names of constants, by kind and value
 
@@ -160,7 +160,7 @@ class Loops(Ops):
         return what if len(self.names) == 1 else f"{what}{len(self.names)}"
 
     def _sum(self, what: str, term: str) -> Expression:
-        """A sum over columns j of a term, which may begin with a declaration of its own."""
+        """A sum over columns j of a term, which may begin with its own declaration."""
         name, width = self._named(what), self.points.shape[1]
         *declared, term = term.rsplit("; ", 1)
         first = f"{declared[0]}; " if declared else ""

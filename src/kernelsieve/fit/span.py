@@ -261,7 +261,7 @@ class PointSpan(Span):
 
     @cached_property
     def point_gram(self) -> Array:
-        """(m, m), K_SS, where the points are."""
+        """(m, m), K_SS, on the device of the points."""
         return gram_of(self.kernel, self.points) if self.known_gram is None else self.known_gram
 
     @cached_property

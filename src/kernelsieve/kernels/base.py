@@ -425,7 +425,7 @@ class Wide(Kernel):
 
 
 def check_width(name: str, value: Any) -> None:
-    """Refuse what is neither a positive number (or one a column, for a width) nor a rule."""
+    """Refuse anything but a positive number (for a width also one for each column) or a rule."""
     rules = WIDTH_RULES[name]
     numbers = value if isinstance(value, tuple) and name == "width" else (value,)
     words = " or ".join(map(repr, rules))
@@ -443,7 +443,7 @@ def check_width(name: str, value: Any) -> None:
 
 @dataclass(frozen=True, repr=False)
 class Stationary(Wide):
-    """A function of gamma and x - y: one at its top, k(x, x), and zero far away."""
+    """A function of gamma and x - y that is one at x = y, which makes k(x, x) = 1, and zero far away."""
 
     differentiable = True
     stationary = True

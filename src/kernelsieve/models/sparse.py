@@ -54,13 +54,13 @@ class SparseKernelPCA(PartialFit, BlockParameters, KernelTransformer):
     Parameters
     ----------
     n_components : int, float or None, default=2
-        Number of components M.  A float between 0 and 1: as many as exact kernel PCA, on the reference rows, needs to
+        Number of components M.  A float between 0 and 1: as many as exact kernel PCA, on the sampled rows, needs to
         explain that share of the total variance; None: the same for the share `variance`.
     n_support : int, float or "auto", default="auto"
         Number of support points m: an int, a fraction of the rows, or "auto", the fewest points that keep `variance`
         of what exact kernel PCA with the same `n_components` keeps.
     selection : str, array or callable, default="optimized"
-        How points are chosen.  "optimized": moved freely (rows by "targeted" for kernels without a gradient).
+        How points are chosen.  "optimized": moved freely (or rows by "targeted", if the kernel has no gradient).
         "kmeans": centres.  Rows that explain most of the leading components: "targeted"; of all rows: "gain" (also
         known as "sgma", "matching-pursuit", "akfa"), "improved" (with IKPCA's ridge), "skfa"; worst explained so far:
         "residual"; far from each other: "dissimilar" (ESKPCA's nodes), "farthest" (k-centre); at random: "rpcholesky"
@@ -68,11 +68,11 @@ class SparseKernelPCA(PartialFit, BlockParameters, KernelTransformer):
         array (m, d): these points; a callable ``f(X, n_support, *, kernel, rng)`` that returns either.
     variance : float, default=0.99
         For "auto" without `max_residual`: share of exact kernel PCA's captured variance to keep of rows like the
-        training rows.  Points fit the rows they were chosen for a little better than others, so where few rows carry
+        training rows.  Points fit the rows they were chosen by a little better than others, so if few rows carry
         the variance it takes more.
     agreement : float or None, default=None
-        For "auto": with every component the correlation of its scores with exact kernel PCA's (`component_agreement_`)
-        is to reach this too, on the rows looked at.
+        For "auto": each component must also reach this correlation of its scores with those of exact kernel PCA
+        (`component_agreement_`), on the sampled rows.
     kernel : str, Kernel or callable, default="rbf"
         "rbf", "matern", "poly", "linear", "sigmoid", "cosine", "laplacian", "precomputed"; a kernel of
         `kernelsieve.kernels`, which has its own parameters, or one of scikit-learn's for Gaussian processes; or a
@@ -107,7 +107,7 @@ class SparseKernelPCA(PartialFit, BlockParameters, KernelTransformer):
         For "residual": take rows, at most `n_support`, until none looked at is further (squared, in feature space)
         from the span of those taken: Franc & Hlavac's own stop.
     max_iter : int, default=13
-        L-BFGS steps when points are moved; m > 400 points, whose steps are dear, take (400/m)^2 of them, at least 2.
+        L-BFGS steps when points are moved.  Steps of m > 400 points cost more: (400/m)^2 of them are taken, at least 2.
     tol : float, default=5e-3
         The search has converged when its last quarter of steps gained less than this share of the captured variance;
         else a warning says so.  Points are moved no further once a step gains less than 1.2 tol^2 of it, or once they

@@ -20,7 +20,8 @@ __all__ = ["Report", "report"]
 
 
 class _CallableModule(ModuleType):
-    """`kernelsieve.report` is this package as soon as one of its modules is imported, and stays the function it is."""
+    """Makes this package callable: importing any of its modules sets `kernelsieve.report` to the package, and calling
+    it must still be the `report` function."""
 
     def __call__(self, *arguments: Any, **options: Any) -> Report:
         return report(*arguments, **options)

@@ -51,7 +51,7 @@ class SampledRows:
     numbers: np.ndarray | None = None  # (len(X),) of X's rows among all training rows, None if X is all of them
     same_weight: float = 1.0  # the weight of each row, if all are equal
     turned: np.ndarray | None = None  # X represented in the space that its rows span
-    fresh: SampledRows | None = None  # rows beside the sample, to measure what was chosen on it
+    fresh: SampledRows | None = None  # further rows, to measure on what was chosen on the sample
 
     def at(self, places: np.ndarray) -> SampledRows:
         """The rows at these places of the sample."""

@@ -1,14 +1,14 @@
-"""What every rule for choosing points takes and gives.
+"""The interface of all rules for choosing points.
 
 A selector is a function
 
     select(sample, n_support, rng) -> Selection
 
-of a `Sample` (rows, kernel, weights, exact kernel PCA when asked for), the number of points wanted, and a
-random generator.  It returns at most `n_support` points: fewer when the rows have no more to give.  The history of a
-greedy rule has "unexplained", the share of tr K that is left after each row.
+of a `Sample` (rows, kernel, weights, exact kernel PCA on request), the number of points wanted, and a random
+generator.  It returns at most `n_support` points: fewer if the rows do not allow more.  The history of a greedy rule
+has "unexplained", the share of tr K that is left after each row.
 
-Rules read the gram through `KernelGram`, which computes columns on demand: few of them are used.
+Rules read the gram through `KernelGram`, which computes columns on demand, because few of them are used.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Selection(Points):
     """Chosen points and how they were found."""
 
     history: dict[str, Any] = field(default_factory=dict)
-    nested: bool = False  # every prefix is the selection of that size
+    nested: bool = False  # every prefix is the selection of its size
     n_steps: int = 0
     converged: bool = True
 
@@ -131,7 +131,7 @@ class KernelGram:
 
 
 def gram_of_sample(sample: Sample) -> Gram:
-    """The gram of the sampled rows: the one that the sample holds, or else columns on demand."""
+    """The gram of the sampled rows, if the sample has computed it; otherwise columns on demand."""
     if sample.n_evaluation == sample.size:
         return StoredGram(sample.evaluation.gram_on_host)
     if sample.kernel.precomputed:

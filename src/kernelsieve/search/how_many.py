@@ -28,7 +28,7 @@ class Fewest:
     costly: bool  # each size costs a search, so one that is expected to fail is not tried
     else_all: bool = False  # if no size is enough, all rows are taken, which costs less than trying a large size
     agreed: Callable[[Choice], float] | None = (
-        None  # how much a choice misses of a second target, where 1 is the most that is allowed
+        None  # how far a choice misses a second target, as a multiple of what is allowed
     )
     # sizes tried, each with the value that is compared with the target
     curve: list[tuple[int, float]] = field(default_factory=list)
@@ -36,7 +36,7 @@ class Fewest:
     best: Choice | None = None
 
     def search(self, first: int) -> Choice | None:
-        """The smallest choice tried that reaches the target; None where the largest size would be needed, or more."""
+        """The smallest choice tried that reaches the target; None if it would take the largest size or more."""
         size: int | None = first
         while size is not None and (len(self.curve) < self.plan.max_sizes or self.best is None):
             self._try(size)
@@ -57,14 +57,15 @@ class Fewest:
             self.best = found
 
     def _reached(self, found: Choice) -> float:
-        """The ratio; where that is enough, but a second target is missed, as much less as it would miss the first."""
+        """The ratio; if it is enough but a second target is missed, a ratio that misses the first target by as much."""
         assert found.ratio is not None
         if self.agreed is None or found.ratio.value < self.target:
             return found.ratio.value
         return min(found.ratio.value, 1 - (1 - self.target) * self.agreed(found))
 
     def _next_size(self) -> int | None:
-        """Where the secant through the two nearest sizes meets the target, or the middle of what is still open."""
+        """The size at which the secant through the two nearest sizes meets the target, or the middle of the open
+        interval."""
         failing = max((m for m, ratio in self.curve if ratio < self.target), default=self.least - 1)
         enough = min((m for m, ratio in self.curve if ratio >= self.target), default=self.largest)
         if self.best is None:
@@ -72,20 +73,20 @@ class Fewest:
             return min(math.ceil(min(max(guess, least * failing), most * failing)), self.largest)
         if enough - failing <= 1 or enough <= self.plan.close_enough * max(failing, 1):
             return None
-        # where components were missing there is no secant
+        # a size that lacks components gives no secant
         by_halves = not self.costly or dict(self.curve).get(failing) == 0
         guess = math.sqrt(failing * enough) if by_halves else self._where(self._exponent)
         return min(max(round(guess), failing + 1), enough - 1)
 
     def _is_far(self) -> bool:
-        """Whether far more than the largest size would be needed, by what sizes that are apart say."""
+        """Whether sizes that are far enough apart predict that far more than the largest size would be needed."""
         apart = max(self.curve)[0] >= self.plan.far_apart * min(self.curve)[0]
         needed = self._where(self._exponent + self.plan.growing_exponent)
         return apart and needed > self.plan.far_beyond * self.largest
 
     @property
     def _spare(self) -> float:
-        """How much smaller, log m, the smallest size that is enough is expected to be able to be."""
+        """How much smaller, in log m, than the smallest size known to be enough the answer is expected to be."""
         _, ratio = min(size for size in self.curve if size[1] >= self.target)
         return (_missing(self.target) - _missing(ratio)) / self._exponent
 

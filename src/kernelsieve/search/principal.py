@@ -37,7 +37,8 @@ def _principal_directions(rows: Array, weights: Array | None, n_directions: int,
 
 
 def directions_of_sparse(rows: Array, unit: Kernel, sample: Sample, n_directions: int) -> np.ndarray:
-    """Principal directions (r, d) of sparse rows as a linear or cosine kernel sees them, and of their mean."""
+    """Principal directions (r, d) of sparse rows under a linear or cosine kernel, the direction of their mean
+    included."""
     rows = unit.linear_features(rows)
     omega = shares_of(sample.rows.weights, rows.shape[0])
     root = np.sqrt(omega)

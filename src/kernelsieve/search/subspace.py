@@ -85,7 +85,8 @@ class Coordinates:
         return cross if self.row_scale is None else cross * self.row_scale[rows, None]
 
     def images_of_exact(self, moved: Array, seen: RowSet) -> tuple[Array, Array | None]:
-        """k(S, .) of exact kernel PCA's components, (m, M), and their coefficients, None if K_SS has no factor."""
+        """k(S, .) of exact kernel PCA's components, (m, M), and their coefficients, None if K_SS has no Cholesky
+        factor."""
         n, directions = seen.size, like(seen.exact.directions, moved)
         if is_torch(moved) and self._near:
             return images_on_device(self.kernel, moved, self.rows[:n, :], directions, NUGGET)

@@ -1,4 +1,4 @@
-"""Points that the user gives: row numbers, points, or a function that chooses either."""
+"""Points given by the user: row numbers, points, or a function that chooses either."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def own_points(selection: Any, problem: Problem, n_support: int | None) -> Selec
         selection = selection(problem.sample.rows.X, n_support, kernel=kernel, rng=problem.rng)
         if isinstance(selection, Selection):
             return selection
-        if np.ndim(selection) == 1:  # numbers among the rows that it was shown
+        if np.ndim(selection) == 1:  # numbers of the rows that the function was given
             selection = problem.sample.rows.numbers_of(np.asarray(selection))
     if scipy.sparse.issparse(selection):
         points = selection.tocsr()
@@ -52,7 +52,7 @@ def _own_rows(rows: np.ndarray, problem: Problem) -> Selection:
     if len(np.unique(rows)) != len(rows):
         raise ValueError("selection names a row more than once")
     sampled = problem.sample.rows
-    # a precomputed kernel's rows are in the sample, all of them: what stands for its points are columns of the gram
+    # the sample of a precomputed kernel has all rows, and its points are represented by columns of the gram
     in_sample = sampled.numbers is None
     kernel, points = problem.kernel.at(sampled.X, rows) if in_sample else (problem.kernel, problem.rows.take(rows))
     return Selection(

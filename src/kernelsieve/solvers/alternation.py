@@ -184,8 +184,8 @@ def _summed(histories: list[np.ndarray]) -> np.ndarray:
 def _polar(images: np.ndarray, directions: np.ndarray) -> np.ndarray:
     """The orthonormal U with the largest tr U'(M G'A).
 
-    Where components are zero or repeat each other the images are rank deficient and do not determine U: what they
-    leave open is filled from the old directions, made orthogonal to it.
+    If components are zero or repeat each other, the images are rank deficient and do not determine U: the undetermined
+    part is taken from the old directions, made orthogonal to the rest.
     """
     left, values, right = np.linalg.svd(images, full_matrices=False)
     real = values > RANK_TOLERANCE * values[0]

@@ -1,31 +1,32 @@
 """Greedy choice of rows: one loop on the residual kernel, in which a rule picks the next row.
 
-Pivoted Cholesky keeps R = K - F F', the kernel of what the chosen rows do not explain.  Taking row j,
+Pivoted Cholesky keeps R = K - F F', the kernel of the parts that the chosen rows do not explain.  Taking row j,
 
     c = (K_.j - F F_j')/sqrt(R_jj + ridge),    F <- [F, c],    diag R <- diag R - c^2
 
-and, for targets t_k in feature space with values T = <phi(x), t_k>, T <- T - c T_j'/sqrt(R_jj).  Kernel
-columns are all that is read, one for each row chosen: O(n m^2) time and O(n m) memory for m of n rows.  Every
-smaller choice is a prefix of a larger one.  A `Gram` is what columns are read from: kernel evaluations are what a
-rule costs, n for a column, b^2 for the gram of b rows.
+and, for targets t_k in feature space with values T = <phi(x), t_k>, T <- T - c T_j'/sqrt(R_jj).  Only kernel columns
+are read, one for each chosen row: O(n m^2) time and O(n m) memory for m of n rows.  Every smaller choice is a prefix
+of a larger one.  Columns come from a `Gram`; kernel evaluations are the cost of a rule, n for a column, b^2 for the
+gram of b rows.
 
 Row i of F holds the coordinates of phi(x_i) in an orthonormal basis of the span of the chosen phi(x_j).  So the same
 loop, always taking the row with the largest residual, factorises a kernel matrix without forming it: K = F F' + R
 (`pivoted_cholesky`).
 
-After a targeted choice rows may be swapped: of all pairs (a row that goes, a row that comes), the one that gains most.
-The chosen rows S span a space with orthonormal basis functions F (n, m), in which the targets have coordinates C
-(m, M); the residual kernel has diagonal d, and T (n, M) is what is left of the targets.  What of the space belongs to
-row i alone is the direction orthogonal to all other rows of S, with values g_i = F q_i on the rows,
+After a targeted choice rows may be swapped: of all pairs (a row to remove, a row to add), the one with the largest
+gain. The chosen rows S span a space with orthonormal basis functions F (n, m), in which the targets have coordinates C
+(m, M); the residual kernel has diagonal d, and T (n, M) is what is left of the targets.  The part of the space that
+belongs to row i alone is the direction orthogonal to all other rows of S, with values g_i = F q_i on the rows,
 
     q_i = y_i / |y_i|,      y_i the columns of F_S^-1,      b_i = q_i' C
 
-so without row i the targets lose |b_i|^2, and row j then brings them
+so without row i the targets lose |b_i|^2, and adding row j then gains
 
     |T_j + g_ij b_i|^2 / (d_j + g_ij^2)
 
-A reflection that moves q_i to the last place turns "remove i" into "drop the last column"; being orthogonal, it costs
-no digits, however often.  The explained part of the targets rises with every swap, so there is an end to them.
+A reflection that moves q_i to the last place turns "remove i" into "drop the last column"; being orthogonal, it loses
+no digits, however often it is repeated.  The explained part of the targets increases with every swap, so they come to
+an end.
 """
 
 from __future__ import annotations

@@ -19,7 +19,8 @@ import numpy as np
 from ..errors import ColumnError
 from ..rows.frames import DATE, NUMBER, Block
 
-CYCLE, JOINED = "cycle", "joined"  # kinds of columns: a circle by itself; a part of the date in the column of the year
+# column kinds: a circle of its own, and a part of a date that is joined into the column of the year
+CYCLE, JOINED = "cycle", "joined"
 TIME, SEASON, WEEKDAY, HOUR, MONTH = "time", "season", "weekday", "hour", "month"
 DATE_PERIODS = {SEASON: 365.2425, WEEKDAY: 7.0, HOUR: 1.0}  # in days
 CYCLE_PERIODS = {HOUR: 24.0, WEEKDAY: 7.0, MONTH: 12.0}  # in the unit of the column itself
