@@ -38,7 +38,8 @@ def pages(tmp_path_factory, pipeline, table):
     evil = rng.standard_normal((40, 2))
     small = SparseKernelPCA(2, n_support=6, random_state=0)
     single = SparseKernelPCA(1, n_support=4, random_state=0).fit(evil)
-    further = {"noise": rng.standard_normal(40), "along": single.transform(evil)[:, 0] ** 3}
+    along = single.transform(evil)[:, 0] ** 3
+    further = {"noise": rng.standard_normal(40), "row number": np.argsort(np.argsort(along)), "along": along}
     reports = {
         "table": kernelsieve.report(pipeline, table, source="sales.csv"),
         "large": kernelsieve.report(
@@ -207,7 +208,7 @@ def test_the_map_is_first_coloured_by_the_column_that_it_separates_best(opened):
     def first(name):
         return opened(name).page.locator("#color option:checked").inner_text()
 
-    assert first("one component") == "along (not in the model)"  # and not noise, which is not in the model either
+    assert first("one component") == "along (not in the model)"  # not noise, and no number of the row
     assert first("large") == "group (not in the model)"
     assert first("one row") == "feature 0"
 

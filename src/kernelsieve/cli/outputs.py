@@ -61,7 +61,9 @@ def check_output(
     if not os.access(path.parent, os.W_OK):
         raise PermissionError(f"cannot write {path}: no permission to write in {path.parent}")
     if path.is_file() and kind and not force and path.stat().st_size and not _is_ours(path, kind, names):
-        raise Refused(f"{path} is there and is not {WRITTEN[kind]}: give another name, or --force to replace it")
+        raise Refused(
+            f"{path} exists and cannot be recognised as {WRITTEN[kind]}: give another name, or --force to replace it"
+        )
 
 
 WRITTEN = {

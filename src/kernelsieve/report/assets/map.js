@@ -223,7 +223,8 @@ function separation(column) {
 
 // The column that the map separates best: of the classes, then the numbers, that the model does not use; then of its own.
 function firstColor() {
-  const few = column => column.kind !== "class" || (column.levels.length > 1 && column.levels.length <= 30);
+  const counts = column => column.whole && new Set(column.values).size === nShown; // numbers of the rows: no row is like another
+  const few = column => (column.kind === "class" ? column.levels.length > 1 && column.levels.length <= 30 : !counts(column));
   const classed = column => column.kind === "class";
   for (const [pool, least] of [[column => !column.used && classed(column), -1], [column => !column.used, TELLING], [classed, TELLING], [() => true, TELLING]]) {
     const found = colorColumns.filter(column => pool(column) && !column.derived && few(column))
