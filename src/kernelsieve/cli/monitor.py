@@ -57,7 +57,7 @@ def parse_rule(text: str) -> tuple[int, int]:
     """ "2/3" as (2, 3)."""
     needed, slash, of = text.partition("/")
     if not (slash and needed.isdigit() and of.isdigit() and 1 <= int(needed) <= int(of)):
-        raise typer.BadParameter(f"{text!r} is no rule such as 2/3: alarm when 2 of the last 3 rows are above")
+        raise typer.BadParameter(f"{text!r} is not a rule such as 2/3: alarm when 2 of the last 3 rows are above")
     return int(needed), int(of)
 
 

@@ -75,7 +75,7 @@ def report(
         names = applied.columns
     if not is_kernel_estimator(core_of(fitted)) and not hasattr(fitted, "limits_"):  # which a monitor has
         kind = type(core_of(fitted)).__name__
-        raise TableError(f"a report shows kernel models, and a {kind} is none: see `kernelsieve score`")
+        raise TableError(f"a report shows kernel models, which a {kind} is not: see `kernelsieve score`")
     rows = table.selected(table.whole(), names)
     beside = table.columns([name for name in table.names if name not in names])
     page = kernelsieve.report(
@@ -140,7 +140,7 @@ def plot(
     if find_spec("matplotlib") is None:
         raise ImportError("pictures are drawn with matplotlib: pip install matplotlib")
     if output.suffix.lower() not in PICTURES:
-        raise Refused(f"{output} is no picture: the name must end in one of {', '.join(PICTURES)}")
+        raise Refused(f"{output} cannot be written as a picture: the name must end in one of {', '.join(PICTURES)}")
     check_output(output, [model, *([data] if data else [])], kind="picture", force=force)
     fitted = load_model(model, data)
     _check_kind(kind, core_of(fitted), data)

@@ -71,7 +71,7 @@ def score(
     limit = None if normal is None else _limit(fitted, normal, replace(asked, keep=None, batch_size=None))
     names = _measures(core, limit)
     if alarm_above is not None and "decision" not in names:
-        raise typer.BadParameter("--alarm-above needs a limit, which this model has not: give --normal FILE")
+        raise typer.BadParameter("--alarm-above needs a limit, which this model lacks: give --normal FILE")
     if output is not None:
         check_written(output, names, applied.kept)
         check_guard(output, asked.guard_formulas)

@@ -81,7 +81,7 @@ def literal(value: float, kind: str) -> str:
     if kind == "double":
         text = repr(float(value))
         if not np.isfinite(value):
-            raise ExportError("the model holds NaN or infinity: nothing sensible can be exported")
+            raise ExportError("the model holds NaN or infinity: it cannot be exported")
         return text if any(mark in text for mark in ".en") else f"{text}.0"
     with np.errstate(over="ignore"):
         short = np.float32(value)

@@ -344,7 +344,7 @@ def _kernel_core(expansion: KernelExpansion) -> Core:
     mean_coef = None if expansion.mean_coef is None else to_numpy(expansion.mean_coef).astype(np.float64)
     mixing = None if expansion.orthogonal else to_numpy(expansion._mixing).astype(np.float64)
     if not all(np.isfinite(values).all() for values in (points, coef, offset)):
-        raise ExportError("the model holds NaN or infinity: nothing sensible can be exported")
+        raise ExportError("the model holds NaN or infinity: it cannot be exported")
     if kernel.preimage == "linear":  # phi(x) is x: no points are needed
         weights = points.T @ coef
         center = np.zeros(points.shape[1]) if mean_coef is None else mean_coef @ points

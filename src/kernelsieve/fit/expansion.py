@@ -75,9 +75,7 @@ class KernelExpansion:
             if not isinstance(gamma, float | int) or isinstance(gamma, bool) or not gamma >= 0:
                 raise error(f"damaged model file: the kernel has gamma={gamma!r}")
             if not self.kernel.is_settled:
-                raise error(
-                    "damaged model file: the kernel of a fitted model has no numbers for its widths and columns"
-                )
+                raise error("damaged model file: the widths and columns of the kernel are not numbers")
             try:
                 with np.errstate(all="ignore"):
                     values = self.kernel.diagonal(as_float64(self.points))

@@ -43,7 +43,7 @@ WILD_SCALES = 100.0  # largest standard deviation of a column / that of the lowe
 NEGATIVE = "k(x, x) is below zero for all rows looked at: a kernel is larger for rows that are alike; try its negative"
 NOTHING_TO_EXPLAIN = "the rows are all the same to this kernel: there is no variance to explain"
 LOST_IN_LENGTH = (
-    "the rows differ, but by so little beside their distance from the origin that rounding leaves nothing of it in the "
+    "the rows differ, but by so little, compared with their distance from the origin, that rounding hides it in the "
     "products that this kernel is made of: subtract the mean of every column first"
 )
 # largest difference from a column's mean / largest number; above it, products do not lose the differences

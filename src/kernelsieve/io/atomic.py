@@ -61,7 +61,7 @@ def _replaceable(target: str) -> os.stat_result | None:
     existing = os.stat(target)
     if not stat.S_ISREG(existing.st_mode):
         code = errno.EISDIR if stat.S_ISDIR(existing.st_mode) else errno.EEXIST
-        raise OSError(code, "cannot be written here, where something is that is not a file", target)
+        raise OSError(code, "cannot be written: what exists there is not a file", target)
     if not existing.st_mode & 0o222:
         raise PermissionError(errno.EACCES, "is read-only, and not replaced", target)
     return existing

@@ -103,7 +103,7 @@ class Encoder:
             return {"$csr": self._csr(value.tocsr(), name)}
         if array_api_compat.is_array_api_obj(value) or hasattr(value, "__array__"):
             return self._array(to_numpy(value), name)
-        raise TypeError(f"{self.owner} cannot be saved: {name} is a {type(value).__name__}, which is no data")
+        raise TypeError(f"{self.owner} cannot be saved: {name} is a {type(value).__name__}, which is not data")
 
     def _nested(self, value: Any, name: str) -> dict[str, Any]:
         if not is_known(value):
@@ -214,7 +214,7 @@ class Decoder:
         for place, item in enumerate(items):
             values[place] = self.decode(item)
             if not isinstance(values[place], (*SCALARS, bytes)):
-                raise ModelFileError("an array holds something that is no data")
+                raise ModelFileError("an array holds something that is not data")
         return values
 
     def _type(self, name: str) -> Any:

@@ -72,7 +72,7 @@ def from_file_state(cls: Any, params: dict[str, Any], state: dict[str, Any]) -> 
     A class that can follow streams restores the one in the file in `_resumed`, which returns the other attributes.
     """
     if is_function(params.get("kernel")):
-        raise ModelFileError("damaged model file: its kernel is no name, and a file holds no code")
+        raise ModelFileError("damaged model file: its kernel is not given by a name, and a file holds no code")
     model = cls(**params)
     if hasattr(model, "_dict_layouts"):
         for name, layout in model._dict_layouts(state).items():

@@ -42,7 +42,7 @@ class Composite(Kernel):
     def __post_init__(self) -> None:
         for part in self.get_params(deep=False).values():
             if isinstance(part, Kernel) and part.precomputed:
-                raise ValueError("a precomputed kernel is no part of another: combine the grams instead")
+                raise ValueError("a precomputed kernel cannot be part of another kernel: combine the grams instead")
         for fact in self.of_all:
             object.__setattr__(self, fact, all(getattr(part, fact) for part in self.parts))
         object.__setattr__(self, "moves", self.differentiable and any(part.moves for part in self.parts))

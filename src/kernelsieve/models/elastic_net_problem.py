@@ -132,7 +132,7 @@ class ElasticNet:
             )
         l2 = self.l2 * float(scatter[0]) if self.alpha_scale == "relative" else self.l2
         if l2 > LARGEST_L2 * float(scatter[0]):
-            raise ValueError(f"l2={self.l2:.3g} is too large to compute with: beside it nothing is left of the rows")
+            raise ValueError(f"l2={self.l2:.3g} is too large to compute with: compared with it the rows vanish")
         quadratics = [elastic_net_quadratic(coordinates, moment, u, l2) for u in directions.T]
         joint_quadratic = elastic_net_quadratic(coordinates, moment, directions, l2)
         return Start(directions, l2, quadratics, joint_quadratic, penalty)

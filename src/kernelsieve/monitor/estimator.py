@@ -399,10 +399,10 @@ class KernelMonitor(JudgesRows, SavesItself, OnlineMonitor, MeantParameters, Out
                 raise error(f"arrays do not fit together: {name} of {found} columns, where {wanted} are expected")
         waiting = [] if self._drift is None else self._drift.waiting
         if not all(isinstance(one, np.ndarray) and one.shape[1:] == (columns,) for one in waiting):
-            raise error("the rows that wait to enter the monitor in the file are no rows")
+            raise error("damaged model file: the monitor's waiting rows have the wrong shape")
         encoder, tail = self._encoder, self._live.tail
         if encoder is not None and (type(encoder) is not TableEncoder or encoder.n_features_in_ != self.n_features_in_):
-            raise error("the monitor in the file has an encoder that is not one of its table")
+            raise error("the encoder of the monitor in the file does not fit its table")
         whole = tail is None or tail.shape[1] == self._width
         if not whole or not all(isinstance(one, bool) for one in self._live.recent):
             raise error("the monitor in the file does not know its last rows")

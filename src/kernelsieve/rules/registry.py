@@ -113,8 +113,8 @@ def kmeans(sample: Sample, n_support: int, rng: np.random.Generator) -> Selectio
     """k-means centres: points that are not rows; the rows must be dense."""
     if sample.kernel.rows_only:
         raise ValueError(
-            f"selection='kmeans' gives points that are no rows, for which a kernel of {_rows_of(sample.kernel)} has no "
-            "values: give 'targeted', 'rpcholesky' or 'uniform'"
+            f"selection='kmeans' gives points that are not rows, for which a kernel of {_rows_of(sample.kernel)} has "
+            "no values: give 'targeted', 'rpcholesky' or 'uniform'"
         )
     values = sample.rows.values
     values = as_float64(values.toarray() if scipy.sparse.issparse(values) else values)

@@ -305,7 +305,7 @@ class TableEncoder(MeantParameters, TransformerMixin, BaseEstimator):
         known = {NUMBER, BOOLEAN, DATE, CATEGORY, LEFT_OUT, CYCLE, JOINED}
         self._check_calendar(error)
         if not set(self.kinds_) <= known or not set(zoned.tolist()) <= set(range(len(self.kinds_))):
-            raise error("damaged model file: the table has columns of a kind that there is none of")
+            raise error("damaged model file: the table has columns of an unknown kind")
 
     def _check_calendar(self, error: type[ValueError]) -> None:
         parts = getattr(self, "calendar_", [""] * len(self.kinds_))
