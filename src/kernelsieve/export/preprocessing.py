@@ -333,7 +333,7 @@ class _Part:
 
 
 def _table(encoder: TableEncoder) -> tuple[Step, ...]:
-    """The columns that are used, if they have names or hold text; all columns of an array of numbers."""
+    """The encoder's steps; their inputs are the columns that it uses, or all columns of an array of numbers."""
     if getattr(encoder, "joined_", None):  # model files of older versions lack it
         raise ExportError(
             f"this model joins {', '.join(encoder.joined_)} into a date, which an exported model cannot: give the "
