@@ -2,6 +2,7 @@
 
 import io
 import json
+import time
 
 import numpy as np
 import polars as pl
@@ -14,6 +15,7 @@ import kernelsieve
 from kernelsieve import SparseKernelPCA
 from kernelsieve.cli import fit as fitting
 from kernelsieve.cli.options import METHODS
+from kernelsieve.rows.files import Stream
 from kernelsieve.rules.kmeans import kmeans_centers
 from kernelsieve.search import auto_width
 
@@ -266,3 +268,23 @@ def test_progress_moves_and_names_what_is_done(rows, monkeypatch):
     fitting.watched_fit(SparseKernelPCA(3, n_support=5), rows)
     assert "choose points" in screen.getvalue() or "fitting" in screen.getvalue()
     assert "0:00:0" in screen.getvalue()
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_progress_counts_the_rows_of_blocks(known, rows, monkeypatch):
+    pytest.importorskip("sklearn.callback", reason="this scikit-learn has no callbacks")
+    screen, blocks = io.StringIO(), np.array_split(rows, 5)
+    console = Console(file=screen, force_terminal=True, width=100)
+    monkeypatch.setattr(fitting, "Console", lambda **_: console)
+
+    def slowly():
+        yield from blocks[:-1]
+        time.sleep(0.3)  # the screen is drawn ten times a second
+        yield blocks[-1]
+
+    model = SparseKernelPCA(3, n_support=5)
+    fitting.watched_fit(model, Stream(slowly, len(rows) if known else None))
+    read = sum(map(len, blocks[:-1]))
+    assert f"{read:,} rows, " in screen.getvalue()
+    assert "a second" in screen.getvalue()
+    assert not getattr(model, "_skl_callbacks", None)

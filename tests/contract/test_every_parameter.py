@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import redirect_stdout
 from importlib.util import find_spec
+from io import StringIO
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -194,6 +196,7 @@ VALUES: dict[str, tuple[dict[str, Any], Any, Any]] = {
     "n_jobs": ({}, 1, 2),
     "batch_size": ({}, None, 7),
     "device": ({}, None, "nowhere"),
+    "verbose": ({}, False, True),
 }
 
 ALL = tuple(PATHS)
@@ -207,6 +210,7 @@ NO_EFFECT: list[tuple[str, tuple[str, ...], str]] = [
     ("half_life", FITS, "of rows that partial_fit adds: all rows of a fit weigh the same"),
     ("record_drift", (*FITS, "refresh"), "a line for every call of partial_fit: this is none"),
     ("keep_stream", STREAMS, "for fit: a stream is always kept"),
+    ("verbose", STREAMS, "lines of a stream are those of rows in blocks: these are arrays"),
     ("device", tuple(path for path in PATHS if path == "device"), "rows that are on a device are worked on there"),
     ("n_jobs", ALL, "the result is the same bits on any number of threads: time alone depends on it"),
     (
@@ -219,7 +223,7 @@ NO_EFFECT: list[tuple[str, tuple[str, ...], str]] = [
 
 def seen(path: str, params: dict[str, Any]) -> dict[str, Any]:
     """All that a user sees of a walk along a path."""
-    with warnings.catch_warnings(record=True) as caught:
+    with warnings.catch_warnings(record=True) as caught, redirect_stdout(StringIO()) as printed:
         warnings.simplefilter("always")
         try:
             model, found = PATHS[path](**params)
@@ -237,6 +241,7 @@ def seen(path: str, params: dict[str, Any]) -> dict[str, Any]:
             "gamma": model.gamma_,
             "attributes": sorted(name for name in vars(model) if name.endswith("_")),
             "goes on": model._stream is not None,
+            "prints": bool(printed.getvalue()),
         }
     found["warnings"] = sorted({str(warning.message) for warning in caught})
     return found

@@ -11,7 +11,16 @@ import scipy.sparse
 from sklearn.base import clone
 from stream_cases import NAMES, N, arrow_table, assert_same_fit, model
 
-from kernelsieve import KernelMonitor, KernelPCA, OnlineKernelPCA, RobustSparseKernelPCA, SparseKernelPCA
+from kernelsieve import (
+    ElasticNetPCA,
+    KernelMonitor,
+    KernelPCA,
+    OnlineKernelPCA,
+    RobustElasticNetPCA,
+    RobustSparseKernelPCA,
+    SparseKernelPCA,
+    compress,
+)
 from kernelsieve.rows import streams
 from kernelsieve.rows.files import Stream
 from kernelsieve.rows.kinds import host_block
@@ -268,6 +277,27 @@ def test_mixed_blocks_are_refused_by_their_rows(second, words, rows):
 def test_a_loader_that_shuffles_is_refused(rows):
     with pytest.raises(ValueError, match="shuffle=False"):
         model().fit(loader(rows, shuffle=True))
+
+
+def test_a_loader_of_dicts_is_refused_in_words(rows):
+    batches = loader_of([{"x": block, "y": 0} for block in cut(torch.as_tensor(rows))])
+    with pytest.raises(TypeError, match=r"a dict of 'x', 'y'.*a function that yields the tensor of each batch"):
+        model(**POINTS).fit(batches)
+
+
+@pytest.mark.parametrize("estimator", [KernelPCA(2, kernel="rbf"), ElasticNetPCA(2), RobustElasticNetPCA(2)])
+@pytest.mark.parametrize("kind", ["list", "torch", "arrow batches", "function of torch", "loader of tuples"])
+def test_what_needs_one_array_says_so(estimator, kind, rows):
+    X = cut(rows) if kind == "list" else KINDS[kind](rows)
+    with pytest.raises(TypeError, match=rf"{type(estimator).__name__} needs all rows here in one array.*np.concatenate"):
+        clone(estimator).fit(X)
+
+
+def test_methods_that_need_one_array_say_so(rows):
+    fitted = model(**POINTS).fit(rows)
+    for method in (fitted.input_gradient, fitted.sensitivity, lambda X: compress(fitted, 5, X=X)):
+        with pytest.raises(TypeError, match=r"SparseKernelPCA needs all rows here in one array"):
+            method(cut(rows))
 
 
 # --- what a pass costs ---------------------------------------------------------------------------------------------

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from time import perf_counter
@@ -19,7 +18,7 @@ from ..errors import TableError, TooManyComponents
 from ..tables.files import Table, columns_named, numbers_of
 from . import options, plain_errors
 from .describe import as_data, describe
-from .inputs import TRANSFORMED_ROWS, naming_file, read_input
+from .inputs import TRANSFORMED_ROWS, counted, naming_file, read_input, row_progress
 from .messages import clean, duration
 from .options import READS_BLOCKS, Request, given_options, make_estimator, request_of
 from .outputs import STDOUT, check_output, save_model
@@ -118,7 +117,8 @@ def fit_table(request: Request, table: Table) -> Fitted:
     encoder = TableEncoder(request.scale, missing=request.missing, keep=keep or None, calendar=request.calendar)
     with naming_file(table):
         if table.data is None and request.method in READS_BLOCKS:
-            encoder.fit_blocks(table.blocks(names, TRANSFORMED_ROWS))
+            with row_progress("looking at columns", table.n_rows) as advance:
+                encoder.fit_blocks(counted(table.blocks(names, TRANSFORMED_ROWS), advance))
             rows = _stream(encoder, table, names)
         else:
             frame = table.selected(table.whole(), names)
@@ -203,48 +203,51 @@ def _choose_width(request: Request, estimator: Any, rows: Any, weights: np.ndarr
 
 
 def watched_fit(estimator: Any, rows: Any, weights: np.ndarray | None = None) -> Any:
-    """Fit, with a bar that names the stage if standard error is a terminal."""
+    """Fit, with a bar that names the stage and counts rows in blocks if standard error is a terminal."""
     console = Console(stderr=True)
     keywords = {} if weights is None else {"sample_weight": weights}
     if not console.is_terminal:
         return estimator.fit(rows, **keywords)
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(bar_width=30), TimeElapsedColumn())
+    texts = TextColumn("{task.description}"), TextColumn("{task.fields[rows]}")
+    columns = (SpinnerColumn(), texts[0], BarColumn(bar_width=30), texts[1], TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as progress:
-        task = progress.add_task("fitting", total=None)
-        with _stages(estimator, lambda text: progress.update(task, description=text)):
+        bar = FitBar(progress)
+        if not hasattr(estimator, "set_callbacks"):  # scikit-learn before 1.9
             return estimator.fit(rows, **keywords)
+        estimator.set_callbacks(bar)
+        try:
+            return estimator.fit(rows, **keywords)
+        finally:
+            estimator.set_callbacks()
 
 
-@contextmanager
-def _stages(estimator: Any, tell: Callable[[str], Any]) -> Iterator[None]:
-    """Call `tell` with the name of each stage of a fit, if this scikit-learn has callbacks."""
-    if not hasattr(estimator, "set_callbacks"):
-        yield
-        return
-    estimator.set_callbacks(StageNames(tell))
-    try:
-        yield
-    finally:
-        estimator.set_callbacks()
+class FitBar:
+    """A scikit-learn callback that shows the stage of a fit, and beneath it how many rows of a pass have been read."""
 
-
-class StageNames:
-    """A scikit-learn callback that names each stage of a fit."""
-
-    def __init__(self, tell: Callable[[str], Any]) -> None:
-        self._tell = tell
+    def __init__(self, progress: Any) -> None:
+        self._progress = progress
+        self._stage = progress.add_task("fitting", total=None, rows="")
 
     def setup(self, estimator: Any, context: Any) -> None:
         """Nothing to prepare."""
 
-    def on_fit_task_begin(self, estimator: Any, context: Any, **_: Any) -> None:
-        """A stage begins."""
-        self._tell(str(getattr(context, "task_name", "") or "fitting"))
+    def on_fit_task_begin(self, estimator: Any, context: Any, *, metadata: Any = None) -> None:
+        """A stage begins, or a pass over rows in blocks."""
+        if metadata is not None:
+            self._rows = self._progress.add_task("reading", total=metadata["n_total"], rows="")
+        elif context.task_name:
+            self._progress.update(self._stage, description=context.task_name)
 
-    def on_fit_task_end(self, estimator: Any, context: Any, **_: Any) -> None:
-        """A stage is over."""
+    def on_fit_task_end(self, estimator: Any, context: Any, *, metadata: Any = None) -> None:
+        """Some rows have been read, or all of them."""
+        if metadata is None:
+            return
+        rows = "{n_rows:,} rows, {rows_per_second:,.0f} a second".format(**metadata)
+        self._progress.update(self._rows, completed=metadata["n_rows"], rows=rows)
+        if context.task_name == "rows":  # the whole pass
+            self._progress.remove_task(self._rows)
 
     def teardown(self, estimator: Any, context: Any) -> None:
         """Nothing to tidy up."""

@@ -208,3 +208,10 @@ def row_progress(doing: str, total: int) -> Iterator[Callable[[int], None]]:
     with Progress(*columns, console=console, transient=True) as progress:
         task = progress.add_task(doing, total=total)
         yield lambda n_rows: progress.advance(task, n_rows)
+
+
+def counted(blocks: Iterator[Any], advance: Callable[[int], None]) -> Iterator[Any]:
+    """The blocks unchanged; `advance` is called with the number of rows of each that is done."""
+    for block in blocks:
+        yield block
+        advance(len(block))

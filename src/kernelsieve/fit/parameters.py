@@ -12,8 +12,7 @@ Numbers may be numpy scalars: `gamma=np.uint8(5)` is 5 to every line that reads 
 would overflow in the first product; `get_params` returns the object that was given.
 
 Around every fit, `unchanged_on_failure` is the one place where an estimator gets its attributes back after an error,
-where columns get their names in error messages, and where results that are not finite are refused; `Stages` report the
-progress of a fit to scikit-learn's callbacks.
+where columns get their names in error messages, and where results that are not finite are refused.
 
 Arguments of functions, which no constraints declare, are checked by `whole_number` and its kin: an error says what was
 given and what is needed.  `SavesItself` writes a fitted model to a file.
@@ -303,6 +302,7 @@ class BlockParameters:
 
     batch_size: int | None = parameter(None, at_least(1), None)
     device: str | None = parameter(None, str, None)
+    verbose: bool = parameter(False, "verbose")
 
 
 # Results that must be numbers, whatever the method.
@@ -356,40 +356,3 @@ def refuse_what_is_not_finite(found: dict[str, Any]) -> None:
                 f"these rows and parameters give no finite {name}: scale the columns (and weights) to sizes near one, "
                 "or give other parameters of the kernel"
             )
-
-
-__all__ = ["CallbackSupportMixin", "Stages"]
-
-try:
-    from sklearn.callback import CallbackSupportMixin
-except ImportError:  # scikit-learn before 1.9
-
-    class CallbackSupportMixin:  # type: ignore[no-redef]
-        """Stands in where scikit-learn has no callbacks."""
-
-
-class Stages:
-    """The stages of one fit, each a subtask of it."""
-
-    def __init__(self, estimator: Any, n_stages: int, X: Any, y: Any = None) -> None:
-        self._estimator = estimator
-        self._context = None
-        if hasattr(estimator, "_init_callback_context"):
-            self._context = estimator._init_callback_context(max_subtasks=n_stages)
-            self._context.call_on_fit_task_begin(estimator=estimator, X=X, y=y)
-
-    @contextmanager
-    def stage(self, name: str) -> Iterator[None]:
-        """One stage, from its beginning to its end."""
-        if self._context is None:
-            yield
-            return
-        context = self._context.subcontext(task_name=name)
-        context.call_on_fit_task_begin(estimator=self._estimator)
-        yield
-        context.call_on_fit_task_end(estimator=self._estimator)
-
-    def finish(self, X: Any, y: Any = None) -> None:
-        """The whole fit is done."""
-        if self._context is not None:
-            self._context.call_on_fit_task_end(estimator=self._estimator, X=X, y=y, reconstruction_attributes={})

@@ -33,11 +33,9 @@ from ..fit.captured_ratio import (
 from ..fit.expansion import KernelExpansion
 from ..fit.indefinite import positive_variance
 from ..fit.parameters import (
-    CallbackSupportMixin,
     KernelParameters,
     MeantParameters,
     SavesItself,
-    Stages,
     estimator,
     forget_fit,
     generator_of,
@@ -57,11 +55,12 @@ from ..fit.problem import (
 from ..fit.rowset import INDEFINITE
 from ..fit.sample import Sample
 from ..fit.span import Span
+from ..fit.stages import CallbackSupportMixin, Stages
 from ..kernels import Kernel, bind_callable, is_function, kernel_object, kernel_of, named_kernel
 from ..kernels.base import check_coef0, dense
 from ..kernels.gaussian_process import warn_about_noise
 from ..kernels.width import Seen, multiple_of_median, resolve_gamma
-from ..rows import RowRules, Rows, rows_of, settle_columns
+from ..rows import RowRules, Rows, rows_of, settle_columns, watched
 from ..rows.checks import check_spread, finite, naming_gaps
 from ..rows.rows import ArrayRows
 from ..rows.sampling import MOST_WIDTHS, SampledRows, ShortSide, has_short_side, short_side
@@ -191,7 +190,7 @@ class KernelTransformer(
             forget_fit(self)
             stages = Stages(self, 3, X, y)
             with stages.stage("choose points"), one_blas_thread():
-                choice = self._points(self._problem(X, sample_weight))
+                choice = self._points(self._problem(self._watched(X, stages), sample_weight))
             with stages.stage("components"), self._blas_threads(choice):
                 span = self._span(choice)
                 found = self._components(choice, span)
@@ -227,6 +226,10 @@ class KernelTransformer(
         """Keep what `partial_fit` needs to add rows to this fit."""
 
     # What they share.
+
+    def _watched(self, X: Any, stages: Stages) -> Any:
+        """X, whose passes tell how far they have come if somebody wants to know."""
+        return watched(X, RowRules.of(self), stages.reading) if stages.watched else X
 
     def _problem(self, X: Any, sample_weight: Any) -> Problem:
         """The training rows, and a sample of them under the kernel that it settles."""

@@ -190,7 +190,7 @@ class ElasticNetKernelPCA(NetParameters, OnDictionary, KernelTransformer):
         Of solver="admm": what stands for K^-1 where K is singular.  "pseudo-inverse" is the paper's text, and with
         center=True the centred gram is in place of K: `n_nonzero_` counts coefficients of centred features, which all
         hold the mean, so that every row is a support point however few they are.
-    kernel, gamma, degree, coef0, kernel_params, center, random_state, n_jobs, batch_size, device
+    kernel, gamma, degree, coef0, kernel_params, center, random_state, n_jobs, batch_size, device, verbose
         As in SparseKernelPCA.
     n_dictionary : int or None, default=None
         Candidate rows, chosen by randomly pivoted Cholesky; None: all rows up to 2000 different ones, else 512.

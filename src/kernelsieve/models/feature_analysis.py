@@ -47,6 +47,8 @@ class KernelFeatureAnalysis(BlockParameters, KernelTransformer):
     random_state : int, RandomState or None, default=None
     n_jobs : int or None, default=None
         Threads for passes over the rows, as in SparseKernelPCA.
+    batch_size, device, verbose
+        As in SparseKernelPCA.
 
     Attributes
     ----------

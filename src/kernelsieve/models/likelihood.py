@@ -182,6 +182,8 @@ class LikelihoodKernelPCA(JudgesKernelRows, OnDictionary, KernelTransformer):
     device : str or None, default=None
         Where rows on the host are worked on: a torch device such as "cuda".  Arrays that are on a device already stay
         there whatever this says.
+    verbose : bool, default=False
+        As in SparseKernelPCA.
 
     Attributes
     ----------

@@ -18,6 +18,7 @@ from ..fit.parameters import BlockParameters, at_least, estimator, more_than, on
 from ..fit.plan import PLAN
 from ..fit.problem import Problem
 from ..fit.span import Span
+from ..fit.stages import printing
 from ..kernels import Kernel, kernel_of
 from ..numerics import DEPENDENT
 from ..rows import RowRules, Rows, some_rows
@@ -143,7 +144,7 @@ class OnlineKernelPCA(OfStream, BlockParameters, KernelTransformer):
         Of "incremental": eigenvectors carried along; None for 2 M.
     half_life : float or None, default=None
         After this many more rows a row weighs half of what it did, in means, moments and eigenvalues.
-    kernel, gamma, degree, coef0, kernel_params, center, random_state, n_jobs, batch_size, device
+    kernel, gamma, degree, coef0, kernel_params, center, random_state, n_jobs, batch_size, device, verbose
         As in SparseKernelPCA.  The rules run on the host, one thread.  `partial_fit` settles a `gamma` that is a rule
         by the rows of its first call.  The rules are for positive semi-definite kernels: for another one the points
         are rows that are independent of those before them, and the components the best on these.
@@ -221,7 +222,8 @@ class OnlineKernelPCA(OfStream, BlockParameters, KernelTransformer):
             first = self._stream is None
             if first and hasattr(self, "n_samples_seen_"):
                 start_anew(self, "ends the stream: partial_fit starts anew, without those rows")
-            for rows in some_rows(X, RowRules.of(self), sample_weight, first=first):
+            rules = RowRules.of(self)
+            for rows in some_rows(printing(self, X, rules, "partial_fit"), rules, sample_weight, first=first):
                 self._stream = self._follow(rows)
         return self
 

@@ -60,7 +60,7 @@ class RobustSparseKernelPCA(JudgesKernelRows, NetParameters, OnDictionary, Kerne
         Replace the components by the best there are, for the weighted rows, on the rows that were found.
     n_directions : int, default=500
         Directions through pairs of rows that the start looks along.
-    kernel, gamma, degree, coef0, kernel_params, center, random_state, n_jobs, batch_size, device
+    kernel, gamma, degree, coef0, kernel_params, center, random_state, n_jobs, batch_size, device, verbose
         As in SparseKernelPCA; the default kernel is a polynomial of degree 2.
     n_dictionary : int or None, default=None
         As in ElasticNetKernelPCA.

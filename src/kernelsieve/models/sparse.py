@@ -133,6 +133,9 @@ class SparseKernelPCA(PartialFit, BlockParameters, KernelTransformer):
     device : str or None, default=None
         Where rows on the host are worked on: a torch device such as "cuda"; for dask rows, each worker's.  Arrays that
         are on a device already stay there whatever this says.
+    verbose : bool, default=False
+        Print how long each stage took, and of rows in blocks how many have been read, how many a second, and how long
+        the rest takes if their number is known.  scikit-learn's callbacks are told the same.
 
     Attributes
     ----------

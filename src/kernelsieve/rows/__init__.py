@@ -9,6 +9,7 @@ from .dispatch import (
     rows_of,
     settle_columns,
     some_rows,
+    watched,
     weights_of,
 )
 from .rows import Rows
@@ -23,5 +24,6 @@ __all__ = [
     "rows_of",
     "settle_columns",
     "some_rows",
+    "watched",
     "weights_of",
 ]

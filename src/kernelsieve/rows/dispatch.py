@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -35,7 +35,7 @@ from .checks import (
     naming_gaps,
     with_first_gap,
 )
-from .files import Stream, is_dask, stream_of
+from .files import Stream, Watch, is_dask, stream_of
 from .frames import OTHER, TEXT, block_of, collected, is_frame
 from .objects import check_like, object_rows
 from .rows import ArrayRows, Rows
@@ -131,6 +131,14 @@ def in_blocks(X: Any, rules: RowRules) -> Stream | None:
     if rules.kernel.of_objects or isinstance(X, np.ndarray):
         return None
     return stream_of(X, rules.batch_size, once=True)
+
+
+def watched(X: Any, rules: RowRules, watch: Watch, *, once: bool = False) -> Any:
+    """X with a watch on every pass, where it is rows in blocks; anything else unchanged."""
+    if rules.kernel.of_objects or isinstance(X, np.ndarray) or is_dask(X):
+        return X
+    stream = stream_of(X, rules.batch_size, once=once)
+    return X if stream is None else replace(stream, watch=watch)
 
 
 def some_rows(X: Any, rules: RowRules, sample_weight: Any, *, first: bool) -> Iterator[ArrayRows]:
@@ -316,15 +324,19 @@ def validate_rows(estimator: Any, X: Any, **checks: Any) -> Any:
 
 @contextmanager
 def text_columns_named(estimator: Any, X: Any) -> Iterator[None]:
-    """Turn scikit-learn's error about rows that hold text or gaps into one that names the column."""
+    """Turn scikit-learn's error about text, gaps, or blocks where it wants one array, into one that gives advice."""
     try:
         yield
     except (ValueError, TypeError) as error:
-        told = _text_columns(X)
+        told, name = _text_columns(X), type(estimator).__name__
+        if told is None and not is_dask(X) and stream_of(X, once=True) is not None:
+            raise TypeError(
+                f"{name} needs all rows here in one array, and X is rows in blocks: join the blocks, for instance by "
+                "np.concatenate. SparseKernelPCA is fitted to blocks, and transforms them"
+            ) from error
         if told is None:
             numbers = type(error) is ValueError and not (isinstance(X, np.ndarray) and X.dtype.kind == "O")
             raise (with_first_gap(error, X) if numbers else error) from error.__cause__
-        name = type(estimator).__name__
         raise ValueError(
             f"{told}, and {name} needs numbers: leave text out, or encode the table with "
             f"make_pipeline(TableEncoder(), {name}(...))"

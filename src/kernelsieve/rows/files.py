@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from copy import copy
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +12,10 @@ import numpy as np
 
 BLOCK_BYTES = 2**25  # rows read at once, unless batch_size says how many
 PARQUET_BUFFER = 2**16  # bytes of each column read at once; without it whole columns of a row group are
+
+
+Advance = Callable[[int], None]  # called with the number of rows of each block that is done
+Watch = Callable[[int | None], AbstractContextManager[Advance]]  # begins a pass over that many rows, if they are known
 
 
 @dataclass(frozen=True)
@@ -22,6 +27,7 @@ class Stream:
     names: tuple[str, ...] | None = None  # names of the columns
     overwrites_blocks: bool = False  # the next block may be written into the memory of this one
     parts: Sequence[Any] | None = None  # the blocks, if all of them are in memory
+    watch: Watch | None = None  # who wants to know how far each pass has come
     may_be_joined: bool = False  # the user did not set the number of rows to read at once
 
 
@@ -66,6 +72,11 @@ def _loader_stream(loader: Any) -> Stream:
 
     def batches() -> Iterator[Any]:
         for batch in loader:
+            if isinstance(batch, Mapping):
+                raise TypeError(
+                    f"a batch of the DataLoader is a dict of {', '.join(map(repr, batch))}, and rows are a tensor, or "
+                    "the first of a tuple: give a function that yields the tensor of each batch"
+                )
             yield batch[0] if isinstance(batch, list | tuple) else batch
 
     return Stream(batches, may_be_joined=True)

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import closing, suppress
+from contextlib import AbstractContextManager, closing, nullcontext, suppress
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from threading import get_ident
@@ -32,7 +32,7 @@ from ..errors import quoted
 from ..numerics import DEPENDENT
 from ..threads import block_rows, map_row_groups, start_new_thread
 from .checks import FiniteCheck, NotFiniteError, finite, finite_rows
-from .files import Stream
+from .files import Advance, Stream
 from .kinds import BlockKind, host_block
 from .reservoir import stacked
 from .rows import ArrayRows, Rows, Summand, cut_for_device, with_smaller_blocks
@@ -61,7 +61,7 @@ class StreamRows(Rows):
         self.names = stream.names
         self.merge_copies = merge_copies
         self.n_threads = n_threads  # for checking blocks
-        self.in_memory = stream.parts is not None
+        self.in_memory = stream.parts is not None and stream.watch is None
         self._n_samples = stream.n_samples if weights is None else len(weights)
         self._fingerprint: PassFingerprint | None = None
         self._kind: BlockKind | None = None  # of the blocks, known with the first
@@ -115,14 +115,19 @@ class StreamRows(Rows):
         """One pass over blocks of one kind, counted but not checked; `ahead`: read ahead in a thread."""
         ahead = ahead and self.stream.parts is None
         start, given = 0, self._converted(copy=ahead and self.stream.overwrites_blocks)
-        with closing(_read_ahead(given) if ahead else given) as blocks:
+        with closing(_read_ahead(given) if ahead else given) as blocks, self._watched() as advance:
             for kind, block in blocks:
                 self._check_kind(kind, start, int(block.shape[0]))
                 first, start = start, start + int(block.shape[0])
                 if self._length_is_certain and start > self.n_samples:  # more than before, perhaps without end
                     break
                 yield first, block
+                advance(start - first)
         self._check_count(start)
+
+    def _watched(self) -> AbstractContextManager[Advance]:
+        watch = self.stream.watch
+        return nullcontext(lambda n_rows: None) if watch is None else watch(self._n_samples)
 
     def _converted(self, *, copy: bool) -> Generator[tuple[BlockKind, Array], None, None]:
         for block in self.stream.open():
@@ -204,7 +209,7 @@ class StreamRows(Rows):
             if high > low:
                 parts.append(self._rows_of(block, ordered[low:high] - start, start))
         taken = stacked(parts)
-        if self.in_memory and not _is_finite(taken):  # rows of a list have not been checked before
+        if self.stream.parts is not None and not _is_finite(taken):  # rows of a list have not been checked before
             for start, block in self.opened():
                 finite_rows(block, start)
         return take_rows(taken, np.argsort(order, kind="stable"))

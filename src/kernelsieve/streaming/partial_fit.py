@@ -27,6 +27,7 @@ from ..fit.captured_ratio import CapturedRatio, n_real
 from ..fit.parameters import refuse_what_is_not_finite, unchanged_on_failure
 from ..fit.plan import PLAN
 from ..fit.span import PointSpan, Span
+from ..fit.stages import printing
 from ..fit.transfer import faded, rows_until_choice
 from ..kernels import Kernel, kernel_of
 from ..rows import RowRules, some_rows
@@ -141,7 +142,8 @@ class PartialFit:
                 )
             if not first:
                 check_frozen(self, self._stream.parameters)
-            for rows in some_rows(X, RowRules.of(self), sample_weight, first=first):
+            rules = RowRules.of(self)
+            for rows in some_rows(printing(self, X, rules, "partial_fit"), rules, sample_weight, first=first):
                 earlier = self._stream = self._empty_stream() if self._stream is None else self._stream
                 self._follow(rows)
                 if earlier.ready and self._stream.chosen is not earlier.chosen:
