@@ -87,6 +87,12 @@ def test_tensors_of_the_host_are_not_copied(rows):
     assert host_block(torch.ones((2, 2), requires_grad=True))[1].shape == (2, 2)
 
 
+def test_complex_tensors_are_refused(rows):
+    for block in (torch.as_tensor(rows * 1j), on_device(rows * 1j)):
+        with pytest.raises(ValueError, match="Complex data not supported"):
+            model(**POINTS).fit([block])
+
+
 # --- on a device, by a stand-in for CUDA ---------------------------------------------------------------------------
 
 
@@ -289,7 +295,7 @@ def test_a_loader_of_dicts_is_refused_in_words(rows):
 @pytest.mark.parametrize("kind", ["list", "torch", "arrow batches", "function of torch", "loader of tuples"])
 def test_what_needs_one_array_says_so(estimator, kind, rows):
     X = cut(rows) if kind == "list" else KINDS[kind](rows)
-    with pytest.raises(TypeError, match=rf"{type(estimator).__name__} needs all rows here in one array.*np.concatenate"):
+    with pytest.raises(TypeError, match=r"PCA needs all rows here in one array.*np.concatenate"):
         clone(estimator).fit(X)
 
 

@@ -104,6 +104,54 @@ def test_rows_that_change_between_passes(change, rows):
         model(**SAMPLE).fit(blocks)
 
 
+@pytest.mark.parametrize("change", ["value", "order", "missing"])
+@pytest.mark.parametrize("library", ["numpy", "torch", "device"])
+def test_rows_that_change_are_named_as_far_as_the_cut_tells(change, library, rows):
+    """Blocks of 250 rows in the first pass and of 500 in the second: they have every second bound in common."""
+    if library != "numpy":
+        pytest.importorskip("torch")
+        from stand_in import on_device, torch
+    count = 0
+    there = {"numpy": lambda X: X, "torch": lambda X: torch.as_tensor(X), "device": lambda X: on_device(X)}[library]
+
+    def blocks():
+        nonlocal count
+        count += 1
+        X = rows.copy()
+        if count == 2 and change == "value":
+            X[777, 1] += 1e-3
+        if count == 2 and change == "order":
+            X[[600, 900]] = X[[900, 600]]
+        if count == 2 and change == "missing":
+            X = np.vstack([X[:777], X[778:], X[:1]])
+        yield from (there(part) for part in np.array_split(X, 6 if count == 1 else 3))
+
+    with pytest.raises(ValueError, match=r"^rows 500 to 999, or their order, changed between two passes"):
+        model(**SAMPLE).fit(Stream(blocks))  # of a function small blocks are joined
+
+
+@pytest.mark.parametrize("on_pass", [1, 2])
+def test_errors_while_a_block_is_read_say_where(on_pass, rows):
+    count = 0
+
+    def blocks(last):
+        nonlocal count
+        count += 1
+        yield rows[:500]
+        if count == on_pass:
+            yield last()
+        yield rows[500:]
+
+    def fails():
+        raise Broken("disk on fire")
+
+    for last in (fails, lambda: rows[0], lambda: np.array([["a"] * 4]), lambda: rows[:5] * 1j):
+        count = 0
+        with pytest.raises((Broken, ValueError)) as caught:
+            model(**SAMPLE).fit(lambda last=last: blocks(last))
+        assert "the block that begins with row 500" in caught.value.__notes__[-1]
+
+
 def test_a_second_pass_without_end(rows, weights):
     count = 0
 

@@ -57,8 +57,7 @@ def host_block(block: Any, *, copy: bool = False) -> tuple[BlockKind, Array]:
     """
     words, given = _words(block), block
     if from_torch := is_torch(block) and is_on_host(block):
-        floats = block.is_floating_point() and block.dtype.itemsize >= 4
-        block = (block if floats else block.double()).detach().numpy()
+        block = floats_there(block).numpy()
     if is_foreign(block):
         rows = floats_there(block)
         return BlockKind(words, str(rows.dtype).removeprefix("torch."), int(rows.shape[1])), rows
@@ -107,7 +106,7 @@ def is_on_host(array: Any) -> bool:
 
 
 def floats_there(block: Array) -> Array:
-    """The rows of a block on a device, as floats."""
+    """The rows of a block of another library, as floats, where they are."""
     xp = namespace(block)
     if "complex" in str(block.dtype):
         raise ValueError(f"Complex data not supported: a block has dtype {block.dtype}")

@@ -63,7 +63,7 @@ class StreamRows(Rows):
         self.n_threads = n_threads  # for checking blocks
         self.in_memory = stream.parts is not None and stream.watch is None
         self._n_samples = stream.n_samples if weights is None else len(weights)
-        self._fingerprint: PassFingerprint | None = None
+        self._sums: np.ndarray | None = None  # what the check of the first pass has summed up
         self._kind: BlockKind | None = None  # of the blocks, known with the first
         if stream.n_samples not in (None, self._n_samples):
             raise ValueError(f"sample_weight has {self._n_samples} values, the stream has {stream.n_samples} rows")
@@ -130,10 +130,16 @@ class StreamRows(Rows):
         return nullcontext(lambda n_rows: None) if watch is None else watch(self._n_samples)
 
     def _converted(self, *, copy: bool) -> Generator[tuple[BlockKind, Array], None, None]:
-        for block in self.stream.open():
-            kind, rows = host_block(block, copy=copy)
-            if rows.shape[0]:
-                yield kind, rows
+        start = 0
+        try:
+            for block in self.stream.open():
+                kind, rows = host_block(block, copy=copy)
+                if rows.shape[0]:
+                    yield kind, rows
+                    start += int(rows.shape[0])
+        except Exception as error:
+            error.add_note(f"This error was raised while the block that begins with row {start} was read.")
+            raise
 
     def _check_kind(self, kind: BlockKind, start: int, n_rows: int) -> None:
         """All blocks must be of the first block's kind."""
@@ -147,7 +153,7 @@ class StreamRows(Rows):
 
     @property
     def _length_is_certain(self) -> bool:
-        return self._n_samples is not None and (self._fingerprint is not None or self.stream.n_samples is not None)
+        return self._n_samples is not None and (self._sums is not None or self.stream.n_samples is not None)
 
     def _check_count(self, n_samples: int) -> None:
         """Compare the number of rows of this pass with that of the first."""
@@ -156,7 +162,7 @@ class StreamRows(Rows):
         if self._n_samples is None:
             self._n_samples = n_samples
         if n_samples != self._n_samples:
-            if self.weights is not None and self._fingerprint is None:
+            if self.weights is not None and self._sums is None:
                 raise ValueError(f"sample_weight has {len(self.weights)} values, the stream has {n_samples} rows")
             raise ValueError(
                 f"the stream gave {n_samples} rows on this pass, {self._n_samples} were expected: each pass must give "
@@ -171,11 +177,15 @@ class StreamRows(Rows):
             for start, block in self.opened(ahead=False):
                 finite_rows(block, start)
             raise
-        found = check.fingerprint()
-        if self._fingerprint is None:
-            self._fingerprint = found
-        if not found.matches(self._fingerprint):
-            raise ValueError("the rows, or their order, changed between two passes: each pass must give the same rows")
+        found = check.sums()
+        if self._sums is None:
+            self._sums = found
+        if not of_pass(found).matches(of_pass(self._sums)):
+            first, stop = first_change(self._sums, found, self.n_samples)
+            raise ValueError(
+                f"rows {first} to {stop - 1}, or their order, changed between two passes: each pass must give the same "
+                "rows"
+            )
 
     # The methods of `Rows`.
 
@@ -290,13 +300,13 @@ class PassCheck(FiniteCheck):
         self._parts[start] = _sums(as_float64(block) @ self._direction, start)
         return self._parts[start][0]
 
-    def fingerprint(self) -> PassFingerprint:
-        """The fingerprint of the whole pass, its blocks added up in their order."""
-        parts = [self._parts[start] for start in sorted(self._parts)]
-        if not parts:
-            return PassFingerprint()
-        total, size = (numbers(*values) for values in zip(*parts, strict=True))
-        return PassFingerprint(float(np.sum(total)), float(np.sum(size)))
+    def sums(self) -> np.ndarray:
+        """(n, 3): where each part of the pass begins, and total and size of its fingerprint, in the order of rows."""
+        starts = sorted(self._parts)
+        if not starts:
+            return np.zeros((0, 3))
+        totals, sizes = (numbers(*values) for values in zip(*(self._parts[start] for start in starts), strict=True))
+        return np.column_stack([starts, totals, sizes])
 
 
 def _is_finite(rows: Array) -> bool:
@@ -320,6 +330,25 @@ class PassFingerprint:
     def matches(self, other: PassFingerprint) -> bool:
         """Whether both can be fingerprints of the same rows."""
         return math.isclose(self.total, other.total, rel_tol=0.0, abs_tol=DEPENDENT * max(self.size, other.size))
+
+
+def of_pass(sums: np.ndarray) -> PassFingerprint:
+    """The fingerprint of a whole pass, from the sums of its check."""
+    return PassFingerprint(float(np.sum(sums[:, 1])), float(np.sum(sums[:, 2])))
+
+
+def first_change(one: np.ndarray, other: np.ndarray, n_samples: int) -> tuple[int, int]:
+    """Between which rows two passes, given by the sums of their checks, first differ.
+
+    That is known between rows with which parts begin in both of them.
+    """
+    bounds = np.append(np.intersect1d(one[:, 0], other[:, 0]), n_samples)  # the first of them is row 0
+    ours, theirs = (
+        np.add.reduceat(sums[:, 1:], np.searchsorted(sums[:, 0], bounds[:-1]), axis=0) for sums in (one, other)
+    )
+    apart = np.abs(ours[:, 0] - theirs[:, 0]) > DEPENDENT * np.maximum(ours[:, 1], theirs[:, 1])
+    place = int(np.argmax(apart)) if apart.any() else 0
+    return int(bounds[place]), int(bounds[place + 1] if apart.any() else n_samples)
 
 
 def fingerprint(rows: Array, start: int) -> PassFingerprint:
