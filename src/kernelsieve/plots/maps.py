@@ -31,7 +31,7 @@ from .style import (
 
 MAX_CLASSES = len(COLORS)  # labels with more different numbers than this are drawn on a colour scale
 OTHER_COLOR = "#BBBBBB"  # for rows whose class has no colour of its own, or is missing
-MAX_HEAT_COLUMNS = 20  # named columns in the heat map of support points: the names of more could not be read
+MOST_NAMED = 20  # named columns in the heat map of support points: the names of more could not be read
 MARKED_ROWS = 2000  # with more rows, classes differ by colour alone
 
 
@@ -153,9 +153,9 @@ def support(model: Any, image_shape: tuple[int, int] | None = None, ax: Axes | N
         ax.set(xlabel=names[0], ylabel=names[1], title=f"{len(points)} support points")
         return tidy(ax)
     named = hasattr(model, "feature_names_in_")
-    shown = np.sort(np.argsort(-np.ptp(points, axis=0), kind="stable")[: MAX_HEAT_COLUMNS if named else None])
+    shown = np.sort(np.argsort(-np.ptp(points, axis=0), kind="stable")[: MOST_NAMED if named else None])
     heat_map(ax, points[:, shown], "value")
-    of_all = f"the {MAX_HEAT_COLUMNS} of {len(names)} columns that differ most" if len(shown) < len(names) else "feature"
+    of_all = f"the {MOST_NAMED} of {len(names)} columns that differ most" if len(shown) < len(names) else "feature"
     ax.set(xlabel=of_all, ylabel="support point")
     ax.yaxis.set_major_locator(few_ticks(10, integer=True))
     if named:
