@@ -283,6 +283,11 @@ def test_parameters_are_reached_through_estimators_pipelines_and_searches():
     assert model.kernel == kernel
     with pytest.raises(ValueError, match="Invalid parameter 'k3__width'"):
         model.set_params(kernel__k3__width=1.0)
+    for name in ("k1", "k2", "k1__kernel", "k2__k2"):
+        for value in (0.3, "rbf", None):
+            with pytest.raises(ValueError, match=f"{name.rpartition('__')[2]}={value!r} of a kernel"):
+                model.set_params(**{f"kernel__{name}": value})
+    assert model.kernel == kernel
     pipeline = make_pipeline(StandardScaler(), SparseKernelPCA(2, n_support=8, kernel=RBF(), random_state=0))
     search = GridSearchCV(pipeline, {"sparsekernelpca__kernel__width": [0.5, 1.0, "median"]}, cv=2, error_score="raise")
     assert search.fit(ROWS).best_params_["sparsekernelpca__kernel__width"] in (0.5, 1.0, "median")

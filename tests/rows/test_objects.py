@@ -6,6 +6,7 @@ import pickle
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_matrix
 from sklearn.base import clone
 from sklearn.decomposition import KernelPCA as ExactKernelPCA
 
@@ -166,6 +167,7 @@ def flawed(problem):
         (of_objects(shared_pairs), ["abc", None, "abd"], r"row 1 is None"),
         (of_objects(shared_pairs), "abc", r"needs a list"),
         (of_objects(shared_pairs), {"abc", "abd", "abe"}, r"needs a list"),
+        (of_objects(shared_pairs), csr_matrix(np.eye(3)), r"needs a list"),
         (of_objects(shared_pairs, diagonal=7.0), None, r"diagonal= gives 7 for '\w+', and k\('\w+', '\w+'\) is 1"),
         (of_objects(shared_pairs, diagonal=lambda some: [7.0] * len(some)), None, r"diagonal= gives 7 for '\w+'"),
         (of_objects(shared_pairs), ["abc"], r"at least 2"),

@@ -16,6 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 import kernelsieve
 from kernelsieve.kernels import is_function
+from kernelsieve.kernels.objects import ObjectKernel
 
 from .campaign import CLEAR, FAULT, OK, Attempt, Outcome
 from .candidates import block_kernel, pair_kernel, random_estimator
@@ -123,17 +124,19 @@ def _other_scores(model: Any, probe: Any) -> Iterator[str]:
 
 def _complaints(model: Any, given: Given, plans: np.ndarray, told: str) -> Iterator[str]:
     weights = np.asarray(given.weights, dtype=float) if given.weights is not None and _takes_weights(model) else None
-    X = given.X
+    X, kernel = given.X, getattr(model, "kernel", None)
+    objects = isinstance(kernel, ObjectKernel)  # whose rows are objects of no precision: their scores are float64
+    single = given.single and not objects
     if isinstance(X, list) or callable(X) or hasattr(X, "dask"):  # blocks give blocks: their rows as one array
         X = given.dense.astype(np.float32) if given.single else given.dense
     if not isinstance(X, np.ndarray) and not hasattr(X, "nnz") and hasattr(X, "iloc"):
         X = X.to_numpy()
         model = _without_names(model)
     if isinstance(model, kernelsieve.KernelMonitor):
-        yield from complaints_of_monitor(model, X, given.dense, single=given.single)
+        yield from complaints_of_monitor(model, X, given.dense, single=single)
     else:
-        yield from complaints_of_fit(model, X, given.dense, weights, single=given.single, told=told)
-    if plans[1] < ROUND_TRIPS and not is_function(getattr(model, "kernel", None)):
+        yield from complaints_of_fit(model, X, given.dense, weights, single=single, told=told)
+    if plans[1] < ROUND_TRIPS and not is_function(kernel) and not objects:  # a model file holds neither
         yield from _round_trip(model, X)
     # where the fit has said that its scores are rounding, they differ with where the arrays lie in memory; without a
     # seed they may differ by chance

@@ -44,7 +44,9 @@ import numpy as np
 import scipy.sparse
 
 import kernelsieve
+from kernelsieve.kernels.objects import ObjectKernel
 from kernelsieve.numerics import DEPENDENT
+from kernelsieve.rows.objects import object_rows
 from kernelsieve.search.dictionary import MAX_ALL_ROWS
 from kernelsieve.spectrum.whitening import RANK_TOLERANCE, RANK_TOLERANCE_FLOAT32
 
@@ -154,6 +156,7 @@ def _left_out_of_points(
     values, vectors = np.linalg.eigh(_gram(kernel, points))
     floor = _floor(values, single)
     below, above = vectors[:, values <= ABOUT * floor], values[values > floor]
+    rows, points = _as_taken(kernel, rows), _as_taken(kernel, points)
     cross_gram = _host(kernel(rows, points))
     known = np.abs(cross_gram @ (below @ (below.T @ coef))).max(axis=0, initial=0.0)
     unit, length = float(np.finfo(np.float64).eps), float(np.sqrt(np.abs(_host(kernel.diagonal(rows))).max()))
@@ -168,8 +171,13 @@ def _norms(coef: np.ndarray) -> np.ndarray:
 
 
 def _gram(kernel: Any, rows: np.ndarray) -> np.ndarray:
-    gram = _host(kernel(rows, rows))
+    given = _as_taken(kernel, rows)
+    gram = _host(kernel(given, given))
     return (gram + gram.T) / 2
+
+
+def _as_taken(kernel: Any, rows: np.ndarray) -> np.ndarray:
+    return object_rows(rows) if isinstance(kernel, ObjectKernel) else rows
 
 
 def _floor(values: np.ndarray, single: bool) -> float:
@@ -226,4 +234,5 @@ def _host(values: Any) -> np.ndarray:
         return np.asarray(values.toarray())
     if type(values).__module__.startswith("torch"):
         return np.asarray(values.detach().cpu().numpy())
-    return np.asarray(values)
+    values = np.asarray(values)
+    return np.stack(list(values.ravel())) if values.dtype == object else values  # each point an object, itself an array

@@ -11,7 +11,7 @@ so `slopes` passes the weights on to the parts; for a product it first multiplie
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import reduce
 from numbers import Real
 from operator import add
@@ -40,7 +40,12 @@ class Composite(Kernel):
         return tuple(value for value in self.get_params(deep=False).values() if isinstance(value, Kernel))
 
     def __post_init__(self) -> None:
-        for part in self.get_params(deep=False).values():
+        for one in fields(self):  # type: ignore[arg-type]  # its subclasses are dataclasses
+            part = getattr(self, one.name)
+            if one.type == "Kernel" and not isinstance(part, Kernel):
+                raise ValueError(
+                    f"{one.name}={part!r} of a kernel must be a kernel of kernelsieve.kernels, such as RBF()"
+                )
             if isinstance(part, Kernel) and part.precomputed:
                 raise ValueError("a precomputed kernel cannot be part of another kernel: combine the grams instead")
         for fact in self.of_all:

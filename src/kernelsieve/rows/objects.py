@@ -7,6 +7,7 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
 
 from ..arrays import is_foreign, on_host
 from ..kernels.objects import shown
@@ -46,8 +47,8 @@ def _kind(one: Any) -> type:
 
 def _listed(X: Any) -> list[Any]:
     """The objects that X holds."""
-    # unlike a set, whose order is arbitrary
-    listed = all(hasattr(X, name) for name in ("__len__", "__iter__", "__getitem__"))
+    # unlike a set, whose order is arbitrary, and a sparse matrix, which has a __len__ that raises
+    listed = all(hasattr(X, name) for name in ("__len__", "__iter__", "__getitem__")) and not issparse(X)
     if isinstance(X, str | bytes | dict) or not listed:
         raise TypeError(f"X is {shown(X)}: a kernel of objects needs a list of them, in an order")
     if hasattr(X, "columns"):  # a column of a frame holds objects; with several columns it would be a guess which
