@@ -11,6 +11,7 @@ model is a few dozen support points, their coefficients and an offset.
 # One model, three forms
 # ----------------------
 
+import textwrap
 import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -71,7 +72,8 @@ for label, call in (
 # One C99 header that needs only ``math.h``. ``dtype="int8"`` stores each value
 # of a support point in one byte and states the error in its comment:
 
-print("\n".join((place / "small.h").read_text().splitlines()[:12]))
+for line in (place / "small.h").read_text().splitlines()[:10]:
+    print(textwrap.fill(line, 78, subsequent_indent=" *             "))
 folder.cleanup()
 
 # %%

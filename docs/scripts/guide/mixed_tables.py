@@ -85,7 +85,7 @@ for name, model in {
     print(
         f"{name:14} {fitted.n_features_in_:2} columns, "
         f"{fitted.captured_ratio_:.1%} of exact kernel PCA, "
-        f"wear predicted from the scores with R^2 = {score:.2f}"
+        f"R^2 of wear {score:.2f}"
     )
 
 # %%

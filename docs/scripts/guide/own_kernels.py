@@ -17,6 +17,7 @@ you compute the values and pass the matrix.
 # :doc:`/kernels` lists them. Here are two groups of the chemical analysis of
 # 178 wines, each with a width of its own:
 
+import textwrap
 import warnings
 
 import numpy as np
@@ -54,7 +55,8 @@ model = SparseKernelPCA(3, n_support=30, kernel=matern, random_state=0)
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
     model.fit(X)
-print(f"30 points keep {model.captured_ratio_:.1%}:", caught[0].message)
+print(f"30 points keep {model.captured_ratio_:.1%}")
+print(textwrap.fill(str(caught[0].message), 78))
 
 # %%
 # A function that is written in torch gets its derivative from torch if the rows

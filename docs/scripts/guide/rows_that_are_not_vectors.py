@@ -48,7 +48,8 @@ print(model.transform(["arctangent", "histogram3d"]).round(2))
 for component in range(3):
     order = np.argsort(scores[:, component])
     low, high = ([names[i] for i in part] for part in (order[:4], order[-4:]))
-    print(f"component {component}: {', '.join(low)}  |  {', '.join(high)}")
+    print(f"component {component + 1}: {', '.join(low)}")
+    print(f"         and: {', '.join(high)}")
 
 # %%
 # Built-in kernels
