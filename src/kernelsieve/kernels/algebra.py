@@ -44,7 +44,7 @@ class Composite(Kernel):
             part = getattr(self, one.name)
             if one.type == "Kernel" and not isinstance(part, Kernel):
                 raise ValueError(
-                    f"{one.name}={part!r} of a kernel must be a kernel of kernelsieve.kernels, such as RBF()"
+                    f"{one.name}={part!r} of a kernel must be one of kernelsieve.kernels, such as RBF()"
                 )
             if isinstance(part, Kernel) and part.precomputed:
                 raise ValueError("a precomputed kernel cannot be part of another kernel: combine the grams instead")
