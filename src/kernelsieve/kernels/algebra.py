@@ -43,9 +43,7 @@ class Composite(Kernel):
         for one in fields(self):  # type: ignore[arg-type]  # its subclasses are dataclasses
             part = getattr(self, one.name)
             if one.type == "Kernel" and not isinstance(part, Kernel):
-                raise ValueError(
-                    f"{one.name}={part!r} of a kernel must be one of kernelsieve.kernels, such as RBF()"
-                )
+                raise ValueError(f"{one.name}={part!r} of a kernel must be one of kernelsieve.kernels, such as RBF()")
             if isinstance(part, Kernel) and part.precomputed:
                 raise ValueError("a precomputed kernel cannot be part of another kernel: combine the grams instead")
         for fact in self.of_all:
