@@ -286,10 +286,11 @@ def hoffmann(report: Report) -> None:
     report.verdict(
         "Hoffmann 2007, two-dimensional distributions",
         "competitive performance on synthetic distributions",
-        found="0 of its distributions are given in the text at hand",
+        found="0 of its 5 distributions are at hand",
         holds=False,
         tried="nothing",
-        needs="the distributions, which the abstract does not describe",
+        needs="the five sets of points (square, square with noise, ring, line and square, spiral, sine with noise), "
+        "testdist.zip on the author's page of the article, which the abstract does not describe",
     )
 
 

@@ -200,23 +200,24 @@ def washizawa_turning(report: Report, shares: dict[str, list[float]], means: dic
         holds=[ours > never for ours, never in zip(shares[SUBSET], shares[SUBSET_FOREVER], strict=True)],
         key="washizawa_turning",
         tried=f"digits that turn, one stream, a half-life of {HALF_LIFE} rows, {POINTS} points",
+        change="a half-life forgets old rows, and points taken by coherence stay, where the abstract exchanges samples "
+        "of the basis set; read as: nearer to kernel PCA of the moment with forgetting than without",
         setting="on average over the stream it follows them better with forgetting than without",
         in_setting=means[SUBSET] > means[SUBSET_FOREVER],
-        explored="points are taken by coherence and never exchanged here; exchanging them is part of the paper",
     )
 
 
 def claims(report: Report, data: LabelledSplit) -> None:
     """What the papers of the online rules claim, by abstracts and citations: the papers themselves are not at hand."""
     report.text(
-        "## What the papers of the rules claim\n\nNone of these papers was at hand. Of Honeine (2012) and Washizawa "
-        "(2012) the claims are those of the abstracts; of Chin & Suter (2007) they are as Xu et al. (2011, their "
-        "reference 23) and later papers on incremental kernel PCA cite it; of Tanaka, Washizawa & Kuh (2012) as Wang & "
-        "Tanaka (2016, their reference 22) do. "
-        "Kernel principal component tracking, the last of these, is cited for a rewriting of the criterion over the "
-        "coefficients: on a dictionary S its minimisers are the leading vectors of K_SN K_NS a = lambda K_SS a, which "
-        '`rule="subset"` solves for after every row. As far as we can tell it is therefore that rule under another '
-        "name, with steps that follow the vectors in place of a solver; the steps are not implemented."
+        "## What the papers of the rules claim\n\nNone of these papers was at hand. Of Honeine (2012), Washizawa "
+        "(2012) and Tanaka, Washizawa & Kuh (2012) we had the abstracts; the claims of Chin & Suter (2007) are as Xu "
+        "et al. (2011, their reference 23) and later papers on incremental kernel PCA cite them. "
+        "Kernel principal component tracking, the third of these, rewrites kernel PCA in the Euclidean space of the "
+        "coefficients, where an algorithm that tracks generalised eigenvectors applies, by steps of LMS or RLS type. "
+        "On a dictionary S the generalised eigenvectors are those of K_SN K_NS a = lambda K_SS a, which "
+        '`rule="subset"` solves for after every row: it is that rule with a solver in place of the steps, which are '
+        "not implemented."
     )
     honeine(report, data)
     washizawa_subset(report, data)

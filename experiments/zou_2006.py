@@ -190,8 +190,11 @@ def ridge(report: Report) -> None:
     report.text("## What the ridge does for p > n: n = 100, p = 1000, 20 loadings a component")
     rows = []
     seeds, n_features = report.some(SEEDS), 200 if report.quick else 1000
+    swept: list[list[float]] = []
     for l2 in RIDGES[-2:] if report.quick else RIDGES:
-        angles, refitted = [], []
+        angles: list[float] = []
+        refitted: list[float] = []
+        swept.append(angles)
         for seed in seeds:
             X, truth = sparse_signals(100, n_features, 20, seed)
             with warnings.catch_warnings():
@@ -202,7 +205,18 @@ def ridge(report: Report) -> None:
         rows.append((f"{l2:g}", mean_and_deviation(angles, 1), mean_and_deviation(refitted, 1)))
         if l2 in (RIDGES[0], RIDGES[-1]):
             report.fact(**{"ridge_small" if l2 == RIDGES[0] else "ridge_infinite": mean_and_deviation(angles, 1)})
+    small, infinite = swept[0], swept[-1]
     report.table(("l2", "angle to the truth, degrees", "after refit on the support"), rows)
+    report.verdict(
+        "section 4",
+        "for p > n a ridge without bound serves as well as a small one",
+        found=f"at equal nonzeros {mean_and_deviation(infinite, 1)} degrees from the truth, with the smallest ridge "
+        f"here {mean_and_deviation(small, 1)}",
+        holds=[a < b for a, b in zip(infinite, small, strict=True)],
+        tried=f"{len(seeds)} data sets",
+        ours="the paper takes the limit for its speed and makes no claim of accuracy",
+        key="ridge",
+    )
     report.text(
         f"Means (standard deviations) of {len(seeds)} data sets, over three components; 20 nonzeros in every case. "
         f"For p > n a small ridge "

@@ -268,6 +268,21 @@ def test_bagged_rows_are_those_with_most_votes_among_the_first_picks():
     assert most_often(picks, 3, 5).tolist() == [3, 1, 2]  # 3 and 1 have three votes each, and 3 was earlier
 
 
+def test_the_largest_sum_of_distances_is_where_a_node_adds_least_to_the_variance_of_all_features():
+    """The proof on the page of ESKPCA: the features' variances by (6) sum to the trace of K'K'^T."""
+    from kernelsieve import DissimilarityKernelPCA
+
+    rows = np.vstack([np.random.default_rng(0).standard_normal((60, 2)), [[9.0, 0.0]]])
+    gram = np.exp(-0.5 * ((rows[:, None] - rows) ** 2).sum(axis=2))
+    counts = (gram**2).sum(axis=0)
+    model = DissimilarityKernelPCA(5, n_nodes=6, gamma=0.5).fit(rows)
+    nodes = model.support_vectors_
+    np.testing.assert_array_equal(nodes[1], rows[np.argmin(counts)])  # the first node is the mean of the rows
+    assert counts.min() == pytest.approx(1.0)
+    cross = np.exp(-0.5 * ((nodes[:, None] - rows) ** 2).sum(axis=2))
+    assert np.linalg.eigvalsh(cross @ cross.T).sum() == pytest.approx((cross**2).sum())
+
+
 def test_the_penalty_of_the_printed_robust_algorithm_falls_to_zero():
     """The proof on the page: each step may copy the other's loadings, so that its penalty cannot be larger."""
     from experiments.datasets import contaminated

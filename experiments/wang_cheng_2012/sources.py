@@ -247,11 +247,11 @@ def weights_proof(weights: Weights) -> str:
         [pair for (name, _), pairs in weights.items() if name == f"{PRINTED}, centred" for pair in pairs]
     )
     return (
-        "Table 1 ends at alpha = beta = 0, as shown there, and estimates nothing. With |alpha| = 1 put back, delta is "
-        "the median of e^2 and mu delta = 8: in every pass half of the rows weigh less than one half and a row of "
-        "twice the median .0003, however clean they are. The larger |e| = |x'(alpha - beta)|, the larger the score, "
-        "and the sources are in the rows with large scores. In the first pass, X not being centred, the mean weight is "
-        f"{span(plain[:, 0].tolist())} (by noise and seed) where the strongest source, the step, is off and "
+        "Table 1 ends at alpha = beta = 0, as shown there, and estimates nothing. Its weights speak against it in any "
+        "pass: delta is the median of e^2 and mu delta = 8, so that half of the rows weigh less than one half and a "
+        "row of twice the median .0003, however clean they are. The larger |e| = |x'(alpha - beta)|, the larger the "
+        "score, and the sources are in the rows with large scores. In the first pass, X not being centred, the mean "
+        f"weight is {span(plain[:, 0].tolist())} (by noise and seed) where the strongest source, the step, is off and "
         f"{plain[:, 1].max():.4f} where it is on; of centred X it is {span(centred[:, 0].tolist())} and "
         f"{span(centred[:, 1].tolist())}, half of the rows being lost on both sides"
     )
@@ -321,33 +321,45 @@ def poorer(report: Report, kind: str, by_reading: dict[str, Means], n_seeds: int
 
 
 def better(report: Report, kind: str, means: Means, n_seeds: int, proof: str) -> None:
-    """Robust sparse PCA against PCA over the whole sweep; the verdict is on the paper's gamma, with any l2."""
+    """Robust sparse PCA against PCA at the paper's gamma: Table 1 as printed, and with the repairs that it needs."""
     plain = np.array(means[kind, PCA_NAME, ""])
-    swept = {
-        how: np.array(values) for (noise_, method, how), values in means.items() if (noise_, method) == (kind, RESIDUAL)
-    }
-    papers = [how for how in swept if how.startswith(f"gamma = {PAPER_GAMMA:g}, ")]
-    spelled = "; ".join(f"l2 = {how.split('= ')[-1]}: {mean_and_deviation(swept[how])}" for how in papers)
-    others = [how for how in swept if how not in papers]
-    holds = [bool(value) for how in papers for value in swept[how] > plain]
-    # A scheme that does better in some run is not ruled out by any proof, and the argument only makes it likely.
-    ruled_out = not any(holds)
+    methods: dict[str, dict[str, np.ndarray]] = {RESIDUAL: {}, LITERAL: {}}
+    for (noise_, method, how), values in means.items():
+        if noise_ == kind and method in methods:
+            methods[method][how] = np.array(values)
+    ((_, printed),) = methods[LITERAL].items()
+    repaired = methods[RESIDUAL]
+    papers = [how for how in repaired if how.startswith(f"gamma = {PAPER_GAMMA:g}, ")]
+    others = [how for how in repaired if how not in papers]
+    spelled = "; ".join(f"l2 = {how.split('= ')[-1]}: {mean_and_deviation(repaired[how])}" for how in papers)
+    holds = [bool(value) for how in papers for value in repaired[how] > plain]
     report.verdict(
         f"Fig. 3, {kind} noise",
         "RSPCA has the better estimation",
-        found=f"mean correlation {spelled} against PCA's {mean_and_deviation(plain)} at gamma = {PAPER_GAMMA:g}; at "
-        f"the other {len(others)} settings {span([float(swept[how].mean()) for how in others])}, above PCA in "
-        f"{sum(int((swept[how] > plain).all()) for how in others)}",
-        holds=holds,
+        found=f"run to its end Table 1 leaves nothing; stopped after {LITERAL_PASSES} passes its mean correlation is "
+        f"{mean_and_deviation(printed)} against PCA's {mean_and_deviation(plain)}",
+        holds=(printed > plain).tolist(),
         key=f"better_{kind}",
-        tried=f"{n_seeds} seeds x {len(papers)} l2 at the paper's gamma; |alpha| = 1 and unit beta in the deflation, "
-        "without which nothing is left",
-        proof=proof if ruled_out else "",
-        explored=f"{len(swept)} settings of gamma and l2, of which {len(papers)} have the paper's gamma. What speaks "
-        f"against it is no proof, as {sum(holds)} of {len(holds)} runs did better: {proof}",
+        tried=f"{n_seeds} seeds, gamma = {PAPER_GAMMA:g}, l2 = 1",
+        proof=proof,
     )
-    report.fact(**{f"{kind}_residual_holds": f"{sum(holds)} of {len(holds)}"})
-    report.fact(**{f"{kind}_residual": span([float(swept[how].mean()) for how in papers])})
+    report.verdict(
+        f"Fig. 3, {kind} noise",
+        "with |alpha| = 1 and unit beta in the deflation RSPCA has the better estimation",
+        found=f"mean correlation {spelled} against PCA's {mean_and_deviation(plain)} at gamma = {PAPER_GAMMA:g}; at "
+        f"the other {len(others)} settings {span([float(repaired[how].mean()) for how in others])}, above PCA in "
+        f"{sum(int((repaired[how] > plain).all()) for how in others)}",
+        holds=holds,
+        tried=f"{n_seeds} seeds x {len(papers)} l2 at the paper's gamma",
+        ours="the two repairs, without which nothing is left, are ours; the authors may have made others",
+    )
+    report.fact(
+        **{
+            f"{kind}_residual_holds": f"{sum(holds)} of {len(holds)}",
+            f"{kind}_residual": span([float(repaired[how].mean()) for how in papers]),
+            f"{kind}_printed": mean_and_deviation(printed),
+        }
+    )
 
 
 def figure_2(report: Report) -> None:

@@ -117,6 +117,8 @@ def reduced_sets(report: Report) -> None:
         published_removal_error=span(literal, 2),
         l1_error=span(l1, 2),
         moved_error=span(moved, 2),
+        removal_rows=N_BEFORE,
+        removal_points=N_AFTER,
     )
 
 

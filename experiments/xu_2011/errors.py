@@ -253,11 +253,10 @@ SHORT = ("naive", "eskpca", "ikpca")  # of METHODS, in the names of facts
 
 def verdicts(report: Report, found: Cells, forms: Forms) -> None:
     for name, rows in found.items():
-        for i, method in enumerate(METHODS):
+        for i, short in enumerate(SHORT):
             one_table(report, name, i, {size: cells[i] for size, cells in rows.items()}, forms)
-            if method == METHODS[1]:
-                off = [cells[i].mean - ERRORS[name][size][i][0] for size, cells in rows.items()]
-                report.fact(**{f"{name}_off": span(off, 2)})
+            off = [cells[i].mean - ERRORS[name][size][i][0] for size, cells in rows.items()]
+            report.fact(**{f"{name}_{short}_off": span(off, 2)})
     every = [cells[1].mean - ERRORS[name][size][1][0] for name, rows in found.items() for size, cells in rows.items()]
     report.fact(eskpca_off=f"{np.mean(np.abs(every)):.2f}", eskpca_worst=f"{max(map(abs, every)):.2f}")
     if "image" in found:

@@ -288,19 +288,26 @@ QUOTED = re.compile(r"\{\{\s*(\w+)\.(\w+)\s*\}\}")
 def results_in_the_text(text):
     """Numbers of a page that no build fills in: what is left besides code, formulas, links, years and references."""
     text = text.split("\n## Cite")[0]
-    faults = re.findall(
-        r"(?<!\$)\$\s*[-+]?\.?\d[\d.,]*\s*(?:\\?%)?\s*\$(?!\$)", text
-    )  # a formula that is only a number
     text = re.sub(r"```.*?```|\$\$.*?\$\$", " ", text, flags=re.DOTALL)
-    text = re.sub(r"`[^`]*`|\$[^$]*\$|\{\{[^}]*\}\}|\]\([^)]*\)", " ", text)
+    code = re.findall(r"`[^`]*`", text)
+    text = re.sub(r"`[^`]*`|\{\{[^}]*\}\}|\]\([^)]*\)", " ", text)
+    formulas = re.findall(r"\$[^$]*\$", text)
+    text = re.sub(r"\$[^$]*\$", " ", text)
+    # code of digits alone, a formula that is only a number, and one that sets something equal to a decimal
+    faults = [each for each in code if re.fullmatch(r"`[-+\s]*\.?\d(?:[\d.,:/%\s-]|to)*`", each)]
+    number = r"\$\s*[-+]?\.?\d[\d.,]*\s*(?:\\?%)?\s*\$|.*(?:[=<>]|\\approx|\\le|\\ge)\s*[-+]?\d*\.\d.*"
+    faults += [each for each in formulas if re.fullmatch(number, each, flags=re.DOTALL)]
     text = re.sub(
-        r"\b(Tables?|Figs?\.|Algorithm|Theorems?|sections?|slides?|equations?)(\s+(and\s+|to\s+)?\(?\d[\d.]*\)?,?)+",
+        r"\b(Tables?|Figs?\.|Algorithm|Theorems?|sections?|slides?|equations?)"
+        r"(\s+(and\s+|to\s+)?\(?\d+(\.\d)?(?!\d)\)?,?)+",
         " ",
         text,
     )
     text = re.sub(r"\(\d+\)|\b(19|20)\d\d\b|^\s*\d+\.\s", " ", text, flags=re.MULTILINE)  # equations, years, lists
     faults += re.findall(r"(?<![\w-])[-+]?\.?\d[\d.,]*\s*%?", text)
-    return faults + re.findall(rf"\b(?:{NUMBER_WORDS}) (?:of|to|in) (?:the )?(?:{NUMBER_WORDS})\b", text)
+    faults += re.findall(rf"\b(?:{NUMBER_WORDS}) (?:of|to|in) (?:the )?(?:{NUMBER_WORDS})\b", text)
+    faults += re.findall(rf"\b(?:{NUMBER_WORDS}) (?:per cent|percent|times|degrees|nonzeros)\b", text)
+    return faults + re.findall(rf"\b(?:a|{NUMBER_WORDS}) (?:third|quarter|fifth|sixth|eighth|tenth)s?\b", text)
 
 
 @pytest.mark.parametrize("page", METHOD_PAGES, ids=lambda path: path.stem)
@@ -318,6 +325,11 @@ def test_a_method_page_holds_no_result_in_its_own_text(page):
         "the error is $.106$ at ten",
         "68 times faster",
         "| PCA | 89 |",
+        "pink `.675` against `.542`",
+        "the error is $r = .106$ at ten",
+        "Algorithm 1 has .989 and Table 8.675",
+        "a tenth of the rows",
+        "five times faster, for ninety per cent of them",
     ],
 )
 def test_a_result_in_the_text_of_a_page_is_seen(sentence):
