@@ -1,5 +1,7 @@
 """What tables may look like."""
 
+import warnings
+
 import numpy as np
 import polars as pl
 import polars.testing
@@ -149,3 +151,12 @@ def test_a_word_among_numbers_is_noticed_and_can_be_a_gap(tmp_path):
     assert frame["days"].null_count() == 7
     sizes = "\n".join(f"{['small', 'large', 1, 2, 3, 4, 5, 6][i % 8]},{i % 5}" for i in range(60))
     assert "read as text" not in fit_text(f"size,b\n{sizes}\n", tmp_path).output
+
+
+def test_read_table_warns_once_and_at_the_line_that_called_it(tmp_path):
+    path = tmp_path / "latin.csv"
+    path.write_bytes(b"town,size\n" + "Köln,1\n".encode("latin-1") * 9)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("default")
+        kernelsieve.read_table(path)
+    assert [(str(one.message)[:26], one.filename) for one in said] == [("latin.csv is not in UTF-8:", __file__)]

@@ -24,7 +24,6 @@ import datetime
 import gzip
 import io
 import re
-import warnings
 import zipfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -34,7 +33,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import TableError, quoted
+from ..errors import TableError, quoted, warn
 
 # read at a time: large enough for polars to be fast, small compared with the memory of any machine
 CSV_BLOCK_BYTES = 2**25
@@ -247,9 +246,7 @@ def unique_names(given: Sequence[str | None], file: str) -> tuple[str, ...]:
         found.append(called)
     doubles = [found[place] for place, name in enumerate(names) if name and name in names[:place]]
     if doubles:
-        warnings.warn(
-            f"{file} names columns more than once: the later ones are called {quoted(doubles)} here", stacklevel=2
-        )
+        warn(f"{file} names columns more than once: the later ones are called {quoted(doubles)} here")
     return tuple(found)
 
 
@@ -301,7 +298,7 @@ def _utf8(block: bytes, path: Path) -> bytes:
     try:
         block.decode("utf-8")
     except UnicodeDecodeError:  # most likely Windows-1252, which spreadsheets write
-        warnings.warn(f"{path.name} is not in UTF-8: it is read as Windows-1252", stacklevel=2)
+        warn(f"{path.name} is not in UTF-8: it is read as Windows-1252")
         return block.decode("cp1252", errors="replace").encode()
     return block
 
@@ -407,10 +404,9 @@ def _warn_of_words(frame: Any, types: dict[str, Any], dialect: Dialect) -> None:
         words = text.filter(~text.str.contains(r"\d")).unique()
         numbers = text.filter(text.str.contains(r"\d"))
         if len(words) == 1 and numbers.n_unique() >= MIN_NUMBERS and _is_numeric(_read_text(numbers, dialect)):
-            warnings.warn(
+            warn(
                 f"column {column.name!r} holds numbers and the word {words[0]!r}, and is read as text: if the word "
                 f"stands for a missing value, give na={words[0]!r}",
-                stacklevel=5,
             )
 
 

@@ -12,7 +12,6 @@ import stat
 import sys
 import tempfile
 import tokenize
-import warnings
 import zipfile
 import zlib
 from collections.abc import Iterator, Sequence
@@ -23,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import TableError, quoted
+from ..errors import TableError, quoted, warn
 from .csv import MISSING, CsvError, CsvFile, open_csv, unique_names
 
 FORMATS = (".csv", ".tsv", ".txt", ".parquet", ".npy", ".npz")
@@ -287,9 +286,8 @@ def _csv_table(
     except (CsvError, pl.exceptions.PolarsError, UnicodeDecodeError, *DAMAGED) as error:
         raise TableError(f"{called} cannot be read as CSV: {_first_sentence(error)}") from error
     if header and not names and _look_like_data(file):
-        warnings.warn(
+        warn(
             f"the first line of {called} was read as column names and looks like data: if it is, give header=False",
-            stacklevel=4,
         )
     return Table(called, file.names, header or bool(names), file.n_rows, None if in_blocks else frame, file, batch_size)
 
