@@ -42,6 +42,7 @@ from kernelsieve.kernels import (
     Sigmoid,
     Spline,
     Tanimoto,
+    from_distance,
     kernel_object,
     normalized,
 )
@@ -223,8 +224,7 @@ def test_in_units_of_its_width_it_is_the_same_kernel(name):
 def test_repr_reads_back_and_pickles_and_clones_are_equal(name):
     kernel = CASES[name][0]
     for one in (kernel, settled(kernel)):
-        if "Stretched" not in repr(one):  # a width for every column, settled
-            assert eval(repr(one), vars(kernelsieve.kernels)) == one
+        assert eval(repr(one), vars(kernelsieve.kernels)) == one
         assert pickle.loads(pickle.dumps(one)) == one
         assert clone(one) == one
         assert hash(settled(one)) == hash(settled(one))
@@ -414,6 +414,20 @@ def test_a_monitor_names_the_column_behind_an_alarm_of_a_composed_kernel():
     odd[np.arange(3), [0, 2, 3]] = [7.0, -9.0, 40.0]
     assert (monitor.predict(odd) == -1).all()
     assert np.argmax(monitor.contributions(odd), axis=1).tolist() == [0, 2, 3]
+
+
+@pytest.mark.parametrize(
+    "kernel", [Chi2(), Jaccard(), Spline(), RBF().on([0]) * HistogramIntersection().on([1, 2]), from_distance("chi2")]
+)
+@pytest.mark.parametrize("given", [False, True])
+def test_a_monitor_keeps_rows_without_negative_numbers_so(kernel, given):
+    counts = np.random.default_rng(0).poisson([2.0, 5.0, 9.0], size=(200, 3)).astype(float)
+    monitor = KernelMonitor(4, 20, kernel=kernel, random_state=0)
+    if given:
+        monitor = KernelMonitor(estimator=SparseKernelPCA(4, n_support=20, kernel=kernel, random_state=0))
+    monitor.fit(counts)
+    assert np.mean(monitor.predict(counts) == 1) > 0.9
+    np.testing.assert_allclose(monitor.input_map_(counts), counts / counts.std(axis=0))
 
 
 def test_the_table_of_the_site_says_what_each_kernel_can_do():

@@ -32,7 +32,7 @@ class Composite(Kernel):
 
     # properties that hold if they hold for all parts, and those that hold if they hold for any
     of_all: ClassVar[tuple[str, ...]] = ("differentiable", "stationary", "isotropic", "bounded")
-    of_any: ClassVar[tuple[str, ...]] = ("uses_gamma", "needs_double")
+    of_any: ClassVar[tuple[str, ...]] = ("uses_gamma", "needs_double", "nonnegative")
 
     @property
     def parts(self) -> tuple[Kernel, ...]:

@@ -99,6 +99,7 @@ class Kernel(ABC):
     not_exported = ""  # the reason, for a kernel whose models cannot be exported from Python
     needs_double = False  # float32 loses significant digits of its values, whatever the rows are
     stretches = True  # a factor for each column makes sense
+    nonnegative = False  # defined only for rows without negative numbers
     binds = 3  # operator precedence of its repr: 1 for a sum, 2 for a product, 3 for all others
 
     def __init_subclass__(cls, **options: Any) -> None:

@@ -27,6 +27,8 @@ NEARLY_ZERO = 1e-30  # added to denominators that may be zero; float32 can repre
 class NonNegative(Kernel):
     """A kernel for rows without negative numbers: counts, shares, histograms."""
 
+    nonnegative = True
+
     def within(self, points: Array) -> Array:
         if scipy.sparse.issparse(points):  # sparse points are rows, which have been checked
             return points

@@ -49,6 +49,7 @@ class FromDistance(Kernel):
         sure = named and self.power <= LARGEST_POWER[self.distance]
         object.__setattr__(self, "definite", True if sure else None)
         object.__setattr__(self, "differentiable", self.distance == "euclidean")
+        object.__setattr__(self, "nonnegative", self.distance == "chi2")
 
     def __repr__(self) -> str:
         power = "" if self.power == 1 else f", power={self.power!r}"

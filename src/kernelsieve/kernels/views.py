@@ -83,7 +83,7 @@ class OnColumns(View):
     columns: Any = ()
     name = "columns"
     of_all = ("differentiable", "stationary", "bounded")
-    of_any = ("needs_double",)
+    of_any = ("needs_double", "nonnegative")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -163,6 +163,10 @@ class Stretched(View):
     column_factors: tuple[float, ...] = ()
     name = "stretched"
     of_all = ("differentiable", "stationary", "bounded")
+
+    def __repr__(self) -> str:
+        inner = repr(self.kernel)
+        return f"{f'({inner})' if self.kernel.binds < 3 else inner}.stretched({self.column_factors!r})"
 
     def stretched(self, factors: tuple[float, ...]) -> Kernel:
         return self.kernel.stretched(tuple(a * b for a, b in zip(self.column_factors, factors, strict=True)))

@@ -42,6 +42,7 @@ class Recipe:
     make: Callable[[int, int], Any] | None  # (most components + 1, number of rows) -> an unfitted estimator
     standardize: bool
     whiten: bool
+    shift: bool = True  # standardised columns have mean zero; not those of a kernel of nonnegative numbers
     prefit: Any = None  # a fitted estimator, used unchanged
 
     def fit(self, windows: Array) -> tuple[Any, InputMap]:
@@ -49,7 +50,7 @@ class Recipe:
         if self.prefit is not None:
             return self.prefit, no_map(windows.shape[1])
         assert self.make is not None
-        inputs = learn_map(windows, standardize=self.standardize, whiten=self.whiten)
+        inputs = learn_map(windows, standardize=self.standardize, whiten=self.whiten, shift=self.shift)
         return fitted_with_rank(self.make, inputs(windows)), inputs
 
 

@@ -107,7 +107,8 @@ class KernelMonitor(JudgesRows, SavesItself, OnlineMonitor, MeantParameters, Out
     gamma : float, "median", "scale" or None, default="median"
         As in SparseKernelPCA, for rows after standardising or whitening.
     standardize : bool, default=True
-        Bring each column to unit variance.  Constant columns keep their own unit.
+        Bring each column to mean zero and unit variance; to unit variance alone for kernels of rows without negative
+        numbers, as `Chi2`.  Constant columns keep their own unit.
     whiten : bool, default=False
         Bring all input directions to unit variance, so that the kernel sees Mahalanobis distances.  It finds changes in
         the *correlations* of many linearly related sensors (all that is gained on the Tennessee Eastman process), and

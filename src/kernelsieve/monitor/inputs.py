@@ -64,8 +64,8 @@ def no_map(n_columns: int) -> InputMap:
     return InputMap(np.zeros(n_columns), np.ones(n_columns))
 
 
-def learn_map(windows: Array, *, standardize: bool, whiten: bool) -> InputMap:
-    """The map fitted to these windows.
+def learn_map(windows: Array, *, standardize: bool, whiten: bool, shift: bool = True) -> InputMap:
+    """The map fitted to these windows; without `shift`, columns are only divided, and zero stays zero.
 
     Constant columns keep their unit if columns are standardised; whitening drops them, so later changes in them are
     not seen.
@@ -80,7 +80,7 @@ def learn_map(windows: Array, *, standardize: bool, whiten: bool) -> InputMap:
             f"has a standard deviation of {scale.min():.3g}, too small to bring to one: scale it, or leave it out",
         )
     if not whiten:
-        return InputMap(center, 1.0 / scale)
+        return InputMap(center if shift else np.zeros_like(center), 1.0 / scale)
     standard = (values - center) / scale
     variances, directions = scipy.linalg.eigh(standard.T @ standard / len(standard))
     kept = variances > NO_INPUT_DIRECTION * variances[-1]

@@ -141,7 +141,9 @@ def recipe_of(monitor: Any, seed: int, *, encoded: bool) -> Recipe:
             return estimator
         return estimator.set_params(kernel=kernel.numbered(names, len(names)))
 
-    return Recipe(numbered, monitor.standardize and not encoded, monitor.whiten)
+    kernel = kernel_object(getattr(monitor if monitor.estimator is None else monitor.estimator, "kernel", None))
+    shift = kernel is None or not kernel.nonnegative
+    return Recipe(numbered, monitor.standardize and not encoded, monitor.whiten, shift)
 
 
 def _default_estimator(monitor: Any, seed: int) -> Callable[[int, int], Any]:
