@@ -80,6 +80,8 @@ def test_distances_that_are_none_are_refused():
         (lambda X, Y: np.zeros(3), "the distance returned shape"),
         (lambda X, Y: -cdist(X, Y) - 1, "negative number"),
         (lambda X, Y: cdist(X, Y) * np.nan, "NaN"),
+        (lambda X, Y: cdist(X, Y) * (1 + X[:, :1] ** 2), "not symmetric: d"),
+        (lambda X, Y: 1 + cdist(X, Y), "from itself is 1, and not zero"),
     ):
         with pytest.raises(ValueError, match=words):
             SparseKernelPCA(2, kernel=from_distance(function)).fit(ROWS)
@@ -118,6 +120,7 @@ def test_centres_are_tried_for_vectors_and_never_for_numbers_of_objects(digits):
         (lambda X, Y: X @ Y.T + np.arange(len(X))[:, None] * 0 + X[:, :1], "not symmetric"),
         (lambda X, Y: gaussian(X, Y) * np.nan, "returned nan for the pair"),
         (lambda X, Y: gaussian(X, Y)[:1], "neither vectorised"),
+        (lambda X, Y: gaussian(X, Y) * (1 + 1j), "complex numbers"),
         (lambda x, y: float(np.sum(x)) if np.ndim(x) == 1 else "no", "not symmetric"),
     ],
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.sparse import csr_matrix
 from sklearn.base import clone
@@ -74,8 +75,7 @@ def test_objects_come_in_any_sequence(model, words, form):
 
 
 def test_objects_come_in_a_column_of_a_frame(model, words):
-    pandas = pytest.importorskip("pandas")
-    for column in (pandas.Series(words), pandas.DataFrame({"word": words})):
+    for column in (pd.Series(words), pd.DataFrame({"word": words})):
         np.testing.assert_array_equal(model.transform(column), model.transform(words))
 
 
@@ -163,6 +163,7 @@ def flawed(problem):
         (of_objects(flawed("raises")), None, r"pair '\w+', '\w+': no such letter"),
         (of_objects(flawed("asymmetric")), None, r"not symmetric: k\('\w+', '\w+'\)"),
         (of_objects(lambda a, b: np.ones((2, 2)), blocks=True), None, r"returned shape \(2, 2\)"),
+        (of_objects(lambda a, b: np.full((len(a), len(b)), 1j), blocks=True), None, r"complex numbers"),
         (of_objects(shared_pairs), ["abc", 1.0, "abd"], r"row 0 is 'abc' \(str\), row 1 is 1.0 \(float\)"),
         (of_objects(shared_pairs), ["abc", None, "abd"], r"row 1 is None"),
         (of_objects(shared_pairs), "abc", r"needs a list"),
@@ -185,6 +186,12 @@ def test_bad_objects_and_kernels_are_refused_by_name_and_leave_the_model(model, 
 def test_a_device_is_refused_for_objects(words):
     with pytest.raises(ValueError, match="device=None"):
         SparseKernelPCA(3, n_support=12, kernel=of_objects(shared_pairs), device="cuda").fit(words)
+
+
+@pytest.mark.parametrize("form", [list, tuple, np.array, lambda w: np.array(w, dtype=object), pd.Series])
+def test_strings_without_a_kernel_of_them_are_told_of_one(words, form):
+    with pytest.raises(ValueError, match=r"X holds text \('\w+'\), and SparseKernelPCA needs numbers.*Spectrum"):
+        SparseKernelPCA(2).fit(form(words))
 
 
 def test_what_takes_vectors_alone_says_so(model, words):

@@ -425,6 +425,12 @@ class Wide(Kernel):
         return replace(self, width=None, gamma=gamma)
 
 
+def check_real(block: Any) -> None:
+    """Refuse complex values, whose imaginary part would be dropped."""
+    if "complex" in str(getattr(block, "dtype", "")):
+        raise ValueError("the kernel returned complex numbers: kernel PCA needs real ones")
+
+
 def check_width(name: str, value: Any) -> None:
     """Refuse anything but a positive number (for a width also one for each column) or a rule."""
     rules = WIDTH_RULES[name]

@@ -21,9 +21,11 @@ from scipy.spatial.distance import cdist
 from ..arrays import Array, is_numpy, like, namespace, to_numpy
 from ..numerics import ROUNDING
 from .base import CrossGram, Kernel, dense, manhattan, weighted_rows
+from .objects import shown
 from .width import Seen
 
 DISTANCES = ("euclidean", "manhattan", "chi2")
+CHECKED_ROWS = 4  # number of rows on which a function is checked to be a distance
 # the largest power for which a distance is of negative type
 LARGEST_POWER = {"euclidean": 2.0, "manhattan": 1.0, "chi2": 1.0}
 
@@ -62,6 +64,8 @@ class FromDistance(Kernel):
     def settled(self, seen: Seen) -> Kernel:
         """Choose as x0 the row nearest to the median of the columns, which is far from no row."""
         rows = to_numpy(dense(seen.rows)).astype(np.float64)
+        if callable(self.distance):
+            _check_distance(self.distance, dense(seen.rows)[:CHECKED_ROWS, :])
         row = rows[int(np.argmin(np.abs(rows - np.median(rows, axis=0)).sum(axis=1)))]
         return FromDistance(self.distance, self.power, tuple(row.tolist()))
 
@@ -140,6 +144,20 @@ def _called(function: Callable[..., Any], rows: Array, points: Array) -> Array:
     if not bool(xp.all(xp.isfinite(block))) or bool(xp.any(block < 0)):
         raise ValueError("the distance returned NaN, infinity or a negative number")
     return block
+
+
+def _check_distance(function: Callable[..., Any], few: Array) -> None:
+    """Refuse a function that is no distance on a few rows: of a row from itself, or by the order of a pair."""
+    block = to_numpy(_called(function, few, few))
+    rounding = ROUNDING[4] ** 0.5 * block.max(initial=0.0)  # of a root, as a Euclidean distance is
+    off = np.argwhere(np.abs(block - block.T) > rounding)
+    if len(off):
+        i, j = off[0]
+        x, y = (shown(row) for row in to_numpy(few)[[i, j]])
+        raise ValueError(f"the distance is not symmetric: d({x}, {y}) is {block[i, j]:.6g} and {block[j, i]:.6g} back")
+    if np.any(np.diagonal(block) > rounding):
+        i = int(np.argmax(np.diagonal(block)))
+        raise ValueError(f"the distance of {shown(to_numpy(few)[i])} from itself is {block[i, i]:.6g}, and not zero")
 
 
 def from_distance(distance: Any, power: float = 1.0) -> Kernel:

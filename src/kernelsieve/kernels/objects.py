@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from ..arrays import Array
-from .base import CrossGram, Kernel
+from .base import CrossGram, Kernel, check_real
 
 # Fewer pairs than this are computed in this process: handing them to others would take as long.
 PAIRS_FOR_PROCESSES = 256
@@ -110,6 +110,7 @@ def shown(one: Any) -> str:
 
 def checked_values(block: Any, left: list[Any], right: list[Any]) -> np.ndarray:
     """A block of values, after checking that there is one finite number for each pair."""
+    check_real(block)
     values = np.asarray(block, dtype=np.float64)
     if values.shape != (len(left), len(right)):
         raise ValueError(
@@ -135,7 +136,7 @@ class FunctionOfObjects(ObjectKernel):
 
     def between(self, left: list[Any], right: list[Any]) -> np.ndarray:
         if self.blocks:
-            return np.asarray(self.function(left, right), dtype=np.float64)
+            return self.function(left, right)  # type: ignore[no-any-return]
         if self.n_processes == 1 or len(left) * len(right) < PAIRS_FOR_PROCESSES:
             return values_of_pairs(self.function, left, right)
         from sklearn.utils.parallel import Parallel, delayed  # joblib's, with scikit-learn's settings

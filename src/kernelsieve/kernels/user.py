@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse
 
 from ..arrays import Array, is_numpy, is_torch, like, namespace, take_rows, to_numpy
-from .base import CrossGram, Kernel, dense
+from .base import CrossGram, Kernel, check_real, dense
 from .objects import shown
 
 # A vectorised function gives k(x, x) as the diagonals of blocks of this many rows, which takes as many values for each
@@ -206,6 +206,7 @@ def each_row(rows: Array) -> list[Array]:
 def _checked_block(block: Any, shape: tuple[int, int], rows: Array, points: Array) -> Array:
     if tuple(np.shape(block)) != shape:
         raise ValueError(f"the kernel callable returned shape {np.shape(block)}, expected {shape}")
+    check_real(block)
     block = like(block, rows)
     if not bool(namespace(block).all(namespace(block).isfinite(block))):
         values = to_numpy(block)

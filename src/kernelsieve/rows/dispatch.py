@@ -23,7 +23,7 @@ from sklearn.utils.validation import _check_sample_weight, check_array, validate
 from ..arrays import FLOATS, Array, canonical, is_foreign, namespace, on_host
 from ..errors import quoted
 from ..kernels import Kernel, ObjectKernel, kernel_of
-from ..kernels.objects import objects_of
+from ..kernels.objects import objects_of, shown
 from ..threads import effective_n_threads
 from .checks import (
     NotFiniteError,
@@ -328,7 +328,13 @@ def text_columns_named(estimator: Any, X: Any) -> Iterator[None]:
     try:
         yield
     except (ValueError, TypeError) as error:
-        told, name = _text_columns(X), type(estimator).__name__
+        name, text = type(estimator).__name__, _first_text(X)
+        if text is not None:
+            raise ValueError(
+                f"X holds text ({shown(text)}), and {name} needs numbers: for rows that are strings give a kernel of "
+                "strings, as kernel=kernelsieve.kernels.Spectrum(3)"
+            ) from error
+        told = _text_columns(X)
         if told is None and not is_dask(X) and stream_of(X, once=True) is not None:
             raise TypeError(
                 f"{name} needs all rows here in one array, and X is rows in blocks: join the blocks, for instance by "
@@ -341,6 +347,13 @@ def text_columns_named(estimator: Any, X: Any) -> Iterator[None]:
             f"{told}, and {name} needs numbers: leave text out, or encode the table with "
             f"make_pipeline(TableEncoder(), {name}(...))"
         ) from error
+
+
+def _first_text(X: Any) -> str | None:
+    """The first row of a list, an array or a column, where that is text; None where it is not."""
+    one_column = isinstance(X, list | tuple) or (not is_frame(X) and getattr(X, "ndim", 0) == 1)
+    first = next(iter(X), None) if one_column else None
+    return str(first) if isinstance(first, str) else None
 
 
 def _text_columns(X: Any) -> str | None:
