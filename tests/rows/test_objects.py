@@ -125,6 +125,30 @@ def test_what_follows_a_fit_works_on_objects(model, words, gram):
         SparseKernelPCA(2, n_support=5).fit(gram).support_objects_  # noqa: B018
 
 
+def test_a_report_shows_objects_as_texts_and_asks_for_few_kernel_values(words):
+    asked = []
+
+    def counted(a, b):
+        asked.append(1)
+        return shared_pairs(a, b)
+
+    model = SparseKernelPCA(3, n_support=12, kernel=of_objects(counted), random_state=0).fit(words)
+    asked.clear()
+    page = report(model, words)
+    assert len(asked) <= 3 * len(words) * 12 + 2 * 12**2 + 2 * len(words)
+    points = page.contents["points"]
+    assert {words[row]: row for row in points["rows"]} == dict(zip(points["values"][0], points["rows"], strict=True))
+    nearest = np.argmax([[shared_pairs(w, s) for s in model.support_objects_] for w in words], axis=1)
+    shares = np.bincount(nearest, minlength=12) / len(words)
+    assert points["shares"] == pytest.approx(np.sort(shares)[::-1], abs=1e-6)
+    worst = page.contents["odd"]["cards"][0]
+    assert worst["row"] == np.argmax(model.reconstruction_error(words))
+    assert worst["text"] == words[worst["row"]]
+    assert "120 objects" in page.html
+    upper = report(model, words[:20], show=str.upper, beside={"length": [len(w) for w in words[:20]]}).contents
+    assert set(upper["points"]["values"][0]) == {word.upper() for word in model.support_objects_}
+
+
 def test_a_monitor_of_objects_finds_words_of_other_letters(model, words):
     for monitor in (
         KernelMonitor(3, 12, kernel=of_objects(shared_pairs), random_state=0).fit(words),
@@ -200,8 +224,6 @@ def test_what_takes_vectors_alone_says_so(model, words):
         KernelPCA(2, kernel=kernel).fit(words)
     with pytest.raises(ValueError, match="give a kernel of vectors"):
         OnlineKernelPCA(2, kernel=kernel).partial_fit(words)
-    with pytest.raises(ValueError, match="support_objects_"):
-        report(model, words)
     exact = SparseKernelPCA(3, n_support=1.0, kernel=kernel).fit(words)
     assert exact.captured_ratio_ == 1.0
 

@@ -31,7 +31,7 @@ def _facts(view: ModelView, fit_seconds: float | None) -> Iterator[tuple[str, st
     model, kernel = view.model, view.model.expansion_.kernel
     yield "method", type(model).__name__
     yield "rows fitted", f"{int(getattr(model, 'n_samples_seen_', 0)):,}" if hasattr(model, "n_samples_seen_") else ""
-    yield "columns the model sees", f"{view.encoded.shape[1]:,}"
+    yield "columns the model sees", "" if view.of_objects else f"{view.encoded.shape[1]:,}"
     settings = ", ".join(f"{name} = {value:.4g}" for name, value in view.kernel_settings.items())
     given = getattr(model, "kernel", None)
     name = getattr(given, "__name__", type(given).__name__) if is_function(given) else kernel.title
@@ -61,6 +61,8 @@ def _facts(view: ModelView, fit_seconds: float | None) -> Iterator[tuple[str, st
 def _agreement(view: ModelView) -> Iterator[tuple[str, str]]:
     """How closely each component matches exact kernel PCA: as the fit knows it, or on a sample of the page's rows."""
     model = view.model
+    if view.of_objects:  # it may take as many kernel values as the fit
+        return
     if getattr(model, "captured_ratio_kind_", "exact") == "exact" or not hasattr(model, "component_agreement"):
         return
     with quietly():

@@ -19,7 +19,8 @@ import numpy as np
 from ..rows.frames import Column, Frame, as_column
 from . import code
 from .limits import PAGE
-from .model_view import ColumnReader, ModelView, reader_of
+from .model_view import ColumnReader, ModelView, reader_of, split
+from .object_view import ObjectView, reader_of_objects
 from .outliers import outlier_section, worst_rows
 from .page_data import (
     JSON,
@@ -55,8 +56,7 @@ def support_points(view: ModelView, reader: ColumnReader) -> SupportPoints:
     """The points, in the raw columns' own units."""
     model = view.model
     points = view.points
-    # |x - s|^2 is smallest where x's - |s|^2 / 2 is largest
-    nearest = np.argmax(view.sample @ points.T - (points**2).sum(axis=1) / 2, axis=1)
+    nearest = view.nearest_points()
     shares = np.bincount(nearest, minlength=len(points)) / len(nearest)
     order = np.argsort(-shares, kind="stable")[: PAGE.max_shown_points]
     rows = getattr(model, "support_", None)
@@ -89,8 +89,12 @@ def support_section(data: PageData) -> JSON:
 
 def contents_of(model: Any, X: Any, beside: Any, options: Options, seed: int) -> JSON:
     """The whole page as data."""
-    view = ModelView.of(model, X, seed)
-    reader = reader_of(view)
+    if split(model)[1].expansion_.kernel.of_objects:
+        view: ModelView = ObjectView.of_objects(model, X, seed, options.show)
+        reader = reader_of_objects(options.show)
+    else:
+        view = ModelView.of(model, X, seed)
+        reader = reader_of(view)
     _check_image_shape(options.image_shape, view)
     further = few_beside(beside_columns(beside, view.n_rows), view.some_rows(PAGE.glance_rows))
     data = PageData(view, reader, sensitivity(view, reader), further, options)
@@ -183,7 +187,7 @@ def _heading(data: PageData, n_shown: int) -> JSON:
     captured = getattr(model, "captured_ratio_", None)
     return {
         "title": options.title or (options.source or "Kernel PCA report").rsplit("/", 1)[-1],
-        "lead": options.lead,
+        "lead": options.lead or view.lead,
         "version": __version__,
         "n_rows": view.n_rows,
         "n_shown": n_shown,
@@ -259,6 +263,8 @@ def _width(width: Width) -> JSON:
 def handling_section(data: PageData) -> list[tuple[str, str]]:
     """What was done to the columns before the model saw them, in words."""
     view, reader = data.view, data.reader
+    if view.of_objects:
+        return [("rows", f"objects, which the model sees through {view.model.expansion_.kernel!r} alone")]
     if view.front is None:
         return [("columns", "as they are: the model was fitted to these numbers directly")]
     lines: list[tuple[str, str]] = []

@@ -69,11 +69,6 @@ def _checked(model: Any) -> Any:
         )
     if not hasattr(model, "expansion_"):
         raise NotFittedError(f"this {name} is not fitted yet: call fit(X) before report(model, X)")
-    if model.expansion_.kernel.of_objects:
-        raise ValueError(
-            "a report is one of columns, and rows that are objects have none: look at support_objects_, and at the "
-            "objects with the lowest and the highest scores"
-        )
     if model.expansion_.kernel.precomputed:
         raise ValueError("a precomputed kernel has no columns to report on: fit with a named or a callable kernel")
     return model
@@ -107,6 +102,16 @@ class ModelView:
                 "give the report the same columns"
             )
         return cls(front, estimator, frame, encoded, seed)
+
+    @property
+    def of_objects(self) -> bool:
+        """Whether rows are objects, of which nothing is known but kernel values."""
+        return bool(self.model.expansion_.kernel.of_objects)
+
+    @property
+    def lead(self) -> str | None:
+        """What the page begins with, where that is not the number of rows and columns."""
+        return None
 
     @property
     def n_components(self) -> int:
@@ -166,6 +171,11 @@ class ModelView:
     def points(self) -> np.ndarray:
         """The support points, dense, (m, n_encoded)."""
         return np.asarray(to_numpy(dense(self.model.support_vectors_)), dtype=np.float64)
+
+    def nearest_points(self) -> np.ndarray:
+        """The point that is nearest to each of some rows."""
+        # |x - s|^2 is smallest where x's - |s|^2 / 2 is largest
+        return np.argmax(self.sample @ self.points.T - (self.points**2).sum(axis=1) / 2, axis=1)
 
     def preimages(self, scores: np.ndarray) -> np.ndarray | None:
         """Encoded rows that these scores stand for; None if the kernel has no pre-images."""

@@ -89,6 +89,8 @@ def outlier_section(data: PageData, worst: np.ndarray, shown: np.ndarray) -> JSO
     reasons = _Reasons(data).of(explained)
     groups = grouped(explained, reasons)
     cards = [_card(rows, reasons, places) for rows in groups[: PAGE.n_outliers]]
+    if view.of_objects:
+        cards = [{**card, "text": cell(view.frame.table[card["row"], 0])} for card in cards]
     return found | {"cards": cards, "n_groups": len(groups), "advice": _advice(data, reasons)}
 
 

@@ -8,7 +8,7 @@ import hashlib
 import html
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from importlib import metadata, resources
 from os import PathLike
@@ -89,6 +89,7 @@ def report(
     read_options: Mapping[str, Any] | None = None,
     model_file: str | None = None,
     weights: str | None = None,
+    show: Callable[[Any], str] | None = None,
 ) -> Report:
     """A page that shows what a fitted model found in a table.
 
@@ -105,7 +106,7 @@ def report(
         A monitor has a page of its own: its statistics over time, alarms with their causes, and how sure its limit is.
         With a pipeline, X is what goes into its first step: strings, dates and missing values are shown as they are.
     X : array-like, sparse matrix, or frame of pandas, polars or arrow, of shape (n_samples, n_features)
-        Rows to show, usually those the model was fitted to.
+        Rows to show, usually those the model was fitted to; a list of objects for a kernel of objects.
     title : str, optional
         Heading of the page; by default the name of the source.
     beside : array-like, mapping of name to array-like, or frame, optional
@@ -126,6 +127,8 @@ def report(
         The file that the model was loaded from: the code on the page then loads it, in place of fitting one.
     weights : str, optional
         The column of `source` whose values were the `sample_weight` of the fit: for the code on the page.
+    show : callable, optional
+        The text that stands for a row that is an object; `str` by default.
 
     Returns
     -------
@@ -145,7 +148,9 @@ def report(
     shape = None if image_shape is None else two_whole_numbers("image_shape", image_shape, 1)
     for name, text in (("title", title), ("source", source), ("model_file", model_file), ("weights", weights)):
         instance_of(name, text, (str, type(None)))
-    options = Options(title, max_rows, shape, source, fit_seconds, dict(read_options or {}), model_file, weights)
+    options = Options(
+        title, max_rows, shape, source, fit_seconds, dict(read_options or {}), model_file, weights, show=show
+    )
     if isinstance(model, KernelMonitor):
         check_is_fitted(model)
         return Report(monitor_contents(model, X, options))

@@ -11,7 +11,7 @@ from __future__ import annotations
 import base64
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -40,6 +40,7 @@ class Options:
     tables: tuple[JSON, ...] = ()  # further tables: title, head, rows, note
     curves: Mapping[str, JSON] | None = None  # captured share against points, by name, instead of the model's own
     code: str | None = None  # instead of the code that makes the model
+    show: Callable[[Any], str] | None = None  # an object as text
 
 
 @dataclass(frozen=True)

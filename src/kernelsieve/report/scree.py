@@ -37,7 +37,12 @@ class Scree:
 
 
 def scree(view: ModelView, reader: ColumnReader) -> Scree | None:
-    """Spectrum of a sample, and of the sample with its columns shuffled independently; None for fewer than 4 rows."""
+    """Spectrum of a sample, and of the sample with its columns shuffled independently.
+
+    None for fewer than 4 rows, and for objects, which have no columns.
+    """
+    if view.of_objects:
+        return None
     rows = view.sample[:: max(1, len(view.sample) // PAGE.scree_rows)][: PAGE.scree_rows]
     if len(rows) < 4:
         return None
@@ -117,7 +122,8 @@ def captured(view: ModelView) -> Captured:
         known[chosen] = float(ratio)
     curve = dict(known)
     fewest_too = [] if factors is PAGE.more_sizes else [fewest]
-    for size in {*fewest_too, *(round(chosen * factor) for factor in factors)} - set(known):
+    sizes = set() if view.of_objects else {*fewest_too, *(round(chosen * factor) for factor in factors)}
+    for size in sizes - set(known):  # of objects, whose kernel values are dear, no further fits
         found = small_fit(view, size) if fewest <= size <= most else None
         if found is not None:
             curve[size] = float(found.captured_ratio_)

@@ -19,6 +19,8 @@ from .page_data import JSON, PageData, cell, cells, packed_pictures
 
 def sensitivity(view: ModelView, reader: ColumnReader) -> np.ndarray | None:
     """How far one standard deviation of a column moves each score, (M, n_columns); None without gradients."""
+    if view.of_objects:
+        return None
     rows = view.encoded_rows(view.some_rows(PAGE.gradient_rows))
     try:
         with quietly():
@@ -40,6 +42,8 @@ class Walk:
 
 def walks(view: ModelView, reader: ColumnReader) -> list[Walk]:
     """A walk along each of the leading components; none if the kernel has no pre-images."""
+    if view.of_objects:
+        return []
     spread = np.sqrt(reader.by_column(np.var(view.sample, axis=0)))
     found = []
     for component in range(min(view.n_components, PAGE.max_walks)):

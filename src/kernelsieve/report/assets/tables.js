@@ -26,7 +26,7 @@ function startOdd() {
   const rest = odd.n_groups > cards.length ? el("p", { class: "note" }, `The ${cards.length} worst of ${thousands(odd.n_groups)} groups${odd.n_odd > odd.n_explained ? `, of the ${thousands(odd.n_explained)} worst rows` : ""}.`) : null;
   fill("odd-body", el("p", {}, above, what, "Rows that are odd for the same reason share a card. It names the column, what the model would have expected there, and the column's share of the difference."),
     advice, el("div", { class: "cards" }, cards.map(card => el("div", { class: "card" }, headOf(card),
-      card.columns.length ? el("ul", {}, card.columns.map(why)) : el("p", { class: "soft" }, card.explained ? "No column stands out." : "This kernel has no way back to rows: no column can be named."),
+      card.columns.length ? el("ul", {}, card.columns.map(why)) : card.text !== undefined ? el("p", {}, card.text) : el("p", { class: "soft" }, card.explained ? "No column stands out." : "This kernel has no way back to rows: no column can be named."),
       card.n_rows > 1 ? el("p", { class: "rows" }, `rows ${places(card)}`) : null))), rest);
 }
 
