@@ -158,6 +158,27 @@ def test_a_monitor_of_objects_finds_words_of_other_letters(model, words):
         assert np.mean(monitor.predict(words) == 1) > 0.85
 
 
+def test_a_monitor_judges_objects_as_they_come(words):
+    monitor = KernelMonitor(3, 12, kernel=Spectrum(2), alarm_rule=(2, 3), random_state=0).fit(words)
+    rows = [*words[:5], "xyzxyzx", words[5], "uvwuvwu"]
+    expected = monitor.statistics(rows)
+    records = [monitor.update(row) for row in rows]
+    np.testing.assert_allclose([record.spe for record in records], expected.spe)
+    assert [record.exceeded for record in records] == expected.alarm.tolist()
+    assert [record.alarm for record in records[-3:]] == [False, False, True]
+    assert not records[5].top
+    np.testing.assert_allclose([record.spe for record in monitor.update(rows)], expected.spe)
+    with pytest.raises(ValueError, match="row 0 is 1.5, and the model was fitted to such as"):
+        monitor.update([1.5])
+    drifting = KernelMonitor(3, 12, kernel=Spectrum(2), half_life=20, random_state=0).fit(words)
+    before = drifting.statistics(words).spe
+    drifting.update(words)
+    assert not np.allclose(drifting.statistics(words).spe, before)
+    for given in (monitor.set_params(lags=2), KernelMonitor(3, 12, kernel=Spectrum(2), whiten=True)):
+        with pytest.raises(ValueError, match="whiten=False, lags=0"):
+            given.fit(words)
+
+
 @pytest.mark.parametrize(
     "selection", ["uniform", "rpcholesky", "farthest", "dissimilar", "gain", "leverage", "residual"]
 )

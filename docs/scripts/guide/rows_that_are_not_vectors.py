@@ -203,5 +203,6 @@ print(f"{len(names) * (len(names) + 1) // 2:,}")
 #
 # ``transform``, ``score``, ``reconstruction_error``, ``partial_fit``,
 # :func:`~kernelsieve.compress`, :class:`~kernelsieve.KernelMonitor` and pickle
-# work on objects. What does not: ``inverse_transform``, ``input_gradient`` and
-# whatever else would need a point between two objects.
+# work on objects, and :func:`~kernelsieve.report` shows each as its ``str``, or
+# as the text that ``show=`` makes of it. What does not: ``inverse_transform``,
+# ``input_gradient`` and whatever else would need a point between two objects.

@@ -28,6 +28,7 @@ from ..fit.transfer import forgotten
 from ..rows.checks import LARGEST
 from ..rows.files import stream_of
 from ..rows.frames import Block, block_of, is_frame
+from ..rows.objects import check_like, object_rows
 from ..threads import effective_n_threads, one_blas_thread
 from .causes import Words, causes_of, percent
 from .crossfit import refitted
@@ -132,7 +133,8 @@ class OnlineMonitor:
         ----------
         X : array-like of shape (n_features,) or (n_samples, n_features)
             One row, a block of them, or blocks one after another (a list, an iterator, a loader).  One row may also be
-            a dict or a pandas Series of values by the names of the columns.  A row with a missing or infinite value is
+            a dict or a pandas Series of values by the names of the columns.  Objects come in a list; a string may
+            come alone.  A row with a missing or infinite value is
             not judged; of a table, one that lacks a value which every normal row had.
 
         Returns
@@ -155,10 +157,11 @@ class OnlineMonitor:
         """
         check_is_fitted(self)
         check_rule(self.alarm_rule)
-        if (stream := stream_of(X, once=True)) is not None:
+        of_objects = self._detector.expansion.kernel.of_objects
+        if not of_objects and (stream := stream_of(X, once=True)) is not None:
             with unchanged_on_failure(self):
                 return [record for block in stream.open() for record in self.update(block)]
-        rows, words, single = self._live_rows(X)
+        rows, words, single = self._live_objects(X) if of_objects else self._live_rows(X)
         step = len(rows) if self._drift is None else self._drift.step
         records: list[Record] = []
         with unchanged_on_failure(self), one_blas_thread():
@@ -176,6 +179,13 @@ class OnlineMonitor:
         check_is_fitted(self)
         self._live = LiveState(number=self._live.number)
         return self
+
+    def _live_objects(self: Any, X: Any) -> tuple[np.ndarray, Words, bool]:
+        """`_live_rows` of objects, which have no columns that could be named."""
+        single = isinstance(X, str | bytes)
+        rows = object_rows([X] if single else X)
+        check_like(rows, self._detector.expansion.points)
+        return rows, lambda row, j: "", single
 
     def _live_rows(self: Any, X: Any) -> tuple[np.ndarray, Words, bool]:
         """Rows for the detector, NaN if one is not judged; how to describe them; and whether it was a single row."""
@@ -234,8 +244,10 @@ class OnlineMonitor:
         return [np.nan if X.get(name) is None else X[name] for name in names]
 
     def _judged(self: Any, rows: np.ndarray, words: Words, first: int) -> list[Record]:
-        whole = np.isfinite(rows).all(axis=1)
-        rows = np.clip(rows, -LARGEST[8], LARGEST[8])  # a broken sensor may give any value, which must not overflow
+        whole = np.ones(len(rows), dtype=bool)
+        if rows.dtype != object:
+            whole = np.isfinite(rows).all(axis=1)
+            rows = np.clip(rows, -LARGEST[8], LARGEST[8])  # a broken sensor may give any value
         t2, spe = np.full((2, len(rows)), np.nan)
         parts = np.zeros((len(rows), self.n_features_in_))
         breaks = np.flatnonzero(np.diff(whole)) + 1
@@ -317,6 +329,8 @@ class OnlineMonitor:
         moments = forgotten(drift.moments, keep) + entering.over(
             detector.inputs(windows), None, effective_n_threads(self.n_jobs)
         )
-        center = keep * detector.inputs.center + (1 - keep) * windows.mean(axis=0)
-        self._detector = replace(refitted(detector, moments), inputs=detector.inputs.moved(center))
+        inputs = detector.inputs
+        if windows.dtype != object:
+            inputs = inputs.moved(keep * inputs.center + (1 - keep) * windows.mean(axis=0))
+        self._detector = replace(refitted(detector, moments), inputs=inputs)
         self._drift = replace(drift, moments=moments, waiting=[])

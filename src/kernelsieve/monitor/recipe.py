@@ -110,6 +110,9 @@ def check_options(monitor: Any) -> None:
             raise ValueError('cv="prefit" needs estimator=, a fitted kernel estimator')
         if monitor.whiten or monitor.lags:
             raise ValueError('a fitted estimator (cv="prefit") sees rows as they are: give whiten=False, lags=0')
+    kernel = kernel_object(getattr(monitor if given is None else given, "kernel", None))
+    if kernel is not None and kernel.of_objects and (monitor.whiten or monitor.lags):
+        raise ValueError("rows that are objects have no columns to whiten or to join: give whiten=False, lags=0")
     if given is None:
         return
     if isinstance(given, type):
