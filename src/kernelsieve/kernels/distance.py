@@ -25,7 +25,6 @@ from .objects import shown
 from .width import Seen
 
 DISTANCES = ("euclidean", "manhattan", "chi2")
-CHECKED_ROWS = 4  # number of rows on which a function is checked to be a distance
 # the largest power for which a distance is of negative type
 LARGEST_POWER = {"euclidean": 2.0, "manhattan": 1.0, "chi2": 1.0}
 
@@ -65,7 +64,7 @@ class FromDistance(Kernel):
         """Choose as x0 the row nearest to the median of the columns, which is far from no row."""
         rows = to_numpy(dense(seen.rows)).astype(np.float64)
         if callable(self.distance):
-            _check_distance(self.distance, dense(seen.rows)[:CHECKED_ROWS, :])
+            _check_distance(self.distance, dense(seen.rows)[:4, :])
         row = rows[int(np.argmin(np.abs(rows - np.median(rows, axis=0)).sum(axis=1)))]
         return FromDistance(self.distance, self.power, tuple(row.tolist()))
 
