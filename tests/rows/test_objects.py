@@ -168,7 +168,7 @@ def test_a_monitor_judges_objects_as_they_come(words):
     assert [record.alarm for record in records[-3:]] == [False, False, True]
     assert not records[5].top
     np.testing.assert_allclose([record.spe for record in monitor.update(rows)], expected.spe)
-    with pytest.raises(ValueError, match="row 0 is 1.5, and the model was fitted to such as"):
+    with pytest.raises(ValueError, match=r"row 0 is 1\.5, and the model was fitted to such as"):
         monitor.update([1.5])
     drifting = KernelMonitor(3, 12, kernel=Spectrum(2), half_life=20, random_state=0).fit(words)
     before = drifting.statistics(words).spe
