@@ -136,7 +136,7 @@ class FunctionOfObjects(ObjectKernel):
 
     def between(self, left: list[Any], right: list[Any]) -> np.ndarray:
         if self.blocks:
-            return self.function(left, right)  # type: ignore[no-any-return]
+            return self.function(left, right)
         if self.n_processes == 1 or len(left) * len(right) < PAIRS_FOR_PROCESSES:
             return values_of_pairs(self.function, left, right)
         from sklearn.utils.parallel import Parallel, delayed  # joblib's, with scikit-learn's settings

@@ -90,7 +90,7 @@ def support_section(data: PageData) -> JSON:
 def contents_of(model: Any, X: Any, beside: Any, options: Options, seed: int) -> JSON:
     """The whole page as data."""
     if split(model)[1].expansion_.kernel.of_objects:
-        view: ModelView = ObjectView.of_objects(model, X, seed, options.show)
+        view: ModelView = ObjectView.showing(model, X, seed, options.show)
         reader = reader_of_objects(options.show)
     else:
         view = ModelView.of(model, X, seed)

@@ -26,7 +26,7 @@ class ObjectView(ModelView):
     """A fitted model with the objects that it is shown on; `encoded` holds them, (n_rows, 1)."""
 
     @classmethod
-    def of_objects(cls, model: Any, X: Any, seed: int, show: Callable[[Any], str] | None) -> ObjectView:
+    def showing(cls, model: Any, X: Any, seed: int, show: Callable[[Any], str] | None) -> ObjectView:
         """Check a model and its rows, and write the rows as texts."""
         front, estimator = split(model)
         objects = object_rows(X if front is None else front.transform(X))
@@ -40,14 +40,14 @@ class ObjectView(ModelView):
         )
 
     @property
-    def kernel_settings(self) -> dict[str, float]:  # type: ignore[override]
+    def kernel_settings(self) -> dict[str, float]:
         return {}
 
     def encoded_rows(self, places: np.ndarray) -> np.ndarray:
         return np.asarray(self.encoded[places])
 
     @property
-    def points(self) -> np.ndarray:  # type: ignore[override]
+    def points(self) -> np.ndarray:
         return np.asarray(self.model.expansion_.points)
 
     def nearest_points(self) -> np.ndarray:
