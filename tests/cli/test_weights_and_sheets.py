@@ -46,7 +46,7 @@ def test_weights_that_cannot_be_are_refused(weighted):
     assert_fails(run("fit", table, "--weights", "a", "-o", model), "--weights a is -", "in row", "0 or positive")
     result = run("fit", table, "--weights", "count", "--method", "exact", "-o", model)
     assert result.exit_code == 2
-    assert "has no meaning for --method exact" in result.output
+    assert "does not apply to --method exact" in result.output
     (weighted / "text.csv").write_text("a,b,w\n1,2,x\n2,5,y\n4,3,z\n")
     assert_fails(run("fit", weighted / "text.csv", "--weights", "w", "-o", model), "'w' is not numeric")
     assert not model.exists()

@@ -146,7 +146,7 @@ def test_new_rows_that_make_no_date_are_named():
     frame, _, _ = weather()
     encoder = TableEncoder().fit(frame)
     wrong = frame[:5].assign(month=2, day=[1, 2, 30, 3, 4])
-    with pytest.raises(ColumnError, match=r"columns 'year', 'month', 'day', 'hour' make no date in row 3"):
+    with pytest.raises(ColumnError, match=r"columns 'year', 'month', 'day', 'hour' give no valid date in row 3"):
         encoder.transform(wrong)
     with pytest.raises(ColumnError, match=r"column 'month' is not numeric"):
         encoder.transform(frame[:5].assign(month="May"))

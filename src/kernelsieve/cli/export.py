@@ -36,7 +36,7 @@ def export(
         typer.Option(metavar="KIND", help="Of an .onnx file: columns, one input each, or matrix, one X of numbers."),
     ] = None,
     name: Annotated[
-        str | None, typer.Option(metavar="NAME", help="What names in a .h file begin with; by default the file's.")
+        str | None, typer.Option(metavar="NAME", help="Prefix of all names in a .h file; by default the file's name.")
     ] = None,
     force: Force = False,
 ) -> None:
@@ -82,15 +82,15 @@ def _format_of(output: Path) -> str:
 def _check_options(kind: str, dtype: str, outputs: tuple[str, ...], inputs: str | None, name: str | None) -> None:
     """Refuse options that this format does not have."""
     if dtype not in DTYPES[kind]:
-        raise typer.BadParameter(f"{dtype!r} is none of {', '.join(DTYPES[kind])}", param_hint="--dtype")
+        raise typer.BadParameter(f"{dtype!r} is not one of {', '.join(DTYPES[kind])}", param_hint="--dtype")
     if kind != "onnx" and outputs != ("scores",):
         raise typer.BadParameter("only .onnx files have outputs to choose", param_hint="--outputs")
     if kind != "onnx" and inputs is not None:
         raise typer.BadParameter("only .onnx files have inputs to choose", param_hint="--inputs")
     if inputs not in (None, *INPUTS):
-        raise typer.BadParameter(f"{inputs!r} is none of {', '.join(INPUTS)}", param_hint="--inputs")
+        raise typer.BadParameter(f"{inputs!r} is not one of {', '.join(INPUTS)}", param_hint="--inputs")
     if name is not None and kind != "c":
-        raise typer.BadParameter("only .h files have names to begin", param_hint="--name")
+        raise typer.BadParameter("only .h files have a prefix", param_hint="--name")
 
 
 def _write(model: Any, output: Path, kind: str, dtype: str, name: str | None) -> str:

@@ -43,7 +43,7 @@ def fit(
         float | None, typer.Option(metavar="ROWS", help="With --follow: rows after which one weighs half.")
     ] = None,
     idle: Annotated[
-        float | None, typer.Option(metavar="SECONDS", help="With --follow: end if no row comes for so long.")
+        float | None, typer.Option(metavar="SECONDS", help="With --follow: stop if no row comes for this long.")
     ] = None,
     force: options.Force = False,
     as_json: options.AsJson = False,
@@ -133,7 +133,7 @@ def _features_and_weights(request: Request, table: Table, estimator: Any) -> tup
     if request.weights is None:
         return table.pick(request.columns, request.exclude), None
     if "sample_weight" not in inspect.signature(estimator.fit).parameters:
-        raise typer.BadParameter(f"has no meaning for --method {request.method}", param_hint="--weights")
+        raise typer.BadParameter(f"does not apply to --method {request.method}", param_hint="--weights")
     (column,) = table.require([request.weights], "--weights")
     left_out = list(dict.fromkeys([*request.exclude, column]))
     parts = [

@@ -89,11 +89,13 @@ def monitor(
             "-c",
             min=1,
             metavar="N",
-            help="Components; few columns of a linear or cosine kernel: half of them.",
+            help="Components; for a linear or cosine kernel on few columns, half their number.",
         ),
     ] = 30,
     support: Annotated[int, typer.Option("--support", "-s", min=2, metavar="N", help="Support points.")] = 60,
-    kernel: Annotated[str, word(kernels, "--kernel", "-k", help="As in fit, where k(x, x) has distances.")] = "rbf",
+    kernel: Annotated[
+        str, word(kernels, "--kernel", "-k", help="As in fit; a kernel that gives no distances is refused.")
+    ] = "rbf",
     gamma: Annotated[
         str,
         typer.Option(

@@ -347,7 +347,7 @@ def make_estimator(method: str, options: dict[str, Any], given: set[str]) -> Any
         if parameter is None:
             if option in given:
                 flag = f"--{option.replace('_', '-')}"
-                raise typer.BadParameter(f"has no meaning for --method {method}", param_hint=flag)
+                raise typer.BadParameter(f"does not apply to --method {method}", param_hint=flag)
             continue
         shared = method == "sparse" or option in ("components", "seed", "batch_size")
         # the method's own default is a linear kernel, the command's is not

@@ -39,7 +39,11 @@ def score(
     alarm_above: Annotated[
         float | None,
         typer.Option(
-            "--alarm-above", min=0.0, max=1.0, metavar="SHARE", help="Exit with 3 where more of the rows are odd."
+            "--alarm-above",
+            min=0.0,
+            max=1.0,
+            metavar="SHARE",
+            help="Exit with status 3 if a larger share of rows is odd.",
         ),
     ] = None,
     *,
@@ -53,7 +57,7 @@ def score(
     t2        distance from the centre along the components, each in its own spread
     spe       squared distance to the components, in the kernel's feature space
     error     mean squared difference between a row and what its scores
-              tell of it, in the units the model works in
+              give back, in the units the model works in
     decision  positive for a normal row, negative for an odd one: where the
               model has a limit of its own, or --normal gives one
 

@@ -129,11 +129,12 @@ def compress(
     rows: Annotated[
         Path | None,
         typer.Option(
-            metavar="DATA", help="A table like the one fitted: keep the scores of its rows, and measure there."
+            metavar="DATA", help="Rows like those fitted: their scores are kept, and errors measured on them."
         ),
     ] = None,
     support: Annotated[
-        int | None, typer.Option("--support", "-s", min=1, metavar="N", help="Points to keep; else --error decides.")
+        int | None,
+        typer.Option("--support", "-s", min=1, metavar="N", help="Points to keep; without it --error decides."),
     ] = None,
     error: Annotated[
         float | None, typer.Option(metavar="SHARE", help="Largest error of the scores, as a share of their spread.")

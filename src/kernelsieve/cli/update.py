@@ -35,7 +35,7 @@ def update(
         bool, typer.Option("--refresh", help="Choose the support points again, from a sample of all rows.")
     ] = False,
     max_drift: Annotated[
-        float | None, typer.Option(min=0, metavar="DEGREES", help="End with status 3 if components turned further.")
+        float | None, typer.Option(min=0, metavar="DEGREES", help="Exit with status 3 if components turned further.")
     ] = None,
     force: options.Force = False,
     as_json: options.AsJson = False,

@@ -90,7 +90,7 @@ def with_date(block: Block, joined: dict[str, int], first: int = 0) -> Block:
     if len(wrong):
         names = ", ".join(repr(block.names[j]) for j in joined.values())
         row = first + int(wrong[0])
-        raise ColumnError(block.names[joined["year"]], row, f"columns {names} make no date in row {row + 1}")
+        raise ColumnError(block.names[joined["year"]], row, f"columns {names} give no valid date in row {row + 1}")
     kinds = list(block.kinds)
     for role, j in joined.items():
         kinds[j] = DATE if role == "year" else JOINED
