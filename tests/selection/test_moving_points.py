@@ -305,3 +305,12 @@ def test_a_greedy_rule_takes_as_many_rows_as_float64_tells_apart(rule):
     X = np.random.default_rng(0).standard_normal((700, 3))
     model = SparseKernelPCA(4, n_support=60, selection=rule, gamma=0.01, random_state=0).fit(X)
     assert model.n_support_ == 60
+
+
+@pytest.mark.parametrize(("rule", "factor"), [("targeted", 1 / 64), ("gain", 1 / 16)])
+def test_greedy_rules_leave_no_component_without_variance_where_others_find_all(rule, factor):
+    """They chose 32 rows in which the kernel had 28 and 26 directions, and the fit ended in an error."""
+    X = np.random.default_rng(0).standard_normal((600, 3))
+    model = SparseKernelPCA(30, n_support=32, selection=rule, gamma=f"{factor} median", random_state=0).fit(X)
+    assert model.explained_variance_.shape == (30,)
+    assert np.all(model.explained_variance_ > 0)

@@ -30,6 +30,9 @@ from .how_many import Fewest
 from .moved import Candidate, FreePoints
 from .subspace import Coordinates, coordinates, movable
 
+# Rules that look at the variance that points capture alone, and not at how many components have any.
+BY_VARIANCE = ("optimized", "targeted", "gain")
+
 
 @dataclass(frozen=True)
 class Effort:
@@ -185,7 +188,7 @@ class Chooser:
         choice = Choice.measured(_as_rows_hold_it(problem, selection), problem, last=last)
         selection, ratio = choice.selection, choice.ratio
         assert ratio is not None
-        if self.rule_name != "optimized" or ratio.n_directions >= problem.sample.n_components:
+        if self.rule_name not in BY_VARIANCE or ratio.n_directions >= problem.sample.n_components:
             return choice
         # captured variance is useless to choose points for components that have hardly any variance, but the rows that
         # differ most from each other span them all
