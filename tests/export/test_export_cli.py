@@ -93,7 +93,9 @@ def test_nothing_of_the_users_is_overwritten(folder):
 
 def test_bad_usage_and_bad_models_are_told_in_one_line(folder):
     assert_fails(run(folder / "model.ks", "-o", folder / "model.txt"), "does not end in .onnx, .h, .pt", 2)
-    assert_fails(run(folder / "model.ks", "-o", folder / "m.onnx", "--dtype", "int8"), "is none of float32, float64", 2)
+    assert_fails(
+        run(folder / "model.ks", "-o", folder / "m.onnx", "--dtype", "int8"), "is not one of float32, float64", 2
+    )
     assert_fails(run(folder / "model.ks", "-o", folder / "m.h", "--outputs", "error"), "only .onnx files", 2)
     assert_fails(run(folder / "model.ks", "-o", folder / "m.onnx", "--name", "x"), "only .h files", 2)
     assert_fails(run(folder / "model.ks", "-o", folder / "m.onnx", "--outputs", "nonsense"), "give one or more of")
