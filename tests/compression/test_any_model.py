@@ -9,6 +9,7 @@ from sklearn.decomposition import PCA
 from sklearn.decomposition import KernelPCA as SklearnKernelPCA
 
 from kernelsieve import CompressedKernelPCA, KernelPCA, LikelihoodKernelPCA, SparseKernelPCA, compress
+from kernelsieve.kernels import RBF, RationalQuadratic
 
 CHOICES = ["removal", "l1", "eigen-removal"]
 
@@ -134,6 +135,17 @@ def test_sparse_rows(container, cloud, new_rows):
         assert small.compression_["measured_on"] == "training rows"
     removal = compress(model, 20, method="removal")
     np.testing.assert_array_equal(removal.support_, compress(dense, 20, method="removal").support_)
+
+
+@pytest.mark.parametrize("container", [scipy.sparse.csr_matrix, scipy.sparse.csr_array])
+def test_sparse_rows_in_units_of_their_columns(container, cloud):
+    """scipy's matrices multiply by a vector as matrices do, and each column has its own scale here."""
+    rows = np.maximum(cloud, 0)
+    dense, sparse = (
+        KernelPCA(2, kernel=RBF().on([0]) * RationalQuadratic()).fit(rows) for rows in (rows, container(rows))
+    )
+    moved = [compress(model, 8, method="optimized", random_state=0) for model in (dense, sparse)]
+    np.testing.assert_allclose(moved[1].compression_["total_error"], moved[0].compression_["total_error"], rtol=1e-2)
 
 
 def test_float32(digits, digits_model):

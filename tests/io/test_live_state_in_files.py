@@ -205,6 +205,22 @@ def test_a_stream_whose_points_could_not_be_chosen_again_is_not_loaded(value: An
         ks.load(path)
 
 
+@pytest.mark.parametrize(
+    ("place", "value", "said"), [(("state", "gamma_"), 0.0, "gamma=0.0"), (("params", "n_swaps"), 1, "n_swaps=1 means")]
+)
+def test_a_stream_that_could_not_follow_its_last_choice_is_not_loaded(
+    place: tuple[str, str], value: float, said: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "model.ks"
+    ks.SparseKernelPCA(2, n_support=8, random_state=0).partial_fit(ROWS).save(path)
+    resealed(path, put(*place, value=value))
+    with pytest.raises(ModelFileError, match=f"cannot go on: .*{said}"):
+        ks.load(path)
+    swapped = ks.SparseKernelPCA(2, kernel="sigmoid", gamma=0.01, n_support=8, n_swaps=1, random_state=0)
+    swapped.partial_fit(ROWS).save(path)
+    ks.load(path).partial_fit(ROWS)
+
+
 def test_a_sample_that_left_out_rows_drawn_before_its_own_is_not_loaded(tmp_path: Path) -> None:
     path = tmp_path / "model.ks"
     ks.OnlineKernelPCA(2, gamma=0.3, random_state=0).partial_fit(ROWS).save(path)

@@ -44,6 +44,7 @@ import numpy as np
 import scipy.sparse
 
 import kernelsieve
+from kernelsieve.kernels import Kernel
 from kernelsieve.kernels.objects import ObjectKernel
 from kernelsieve.numerics import DEPENDENT
 from kernelsieve.rows.objects import object_rows
@@ -216,6 +217,10 @@ def _absolute_kernel(model: Any, rows: np.ndarray, points: np.ndarray, single: b
     if kernel == "rbf":
         near = SCIKIT_LEARNS_OWN if isinstance(model, kernelsieve.KernelPCA) else NEAR_ORIGIN
         return np.ones((1, len(points))), gaussian_rounding(float(model.gamma_), rows, points, near, single=single)
+    if isinstance(kernel, Kernel):  # |k(x, s)|^2 <= k(x, x) k(s, s); an indefinite kernel's values are at most one
+        kernel = model.expansion_.kernel
+        own, others = (np.abs(_host(kernel.diagonal(_as_taken(kernel, some)))) for some in (rows, points))
+        return np.maximum(np.sqrt(own)[:, None] * np.sqrt(others), 1.0), root * LARGEST_EXPONENT
     if kernel == "laplacian" or callable(kernel):  # by differences, the campaign's own callables too
         return np.ones((1, len(points))), root * LARGEST_EXPONENT
     if kernel == "cosine":

@@ -115,7 +115,7 @@ class Coordinates:
             inside = inside - self.origin
         if self.basis is not None:
             inside = inside @ self.basis
-        return np.asarray(dense(inside * self.scale))
+        return np.asarray(dense(inside) * self.scale)
 
 
 def movable(sample: Sample, found: Callable[[], Coordinates]) -> bool:

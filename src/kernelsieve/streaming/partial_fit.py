@@ -408,6 +408,15 @@ class PartialFit:
         )
         return {name: state[name] for name in STORED if name in state}
 
+    def _refuse_last_choice(self: Any, stream: StreamState) -> None:
+        """Raise ValueError if the next choice of points could not follow the last one, as a file has it."""
+        if stream.choice is not None and not 0 < stream.choice.gamma < math.inf:
+            raise ValueError(f"its points were chosen with gamma={stream.choice.gamma}")
+        if isinstance(self.selection, str) and self.selection == "optimized" and stream.chosen is not None:
+            kernel = stream.chosen.kernel
+            if kernel.moves and kernel.definite is not False:
+                self._effort.check("optimized")
+
     def check_loaded(self: Any, error: type[ValueError]) -> None:
         """Raise `error` unless the stream in a file can continue: its parameters allow points to be chosen again."""
         if self._stream is None:
@@ -415,6 +424,7 @@ class PartialFit:
         try:
             self._empty_stream()
             self._request(ReservoirRows(self._stream.reservoir))
+            self._refuse_last_choice(self._stream)
         except ValueError as reason:
             raise error(f"the stream in the file cannot go on: {reason}") from reason
         given = self.selection
