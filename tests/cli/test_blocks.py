@@ -133,6 +133,7 @@ ODD = {
     "late text": (f"a,b\n{LINES}7,many\n", 401, None),
     "too few cells": (f"a,b\n{LINES}7\n", None, "row 401 has 1 cell where the table has 2 columns"),
     "too many cells": (f"a,b\n{LINES}7,8,9\n", None, "row 401 has 3 cells where the table has 2 columns"),
+    "text above the names": (f"exported on Monday\na,b\n{LINES}", None, "1 column; if lines of text come before the"),
     "open quote": (f'a,b\n{LINES}7,"8\n', None, "quote"),
     "infinite": (f"a,b\n{LINES}7,inf\n", None, "column 'b' is infinite in row 401"),
     "blank lines": (f"a,b\n\n{LINES}\n\n7,8\n\n\n", 401, None),

@@ -209,7 +209,10 @@ def _checked(block: bytes, separator: str, width: int, first: int) -> tuple[byte
     wrong = np.flatnonzero(counts != width)
     if len(wrong):
         row, cells = first + int(wrong[0]) + 1, int(counts[wrong[0]])
-        raise CsvError(f"row {row} has {cells} cell{'s' * (cells > 1)} where the table has {width} columns")
+        one = "; if lines of text come before the column names, delete them" if width == 1 else ""
+        raise CsvError(
+            f"row {row} has {cells} cell{'s' * (cells > 1)} where the table has {width} column{'s' * (width > 1)}{one}"
+        )
     return block, len(ends)
 
 
