@@ -452,6 +452,7 @@ GP = {
     "infinite matern": gp.Matern(0.6, nu=np.inf),
     "rational": gp.RationalQuadratic(0.6, alpha=0.3),
     "dot": gp.DotProduct(sigma_0=0.5),
+    "polynomial": gp.DotProduct(sigma_0=0.5) ** 3,
     "algebra": 2.0 * gp.RBF(0.6) + gp.Matern(0.5, nu=1.5) * gp.DotProduct(0.3),
 }
 

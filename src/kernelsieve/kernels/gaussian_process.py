@@ -3,6 +3,7 @@ saved.
 
     RBF, Matern (nu = 1/2, 3/2, 5/2, infinite), RationalQuadratic     of the same name; length_scale is the width
     ConstantKernel, DotProduct                                        a number; a number and Linear
+    DotProduct ** p                                                   Polynomial
     Sum, Product                                                      sums and products
 
 All others (ExpSineSquared, PairwiseKernel, ...) are called, as any function is.  So is a sum with WhiteKernel, with a
@@ -19,7 +20,7 @@ from ..errors import warn
 from .algebra import Constant
 from .base import Kernel
 from .matern import SMOOTHNESS, Matern
-from .products import Linear
+from .products import Linear, Polynomial
 from .radial import Radial
 from .rational import RationalQuadratic
 from .rbf import RBF
@@ -41,6 +42,8 @@ def translated(given: Any) -> Kernel | None:
             return Constant(float(given.constant_value))
         case "DotProduct":
             return Linear() + float(given.sigma_0) ** 2 if given.sigma_0 else Linear()
+        case "Exponentiation" if type(given.kernel).__name__ == "DotProduct" and given.exponent >= 0:
+            return Polynomial(float(given.exponent), gamma=1.0, coef0=float(given.kernel.sigma_0) ** 2)
     return _radial(given)
 
 
