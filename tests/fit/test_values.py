@@ -82,6 +82,20 @@ def test_a_remembered_block_is_the_kernels_whatever_is_known_of_it(table):
     assert before < between == store.n_evaluations
 
 
+@pytest.mark.parametrize("vectorized", [True, False])
+def test_the_diagonal_of_rows_is_asked_for_once(table, vectorized):
+    kernel = Recorded(table, vectorized)
+    values = KernelValues(bind_callable(kernel, None, table[:300]), table[:300])
+    kernel.pairs.clear()
+    first, again = values.diagonal(table), values.diagonal(table)
+    np.testing.assert_allclose(first, 1.0)
+    np.testing.assert_array_equal(again, first)
+    own = [pair for pair in kernel.pairs if pair[0] == pair[1]]
+    assert len(set(own)) == 400
+    assert len(own) == 400 + 100  # the rows that have no place are computed as they come
+    assert values.n_evaluations == len(kernel.pairs)
+
+
 def test_rectangles_cover_every_wanted_element_once():
     wanted = np.random.default_rng(0).random((20, 7)) < 0.5
     covered = np.zeros(wanted.shape, dtype=int)

@@ -47,6 +47,7 @@ class KernelValues:
         size = len(self._places)
         self._table = np.zeros((size, size))  # of each pair of places, only one of its two elements may be filled
         self._known = np.zeros((size, size), dtype=bool)
+        self._diagonal = np.full(size, np.nan)  # apart: a table with single values in it is filled in many small blocks
         self._lock = Lock()
 
     def places(self, rows: Array) -> np.ndarray:
@@ -74,15 +75,18 @@ class KernelValues:
 
     def diagonal(self, rows: Array) -> np.ndarray:
         """k(x, x) of rows."""
-        values, places = np.empty(rows.shape[0]), self.places(rows)
-        known = np.zeros(len(places), dtype=bool)
+        places = self.places(rows)
+        inside = places >= 0
+        values = np.full(len(places), np.nan)
+        values[inside] = self._diagonal[places[inside]]
         # a stated diagonal may differ from the k(x, x) of the blocks, for instance by a noise term
         if not self.kernel.has_own_diagonal:
-            known = (places >= 0) & self._known[places, places]
+            known = inside & self._known[places, places]
             values[known] = self._table[places[known], places[known]]
-        missing = np.flatnonzero(~known)
+        missing = np.flatnonzero(np.isnan(values))
         if len(missing):
             values[missing] = to_numpy(self.kernel.diagonal(rows[missing]))
+            self._diagonal[places[inside]] = values[inside]
             self._count(len(missing) * (1 if self.kernel.has_own_diagonal else self.kernel.least_square))
         return values
 
@@ -278,8 +282,11 @@ def keys_of(rows: Array) -> Iterable[Hashable]:
 
 def rectangles(wanted: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Rows and columns of blocks that together cover every true element of a matrix once, and no other element."""
-    if wanted.all():
-        yield np.arange(wanted.shape[0]), np.arange(wanted.shape[1])
+    in_row, in_column = wanted.any(axis=1), wanted.any(axis=0)
+    rows, columns = np.flatnonzero(in_row), np.flatnonzero(in_column)
+    if np.count_nonzero(wanted) == len(rows) * len(columns):
+        if len(rows):
+            yield rows, columns
         return
     alike: dict[Hashable, list[int]] = {}
     for i, pattern in enumerate(keys_of(np.packbits(wanted, axis=1))):

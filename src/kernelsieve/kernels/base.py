@@ -427,7 +427,8 @@ class Wide(Kernel):
 
 def check_real(block: Any) -> None:
     """Refuse complex values, whose imaginary part would be dropped."""
-    if "complex" in str(getattr(block, "dtype", "")):
+    dtype = getattr(block, "dtype", None)
+    if dtype.kind == "c" if isinstance(dtype, np.dtype) else "complex" in str(dtype):
         raise ValueError("the kernel returned complex numbers: kernel PCA needs real ones")
 
 
