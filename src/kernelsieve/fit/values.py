@@ -5,7 +5,7 @@ pairs.  `RememberedKernel` stands for the kernel during a fit.  Among the rows t
 keeps all values that were computed, so that
 
     a pair of such rows is computed once, k(x, y) and k(y, x) being one value
-    rows that come only in the pass are computed as they come and are not kept
+    rows that come only in the pass are computed on the way and not kept
 
 and it counts the values computed.  Rows are recognised by their content, or by object identity, so that the rest of a
 fit need not know that values are remembered.

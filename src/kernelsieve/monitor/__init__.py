@@ -9,7 +9,7 @@ inputs       windows of rows, standardised or whitened
 statistics   T2, SPE and the contributions of the inputs
 limits       quantiles of held-out folds, smoothing, the rule of k of n
 crossfit     a detector and its held-out values, by refits or by the moments of folds
-online       rows judged as they come, and what is kept between two of them
+online       live rows judged one after another, and the state kept between them
 warnings     what a monitor says of its own limit
 """
 
