@@ -258,6 +258,36 @@ print(f"captured {model.captured_ratio_:.4f} of exact, {low:.4f} to {high:.4f}")
 """,
     ),
     Example(
+        "mlpack: kernel_pca",
+        "The example of its documentation, a Gaussian kernel, on iris: what is left of the classes in two scores, as "
+        "the accuracy of five neighbours. It gives scores of the rows that it was fitted on and nothing else; here, "
+        "new rows can follow.",
+        """
+from mlpack import kernel_pca
+from sklearn.datasets import load_iris
+from sklearn.neighbors import KNeighborsClassifier
+
+X, y = load_iris(return_X_y=True)
+output = kernel_pca(
+    input_=X, kernel="gaussian", bandwidth=2.0, new_dimensionality=2, center=True
+)
+Z = output["output"]
+print(f"accuracy {KNeighborsClassifier().fit(Z, y).score(Z, y):.3f}")
+""",
+        """
+from sklearn.datasets import load_iris
+from sklearn.neighbors import KNeighborsClassifier
+
+from kernelsieve import SparseKernelPCA
+
+X, y = load_iris(return_X_y=True)
+model = SparseKernelPCA(2, n_support=12, gamma=1 / 8, random_state=0).fit(X)
+Z = model.transform(X)
+print(f"accuracy {KNeighborsClassifier().fit(Z, y).score(Z, y):.3f}")
+print(f"twelve points keep {model.captured_ratio_:.4f} of exact kernel PCA")
+""",
+    ),
+    Example(
         "scikit-matter: landmarks by farthest points",
         "A selection of samples as in its gallery, on the diabetes table of scikit-learn: how far the farthest row is "
         "from its landmark. The same rule is one of ours; what kernel PCA on such landmarks keeps is another matter.",

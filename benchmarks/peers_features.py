@@ -40,6 +40,7 @@ WHO: dict[str, str] = {
 }
 OURS = "SparseKernelPCA(3, n_support=20, random_state=0)"
 GP_KERNEL = "from sklearn.gaussian_process.kernels import RBF, DotProduct; k = RBF() + DotProduct() * RBF()"
+ON_COLUMNS = "lambda x, y: float(np.exp(-np.sum((x[:2] - y[:2]) ** 2)) * (x[2] == y[2]))"
 PCOVR = 'KernelPCovR(mixing=1.0, n_components=3, kernel="rbf", gamma=0.1)'
 
 PROBES: dict[str, dict[str, str]] = {
@@ -84,11 +85,17 @@ PROBES: dict[str, dict[str, str]] = {
         "scikit-matter": f"{GP_KERNEL}; KernelPCovR(mixing=1.0, n_components=3, kernel=k).fit(X, X[:, :1])",
         "nystrompca": f"{GP_KERNEL}; NystromKPCA(n_components=3, m_subset=20, kernel=k).fit_transform(X)",
         "PyOD": f"{GP_KERNEL}; KPCA(n_components=3, kernel=k).fit(X)",
+        "kernlab": "R: r <- rbfdot(0.1); v <- vanilladot(); k <- function(x, y) r(x, y) + v(x, y); class(k) <- 'kernel'; "
+        "stopifnot(ncol(rotated(kpca(X, kernel=k, features=3))) == 3)",
     },
     "kernels on some of the columns": {
         "kernelsieve": "k = kernels.RBF().on([0, 1]) * kernels.Hamming().on([2]); "
         "SparseKernelPCA(3, n_support=20, kernel=k, random_state=0).fit(np.round(X))",
-        "KernelPCA": "needs(KernelPCA, 'columns')",
+        "KernelPCA": f"KernelPCA(3, kernel={ON_COLUMNS}).fit(np.round(X))",
+        "scikit-matter": f"KernelPCovR(mixing=1.0, n_components=3, kernel={ON_COLUMNS}).fit(np.round(X), X[:, :1])",
+        "PyOD": f"KPCA(n_components=3, kernel={ON_COLUMNS}).fit(np.round(X))",
+        "kernlab": "R: r <- rbfdot(0.5); k <- function(x, y) r(x[1:2], y[1:2]) * (x[3] == y[3]); class(k) <- 'kernel'; "
+        "stopifnot(ncol(rotated(kpca(round(X), kernel=k, features=3))) == 3)",
         "Nystroem + PCA": "from sklearn.compose import make_column_transformer; make_column_transformer("
         "(Nystroem(n_components=20), [0, 1]), (Nystroem(kernel='linear', n_components=1), [2])).fit(X)",
     },
@@ -107,7 +114,7 @@ PROBES: dict[str, dict[str, str]] = {
         "scikit-matter": "needs(KernelPCovR, 'partial_fit')",
         "nystrompca": "needs(NystromKPCA, 'partial_fit')",
         "PyOD": "needs(KPCA, 'partial_fit')",
-        "kernlab": "R: stopifnot(ncol(pcv(kha(X, features=2, maxiter=5))) == 2)",
+        "kernlab": "R: m <- kha(X[1:100,], features=2, maxiter=5); update(m, X[101:200,])",
         "UMAP": "UMAP(n_components=3).fit(X).update(new)",
     },
     "rows in blocks, which are never in memory together": {
@@ -195,6 +202,11 @@ PROBES: dict[str, dict[str, str]] = {
         "KernelPCA": "needs(KernelPCA, 'predict')",
         "nystrompca": "needs(NystromKPCA, 'predict')",
         "UMAP": "needs(UMAP, 'predict')",
+    },
+    "gradients of the scores": {
+        "kernelsieve": f"assert {OURS}.fit(X).input_gradient(new).shape == (50, 3, 6)",
+        "KernelPCA": "needs(KernelPCA, 'input_gradient')",
+        "UMAP": "needs(UMAP, 'input_gradient')",
     },
     "which columns matter": {
         "kernelsieve": f"assert {OURS}.fit(X).sensitivity(X).shape == (3, 6)",

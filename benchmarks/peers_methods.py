@@ -20,13 +20,20 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.sparse.linalg import LinearOperator, eigsh
 from sklearn.cluster import KMeans, MiniBatchKMeans
 from sklearn.decomposition import PCA, KernelPCA
 from sklearn.kernel_approximation import Nystroem, RBFSampler
 
 from kernelsieve import SparseKernelPCA
 
-M = 10  # components
+
+@dataclass(frozen=True)
+class Task:
+    """Kernel PCA as every contestant is asked for it: exp(-gamma |x - y|^2), centred, so many components."""
+
+    gamma: float
+    n_components: int = 10
 
 
 @dataclass(frozen=True)
@@ -43,7 +50,7 @@ class Peer:
 
     name: str
     setting: str
-    fit: Callable[[np.ndarray, int, float, int], Any]  # rows, m, gamma, seed
+    fit: Callable[[np.ndarray, int, Task, int], Any]  # rows, m, task, seed
     components: Callable[[Any, np.ndarray], Components]
     transform: Callable[[Any, np.ndarray], np.ndarray] = lambda model, rows: model.transform(rows)
     needs: str = "sklearn"  # module that must be installed
@@ -52,17 +59,19 @@ class Peer:
     lines: int = 2  # calls that a fit and a transform take
 
 
-def fit_ours(rows: np.ndarray, m: int, gamma: float, seed: int) -> SparseKernelPCA:
-    return SparseKernelPCA(M, n_support=m, gamma=gamma, random_state=seed, n_jobs=1).fit(rows)
+def fit_ours(rows: np.ndarray, m: int, task: Task, seed: int) -> SparseKernelPCA:
+    return SparseKernelPCA(task.n_components, n_support=m, gamma=task.gamma, random_state=seed, n_jobs=1).fit(rows)
 
 
 def our_components(model: SparseKernelPCA, rows: np.ndarray) -> Components:
     return Components(model.support_vectors_, model.dual_coef_)
 
 
-def fit_exact(solver: str) -> Callable[[np.ndarray, int, float, int], KernelPCA]:
-    def fit(rows: np.ndarray, m: int, gamma: float, seed: int) -> KernelPCA:
-        return KernelPCA(M, kernel="rbf", gamma=gamma, eigen_solver=solver, random_state=seed).fit(rows)
+def fit_exact(solver: str) -> Callable[[np.ndarray, int, Task, int], KernelPCA]:
+    def fit(rows: np.ndarray, m: int, task: Task, seed: int) -> KernelPCA:
+        return KernelPCA(task.n_components, kernel="rbf", gamma=task.gamma, eigen_solver=solver, random_state=seed).fit(
+            rows
+        )
 
     return fit
 
@@ -75,10 +84,10 @@ def exact_components(model: KernelPCA, rows: np.ndarray) -> Components:
 class LandmarkPCA:
     """Nystroem features of given landmarks, then PCA: two estimators of scikit-learn, held together."""
 
-    def __init__(self, landmarks: np.ndarray, gamma: float):
+    def __init__(self, landmarks: np.ndarray, task: Task):
         # Nystroem draws its landmarks from the rows that it is fitted on; fitted on m landmarks, it takes them all.
-        self.features = Nystroem(n_components=len(landmarks), gamma=gamma, random_state=0).fit(landmarks)
-        self.pca = PCA(M, random_state=0)
+        self.features = Nystroem(n_components=len(landmarks), gamma=task.gamma, random_state=0).fit(landmarks)
+        self.pca = PCA(task.n_components, random_state=0)
 
     def fit(self, rows: np.ndarray) -> LandmarkPCA:
         self.pca.fit(self.features.transform(rows))
@@ -101,7 +110,7 @@ def kmeans_landmarks(rows: np.ndarray, m: int, seed: int) -> np.ndarray:
 
 
 def minibatch_landmarks(rows: np.ndarray, m: int, seed: int) -> np.ndarray:
-    return MiniBatchKMeans(m, random_state=seed).fit(rows).cluster_centers_
+    return MiniBatchKMeans(m, random_state=seed, compute_labels=False).fit(rows).cluster_centers_
 
 
 def fps_landmarks(rows: np.ndarray, m: int, seed: int) -> np.ndarray:
@@ -114,9 +123,16 @@ def cur_landmarks(rows: np.ndarray, m: int, seed: int) -> np.ndarray:
     return rows[selector.fit(rows).selected_idx_]
 
 
+def fast_cur_landmarks(rows: np.ndarray, m: int, seed: int) -> np.ndarray:
+    selector = importlib.import_module("skmatter.sample_selection").CUR(
+        n_to_select=m, full=True, recompute_every=0, random_state=seed
+    )
+    return rows[selector.fit(rows).selected_idx_]
+
+
 def fit_landmarks(choose: Callable[[np.ndarray, int, int], np.ndarray]) -> Callable[..., LandmarkPCA]:
-    def fit(rows: np.ndarray, m: int, gamma: float, seed: int) -> LandmarkPCA:
-        return LandmarkPCA(choose(rows, m, seed), gamma).fit(rows)
+    def fit(rows: np.ndarray, m: int, task: Task, seed: int) -> LandmarkPCA:
+        return LandmarkPCA(choose(rows, m, seed), task).fit(rows)
 
     return fit
 
@@ -124,9 +140,9 @@ def fit_landmarks(choose: Callable[[np.ndarray, int, int], np.ndarray]) -> Calla
 class FourierPCA:
     """Random Fourier features, then PCA."""
 
-    def __init__(self, m: int, gamma: float, seed: int):
-        self.features = RBFSampler(n_components=m, gamma=gamma, random_state=seed)
-        self.pca = PCA(M, random_state=0)
+    def __init__(self, m: int, task: Task, seed: int):
+        self.features = RBFSampler(n_components=m, gamma=task.gamma, random_state=seed)
+        self.pca = PCA(task.n_components, random_state=0)
 
     def fit(self, rows: np.ndarray) -> FourierPCA:
         self.pca.fit(self.features.fit_transform(rows))
@@ -142,10 +158,12 @@ def fourier_components(model: FourierPCA, rows: np.ndarray) -> Components:
     return Components(rows, model.transform(rows))
 
 
-def fit_nystrompca(rows: np.ndarray, m: int, gamma: float, seed: int) -> Any:
+def fit_nystrompca(rows: np.ndarray, m: int, task: Task, seed: int) -> Any:
     package = importlib.import_module("nystrompca")
     # Its kernel is exp(-|x - y|^2 / sigma^2).
-    model = package.NystromKPCA(n_components=M, m_subset=m, sigma=gamma**-0.5, scale=False, seed=seed)
+    model = package.NystromKPCA(
+        n_components=task.n_components, m_subset=m, sigma=task.gamma**-0.5, scale=False, seed=seed
+    )
     model.fit_transform(rows)
     return model
 
@@ -158,10 +176,15 @@ def nystrompca_components(model: Any, rows: np.ndarray) -> Components:
     return Components(model.X[model.subset], coef)
 
 
-def fit_pyod(rows: np.ndarray, m: int, gamma: float, seed: int) -> Any:
+def fit_pyod(rows: np.ndarray, m: int, task: Task, seed: int) -> Any:
     detector = importlib.import_module("pyod.models.kpca").KPCA
     return detector(
-        n_components=M, gamma=gamma, eigen_solver="arpack", sampling=True, subset_size=m, random_state=seed
+        n_components=task.n_components,
+        gamma=task.gamma,
+        eigen_solver="arpack",
+        sampling=True,
+        subset_size=m,
+        random_state=seed,
     ).fit(rows)
 
 
@@ -198,7 +221,8 @@ PEERS = (
     ),
     Peer(
         "mini-batch k-means",
-        "centres of scikit-learn's `MiniBatchKMeans(m)` as landmarks of `Nystroem`, then `PCA(10)`",
+        "centres of scikit-learn's `MiniBatchKMeans(m, compute_labels=False)` as landmarks of `Nystroem`, then "
+        "`PCA(10)`",
         fit_landmarks(minibatch_landmarks),
         landmark_components,
         lines=5,
@@ -206,7 +230,7 @@ PEERS = (
     Peer(
         "Fourier features",
         "scikit-learn `RBFSampler(n_components=m)`, then `PCA(10)`: m features in place of points",
-        lambda rows, m, gamma, seed: FourierPCA(m, gamma, seed).fit(rows),
+        lambda rows, m, task, seed: FourierPCA(m, task, seed).fit(rows),
         fourier_components,
         lines=3,
     ),
@@ -222,6 +246,16 @@ PEERS = (
         "scikit-matter CUR",
         "rows of `CUR(n_to_select=m, full=True)` as landmarks of `Nystroem`, then `PCA(10)`",
         fit_landmarks(cur_landmarks),
+        landmark_components,
+        needs="skmatter",
+        random=False,
+        lines=5,
+    ),
+    Peer(
+        "scikit-matter CUR, once",
+        "rows of `CUR(n_to_select=m, full=True, recompute_every=0)`, which scores all rows once, as landmarks of "
+        "`Nystroem`, then `PCA(10)`",
+        fit_landmarks(fast_cur_landmarks),
         landmark_components,
         needs="skmatter",
         random=False,
@@ -245,31 +279,59 @@ PEERS = (
 )
 
 
-# Methods without components in this kernel's feature space, or without scores for new rows: for time only.
+# What cannot be raced like the others: no number of points to choose, no scores of new rows, or another interpreter.
+
+
+@dataclass(frozen=True)
+class Beside:
+    """A method that is fitted beside the race: `measure` gives processor seconds, and what else is known of the fit."""
+
+    name: str
+    setting: str
+    measure: Callable[[np.ndarray, Task], Measured]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A fit: its processor seconds, its components where they can be read, and how it transforms, where it can."""
+
+    seconds: float
+    components: Components | None = None
+    transform: Callable[[np.ndarray], np.ndarray] | None = None
+
 
 MLPACK = """
 import sys, time, numpy as np
 from mlpack import kernel_pca
-rows, width = np.load(sys.argv[1]), float(sys.argv[2])
-def fit(): kernel_pca(
-    input_=rows, kernel="gaussian", bandwidth=width, new_dimensionality=10, center=True, {more}
+rows, width, scores = np.load(sys.argv[1]), float(sys.argv[2]), sys.argv[3]
+start = time.process_time()
+found = kernel_pca(
+    input_=rows, kernel="gaussian", bandwidth=width, new_dimensionality=int(sys.argv[4]), center=True, {more}
 )
-fit()
-start = time.process_time(); fit(); print(time.process_time() - start)
+print(time.process_time() - start)
+np.save(scores, found["output"])
 """
 KERNLAB = """
 arguments <- commandArgs(trailingOnly = TRUE)
 suppressMessages(library(kernlab))
 rows <- as.matrix(read.csv(arguments[1], header = FALSE))
+width <- list(sigma = as.numeric(arguments[2]))
 start <- proc.time()
-model <- kpca(rows, kernel = "rbfdot", kpar = list(sigma = as.numeric(arguments[2])), features = 10)
-cat(sum((proc.time() - start)[1:2]))
+model <- {call}
+seconds <- sum((proc.time() - start)[1:2])
+write.table({coef}, arguments[3], sep = ",", row.names = FALSE, col.names = FALSE)
+write.table({points}, arguments[4], sep = ",", row.names = FALSE, col.names = FALSE)
+cat(seconds)
 """
+MOST_SECONDS = 40.0  # of a fit beside the race
 
 
 def cpu_seconds(command: list[str]) -> float:
     """The number that a program prints; its last words where it fails."""
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=MOST_SECONDS)
+    except subprocess.TimeoutExpired:
+        raise RuntimeError(f"stopped after {MOST_SECONDS:.0f} s") from None
     if done.returncode:
         fatal = [line for line in (done.stdout + done.stderr).splitlines() if "[FATAL]" in line]  # mlpack's mark
         raise RuntimeError(last_words(fatal[0] if fatal else done.stderr) or f"ended with code {done.returncode}")
@@ -283,56 +345,125 @@ def last_words(text: str) -> str:
     return " ".join(word for word in lines[-1].split() if os.sep not in word)[:160] if lines else ""
 
 
-def mlpack_seconds(more: str) -> Callable[[np.ndarray, float], float]:
+def mlpack(more: str) -> Callable[[np.ndarray, Task], Measured]:
     """In a process of its own, because a failure inside mlpack may end the process."""
 
-    def measure(rows: np.ndarray, gamma: float) -> float:
+    def measure(rows: np.ndarray, task: Task) -> Measured:
         with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "rows.npy"
-            np.save(path, rows)
-            width = str((2 * gamma) ** -0.5)
-            return cpu_seconds([sys.executable, "-c", MLPACK.replace("{more}", more), str(path), width])
+            table, scores = Path(folder) / "rows.npy", Path(folder) / "scores.npy"
+            np.save(table, rows)
+            width, wanted = str((2 * task.gamma) ** -0.5), str(task.n_components)
+            program = MLPACK.replace("{more}", more)
+            seconds = cpu_seconds([sys.executable, "-c", program, str(table), width, str(scores), wanted])
+            # Exact scores are the weights of a component on the training rows, up to its length.
+            found = np.load(scores)
+            return Measured(seconds, Components(rows, found - found.mean(axis=0)))
 
     return measure
 
 
-def kernlab_seconds(rows: np.ndarray, gamma: float) -> float:
-    if shutil.which("Rscript") is None:
-        raise RuntimeError("Rscript is not installed")
-    with tempfile.TemporaryDirectory() as folder:
-        table, script = Path(folder) / "rows.csv", Path(folder) / "kpca.R"
-        np.savetxt(table, rows, delimiter=",")
-        script.write_text(KERNLAB, encoding="utf-8")
-        return cpu_seconds(["Rscript", str(script), str(table), str(gamma)])
+def kernlab(call: str, coef: str, points: str) -> Callable[[np.ndarray, Task], Measured]:
+    """In R; `coef` and `points` read the components off its model."""
+
+    def measure(rows: np.ndarray, task: Task) -> Measured:
+        if shutil.which("Rscript") is None:
+            raise RuntimeError("Rscript is not installed")
+        with tempfile.TemporaryDirectory() as folder:
+            paths = [Path(folder) / name for name in ("kpca.R", "rows.csv", "coef.csv", "points.csv")]
+            script, table, coef_path, points_path = paths
+            np.savetxt(table, rows, delimiter=",")
+            program = KERNLAB.replace("{call}", call).replace("{coef}", coef).replace("{points}", points)
+            script.write_text(program.replace("{features}", str(task.n_components)), encoding="utf-8")
+            seconds = cpu_seconds(["Rscript", *map(str, (script, table, task.gamma, coef_path, points_path))])
+            found = (np.loadtxt(path, delimiter=",", ndmin=2) for path in (points_path, coef_path))
+            return Measured(seconds, Components(*found))
+
+    return measure
 
 
-def fit_seconds(fit: Callable[[np.ndarray], Any]) -> Callable[[np.ndarray, float], float]:
-    def measure(rows: np.ndarray, gamma: float) -> float:
+def keops(rows: np.ndarray, task: Task) -> Measured:
+    """The leading eigenvectors of the centred gram by Lanczos steps, whose products KeOps forms without the gram."""
+    lazy = importlib.import_module("pykeops.numpy").LazyTensor
+    n = len(rows)
+    gram = (-((lazy(rows[:, None, :].copy()) - lazy(rows[None, :, :].copy())) ** 2).sum(-1) * task.gamma).exp()
+
+    def centred_product(v: np.ndarray) -> np.ndarray:
+        product = np.asarray(gram @ (v - v.mean()).reshape(-1, 1)).ravel()
+        return product - product.mean()
+
+    centred_product(np.ones(n))  # KeOps compiles a kernel for this number of columns
+    start = time.process_time()
+    centred_product(np.ones(n))
+    expected = (time.process_time() - start) * 4 * task.n_components  # products of a Lanczos run, about
+    if expected > MOST_SECONDS:
+        raise RuntimeError(f"over {MOST_SECONDS:.0f} s to be expected, not run")
+    start = time.process_time()
+    operator = LinearOperator((n, n), matvec=centred_product, dtype=np.float64)
+    vectors = eigsh(operator, k=task.n_components, v0=np.random.default_rng(0).standard_normal(n))[1]
+    return Measured(time.process_time() - start, Components(rows, vectors - vectors.mean(axis=0)))
+
+
+def fitted(make: Callable[[Task], Any]) -> Callable[[np.ndarray, Task], Measured]:
+    """An estimator with fit and transform."""
+
+    def measure(rows: np.ndarray, task: Task) -> Measured:
+        model = make(task)
         start = time.process_time()
-        fit(rows)
-        return time.process_time() - start
+        model.fit(rows)
+        return Measured(time.process_time() - start, transform=model.transform)
 
     return measure
 
 
-def fit_umap(rows: np.ndarray) -> Any:
-    return importlib.import_module("umap").UMAP(n_components=M, random_state=0).fit(rows)
+def umap(task: Task) -> Any:
+    return importlib.import_module("umap").UMAP(n_components=task.n_components, random_state=0)
 
 
-# Name, setting, processor seconds of a fit.
-TIME_ONLY: tuple[tuple[str, str, Callable[[np.ndarray, float], float]], ...] = (
-    ("PCA", "scikit-learn `PCA(10)`: linear", fit_seconds(lambda rows: PCA(min(M, rows.shape[1])).fit(rows))),
-    ("UMAP", "`UMAP(n_components=10, random_state=0)`: keeps neighbours, not variance", fit_seconds(fit_umap)),
-    (
+def automatic(rows: np.ndarray, task: Task) -> Measured:
+    start = time.process_time()
+    model = SparseKernelPCA(task.n_components, gamma=task.gamma, random_state=0, n_jobs=1).fit(rows)
+    return Measured(time.process_time() - start, our_components(model, rows), model.transform)
+
+
+BESIDE = (
+    Beside("kernelsieve, auto", "`SparseKernelPCA(10)`: finds how many points keep .99", automatic),
+    Beside("PCA", "scikit-learn `PCA(10)`: linear", fitted(lambda task: PCA(task.n_components))),
+    Beside("UMAP", "`UMAP(n_components=10, random_state=0)`: keeps neighbours, not variance", fitted(umap)),
+    Beside(
+        "KeOps + Lanczos",
+        "SciPy's `eigsh` of the centred gram, products by a `LazyTensor` of pykeops: exact, without an N x N matrix",
+        keops,
+    ),
+    Beside(
         "mlpack, exact",
         '`kernel_pca(kernel="gaussian", new_dimensionality=10, center=True)`: scores of the training rows only',
-        mlpack_seconds(""),
+        mlpack(""),
     ),
-    (
-        "mlpack, Nystroem",
-        '`kernel_pca(..., nystroem_method=True, sampling="kmeans")`: as many points as components, scores of the '
-        "training rows only",
-        mlpack_seconds('nystroem_method=True, sampling="kmeans"'),
+    *(
+        Beside(
+            f"mlpack, {sampling}",
+            f'`kernel_pca(..., nystroem_method=True, sampling="{sampling}")`: as many points as components, scores of '
+            "the training rows only",
+            mlpack(f'nystroem_method=True, sampling="{sampling}"'),
+        )
+        for sampling in ("kmeans", "random")
     ),
-    ("kernlab", 'R `kpca(x, kernel="rbfdot", features=10)`', kernlab_seconds),
+    Beside(
+        "kernlab, kpca",
+        'R `kpca(x, kernel="rbfdot", features=10)`: exact',
+        kernlab(
+            'kpca(rows, kernel = "rbfdot", kpar = width, features = {features})',
+            "scale(pcv(model), scale = FALSE)",
+            "xmatrix(model)",
+        ),
+    ),
+    Beside(
+        "kernlab, kfa",
+        'R `kfa(x, kernel="rbfdot", features=10)`: as many points as components',
+        kernlab(
+            'kfa(rows, kernel = "rbfdot", kpar = width, features = {features})',
+            "alpha(model)",
+            "xmatrix(model)",
+        ),
+    ),
 )

@@ -168,9 +168,12 @@ print(f"{(time.perf_counter() - start) / 200 * 1e6:.0f} us a row")
 # An outlier detector that goes on learning
 # -----------------------------------------
 #
-# PyOD `#323 <https://github.com/yzhao062/pyod/issues/323>`__ and
-# `#478 <https://github.com/yzhao062/pyod/issues/478>`__: a monitor's limit is
-# chosen on rows that it was not fitted to, and ``update`` takes rows as they
+# PyOD `#370 <https://github.com/yzhao062/pyod/issues/370>`__ (kernel PCA as a
+# detector), `#323 <https://github.com/yzhao062/pyod/issues/323>`__ and
+# `#478 <https://github.com/yzhao062/pyod/issues/478>`__ (one that goes on
+# learning), `#127 <https://github.com/yzhao062/pyod/issues/127>`__ (trained on
+# normal rows alone): a monitor's limit is chosen on rows that it was not fitted
+# to, with no share of outliers to guess, and ``update`` takes rows as they
 # come.
 
 normal = scaled[cancer.target == 1]

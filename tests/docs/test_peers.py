@@ -1,0 +1,50 @@
+"""The race against other packages: what is written down of it. The race itself is run by `make peers`."""
+
+from __future__ import annotations
+
+import importlib
+import json
+
+import numpy as np
+import pytest
+
+from benchmarks import peers_page
+
+
+@pytest.fixture
+def peers(monkeypatch):
+    for variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"):
+        monkeypatch.setenv(variable, "1")  # the module sets them for the whole process
+    return importlib.import_module("benchmarks.peers")
+
+
+def test_the_page_of_the_race_and_the_home_page_show_the_race_that_is_kept():
+    found = peers_page.Results(json.loads(peers_page.RESULTS.read_text(encoding="utf-8")))
+    assert peers_page.PAGE.read_text(encoding="utf-8") == peers_page.page(found)
+    assert peers_page.HOME.read_text(encoding="utf-8") == peers_page.home_table(found)
+
+
+def test_a_contestant_that_fails_is_written_down_with_its_message_and_the_others_go_on(peers, monkeypatch):
+    def broken(rows, m, task, seed):
+        raise RuntimeError("no such luck")
+
+    ours = peers.PEERS[0]
+    bad = peers.Peer("broken", "", broken, ours.components)
+    monkeypatch.setattr(peers, "TURNS", 1)
+    monkeypatch.setattr(peers, "SHORT", 1e-9)
+    rows = np.random.default_rng(0).standard_normal((60, 4))
+    table = peers.Table(lambda: peers.Split("small", rows[:40], rows[40:]), n_components=2, sizes=(15,))
+    cells = peers.raced(peers.Race("small", table), [bad, ours])
+    assert [(cell["peer"], cell.get("error")) for cell in cells] == [
+        ("broken", "RuntimeError: no such luck"),
+        ("kernelsieve", None),
+    ]
+    assert 0.9 < cells[1]["share"] <= 1.05
+
+
+def test_a_ratio_to_ours_that_doubles_from_one_run_to_the_next_is_seen(peers):
+    def results(theirs):
+        ours = {"data": "t", "peer": "kernelsieve", "points": 50, "fit": 2.0}
+        return {"cells": [ours, {"data": "t", "peer": "other", "points": 50, "fit": theirs}]}
+
+    assert peers.changes(results(1.0), results(2.0))["fit"] == [(2.0, "t, other, 50")]
