@@ -108,8 +108,8 @@ class ByteColumns:
 
     @classmethod
     def of(cls, points: np.ndarray, *, centered: bool, wider: np.ndarray | float = 1.0) -> ByteColumns:
-        """The nearest points that bytes can represent; with `centered` about zero, otherwise about the middle of each
-        column.
+        """The nearest points that bytes can represent; with `centered` about zero, otherwise about each column's
+        middle.
 
         Steps that are `wider` than necessary round differently, for better or worse.
         """

@@ -113,7 +113,7 @@ class SearchPlan:
     growing_exponent: float = 0.25
     # A size that narrowly misses the target is a wasted search: aim at a missing share this many times smaller.
     aim_low: float = 1.05
-    max_sizes: int = 5  # sizes tried after the first that is enough
+    max_sizes: int = 5  # at most this many are tried, unless none of them is enough
     growth: tuple[float, float] = (1.12, 3.5)  # least and most, from one size to the next, while none is enough
     # A number is found when one smaller by this factor fails, or is expected to.
     close_enough: float = 1.16

@@ -119,7 +119,7 @@ class Sample:
 
     @cached_property
     def evaluation(self) -> RowSet:
-        """The first rows."""
+        """The evaluation rows, the first of the sample."""
         n, drawn = self.n_evaluation, self.drawn
         weights = self.rows.weights if drawn is None else drawn.weights
         # probability of a row of the sample among all rows; copies of a row are one row of the sample

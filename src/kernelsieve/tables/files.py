@@ -311,7 +311,7 @@ def _sheet_table(
 
 
 def _look_like_data(file: CsvFile) -> bool:
-    """Whether every column of numbers has a number for a name, and these do not just count, as 1990, 2000, 2010 do."""
+    """Whether the names look like data: numeric columns have numbers as names, not evenly spaced like years."""
     named: list[float] = []
     for name, kind in file.types.items():
         text = name.split("_duplicated")[0].strip().removesuffix("%")

@@ -31,9 +31,7 @@ SQUASHED = 3.0  # no robustly scaled value is larger
 MAX_CATEGORIES = 30  # labels of a category with an indicator of their own; the others share one
 FEW_TEXTS = 20  # a column with at most this many different texts is a category even if most occur once
 MOST_TEXTS = 0.5  # with more different texts than this share of the rows, a column holds names, notes or keys
-COUNTER_LEVELS = (
-    10  # different values of a column that only rises, from which on it counts: a step or two is no counter
-)
+COUNTER_LEVELS = 10  # a column that only rises, or only falls, is a counter if it has this many different values
 COUNTER = "a counter: it only rises, or only falls, from row to row"
 DATE_ONLY = "a date that covers no whole day: it only tells how late a row is"
 HEAVY_REACH = 2.0  # in standard deviations: within it, no row can make half of the variance of eight or more
