@@ -387,6 +387,12 @@ def test_a_kernel_can_be_called_on_rows_which_then_settle_it():
     np.testing.assert_allclose(RBF()(ROWS), settled(RBF())(ROWS, ROWS))
 
 
+@pytest.mark.parametrize("estimator", [SparseKernelPCA(2), KernelPCA(2), KernelMonitor(2, 8)])
+def test_a_class_in_place_of_a_kernel_is_refused(estimator):
+    with pytest.raises(TypeError, match=r"kernel=Matern is a class: give an instance, Matern\(\.\.\.\)"):
+        clone(estimator).set_params(kernel=Matern).fit(ROWS)
+
+
 def test_a_gamma_that_would_be_ignored_is_refused():
     for given in ({"gamma": 0.3}, {"degree": 2}, {"coef0": 0.5}):
         with pytest.raises(ValueError, match=f"{next(iter(given))}=.* would be ignored: say it in kernel=RBF"):

@@ -12,7 +12,7 @@ from sklearn.base import clone
 from sklearn.decomposition import KernelPCA as ExactKernelPCA
 
 from kernelsieve import KernelMonitor, KernelPCA, OnlineKernelPCA, SparseKernelPCA, compress, report
-from kernelsieve.kernels import RBF, Spectrum, normalized, of_objects
+from kernelsieve.kernels import RBF, Levenshtein, Spectrum, normalized, of_objects
 
 
 def shared_pairs(a, b):
@@ -174,6 +174,8 @@ def test_a_monitor_judges_objects_as_they_come(words):
     before = drifting.statistics(words).spe
     drifting.update(words)
     assert not np.allclose(drifting.statistics(words).spe, before)
+    with pytest.raises(ValueError, match="Give kernel=Spectrum"):
+        KernelMonitor(3, 12, kernel=Levenshtein(2.0)).fit(words)
     for given in (monitor.set_params(lags=2), KernelMonitor(3, 12, kernel=Spectrum(2), whiten=True)):
         with pytest.raises(ValueError, match="whiten=False, lags=0"):
             given.fit(words)

@@ -36,6 +36,8 @@ def kernel_of(given: Any) -> Kernel:
 
 def kernel_object(given: Any) -> Kernel | None:
     """The kernel that is given as an object, ours or a scikit-learn one that we have; None for anything else."""
+    if isinstance(given, type) and issubclass(given, Kernel):
+        raise TypeError(f"kernel={given.__name__} is a class: give an instance, {given.__name__}(...)")
     return given if isinstance(given, Kernel) else translated(given)
 
 

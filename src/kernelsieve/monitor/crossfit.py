@@ -105,10 +105,10 @@ def check_distances(expansion: KernelExpansion) -> None:
     known = kernel.definite is not None
     if kernel.definite if known else not is_indefinite(kernel, gram_of(kernel, points)):
         return
+    others = '"rbf", "matern", "laplacian", "cosine", "linear", or "poly" with a whole degree and coef0 >= 0'
     raise ValueError(
         f"a monitor needs distances in feature space, and the {kernel.name} kernel, not being positive semi-definite, "
-        'has none. Give kernel="rbf", "matern", "laplacian", "cosine", "linear", or "poly" with a whole degree and '
-        "coef0 >= 0"
+        f"has none. Give kernel={'Spectrum(3), or another definite kernel of objects' if kernel.of_objects else others}"
     )
 
 
