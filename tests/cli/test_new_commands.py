@@ -15,7 +15,7 @@ import kernelsieve
 from kernelsieve import SparseKernelPCA
 from kernelsieve.cli import fit as fitting
 from kernelsieve.cli.options import METHODS
-from kernelsieve.rows.files import Stream
+from kernelsieve.rows.sources import Stream
 from kernelsieve.rules.kmeans import kmeans_centers
 from kernelsieve.search import auto_width
 

@@ -13,13 +13,13 @@ from kernelsieve import KernelWarning, SparseKernelPCA
 from kernelsieve.errors import PoorComponentsWarning
 from kernelsieve.fit import expansion as expansions
 from kernelsieve.fit import indefinite, problem, transfer
-from kernelsieve.fit.all_rows import AllRowsSpan
 from kernelsieve.fit.expansion import KernelExpansion
 from kernelsieve.fit.moments import Moments, MomentSum
 from kernelsieve.fit.preimage import learn_ridge_map, learned_preimage
 from kernelsieve.fit.problem import span_of
 from kernelsieve.fit.sample import Sample
 from kernelsieve.fit.span import Points, orthonormal_in_order
+from kernelsieve.fit.span_exact import AllRowsSpan
 from kernelsieve.kernels import named_kernel
 from kernelsieve.rows.rows import ArrayRows
 from kernelsieve.rows.sampling import sample_rows

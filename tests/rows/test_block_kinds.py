@@ -22,9 +22,9 @@ from kernelsieve import (
     compress,
 )
 from kernelsieve.rows import streams
-from kernelsieve.rows.files import Stream
 from kernelsieve.rows.kinds import host_block
-from kernelsieve.rows.skips import SkipSample
+from kernelsieve.rows.sampling import SkipSample
+from kernelsieve.rows.sources import Stream
 from kernelsieve.rows.streams import StreamRows
 
 torch = pytest.importorskip("torch")

@@ -22,7 +22,7 @@ from stream_cases import SAMPLE, N, Passes, arrow_table, assert_same_fit, model,
 from test_threads import interrupted_at
 
 from kernelsieve import SparseKernelPCA
-from kernelsieve.rows.files import Stream
+from kernelsieve.rows.sources import Stream
 from kernelsieve.rows.streams import StreamRows, fingerprint
 
 # --- faults ------------------------------------------------------------------------------------------------------

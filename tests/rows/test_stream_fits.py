@@ -11,8 +11,8 @@ from oracles import KERNELS, assert_same_up_to_sign, captured_by, gram_of
 from stream_cases import NAMES, SAMPLE, N, Passes, arrow_table, assert_same_fit, model
 
 from kernelsieve import LikelihoodKernelPCA
-from kernelsieve.rows.files import Stream
 from kernelsieve.rows.reservoir import Reservoir
+from kernelsieve.rows.sources import Stream
 
 KNOWN_LENGTH = ["memmap", "list", "zarr", "parquet", "csv"]
 

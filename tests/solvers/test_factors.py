@@ -10,9 +10,9 @@ from oracles import gram_of, three_clusters
 from scipy.linalg.lapack import dpstrf
 from solver_cases import factor_of, hessian_problem, kernel_pca, parabola
 
-from kernelsieve.solvers.active_set import ActiveCholesky
 from kernelsieve.solvers.alternation import ImitationProblem, alternate, kernel_pca_directions
 from kernelsieve.solvers.greedy import eliminate, pivoted_cholesky
+from kernelsieve.solvers.lasso import ActiveCholesky
 from kernelsieve.solvers.quadratic import elastic_net_quadratic, largest_alpha
 from kernelsieve.spectrum.krylov import _settled
 from kernelsieve.spectrum.whitening import orthonormal, triangular_whitening

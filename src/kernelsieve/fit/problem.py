@@ -20,7 +20,6 @@ from ..rows.rows import Rows
 from ..rows.sampling import ShortSide
 from ..spectrum.whitening import RANK_TOLERANCE
 from ..threads import SPARE_THREADS, row_ranges, side_by_side
-from .all_rows import AllRowsSpan
 from .captured_ratio import CapturedRatio, SeenPoints, ratio_of_points
 from .expansion import KernelExpansion
 from .indefinite import best_cut
@@ -28,6 +27,7 @@ from .moments import MomentSum
 from .rowset import RowSet
 from .sample import Sample
 from .span import Points, PointSpan, Span
+from .span_exact import AllRowsSpan
 
 MIN_EXPLAINED = 0.05
 FAR_ABOVE = 2.0  # captured in sample / captured on unseen rows

@@ -16,7 +16,7 @@ from time import perf_counter
 from typing import Any
 
 from ..rows import RowRules, watched
-from ..rows.files import Advance
+from ..rows.sources import Advance
 
 __all__ = ["CallbackSupportMixin", "Stages", "printing"]
 

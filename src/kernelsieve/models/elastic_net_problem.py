@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 from ..errors import TooManyComponents
-from ..fit.all_rows import AllRowsSpan
 from ..fit.rowset import INDEFINITE
 from ..fit.span import Span
+from ..fit.span_exact import AllRowsSpan
 from ..solvers.admm import admm
 from ..solvers.alternation import (
     ImitationProblem,

@@ -9,12 +9,12 @@ from typing import Any, Self
 import numpy as np
 
 from ..arrays import Array, as_float64, namespace, row_dot, to_numpy
-from ..fit.all_rows import AllRowsSpan
 from ..fit.moments import gram_of
 from ..fit.outliers import JudgesKernelRows
 from ..fit.parameters import at_least, estimator, parameter
 from ..fit.problem import Problem
 from ..fit.span import Span
+from ..fit.span_exact import AllRowsSpan
 from ..kernels import Kernel
 from ..linear.robust_weights import LogisticLoss, cutoff, fit_plane, two_stage_weights, warn_if_many
 from ..numerics import HALF_THE_DIGITS

@@ -26,9 +26,9 @@ from ..fit.moments import Moments, MomentSum
 from ..fit.parameters import unchanged_on_failure
 from ..fit.transfer import forgotten
 from ..rows.checks import LARGEST
-from ..rows.files import stream_of
 from ..rows.frames import Block, block_of, is_frame
 from ..rows.objects import check_like, object_rows
+from ..rows.sources import stream_of
 from ..threads import effective_n_threads, one_blas_thread
 from .causes import Words, causes_of, percent
 from .crossfit import refitted

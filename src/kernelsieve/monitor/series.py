@@ -25,8 +25,8 @@ from ..arrays import Array, namespace, scrambled, take_rows
 from ..fit.moments import Moments, MomentSum
 from ..kernels.base import dense
 from ..rows.checks import finite
-from ..rows.files import Stream
 from ..rows.rows import ArrayRows, Rows
+from ..rows.sources import Stream
 from ..rows.streams import StreamRows, same_columns
 from ..threads import cached_property
 from .inputs import InputMap, windows_of

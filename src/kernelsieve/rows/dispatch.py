@@ -35,10 +35,10 @@ from .checks import (
     naming_gaps,
     with_first_gap,
 )
-from .files import Stream, Watch, is_dask, stream_of
 from .frames import OTHER, TEXT, block_of, collected, is_frame
 from .objects import check_like, object_rows
 from .rows import ArrayRows, Rows
+from .sources import Stream, Watch, is_dask, stream_of
 from .streams import StreamRows, same_columns
 
 

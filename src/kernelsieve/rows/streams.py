@@ -6,7 +6,7 @@ First a sample is drawn, then moments are added up block by block:
 
     blocks in memory (a list)    the sample's rows are drawn first, and only they are taken
     length known (files)         the same rows, taken on a pass
-    length unknown (a function)  a pass that skips from one row that is kept to the next (skips.py)
+    length unknown (a function)  a pass that skips from one row that is kept to the next (SkipSample)
 
 so the sample does not depend on how the stream is cut, and where the length is known it is that of the rows in memory.
 
@@ -32,12 +32,11 @@ from ..errors import quoted
 from ..numerics import DEPENDENT
 from ..threads import block_rows, map_row_groups, start_new_thread
 from .checks import FiniteCheck, NotFiniteError, finite, finite_rows
-from .files import Advance, Stream
 from .kinds import BlockKind, host_block
 from .reservoir import stacked
 from .rows import ArrayRows, Rows, Summand, cut_for_device, with_smaller_blocks
-from .sampling import SampledRows, projection_of_columns, row_projections, sample_rows
-from .skips import SkipSample
+from .sampling import SampledRows, SkipSample, projection_of_columns, row_projections, sample_rows
+from .sources import Advance, Stream
 
 GOLDEN = (math.sqrt(5) - 1) / 2  # the fractional parts of its multiples are all different and evenly spread over (0, 1)
 JOINED_BYTES = 2**26  # of rows on a device: smaller blocks are joined, because a launch would take as long as the work
