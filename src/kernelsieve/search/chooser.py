@@ -2,6 +2,11 @@
 
 `n_support="auto"` searches for the fewest points whose captured variance, on the sample, reaches a share of exact
 kernel PCA's on the same rows; each size starts from the points of the one before.
+
+A choice from a later sample of the same stream need not start from nothing.  But it must not start from the old points
+alone, because it would stay near places that were good for earlier rows.  `against_current` moves both, measures them
+on the same evaluation rows, and takes the better one.  Points given by the user stay where they are, and those of a
+rule are chosen again by that rule.
 """
 
 from __future__ import annotations
@@ -14,7 +19,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from ..arrays import as_float64, namespace
+from ..arrays import Array, as_float64, namespace
 from ..errors import warn
 from ..fit.agreement import agreement_of_scores, exact_scores, scores_on_points
 from ..fit.captured_ratio import captured_on, carriers, n_real
@@ -334,3 +339,29 @@ def _moved(problem: Problem, search: FreePoints, found: Candidate) -> Selection:
     if captured_on(sample.evaluation, rows) <= sample.plan.rows_lead * captured_on(sample.evaluation, moved):
         return moved
     return replace(rows, history={**history, "winner": "rows"}, n_steps=found.n_steps, converged=True)
+
+
+def against_current(choice: Choice, points: Array, effort: Effort) -> Choice:
+    """The fresh choice of moved points, or the current points moved on where these capture more."""
+    fresh, problem = choice.selection, choice.problem
+    if fresh.indices is not None or fresh.exhaustive or scipy.sparse.issparse(points):
+        return choice  # the fresh points are rows, and the current ones are not among the rows at hand
+    if points.shape[0] != fresh.n_support:
+        return choice
+    sample = problem.sample
+    found = problem.coordinates or coordinates(sample)
+    search = FreePoints(sample, found, effort.max_iter, effort.tol, problem.rng)
+    start = found.inside(points)
+    runner = search.start(search.objective, start).run(
+        search.n_steps(fresh.n_support), sample.plan.least_gain * effort.tol**2
+    )
+    current = Selection(
+        fresh.kernel,
+        search.points(runner.points),
+        None,
+        {**fresh.history, "winner": "current"},
+        n_steps=runner.n_steps,
+        converged=True,
+    )
+    ours, theirs = (captured_on(sample.evaluation, chosen) for chosen in (current, fresh))
+    return choice if theirs >= ours else Choice(current, problem)

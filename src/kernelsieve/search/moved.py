@@ -27,8 +27,7 @@ from .exchange import exchanged, from_any_rule
 from .lbfgs import Ascent
 from .objective import CapturedVariance
 from .objective_cuda import CapturedOnDevice
-from .principal import principal_points
-from .subspace import Coordinates, lifted
+from .subspace import Coordinates, lifted, principal_points
 
 NO_ROWS = np.empty(0, dtype=np.intp)
 

@@ -36,8 +36,8 @@ from ..rows.reservoir import Reservoir
 from ..rows.rows import ArrayRows
 from ..rows.sampling import SampledRows, row_keys
 from ..rules.base import Choice
+from ..search.chooser import against_current
 from ..threads import one_blas_thread
-from .rechoose import against_current
 from .state import (
     STORED,
     FromStream,
