@@ -107,7 +107,7 @@ def check_not_tiny(noise_variance: float, limit: float) -> None:
     """Refuse a noise variance so small compared with the largest admissible one that its square underflows."""
     if noise_variance < SMALLEST_NOISE * limit:
         raise ValueError(
-            f"noise_variance={noise_variance:.6g} is too small to compute with (the variance of these rows allows up to "
+            f"noise_variance={noise_variance:.6g} is too small to compute with (the rows' variance allows up to "
             f"{limit:.6g}): give a larger noise_variance, or a noise_fraction, or n_support"
         )
 
