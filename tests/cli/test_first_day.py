@@ -83,3 +83,14 @@ def test_a_column_with_several_circles_is_warned_of_once(tmp_path):
     run("monitor", tmp_path / "a.csv", tmp_path / "a.csv", "--save", tmp_path / "m.ks")
     result = run("export", tmp_path / "m.ks", "-o", tmp_path / "m.h")
     assert result.output.count("'when'") == 1
+
+
+def test_a_list_of_names_may_be_given_in_parts(tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_text("a,b,c,d\n" + "".join(f"{i * 7 % 31},{i * 5 % 23},{i % 4},{i * 3 % 17}\n" for i in range(60)))
+    assert run("fit", path, "-x", "a", "-x", "b", "-o", tmp_path / "m.ks").exit_code == 0
+    assert kernelsieve.load(tmp_path / "m.ks").feature_names_in_.tolist() == ["c", "d"]
+    units = tmp_path / "units.csv"
+    units.write_text("a,b\n°C,mm\n" + "".join(f"{i * 7 % 31},{i * 5 % 23}\n" for i in range(60)))
+    assert run("fit", units, "--na", "°C", "--na", "mm", "-o", tmp_path / "m.ks").exit_code == 0
+    assert kernelsieve.load(tmp_path / "m.ks")[0].describe()[1][1] == "2: a, b"

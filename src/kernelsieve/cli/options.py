@@ -133,9 +133,10 @@ def check_share(value: float | None) -> float | None:
     return value
 
 
-def names_of(text: str | None) -> list[str]:
-    """Column names separated by commas; one that has a comma in it stands in quotes."""
-    cells = next(csv.reader([text or ""], skipinitialspace=True), [])
+def names_of(given: str | Sequence[str] | None) -> list[str]:
+    """Column names separated by commas; one that has a comma in it stands in quotes, and an option may be repeated."""
+    texts = [given] if isinstance(given, str) else given or []
+    cells = [cell for text in texts for line in csv.reader([text], skipinitialspace=True) for cell in line]
     return [name.strip() for name in cells if name.strip()]
 
 
@@ -152,7 +153,7 @@ TableOutput = Annotated[
 ]
 Force = Annotated[bool, typer.Option("--force", help="Replace a file that kernelsieve did not write.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
-Keep = Annotated[str | None, typer.Option(metavar="A,B,...", help="Columns of DATA to copy beside the result.")]
+Keep = Annotated[list[str] | None, typer.Option(metavar="A,B,...", help="Columns of DATA to copy beside the result.")]
 Method = Annotated[str, word(METHODS, "--method", "-m")]
 Scale = Annotated[
     str,
@@ -211,9 +212,12 @@ Selection = Annotated[
 Alpha = Annotated[float | None, typer.Option(metavar="X", help="Penalty of the elastic-net methods.")]
 Seed = Annotated[int, typer.Option(min=0, metavar="N", help="Seed of all that is random.")]
 Columns = Annotated[
-    str | None, typer.Option(metavar="A,B,...", help="Use these columns only, even if they look like identifiers.")
+    list[str] | None,
+    typer.Option(metavar="A,B,...", help="Use these columns only, even if they look like identifiers."),
 ]
-Exclude = Annotated[str | None, typer.Option("--exclude", "-x", metavar="A,B,...", help="Leave these columns out.")]
+Exclude = Annotated[
+    list[str] | None, typer.Option("--exclude", "-x", metavar="A,B,...", help="Leave these columns out.")
+]
 Weights = Annotated[
     str | None,
     typer.Option(metavar="COLUMN", help="Column of weights: a row of weight 2 counts as two rows. Not a feature."),
@@ -227,9 +231,11 @@ Key = Annotated[
     typer.Option(metavar="NAME", help="Array of an .npz file, by default X or the only table; sheet of an .xlsx file."),
 ]
 NoHeader = Annotated[bool, typer.Option("--no-header", help="The first line of the CSV file or sheet is data.")]
-Names = Annotated[str | None, typer.Option(metavar="A,B,...", help="Names for all columns of the CSV file or sheet.")]
+Names = Annotated[
+    list[str] | None, typer.Option(metavar="A,B,...", help="Names for all columns of the CSV file or sheet.")
+]
 MissingTexts = Annotated[
-    str | None,
+    list[str] | None,
     typer.Option("--na", metavar="A,B,...", help="Further texts that stand for a missing value, such as unknown."),
 ]
 GuardFormulas = Annotated[

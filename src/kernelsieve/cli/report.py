@@ -103,9 +103,9 @@ def _read_options(asked: options.ModelOptions, table: Table, names: list[str]) -
     found: dict[str, Any] = {"key": asked.key} if asked.key is not None else {}
     if asked.no_header:
         found["header"] = False
-    if asked.names is not None:
+    if asked.names:
         found["names"] = names_of(asked.names)
-    if asked.na is not None:
+    if asked.na:
         found["na"] = names_of(asked.na)
     left_out = [name for name in table.names if name not in names]
     if names == [name for name in table.names if name not in left_out]:
