@@ -146,6 +146,7 @@ def test_the_diagonal_is_one_and_definite_kernels_are(kernel):
         (Spectrum(2), [1.0, 2.0], "row 0 is 1.0.*strings or sequences"),
         (GlobalAlignment(), [[1.0], [], [2.0]], r"row 1 is \[\].*at least one step"),
         (GlobalAlignment(), [[1.0], [np.nan]], "row 1.*not finite"),
+        (GlobalAlignment(), np.ones((3, 2)) + 1j, "row 0.*real numbers"),
         (WeisfeilerLehman(), [{0: []}, {}], "row 1.*no nodes"),
         (WeisfeilerLehman(), [[1, 2], [3, 4]], "row 0.*networkx graphs"),
         (gram_by_number(np.eye(3)), [0, 1, 7], "row 2 is 7: the gram has 3 rows"),

@@ -51,6 +51,8 @@ class GlobalAlignment(ObjectKernel):
         check_positive("GlobalAlignment", "width", self.width)
 
     def fault(self, one: Any) -> str | None:
+        if np.iscomplexobj(one):  # numpy would drop the imaginary part with a mere warning
+            return "the global alignment kernel needs series of real numbers"
         try:
             series = np.asarray(one, dtype=np.float64)
         except (TypeError, ValueError):
