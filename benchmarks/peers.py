@@ -380,7 +380,7 @@ def run_table(name: str, ready: list[Peer]) -> dict[str, Any]:
     rows, columns = race.train.shape
     about = {"name": name, "rows": rows, "columns": columns, "held_out": len(race.test), "gamma": race.task.gamma}
     cells = raced(race, ready)
-    others = [] if race.table.only else beside(race)
+    others = [] if race.table.only or race.table.n_components != 10 else beside(race)
     minutes = (time.perf_counter() - start) / 60
     about |= {"components": race.task.n_components, "few": bool(race.table.only)}
     about |= {"minutes": minutes, "date": str(date.today())}

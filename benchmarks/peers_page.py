@@ -88,7 +88,8 @@ BY_MEASURE: dict[str, tuple[str, str]] = {
     ),
     "memory": (
         "It holds one block of features, where our search holds its rows several times.",
-        "When memory for a few copies of the table is missing.",
+        "When memory for a few copies of a small table is missing. Of a million rows ours holds least, because it "
+        "never has features of all of them at once.",
     ),
 }
 
