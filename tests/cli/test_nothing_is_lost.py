@@ -64,7 +64,7 @@ def test_a_model_is_not_written_under_the_name_of_a_table(name, table, tmp_path)
 def test_files_of_others_are_replaced_only_by_force(table, folder, tmp_path):
     thesis = tmp_path / "thesis.ks"
     thesis.write_text("years of work")
-    assert_fails(run("fit", table, "-s", 5, "-o", thesis), "not a model", "--force", code=2)
+    assert_fails(run("fit", table, "-s", 5, "-o", thesis), "cannot be recognised as a model", "--force", code=2)
     assert thesis.read_text() == "years of work"
     assert run("fit", table, "-s", 5, "-o", thesis, "--force").exit_code == 0
     assert run("fit", table, "-s", 5, "-o", thesis).exit_code == 0  # now it is a model
