@@ -113,7 +113,8 @@ class FreePoints:
         if self.coordinates.kernel.linear_in_rows:
             return self._principal(n_support)
         found, exact = self._raced(n_support), self.sample.evaluation.exact
-        return self._bettered(found) if self._evaluated(found) < self.plan.good_enough * exact.captured else found
+        missed = exact.captured - self._evaluated(found)
+        return self._bettered(found, missed) if missed > (1 - self.plan.good_enough) * exact.captured else found
 
     def _evaluated(self, found: Candidate) -> float:
         """The variance of the evaluation rows that these points capture."""
@@ -127,10 +128,11 @@ class FreePoints:
         centers = kmeans_centers(objective.rows, n_support, lloyd, self.rng, objective.weights, n_threads)
         return as_rows_in(centers, objective.rows, self.sample.held_columns)
 
-    def _bettered(self, found: Candidate) -> Candidate:
-        """The points found, or better ones after an exchange or from another rule."""
+    def _bettered(self, found: Candidate, missed: float) -> Candidate:
+        """The points found, or better ones after an exchange or from another rule; of exact kernel PCA they miss so
+        much variance."""
         rows = self.sample.evaluation
-        if rows.exact.captured - self._evaluated(found) >= self.plan.least_missed * float(rows.exact.variances[-1]):
+        if missed >= self.plan.least_missed * float(rows.exact.variances[-1]):
             found = exchanged(self, found)
         few = rows.is_all and rows.size**2 * found.n_support <= self.plan.any_rule_work
         return from_any_rule(self, found) if few and not is_torch(rows.gram) else found
