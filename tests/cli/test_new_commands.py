@@ -55,7 +55,7 @@ def test_options_that_a_method_does_not_have_are_refused(folder, tmp_path):
         result = run("fit", folder / "rows.csv", "--method", method, option, value, "-o", tmp_path / "m.ks")
         assert result.exit_code == 2
         assert option in result.output
-        assert f"no meaning for --method {method}" in " ".join(result.output.replace("│", " ").split())
+        assert f"does not apply to --method {method}" in " ".join(result.output.replace("│", " ").split())
 
 
 def test_gamma_auto_is_the_width_that_loses_least_of_held_out_rows(folder, rows, tmp_path):
