@@ -37,7 +37,10 @@ Few rows make the interval wide.  Exact kernel PCA of one half of the evaluation
     optimism = 1 - other / own
 
 is near zero if the rows are many for the kernel, and one if no row is like any other.  In that case a few rows say
-nothing about what exact kernel PCA of all rows would capture, and extrapolating from halves is useless.
+nothing about what exact kernel PCA of all rows would capture, and extrapolating from halves is useless.  A few rows
+with heavy tails may also hold too little of what varies: the share by which `own` and `other` disagree, either way, is
+that of the missing variance, 1 - r, by which the upper end of the interval of 100 rows is raised, and that of n rows
+by 100/n times as much.
 """
 
 from __future__ import annotations
@@ -361,7 +364,7 @@ class Estimate:
         error = float(np.hypot(error, self.doubt))
         safe = min(max(value - SAFE_ERRORS * max(error - KNOWN_WELL, 0.0), 0.0), 1.0)
         unknown = CONFIDENCE_ERRORS * float(np.hypot(error, error_of_few(rows)))
-        high = value + unknown + SLOWER * max(self.step, 0.0)
+        high = value + unknown + SLOWER * max(self.step, 0.0) + disagreement(rows) * (1 - value)
         low, high = (min(max(end, 0.0), 1.0) for end in (value - unknown, high))
         return CapturedRatio(safe, self.kind, rows.size, (min(low, safe), max(high, safe)), self.n_directions, self)
 
@@ -441,3 +444,10 @@ def error_of_few(rows: RowSet) -> float:
     """Extra standard error of the extrapolation when the evaluation rows are too few: optimism^8."""
     own, other = rows.captured_across
     return min(max(1.0 - other / own, 0.0), 1.0) ** OPTIMISM_POWER if own > 0 else 1.0
+
+
+def disagreement(rows: RowSet) -> float:
+    """How far halves of few rows are from agreeing on the variance of components: 0 where they do, at most 1."""
+    least, most = sorted(rows.captured_across)
+    apart = 1.0 - max(least, 0.0) / most if most > 0 else 1.0
+    return apart * min(1.0, 2 * LEAST_HALF / rows.size)

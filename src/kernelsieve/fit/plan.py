@@ -49,7 +49,7 @@ class SearchPlan:
     rows_to_choose_from: int = 2
 
     # Points that capture this share of exact kernel PCA's variance are moved no further: too little is left to gain.
-    kept_enough: float = 0.9997
+    kept_enough: float = 0.9995
 
     # The race of the starts.
     kmeans_steps: int = 3  # steps of Lloyd's iteration before the centres start

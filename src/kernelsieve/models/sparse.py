@@ -111,7 +111,7 @@ class SparseKernelPCA(PartialFit, BlockParameters, KernelTransformer):
     tol : float, default=5e-3
         The search has converged when its last quarter of steps gained less than this share of the captured variance;
         else a warning says so.  Points are moved no further once a step gains less than 1.2 tol^2 of it, or once they
-        keep .9997 of what exact kernel PCA captures.
+        keep .9995 of what exact kernel PCA captures.
     half_life : float or None, default=None
         For `partial_fit`: after this many more rows a row weighs half of what it did.  None: all rows weigh the same.
     keep_stream : bool, default=False
