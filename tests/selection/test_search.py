@@ -167,7 +167,7 @@ def test_a_second_look_is_for_points_that_miss_something(cloud, monkeypatch):
     search = search_on(cloud)
     exact = exact_kernel_pca(gram_of("rbf", cloud, gamma=0.3), 3)[0].sum() / len(cloud)
     at = candidate(search, cloud[:5])
-    monkeypatch.setattr(search, "_bettered", lambda found: "second")
+    monkeypatch.setattr(search, "_bettered", lambda found, missed: "second")
     for share, looked in ((0.9989, True), (0.9991, False)):
         monkeypatch.setattr(search, "_raced", lambda n, share=share: replace(at, captured=share * exact))
         assert (search.search(5) == "second") is looked
@@ -179,7 +179,7 @@ def test_components_are_asked_for_one_by_one_where_half_of_the_last_is_missing(c
     variances = exact_kernel_pca(gram_of("rbf", cloud, gamma=0.3), 3)[0] / len(cloud)
     found = candidate(search, cloud[:5], captured=variances.sum() - missed * variances[-1])
     monkeypatch.setattr(moved, "exchanged", lambda search, found: replace(found, winner="asked"))
-    assert (search._bettered(found).winner == "asked") is asked
+    assert (search._bettered(found, missed * variances[-1]).winner == "asked") is asked
 
 
 def test_the_use_of_a_point_is_what_the_components_lose_without_it(cloud, new_rows):
