@@ -13,7 +13,7 @@ from kernelsieve.fit.problem import Problem
 from kernelsieve.fit.sample import Sample
 from kernelsieve.kernels import RBF
 from kernelsieve.rows.rows import ArrayRows
-from kernelsieve.search.dictionary import dictionary, rows_to_choose_from
+from kernelsieve.search.chooser import dictionary, rows_to_choose_from
 from kernelsieve.solvers.likelihood import Likelihood, coordinate_ascent, sweeps
 from kernelsieve.threads import effective_n_threads, one_blas_thread
 

@@ -17,7 +17,7 @@ from sklearn.metrics import pairwise
 from threadpoolctl import threadpool_limits
 
 from kernelsieve.fit.problem import Problem
-from kernelsieve.search.dictionary import dictionary
+from kernelsieve.search.chooser import dictionary
 
 # Name and parameters of every named vector kernel, gamma a number of order 1 / (squared length) of `cloud`.
 KERNELS = {

@@ -11,8 +11,7 @@ from oracles import KERNELS, gram_of, value_and_gradient
 
 from kernelsieve.fit.moments import MomentSum
 from kernelsieve.fit.moments import gram_of as gram_of_points
-from kernelsieve.fit.span import PointSpan
-from kernelsieve.fit.span_exact import AllRowsSpan
+from kernelsieve.fit.span import AllRowsSpan, PointSpan
 from kernelsieve.kernels import named_kernel
 from kernelsieve.rules.kmeans import kmeans_centers
 from kernelsieve.search.lbfgs import Ascent

@@ -13,18 +13,17 @@ if TYPE_CHECKING:
     from .models.compressed import CompressedKernelPCA, compress
     from .models.dissimilarity import DissimilarityKernelPCA
     from .models.elastic_net import ElasticNetKernelPCA
-    from .models.elastic_net_path import elastic_net_path
     from .models.feature_analysis import KernelFeatureAnalysis
     from .models.improved import ImprovedKernelPCA
     from .models.kernel_pca import KernelPCA
     from .models.likelihood import LikelihoodKernelPCA
-    from .models.likelihood_path import likelihood_path
     from .models.online import OnlineKernelPCA
+    from .models.paths import elastic_net_path, likelihood_path
     from .models.robust import RobustSparseKernelPCA
     from .models.sparse import SparseKernelPCA
     from .monitor import KernelMonitor
     from .report import report
-    from .streaming.update import update
+    from .streaming.partial_fit import update
     from .tables.encoder import TableEncoder
     from .tables.files import read_table
 
@@ -77,14 +76,14 @@ _HOMES = {
     "SparseKernelPCA": ".models.sparse",
     "TableEncoder": ".tables.encoder",
     "compress": ".models.compressed",
-    "elastic_net_path": ".models.elastic_net_path",
-    "likelihood_path": ".models.likelihood_path",
+    "elastic_net_path": ".models.paths",
+    "likelihood_path": ".models.paths",
     "load": ".io",
     "read_table": ".tables.files",
     "report": ".report",
     "save": ".io",
     "sparse_pca_path": ".linear.path",
-    "update": ".streaming.update",
+    "update": ".streaming.partial_fit",
 }
 
 _MODULES = ("export", "kernels", "plots")

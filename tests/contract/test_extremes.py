@@ -28,7 +28,7 @@ from kernelsieve.fit.sample import Sample
 from kernelsieve.kernels import RBF, Linear, inner_products
 from kernelsieve.rows.sampling import sample_rows
 from kernelsieve.spectrum.top import exact_components
-from kernelsieve.streaming.online_rules.base import coherence_with
+from kernelsieve.streaming.online_rules import coherence_with
 
 pytestmark = pytest.mark.filterwarnings("ignore::kernelsieve.KernelWarning")
 

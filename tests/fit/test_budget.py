@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from kernelsieve import SparseKernelPCA
-from kernelsieve.fit.budget import Budget
+from kernelsieve.fit.plan import Budget
 from kernelsieve.kernels import gram_by_number, of_objects
 
 N, M_POINTS = 900, 20

@@ -19,9 +19,7 @@ from kernelsieve.kernels.width import resolve_gamma
 from kernelsieve.rows.rows import ArrayRows
 from kernelsieve.rules.base import Selection
 from kernelsieve.rules.targeted import targeted_rows
-from kernelsieve.streaming.online_rules.base import Settings
-from kernelsieve.streaming.online_rules.independent import Independent
-from kernelsieve.streaming.online_rules.subset import Subset
+from kernelsieve.streaming.online_rules import Independent, Settings, Subset
 from kernelsieve.streaming.state import same_value
 
 

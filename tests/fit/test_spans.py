@@ -18,8 +18,7 @@ from kernelsieve.fit.moments import Moments, MomentSum
 from kernelsieve.fit.preimage import learn_ridge_map, learned_preimage
 from kernelsieve.fit.problem import span_of
 from kernelsieve.fit.sample import Sample
-from kernelsieve.fit.span import Points, orthonormal_in_order
-from kernelsieve.fit.span_exact import AllRowsSpan
+from kernelsieve.fit.span import AllRowsSpan, Points, orthonormal_in_order
 from kernelsieve.kernels import named_kernel
 from kernelsieve.rows.rows import ArrayRows
 from kernelsieve.rows.sampling import sample_rows

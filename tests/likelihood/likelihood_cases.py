@@ -16,7 +16,7 @@ from scipy.stats import multivariate_normal
 from kernelsieve import LikelihoodKernelPCA
 from kernelsieve.fit.sample import Sample
 from kernelsieve.rows.rows import ArrayRows
-from kernelsieve.search.dictionary import rows_to_choose_from
+from kernelsieve.search.chooser import rows_to_choose_from
 from kernelsieve.solvers.likelihood import Likelihood, LikelihoodFit, coordinate_ascent, sweeps
 
 POLY = {"gamma": 0.5, "degree": 2, "coef0": 1.0}  # on three features: ten dimensions

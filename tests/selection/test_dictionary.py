@@ -8,11 +8,10 @@ import scipy.sparse
 from oracles import KERNELS, dictionary_span, gram_of
 
 from kernelsieve.fit.sample import Sample
-from kernelsieve.fit.span import PointSpan
-from kernelsieve.fit.span_exact import AllRowsSpan
+from kernelsieve.fit.span import AllRowsSpan, PointSpan
 from kernelsieve.kernels import Precomputed, bind_callable, named_kernel
 from kernelsieve.rows.rows import ArrayRows
-from kernelsieve.search.dictionary import DEFAULT_SIZE, MAX_ALL_ROWS
+from kernelsieve.search.chooser import DEFAULT_SIZE, MAX_ALL_ROWS
 from kernelsieve.threads import one_blas_thread
 
 

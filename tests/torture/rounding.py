@@ -48,7 +48,7 @@ from kernelsieve.kernels import Kernel
 from kernelsieve.kernels.objects import ObjectKernel
 from kernelsieve.numerics import DEPENDENT
 from kernelsieve.rows.objects import object_rows
-from kernelsieve.search.dictionary import MAX_ALL_ROWS
+from kernelsieve.search.chooser import MAX_ALL_ROWS
 from kernelsieve.spectrum.whitening import RANK_TOLERANCE, RANK_TOLERANCE_FLOAT32
 
 SAFETY = 2.0
@@ -61,7 +61,7 @@ PUBLISHED_RULES = (
     kernelsieve.OnlineKernelPCA,
 )
 ABOUT = 1.01  # an eigenvalue so close to the floor may be above it here and below it there
-# Squared widths from which on distances are taken by differences (kernels/rbf.py), in float64 and float32.
+# Squared widths from which on distances are taken by differences (kernels/radial.py), in float64 and float32.
 BY_DIFFERENCES = {False: 1e8, True: 1e3}
 # Squared widths that the centre of the rows may be off the origin before they are shifted to it, in our kernel and in
 # KernelPCA, which leaves distances to scikit-learn as long as it can.

@@ -26,8 +26,7 @@ from .indefinite import best_cut
 from .moments import MomentSum
 from .rowset import RowSet
 from .sample import Sample
-from .span import Points, PointSpan, Span
-from .span_exact import AllRowsSpan
+from .span import AllRowsSpan, Points, PointSpan, Span
 
 MIN_EXPLAINED = 0.05
 FAR_ABOVE = 2.0  # captured in sample / captured on unseen rows

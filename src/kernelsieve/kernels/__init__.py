@@ -29,17 +29,12 @@ from .base import (
     overwritten_product,
     uphill,
 )
-from .bessel import Bessel
 from .columnwise import ANOVA, Chi2, Periodic, Spline
 from .distance import from_distance
-from .landmarks import landmarks
 from .laplacian import Laplacian
-from .matern import Matern
-from .numbered import gram_by_number
 from .objects import ObjectKernel, of_objects
 from .products import Cosine, Linear, Polynomial, Sigmoid
-from .rational import Cauchy, RationalQuadratic
-from .rbf import RBF
+from .radial import RBF, Bessel, Cauchy, Matern, RationalQuadratic
 from .registry import (
     NAMED_KERNELS,
     is_function,
@@ -52,7 +47,7 @@ from .registry import (
 from .sets import Hamming, HistogramIntersection, Jaccard, Tanimoto
 from .strings import Levenshtein, Spectrum, Subsequence
 from .structures import Fingerprint, GlobalAlignment, WeisfeilerLehman
-from .user import CallableKernel, Precomputed, bind_callable
+from .user import CallableKernel, Precomputed, bind_callable, gram_by_number, landmarks
 from .views import held
 
 # What users write kernels with.

@@ -18,7 +18,7 @@ from ..arrays import Array, is_numpy, namespace
 from ..errors import OutsideDomain
 from ..threads import row_ranges
 from .base import CrossGram, Kernel, Stationary, Wide, constant_diagonal, dense
-from .rbf import RBF
+from .radial import RBF
 
 CACHED_VALUES = 2**15  # pairs of a row and a point whose terms are computed at once: 256 KB in float64
 NEARLY_ZERO = 1e-30  # added to denominators that may be zero; float32 can represent it

@@ -1,9 +1,10 @@
-"""Kernels supplied by the user: as a matrix, or as a function."""
+"""Kernels supplied by the user: as a gram, as a function, by row numbers, or by values with landmarks."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,10 @@ import scipy.sparse
 
 from ..arrays import Array, is_numpy, is_torch, like, namespace, take_rows, to_numpy
 from .base import CrossGram, Kernel, check_real, dense
-from .objects import shown
+from .objects import ObjectKernel, shown
+from .products import Linear
+from .views import View
+from .width import Seen
 
 # A vectorised function gives k(x, x) as the diagonals of blocks of this many rows, which takes as many values for each
 # row, and one call for each block.
@@ -249,3 +253,191 @@ def _told_apart(function: Callable[..., Any], keywords: dict[str, Any], few: Arr
         "the kernel callable is neither vectorised, k(X, Y) -> (n, m), nor a function of two rows, "
         f"k(x, y) -> float: {problem}"
     )
+
+
+@dataclass(frozen=True)
+class GramByNumber(ObjectKernel):
+    """Values of rows identified by their numbers 0 .. N-1; made by `gram_by_number`.
+
+    `kernel="precomputed"` needs all N x N values in memory.  Here the gram stays where it is, or is computed by
+    numbers, and only the values that a fit needs are read or computed: those among the rows that it looks at, and
+    N x m for its pass.
+    """
+
+    source: Any
+    definite: bool | None = None
+    name = "gram by number"
+
+    def fault(self, one: Any) -> str | None:
+        if isinstance(one, bool) or not isinstance(one, Integral) or one < 0:
+            return "a gram by number needs whole numbers of rows, from 0 on"
+        n_rows = None if callable(self.source) else self.source.shape[0]
+        return None if n_rows is None or one < n_rows else f"the gram has {n_rows} rows"
+
+    def prepared(self, objects: list[Any]) -> np.ndarray:
+        return np.array([int(one) for one in objects], dtype=np.intp)
+
+    def between(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+        if callable(self.source):
+            return np.asarray(self.source(left, right), dtype=np.float64)
+        if hasattr(self.source, "oindex"):  # zarr reads only the chunks with these rows and columns
+            return np.asarray(self.source.oindex[left, right], dtype=np.float64)
+        return np.asarray(self.source[left][:, right], dtype=np.float64)
+
+    def lengths(self, objects: list[Any]) -> np.ndarray:
+        numbers = self.prepared(objects)
+        if callable(self.source) or hasattr(self.source, "oindex"):
+            return super().lengths(objects)
+        return np.asarray(self.source[numbers, numbers], dtype=np.float64)
+
+    def params(self) -> dict[str, Any]:
+        raise TypeError("a gram by number has no parameters that a file could hold")
+
+
+def gram_by_number(source: Any, *, definite: bool | None = None) -> GramByNumber:
+    """A kernel of rows that are numbers 0 .. N-1, whose values are read from an array or computed by a function.
+
+    Parameters
+    ----------
+    source : array of shape (N, N), or callable
+        A memory map, a zarr array or any array with rows and columns, of which only what is asked for is read; or a
+        function ``f(numbers, numbers) -> (n, m)`` of two arrays of row numbers.
+    definite : bool, optional
+        Whether the gram is known to be positive semi-definite.
+
+    Returns
+    -------
+    Kernel
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelsieve import SparseKernelPCA
+    >>> from kernelsieve.kernels import gram_by_number
+    >>> angles = np.linspace(0, 6, 300)
+    >>> kernel = gram_by_number(lambda i, j: np.exp(np.cos(angles[i][:, None] - angles[j]) - 1))
+    >>> model = SparseKernelPCA(2, n_support=6, kernel=kernel, random_state=0).fit(np.arange(300))
+    >>> model.transform([0, 299]).shape
+    (2, 2)
+    """
+    if not callable(source) and len(getattr(source, "shape", ())) != 2:
+        raise TypeError("gram_by_number needs an array of two dimensions or a function of two arrays of row numbers")
+    if not callable(source) and source.shape[0] != source.shape[1]:
+        raise ValueError(f"a gram must be square, and this one has shape {tuple(source.shape)}")
+    return GramByNumber(source, definite)
+
+
+# By the bytes of a number: how much k(s, t) and k(t, s) may differ, and how far below zero an eigenvalue may be,
+# relative to the largest.
+LANDMARK_ROUNDING = {4: 1e-4, 8: 1e-8}
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Landmarks(View):
+    """k(x, S) k(S, S)^-1 k(S, y) of rows k(x, S); made by `landmarks`.
+
+    A row of values with landmarks S determines the projection of phi(x) on the span of their features, and the formula
+    is the kernel of two such projections (Williams & Seeger 2001); it equals k if x or y is a landmark.  It is a linear
+    kernel of rows expressed in an orthonormal basis of that span.  A fit needs k(x, S) and k(S, S), nothing else.
+    """
+
+    kernel: Kernel
+    gram: Any
+    name = "landmarks"
+    of_all = ("differentiable",)
+    linear_in_rows = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "not_exported", "its kernel values come from elsewhere")
+        gram = self.gram
+        if gram.ndim != 2 or gram.shape[0] != gram.shape[1] or not gram.size:
+            raise ValueError(f"landmarks() needs k(S, S), a square matrix, and this one has shape {gram.shape}")
+        if not np.all(np.isfinite(gram)):
+            i, j = np.argwhere(~np.isfinite(gram))[0]
+            raise ValueError(f"k(S, S) of landmarks() has {gram[i, j]} for the pair {i}, {j}")
+        rounding = LANDMARK_ROUNDING[gram.dtype.itemsize]
+        off = np.abs(gram - gram.T) > rounding * np.abs(gram).max()
+        if off.any():
+            i, j = np.argwhere(off)[0]
+            raise ValueError(
+                f"k(S, S) of landmarks() is not symmetric: {gram[i, j]:.6g} and {gram[j, i]:.6g} at {i}, {j}"
+            )
+        values, vectors = np.linalg.eigh(gram.astype(np.float64))
+        if not values[-1] > 0 or values[0] < -rounding * values[-1]:
+            raise ValueError(
+                f"k(S, S) of landmarks() has the eigenvalue {values[0]:.3g} beside {values[-1]:.3g}: the kernel must "
+                "be positive semi-definite on the landmarks, and not zero"
+            )
+        real = values > len(gram) * np.finfo(gram.dtype).eps * values[-1]
+        object.__setattr__(self, "whitening", vectors[:, real] / np.sqrt(values[real]))
+
+    def __repr__(self) -> str:
+        return f"landmarks(<k(S, S) of {len(self.gram)}>)"
+
+    def settled(self, seen: Seen) -> Kernel:
+        if scipy.sparse.issparse(seen.rows):
+            raise ValueError("landmarks() needs dense rows: give k(x, S) as an array")
+        if seen.n_columns != len(self.gram):
+            raise ValueError(
+                f"rows have {seen.n_columns} values, and k(S, S) of landmarks() is of {len(self.gram)} landmarks: rows "
+                "are k(x, S), one value for each"
+            )
+        return self
+
+    def stretched(self, factors: tuple[float, ...]) -> Kernel:
+        return Kernel.stretched(self, factors)
+
+    def _basis(self, rows: Array) -> Array:
+        return like(self.whitening, rows)  # type: ignore[attr-defined]
+
+    def see(self, rows: Array) -> Array:
+        return rows @ self._basis(rows)
+
+    def back(self, slopes: Array, like_points: Array) -> Array:
+        return slopes @ self._basis(slopes).T
+
+    def linear_features(self, rows: Array) -> Array:
+        return self.see(rows)
+
+    def with_features(self, features: Array) -> Array:
+        return features @ like(np.linalg.pinv(self.whitening), features)  # type: ignore[attr-defined]
+
+    def unit(self, rows: Array) -> tuple[float, Kernel]:
+        return 1.0, self
+
+    def numbers(self) -> list[Any]:
+        return [float(np.abs(self.gram).max())]
+
+
+def landmarks(gram: Any) -> Landmarks:
+    """A kernel for rows that are kernel values with landmarks S: the rows are k(x, S), and k(S, S) is given here.
+
+    For kernels that are computed elsewhere, or read from a file: N x m values are all that a fit needs, and m those of
+    a new row.  The rows are as good as the landmarks: what of a row lies outside of their span in feature space is not
+    seen, and counts neither in `explained_variance_ratio_`, `captured_ratio_` and `score` nor as reconstruction error.
+
+    Parameters
+    ----------
+    gram : array of shape (m, m)
+        k(S, S), positive semi-definite, in the precision of the rows.
+
+    Returns
+    -------
+    Kernel
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kernelsieve import SparseKernelPCA
+    >>> from kernelsieve.kernels import landmarks
+    >>> X = np.random.default_rng(0).standard_normal((500, 3))
+    >>> S = X[:40]
+    >>> def k(A, B):
+    ...     return np.exp(-((A[:, None] - B) ** 2).sum(axis=2) / 4)
+    >>> model = SparseKernelPCA(2, n_support=10, kernel=landmarks(k(S, S)), random_state=0).fit(k(X, S))
+    >>> model.transform(k(X[:5], S)).shape
+    (5, 2)
+    """
+    values = np.asarray(gram)
+    return Landmarks(Linear(), values if values.dtype == np.float32 else values.astype(np.float64))

@@ -58,7 +58,7 @@ from ..fit.span import Span
 from ..fit.stages import CallbackSupportMixin, Stages
 from ..kernels import Kernel, bind_callable, is_function, kernel_object, kernel_of, named_kernel
 from ..kernels.base import check_coef0, dense
-from ..kernels.gaussian_process import warn_about_noise
+from ..kernels.registry import warn_about_noise
 from ..kernels.width import Seen, multiple_of_median, resolve_gamma
 from ..rows import RowRules, Rows, rows_of, settle_columns, watched
 from ..rows.checks import check_spread, finite, naming_gaps
@@ -68,8 +68,7 @@ from ..rules.base import Choice
 from ..search.auto_width import best_width, tried_widths
 from ..search.subspace import coordinates_beside_exact
 from ..threads import effective_n_threads, one_blas_thread
-from .agreement_api import MeasuresAgreement, remember_rows
-from .expansion_api import ExpansionTransform, FittedExpansion
+from .expansion_api import ExpansionTransform, FittedExpansion, MeasuresAgreement, remember_rows
 
 KernelOn = Callable[[SampledRows], tuple[Kernel, float]]
 

@@ -17,8 +17,7 @@ import numpy as np
 
 from ..errors import TooManyComponents
 from ..fit.rowset import INDEFINITE
-from ..fit.span import Span
-from ..fit.span_exact import AllRowsSpan
+from ..fit.span import AllRowsSpan, Span
 from ..solvers.admm import admm
 from ..solvers.alternation import (
     ImitationProblem,

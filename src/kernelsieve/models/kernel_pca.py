@@ -30,8 +30,7 @@ from ..rows import new_rows
 from ..rows.dispatch import text_columns_named, validate_rows
 from ..rows.kinds import floats_there, is_on_host
 from ..rows.rows import is_out_of_memory
-from .agreement_api import MeasuresAgreement
-from .expansion_api import FittedExpansion
+from .expansion_api import FittedExpansion, MeasuresAgreement
 from .sklearn_kernel_pca import GuardedKernelPCA, floating
 
 

@@ -29,7 +29,7 @@ from ..rows.checks import finite
 from ..rows.rows import ArrayRows
 from ..rules.base import Choice, Selection
 from ..rules.registry import gain
-from ..search.dictionary import dictionary, rows_to_choose_from
+from ..search.chooser import dictionary, rows_to_choose_from
 from ..spectrum.top import component_signs
 from ..spectrum.whitening import DROPPED_WITH_NEGATIVE, check_kernel_values
 from .base import Found, Policy, RowRequest

@@ -13,13 +13,12 @@ from ..fit.moments import gram_of
 from ..fit.outliers import JudgesKernelRows
 from ..fit.parameters import at_least, estimator, parameter
 from ..fit.problem import Problem
-from ..fit.span import Span
-from ..fit.span_exact import AllRowsSpan
+from ..fit.span import AllRowsSpan, Span
 from ..kernels import Kernel
 from ..linear.robust_weights import LogisticLoss, cutoff, fit_plane, two_stage_weights, warn_if_many
 from ..numerics import HALF_THE_DIGITS
 from ..rules.base import Choice, Selection
-from ..search.dictionary import dictionary
+from ..search.chooser import dictionary
 from ..spectrum.whitening import whiten
 from .base import Found, KernelTransformer, Policy
 from .elastic_net import NetParameters

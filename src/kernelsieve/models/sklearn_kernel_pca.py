@@ -41,7 +41,7 @@ from ..fit.parameters import MeantParameters, generator_of
 from ..fit.plan import PLAN
 from ..fit.problem import SHOWS_ROUNDING, warn_of_rounding
 from ..kernels import Kernel, bind_callable, is_function, kernel_object, kernel_of, named_kernel
-from ..kernels.gaussian_process import warn_about_noise
+from ..kernels.registry import warn_about_noise
 from ..kernels.width import Seen, resolve_gamma
 from ..rows.checks import asymmetry, check_spread, finite
 from ..rows.rows import ArrayRows

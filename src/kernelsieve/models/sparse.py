@@ -16,9 +16,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ..arrays import namespace, to_numpy
 from ..errors import TooFewPoints, warn
-from ..fit.budget import Budget
 from ..fit.parameters import INNER_SHARE, SHARE, BlockParameters, at_least, estimator, more_than, one_of, parameter
-from ..fit.plan import SearchPlan
+from ..fit.plan import Budget, SearchPlan
 from ..fit.problem import Problem, nothing_to_explain
 from ..fit.span import Span
 from ..fit.values import RememberedKernel, remembered

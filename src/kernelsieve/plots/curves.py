@@ -15,8 +15,7 @@ from sklearn.utils import _safe_indexing
 from ..fit.agreement import Agreement
 from ..fit.parameters import check_component, instance_of, some_numbers, whole_number
 from ..linear.path import SparsePCAPath
-from ..models.elastic_net_path import ElasticNetPath
-from ..models.likelihood_path import LikelihoodPath
+from ..models.paths import ElasticNetPath, LikelihoodPath
 from .style import (
     COLORS,
     MARKERS,

@@ -7,6 +7,9 @@ A choice from a later sample of the same stream need not start from nothing.  Bu
 alone, because it would stay near places that were good for earlier rows.  `against_current` moves both, measures them
 on the same evaluation rows, and takes the better one.  Points given by the user stay where they are, and those of a
 rule are chosen again by that rule.
+
+An estimator that finds its support among candidate rows gets them from `dictionary`: all rows of small data, otherwise
+rows chosen by randomly pivoted Cholesky from a sample.
 """
 
 from __future__ import annotations
@@ -365,3 +368,27 @@ def against_current(choice: Choice, points: Array, effort: Effort) -> Choice:
     )
     ours, theirs = (captured_on(sample.evaluation, chosen) for chosen in (current, fresh))
     return choice if theirs >= ours else Choice(current, problem)
+
+
+MAX_ALL_ROWS = 2000  # with at most this many distinct rows, all of them are taken
+DEFAULT_SIZE = 512
+ROWS_PER_POINT, MIN_ROWS = 20, 5000  # rows that a dictionary is chosen from
+
+
+def rows_to_choose_from(n_dictionary: int | None) -> int:
+    """How many rows a dictionary of `n_dictionary` rows is chosen from."""
+    return max(MIN_ROWS, ROWS_PER_POINT * (n_dictionary or DEFAULT_SIZE))
+
+
+def dictionary(problem: Problem, n_dictionary: int | None) -> Selection:
+    """`n_dictionary` rows; by default all rows of small data, otherwise DEFAULT_SIZE of them.
+
+    If the kernel is not known to be definite, even all rows are passed on as if they were some rows, because then the
+    negative part of its spectrum is found and dropped.
+    """
+    sample = problem.sample
+    few = sample.rows.whole and sample.size <= MAX_ALL_ROWS
+    size = n_dictionary or (MAX_ALL_ROWS if few else DEFAULT_SIZE)
+    if not (sample.rows.whole and sample.size <= size):
+        return SELECTORS["rpcholesky"](sample, size, problem.rng)
+    return replace(everything(problem), exhaustive=problem.kernel.definite is True)
