@@ -80,6 +80,16 @@ def test_strings_complex_numbers_and_objects(rows):
         SparseKernelPCA().fit([[{}, 1], [2, 3]])
 
 
+@pytest.mark.parametrize("kind", ["U", "S"])
+@pytest.mark.parametrize("estimator", [KernelPCA(2), SparseKernelPCA(2)])
+def test_an_array_of_text_is_told_to_be_text(estimator, kind, rows):
+    text = rows.astype(kind)
+    text[3, 2] = "no"
+    with pytest.raises(ValueError, match="strings|could not convert string") as told:
+        estimator.fit(text)
+    assert told.traceback[-1].path.name != "checks.py"  # and not by a failure of the search for gaps
+
+
 def test_empty_one_row_and_one_dimension(rows):
     with pytest.raises(ValueError, match="Found array with 0 sample"):
         SparseKernelPCA().fit(np.empty((0, 3)))

@@ -341,7 +341,7 @@ def text_columns_named(estimator: Any, X: Any) -> Iterator[None]:
                 "np.concatenate. SparseKernelPCA is fitted to blocks, and transforms them"
             ) from error
         if told is None:
-            numbers = type(error) is ValueError and not (isinstance(X, np.ndarray) and X.dtype.kind == "O")
+            numbers = type(error) is ValueError and not (isinstance(X, np.ndarray) and X.dtype.kind in "OSU")
             raise (with_first_gap(error, X) if numbers else error) from error.__cause__
         raise ValueError(
             f"{told}, and {name} needs numbers: leave text out, or encode the table with "
