@@ -85,7 +85,7 @@ def test_strings_complex_numbers_and_objects(rows):
 def test_an_array_of_text_is_told_to_be_text(estimator, kind, rows):
     text = rows.astype(kind)
     text[3, 2] = "no"
-    with pytest.raises(ValueError, match="strings|could not convert string") as told:
+    with pytest.raises(ValueError, match=r"strings|could not convert string") as told:
         estimator.fit(text)
     assert told.traceback[-1].path.name != "checks.py"  # and not by a failure of the search for gaps
 
