@@ -9,11 +9,12 @@ from sklearn.metrics.pairwise import rbf_kernel
 
 from experiments.datasets import median_gamma, usps
 from kernelsieve import LikelihoodKernelPCA
+from kernelsieve.fit.plan import PLAN
 from kernelsieve.fit.problem import Problem
 from kernelsieve.fit.sample import Sample
 from kernelsieve.kernels import RBF
 from kernelsieve.rows.rows import ArrayRows
-from kernelsieve.search.chooser import dictionary, rows_to_choose_from
+from kernelsieve.search.chooser import dictionary
 from kernelsieve.solvers.likelihood import Likelihood, coordinate_ascent, sweeps
 from kernelsieve.threads import effective_n_threads, one_blas_thread
 
@@ -61,7 +62,7 @@ def million_rows(report: Report) -> None:
     X = np.random.default_rng(0).standard_normal((1_000_000, 10), dtype=np.float32)
     rng = np.random.default_rng(0)
     source = ArrayRows(X, None)
-    rows = source.sample(rows_to_choose_from(512), rng)
+    rows = source.sample(PLAN.rows_for_dictionary(512), rng)
     sample = Sample.of(rows, RBF(gamma=median_gamma(X[:2000])), 1, center=False, n_threads=effective_n_threads(None))
     start = time.perf_counter()
     with one_blas_thread():

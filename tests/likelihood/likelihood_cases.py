@@ -14,9 +14,9 @@ import scipy.sparse.linalg
 from scipy.stats import multivariate_normal
 
 from kernelsieve import LikelihoodKernelPCA
+from kernelsieve.fit.plan import PLAN
 from kernelsieve.fit.sample import Sample
 from kernelsieve.rows.rows import ArrayRows
-from kernelsieve.search.chooser import rows_to_choose_from
 from kernelsieve.solvers.likelihood import Likelihood, LikelihoodFit, coordinate_ascent, sweeps
 
 POLY = {"gamma": 0.5, "degree": 2, "coef0": 1.0}  # on three features: ten dimensions
@@ -95,7 +95,7 @@ def counted(counts):
 
 def sampled(X, kernel, n_dictionary=None, weights=None, *, center=False, seed=0):
     rng = np.random.default_rng(seed)
-    rows = ArrayRows(X, weights).sample(rows_to_choose_from(n_dictionary), rng)
+    rows = ArrayRows(X, weights).sample(PLAN.rows_for_dictionary(n_dictionary), rng)
     return Sample.of(rows, kernel, 1, center=center), rng
 
 

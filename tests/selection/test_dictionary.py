@@ -7,11 +7,11 @@ import pytest
 import scipy.sparse
 from oracles import KERNELS, dictionary_span, gram_of
 
+from kernelsieve.fit.plan import PLAN
 from kernelsieve.fit.sample import Sample
 from kernelsieve.fit.span import AllRowsSpan, PointSpan
 from kernelsieve.kernels import Precomputed, bind_callable, named_kernel
 from kernelsieve.rows.rows import ArrayRows
-from kernelsieve.search.chooser import DEFAULT_SIZE, MAX_ALL_ROWS
 from kernelsieve.threads import one_blas_thread
 
 
@@ -163,13 +163,13 @@ def test_a_few_rows_of_an_indefinite_kernel_know_of_all(cloud):
 
 
 def test_how_many_rows_it_has():
-    X = np.random.default_rng(0).standard_normal((MAX_ALL_ROWS + 1, 2))
+    X = np.random.default_rng(0).standard_normal((PLAN.whole_dictionary + 1, 2))
     kernel = named_kernel("rbf", gamma=0.3)
     assert isinstance(dictionary_of(X[:-1], kernel), AllRowsSpan)
     few = dictionary_of(X, kernel)
     assert isinstance(few, PointSpan)
     # a smooth kernel has fewer directions than that: what the rule cannot tell apart it does not take
-    assert 10 < len(few.indices) <= DEFAULT_SIZE
+    assert 10 < len(few.indices) <= PLAN.dictionary_size
     assert isinstance(dictionary_of(X, kernel, n_dictionary=len(X)), AllRowsSpan)
     assert len(dictionary_of(X[:100], kernel, n_dictionary=7).indices) == 7
     assert few.weight == len(X)

@@ -392,11 +392,10 @@ def test_points_of_sparse_rows_are_moved_where_they_are_few_columns_or_keep_enou
         return movable(sample, lambda: coordinates(sample))
 
     assert can_move()
-    name_of, limit = ("MAX_DENSE_VALUES", 40 * 30) if name == "laplacian" else ("MAX_SPARSE_FEATURES", 30)
-    monkeypatch.setattr(subspace, name_of, limit)
-    assert can_move()
-    monkeypatch.setattr(subspace, name_of, limit - 1)
-    assert not can_move()
+    for limit, moves in ((0, True), (1, False)):
+        monkeypatch.setattr(subspace, "MAX_DENSE_VALUES", 40 * 30 - limit)
+        sample = sample_of(X, sample.kernel, most_sparse_columns=30 - limit)
+        assert can_move() is moves
 
 
 def test_points_of_an_indefinite_kernel_are_not_moved(cloud):
@@ -404,15 +403,14 @@ def test_points_of_an_indefinite_kernel_are_not_moved(cloud):
         assert movable(sample_of(cloud, kernel), lambda: None) is moves
 
 
-def test_points_of_sparse_rows_are_not_moved_where_their_directions_lose_too_much(monkeypatch):
+def test_points_of_sparse_rows_are_not_moved_where_their_directions_lose_too_much():
     X = scipy.sparse.random(60, 50, 0.3, format="csr", random_state=0)
-    monkeypatch.setattr(subspace, "MAX_SPARSE_DIRECTIONS", 5)
-    sample = sample_of(X, named_kernel("rbf", gamma=0.3))
+    sample = sample_of(X, named_kernel("rbf", gamma=0.3), most_sparse_directions=5)
     c = coordinates(sample)
     outside = np.sum((X.toarray()[sample.rows.indices] - X.toarray()[sample.rows.indices] @ c.basis @ c.basis.T) ** 2)
     assert c.lost_exponent == pytest.approx(0.3 * outside / 60, rel=1e-6)
     for limit, moves in ((1.001 * c.lost_exponent, True), (0.999 * c.lost_exponent, False)):
-        monkeypatch.setattr(subspace, "MAX_SPARSE_LOST_EXPONENT", limit)
+        sample = sample_of(X, sample.kernel, max_lost_of_sparse=limit)
         assert movable(sample, lambda: c) is moves
 
 

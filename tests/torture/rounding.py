@@ -44,11 +44,11 @@ import numpy as np
 import scipy.sparse
 
 import kernelsieve
+from kernelsieve.fit.plan import PLAN
 from kernelsieve.kernels import Kernel
 from kernelsieve.kernels.objects import ObjectKernel
 from kernelsieve.numerics import DEPENDENT
 from kernelsieve.rows.objects import object_rows
-from kernelsieve.search.chooser import MAX_ALL_ROWS
 from kernelsieve.spectrum.whitening import RANK_TOLERANCE, RANK_TOLERANCE_FLOAT32
 
 SAFETY = 2.0
@@ -144,7 +144,7 @@ def _left_out(model: Any, rows: np.ndarray, points: np.ndarray, largest: float, 
         return _left_out_of_points(model.expansion_.kernel, rows, points, coef, single)
     if not isinstance(model, kernelsieve.ElasticNetKernelPCA):
         return np.zeros(coef.shape[1])
-    all_rows = len(rows) <= (model.n_dictionary or MAX_ALL_ROWS)
+    all_rows = len(rows) <= (model.n_dictionary or PLAN.whole_dictionary)
     if all_rows and model.expansion_.kernel.definite:
         return DEPENDENT * largest * np.abs(coef).sum(axis=0)
     floor = _floor(np.linalg.eigvalsh(_gram(model.expansion_.kernel, rows)), single)

@@ -97,9 +97,33 @@ class SearchPlan:
     # nearly those of the rows themselves: then a tenth of that length may be left outside.
     wide_kernel: float = 0.5
     lost_of_wide: float = 0.1
+    # Directions tried first, twice as many if they are too few, and the rows that estimate each of them if points may
+    # leave the subspace at the end.  At least `trial_rows` rows (at most twice as many) judge that last step.
+    first_directions: int = 32
+    rows_per_direction: int = 16
+    trial_rows: int = 1000
+    # Sparse rows are projected on at most this many directions.  Their points are not moved if there are more columns
+    # than this, because points would be dense, or if the directions leave a larger mean exponent outside, because rows
+    # are better points then.
+    most_sparse_directions: int = 128
+    most_sparse_columns: int = 20_000
+    max_lost_of_sparse: float = 1.0
     # At least this many directions are kept: directions_per_component * M + extra_directions.
     directions_per_component: int = 2
     extra_directions: int = 8
+
+    # Points that cannot be moved are the best of several rules' choices.  If the first few rules keep this share, no
+    # others are tried; those that draw at random are tried several times.  Targeted rows are swapped this often.
+    nearly_all_kept: float = 0.998
+    tries: int = 5
+    default_swaps: int = 5
+
+    # Candidates of methods that find their support among some rows: all distinct rows if there are at most
+    # `whole_dictionary`, otherwise `dictionary_size` of them, chosen from a sample by randomly pivoted Cholesky.
+    whole_dictionary: int = 2000
+    dictionary_size: int = 512
+    sample_of_dictionary: int = 5000
+    sample_per_candidate: int = 20
 
     # How many points: "auto" begins at n_components + first_extra_points and stops at the largest number.
     first_extra_points: int = 8
@@ -138,9 +162,19 @@ class SearchPlan:
         search = self.search_rows_per_point * (n_support - further) + self.rows_per_further_point * further
         return max(self.search_rows, search) + self.evaluation_rows_for(n_support)
 
+    def rows_for_dictionary(self, n_dictionary: int | None) -> int:
+        """Rows that a dictionary of `n_dictionary` rows is chosen from."""
+        return max(self.sample_of_dictionary, self.sample_per_candidate * (n_dictionary or self.dictionary_size))
+
     def fresh_pool(self, *, dear: bool) -> int:
         """Number of rows drawn beside a sample; those that results are measured on are drawn from them."""
         return self.fresh_rows_of_callable if dear else self.pool_per_evaluation_row * self.fresh_rows
+
+    def with_frozen(self, columns: tuple[int, ...], n_columns: int) -> SearchPlan:
+        """This plan with points that keep their values in some of the columns."""
+        if len(set(columns)) == n_columns:
+            raise ValueError("frozen_columns leaves no column to move points in: give selection='targeted' for rows")
+        return replace(self, frozen_columns=columns)
 
     def least_directions(self, n_components: int) -> int:
         """The least number of directions in the search subspace for `n_components`."""

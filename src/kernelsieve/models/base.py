@@ -56,10 +56,11 @@ from ..fit.rowset import INDEFINITE
 from ..fit.sample import Sample
 from ..fit.span import Span
 from ..fit.stages import CallbackSupportMixin, Stages
+from ..fit.values import RememberedKernel
 from ..kernels import Kernel, bind_callable, is_function, kernel_object, kernel_of, named_kernel
 from ..kernels.base import check_coef0, dense
 from ..kernels.registry import warn_about_noise
-from ..kernels.width import Seen, multiple_of_median, resolve_gamma
+from ..kernels.width import Seen, column_numbers, multiple_of_median, resolve_gamma
 from ..rows import RowRules, Rows, rows_of, settle_columns, watched
 from ..rows.checks import check_spread, finite, naming_gaps
 from ..rows.rows import ArrayRows
@@ -97,6 +98,8 @@ class RowRequest:
     plan: SearchPlan | None = None  # of the search for points, if it is not that of the class
     # number of points to be moved, whose coordinates can be computed together with exact kernel PCA
     n_moved: int | None = None
+    frozen_columns: Any = None  # names or numbers of columns in which points are not moved
+    kernel_on: KernelOn | None = None  # determines the kernel on the sampled rows, if not as in other classes
 
 
 @dataclass(frozen=True)
@@ -255,12 +258,16 @@ class KernelTransformer(
             )
         short = self._short_side(rows) if request.row_space else None
         sampled = replace(sampled, turned=None if short is None else short.rows)
-        kernel, gamma = (kernel_on or self._kernel_on)(sampled)
+        kernel, gamma = (kernel_on or request.kernel_on or self._kernel_on)(sampled)
         if short is not None and kernel.stationary and gamma * short.largest > MOST_WIDTHS:
             short = None
         if short is not None:
             sampled = replace(sampled, X=short.rows, turned=None)
             rows = ArrayRows(short.rows, rows.weights, merge_copies=rows.merge_copies)
+        if request.frozen_columns is not None:
+            names, n_columns = getattr(self, "feature_names_in_", None), sampled.X.shape[1]
+            columns = column_numbers(request.frozen_columns, n_columns, names, "frozen_columns")
+            plan = plan.with_frozen(columns, n_columns)
         sample = self._sample(sampled, kernel, request.n_components, rows.n_samples, plan)
         coordinates = None if request.n_moved is None else coordinates_beside_exact(sample, request.n_moved)
         settled = sample.settled
@@ -279,15 +286,11 @@ class KernelTransformer(
             center=self.center,
             n_threads=effective_n_threads(self.n_jobs),
             n_population=n_population,
-            plan=self._plan_for(plan, rows.X.shape[1]),
+            plan=plan,
         )
         if not known:
             sample = replace(sample, n_components=components_for(float(n_components or 0), sample.evaluation))
         return sample.representative
-
-    def _plan_for(self, plan: SearchPlan, n_columns: int) -> SearchPlan:
-        """The plan of the search on rows of this many columns."""
-        return plan
 
     def _short_side(self, rows: Rows) -> ShortSide | None:
         """The rows in the space that they span, if they are few, have very many columns, and the kernel allows it."""
@@ -396,6 +399,9 @@ class KernelTransformer(
         self._inverse_map = None
         if sample.kernel.preimage == "ridge":  # other kernels find pre-images without a learned map
             self._inverse_map = learned_preimage(self.expansion_, sample.evaluation.given, sample.evaluation.weights)
+        if isinstance(sample.kernel, RememberedKernel):
+            self.n_evaluations_ = sample.kernel.store.n_evaluations
+            self.expansion_ = replace(self.expansion_, kernel=sample.kernel.plain)
 
     def _ratio(self, choice: Choice, sample: Sample, span: Span, found: Found) -> CapturedRatio:
         """How much of exact kernel PCA's variance the model keeps, raised to the lower bound that all rows prove."""

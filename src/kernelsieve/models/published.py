@@ -29,7 +29,7 @@ from ..rows.checks import finite
 from ..rows.rows import ArrayRows
 from ..rules.base import Choice, Selection
 from ..rules.registry import gain
-from ..search.chooser import dictionary, rows_to_choose_from
+from ..search.chooser import dictionary
 from ..spectrum.top import component_signs
 from ..spectrum.whitening import DROPPED_WITH_NEGATIVE, check_kernel_values
 from .base import Found, Policy, RowRequest
@@ -139,7 +139,7 @@ class OnDictionary(BlockParameters):
     n_dictionary: int | None = parameter(None, at_least(1), None)
 
     def _request(self: Any, rows: Rows) -> RowRequest:
-        return RowRequest(rows_to_choose_from(self.n_dictionary), self.n_components)
+        return RowRequest(self._plan.rows_for_dictionary(self.n_dictionary), self.n_components)
 
     def _points(self, problem: Problem) -> Choice:
         return Choice(dictionary(problem, self.n_dictionary), problem)

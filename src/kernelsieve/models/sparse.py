@@ -17,14 +17,13 @@ from sklearn.exceptions import ConvergenceWarning
 from ..arrays import namespace, to_numpy
 from ..errors import TooFewPoints, warn
 from ..fit.parameters import INNER_SHARE, SHARE, BlockParameters, at_least, estimator, more_than, one_of, parameter
-from ..fit.plan import Budget, SearchPlan
+from ..fit.plan import Budget
 from ..fit.problem import Problem, nothing_to_explain
 from ..fit.span import Span
-from ..fit.values import RememberedKernel, remembered
+from ..fit.values import remembered
 from ..kernels import Kernel, is_function, kernel_of
-from ..kernels.width import column_numbers
 from ..numerics import DEPENDENT
-from ..rows import RowRules, Rows, rows_of
+from ..rows import Rows
 from ..rows.sampling import SampledRows
 from ..rules.base import Choice, Selection
 from ..rules.registry import ALIASES, RULE_OPTIONS, SELECTORS
@@ -247,22 +246,11 @@ class SparseKernelPCA(PartialFit, BlockParameters, KernelTransformer):
     def _least_points(self) -> int:
         return (self._wanted_components or 1) + int(self.center)
 
-    def _problem(self, X: Any, sample_weight: Any) -> Problem:
-        rows = rows_of(X, RowRules.of(self, merge_copies=self._policy.merges_copies), sample_weight)
-        return self._problem_on(rows, self._rng(), self._remembered_kernel)
-
     def _remembered_kernel(self, rows: SampledRows) -> tuple[Kernel, float]:
         """The kernel determined on these rows; if its values are costly, it remembers those among them."""
         kernel, gamma = self._kernel_on(rows)
         limited = self.max_evaluations not in (None, "auto")
         return remembered(kernel.thrifty if limited else kernel, rows), gamma
-
-    def _measure(self, choice: Choice, span: Span, found: Found) -> None:
-        super()._measure(choice, span, found)
-        kernel = choice.problem.kernel
-        if isinstance(kernel, RememberedKernel):
-            self.n_evaluations_ = kernel.store.n_evaluations
-            self.expansion_ = replace(self.expansion_, kernel=kernel.plain)
 
     def _request(self, rows: Rows) -> RowRequest:
         by_rule, n_support = isinstance(self.selection, str), self._n_support(rows)
@@ -294,6 +282,8 @@ class SparseKernelPCA(PartialFit, BlockParameters, KernelTransformer):
             row_space=by_rule and self.frozen_columns is None,
             plan=plan,
             n_moved=n_support if moved else None,
+            frozen_columns=self.frozen_columns,
+            kernel_on=self._remembered_kernel,
         )
 
     def _budget(self, rows: Rows, n_support: int | None) -> Budget | None:
@@ -328,15 +318,6 @@ class SparseKernelPCA(PartialFit, BlockParameters, KernelTransformer):
         if by_rule:  # whether "optimized" chooses rows, which could be swapped, depends on the kernel
             effort, ignored = self._effort, {"n_swaps": 0} if self.selection == "optimized" else {}
             replace(effort, options={**effort.options, **ignored}).check(ALIASES.get(self.selection, self.selection))
-
-    def _plan_for(self, plan: SearchPlan, n_columns: int) -> SearchPlan:
-        if self.frozen_columns is None:
-            return plan
-        names = getattr(self, "feature_names_in_", None)
-        columns = column_numbers(self.frozen_columns, n_columns, names, "frozen_columns")
-        if len(set(columns)) == n_columns:
-            raise ValueError("frozen_columns leaves no column to move points in: give selection='targeted' for rows")
-        return replace(plan, frozen_columns=columns)
 
     def _points(self, problem: Problem) -> Choice:
         rows = problem.sample.evaluation

@@ -20,9 +20,7 @@ from ..rules.registry import UNSWAPPED, selector
 
 ROW_RULES = ("targeted", UNSWAPPED, "rpcholesky")
 OTHER_RULES = ("gain", "residual", "farthest", "dissimilar")
-CHANCE_RULES, TRIES = ("leverage", "uniform", "rpcholesky", "kmeans"), 5
-NEARLY_ALL_KEPT = 0.998  # if the first few rules keep this share, no others are tried
-DEFAULT_SWAPS = 5
+CHANCE_RULES = ("leverage", "uniform", "rpcholesky", "kmeans")
 
 
 def best_of_rules(problem: Problem, n_support: int, n_swaps: int = 0, *, thorough: bool = True) -> Selection:
@@ -33,9 +31,9 @@ def best_of_rules(problem: Problem, n_support: int, n_swaps: int = 0, *, thoroug
         return replace(_chosen_by("targeted", problem, n_support, n_swaps), nested=False)
     names = (*ROW_RULES, "kmeans") if _centres_may_do(sample) else ROW_RULES
     found = _best_of(names, problem, n_support, n_swaps)
-    if thorough and not sample.kernel.definite and merit(found) < (sample.n_components, NEARLY_ALL_KEPT):
+    if thorough and not sample.kernel.definite and merit(found) < (sample.n_components, sample.plan.nearly_all_kept):
         chance = [name for name in CHANCE_RULES if name != "kmeans" or name in names]
-        others = (*OTHER_RULES, *chance * (TRIES if sample.indefiniteness else 1))
+        others = (*OTHER_RULES, *chance * (sample.plan.tries if sample.indefiniteness else 1))
         found = max(found, _best_of(others, problem, n_support, n_swaps), key=merit)
     return replace(found.selection, nested=False)
 
@@ -62,7 +60,7 @@ def _best_of(names: tuple[str, ...], problem: Problem, n_support: int, n_swaps: 
 
 
 def _chosen_by(name: str, problem: Problem, n_support: int, n_swaps: int) -> Selection:
-    options = {"n_swaps": n_swaps or DEFAULT_SWAPS} if name == "targeted" else {}
+    options = {"n_swaps": n_swaps or problem.sample.plan.default_swaps} if name == "targeted" else {}
     rule = selector("targeted" if name == UNSWAPPED else name, **options)
     chosen = rule(problem.sample, n_support, problem.rng)
     return replace(chosen, history={**chosen.history, "winner": name})

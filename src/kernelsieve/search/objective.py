@@ -56,9 +56,9 @@ GRAM_JITTER = 1e-10  # added to K_SS, relative to its mean diagonal
 # two passes, and there is work for many threads.
 VALUES_AT_ONCE, LEAST_ROWS_AT_ONCE = 2**16, 250
 FEW_THREADS, POINTS_A_THREAD = 4, 25
-EXTRA_VECTORS = (
-    8  # beyond the components, in the basis that an eigensolver starts from at points near by: it converges faster
-)
+# An eigensolver that starts from the basis at points near by converges faster with this many vectors beyond the
+# components.
+EXTRA_VECTORS = 8
 # Rows further out than this, in kernel widths, have squared distances that float32 may not hold.
 FLOAT32_WIDTHS = 1e12
 # If all rows are farther than this from the origin, as sparse rows may be, float32 loses their differences.

@@ -56,18 +56,10 @@ from .objective import CapturedVariance
 from .objective_cuda import images_on_device
 
 SHORT_SIDE = 1000  # with at most this many rows, their gram is the cheapest way to a basis
-FIRST_DIRECTIONS = 32  # directions tried first; twice as many if they are too few
-ROWS_PER_DIRECTION = 16  # rows for each direction that is estimated, if points may leave the subspace at the end
-TRIAL_ROWS = 1000  # least number of rows (at most twice as many) that judge the last step, in all directions
 # added to the points' gram, relative to its largest diagonal value, before a linear system is solved with it
 NUGGET = 1e-9
 
-# Sparse rows with more features than this are not moved freely (their points would be dense).
-MAX_SPARSE_FEATURES = 20_000
-MAX_SPARSE_DIRECTIONS = 128
 MAX_DENSE_VALUES = 2**22  # sparse rows up to this size are made dense if no subspace is good enough
-# With a narrow Gaussian even this many directions may lose most of a row: then rows serve better as points.
-MAX_SPARSE_LOST_EXPONENT = 1.0
 
 
 @dataclass(frozen=True)
@@ -133,9 +125,9 @@ def movable(sample: Sample, found: Callable[[], Coordinates]) -> bool:
         return True
     if held_columns or not sample.kernel.factors:  # sums of absolute differences, for example, change under rotation
         return sample.size * X.shape[1] <= MAX_DENSE_VALUES
-    if X.shape[1] > MAX_SPARSE_FEATURES:
+    if X.shape[1] > sample.plan.most_sparse_columns:
         return False
-    return found().lost_exponent <= MAX_SPARSE_LOST_EXPONENT
+    return found().lost_exponent <= sample.plan.max_lost_of_sparse
 
 
 def coordinates_beside_exact(sample: Sample, n_points: int) -> Coordinates | None:
@@ -196,9 +188,9 @@ def _in_subspace(sample: Sample, max_lost: float, for_good: bool) -> tuple[np.nd
     length = float(np.vdot(some, some)) / len(some)
     max_lost = plan.lost_of_wide * length if max_lost > plan.wide_kernel * length else max_lost
     least = plan.least_directions(sample.n_components)
-    n_directions = max(FIRST_DIRECTIONS, least)
+    n_directions = max(plan.first_directions, least)
     while n_directions <= min(n, d) // 2:
-        rows = _some_rows(sample, n if for_good else ROWS_PER_DIRECTION * n_directions)
+        rows = _some_rows(sample, n if for_good else plan.rows_per_direction * n_directions)
         basis, lost = _leading_directions(rows, n_directions)
         if lost <= max_lost:
             found = _cut(sample, *_projected(sample, basis), least, max_lost)
@@ -272,7 +264,7 @@ def lifted(sample: Sample, c: Coordinates, objective: CapturedVariance, moved: n
     step -= (step @ c.basis) @ c.basis.T
     longest = c.scale * float(row_dot(step, step).max()) ** 0.5
     step *= min(1.0, Ascent.FIRST_MOVE_AT_MOST / max(longest, TINY))
-    some = slice(0, objective.n_rows, max(1, objective.n_rows // TRIAL_ROWS))  # heavy rows in proportion
+    some = slice(0, objective.n_rows, max(1, objective.n_rows // sample.plan.trial_rows))  # heavy rows in proportion
     before = narrow.part(some)
     trial = replace(before, rows=(rows_at(some) * c.scale).astype(narrow.rows.dtype, copy=False), row_scale=None)
     least = before.captured(moved)
@@ -296,7 +288,7 @@ def _row_space(rows: np.ndarray) -> np.ndarray:
 
 def _sparse_coordinates(sample: Sample, scale: float, unit: Kernel) -> Coordinates:
     rows = sample.rows.values.astype(np.float64) * scale
-    n_directions = min(MAX_SPARSE_DIRECTIONS, min(rows.shape) - 1)
+    n_directions = min(sample.plan.most_sparse_directions, min(rows.shape) - 1)
     if unit.linear_in_rows:
         least = sample.plan.least_directions(sample.n_components)
         directions = directions_of_sparse(rows, unit, sample, max(1, min(least, n_directions)))
