@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from kernelsieve import SparseKernelPCA
-from kernelsieve.fit.plan import Budget
+from kernelsieve.fit.plan import DEFAULT_VALUES, Budget
 from kernelsieve.kernels import gram_by_number, of_objects
+from kernelsieve.kernels.user import DIAGONAL_SQUARE
 
 N, M_POINTS = 900, 20
 
@@ -134,3 +135,32 @@ def test_the_agreement_with_exact_kernel_pca_asks_for_no_values_beyond_the_budge
     before = sum(asked)
     assert model.component_agreement_.shape == (3,)
     assert sum(asked) == before
+
+
+@pytest.mark.filterwarnings("ignore:selection='optimized'")
+@pytest.mark.parametrize("pairs", [False, True])
+def test_a_slow_function_of_vectors_has_a_budget_by_itself_and_a_fast_one_has_none(monkeypatch, pairs):
+    """A clock that only the function moves: a microsecond a value, or a millisecond."""
+    X = np.random.default_rng(0).standard_normal((2500, 3))
+    clock = [0.0, 1e-6]
+    monkeypatch.setattr("kernelsieve.fit.values.perf_counter", lambda: clock[0])
+
+    def of_blocks(A, B):
+        clock[0] += clock[1] * len(A) * len(B)
+        return np.exp(-0.1 * ((A[:, None] - B) ** 2).sum(-1))
+
+    def of_pair(x, y):
+        clock[0] += clock[1]
+        return float(np.exp(-0.1 * ((x - y) ** 2).sum()))
+
+    model = SparseKernelPCA(3, n_support=10, kernel=of_pair if pairs else of_blocks, random_state=0)
+    limit = DEFAULT_VALUES + 2500 * (10 + DIAGONAL_SQUARE) + 8
+    if not pairs:
+        assert model.fit(X).n_evaluations_ > 2 * limit
+    clock[1] = 1e-3
+    slow = model.fit(X)
+    assert slow.n_evaluations_ <= limit
+    assert slow.captured_ratio_ > 0.95
+    if not pairs:
+        assert model.set_params(max_evaluations=None).fit(X).n_evaluations_ > 2 * limit
+        assert model.set_params(max_evaluations="auto").fit(X[:900]).captured_ratio_kind_ == "all rows"

@@ -422,6 +422,14 @@ def test_a_monitor_names_the_column_behind_an_alarm_of_a_composed_kernel():
     assert np.argmax(monitor.contributions(odd), axis=1).tolist() == [0, 2, 3]
 
 
+def test_a_monitor_that_mixes_columns_refuses_a_kernel_that_names_them():
+    frame = pd.DataFrame(RNG.standard_normal((60, 3)), columns=list("abc"))
+    kernel = 0.5 * (RBF().on(["a"]) + RBF().on([1]))
+    with pytest.raises(ValueError, match=r"whiten=True mixes all columns, and .*on\(\['a'\]\).* names some"):
+        KernelMonitor(1, kernel=kernel, whiten=True).fit(frame)
+    KernelMonitor(1, kernel=kernel, lags=1).fit(frame)
+
+
 @pytest.mark.parametrize(
     "kernel", [Chi2(), Jaccard(), Spline(), RBF().on([0]) * HistogramIntersection().on([1, 2]), from_distance("chi2")]
 )

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from kernelsieve import SparseKernelPCA
-from kernelsieve.kernels import RBF, Hamming, Linear, Matern
+from kernelsieve.kernels import RBF, Cauchy, Hamming, Jaccard, Linear, Matern, Polynomial, Tanimoto
 
 RNG = np.random.default_rng(0)
 ROWS = np.column_stack([RNG.standard_normal((300, 3)), RNG.integers(0, 4, 300) * 1.1])
@@ -34,6 +34,17 @@ def test_categories_stay_categories_to_the_last_bit(selection):
     assert np.isin(model.support_vectors_[:, 3], ROWS[:, 3]).all()
     rows = SparseKernelPCA(3, n_support=12, kernel=kernel, selection="targeted", random_state=0).fit(ROWS)
     assert selection == "kmeans" or model.captured_ratio_ > rows.captured_ratio_
+
+
+def test_frozen_columns_stay_to_the_last_bit_whatever_the_kernel_scales_them_by():
+    rows = np.abs(RNG.standard_normal((300, 4)))
+    for kernel in (2.0 * Tanimoto() + 1.0, Jaccard() * Cauchy(), RBF(width="median per column"), Polynomial(), "rbf"):
+        for dtype in (np.float64, np.float32):
+            model = SparseKernelPCA(3, n_support=30, kernel=kernel, frozen_columns=[0, 2], random_state=0)
+            model.fit(rows.astype(dtype))
+            assert model.support_ is None
+            for column in (0, 2):
+                assert np.isin(model.support_vectors_[:, column], rows.astype(dtype)[:, column]).all()
 
 
 def test_categories_alone_are_chosen_among_rows():

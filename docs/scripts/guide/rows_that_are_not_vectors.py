@@ -151,7 +151,10 @@ plt.show()
 # Where one value takes a millisecond, values are what a fit costs. None is
 # computed twice, and ``n_evaluations_`` counts them. ``max_evaluations`` bounds
 # them: as a number, or as a float in units of :math:`N m`, which the pass over
-# :math:`N` rows with :math:`m` points takes.
+# :math:`N` rows with :math:`m` points takes. By default, kernels of objects may
+# take as many beyond the pass as the gram of 1,000 rows has, or half of the
+# pass; so may functions of vectors that are slow, judged by the time of a few
+# values.
 
 for budget in (1.5, 3.0, None):
     model = SparseKernelPCA(

@@ -31,7 +31,7 @@ from .preprocessing import Affine, ExportError, Fill, InputColumn, Mix, Spread, 
 
 OUTPUTS = ("scores", "error", "decision")
 _NAMES = names_of_kernels(lambda kind: not kind.not_exported)
-EXPORTABLE = f"{', '.join(_NAMES[:-1])} and {_NAMES[-1]} kernels"
+EXPORTABLE = f"{', '.join(_NAMES[:-1])} and {_NAMES[-1]} kernels and most others of kernelsieve.kernels"
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import repeat
 from threading import Lock
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -28,9 +29,14 @@ from ..kernels.objects import shown
 from ..rows.checks import ASYMMETRY
 from ..rows.objects import key_of
 from ..rows.sampling import SampledRows, row_keys
+from .plan import DEFAULT_VALUES
 
 # Kernel values between at most this many rows are kept: a table of 512 MB, whose unused parts take no memory.
 MOST_ROWS = 8192
+# A function of vectors is costly if the gram of the rows that a fit looks at would take more seconds than this, judged
+# by the values of so many rows with as many others.
+PATIENCE = 60.0
+TIMED_ROWS = 16
 CHECKED_ROWS = 4  # rows on which a diagonal that the user states is compared with k(x, x)
 
 
@@ -263,6 +269,21 @@ def remembered(kernel: Kernel, rows: SampledRows) -> Kernel:
     store.check_symmetry()
     store.check_diagonal()
     return RememberedKernel(kernel, store)
+
+
+def is_slow(kernel: Kernel, few: Array, n_rows: int) -> bool:
+    """Whether the gram of so many rows takes longer than a fit should, judged by the values of the few rows."""
+    n_values = n_rows * (n_rows + 1) / 2
+    if n_values <= DEFAULT_VALUES or few.shape[0] < 2 * TIMED_ROWS:
+        return False
+    limit = PATIENCE * TIMED_ROWS**2 / n_values
+
+    def seconds() -> float:
+        start = perf_counter()
+        kernel(few[:TIMED_ROWS], few[TIMED_ROWS : 2 * TIMED_ROWS])
+        return perf_counter() - start
+
+    return seconds() > limit and seconds() > limit  # the first call may load what the function needs
 
 
 def is_remembered(rows: Array) -> bool:

@@ -70,6 +70,10 @@ class Composite(Kernel):
     def is_settled(self) -> bool:
         return all(part.is_settled for part in self.parts)
 
+    @property
+    def names_columns(self) -> bool:
+        return any(part.names_columns for part in self.parts)
+
     def settled(self, seen: Seen) -> Kernel:
         return self._with(lambda part: part.settled(seen))
 

@@ -374,6 +374,11 @@ class Kernel(ABC):
         """Whether all parameters that depend on rows are numbers."""
         return True
 
+    @property
+    def names_columns(self) -> bool:
+        """Whether the kernel, or a part of it, acts on columns that are given by name."""
+        return False
+
 
 @dataclass(frozen=True, repr=False)
 class Wide(Kernel):

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from ..arrays import Array, like
+from ..arrays import Array, like, namespace
 from ..errors import OutsideDomain
 from .algebra import Composite, Slopes
 from .base import CrossGram, Kernel, columns_of
@@ -144,6 +144,10 @@ class OnColumns(View):
         return self.kernel.forward_diagonal(*ops.on_columns(rows, None, self.columns)[:2])
 
     @property
+    def names_columns(self) -> bool:
+        return isinstance(self.columns, tuple) and any(isinstance(column, str) for column in self.columns)
+
+    @property
     def is_settled(self) -> bool:
         numbered = isinstance(self.columns, tuple) and all(isinstance(c, int) and c >= 0 for c in self.columns)
         return numbered and self.kernel.is_settled
@@ -183,7 +187,11 @@ class Stretched(View):
         return slopes * self._factors(slopes)
 
     def within(self, points: Array) -> Array:
-        return self.kernel.within(self.see(points)) / self._factors(points)
+        seen = self.see(points)
+        moved = self.kernel.within(seen)
+        return (
+            points if moved is seen else namespace(points).where(moved == seen, points, moved / self._factors(points))
+        )
 
     def unit_scales(self, rows: Array) -> tuple[float, ...]:
         inner = self.kernel.unit_scales(self.see(rows))

@@ -14,16 +14,17 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from ..arrays import namespace, to_numpy
+from ..arrays import namespace, take_rows, to_numpy
 from ..errors import TooFewPoints, warn
 from ..fit.parameters import INNER_SHARE, SHARE, BlockParameters, at_least, estimator, more_than, one_of, parameter
 from ..fit.plan import Budget
 from ..fit.problem import Problem, nothing_to_explain
 from ..fit.span import Span
-from ..fit.values import remembered
-from ..kernels import Kernel, is_function, kernel_of
+from ..fit.values import TIMED_ROWS, is_remembered, is_slow, remembered
+from ..kernels import Kernel, bind_callable, is_function, kernel_of
 from ..numerics import DEPENDENT
 from ..rows import Rows
+from ..rows.rows import ArrayRows
 from ..rows.sampling import SampledRows
 from ..rules.base import Choice, Selection
 from ..rules.registry import ALIASES, RULE_OPTIONS, SELECTORS
@@ -94,8 +95,9 @@ class SparseKernelPCA(PartialFit, BlockParameters, KernelTransformer):
         For a kernel that is a function, whose values are what a fit costs: how many of them it may compute, as a number
         or, as a float, in units of n_samples * n_support, which the pass over all rows takes.  What is left beside the
         pass is spent on the whole gram of a few rows, from which points are chosen and on which they are measured.
-        "auto": for kernels of objects as much as the gram of 1,000 rows, or half of the pass; no limit for functions of
-        vectors.  None: no limit.
+        "auto": as much as the gram of 1,000 rows, or half of the pass, for kernels of objects, and for functions of
+        vectors so slow (by the time of a few values) that the gram of the rows looked at would take over a minute; no
+        limit for others.  None: no limit.
     n_candidates : int or None, default=None
         For "gain", "improved" and "skfa": look at this many random rows a step instead of all; 59 are enough for one of
         the best 5 % with probability 0.95 (Smola & Schoelkopf 2000).
@@ -267,8 +269,8 @@ class SparseKernelPCA(PartialFit, BlockParameters, KernelTransformer):
         most = min(n_points, rows.n_samples) if rows.length_known else n_points
         moved = by_rule and self.selection == "optimized"
         few = self.n_optimization_samples is not None and self.n_optimization_samples < 2 * self._plan.evaluation_rows
-        budget = self._budget(rows, n_support)
         n_rows, plan = self.n_optimization_samples or self._plan.sample_size(most), self._plan
+        budget = self._budget(rows, n_support, n_rows)
         if budget is not None:
             plan = budget.plan(plan, rows.n_samples, most)
             n_rows = rows.n_samples if budget.covers_all(rows.n_samples, most) else budget.n_chosen_from(most)
@@ -286,20 +288,28 @@ class SparseKernelPCA(PartialFit, BlockParameters, KernelTransformer):
             kernel_on=self._remembered_kernel,
         )
 
-    def _budget(self, rows: Rows, n_support: int | None) -> Budget | None:
+    def _budget(self, rows: Rows, n_support: int | None, n_rows: int) -> Budget | None:
         """The limit on kernel values for choosing points; None if they are not counted, or the number of rows is
         given.
 
-        Without a number from the user, only kernels that compute each value in a call are treated as costly.
+        Without a number from the user, kernels of objects are treated as costly, and functions that are slow on the
+        `n_rows` rows that would be looked at.
         """
         kernel, asked = kernel_of(self.kernel), self.max_evaluations
         if asked is None or not kernel.costly or kernel.differentiable or not isinstance(self.selection, str):
             return None
-        if asked == "auto" and (not kernel.of_objects or self.n_optimization_samples is not None):
+        if asked == "auto" and (self.n_optimization_samples is not None or not self._is_costly(kernel, rows, n_rows)):
             return None
         if self.n_optimization_samples is not None:
             raise ValueError("n_optimization_samples and max_evaluations both say how many rows to look at: give one")
         return Budget.of(asked, rows.n_samples, n_support)
+
+    def _is_costly(self, kernel: Kernel, rows: Rows, n_rows: int) -> bool:
+        if kernel.of_objects or not isinstance(rows, ArrayRows) or not is_remembered(rows.X):
+            return kernel.of_objects
+        few = take_rows(rows.X, np.arange(min(2 * TIMED_ROWS, rows.n_samples)))
+        bound = bind_callable(self.kernel, self.kernel_params, few)
+        return is_slow(bound, few, min(n_rows, rows.n_samples))
 
     @property
     def _effort(self) -> Effort:

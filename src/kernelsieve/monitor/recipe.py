@@ -145,6 +145,8 @@ def recipe_of(monitor: Any, seed: int, *, encoded: bool) -> Recipe:
         return estimator.set_params(kernel=kernel.numbered(names, len(names)))
 
     kernel = kernel_object(getattr(monitor if monitor.estimator is None else monitor.estimator, "kernel", None))
+    if monitor.whiten and kernel is not None and kernel.names_columns:
+        raise ValueError(f"whiten=True mixes all columns, and {kernel!r} names some: leave whiten=False, or on() out")
     shift = kernel is None or not kernel.nonnegative
     return Recipe(numbered, monitor.standardize and not encoded, monitor.whiten, shift)
 

@@ -43,6 +43,7 @@ from ..arrays import (
     namespace,
     row_dot,
     solve_factored,
+    to_numpy,
     top_eigh,
 )
 from ..fit.rowset import POINTS_FOR_THREADS, RowSet
@@ -154,8 +155,10 @@ def coordinates(sample: Sample, *, for_good: bool = False) -> Coordinates:
     """The sample's rows in the coordinates in which points are moved; `for_good` if points stay inside the subspace."""
     scale, unit = sample.kernel.unit(sample.evaluation.given)
     if sample.held_columns:
-        rows = as_float64(dense(sample.rows.values)) * scale
-        return Coordinates(held(unit, sample.held_columns), rows, None, scale, None, None)
+        values = as_float64(dense(sample.rows.values))
+        exact = 2.0 ** np.round(np.log2(to_numpy(scale) * np.ones(values.shape[1])))  # held values come back unrounded
+        unit, scale = sample.kernel.stretched(tuple(1.0 / exact)), like(exact, values)
+        return Coordinates(held(unit, sample.held_columns), values * scale, None, scale, None, None)
     if scipy.sparse.issparse(sample.rows.X) and not unit.factors:
         return Coordinates(unit, as_float64(dense(sample.rows.values)) * scale, None, scale, None, None)
     if scipy.sparse.issparse(sample.rows.X):
