@@ -29,7 +29,6 @@ from ..kernels.objects import shown
 from ..rows.checks import ASYMMETRY
 from ..rows.objects import key_of
 from ..rows.sampling import SampledRows, row_keys
-from .plan import DEFAULT_VALUES
 
 # Kernel values between at most this many rows are kept: a table of 512 MB, whose unused parts take no memory.
 MOST_ROWS = 8192
@@ -271,11 +270,8 @@ def remembered(kernel: Kernel, rows: SampledRows) -> Kernel:
     return RememberedKernel(kernel, store)
 
 
-def is_slow(kernel: Kernel, few: Array, n_rows: int) -> bool:
-    """Whether the gram of so many rows takes longer than a fit should, judged by the values of the few rows."""
-    n_values = n_rows * (n_rows + 1) / 2
-    if n_values <= DEFAULT_VALUES or few.shape[0] < 2 * TIMED_ROWS:
-        return False
+def is_slow(kernel: Kernel, few: Array, n_values: float) -> bool:
+    """Whether so many kernel values take longer than a fit should, judged by those of a few rows."""
     limit = PATIENCE * TIMED_ROWS**2 / n_values
 
     def seconds() -> float:

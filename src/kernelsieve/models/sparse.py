@@ -17,7 +17,7 @@ from sklearn.exceptions import ConvergenceWarning
 from ..arrays import namespace, take_rows, to_numpy
 from ..errors import TooFewPoints, warn
 from ..fit.parameters import INNER_SHARE, SHARE, BlockParameters, at_least, estimator, more_than, one_of, parameter
-from ..fit.plan import Budget
+from ..fit.plan import DEFAULT_VALUES, Budget
 from ..fit.problem import Problem, nothing_to_explain
 from ..fit.span import Span
 from ..fit.values import TIMED_ROWS, is_remembered, is_slow, remembered
@@ -307,9 +307,12 @@ class SparseKernelPCA(PartialFit, BlockParameters, KernelTransformer):
     def _is_costly(self, kernel: Kernel, rows: Rows, n_rows: int) -> bool:
         if kernel.of_objects or not isinstance(rows, ArrayRows) or not is_remembered(rows.X):
             return kernel.of_objects
-        few = take_rows(rows.X, np.arange(min(2 * TIMED_ROWS, rows.n_samples)))
-        bound = bind_callable(self.kernel, self.kernel_params, few)
-        return is_slow(bound, few, min(n_rows, rows.n_samples))
+        n_rows = min(n_rows, rows.n_samples)
+        n_values = n_rows * (n_rows + 1) / 2
+        if n_values <= DEFAULT_VALUES:
+            return False
+        few = take_rows(rows.X, np.arange(2 * TIMED_ROWS))
+        return is_slow(bind_callable(self.kernel, self.kernel_params, few), few, n_values)
 
     @property
     def _effort(self) -> Effort:
