@@ -17,6 +17,8 @@ from ..arrays import Array, is_numpy, like, namespace, take_columns
 MAX_DENSE_POINTS = 2**23
 # OpenBLAS multiplies few points by many wide float64 rows a quarter faster than in the opposite order.
 WIDE_ROWS = 128
+# Pairs of a row and a point whose terms are computed at once, one column after the other: 256 KB in float64.
+CACHED_VALUES = 2**15
 # By the bytes of a number: the largest factor for distances of rows (rows/checks.py).
 LARGEST_PARAMETER = {4: 1e30, 8: 1e130}
 

@@ -18,9 +18,9 @@ from ..arrays import Array, is_numpy, namespace
 from ..errors import OutsideDomain
 from ..threads import row_ranges
 from .base import CrossGram, Kernel, Stationary, Wide, constant_diagonal, dense
+from .blocks import CACHED_VALUES
 from .radial import RBF
 
-CACHED_VALUES = 2**15  # pairs of a row and a point whose terms are computed at once: 256 KB in float64
 NEARLY_ZERO = 1e-30  # added to denominators that may be zero; float32 can represent it
 
 
@@ -320,13 +320,14 @@ class ANOVA(Columnwise, Wide):
         return ops.exp((-self.gamma * apart) * apart)
 
     def slope(self, ops: Any, x: Any, s: Any) -> Any:
-        return 2 * self.gamma * (x - s) * self.term(ops, x, s)
+        apart = x - s
+        return apart * ops.exp((-self.gamma * apart) * apart)  # its factor 2 gamma is in `of_sum_slope`
 
     def of_sum(self, ops: Any, t: Any) -> Any:
         return t if self.degree == 1 else t**self.degree
 
     def of_sum_slope(self, values: Array) -> Any:
-        return self.degree * values ** (1 - 1 / self.degree)
+        return 2 * self.gamma * self.degree * values ** (1 - 1 / self.degree)
 
     def diagonal(self, rows: Array) -> Array:
         return constant_diagonal(rows, float(rows.shape[1]) ** self.degree)

@@ -9,7 +9,9 @@ import numpy as np
 from scipy.spatial.distance import cdist
 
 from ..arrays import Array, exp_in_place, is_numpy, namespace
+from ..threads import row_ranges
 from .base import CrossGram, Kernel, Stationary, dense, identity_like, manhattan
+from .blocks import CACHED_VALUES
 
 
 @dataclass(frozen=True, repr=False)
@@ -74,11 +76,12 @@ def sides(rows: Array, points: Array, pull: Array) -> tuple[Array, Array]:
     above, ties = xp.zeros_like(points), xp.zeros_like(points)
     if is_numpy(points):
         rows, pull = np.ascontiguousarray(rows.T), np.ascontiguousarray(pull.T)
-        for j in range(points.shape[0]):
-            above[j] = (rows > points[j, :, None]).astype(pull.dtype) @ pull[j]
-            level = rows == points[j, :, None]
-            if level.any():  # almost never for points that have been moved
-                ties[j] = level.astype(pull.dtype) @ pull[j]
+        for part in row_ranges(points.shape[0], max(1, CACHED_VALUES // rows.size)):
+            here, weights = points[part, :, None], pull[part, :, None]
+            above[part] = ((rows > here).astype(pull.dtype) @ weights)[:, :, 0]
+            level = rows == here
+            if np.count_nonzero(level):  # almost never for points that have been moved
+                ties[part] = (level.astype(pull.dtype) @ weights)[:, :, 0]
         return above, ties
     for j in range(points.shape[0]):
         above[j, :] = pull[:, j] @ xp.astype(rows > points[j, :], pull.dtype)

@@ -71,10 +71,9 @@ class Tanimoto(Kernel):
         return None
 
     def pullback(self, rows: Array, points: Array, cross_gram: Array, weights: Array) -> Array:
-        # with D = |x|^2 + |s|^2 - x's and k = x's / D:  dk/ds = ((1 + k) x - 2 k s) / D
-        products = inner_products(rows, transposed(points))
-        apart = row_dot(rows, rows)[:, None] + row_dot(points, points) - products
-        share = _quotient(weights, apart, 0.0)
+        # with t = |x|^2 + |s|^2 and k = x's / (t - x's):  dk/ds = (1 + k) ((1 + k) x - 2 k s) / t
+        lengths = row_dot(rows, rows)[:, None] + row_dot(points, points)
+        share = _quotient(weights * (1 + cross_gram), lengths, 0.0)
         mass = namespace(share).sum(share * cross_gram, axis=0)
         return weighted_rows(share * (1 + cross_gram), rows) - 2 * mass[:, None] * dense(points)
 
@@ -132,8 +131,12 @@ class Overlap(NonNegative):
 
 def _shared(rows: Array, points: Array) -> tuple[Array, Array]:
     """sum_j min(x_j, s_j), and sum_j x_j + sum_j s_j, for all pairs."""
-    sizes = _row_sums(rows)[:, None] + _row_sums(points)
-    return (sizes - manhattan(rows, points)) / 2, sizes
+    sizes = _sizes(rows, points)
+    return 0.5 * (sizes - manhattan(rows, points)), sizes
+
+
+def _sizes(rows: Array, points: Array) -> Array:
+    return _row_sums(rows)[:, None] + _row_sums(points)
 
 
 def _row_sums(rows: Array) -> Array:
@@ -210,13 +213,12 @@ class Jaccard(Overlap):
         return None
 
     def slopes(self, rows: Array, points: Array, cross_gram: Array, weights: Array) -> tuple[Array, Array | None]:
-        # with m what they share, t the sum of sizes and u = t - m:  dk/ds = (t dm/ds - m) / u^2
+        # with m what they share and t the sum of sizes, k = m / (t - m):  dk/ds = (1 + k) ((1 + k) dm/ds - k) / t
         inside = self.within(dense(points))
         rows = inside if rows is points else rows
-        shared, sizes = _shared(rows, inside)
-        pull = _quotient(weights, (sizes - shared) ** 2, 0.0)
-        slopes, kinks = self._pulled(rows, inside, pull * sizes)
-        return slopes - namespace(pull).sum(pull * shared, axis=0)[:, None], kinks
+        share = _quotient(weights * (1 + cross_gram), _sizes(rows, inside), 0.0)
+        slopes, kinks = self._pulled(rows, inside, share * (1 + cross_gram))
+        return slopes - namespace(share).sum(share * cross_gram, axis=0)[:, None], kinks
 
     def unit(self, rows: Array) -> tuple[float, Kernel]:
         sums = _row_sums(rows)
