@@ -11,8 +11,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 
 from experiments.datasets import load_file
 from kernelsieve.kernels import named_kernel
-from kernelsieve.solvers.admm import admm
-from kernelsieve.solvers.alternation import Alternation, ImitationProblem, alternate, kernel_pca_directions
+from kernelsieve.solvers.alternation import Alternation, ImitationProblem, admm, alternate, kernel_pca_directions
 from kernelsieve.solvers.greedy import pivoted_cholesky
 from kernelsieve.solvers.lasso import lasso
 from kernelsieve.solvers.path import descend

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from kernelsieve import KernelPCA, SparseKernelPCA, compress, elastic_net_path
-from kernelsieve.rules.gain import LargestGain
+from kernelsieve.rules.residual import LargestGain
 from kernelsieve.solvers.greedy import greedy, worst_explained
 
 from ..datasets import three_clusters

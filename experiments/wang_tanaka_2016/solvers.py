@@ -21,7 +21,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from kernelsieve import ElasticNetKernelPCA, KernelWarning
-from kernelsieve.solvers.admm import admm
+from kernelsieve.solvers.alternation import admm
 from kernelsieve.threads import one_blas_thread
 
 from .problems import Loops, Problem, Solution, solution

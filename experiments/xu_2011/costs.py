@@ -18,7 +18,7 @@ from kernelsieve import DissimilarityKernelPCA, ImprovedKernelPCA
 from kernelsieve.kernels import CallableKernel
 from kernelsieve.rules.base import KernelGram
 from kernelsieve.rules.farthest import dissimilar_nodes
-from kernelsieve.rules.gain import LargestGain
+from kernelsieve.rules.residual import LargestGain
 from kernelsieve.solvers.greedy import greedy, worst_explained
 
 from ..report import Report

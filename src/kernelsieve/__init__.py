@@ -11,14 +11,12 @@ if TYPE_CHECKING:
     from .linear.path import sparse_pca_path
     from .linear.robust_estimator import RobustElasticNetPCA
     from .models.compressed import CompressedKernelPCA, compress
-    from .models.dissimilarity import DissimilarityKernelPCA
     from .models.elastic_net import ElasticNetKernelPCA
-    from .models.feature_analysis import KernelFeatureAnalysis
-    from .models.improved import ImprovedKernelPCA
     from .models.kernel_pca import KernelPCA
     from .models.likelihood import LikelihoodKernelPCA
     from .models.online import OnlineKernelPCA
     from .models.paths import elastic_net_path, likelihood_path
+    from .models.published import DissimilarityKernelPCA, ImprovedKernelPCA, KernelFeatureAnalysis
     from .models.robust import RobustSparseKernelPCA
     from .models.sparse import SparseKernelPCA
     from .monitor import KernelMonitor
@@ -60,12 +58,12 @@ __all__ = [
 # Imported when first used: `kernelsieve --help` need not wait for scikit-learn.
 _HOMES = {
     "CompressedKernelPCA": ".models.compressed",
-    "DissimilarityKernelPCA": ".models.dissimilarity",
+    "DissimilarityKernelPCA": ".models.published",
     "ElasticNetKernelPCA": ".models.elastic_net",
     "ElasticNetPCA": ".linear.estimators",
-    "ImprovedKernelPCA": ".models.improved",
+    "ImprovedKernelPCA": ".models.published",
     "KernelExpansion": ".fit.expansion",
-    "KernelFeatureAnalysis": ".models.feature_analysis",
+    "KernelFeatureAnalysis": ".models.published",
     "KernelMonitor": ".monitor",
     "KernelPCA": ".models.kernel_pca",
     "KernelWarning": ".errors",

@@ -56,8 +56,7 @@ def test_a_monitor_calls_the_columns_of_a_headerless_file_as_fit_does(plant):
 
 
 def test_a_label_is_called_usual_only_if_most_rows_have_it():
-    from kernelsieve.monitor.causes import UsualValues
-    from kernelsieve.monitor.table import table_block
+    from kernelsieve.monitor.table import UsualValues, table_block
 
     frame = pl.DataFrame({"carrier": ["UA", "UA", "B6", "EV", "DL"], "paid": ["yes", "yes", "yes", "no", "yes"]})
     words = UsualValues.of(table_block(frame)).words(table_block(frame))

@@ -9,8 +9,15 @@ from oracles import KERNELS, finite_difference, gram_of
 
 from kernelsieve import KernelPCA, SparseKernelPCA, compress
 from kernelsieve.compression.error import FeatureError, LeastSquares, ScoreError, local_source
-from kernelsieve.compression.methods import SHRINK, eigen_order, find_candidates, l1_path, prefix_errors, removal_order
-from kernelsieve.compression.search import coordinates_for
+from kernelsieve.compression.methods import (
+    SHRINK,
+    coordinates_for,
+    eigen_order,
+    find_candidates,
+    l1_path,
+    prefix_errors,
+    removal_order,
+)
 
 pytestmark = pytest.mark.filterwarnings("ignore:the kernel is not positive", "ignore::kernelsieve.KernelWarning")
 

@@ -21,9 +21,9 @@ from torture.rounding import rounding_of
 import kernelsieve as ks
 from kernelsieve.compression.error import LeastSquares, ScoreObjective
 from kernelsieve.compression.methods import l1_path
-from kernelsieve.fit.importance import tails
 from kernelsieve.fit.plan import PLAN
 from kernelsieve.fit.problem import split_captured
+from kernelsieve.fit.rowset import tails
 from kernelsieve.fit.sample import Sample
 from kernelsieve.kernels import RBF, Linear, inner_products
 from kernelsieve.rows.sampling import sample_rows

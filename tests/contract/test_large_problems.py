@@ -21,7 +21,7 @@ from kernelsieve.search.lbfgs import Ascent
 from kernelsieve.search.objective import CapturedVariance
 from kernelsieve.solvers.greedy import StoredGram, best_for_targets, eliminate
 from kernelsieve.spectrum import top as solvers
-from kernelsieve.spectrum.krylov import refined
+from kernelsieve.spectrum.top import refined
 from kernelsieve.spectrum.whitening import triangular_whitening, whiten
 
 THREADS = (2, 3, 5, 8, 16)

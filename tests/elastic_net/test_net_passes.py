@@ -13,7 +13,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from kernelsieve import ElasticNetKernelPCA, SparseKernelPCA
-from kernelsieve.solvers.admm import admm
+from kernelsieve.solvers.alternation import admm
 
 # After a refit
 

@@ -15,9 +15,9 @@ from sklearn.metrics.pairwise import cosine_similarity, polynomial_kernel, rbf_k
 
 from kernelsieve import ElasticNetKernelPCA, ImprovedKernelPCA, SparseKernelPCA
 from kernelsieve.fit.captured_ratio import carriers
-from kernelsieve.fit.importance import draw, tails
 from kernelsieve.fit.indefinite import agreement
 from kernelsieve.fit.plan import PLAN
+from kernelsieve.fit.rowset import draw, tails
 from kernelsieve.fit.sample import Sample
 from kernelsieve.kernels import named_kernel
 from kernelsieve.rows.sampling import sample_rows

@@ -12,7 +12,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 
 from kernelsieve import ElasticNetKernelPCA, KernelMonitor, KernelPCA, OnlineKernelPCA, SparseKernelPCA, TableEncoder
 from kernelsieve.errors import KernelWarning, PoorComponentsWarning
-from kernelsieve.fit.importance import carried_variance
+from kernelsieve.fit.rowset import carried_variance
 from kernelsieve.fit.sample import Sample
 from kernelsieve.kernels import RBF, Matern, kernel_of, named_kernel
 from kernelsieve.kernels.width import resolve_gamma

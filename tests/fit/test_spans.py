@@ -12,10 +12,11 @@ from oracles import KERNELS, exact_kernel_pca, gram_of
 from kernelsieve import KernelWarning, SparseKernelPCA
 from kernelsieve.errors import PoorComponentsWarning
 from kernelsieve.fit import expansion as expansions
-from kernelsieve.fit import indefinite, problem, transfer
+from kernelsieve.fit import indefinite, problem
+from kernelsieve.fit import moments as moment_sums
 from kernelsieve.fit.expansion import KernelExpansion
+from kernelsieve.fit.interpret import learn_ridge_map, learned_preimage
 from kernelsieve.fit.moments import Moments, MomentSum
-from kernelsieve.fit.preimage import learn_ridge_map, learned_preimage
 from kernelsieve.fit.problem import span_of
 from kernelsieve.fit.sample import Sample
 from kernelsieve.fit.span import AllRowsSpan, Points, orthonormal_in_order
@@ -211,9 +212,9 @@ def test_a_map_back_is_learned_where_it_is_needed_and_not_too_large(cloud, monke
 
     poly = named_kernel("poly", gamma=0.4)
     assert learned(KERNEL) is None
-    monkeypatch.setattr("kernelsieve.fit.preimage.MAX_INVERSE_MAP", 30)
+    monkeypatch.setattr("kernelsieve.fit.interpret.MAX_INVERSE_MAP", 30)
     assert learned(poly) is not None
-    monkeypatch.setattr("kernelsieve.fit.preimage.MAX_INVERSE_MAP", 29)
+    monkeypatch.setattr("kernelsieve.fit.interpret.MAX_INVERSE_MAP", 29)
     assert learned(poly) is None
 
 
@@ -229,8 +230,8 @@ def test_moments_go_to_other_points_of_the_same_span(cloud, new_rows):
     """Old and new points span the same: what the kept rows miss is restored to the last digit."""
     old, new = new_rows[:6], new_rows[:6][::-1]
     everything, before, now = moments(old, cloud), moments(old, cloud[:20]), moments(new, cloud[:20])
-    basis = transfer.overlap(KERNEL, (new, now.whitening), (old, before.whitening))
-    found, truth = transfer.transferred(everything, before, now, basis), moments(new, cloud)
+    basis = moment_sums.overlap(KERNEL, (new, now.whitening), (old, before.whitening))
+    found, truth = moment_sums.transferred(everything, before, now, basis), moments(new, cloud)
     np.testing.assert_allclose(found.mean, truth.mean, atol=1e-8)
     np.testing.assert_allclose(found.scatter, truth.scatter, atol=1e-6)
     assert (found.weight, found.trace) == (80, pytest.approx(80))
@@ -241,17 +242,17 @@ def test_moments_that_are_transferred_have_no_negative_variance():
     kept = Moments(whitening, 4.0, np.zeros(2), 4 * np.diag([1.0, 2.0]), 8.0)
     all_rows = Moments(whitening, 10.0, np.zeros(2), 10 * np.diag([3.0, 0.5]), 40.0)
     now = Moments(whitening, 4.0, np.zeros(2), 4 * np.diag([1.0, 1.0]), 8.0)
-    found = transfer.transferred(all_rows, kept, now, np.eye(2))
+    found = moment_sums.transferred(all_rows, kept, now, np.eye(2))
     np.testing.assert_allclose(found.covariance(True), np.diag([3.0, 0.0]), atol=1e-12)
 
 
 def test_what_rows_weigh_by_their_age():
-    np.testing.assert_allclose(transfer.ages(3, 0.5), np.exp([-1.0, -0.5, 0.0]))
-    assert transfer.ages(3, 0.0) is None
+    np.testing.assert_allclose(moment_sums.ages(3, 0.5), np.exp([-1.0, -0.5, 0.0]))
+    assert moment_sums.ages(3, 0.0) is None
     weights = np.array([1.0, 2.0, 4.0])
-    assert transfer.faded(10.0, weights, 0.0) == 17
-    assert transfer.faded(10.0, weights, 0.5) == pytest.approx(10 * math.exp(-1.5) + weights @ np.exp([-1, -0.5, 0]))
-    found = transfer.weighing(Moments(np.eye(1), 4.0, np.ones(1), np.full((1, 1), 2.0), 8.0), 2.0)
+    assert moment_sums.faded(10.0, weights, 0.0) == 17
+    assert moment_sums.faded(10.0, weights, 0.5) == pytest.approx(10 * math.exp(-1.5) + weights @ np.exp([-1, -0.5, 0]))
+    found = moment_sums.weighing(Moments(np.eye(1), 4.0, np.ones(1), np.full((1, 1), 2.0), 8.0), 2.0)
     assert (found.weight, found.scatter[0, 0], found.trace, found.mean[0]) == (2.0, 1.0, 4.0, 1.0)
 
 
@@ -267,14 +268,14 @@ def test_it_is_time_to_choose_again_when_new_rows_weigh_half(rate, weighted):
         if since >= weight / 2:
             due = place + 1
             break
-    assert transfer.rows_until_choice(3.0, 60.0, weights, rate) == due
-    assert transfer.rows_until_choice(0.0, 1e9, weights[:2], rate) is None
+    assert moment_sums.rows_until_choice(3.0, 60.0, weights, rate) == due
+    assert moment_sums.rows_until_choice(0.0, 1e9, weights[:2], rate) is None
 
 
 def test_the_angle_between_subspaces():
     for angle in (0.0, 1e-9, 0.3, 1.5):
         now = np.array([[1.0, 0.0], [0.0, math.cos(angle)], [0.0, math.sin(angle)]])
-        assert transfer.turned(np.eye(3)[:, :2], now) == pytest.approx(angle, rel=1e-6, abs=1e-15)
+        assert moment_sums.turned(np.eye(3)[:, :2], now) == pytest.approx(angle, rel=1e-6, abs=1e-15)
 
 
 # Warnings

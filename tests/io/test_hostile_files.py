@@ -175,7 +175,7 @@ def test_a_header_of_many_values_is_refused_before_it_is_parsed(values, tmp_path
 
 WRITER = """
 import sys, time
-from kernelsieve.io.atomic import replacing
+from kernelsieve.io.container import replacing
 with replacing(sys.argv[1]) as temporary:
     temporary.write_bytes(b"half")
     print("writing", flush=True)

@@ -8,7 +8,7 @@ from sklearn.decomposition import KernelPCA as Theirs
 
 from kernelsieve import KernelPCA, kernels, load
 from kernelsieve.models import sklearn_kernel_pca
-from kernelsieve.spectrum.krylov import settled_pairs
+from kernelsieve.spectrum.top import settled_pairs
 
 torch = pytest.importorskip("torch")
 from stand_in import OnDevice, on_device  # noqa: E402

@@ -9,7 +9,7 @@ import pytest
 from scipy.stats import binom
 
 from kernelsieve import ElasticNetPCA, KernelMonitor, SparseKernelPCA
-from kernelsieve.monitor.limits import fold_of, limit_of, run_bounds, runs_of, smoothed, smoothed_runs
+from kernelsieve.monitor.statistics import fold_of, limit_of, run_bounds, runs_of, smoothed, smoothed_runs
 
 
 def ring(n_rows, seed):

@@ -12,7 +12,7 @@ from calling import run
 import kernelsieve
 from kernelsieve import KernelMonitor, TableEncoder, load, plots
 from kernelsieve.kernels import RBF, Hamming
-from kernelsieve.monitor.causes import LEAST_SHARE, causes_of
+from kernelsieve.monitor.table import LEAST_SHARE, causes_of
 
 pd = pytest.importorskip("pandas")
 pl = pytest.importorskip("polars")
@@ -319,8 +319,7 @@ def test_a_kernel_names_columns_of_the_table_whatever_the_encoder_makes_of_them(
 
 
 def test_a_label_that_most_rows_lack_is_not_called_usual():
-    from kernelsieve.monitor.causes import UsualValues
-    from kernelsieve.monitor.table import table_block
+    from kernelsieve.monitor.table import UsualValues, table_block
 
     notes = pl.DataFrame({"note": ["call", "call", "call", None, None, None, None], "state": ["on"] * 6 + ["off"]})
     block = table_block(notes)

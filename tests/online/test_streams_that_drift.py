@@ -17,9 +17,8 @@ from sklearn.base import clone
 
 import kernelsieve
 from kernelsieve import SparseKernelPCA, plots
-from kernelsieve.fit.moments import Moments, MomentSum
+from kernelsieve.fit.moments import Moments, MomentSum, overlap, rows_until_choice, transferred, turned
 from kernelsieve.fit.moments import gram_of as kernel_gram
-from kernelsieve.fit.transfer import overlap, rows_until_choice, transferred, turned
 from kernelsieve.kernels import RBF
 from kernelsieve.rows.reservoir import Reservoir
 from kernelsieve.spectrum.whitening import whiten

@@ -15,7 +15,7 @@ from selection_cases import GREEDY_RULES, ROW_RULES, schur
 
 from kernelsieve import SparseKernelPCA
 from kernelsieve.fit.plan import PLAN
-from kernelsieve.rules.gain import LargestGain, SampledGain
+from kernelsieve.rules.residual import LargestGain, SampledGain
 from kernelsieve.solvers.greedy import StoredGram, best_for_targets, greedy, worst_explained
 
 

@@ -18,8 +18,7 @@ from kernelsieve.fit.sample import Sample
 from kernelsieve.kernels import CallableKernel
 from kernelsieve.rows.sampling import sample_rows
 from kernelsieve.rules.kmeans import kmeans_centers
-from kernelsieve.rules.leverage import draw_without_replacement, ridge_leverage
-from kernelsieve.rules.rpcholesky import randomly_pivoted_cholesky
+from kernelsieve.rules.residual import draw_without_replacement, randomly_pivoted_cholesky, ridge_leverage
 from kernelsieve.solvers.greedy import StoredGram, greedy, worst_explained
 from kernelsieve.threads import one_blas_thread
 
@@ -57,7 +56,7 @@ def test_rpcholesky_with_weights_draws_by_both():
 @pytest.mark.parametrize("proposals", [2, 128], ids=["many blocks", "one block"])
 def test_blocks_with_rejection_draw_as_one_by_one(proposals, weighted, monkeypatch):
     """All ordered triples of five rows, with the probabilities of drawing by the residual one after another."""
-    monkeypatch.setattr("kernelsieve.rules.rpcholesky.PROPOSALS", proposals)
+    monkeypatch.setattr("kernelsieve.rules.residual.PROPOSALS", proposals)
     rng, n_draws = np.random.default_rng(0), 4000
     gram = gram_of("rbf", rng.standard_normal((5, 2)), gamma=0.4) * np.outer([1, 2, 1, 1.5, 1], [1, 2, 1, 1.5, 1])
     weights = np.array([3.0, 1.0, 2.0, 1.0, 1.0]) if weighted else np.ones(5)

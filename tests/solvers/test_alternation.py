@@ -10,9 +10,9 @@ from oracles import gram_of, three_clusters
 from sklearn.linear_model import lars_path_gram
 from solver_cases import CLUSTER_ALPHAS, factor_of, kernel_pca
 
-from kernelsieve.solvers.admm import admm
 from kernelsieve.solvers.alternation import (
     ImitationProblem,
+    admm,
     alternate,
     alternate_jointly,
     alternate_simultaneously,

@@ -14,7 +14,7 @@ from kernelsieve.solvers.alternation import ImitationProblem, alternate, kernel_
 from kernelsieve.solvers.greedy import eliminate, pivoted_cholesky
 from kernelsieve.solvers.lasso import ActiveCholesky
 from kernelsieve.solvers.quadratic import elastic_net_quadratic, largest_alpha
-from kernelsieve.spectrum.krylov import _settled
+from kernelsieve.spectrum.top import _settled
 from kernelsieve.spectrum.whitening import orthonormal, triangular_whitening
 
 # Pivoted Cholesky

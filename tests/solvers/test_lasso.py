@@ -24,8 +24,7 @@ from solver_cases import (
     random_problem,
 )
 
-from kernelsieve.solvers.admm import admm
-from kernelsieve.solvers.alternation import ImitationProblem, alternate, kernel_pca_directions
+from kernelsieve.solvers.alternation import ImitationProblem, admm, alternate, kernel_pca_directions
 from kernelsieve.solvers.group_lasso import group_lasso
 from kernelsieve.solvers.lasso import Support, lasso
 from kernelsieve.solvers.quadratic import FactorQuadratic, HessianQuadratic, elastic_net_quadratic, largest_alpha

@@ -20,7 +20,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import RobustScaler, StandardScaler
 
 from kernelsieve import ElasticNetPCA, KernelPCA, SparseKernelPCA, TableEncoder
-from kernelsieve.tables import summary as summaries
+from kernelsieve.tables import plan as summaries
 
 N = 200
 

@@ -48,7 +48,7 @@ from kernelsieve.fit.plan import PLAN
 from kernelsieve.kernels import Kernel
 from kernelsieve.kernels.objects import ObjectKernel
 from kernelsieve.numerics import DEPENDENT
-from kernelsieve.rows.objects import object_rows
+from kernelsieve.rows.kinds import object_rows
 from kernelsieve.spectrum.whitening import RANK_TOLERANCE, RANK_TOLERANCE_FLOAT32
 
 SAFETY = 2.0

@@ -143,7 +143,7 @@ def write_frames(path: Path | None, frames: Iterator[Any], names: Sequence[str],
         frames = (_guarded(frame) for frame in frames)
     if path == STDOUT:
         return _write_csv(sys.stdout.buffer, frames, ",")
-    from ..io.atomic import replacing
+    from ..io.container import replacing
 
     extension = checked_format(path)
     with replacing(path) as temporary:

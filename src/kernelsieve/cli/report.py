@@ -179,7 +179,7 @@ def _draw(output: Path, model: Any, kind: str, pair: tuple[int, int], drawn: tup
     import matplotlib.pyplot as plt
 
     from .. import plots
-    from ..io.atomic import replacing
+    from ..io.container import replacing
 
     core = core_of(model)
     figure, axes = plt.subplots(figsize=(7, 5.5), layout="constrained")

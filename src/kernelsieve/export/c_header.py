@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..io.atomic import replacing
+from ..io.container import replacing
 from .c_code import Source, literal, walk
 from .float32 import (
     ByteColumns,

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.pipeline import Pipeline
 
-from ..io.atomic import replacing
+from ..io.container import replacing
 from .float32 import single_is_enough, warn_of_rounding
 from .model import OUTPUTS, Form, form_of
 from .onnx_inputs import TEXTS, Input, given_inputs, places_in_double, write

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from ..io.atomic import replacing
+from ..io.container import replacing
 from .float32 import single_is_enough, warn_of_rounding
 from .model import Form, form_of
 from .ops import Ops

@@ -12,6 +12,19 @@ M products of n x m by m x d (for the Gaussian kernel, one product).
     sensitivity      (M, d)      root mean square of it over the rows, times the column's standard deviation:
                                  how far a component moves when an input moves as much as it usually does
     traversal                    rows for increasing scores on one component, the other scores held fixed
+
+A pre-image is the row whose features come closest to what the scores reconstruct.
+
+Scores z stand for the feature vector P = sum_i c_i phi(s_i), c = mean_coef + A z.
+
+Gaussian kernel: |phi(x) - P|^2 is smallest where sum_i c_i k(x, s_i) is largest, a fixed point of
+
+    x = sum_i c_i k(x, s_i) s_i / sum_i c_i k(x, s_i)                    (Mika et al. 1999)
+
+and, for other radial kernels, of the distance, with q k in place of k (kernels/radial.py).
+
+Linear kernel: x = sum_i c_i s_i.  Other kernels: a map from scores to rows learned by ridge regression,
+x = f(z) B with f(z) = (1, z, k(z, Z_S)), Z_S the support's own scores and k a Gaussian.
 """
 
 from __future__ import annotations
@@ -23,13 +36,120 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from ..arrays import Array, like, namespace, to_numpy
+from ..arrays import TINY, Array, as_float64, like, namespace, to_numpy
+from ..kernels import named_kernel
 from ..kernels.base import dense
+from ..numerics import HALF_THE_DIGITS
 from ..rows.checks import finite
 from ..rows.rows import map_row_blocks
 from .expansion import KernelExpansion
 from .parameters import check_component, positive_number, whole_number
-from .preimage import preimage
+
+MAX_FIXED_POINT_STEPS = 200
+# A denominator below this share of sum |c_i| means the iterate has left the region of the expansion.
+MIN_DENOMINATOR = 1e-6
+RIDGE = 1e-3  # relative to the mean diagonal of the normal equations
+MAX_INVERSE_MAP = 10**8  # elements (800 MB): a larger map is not learned
+
+
+def preimage(expansion: KernelExpansion, scores: np.ndarray, learned: RidgeMap | None) -> np.ndarray:
+    """Rows with these scores, as the kernel finds them; `learned` is the map that the fit learned, if any."""
+    match expansion.kernel.preimage:
+        case "fixed-point":
+            return fixed_point(expansion, scores)
+        case "linear":
+            return _weights(expansion, scores) @ _dense_points(expansion)
+    if learned is None:
+        raise ValueError(f"a {expansion.kernel.name} kernel has no rows to go back to")
+    return learned(scores)
+
+
+def learned_preimage(expansion: KernelExpansion, rows: Array, weights: np.ndarray | None) -> RidgeMap | None:
+    """The map from scores back to rows, for kernels without a better one; None if it would be too large."""
+    if expansion.kernel.preimage != "ridge" or rows.shape[1] * expansion.n_support > MAX_INVERSE_MAP:
+        return None
+    return learn_ridge_map(expansion, rows, weights)
+
+
+def fixed_point(expansion: KernelExpansion, scores: np.ndarray) -> np.ndarray:
+    """Iterate from the weighted mean of the support; rows that stray restart at their best support point."""
+    kernel: Any = expansion.kernel
+    points = _dense_points(expansion)
+    weights = _weights(expansion, scores)  # (n, m)
+    cross_gram = kernel.bind(points)
+
+    positive = np.maximum(weights, 0.0)
+    x = (positive @ points) / np.maximum(positive.sum(axis=1, keepdims=True), TINY)
+    # where the best single support point explains more than the mean does, start there
+    at_points = weights @ kernel(points, points)
+    best = np.argmax(at_points, axis=1)
+    better = at_points[np.arange(len(best)), best] > np.sum(weights * cross_gram(x), axis=1)
+    x[better] = points[best[better]]
+
+    moving = np.arange(len(x))
+    for _ in range(MAX_FIXED_POINT_STEPS):
+        pull = weights[moving] * kernel.attraction(x[moving], points, cross_gram(x[moving]))
+        mass = pull.sum(axis=1)
+        lost = mass <= MIN_DENOMINATOR * np.abs(weights[moving]).sum(axis=1)
+        following = (pull @ points) / np.where(lost, 1.0, mass)[:, None]
+        following[lost] = points[best[moving[lost]]]
+        change = np.linalg.norm(following - x[moving], axis=1)
+        x[moving] = following
+        moving = moving[change > HALF_THE_DIGITS * (1.0 + np.linalg.norm(following, axis=1))]
+        if not moving.size:
+            break
+    return x
+
+
+@dataclass(frozen=True)
+class RidgeMap:
+    """A regression from scores to rows."""
+
+    centers: np.ndarray  # (m, M) scores of the support
+    gamma: float
+    coef: np.ndarray  # (1 + M + m, d)
+
+    _file_sizes = ("M", "d")
+    _file_layout = {"centers": "float[k, M]", "gamma": "float", "coef": "float[1+M+k, d]"}
+
+    def __call__(self, scores: np.ndarray) -> np.ndarray:
+        return _ridge_features(scores, self.centers, self.gamma) @ self.coef
+
+
+def learn_ridge_map(expansion: KernelExpansion, rows: Array, weights: np.ndarray | None = None) -> RidgeMap:
+    """min_B sum w |x - f(z(x)) B|^2 + ridge |B|^2 over the given rows."""
+    values = rows if scipy.sparse.issparse(rows) else to_numpy(rows)
+    scores = to_numpy(as_float64(expansion.transform(rows)))
+    points = expansion.points
+    centers = to_numpy(as_float64(expansion.transform(points)))
+    spread = float(np.mean(np.var(scores, axis=0))) * scores.shape[1]
+    gamma = 1.0 / (2.0 * spread) if spread > 0 else 1.0
+    features = _ridge_features(scores, centers, gamma)
+    weighted = features if weights is None else features * weights[:, None]
+    normal = features.T @ weighted
+    penalty = RIDGE * np.trace(normal) / len(normal)
+    normal[np.diag_indices_from(normal)] += penalty * (np.arange(len(normal)) > 0)
+    # By eigenvectors, because scores of very different sizes make the matrix too ill-conditioned for a triangular
+    # solve.
+    units = 1.0 / np.sqrt(np.maximum(np.diagonal(normal), TINY))
+    eigenvalues, vectors = np.linalg.eigh(normal * units * units[:, None])
+    kept = eigenvalues > len(normal) * np.finfo(np.float64).eps * eigenvalues[-1]
+    inverse = (vectors[:, kept] / eigenvalues[kept]) @ vectors[:, kept].T * units * units[:, None]
+    return RidgeMap(centers, gamma, inverse @ (weighted.T @ values))
+
+
+def _ridge_features(scores: np.ndarray, centers: np.ndarray, gamma: float) -> np.ndarray:
+    ones = np.ones((len(scores), 1))
+    return np.hstack([ones, scores, named_kernel("rbf", gamma=gamma)(scores, centers)])
+
+
+def _weights(expansion: KernelExpansion, scores: np.ndarray) -> np.ndarray:
+    weights = expansion.weights_of(scores) @ to_numpy(expansion.coef).T
+    return weights if expansion.mean_coef is None else weights + to_numpy(expansion.mean_coef)
+
+
+def _dense_points(expansion: KernelExpansion) -> np.ndarray:
+    return to_numpy(dense(expansion.points)).astype(np.float64, copy=False)
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,7 @@ class SearchPlan:
     all_evaluated: int = 2000
     # Each evaluation row is drawn from this many, if the sample is not all the data and its tails are uneven.
     pool_per_evaluation_row: int = 2
-    # Tails are n sum (w b)^2 / (sum w b)^2 (fit/importance.py): 1 where all rows carry the same, 2 for an exponential
+    # Tails are n sum (w b)^2 / (sum w b)^2 (fit/rowset.py): 1 where all rows carry the same, 2 for an exponential
     # distribution.  At `uneven_tails` and above, evaluation rows are drawn by the variance they carry; at `heavy_tails`
     # and above, randomly pivoted Cholesky is one of the starts.
     uneven_tails: float = 1.6

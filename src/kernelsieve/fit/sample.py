@@ -21,9 +21,8 @@ from ..numerics import FLOAT32_SEES
 from ..rows.checks import LARGEST, SMALLEST, finite
 from ..rows.sampling import SampledRows
 from ..threads import CACHED_ROWS, cached_property, row_ranges
-from .importance import Drawn, carried_variance, draw, tails
 from .plan import PLAN, SearchPlan
-from .rowset import RowSet
+from .rowset import Drawn, RowSet, carried_variance, draw, tails
 
 # Multiplications that the gram of a whole sample may cost, and how many of them one difference |x - y| costs.
 MAX_GRAM_WORK, DIFFERENCE_COST = 2e10, 10.0
@@ -220,7 +219,7 @@ class Sample:
 
     @property
     def representative(self) -> Sample:
-        """This sample with evaluation rows that include the heavy ones (fit/importance.py); itself if no rows are
+        """This sample with evaluation rows that include the heavy ones (fit/rowset.py); itself if no rows are
         heavy.
 
         The result is not cached: a sample that refers to itself would keep its rows, perhaps on a device, after the

@@ -27,7 +27,7 @@ from ..arrays import Array, as_float64, is_numpy, like, to_numpy
 from ..kernels import CrossGram, Kernel
 from ..kernels.objects import shown
 from ..rows.checks import ASYMMETRY
-from ..rows.objects import key_of
+from ..rows.kinds import key_of
 from ..rows.sampling import SampledRows, row_keys
 
 # Kernel values between at most this many rows are kept: a table of 512 MB, whose unused parts take no memory.

@@ -30,9 +30,19 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from .atomic import clear_leftovers, replacing
 from .codec import Decoder, Encoder
-from .container import FORMAT, NEWEST, VERSION, ModelFileError, opened, package_version, read, write
+from .container import (
+    FORMAT,
+    NEWEST,
+    VERSION,
+    ModelFileError,
+    clear_leftovers,
+    opened,
+    package_version,
+    read,
+    replacing,
+    write,
+)
 from .registry import check_fitted, own_estimators, rebuilt
 
 __all__ = ["ModelFileError", "load", "save"]

@@ -17,14 +17,14 @@ from sklearn.preprocessing import KernelCenterer
 from ..arrays import to_numpy
 from ..fit.agreement import Agreement
 from ..fit.expansion import KernelExpansion
+from ..fit.interpret import RidgeMap
 from ..fit.moments import Moments
-from ..fit.preimage import RidgeMap
 from ..kernels import Kernel, kernel_from_params
 from ..models.sklearn_kernel_pca import Uncentered
-from ..monitor.causes import UsualValues
 from ..monitor.inputs import InputMap
 from ..monitor.online import Drift, LiveState
 from ..monitor.statistics import Detector
+from ..monitor.table import UsualValues
 from ..rows.reservoir import Reservoir
 from ..streaming.state import StreamState
 from .container import FILE_DTYPES, ModelFileError

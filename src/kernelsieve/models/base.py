@@ -32,6 +32,7 @@ from ..fit.captured_ratio import (
 )
 from ..fit.expansion import KernelExpansion
 from ..fit.indefinite import positive_variance
+from ..fit.interpret import learned_preimage
 from ..fit.parameters import (
     KernelParameters,
     MeantParameters,
@@ -42,7 +43,6 @@ from ..fit.parameters import (
     unchanged_on_failure,
 )
 from ..fit.plan import PLAN, SearchPlan
-from ..fit.preimage import learned_preimage
 from ..fit.problem import (
     SHOWS_ROUNDING,
     GammaAdvice,

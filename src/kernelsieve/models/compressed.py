@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..arrays import Array, on_host, take_rows
 from ..compression.error import ExpansionError
-from ..compression.search import (
+from ..compression.methods import (
     COMPRESSION_METHODS,
     Compression,
     CompressionRequest,
@@ -27,8 +27,8 @@ from ..compression.search import (
 from ..errors import CompressionWarning, warn
 from ..fit.captured_ratio import CapturedRatio
 from ..fit.expansion import KernelExpansion
+from ..fit.interpret import RidgeMap, learned_preimage
 from ..fit.parameters import INNER_SHARE, at_least, estimator, one_of, parameter, unchanged_on_failure
-from ..fit.preimage import RidgeMap, learned_preimage
 from ..kernels import kernel_of
 from ..rows import RowRules, rows_of
 from ..rows.checks import finite

@@ -18,9 +18,9 @@ import numpy as np
 from ..errors import TooManyComponents
 from ..fit.rowset import INDEFINITE
 from ..fit.span import AllRowsSpan, Span
-from ..solvers.admm import admm
 from ..solvers.alternation import (
     ImitationProblem,
+    admm,
     alternate,
     alternate_jointly,
     alternate_simultaneously,

@@ -18,9 +18,8 @@ from sklearn.utils.validation import check_array, check_is_fitted
 from ..arrays import FLOATS, Array, as_float64, namespace, numbers, on_host, to_numpy
 from ..fit.agreement import Agreement, agreement_with_exact, rows_for_agreement
 from ..fit.expansion import KernelExpansion
-from ..fit.interpret import Traversal, input_gradient, sensitivity, traversal
+from ..fit.interpret import RidgeMap, Traversal, input_gradient, preimage, sensitivity, traversal
 from ..fit.parameters import checked_scores
-from ..fit.preimage import RidgeMap, preimage
 from ..kernels.objects import objects_of
 from ..rows import RowRules, Rows, in_blocks, mapped, new_rows
 from ..rows.dispatch import ordered_rows, weights_of

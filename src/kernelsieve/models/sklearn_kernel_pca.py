@@ -45,8 +45,7 @@ from ..kernels.registry import warn_about_noise
 from ..kernels.width import Seen, resolve_gamma
 from ..rows.checks import asymmetry, check_spread, finite
 from ..rows.rows import ArrayRows
-from ..spectrum.krylov import settled_pairs
-from ..spectrum.top import is_large
+from ..spectrum.top import is_large, settled_pairs
 from ..spectrum.whitening import check_finite_kernel
 from ..threads import effective_n_threads
 

@@ -25,9 +25,8 @@ from ..fit.moments import Moments, MomentSum, gram_of
 from ..fit.span import PointSpan
 from ..spectrum.whitening import RANK_TOLERANCE, RANK_TOLERANCE_FLOAT32, whiten
 from .inputs import InputMap, learn_map, no_map
-from .limits import fold_of, run_bounds
 from .series import Series, WindowSample
-from .statistics import Detector
+from .statistics import Detector, fold_of, run_bounds
 
 SAMPLE_WINDOWS = 20_000  # with 1 % false alarms, 200 of them lie above the limit
 CELL_ROWS = 256  # consecutive rows that are sampled together, if windows or smoothing connect them

@@ -34,10 +34,8 @@ from ..rows.checks import naming_gaps
 from ..rows.frames import block_of, column_names
 from ..tables.encoder import TableEncoder
 from ..threads import effective_n_threads, one_blas_thread
-from .causes import UsualValues
 from .crossfit import SAMPLE_WINDOWS, HeldOut, MonitorFit, cell_rows, checked_folds
 from .inputs import InputMap, summed_over_lags
-from .limits import Limit, limit_of, run_bounds, runs_of, smoothed_runs
 from .online import LiveState, OnlineMonitor, started
 from .recipe import (
     about_constants,
@@ -50,9 +48,11 @@ from .recipe import (
     recipe_of,
 )
 from .series import Series, numbered, series_of
+from .statistics import Limit, limit_of, run_bounds, runs_of, smoothed_runs
 from .table import (
     LeftOutColumns,
     TableSeries,
+    UsualValues,
     column_sums,
     encoded_or_missing,
     is_raw_table,

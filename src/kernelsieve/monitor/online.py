@@ -22,21 +22,18 @@ import numpy as np
 from sklearn.utils.validation import _check_feature_names, check_is_fitted, validate_data
 
 from ..arrays import is_foreign, to_numpy
-from ..fit.moments import Moments, MomentSum
+from ..fit.moments import Moments, MomentSum, forgotten
 from ..fit.parameters import unchanged_on_failure
-from ..fit.transfer import forgotten
 from ..rows.checks import LARGEST
 from ..rows.frames import Block, block_of, is_frame
-from ..rows.objects import check_like, object_rows
+from ..rows.kinds import check_like, object_rows
 from ..rows.sources import stream_of
 from ..threads import effective_n_threads, one_blas_thread
-from .causes import Words, causes_of, percent
 from .crossfit import refitted
 from .inputs import summed_over_lags, windows_of
-from .limits import smoothed
 from .recipe import check_rule
-from .statistics import Detector
-from .table import encoded_or_missing, row_block, table_block, without_calendar
+from .statistics import Detector, smoothed
+from .table import Words, causes_of, encoded_or_missing, percent, row_block, table_block, without_calendar
 
 DRIFT_STEPS = 20  # updates of the components in one half-life
 

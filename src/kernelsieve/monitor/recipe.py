@@ -22,8 +22,8 @@ from ..rows.streams import same_columns
 from ..threads import effective_n_threads
 from .crossfit import MonitorFit, Recipe, fit_as_given, fit_by_moments, fit_by_refits, fit_final_on_all
 from .inputs import constant_columns
-from .limits import Limit
 from .series import Series, WindowSample
+from .statistics import Limit
 
 if TYPE_CHECKING:
     from .online import Drift

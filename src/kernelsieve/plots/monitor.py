@@ -12,7 +12,7 @@ from sklearn.utils import _safe_indexing
 from ..arrays import on_host, to_numpy
 from ..fit.parameters import check_component, two_whole_numbers, whole_number
 from ..monitor.estimator import MonitorStatistics
-from ..monitor.limits import smoothed
+from ..monitor.statistics import smoothed
 from .style import (
     COLORS,
     ROW_COLOR,

@@ -12,9 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from ..monitor.causes import percent, shown
-from ..monitor.limits import CONFIDENCE
-from ..monitor.table import table_block
+from ..monitor.statistics import CONFIDENCE
+from ..monitor.table import percent, shown, table_block
 from ..rows.frames import DATE, Block, is_frame
 from ..tables.calendar import date_columns, with_date
 from .code import table_call

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..rows.frames import Frame
-from ..rows.objects import object_rows
+from ..rows.kinds import object_rows
 from .model_view import ColumnReader, ModelView, split
 from .page_data import shortened
 

@@ -19,7 +19,7 @@ from typing import Any
 from sklearn.utils.validation import check_is_fitted
 
 from ..fit.parameters import instance_of, two_whole_numbers, whole_number
-from ..io.atomic import replacing
+from ..io.container import replacing
 from ..monitor.estimator import KernelMonitor
 from .contents import contents_of
 from .limits import PAGE

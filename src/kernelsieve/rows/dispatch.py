@@ -36,7 +36,7 @@ from .checks import (
     with_first_gap,
 )
 from .frames import OTHER, TEXT, block_of, collected, is_frame
-from .objects import check_like, object_rows
+from .kinds import check_like, object_rows
 from .rows import ArrayRows, Rows
 from .sources import Stream, Watch, is_dask, stream_of
 from .streams import StreamRows, same_columns

@@ -38,7 +38,7 @@ import scipy.sparse
 from ..arrays import Array, is_numpy, itemsize, origin_of, take_rows, to_numpy, top_eigh
 from ..threads import block_rows, cached_property, row_ranges
 from .checks import finite
-from .objects import key_of
+from .kinds import key_of
 from .reservoir import stacked
 
 # The gram of up to this many rows costs less than reading rows of this many columns repeatedly. A block of as many

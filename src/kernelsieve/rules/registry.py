@@ -16,10 +16,8 @@ from ..kernels import Kernel
 from ..solvers.greedy import Residual, Rule, best_for_targets, eliminate, greedy, swap, worst_explained
 from .base import Selection, Selector, gram_of_sample, select_rows
 from .farthest import Combine, spread_rows
-from .gain import LargestGain, SampledGain
 from .kmeans import as_rows_in, kmeans_centers
-from .leverage import draw_without_replacement, ridge_leverage
-from .rpcholesky import randomly_pivoted_cholesky
+from .residual import LargestGain, SampledGain, draw_without_replacement, randomly_pivoted_cholesky, ridge_leverage
 from .targeted import targeted_choice
 
 KMEANS_SELECTION_STEPS = 20

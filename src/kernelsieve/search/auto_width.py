@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..fit.preimage import learned_preimage, preimage
+from ..fit.interpret import learned_preimage, preimage
 from ..fit.problem import span_of
 from ..fit.span import Points
 from ..kernels import Kernel, kernel_of, named_kernel, names_of_kernels

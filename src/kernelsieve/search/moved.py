@@ -14,12 +14,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..arrays import Array, is_accelerated, is_numpy, is_torch, like, namespace, take_rows, to_numpy
-from ..fit.importance import carried_variance, draw, tails
-from ..fit.rowset import RowSet
+from ..fit.rowset import RowSet, carried_variance, draw, tails
 from ..fit.sample import Sample
 from ..rules.base import gram_of_sample
 from ..rules.kmeans import as_rows_in, kmeans_centers
-from ..rules.rpcholesky import randomly_pivoted_cholesky
+from ..rules.residual import randomly_pivoted_cholesky
 from ..rules.targeted import targeted_rows
 from ..spectrum.whitening import whiten
 from ..threads import cached_property, ordered_map
@@ -219,7 +218,7 @@ class FreePoints:
 
     @cached_property
     def _carried(self) -> np.ndarray:
-        """The variance that each search row carries (see fit/importance.py)."""
+        """The variance that each search row carries (see fit/rowset.py)."""
         o = self.objective
         return carried_variance(o.kernel, o.rows, self._weights, o.row_scale)
 

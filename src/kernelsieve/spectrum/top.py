@@ -20,18 +20,248 @@ Exact kernel PCA is the top of the weighted, centred spectrum of a gram.  With w
 E = diag(omega)^1/2, C = I - omega 1' (or I when not centred), the nonzero spectrum of the covariance is that of
 
     B = E C' K C E,        B u = lambda u,        component v = Phi' d / sqrt(lambda),  d = C E u
+
+The top of a large operator comes from a block Krylov space, by Rayleigh-Ritz (Musco & Musco 2015).  It takes a handful
+of products with blocks of vectors, where ARPACK would read the whole matrix once for each vector:
+
+    q = [Q_1, ..., Q_k],      Q_1 = orth(B Y),      Q_i+1 = orth(B Q_i - q q'B Q_i)
+
+and the top pairs of q'B q, until their sum has converged.  On a device all blocks are computed in one go, without
+waiting: the Ritz values of fewer blocks are those of the leading part of q'B q, which the host inspects afterwards.
+There, blocks are orthonormalised by Cholesky factors, twice; this fails, and is reported, if they are linearly
+dependent.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
-from ..arrays import Array, is_accelerated, is_torch, like, namespace, solve_lower, to_numpy, top_eigh
+from ..arrays import (
+    Array,
+    as_float64,
+    inner,
+    is_accelerated,
+    is_torch,
+    like,
+    namespace,
+    solve_lower,
+    to_numpy,
+    top_eigh,
+    unchecked_cholesky,
+)
+from ..numerics import HALF_THE_DIGITS
 from ..threads import matmul
-from .krylov import DENSE_AT_LAST, OVERSAMPLING, block_krylov, krylov_of_matrix, refined
+from .cuda_graphs import recorded
+from .whitening import orthonormal, whiten
+
+DENSE_AT_LAST = 1000  # up to this many rows, a flat spectrum is finally left to a dense eigensolver
+OVERSAMPLING = 8
+MOST_RESTARTS = 40  # with more, the dense decomposition of the matrix costs no more
+BLOCKS = 5  # blocks of vectors that a device computes at once: most spectra need three to five
+
+
+def block_krylov(
+    apply: Callable[[Array], Array], example: Array, n_top: int, near: Array | None = None
+) -> tuple[np.ndarray, Array, bool]:
+    """The top pairs of a symmetric operator on vectors like `example`, values on the host; and whether they converged.
+
+    The space is that of a random block's images, together with vectors `near` the top ones if some are known.  Columns
+    of the operator itself would save a product; but if each row is similar to few others, they contain nothing of the
+    rest, and eigenvalues that they cannot reach would be missed.
+    """
+    xp = namespace(example)
+    block, _ = xp.linalg.qr(apply(_first_block(example, n_top, near)))
+    basis, images = [], []
+    totals = _first_totals(near)
+    for _ in range(16):
+        basis.append(block)
+        images.append(apply(block))
+        q, bq = xp.concat(basis, axis=1), xp.concat(images, axis=1)
+        ritz = to_numpy(q.T @ bq)  # so small a matrix is solved faster on the host
+        totals.append(_sum_of_top(ritz, n_top))
+        if settled := _settled(totals, q.shape[0]):
+            break
+        block = _new_directions(images[-1], q)
+        if settled := block.shape[1] == 0:  # the space is exhausted, so its eigenpairs are exact
+            break
+    values, small = top_eigh((ritz + ritz.T) / 2, n_top)
+    return values, q @ like(small, q), settled
+
+
+def settled_pairs(matrix: Array, n_top: int, tolerance: float) -> tuple[np.ndarray, Array] | None:
+    """The top pairs of a large symmetric matrix on a device, to all digits; None if their eigenvalues are too close.
+
+    Block Krylov spaces of a few blocks, each started from the Ritz vectors of the last, until |B v - lambda v| is at
+    most `tolerance` lambda_1 for every pair.  A space costs BLOCKS products of the matrix with n_top + OVERSAMPLING
+    vectors.
+    """
+    xp = namespace(matrix)
+    block, _ = xp.linalg.qr(matrix @ _first_block(matrix[0, :], n_top, None))
+    for _ in range(MOST_RESTARTS):
+        basis, images = [block], [matrix @ block]
+        for _ in range(BLOCKS - 1):
+            basis.append(_new_directions(images[-1], xp.concat(basis, axis=1)))
+            images.append(matrix @ basis[-1])
+        q, bq = xp.concat(basis, axis=1), xp.concat(images, axis=1)
+        ritz = to_numpy(q.T @ bq)
+        values, small = top_eigh((ritz + ritz.T) / 2, n_top + OVERSAMPLING)
+        small = like(small, q)
+        block = q @ small
+        left = (bq @ small - block * like(values, block))[:, :n_top]
+        if float(xp.max(xp.sum(left * left, axis=0))) ** 0.5 <= tolerance * abs(float(values[0])):
+            return values[:n_top], block[:, :n_top]
+    return None
+
+
+def _sum_of_top(ritz: np.ndarray, n_top: int) -> float:
+    """The sum of the largest eigenvalues, for a fraction of the cost of their vectors."""
+    return float(np.linalg.eigvalsh((ritz + ritz.T) / 2)[-n_top:].sum())
+
+
+def krylov_of_matrix(matrix: Array, n_top: int, near: Array | None) -> tuple[np.ndarray, Array, bool] | None:
+    """`block_krylov` for a matrix on a device, which computes all blocks at once; None if they were not enough."""
+    block = _first_block(matrix[0, :], n_top, near)
+    space = _space_of(as_float64(matrix), as_float64(block))
+    if space is None:
+        return None
+    q, ritz, totals = space[0], to_numpy(space[1]), _first_totals(near)
+    for size in range(block.shape[1], q.shape[1] + 1, block.shape[1]):
+        totals.append(_sum_of_top(ritz[:size, :size], n_top))
+        if _settled(totals, q.shape[0]):
+            values, small = top_eigh(ritz[:size, :size], n_top)
+            return values, like(q[:, :size] @ like(small, q), matrix), True
+    return None
+
+
+def _first_block(example: Array, n_top: int, near: Array | None) -> Array:
+    """Random vectors, some of them replaced by vectors near the top ones if these are known."""
+    block = like(_draws(example.shape[0], n_top + OVERSAMPLING), example)
+    return block if near is None else namespace(near).concat([near, block[:, near.shape[1] :]], axis=1)
+
+
+@lru_cache(maxsize=4)
+def _draws(n_rows: int, n_vectors: int) -> np.ndarray:
+    return np.random.default_rng(0).standard_normal((n_rows, n_vectors))
+
+
+def _first_totals(near: Array | None) -> list[float]:
+    """The sums to begin with: after vectors that are nearly right, the first change says nothing about later ones."""
+    return [0.0] if near is None else []
+
+
+def _settled(totals: list[float], n_rows: int) -> bool:
+    """Whether a growing sum has converged: little was added last, and little more is to be expected.
+
+    The share `to_come` of the sum is what would still be added if the changes went on shrinking at the same rate.
+    """
+    if len(totals) < 3:
+        return False
+    to_come = 2e-5 if n_rows > DENSE_AT_LAST else 2e-7  # with few rows, more digits cost little
+    before, last = totals[-2] - totals[-3], totals[-1] - totals[-2]
+    limit = abs(totals[-1])
+    if last <= to_come**2 * limit:
+        return True
+    # the error is two to three digits smaller than the last change
+    return last <= 1e-3 * limit and last * last <= to_come * limit * (before - last)
+
+
+def _new_directions(image: Array, basis: Array) -> Array:
+    """An orthonormal basis of the part of `image` outside the span of `basis`, rounding left out.
+
+    Once the Krylov space is exhausted, the remainder is rounding: normalised to unit length it would point anywhere,
+    even into the span, and its variance would be counted twice.
+    """
+    xp = namespace(image)
+    rounding = xp.finfo(image.dtype).eps * image.shape[0] ** 0.5 * inner(image, image) ** 0.5
+    block = image
+    for _ in range(2):  # twice is enough
+        block = block - basis @ (basis.T @ block)
+    n_more = max(0, basis.shape[0] - basis.shape[1])
+    directions, triangle = xp.linalg.qr(block)
+    # if all remainders are 100 times longer than rounding, they are already orthogonal to the basis to one percent
+    if block.shape[1] <= n_more and float(xp.min(xp.abs(xp.linalg.diagonal(triangle)))) > 100 * rounding:
+        return directions
+    directions, lengths, _ = xp.linalg.svd(block, full_matrices=False)
+    rank = min(int(xp.sum(xp.astype(lengths > rounding, xp.int64))), n_more)
+    block = directions[:, :rank]
+    # short remainders are orthogonal to the basis to a few digits only: project again
+    block, _ = xp.linalg.qr(block - basis @ (basis.T @ block))
+    return block
+
+
+def _space_of(matrix: Array, block: Array) -> tuple[Array, Array] | None:
+    """q (n, k p) and q'B q for a symmetric B and vectors (n, p) to start from; None if the blocks are dependent."""
+    if BLOCKS * block.shape[1] > matrix.shape[0]:
+        return None
+    q, ritz, off = recorded("Krylov space", _space, matrix, block)
+    return (q, ritz) if float(off) <= 1e-9 else None
+
+
+def _space(matrix: Array, block: Array) -> tuple[Array, ...]:
+    """q, q'B q, and how far q'q is from the identity."""
+    import torch
+
+    block = _orthonormal(matrix @ block)
+    q, image = block, matrix @ block
+    for _ in range(BLOCKS - 1):
+        for _ in range(2):  # twice is enough
+            image = image - q @ (q.T @ image)
+        block = _orthonormal(image)
+        q = torch.cat([q, block], dim=1)
+        image = matrix @ block
+    identity = torch.eye(q.shape[1], dtype=q.dtype, device=q.device)
+    ritz = q.T @ (matrix @ q)
+    return q, (ritz + ritz.T) / 2, (q.T @ q - identity).abs().max()
+
+
+def _orthonormal(block: Array) -> Array:
+    """An orthonormal basis of the block's columns; if these are dependent the result is not orthonormal."""
+    import torch
+
+    for _ in range(2):  # the second pass removes the error that the block's condition leaves after the first
+        block = block / torch.linalg.vector_norm(block, dim=0)
+        factor, _ = unchecked_cholesky(block.T @ block, 1e-15)
+        block = torch.linalg.solve_triangular(factor, block.T, upper=False).T
+    return block
+
+
+def refined(
+    apply: Callable[[Array], Array], gram: Array, factor: Array, guess: Array, n_top: int
+) -> tuple[np.ndarray, Array]:
+    """The top `n_top` pairs of A g = mu K g, or as many as the guess has room for.
+
+    With the lower Cholesky factor L of K, and a guess Y (m, p) near the span of the top vectors,
+
+        Rayleigh-Ritz over [Y, K^-1 A Y - Y (Y'A Y)]
+
+    squares the error of the guess.  A is applied twice, to p vectors each time: where A = K_SN K_NS that is
+    8 n m p operations against the 2 n m^2 of forming it and the m^3 of its eigendecomposition.
+    """
+    found = orthonormal(guess, gram)  # approximately orthonormal, which is enough because Rayleigh-Ritz below is exact
+    if found is None:
+        found = guess @ like(whiten(to_numpy(guess.T @ (gram @ guess)), HALF_THE_DIGITS).matrix, guess)
+    guess = found
+    image, weighed = apply(guess), gram @ guess
+    step = solve_lower(factor, solve_lower(factor, image), transpose=True) - guess @ (guess.T @ image)
+    xp, step_weighed = namespace(step), gram @ step
+    lengths = xp.sqrt(xp.abs(xp.sum(step * step_weighed, axis=0)))
+    # a shorter step is rounding of float32 products, not a direction
+    least = 1e-5 * xp.max(xp.abs(xp.linalg.diagonal(guess.T @ image)))
+    scale = xp.where(lengths > least, 1.0 / xp.maximum(lengths, least), xp.zeros_like(lengths))
+    step, step_weighed = step * scale, step_weighed * scale
+    basis = xp.concat([guess, step], axis=1)
+    images = xp.concat([weighed, step_weighed, image, apply(step)], axis=1)
+    # so small a problem is solved on the host: a device takes milliseconds for it
+    metric, inner = np.split(to_numpy(basis.T @ images), 2, axis=1)
+    mixing = whiten(metric, HALF_THE_DIGITS).matrix
+    inner = mixing.T @ inner @ mixing
+    values, vectors = top_eigh((inner + inner.T) / 2, n_top)
+    return values, basis @ like(mixing @ vectors, basis)
+
 
 # From this size on, products with an operator cost less than its eigendecomposition, unless many vectors are needed.
 LARGE = 400

@@ -1,7 +1,7 @@
 """a + b: the model of two streams, from their models alone.
 
 Moments over the same points add.  Over different points (and one kernel) those of one stream are transferred to the
-points of the other by `fit/transfer.py`, the reservoirs become one sample of both streams, and points are chosen again
+points of the other by `fit/moments.py`, the reservoirs become one sample of both streams, and points are chosen again
 from it.  The choice starts from the points of the heavier stream, or from those of the left one if the user gave them.
 Under different kernels, for instance with "median" widths that were settled separately, the other stream is known by
 its reservoir alone.  So devices can send models, not rows.

@@ -26,11 +26,11 @@ from sklearn.utils.validation import check_is_fitted
 from ..arrays import on_host, take_rows
 from ..errors import warn
 from ..fit.captured_ratio import CapturedRatio, n_real
+from ..fit.moments import faded, rows_until_choice
 from ..fit.parameters import refuse_what_is_not_finite, unchanged_on_failure
 from ..fit.plan import PLAN
 from ..fit.span import PointSpan, Span
 from ..fit.stages import printing
-from ..fit.transfer import faded, rows_until_choice
 from ..kernels import Kernel, kernel_of
 from ..rows import RowRules, some_rows
 from ..rows.checks import naming_gaps

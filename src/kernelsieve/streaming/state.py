@@ -23,13 +23,12 @@ from ..errors import warn
 from ..fit.agreement import Agreement, agreement_with_exact, rows_for_agreement
 from ..fit.captured_ratio import CapturedRatio, SeenPoints, mean_outside, n_real, ratio_of_model, ratio_of_points
 from ..fit.expansion import BOUND_FOR_ROWS, KernelExpansion
-from ..fit.moments import FeatureSums, Moments, MomentSum
+from ..fit.interpret import RidgeMap, learned_preimage
+from ..fit.moments import FeatureSums, Moments, MomentSum, ages, forgotten, overlap, transferred, turned, weighing
 from ..fit.parameters import forget_fit
 from ..fit.plan import PLAN
-from ..fit.preimage import RidgeMap, learned_preimage
 from ..fit.sample import Sample
 from ..fit.span import Components, Points, PointSpan
-from ..fit.transfer import ages, forgotten, overlap, transferred, turned, weighing
 from ..rows.reservoir import SAME_WEIGHT, Reservoir, forgetting_rate
 from ..rows.rows import ArrayRows, Rows, Summand
 from ..rows.sampling import SampledRows

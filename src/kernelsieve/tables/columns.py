@@ -13,8 +13,19 @@ import numpy as np
 from ..errors import ColumnError, warn
 from ..rows.frames import Block, Texts, column_names, texts_of
 from .calendar import CREDITED, CYCLE_PERIODS, DATE_PERIODS, TIME, circle, on_circle, split_date, with_date
-from .plan import BOOLEAN, CATEGORY, CYCLE, DATE, JOINED, LEFT_OUT, NUMBER, SQUASHED
-from .summary import check_zones, infinite_value, missing_value
+from .plan import (
+    BOOLEAN,
+    CATEGORY,
+    CYCLE,
+    DATE,
+    JOINED,
+    LEFT_OUT,
+    NUMBER,
+    SQUASHED,
+    check_zones,
+    infinite_value,
+    missing_value,
+)
 
 OTHER_LABEL = "other values"
 MISSING_SUFFIX = "_missing"

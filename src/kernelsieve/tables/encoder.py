@@ -20,8 +20,20 @@ from ..fit.parameters import MeantParameters, at_least, estimator, one_of, param
 from ..rows.frames import block_of, collected, column_names, with_text_names
 from .calendar import CYCLE_PERIODS, DATE_PARTS, DATE_PERIODS, TIME, date_columns, with_date
 from .columns import decoded, encoded_columns, encoded_rows
-from .plan import BOOLEAN, CATEGORY, CYCLE, DATE, JOINED, LEFT_OUT, MAX_CATEGORIES, NUMBER, PlanOptions, planned
-from .summary import TableSummary, missing_value
+from .plan import (
+    BOOLEAN,
+    CATEGORY,
+    CYCLE,
+    DATE,
+    JOINED,
+    LEFT_OUT,
+    MAX_CATEGORIES,
+    NUMBER,
+    PlanOptions,
+    TableSummary,
+    missing_value,
+    planned,
+)
 
 MAX_SHOWN = 6  # columns spelled out in a description
 SCALES = {
