@@ -14,6 +14,10 @@ from sklearn.datasets import load_digits
 import kernelsieve
 from kernelsieve import ElasticNetKernelPCA, KernelPCA, RobustSparseKernelPCA, SparseKernelPCA
 from kernelsieve.errors import PoorComponentsWarning
+from kernelsieve.fit.agreement import AGREEMENT, agreement_of_scores, agreement_on_all, rows_for_agreement
+from kernelsieve.fit.sample import Sample
+from kernelsieve.kernels import named_kernel
+from kernelsieve.rows.sampling import sample_rows
 
 
 def exact_scores(X, gamma, n_components, weights=None):
@@ -154,3 +158,54 @@ def test_auto_keeps_what_agreement_asks_for():
     assert correlations(model.transform(X), exact_scores(X, model.gamma_, 10)).min() >= 0.988
     with pytest.raises(ValueError, match="n_support='auto'"):
         SparseKernelPCA(10, n_support=20, agreement=0.99).fit(X)
+
+
+def test_agreement_of_scores_is_correlation_and_the_smallest_canonical_one():
+    """By numpy, with weights, with and without centring; where exact components are missing, or scores dependent."""
+    rng = np.random.default_rng(0)
+    shares, exact = rng.dirichlet(np.ones(50)), rng.standard_normal((50, 3))
+    exact -= shares @ exact
+    left, sizes, _ = np.linalg.svd(np.sqrt(shares)[:, None] * exact, full_matrices=False)
+    exact = left * sizes / np.sqrt(shares)[:, None]  # uncorrelated
+    scores = exact @ rng.standard_normal((3, 3)) + rng.standard_normal((50, 3)) + 2
+    for center in (True, False):
+        about = np.sqrt(shares)[:, None] * (scores - (shares @ scores if center else 0))
+        cosines = [abs(about[:, k] @ left[:, k]) / np.linalg.norm(about[:, k]) for k in range(3)]
+        found, smallest = agreement_of_scores(scores, exact, shares, center=center)
+        assert found == pytest.approx(cosines)
+        assert smallest == pytest.approx(np.linalg.svd(np.linalg.qr(about)[0].T @ left, compute_uv=False)[-1])
+        fewer, none = agreement_of_scores(scores, exact[:, :2], shares, center=center)
+        assert fewer == pytest.approx([*cosines[:2], 0])
+        assert none == 0
+    scores[:, 2] = scores[:, 0] - 2 * scores[:, 1]
+    assert agreement_of_scores(scores, exact, shares, center=False)[1] == 0
+    same, one = agreement_of_scores(2 * exact, exact, shares, center=True)
+    assert same == pytest.approx(np.ones(3))
+    assert same.max() <= 1
+    assert 1 - 1e-12 < one <= 1
+    scores[:, 2] = 0
+    assert agreement_of_scores(scores, exact, shares, center=True)[0][2] == 0
+
+
+def test_agreement_is_measured_on_as_many_rows_as_the_work_on_their_pairs_allows():
+    kernel, M = named_kernel("rbf", gamma=0.3), 4
+    for n_features in (3, 1000):
+        n = rows_for_agreement(kernel, n_features, M)
+        each = n_features + AGREEMENT.start_components + AGREEMENT.start_components_per_component * M
+        each += AGREEMENT.kernel_cost
+        assert n**2 * each <= AGREEMENT.max_pair_work < (n + 1) ** 2 * each
+    assert rows_for_agreement(named_kernel("precomputed"), 1000, M) == rows_for_agreement(kernel, 0, M)
+    assert 10_000 < rows_for_agreement(kernel, 3, M) < 20_000  # a second or two
+
+
+def test_nothing_is_told_apart_where_components_have_hardly_any_variance(cloud):
+    """Of exact components below a thousandth of the largest variance, the fit may have found the sum alone."""
+    flat = cloud * [1, 1e-3, 1e-3, 1e-3, 1e-3]
+    for X, known in ((cloud, True), (flat, False)):
+        model = KernelPCA(2, kernel="linear").fit(X)
+        sample = Sample.of(
+            sample_rows(X, 10**6, np.random.default_rng(0), None, merge=True), named_kernel("linear"), 2, center=True
+        )
+        found = agreement_on_all(model.expansion_, sample.evaluation)
+        assert (found is not None) is known
+    assert found is None
