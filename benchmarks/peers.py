@@ -2,7 +2,7 @@
 
     python -m benchmarks.peers [--data FOLDER] [--only TEXT ...]
     python -m benchmarks.peers --page
-    python -m benchmarks.peers --compare OTHER.json
+    python -m benchmarks.peers --compare ONE.json [OTHER.json]
 
 For each table, each contestant of peers_methods.py and each number of points: held-out captured variance as a share of
 exact kernel PCA's, processor seconds of fit and transform, latency of one row, bytes of the pickled model, peak memory
@@ -11,8 +11,8 @@ the turn's seed.  The share is the mean over turns; a time is the best of all tu
 repeated within a turn.
 
 Results are kept in PEERS.json, from which peers_page.py writes docs/peers.md and its pictures; `--page` does only that.
-`--only` runs some tables again and keeps the others; `--compare` says by how much the ratios to kernelsieve's times
-differ between two runs.
+`--only` runs some tables again and keeps the others; `--compare` prints by how much the ratios to kernelsieve's times,
+and the shares, differ between two runs, the largest differences with their cells (one file: against PEERS.json).
 """
 
 from __future__ import annotations
@@ -64,7 +64,8 @@ MOST_OF_THE_ROWS = 0.5  # with more points than this share of the rows, exact ke
 # limit is not run, so that the whole race stays short.  The page says where.
 LONG, TOO_LONG = 1.5, 6.0  # processor seconds
 MEMORY_SIZE = 50  # points of the fit whose memory is traced
-SINGLE_ROWS = 100  # rows transformed one by one for the latency
+SINGLE_ROWS = 100  # rows transformed one by one for the latency; as many as take SHORT where that is fewer, but
+FEWEST_ROWS = 10  # so many, for a mean
 MANY_ROWS = 1_000_000
 MANY_ROWS_SIZES = (20, 50, 100)
 
@@ -157,7 +158,10 @@ class Race:
         }
 
     def latency(self, transform: Callable[[np.ndarray], Any]) -> float:
-        rows = self.test[:SINGLE_ROWS]
+        start = time.process_time()
+        transform(self.test[:1])
+        one = max(time.process_time() - start, 1e-6)  # the clock of some systems is coarse
+        rows = self.test[: int(np.clip(SHORT / one, FEWEST_ROWS, SINGLE_ROWS))]
         return best_seconds(lambda: [transform(row[None, :]) for row in rows])[0] / len(rows)
 
     @staticmethod
@@ -336,6 +340,7 @@ def described() -> dict[str, Any]:
 
 
 MEASURES = ("fit", "transform", "row", "bytes", "memory")
+LARGEST = 5  # changes of each measure that a comparison names
 
 
 def changes(one: dict[str, Any], other: dict[str, Any]) -> dict[str, list[tuple[float, str]]]:
@@ -360,14 +365,33 @@ def changes(one: dict[str, Any], other: dict[str, Any]) -> dict[str, list[tuple[
     return found
 
 
-def compare(one: Path, other: Path) -> None:
-    for measure, found in changes(*(json.loads(path.read_text(encoding="utf-8")) for path in (one, other))).items():
-        factors = np.array([factor for factor, _ in found])
-        print(
-            f"{measure}: {len(found)} ratios, median change {np.median(factors) - 1:.1%}, nine tenths below "
-            f"{np.quantile(factors, 0.9) - 1:.1%}, {np.mean(factors < 1.1):.1%} within a tenth; most: "
-            + "; ".join(f"{where} {factor - 1:.0%}" for factor, where in found[:-4:-1])
-        )
+def share_changes(one: dict[str, Any], other: dict[str, Any]) -> list[tuple[float, str]]:
+    """By how much each share kept has changed."""
+    first, second = (
+        {(c["data"], c["peer"], c["points"]): c["share"] for c in results["cells"] if "share" in c}
+        for results in (one, other)
+    )
+    both = sorted(first.keys() & second.keys())
+    return sorted((abs(first[key] - second[key]), ", ".join(map(str, key))) for key in both)
+
+
+def comparison(one: dict[str, Any], other: dict[str, Any]) -> str:
+    """A line for each measure: how many ratios two runs have in common, how much they differ, and where most."""
+    lines = []
+    for measure, found in changes(one, other).items():
+        if found:
+            factors = np.array([factor for factor, _ in found])
+            most = "; ".join(f"{where} {factor - 1:.1%}" for factor, where in found[: -LARGEST - 1 : -1])
+            lines.append(
+                f"{measure}: {len(found)} ratios, median change {np.median(factors) - 1:.1%}, nine tenths below "
+                f"{np.quantile(factors, 0.9) - 1:.1%}, {np.sum(factors >= peers_page.CLEARLY)} by a tenth or more; "
+                f"most: {most}"
+            )
+    shares = share_changes(one, other)
+    most = "; ".join(f"{where} {change:.4f}" for change, where in shares[: -LARGEST - 1 : -1])
+    over = sum(change > peers_page.CLEARLY_MORE for change, _ in shares)
+    lines.append(f"share: {len(shares)} cells, {over} by over {peers_page.CLEARLY_MORE:g}; most: {most}")
+    return "\n".join(lines)
 
 
 def run_table(name: str, ready: list[Peer]) -> dict[str, Any]:
@@ -402,10 +426,11 @@ def main() -> None:
     parser.add_argument("--data", help="folder with the data files (default: KERNELSIEVE_DATA)")
     parser.add_argument("--only", nargs="*", choices=DATA, help="run these tables; results of the others are kept")
     parser.add_argument("--page", action="store_true", help="only write the page of the results that are kept")
-    parser.add_argument("--compare", help="results of another run: how much the ratios differ", type=Path)
+    parser.add_argument("--compare", nargs="+", type=Path, help="results of one or two runs: how much they differ")
     arguments = parser.parse_args()
     if arguments.compare:
-        return compare(RESULTS, arguments.compare)
+        one, other, *_ = (json.loads(path.read_text(encoding="utf-8")) for path in (*arguments.compare, RESULTS))
+        return print(comparison(one, other))
     if arguments.page:
         return peers_page.write(json.loads(RESULTS.read_text(encoding="utf-8")))
     if arguments.data:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -650,12 +650,19 @@ def draw(found: Results) -> None:
                 for ax, name in zip(panels, found.tables, strict=False):
                     draw_table(ax, found, name, along)
                     ax.set_xlabel(label)
-                handles, names = panels[len(found.tables) - 1].get_legend_handles_labels()
+                handles, names = legend_of(panels[: len(found.tables)], found.peers)
                 for ax in panels[len(found.tables) :]:
                     ax.axis("off")
                 panels[-1].legend(handles, names, loc="center", fontsize=10)
                 figure.savefig(DOCS / "_static" / f"peers-{kind}-{theme}.png", dpi=120, transparent=True)
                 plt.close(figure)
+
+
+def legend_of(panels: Iterable[Any], order: Sequence[str] = ()) -> tuple[list[Any], list[str]]:
+    """A handle for each contestant that is in any panel, in the order of all contestants."""
+    lines = {name: line for ax in panels for line, name in zip(*ax.get_legend_handles_labels(), strict=True)}
+    names = sorted(lines, key=lambda name: order.index(name) if name in order else len(order))
+    return [lines[name] for name in names], names
 
 
 def draw_table(ax: Any, found: Results, name: str, along: str) -> None:
@@ -684,7 +691,8 @@ def draw_table(ax: Any, found: Results, name: str, along: str) -> None:
             zorder=3 if peer == OURS else 2,
             clip_on=False,
         )
-    ax.set(xscale="log", yscale="log", title=name, ylim=(MOST_LOST, LEAST_LOST))
+    ax.set(xscale="log", yscale="log", ylim=(MOST_LOST, LEAST_LOST))
+    ax.set_title(name, pad=10)  # clear of the markers on the upper edge
     ax.set_yticks(list(TICKS), list(TICKS.values()))
     if along == "points":
         ax.set_xticks(SHOWN_SIZES, [str(m) for m in SHOWN_SIZES])

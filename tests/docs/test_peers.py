@@ -48,3 +48,43 @@ def test_a_ratio_to_ours_that_doubles_from_one_run_to_the_next_is_seen(peers):
         return {"cells": [ours, {"data": "t", "peer": "other", "points": 50, "fit": theirs}]}
 
     assert peers.changes(results(1.0), results(2.0))["fit"] == [(2.0, "t, other, 50")]
+
+
+def test_a_comparison_of_two_runs_names_the_largest_change_of_every_measure(peers, monkeypatch, tmp_path, capsys):
+    def results(fit, row, share):
+        ours = {"data": "t", "peer": "kernelsieve", "points": 50, "fit": 2.0, "row": 1.0, "share": 0.99}
+        exact = {"data": "t", "peer": "exact", "points": 0, "fit": 1.0, "share": 1.0}
+        return {
+            "cells": [
+                ours,
+                exact,
+                {"data": "t", "peer": "k-means", "points": 50, "fit": fit, "row": row, "share": share},
+            ]
+        }
+
+    paths = [tmp_path / "one.json", tmp_path / "other.json"]
+    for path, found in zip(paths, (results(1.0, 1.0, 0.98), results(1.5, 1.05, 0.97)), strict=True):
+        path.write_text(json.dumps(found))
+    monkeypatch.setattr("sys.argv", ["peers", "--compare", *map(str, paths)])
+    peers.main()
+    said = capsys.readouterr().out.splitlines()
+    assert said[0].startswith("fit: 2 ratios, ")
+    assert "1 by a tenth or more; most: t, k-means, 50 50.0%; t, exact, 0 0.0%" in said[0]
+    assert "row: 1 ratios, " in said[1]
+    assert "0 by a tenth or more; most: t, k-means, 50 5.0%" in said[1]
+    assert said[2] == (
+        "share: 3 cells, 1 by over 0.001; most: t, k-means, 50 0.0100; t, kernelsieve, 50 0.0000; t, exact, 0 0.0000"
+    )
+
+
+def test_every_line_of_a_picture_is_in_its_legend():
+    """A contestant that takes part in the first table only is named, too."""
+    import matplotlib.pyplot as plt
+
+    figure, panels = plt.subplots(1, 2)
+    panels[0].plot([1, 2], label="in one table")
+    for ax in panels:
+        ax.plot([2, 1], label="in both")
+    names = peers_page.legend_of(panels)[1]
+    plt.close(figure)
+    assert sorted(names) == ["in both", "in one table"]

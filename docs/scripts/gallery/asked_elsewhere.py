@@ -150,8 +150,9 @@ print("odd because of:", ", ".join(cancer.feature_names[causes.argsort()[-3:]]))
 # ---------------------------
 #
 # UMAP `#1049 <https://github.com/lmcinnes/umap/issues/1049>`__ and
-# `#219 <https://github.com/lmcinnes/umap/issues/219>`__: the size of a saved
-# model, and the time of one new row.
+# `#219 <https://github.com/lmcinnes/umap/issues/219>`__, PyOD
+# `#88 <https://github.com/yzhao062/pyod/issues/88>`__: the size of a saved
+# model, the time of one new row, and a way to save every model.
 
 model = SparseKernelPCA(10, n_support=50, random_state=0).fit(digits)
 with tempfile.TemporaryDirectory() as folder:
