@@ -3,7 +3,8 @@
     python -m benchmarks.peers_features
 
 Every probe is one line of the peer's documented interface.  `needs(thing, name)` is a "no" where the peer has no such
-method, attribute or argument; any other failure is a "no", too, and its message is kept in PEERS_FEATURES.json.
+method, attribute or argument; any other failure is a "no", too, and its message is kept in PEERS_FEATURES.json.  Where
+a contestant is not installed, its answers of an earlier run stay.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ import scipy.sparse
 
 RESULTS = Path(__file__).with_name("PEERS_FEATURES.json")
 NOT_TRIED = "not tried"
+Answers = dict[str, dict[str, dict[str, str]]]  # by feature and contestant: the answer, and what it rests on
 FIT_NYSTROEM = "make_pipeline(Nystroem(n_components=20, random_state=0), PCA(3)).fit(X)"
 
 # Contestants: name, what it is, and the imports of its probes.
@@ -208,7 +210,7 @@ PROBES: dict[str, dict[str, str]] = {
         "KernelPCA": "needs(KernelPCA, 'input_gradient')",
         "UMAP": "needs(UMAP, 'input_gradient')",
     },
-    "which columns matter": {
+    "how much each column moves a component": {
         "kernelsieve": f"assert {OURS}.fit(X).sensitivity(X).shape == (3, 6)",
         "KernelPCA": "needs(KernelPCA, 'sensitivity')",
         "PyOD": "needs(KPCA, 'explain_outlier')",
@@ -313,7 +315,7 @@ def tried(who: str, probe: str | None, folder: str) -> dict[str, str]:
     return {"answer": "yes", "because": probe.removeprefix("R: ")}
 
 
-def all_tried(folder: str) -> dict[str, dict[str, dict[str, str]]]:
+def all_tried(folder: str) -> Answers:
     """Every feature by every contestant."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -322,9 +324,22 @@ def all_tried(folder: str) -> dict[str, dict[str, dict[str, str]]]:
         }
 
 
+def with_earlier(found: Answers, earlier: Answers) -> Answers:
+    """Answers of an earlier run for what could not be tried in this one."""
+    return {
+        feature: {
+            who: earlier.get(feature, {}).get(who, cell) if cell["answer"] == NOT_TRIED else cell
+            for who, cell in cells.items()
+        }
+        for feature, cells in found.items()
+    }
+
+
 def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         found = all_tried(folder)
+    if RESULTS.exists():
+        found = with_earlier(found, json.loads(RESULTS.read_text(encoding="utf-8")))
     RESULTS.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     for feature, cells in found.items():
         print(f"{feature:52}", *(f"{who}: {cell['answer']}" for who, cell in cells.items()), sep="  ")

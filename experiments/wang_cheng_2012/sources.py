@@ -27,7 +27,7 @@ PRINTED, EVERYWHERE = "(15) as printed", "noise on all of x1"
 PAPER_GAMMA = 100.0
 STOP = {"tol": 1e-3, "max_iter": 40}  # of the sweep
 LITERAL_PASSES = 3  # after which Table 1, as printed, is stopped: later nothing is left
-PCA_NAME, SPCA, RESIDUAL, LITERAL, TWO_STAGE = "PCA", "SPCA", "RSPCA, residual", "Table 1, 3 passes", "RSPCA, two-stage"
+PCA_NAME, SPCA, RESIDUAL, LITERAL, TWO_STAGE = "PCA", "SPCA", "RSPCA, repaired", "Table 1, 3 passes", "RSPCA, two-stage"
 Method = Callable[[np.ndarray], np.ndarray]  # rows -> scores
 Found = dict[tuple[str, str, str], list[np.ndarray]]  # (noise, method, how): correlations of each seed
 

@@ -8,7 +8,7 @@ import json
 import numpy as np
 import pytest
 
-from benchmarks import peers_page
+from benchmarks import peers_features, peers_page
 
 
 @pytest.fixture
@@ -88,3 +88,10 @@ def test_every_line_of_a_picture_is_in_its_legend():
     names = peers_page.legend_of(panels)[1]
     plt.close(figure)
     assert sorted(names) == ["in both", "in one table"]
+
+
+def test_answers_of_a_contestant_that_is_not_installed_are_those_of_an_earlier_run():
+    yes, no, untried = ({"answer": answer, "because": ""} for answer in ("yes", "no", peers_features.NOT_TRIED))
+    found = {"strings": {"kernlab": untried, "UMAP": no}, "new": {"kernlab": untried}}
+    kept = peers_features.with_earlier(found, {"strings": {"kernlab": yes, "UMAP": yes}})
+    assert kept == {"strings": {"kernlab": yes, "UMAP": no}, "new": {"kernlab": untried}}
