@@ -13,7 +13,7 @@ from sklearn.cluster import KMeans
 
 from kernelsieve.kernels import RBF, CallableKernel
 from kernelsieve.rules.base import KernelGram
-from kernelsieve.rules.farthest import dissimilar_nodes
+from kernelsieve.rules.distances import dissimilar_nodes
 from kernelsieve.rules.residual import PROPOSALS, randomly_pivoted_cholesky
 from kernelsieve.solvers.greedy import Residual, best_for_targets, greedy, worst_explained
 from kernelsieve.threads import effective_n_threads, one_blas_thread

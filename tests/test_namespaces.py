@@ -13,7 +13,7 @@ from kernelsieve.fit.moments import MomentSum
 from kernelsieve.fit.moments import gram_of as gram_of_points
 from kernelsieve.fit.span import AllRowsSpan, PointSpan
 from kernelsieve.kernels import named_kernel
-from kernelsieve.rules.kmeans import kmeans_centers
+from kernelsieve.rules.distances import kmeans_centers
 from kernelsieve.search.lbfgs import Ascent
 from kernelsieve.search.objective import CapturedVariance
 from kernelsieve.spectrum.top import exact_components

@@ -17,7 +17,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 from kernelsieve import DissimilarityKernelPCA, ImprovedKernelPCA
 from kernelsieve.kernels import CallableKernel
 from kernelsieve.rules.base import KernelGram
-from kernelsieve.rules.farthest import dissimilar_nodes
+from kernelsieve.rules.distances import dissimilar_nodes
 from kernelsieve.rules.residual import LargestGain
 from kernelsieve.solvers.greedy import greedy, worst_explained
 

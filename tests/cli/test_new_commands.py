@@ -16,7 +16,7 @@ from kernelsieve import SparseKernelPCA
 from kernelsieve.cli import fit as fitting
 from kernelsieve.cli.options import METHODS
 from kernelsieve.rows.sources import Stream
-from kernelsieve.rules.kmeans import kmeans_centers
+from kernelsieve.rules.distances import kmeans_centers
 from kernelsieve.search import auto_width
 
 pytestmark = pytest.mark.filterwarnings("ignore::kernelsieve.KernelWarning")

@@ -15,7 +15,7 @@ from kernelsieve.fit.span import Points
 from kernelsieve.kernels import named_kernel
 from kernelsieve.rows.sampling import sample_rows
 from kernelsieve.rules import targeted as starts
-from kernelsieve.rules.kmeans import kmeans_centers
+from kernelsieve.rules.distances import kmeans_centers
 from kernelsieve.rules.targeted import targeted_choice
 from kernelsieve.search.lbfgs import Ascent
 from kernelsieve.search.objective import CapturedVariance

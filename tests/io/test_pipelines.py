@@ -21,7 +21,7 @@ from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, OrdinalEnc
 from kernelsieve import SparseKernelPCA, TableEncoder, load, save
 from kernelsieve.io import ModelFileError
 from kernelsieve.io.container import header_digest
-from kernelsieve.io.scikit import CLASSES
+from kernelsieve.io.registry import CLASSES
 
 pytestmark = pytest.mark.filterwarnings("ignore::kernelsieve.KernelWarning", "ignore::FutureWarning")
 

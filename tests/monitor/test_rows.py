@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from kernelsieve import KernelMonitor, SparseKernelPCA
-from kernelsieve.monitor.inputs import summed_over_lags, windows_of
-from kernelsieve.monitor.recipe import about_constants, about_memory
+from kernelsieve.monitor.crossfit import about_constants, about_memory
+from kernelsieve.monitor.statistics import summed_over_lags, windows_of
 
 FEW, MANY = 700, 30_000
 

@@ -7,8 +7,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from kernelsieve import SparseKernelPCA
-from kernelsieve.report import scree as amount
-from kernelsieve.report import widths
+from kernelsieve.report import choices
 from kernelsieve.report.model_view import ModelView, reader_of
 
 
@@ -22,7 +21,7 @@ def exact(rows, gamma, n_components):
 
 
 def test_scree_is_exact_kernel_pca_of_the_sample(subject):
-    found = amount.scree(subject, reader_of(subject))
+    found = choices.scree(subject, reader_of(subject))
     rows = subject.sample
     truth = exact(rows, subject.model.gamma_, None).eigenvalues_
     gram = np.exp(-subject.model.gamma_ * ((rows[:, None] - rows) ** 2).sum(axis=2))
@@ -38,7 +37,7 @@ def test_components_rise_above_the_band_where_columns_go_together(clusters):
     for rows, least, most in ((apart, 0, 1), (together, 1, 4)):
         model = SparseKernelPCA(3, n_support=20, random_state=0).fit(rows)
         subject = ModelView.of(model, rows, 0)
-        found = amount.scree(subject, reader_of(subject))
+        found = choices.scree(subject, reader_of(subject))
         assert least <= found.n_above <= most
         assert np.all(found.low <= found.high)
 
@@ -47,7 +46,7 @@ def test_shuffling_keeps_each_column_and_the_codes_of_a_class_together(pipeline,
     subject = ModelView.of(pipeline, table, 0)
     reader = reader_of(subject)
     rows = subject.sample[:100]
-    mixed = amount._shuffled(rows, reader, np.random.default_rng(0))
+    mixed = choices._shuffled(rows, reader, np.random.default_rng(0))
     np.testing.assert_array_equal(np.sort(mixed, axis=0), np.sort(rows, axis=0))
     assert np.all(mixed[:, 3:5].sum(axis=1) == 1)  # one-hot
     assert np.all(mixed[:, 5:7].sum(axis=1) == 1)
@@ -55,7 +54,7 @@ def test_shuffling_keeps_each_column_and_the_codes_of_a_class_together(pipeline,
 
 
 def test_captured_curve_goes_through_the_model_itself(model, subject):
-    found = amount.captured(subject)
+    found = choices.captured(subject)
     at = dict(zip(found.sizes, found.shares, strict=True))
     assert at[model.n_support_] == model.captured_ratio_
     assert min(found.sizes) == 3  # two components, centred
@@ -65,19 +64,19 @@ def test_captured_curve_goes_through_the_model_itself(model, subject):
 
 def test_numbers_that_auto_tried_are_on_the_curve(clusters):
     model = SparseKernelPCA(2, random_state=0).fit(clusters[0])
-    found = amount.captured(ModelView.of(model, clusters[0], 0))
+    found = choices.captured(ModelView.of(model, clusters[0], 0))
     for size, share in model.selection_report_["curve"]:
         assert found.shares[found.sizes.index(size)] == pytest.approx(share)
 
 
 @pytest.mark.parametrize("factor", [0.5, 2.0])
 def test_another_width_is_kernel_pca_with_another_gamma(subject, factor):
-    found = {width.factor: width for width in widths.widths(subject, np.arange(200))}
+    found = {width.factor: width for width in choices.widths(subject, np.arange(200))}
     gamma = subject.model.gamma_ / factor**2
     assert found[factor].gamma == pytest.approx(gamma)
     truth = exact(subject.sample, gamma, 2)
     scores = truth.transform(subject.sample)
-    assert widths.agree(found[factor].scores, scores) > 0.99
+    assert choices.agree(found[factor].scores, scores) > 0.99
     rows = subject.sample
     gram = np.exp(-gamma * ((rows[:, None] - rows) ** 2).sum(axis=2))
     total = np.trace(gram) - gram.mean(axis=0).sum()
@@ -85,12 +84,12 @@ def test_another_width_is_kernel_pca_with_another_gamma(subject, factor):
 
 
 def test_the_fitted_width_shows_the_model_itself(subject):
-    found = [width for width in widths.widths(subject, np.arange(50)) if width.factor == 1.0]
+    found = [width for width in choices.widths(subject, np.arange(50)) if width.factor == 1.0]
     np.testing.assert_array_equal(found[0].scores, subject.scores[:50])
 
 
 def test_no_component_turns_over_from_one_width_to_the_next(subject):
-    for width in widths.widths(subject, np.arange(200)):
+    for width in choices.widths(subject, np.arange(200)):
         assert np.all(np.sum(width.scores * subject.scores, axis=0) >= 0)
 
 
@@ -98,26 +97,26 @@ def test_agreement_is_one_for_a_rotation_and_small_for_noise():
     rng = np.random.default_rng(0)
     scores = rng.standard_normal((500, 3))
     turn, _ = np.linalg.qr(rng.standard_normal((3, 3)))
-    assert widths.agree(scores, scores @ turn + 5.0) == pytest.approx(1.0)
-    assert widths.agree(scores, rng.standard_normal((500, 3))) < 0.05
-    assert widths.agree(scores, np.zeros((500, 3))) == 0.0
+    assert choices.agree(scores, scores @ turn + 5.0) == pytest.approx(1.0)
+    assert choices.agree(scores, rng.standard_normal((500, 3))) < 0.05
+    assert choices.agree(scores, np.zeros((500, 3))) == 0.0
 
 
 @pytest.mark.parametrize("kernel", ["linear", "cosine"])
 def test_kernels_without_a_width_have_none_tried(clusters, kernel):
     model = SparseKernelPCA(2, kernel=kernel, n_support=8, random_state=0).fit(clusters[0])
-    assert widths.widths(ModelView.of(model, clusters[0], 0), np.arange(10)) == []
+    assert choices.widths(ModelView.of(model, clusters[0], 0), np.arange(10)) == []
 
 
 def test_few_rows_have_no_scree_and_no_widths(model, clusters):
     subject = ModelView.of(model, clusters[0][:3], 0)
-    assert amount.scree(subject, reader_of(subject)) is None
-    assert widths.widths(subject, np.arange(3)) == []
+    assert choices.scree(subject, reader_of(subject)) is None
+    assert choices.widths(subject, np.arange(3)) == []
 
 
 def test_a_laplacian_kernel_scales_with_the_width_itself(clusters):
     model = make_pipeline(StandardScaler(), SparseKernelPCA(2, kernel="laplacian", n_support=12, random_state=0))
     model.fit(clusters[0][:, :4])
-    found = widths.widths(ModelView.of(model, clusters[0][:, :4], 0), np.arange(10))
+    found = choices.widths(ModelView.of(model, clusters[0][:, :4], 0), np.arange(10))
     gammas = {width.factor: width.gamma for width in found}
     assert gammas[0.5] == pytest.approx(2 * gammas[1.0])

@@ -10,7 +10,7 @@ from selection_cases import Counter, schur
 from kernelsieve import SparseKernelPCA
 from kernelsieve.kernels import CallableKernel
 from kernelsieve.rules.base import KernelGram
-from kernelsieve.rules.farthest import far_rows
+from kernelsieve.rules.distances import far_rows
 from kernelsieve.rules.residual import SampledGain, randomly_pivoted_cholesky
 from kernelsieve.solvers.greedy import StoredGram, best_for_targets, eliminate, greedy, swap, worst_explained
 

@@ -17,7 +17,7 @@ from kernelsieve import SparseKernelPCA
 from kernelsieve.fit.sample import Sample
 from kernelsieve.kernels import CallableKernel
 from kernelsieve.rows.sampling import sample_rows
-from kernelsieve.rules.kmeans import kmeans_centers
+from kernelsieve.rules.distances import kmeans_centers
 from kernelsieve.rules.residual import draw_without_replacement, randomly_pivoted_cholesky, ridge_leverage
 from kernelsieve.solvers.greedy import StoredGram, greedy, worst_explained
 from kernelsieve.threads import one_blas_thread

@@ -17,7 +17,7 @@ from kernelsieve.kernels import named_kernel
 from kernelsieve.rows.rows import ArrayRows
 from kernelsieve.rows.sampling import sample_rows
 from kernelsieve.rules.base import Selection
-from kernelsieve.search import best_of_rules, exchange, moved, subspace
+from kernelsieve.search import chooser, moved, subspace
 from kernelsieve.search import chooser as choosing
 from kernelsieve.search.chooser import Chooser, Effort, everything
 from kernelsieve.search.moved import NO_ROWS, Candidate, FreePoints
@@ -206,23 +206,23 @@ def test_shares_of_components_are_lengths_of_projections(cloud, new_rows):
     _, components, _ = exact_kernel_pca(gram_of("rbf", cloud, gamma=0.3), 3)
     images = gram_of("rbf", new_rows[:6], cloud, gamma=0.3) @ components
     inside = np.sum(images * np.linalg.solve(gram_of("rbf", new_rows[:6], gamma=0.3), images), axis=0)
-    np.testing.assert_allclose(exchange._shares_of_components(search, points), inside, rtol=1e-6)
-    np.testing.assert_allclose(exchange._shares_of_components(search, search.coordinates.rows), 1, rtol=1e-5)
+    np.testing.assert_allclose(moved._shares_of_components(search, points), inside, rtol=1e-6)
+    np.testing.assert_allclose(moved._shares_of_components(search, search.coordinates.rows), 1, rtol=1e-5)
 
 
 def test_an_exchange_that_promises_little_is_not_made(cloud):
     """The promise is what exact components have that points miss, less what the idlest points are good for."""
     search = search_on(cloud, missed=1.1)
     found = candidate(search, search.coordinates.inside(cloud[:6]))
-    share = exchange._shares_of_components(search, found.points)
+    share = moved._shares_of_components(search, found.points)
     exact = search.sample.evaluation.exact
     values, useful = search.usefulness(found.points)
     promise = np.sum(exact.variances - np.maximum(share * exact.variances, values[-1])) - np.sort(useful)[:3].sum()
     for slack, made in ((0.99, True), (1.01, False)):
         search.plan = replace(search.plan, worth_a_try=slack * promise / exact.captured)
-        assert ("exchanged" in exchange.exchanged(search, found).starts) is made
+        assert ("exchanged" in moved.exchanged(search, found).starts) is made
     search.plan = replace(search.plan, missed=0.0)
-    assert exchange.exchanged(search, found) is found
+    assert moved.exchanged(search, found) is found
 
 
 # Other sizes
@@ -445,7 +445,7 @@ def test_principal_points_of_another_size_are_found_anew(cloud):
 
 def test_centres_are_no_points_of_a_precomputed_kernel(cloud):
     kernel = named_kernel("sigmoid", gamma=0.5, coef0=-0.5)
-    assert best_of_rules._centres_may_do(sample_of(cloud, kernel))
+    assert chooser._centres_may_do(sample_of(cloud, kernel))
     gram = gram_of("sigmoid", cloud, gamma=0.5, coef0=-0.5)
     given = SparseKernelPCA(2, n_support=6, kernel="precomputed", random_state=0).fit(gram)
     assert given.support_ is not None

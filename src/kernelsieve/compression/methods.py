@@ -45,7 +45,7 @@ from ..fit.indefinite import is_indefinite
 from ..fit.moments import gram_of
 from ..fit.sample import Sample
 from ..rows.sampling import SampledRows
-from ..rules.kmeans import kmeans_centers
+from ..rules.distances import kmeans_centers
 from ..search.subspace import Coordinates, coordinates, movable
 from ..solvers.greedy import best_for_targets, greedy
 from ..threads import cached_property

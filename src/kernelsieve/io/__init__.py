@@ -17,7 +17,7 @@ Pipelines are saved in this container, too, rather than by skops.io, the usual a
 the modules that a file names, after checking a list of types that the caller trusts; two ways around that list were
 found in 2025 (CVE-2025-54412, CVE-2025-54413).  A closed list of classes whose every attribute is known cannot be
 circumvented, and allows shapes and finiteness to be checked, which skops leaves to the first `transform`.  The price:
-only the scikit-learn classes in `scikit.CLASSES` can be saved.
+only the scikit-learn classes in `registry.CLASSES` can be saved.
 """
 
 from __future__ import annotations

@@ -21,9 +21,8 @@ from ..fit.interpret import RidgeMap
 from ..fit.moments import Moments
 from ..kernels import Kernel, kernel_from_params
 from ..models.sklearn_kernel_pca import Uncentered
-from ..monitor.inputs import InputMap
 from ..monitor.online import Drift, LiveState
-from ..monitor.statistics import Detector
+from ..monitor.statistics import Detector, InputMap
 from ..monitor.table import UsualValues
 from ..rows.reservoir import Reservoir
 from ..streaming.state import StreamState

@@ -29,9 +29,8 @@ from .base import (
     overwritten_product,
     uphill,
 )
-from .columnwise import ANOVA, Chi2, Periodic, Spline
+from .columnwise import ANOVA, Chi2, Laplacian, Periodic, Spline
 from .distance import from_distance
-from .laplacian import Laplacian
 from .objects import ObjectKernel, of_objects
 from .products import Cosine, Linear, Polynomial, Sigmoid
 from .radial import RBF, Bessel, Cauchy, Matern, RationalQuadratic

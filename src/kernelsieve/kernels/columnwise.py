@@ -3,6 +3,8 @@
 With h' the derivative of h in y_j,  dk/ds_j = f'(t) h'(x_j, s_j).  Such a kernel is defined by h, h', f and f'. Values
 cost n m d evaluations of h, many times as much as a matrix product.  They are computed column by column, for so many
 rows at a time that all numbers in use stay in the cache.
+
+The Laplacian kernel, exp(-gamma sum_j |x_j - y_j|), has a kink wherever a point and a row share a value.
 """
 
 from __future__ import annotations
@@ -13,11 +15,12 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse
+from scipy.spatial.distance import cdist
 
-from ..arrays import Array, is_numpy, namespace
+from ..arrays import Array, exp_in_place, is_numpy, namespace
 from ..errors import OutsideDomain
 from ..threads import row_ranges
-from .base import CrossGram, Kernel, Stationary, Wide, constant_diagonal, dense
+from .base import CrossGram, Kernel, Stationary, Wide, constant_diagonal, dense, identity_like, manhattan
 from .blocks import CACHED_VALUES
 from .radial import RBF
 
@@ -380,3 +383,78 @@ def _branches(x: Any, s: Any) -> tuple[Any, Any]:
     below = (1.0 - s * s * s * (1 / 6)) + x * (s + 0.5 * s * s)
     above = (1.0 - x * x * x * (1 / 6)) + s * (x + 0.5 * x * x)
     return below, above
+
+
+@dataclass(frozen=True, repr=False)
+class Laplacian(Stationary):
+    """exp(-gamma |x - y|_1)."""
+
+    name = "laplacian"
+    metric = "manhattan"
+    of_differences = True
+
+    @staticmethod
+    def gamma_of(width: float) -> float:
+        return 1.0 / width
+
+    def distances(self, rows: Array, points: Array) -> Array | None:
+        return manhattan(rows, points)
+
+    def stretched(self, factors: tuple[float, ...]) -> Kernel:
+        alike = len(set(factors)) == 1
+        return replace(self, gamma=self.gamma * factors[0]) if alike else super().stretched(factors)
+
+    def bind(self, points: Array) -> CrossGram:
+        def cross_gram(rows: Array) -> Array:
+            block = manhattan(rows, points)
+            with np.errstate(over="ignore"):  # exp(-inf) is zero, as it should be
+                block *= -self.gamma
+            return exp_in_place(block)
+
+        return cross_gram
+
+    def far_exponents(self, rows: np.ndarray, points: np.ndarray) -> np.ndarray:
+        return -self.gamma * cdist(rows, points, "cityblock")
+
+    def agrees_with_sklearn(self, rows: Array, points: Array) -> bool:
+        return True
+
+    def pullback(self, rows: Array, points: Array, cross_gram: Array, weights: Array) -> Array:
+        return self.slopes(rows, points, cross_gram, weights)[0]
+
+    def slopes(self, rows: Array, points: Array, cross_gram: Array, weights: Array) -> tuple[Array, Array | None]:
+        # dk/ds = gamma sign(x - s) k; where x = s the kernel has its maximum, and a move to either side loses gamma k
+        pull = weights * cross_gram
+        if rows is points:  # k(s, s) is one wherever s moves, so the kink of a point at itself does not count
+            pull = pull - namespace(pull).linalg.diagonal(pull) * identity_like(pull)
+        above, ties = sides(dense(rows), points, pull)
+        mass = namespace(pull).sum(pull, axis=0)[:, None]
+        return self.gamma * (2 * above + ties - mass), self.gamma * ties
+
+    def tangents(self, points: Array, gram: Array) -> Array | None:
+        return 2 * self.gamma**2 * gram
+
+    def forward(self, ops: Any, rows: Any, points: Any) -> Any:
+        return ops.exp(-self.gamma * ops.absolute_distances(rows, points))
+
+    def unit(self, rows: Array) -> tuple[float, Kernel]:
+        return self.gamma, Laplacian(gamma=1.0)
+
+
+def sides(rows: Array, points: Array, pull: Array) -> tuple[Array, Array]:
+    """sum_n pull_nj over the rows above point j, feature by feature, and over those equal to it; (m, d) both."""
+    xp = namespace(points)
+    above, ties = xp.zeros_like(points), xp.zeros_like(points)
+    if is_numpy(points):
+        rows, pull = np.ascontiguousarray(rows.T), np.ascontiguousarray(pull.T)
+        for part in row_ranges(points.shape[0], max(1, CACHED_VALUES // rows.size)):
+            here, weights = points[part, :, None], pull[part, :, None]
+            above[part] = ((rows > here).astype(pull.dtype) @ weights)[:, :, 0]
+            level = rows == here
+            if np.count_nonzero(level):  # almost never for points that have been moved
+                ties[part] = (level.astype(pull.dtype) @ weights)[:, :, 0]
+        return above, ties
+    for j in range(points.shape[0]):
+        above[j, :] = pull[:, j] @ xp.astype(rows > points[j, :], pull.dtype)
+        ties[j, :] = pull[:, j] @ xp.astype(rows == points[j, :], pull.dtype)
+    return above, ties

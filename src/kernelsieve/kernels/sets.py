@@ -30,8 +30,7 @@ from .base import (
     transposed,
     weighted_rows,
 )
-from .columnwise import NonNegative
-from .laplacian import sides
+from .columnwise import NonNegative, sides
 from .products import unit_length
 
 

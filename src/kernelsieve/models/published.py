@@ -34,7 +34,7 @@ from ..rows import Rows
 from ..rows.checks import finite
 from ..rows.rows import ArrayRows
 from ..rules.base import Choice, KernelGram, Selection
-from ..rules.farthest import dissimilar_nodes
+from ..rules.distances import dissimilar_nodes
 from ..rules.registry import IMPROVED_RIDGE, gain
 from ..search.chooser import dictionary
 from ..spectrum.top import component_signs

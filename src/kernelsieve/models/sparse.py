@@ -28,8 +28,7 @@ from ..rows.rows import ArrayRows
 from ..rows.sampling import SampledRows
 from ..rules.base import Choice, Selection
 from ..rules.registry import ALIASES, RULE_OPTIONS, SELECTORS
-from ..search.chooser import Chooser, Effort
-from ..search.user_points import own_points
+from ..search.chooser import Chooser, Effort, own_points
 from ..spectrum.whitening import check_kernel_values
 from ..streaming.partial_fit import PartialFit
 from .base import Found, KernelTransformer, Policy, RowRequest

@@ -34,21 +34,24 @@ from ..rows.checks import naming_gaps
 from ..rows.frames import block_of, column_names
 from ..tables.encoder import TableEncoder
 from ..threads import effective_n_threads, one_blas_thread
-from .crossfit import SAMPLE_WINDOWS, HeldOut, MonitorFit, cell_rows, checked_folds
-from .inputs import InputMap, summed_over_lags
-from .online import LiveState, OnlineMonitor, started
-from .recipe import (
+from .crossfit import (
+    SAMPLE_WINDOWS,
+    HeldOut,
+    MonitorFit,
     about_constants,
     about_limit,
     about_memory,
     about_whitening,
+    cell_rows,
     check_options,
     check_rule,
+    checked_folds,
     fitted,
     recipe_of,
 )
+from .online import LiveState, OnlineMonitor, started
 from .series import Series, numbered, series_of
-from .statistics import Limit, limit_of, run_bounds, runs_of, smoothed_runs
+from .statistics import InputMap, Limit, limit_of, run_bounds, runs_of, smoothed_runs, summed_over_lags
 from .table import (
     LeftOutColumns,
     TableSeries,

@@ -29,10 +29,8 @@ from ..rows.frames import Block, block_of, is_frame
 from ..rows.kinds import check_like, object_rows
 from ..rows.sources import stream_of
 from ..threads import effective_n_threads, one_blas_thread
-from .crossfit import refitted
-from .inputs import summed_over_lags, windows_of
-from .recipe import check_rule
-from .statistics import Detector, smoothed
+from .crossfit import check_rule, refitted
+from .statistics import Detector, smoothed, summed_over_lags, windows_of
 from .table import Words, causes_of, encoded_or_missing, percent, row_block, table_block, without_calendar
 
 DRIFT_STEPS = 20  # updates of the components in one half-life

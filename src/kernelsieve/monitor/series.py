@@ -29,8 +29,7 @@ from ..rows.rows import ArrayRows, Rows
 from ..rows.sources import Stream
 from ..rows.streams import StreamRows, same_columns
 from ..threads import cached_property
-from .inputs import InputMap, windows_of
-from .statistics import fold_of, runs_of
+from .statistics import InputMap, fold_of, runs_of, windows_of
 
 WINDOW_BLOCK_ROWS = 2**15  # of an array, processed at once
 MAX_DENSE_ELEMENTS = 2**27  # elements of sparse rows that may be made dense: 1 GB

@@ -3,7 +3,7 @@
 The page is a file that needs nothing else: the chart library, the data of up to 5,000 rows and the scripts are in it.
 
     model_view                  the model on the rows, and the way from encoded columns back to raw ones
-    scree, widths, sensitivity, outliers, support, code      what is computed, a section each
+    choices, sensitivity, outliers, code                     what is computed, a section each
     page_data, contents         all of it as data that a page can hold
     page, assets/               the page
 """

@@ -15,8 +15,7 @@ from ..fit.sample import Sample
 from ..kernels import Kernel
 from ..solvers.greedy import Residual, Rule, best_for_targets, eliminate, greedy, swap, worst_explained
 from .base import Selection, Selector, gram_of_sample, select_rows
-from .farthest import Combine, spread_rows
-from .kmeans import as_rows_in, kmeans_centers
+from .distances import Combine, as_rows_in, kmeans_centers, spread_rows
 from .residual import LargestGain, SampledGain, draw_without_replacement, randomly_pivoted_cholesky, ridge_leverage
 from .targeted import targeted_choice
 

@@ -21,7 +21,7 @@ from ..fit.span import Points
 from ..kernels import Kernel, kernel_of, named_kernel, names_of_kernels
 from ..kernels.width import resolve_gamma
 from ..rows.rows import ArrayRows
-from ..rules.kmeans import kmeans_centers
+from ..rules.distances import kmeans_centers
 from ..threads import one_blas_thread
 
 

@@ -10,6 +10,12 @@ rule are chosen again by that rule.
 
 An estimator that finds its support among candidate rows gets them from `dictionary`: all rows of small data, otherwise
 rows chosen by randomly pivoted Cholesky from a sample.
+
+A user's own points are row numbers, points, or a function that chooses either.
+
+For points that cannot be moved, each of several rules chooses, and the measured ratio decides.  A positive semi-
+definite kernel needs only a few rules.  For a kernel that may be indefinite no single rule can be trusted: if the first
+few do not keep nearly all of the variance, every other rule is tried as well, and the random ones several times.
 """
 
 from __future__ import annotations
@@ -22,21 +28,82 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from ..arrays import Array, as_float64, namespace
+from ..arrays import Array, as_float64, is_numpy, namespace, to_numpy
 from ..errors import warn
 from ..fit.agreement import agreement_of_scores, exact_scores, scores_on_points
 from ..fit.captured_ratio import captured_on, carriers, n_real
 from ..fit.problem import Problem
 from ..fit.sample import Sample
 from ..kernels import Kernel
+from ..kernels.base import dense
 from ..rows.sampling import shares_of
 from ..rules.base import Choice, Selection, Selector
-from ..rules.registry import ALIASES, RULE_OPTIONS, SELECTORS, selector, takers
+from ..rules.registry import ALIASES, RULE_OPTIONS, SELECTORS, UNSWAPPED, selector, takers
 from ..threads import cached_property
-from .best_of_rules import best_of_rules
 from .how_many import Fewest
 from .moved import Candidate, FreePoints
 from .subspace import Coordinates, coordinates, movable
+
+ROW_RULES = ("targeted", UNSWAPPED, "rpcholesky")
+OTHER_RULES = ("gain", "residual", "farthest", "dissimilar")
+CHANCE_RULES = ("leverage", "uniform", "rpcholesky", "kmeans")
+
+
+def best_of_rules(problem: Problem, n_support: int, n_swaps: int = 0, *, thorough: bool = True) -> Selection:
+    """The best of a few rules' choices; `thorough` tries all rules if the kernel may be indefinite."""
+    sample = problem.sample
+    # each further rule would have to compute kernel values of its own
+    if sample.plan.all_evaluate and not sample.rows.whole:
+        return replace(_chosen_by("targeted", problem, n_support, n_swaps), nested=False)
+    names = (*ROW_RULES, "kmeans") if _centres_may_do(sample) else ROW_RULES
+    found = _best_of(names, problem, n_support, n_swaps)
+    if thorough and not sample.kernel.definite and merit(found) < (sample.n_components, sample.plan.nearly_all_kept):
+        chance = [name for name in CHANCE_RULES if name != "kmeans" or name in names]
+        others = (*OTHER_RULES, *chance * (sample.plan.tries if sample.indefiniteness else 1))
+        found = max(found, _best_of(others, problem, n_support, n_swaps), key=merit)
+    return replace(found.selection, nested=False)
+
+
+def _centres_may_do(sample: Sample) -> bool:
+    """Whether points that are not rows are worth a try, which needs a kernel that has values there.
+
+    A user's function of vectors has them; but rows of one or two whole numbers may be indices of objects, which have
+    no centres.
+    """
+    if sample.kernel.rows_only or sample.plan.all_evaluate:  # values at centres would exceed the budget
+        return False
+    if sample.kernel.definite is None:
+        values = dense(sample.evaluation.given)
+        return int(values.shape[1]) > 2 or bool(np.any(to_numpy(values) % 1 != 0))
+    return bool(sample.indefiniteness) or (sample.kernel.definite is False and is_numpy(sample.rows.X))
+
+
+def _best_of(names: tuple[str, ...], problem: Problem, n_support: int, n_swaps: int) -> Choice:
+    """The best of these rules' choices; one without a positive part is taken only if none has any."""
+    tried = [_chosen_by(name, problem, n_support, n_swaps) for name in names]
+    tried = [one for one in tried if _has_positive_part(one)] or [one for one in tried if one.n_support] or tried
+    return max((Choice.measured(one, problem) for one in tried), key=merit)
+
+
+def _chosen_by(name: str, problem: Problem, n_support: int, n_swaps: int) -> Selection:
+    options = {"n_swaps": n_swaps or problem.sample.plan.default_swaps} if name == "targeted" else {}
+    rule = selector("targeted" if name == UNSWAPPED else name, **options)
+    chosen = rule(problem.sample, n_support, problem.rng)
+    return replace(chosen, history={**chosen.history, "winner": name})
+
+
+def _has_positive_part(chosen: Selection) -> bool:
+    """Whether k(s, s) > 0 for some point; under an indefinite kernel a rule may choose only others."""
+    if chosen.kernel.definite or chosen.kernel.precomputed:
+        return True
+    return bool(to_numpy(chosen.kernel.diagonal(as_float64(chosen.points))).max(initial=0.0) > 0)
+
+
+def merit(choice: Choice) -> tuple[int, float]:
+    """Sort key of choices: how many components they have, then how much these capture."""
+    assert choice.ratio is not None
+    return choice.ratio.n_directions, choice.ratio.value
+
 
 # Rules that look at the variance that points capture alone, and not at how many components have any.
 BY_VARIANCE = ("optimized", "targeted", "gain")
@@ -382,3 +449,56 @@ def dictionary(problem: Problem, n_dictionary: int | None) -> Selection:
     if not (sample.rows.whole and sample.size <= size):
         return SELECTORS["rpcholesky"](sample, size, problem.rng)
     return replace(everything(problem), exhaustive=problem.kernel.definite is True)
+
+
+def own_points(selection: Any, problem: Problem, n_support: int | None) -> Selection:
+    """Points given by the user: row numbers, points, or a function that chooses either."""
+    kernel = problem.kernel
+    if callable(selection):
+        selection = selection(problem.sample.rows.X, n_support, kernel=kernel, rng=problem.rng)
+        if isinstance(selection, Selection):
+            return selection
+        if np.ndim(selection) == 1:  # numbers of the rows that the function was given
+            selection = problem.sample.rows.numbers_of(np.asarray(selection))
+    if scipy.sparse.issparse(selection):
+        points = selection.tocsr()
+    else:
+        points = to_numpy(selection) if hasattr(selection, "shape") else np.asarray(selection)
+    if points.ndim == 1:
+        return _own_rows(points, problem)
+    if kernel.rows_only:
+        raise ValueError(f"selection must be row numbers with a {kernel.name} kernel: its points cannot be given")
+    n_features = problem.rows.n_features
+    if points.ndim != 2 or points.shape[1] != n_features:
+        raise ValueError(f"selection has shape {points.shape}: give row numbers (m,), or points (m, {n_features})")
+    if not np.issubdtype(points.dtype, np.number):
+        raise ValueError(f"selection points must be numbers, got dtype {points.dtype}")
+    values = points.data if scipy.sparse.issparse(points) else points
+    if not np.all(np.isfinite(values)):
+        raise ValueError("selection points contain NaN or infinity")
+    return Selection(kernel, points.astype(np.float64), None, {"winner": "given points"})  # a copy of the user's
+
+
+def _own_rows(rows: np.ndarray, problem: Problem) -> Selection:
+    n, weights = problem.rows.n_samples, problem.rows.weights
+    if rows.dtype == bool and rows.shape[0] == n:
+        rows = np.flatnonzero(rows)
+    if not np.issubdtype(rows.dtype, np.integer):
+        raise ValueError(f"selection row numbers must be integers, got dtype {rows.dtype}")
+    if rows.size == 0 or rows.min() < -n or rows.max() >= n:
+        raise ValueError(f"selection row numbers must lie in [0, {n})")
+    rows = rows % n
+    if len(np.unique(rows)) != len(rows):
+        raise ValueError("selection names a row more than once")
+    sampled = problem.sample.rows
+    # the sample of a precomputed kernel has all rows, and its points are represented by columns of the gram
+    in_sample = sampled.numbers is None
+    kernel, points = problem.kernel.at(sampled.X, rows) if in_sample else (problem.kernel, problem.rows.take(rows))
+    return Selection(
+        kernel,
+        points,
+        rows,
+        {"winner": "given rows"},
+        exhaustive=len(rows) == n,
+        counts=None if weights is None else weights[rows],
+    )
