@@ -37,7 +37,6 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from ..kernels import is_function, kernel_object
-from . import registry
 from .container import ModelFileError
 from .layout import OUTPUT, check_names, check_state, file_state, from_file_state, layout_of, restored
 
@@ -56,7 +55,7 @@ def own_estimators() -> dict[str, type]:
 def is_known(model: Any) -> bool:
     """Whether a file can hold this estimator."""
     name, cls = type(model).__name__, type(model)
-    return own_estimators().get(name) is cls or (name in registry.CLASSES and registry.CLASSES[name].cls is cls)
+    return own_estimators().get(name) is cls or (name in CLASSES and CLASSES[name].cls is cls)
 
 
 def parts_of(model: Any) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -68,7 +67,7 @@ def parts_of(model: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         if unplaced:
             raise TypeError(f"{cls.__name__} cannot be saved: its _file_layout has no place for {', '.join(unplaced)}")
         return _own_params(model), state
-    return registry.CLASSES[cls.__name__].parts(model)
+    return CLASSES[cls.__name__].parts(model)
 
 
 def _own_params(model: Any) -> dict[str, Any]:
@@ -93,8 +92,8 @@ def rebuilt(content: dict[str, Any], decoder: Any) -> Any:
     if name in own_estimators():
         cls: Any = own_estimators()[name]
         layout = layout_of(cls)
-    elif name in registry.CLASSES:
-        cls, layout = registry.CLASSES[name].cls, registry.CLASSES[name].layout
+    elif name in CLASSES:
+        cls, layout = CLASSES[name].cls, CLASSES[name].layout
     else:
         raise ModelFileError(f"holds a {name!r}, which this kernelsieve cannot make")
     if content["state"] and not isinstance(content["state"], dict):
@@ -106,11 +105,11 @@ def rebuilt(content: dict[str, Any], decoder: Any) -> Any:
     if any(key in params for key in state):
         raise ModelFileError("attributes in the file have names that no model has")
     if not state:
-        return cls(**params) if name in own_estimators() else registry.CLASSES[name].unfitted(params)
+        return cls(**params) if name in own_estimators() else CLASSES[name].unfitted(params)
     check_state(cls, layout, state)
     if name in own_estimators():
         return from_file_state(cls, params, state)
-    return registry.CLASSES[name].make(params, state)
+    return CLASSES[name].make(params, state)
 
 
 def check_fitted(model: Any) -> None:
