@@ -8,12 +8,12 @@ import scipy.sparse
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles import KERNELS, finite_difference, gram_of
-from scipy.spatial.distance import pdist
+from scipy.spatial.distance import cdist, pdist
 from sklearn.gaussian_process.kernels import RBF as GaussianProcessRBF
 from sklearn.svm import SVC
 
 from kernelsieve.kernels import NAMED_KERNELS, bind_callable, kernel_from_params, named_kernel, overwritten_blocks
-from kernelsieve.kernels.width import resolve_gamma
+from kernelsieve.kernels.width import MEDIAN_ROWS, resolve_gamma
 
 DIFFERENTIABLE = [name for name in KERNELS if named_kernel(name).differentiable]
 
@@ -233,6 +233,40 @@ def test_median_rule_on_float32_and_sparse_rows(cloud):
     truth = 1 / (2 * np.median(distances[distances > 0]) ** 2)
     assert resolve_gamma("median", named_kernel("rbf"), rows.astype(np.float32)) == pytest.approx(truth, rel=1e-5)
     assert resolve_gamma("median", named_kernel("rbf"), scipy.sparse.csr_matrix(rows)) == pytest.approx(truth, rel=1e-5)
+
+
+def _table(kind, rng):
+    rows = rng.standard_normal((78, 5)) * [1.0, 0.8, 1.2, 0.5, 1.5]
+    if kind == "few entries":
+        return np.where(rng.random((78, 5)) < 0.05, rows, 0)
+    if kind == "one far out":
+        rows[3] = 1e25
+    return {"below zero": -50 - np.abs(rows), "huge": 1e30 * rows, "tiny": 1e-30 * rows}.get(kind, rows)
+
+
+@pytest.mark.parametrize("kind", ["below zero", "huge", "tiny", "few entries", "one far out"])
+def test_median_rule_whatever_the_rows_are(kind):
+    """By scipy, in float64: whatever unit, origin and single rows do to the float32 that it is computed in."""
+    rows = _table(kind, np.random.default_rng(5))
+    distances = pdist(rows)
+    truth = 1 / (2 * np.median(distances[distances > 0] ** 2))
+    assert resolve_gamma("median", named_kernel("rbf"), rows) == pytest.approx(truth, rel=1e-5)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_median_rule_on_many_rows_holds_one_half_against_the_other(weighted):
+    n = MEDIAN_ROWS + 10
+    rng = np.random.default_rng(4)
+    rows = rng.standard_normal((n, 3))
+    weights = rng.uniform(0.1, 3, n) if weighted else np.full(n, 2.0)
+    half = MEDIAN_ROWS // 2
+    squared = cdist(rows[:half], rows[half : 2 * half], "sqeuclidean").ravel()
+    pairs = (weights[:half, None] * weights[half : 2 * half]).ravel()
+    order = np.argsort(squared)
+    shares = np.cumsum(pairs[order]) / pairs.sum()
+    truth = 1 / (2 * squared[order][np.searchsorted(shares, 0.5)])
+    found = resolve_gamma("median", named_kernel("rbf"), rows, weights)
+    assert found == pytest.approx(truth, rel=1e-4)
 
 
 def test_median_rule_on_a_sample_is_near_the_truth():
