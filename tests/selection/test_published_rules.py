@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import scipy.sparse
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles import KERNELS, exact_kernel_pca, gram_of
@@ -15,6 +16,9 @@ from selection_cases import GREEDY_RULES, ROW_RULES, schur
 
 from kernelsieve import SparseKernelPCA
 from kernelsieve.fit.plan import PLAN
+from kernelsieve.kernels import named_kernel
+from kernelsieve.rules.base import KernelGram
+from kernelsieve.rules.farthest import central_of_gram, central_row, dissimilar_nodes
 from kernelsieve.rules.residual import LargestGain, SampledGain
 from kernelsieve.solvers.greedy import StoredGram, best_for_targets, greedy, worst_explained
 
@@ -95,6 +99,42 @@ def test_published_rules_pick_what_their_papers_say(rule, name, cloud):
     first = model.support_[:1] if np.ptp(np.diagonal(gram)) == 0 else ()  # all rows are equally long: any may be first
     truth = published_picks(rule, gram, X, 10, first)
     np.testing.assert_array_equal(model.support_, truth)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_central_row_is_the_nearest_to_the_mean_however_rows_are_given(weighted):
+    """By brute force, on rows whose lengths alone, or distances to the origin, would give another."""
+    rng = np.random.default_rng(0)
+    for seed in range(5):
+        X = np.random.default_rng(seed).random((40, 6)) * (rng.random((40, 6)) < 0.6) + 0.5 * (np.arange(6) < 2)
+        weights = rng.integers(0, 4, 40).astype(float) if weighted else None
+        counts = np.ones(40) if weights is None else weights
+        away = np.sum((X - counts @ X / counts.sum()) ** 2, axis=1)
+        truth = int(np.argmin(np.where(counts > 0, away, np.inf)))
+        assert central_row(X, weights) == truth
+        assert central_row(scipy.sparse.csr_matrix(X), weights) == truth
+        assert central_of_gram(X @ X.T, weights) == truth
+
+
+@pytest.mark.parametrize("name", ["rbf", "poly"])
+@pytest.mark.parametrize("mean", [True, False], ids=["mean", "row"])
+def test_dissimilar_nodes_of_sparse_rows_are_those_of_dense_ones(mean, name, cloud):
+    """With the mean of the rows as the first node, or the row nearest to it: sums of distances by brute force."""
+    X = np.where(cloud[:40] > 0.2, cloud[:40], 0)
+    kernel = named_kernel(name, **KERNELS[name])
+    dense, sparse = (
+        dissimilar_nodes(KernelGram(kernel, given), 6, None, mean=mean) for given in (X, scipy.sparse.csr_matrix(X))
+    )
+    np.testing.assert_allclose(sparse.points.toarray(), dense.points)
+    nodes = X[dense.indices] if dense.indices is not None else dense.points
+    first = X.mean(axis=0) if mean else X[central_row(X, None)]
+    np.testing.assert_allclose(nodes[0], first)
+    own = np.diagonal(gram_of(name, X, **KERNELS[name]))
+    for k in range(1, 6):
+        others = np.diagonal(gram_of(name, nodes[:k], **KERNELS[name]))
+        far = (own[:, None] + others - 2 * gram_of(name, X, nodes[:k], **KERNELS[name])).sum(axis=1)
+        far[[np.flatnonzero((node == X).all(axis=1))[0] for node in nodes[(1 if mean else 0) : k]]] = 0
+        assert far[np.flatnonzero((nodes[k] == X).all(axis=1))[0]] == pytest.approx(far.max())
 
 
 @pytest.mark.parametrize("rule", ["gain", "improved", "skfa"])

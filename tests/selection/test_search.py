@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import scipy.sparse
-from oracles import exact_kernel_pca, gram_of
+from oracles import KERNELS, exact_kernel_pca, gram_of
 
 from kernelsieve import SparseKernelPCA
 from kernelsieve.fit.plan import PLAN
@@ -371,6 +371,51 @@ def test_few_rows_of_many_columns_are_seen_in_the_space_they_span():
         params = {"gamma": kernel.gamma} | ({} if name == "rbf" else {"degree": 2, "coef0": 1.0})
         seen = c.cross_gram(c.rows[:5], slice(0, 60))
         np.testing.assert_allclose(seen, gram_of(name, rows, c.points(c.rows[:5]), **params), rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [("wide", "rbf"), ("sparse", "rbf"), ("sparse", "linear"), ("sparse", "cosine"), ("sparse", "laplacian")],
+)
+def test_kernel_values_in_the_coordinates_are_those_in_input_space(kind, name):
+    """Of all rows at points within the subspace: also of rows of which a part is outside."""
+    X = wide_rows() if kind == "wide" else scipy.sparse.random(60, 50, 0.3, format="csr", random_state=0)
+    params = KERNELS[name] | ({"gamma": 0.05} if "gamma" in KERNELS[name] else {})
+    sample = sample_of(X, named_kernel(name, **params), most_sparse_directions=9)
+    c = coordinates(sample)
+    assert (c.basis is None) is (name == "laplacian")
+    moved = 1.1 * c.rows[:4]
+    points, rows = c.points(moved), (X.toarray() if scipy.sparse.issparse(X) else X)[sample.rows.indices]
+    assert points.shape == (4, X.shape[1])
+    some = slice(10, 40)
+    truth = gram_of(name, rows[some], points, **params) * (c.scale**2 if name == "linear" else 1)
+    np.testing.assert_allclose(c.cross_gram(moved, some), truth, rtol=1e-6)
+    np.testing.assert_allclose(c.inside(points), moved, atol=1e-9)
+
+
+@pytest.mark.parametrize("center", [True, False], ids=["centred", "uncentred"])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("name", ["linear", "cosine"])
+def test_directions_of_sparse_rows_are_their_principal_directions_and_their_mean(name, weighted, center):
+    """By LAPACK, on the rows made dense; by ARPACK and where every direction is asked for."""
+    rng = np.random.default_rng(0)
+    dense_rows = rng.random((70, 12)) * (rng.random((70, 12)) < 0.4) * 2.0 ** -np.arange(12) + np.eye(70, 12)
+    weights = rng.uniform(0.2, 3, 70) if weighted else None
+    rows = sample_rows(scipy.sparse.csr_matrix(dense_rows), 10**6, rng, weights, merge=True)
+    kernel = named_kernel(name)
+    sample = Sample.of(rows, kernel, 3, center=center, plan=PLAN)
+    seen = dense_rows[sample.rows.indices]
+    if name == "cosine":
+        seen = seen / np.linalg.norm(seen, axis=1)[:, None]
+    shares = np.full(70, 1 / 70) if weights is None else weights[sample.rows.indices] / weights.sum()
+    mean = shares @ seen
+    truth = np.linalg.svd(np.sqrt(shares)[:, None] * (seen - mean * center))[2]
+    for n_directions in (3, 12):
+        found = subspace.directions_of_sparse(sample.rows.values, kernel, sample, n_directions)
+        assert len(found) <= 12
+        np.testing.assert_allclose(found @ found.T, np.eye(len(found)), atol=1e-10)
+        for direction in [*truth[:n_directions], mean / np.linalg.norm(mean)][: n_directions + center]:
+            assert np.linalg.norm(found @ direction) == pytest.approx(1, abs=1e-5)
 
 
 def test_images_of_exact_components_are_their_kernel_values(cloud, new_rows):

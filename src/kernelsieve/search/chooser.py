@@ -456,8 +456,6 @@ def own_points(selection: Any, problem: Problem, n_support: int | None) -> Selec
     kernel = problem.kernel
     if callable(selection):
         selection = selection(problem.sample.rows.X, n_support, kernel=kernel, rng=problem.rng)
-        if isinstance(selection, Selection):
-            return selection
         if np.ndim(selection) == 1:  # numbers of the rows that the function was given
             selection = problem.sample.rows.numbers_of(np.asarray(selection))
     if scipy.sparse.issparse(selection):
