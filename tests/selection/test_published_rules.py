@@ -18,7 +18,7 @@ from kernelsieve import SparseKernelPCA
 from kernelsieve.fit.plan import PLAN
 from kernelsieve.kernels import named_kernel
 from kernelsieve.rules.base import KernelGram
-from kernelsieve.rules.farthest import central_of_gram, central_row, dissimilar_nodes
+from kernelsieve.rules.distances import central_of_gram, central_row, dissimilar_nodes
 from kernelsieve.rules.residual import LargestGain, SampledGain
 from kernelsieve.solvers.greedy import StoredGram, best_for_targets, greedy, worst_explained
 
