@@ -89,10 +89,9 @@ class SearchPlan:
     rows_lead: float = 1.2
 
     # The subspace in which points are moved, for more columns than `min_features`: the mean exponent gamma |e(x)|^2
-    # that may lie outside it, for points that take a last step in all directions, and for points that stay inside.
+    # that may lie outside it.
     min_features: int = 128
     max_lost_exponent: float = 0.1
-    max_lost_for_good: float = 0.05
     # If the kernel is so wide that this exponent exceeds half of the rows' mean squared length, the components are
     # nearly those of the rows themselves: then a tenth of that length may be left outside.
     wide_kernel: float = 0.5
@@ -128,9 +127,8 @@ class SearchPlan:
     # How many points: "auto" begins at n_components + first_extra_points and stops at the largest number.
     first_extra_points: int = 8
     max_auto_support: int = 1000
-    # If there are at most `max_auto_exact` rows and this share of them would be needed, all of them are taken.
+    # If there are at most `max_auto_exact` rows and fewer points will not do, all rows are taken.
     max_auto_exact: int = 2000
-    most_of_them: float = 2 / 3
     # Empirical: points lose (1 + seen_rows/n)^few_carriers times as much variance on new rows as on the n effective
     # rows that they were chosen for (645 fits of the frontier).
     seen_rows: float = 100.0
@@ -145,9 +143,7 @@ class SearchPlan:
     growth: tuple[float, float] = (1.12, 3.5)  # least and most, from one size to the next, while none is enough
     # A number is found when one smaller by this factor fails, or is expected to.
     close_enough: float = 1.16
-    # All rows of a small data set are taken as soon as sizes this far apart predict that twice the larger would not
-    # do.
-    far_apart: float = 3.0
+    # All rows of a small data set are taken as soon as two sizes predict that this many times as many would not do.
     far_beyond: float = 2.0
     # A search keeps its rows until the points are this many times the number that the rows were drawn for.
     grows_enough: float = 1.5
@@ -220,7 +216,7 @@ class Budget:
         most = n_rows * (n_rows + n_support + 1)  # the whole gram and the pass: no fit asks for more
         allowed = min(asked if isinstance(asked, Integral) else asked * n_rows * n_support, most)
         budget = cls(allowed - n_rows * (n_support + 1))
-        least = 2 * n_support
+        least = PLAN.rows_to_choose_from * n_support
         if budget.n_chosen_from(n_support) < min(least, n_rows):
             needed = n_rows * (n_support + 1) + math.ceil(_cost(least, n_support))
             raise ValueError(

@@ -203,7 +203,7 @@ class Chooser:
         if first >= n_rows:
             return Choice(everything(problem), problem)
         few = whole and n_rows <= plan.max_auto_exact
-        largest = min(math.ceil(plan.most_of_them * n_rows) if few else n_rows, plan.max_auto_support)
+        largest = min(n_rows, plan.max_auto_support)
         if self.effort.n_samples and not whole:
             largest = min(largest, self.effort.n_samples // plan.rows_to_choose_from)
         free = self.rule_name == "optimized"
@@ -402,7 +402,7 @@ def _moved(problem: Problem, search: FreePoints, found: Candidate) -> Selection:
         optimal=search.coordinates.kernel.linear_in_rows,
         seeds=seeds,
     )
-    if search.coordinates.lost_exponent <= sample.plan.max_lost_for_good:
+    if search.coordinates.lost_exponent <= sample.plan.max_lost_exponent:
         return moved
     # The points were moved in too few directions to be sure that they beat the rows that they could have been.
     rows = SELECTORS["targeted"](sample, found.n_support, problem.rng)

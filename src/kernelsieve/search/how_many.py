@@ -79,10 +79,9 @@ class Fewest:
         return min(max(round(guess), failing + 1), enough - 1)
 
     def _is_far(self) -> bool:
-        """Whether sizes that are far enough apart predict that far more than the largest size would be needed."""
-        apart = max(self.curve)[0] >= self.plan.far_apart * min(self.curve)[0]
+        """Whether two sizes predict that far more than the largest size would be needed."""
         needed = self._where(self._exponent + self.plan.growing_exponent)
-        return apart and needed > self.plan.far_beyond * self.largest
+        return len(self.curve) > 1 and needed > self.plan.far_beyond * self.largest
 
     @property
     def _spare(self) -> float:

@@ -169,8 +169,8 @@ def coordinates(sample: Sample, *, for_good: bool = False) -> Coordinates:
         basis = _row_space(values) if short else None  # inner products are the same in the rows' own space
         values = values if basis is None else values @ basis
         return Coordinates(unit, values * scale, None, scale, None, basis)
-    max_lost = sample.plan.max_lost_for_good if for_good else sample.plan.max_lost_exponent
-    found = _in_subspace(sample, max_lost / scale**2, for_good) if is_numpy(sample.rows.X) else None
+    max_lost = sample.plan.max_lost_exponent / scale**2
+    found = _in_subspace(sample, max_lost, for_good) if is_numpy(sample.rows.X) else None
     if found is None:
         return Coordinates(unit, as_float64(sample.all_values) * scale, None, scale, sample.origin, None)
     projected, lengths, basis = found
