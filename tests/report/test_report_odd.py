@@ -82,3 +82,25 @@ def test_the_summary_names_no_column_twice():
     walks = [{"columns": [{"name": name, "moved": 1.0} for name in names]} for names in ("ab", "bac", "ab")]
     assert summary({"walks": walks}, {"n_odd": 0}, 10) == "The rows differ most in a and b, then in c."
     assert summary({"walks": walks[::2]}, {"n_odd": 0}, 10) == "The rows differ most in a and b."
+
+
+def test_the_summary_counts_the_odd_rows_of_a_column_over_all_cards():
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"hours": rng.uniform(size=N), "age": rng.uniform(size=N), "gain": np.zeros(N)})
+    table.loc[:9, "gain"], table.loc[10:14, "gain"] = 99_999.0, 41_000.0 + np.arange(5)
+    model = make_pipeline(TableEncoder(), SparseKernelPCA(2, random_state=0)).fit(table)
+    found = kernelsieve.report(model, table).contents
+    age = [card["n_rows"] for card in found["odd"]["cards"] if card["columns"][0]["name"] == "age"]
+    assert len(age) == 2  # too young, too old
+    assert f"{sum(age)} of them because of age" in found["summary"]
+    assert found["odd"]["advice"] == {"columns": ["gain"], "n_rows": 15}
+
+
+def test_rows_on_cards_that_are_not_odd_are_not_counted():
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"a": rng.uniform(size=40), "wind": rng.uniform(size=40)})
+    table.loc[[7, 9], "wind"] = 30.0
+    model = make_pipeline(TableEncoder(), SparseKernelPCA(2, random_state=0)).fit(table)
+    found = kernelsieve.report(model, table).contents
+    assert found["odd"]["n_odd"] == 4 < sum(card["n_rows"] for card in found["odd"]["cards"])
+    assert "4 of 40 rows are odd, 2 of them because of wind" in found["summary"]

@@ -368,3 +368,21 @@ def test_heavy_tails_are_found_in_columns_that_are_mostly_zero():
         "skewed": np.exp(3 * rng.standard_normal(10_000)),
     }
     assert TableEncoder().fit(pd.DataFrame(columns)).heavy_tails_ == ["gain", "skewed"]
+
+
+@pytest.mark.parametrize(("first", "n_rows", "left_out"), [(1_000_000, 400, True), (1, 40, True), (1951, 70, False)])
+def test_numbers_that_count_rows_are_left_out_wherever_they_begin(first, n_rows, left_out):
+    frame = pd.DataFrame({"order": first + np.arange(n_rows), "size": np.random.default_rng(0).normal(size=n_rows)})
+    assert (TableEncoder().fit(frame).kinds_[0] == "left out") is left_out
+
+
+@pytest.mark.parametrize("gaps", [False, True])
+def test_a_counter_that_has_gone_on_is_warned_of(gaps):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"order": np.cumsum(rng.integers(1, 9, 200)), "size": rng.normal(size=200)})
+    if gaps:
+        frame.loc[5, "size"] = np.nan
+    encoder = TableEncoder().fit(frame)
+    encoder.transform(frame)
+    with pytest.warns(UserWarning, match="column 'order' lies more than 10 standard deviations"):
+        encoder.transform(frame.assign(order=frame["order"] + 100_000))

@@ -245,7 +245,7 @@ class Stretch:
     worst: Any
 
     def __str__(self) -> str:
-        return f"{self.first:,}" if self.first == self.last else f"{self.first:,} to {self.last:,}"
+        return f"{self.first}" if self.first == self.last else f"{self.first} to {self.last}"
 
 
 @dataclass
@@ -335,7 +335,7 @@ class Judged:
                 screen.add_column(column, justify="left" if column == "why" else "right")
             for one in shown:
                 spe, limit = f"{one.worst.spe:.4g}", f"{one.worst.limit:.4g}"
-                screen.add_row(str(one), f"{one.worst_row:,}", spe, limit, clean(_causes(one.worst, "\n")))
+                screen.add_row(str(one), f"{one.worst_row}", spe, limit, clean(_causes(one.worst, "\n")))
             Console().print(screen, markup=False)
         if self.model._encoder is not None and not self.saved:
             told = dict(self.model._encoder.describe())

@@ -68,7 +68,7 @@ def check_output(
 
 WRITTEN = {
     "model": "a model",
-    "table": "a table that this command wrote",
+    "table": "a table with the same columns as the new one",
     "page": "a page that kernelsieve wrote",
     "picture": "a picture that kernelsieve drew",
     "onnx export": "an export of kernelsieve",

@@ -184,7 +184,7 @@ class Worst:
         for name in ("row", *self.names):
             table.add_column(name, justify="right")
         for _, row, values in self.rows:
-            table.add_row(f"{row:,}", *(f"{value:.4g}" for value in values))
+            table.add_row(f"{row}", *(f"{value:.4g}" for value in values))
         table.add_section()
         table.add_row("mean", *(f"{value:.4g}" for value in means.values()))
         console.print(table)

@@ -312,7 +312,7 @@ class LeftOutColumns:
                 was = usual.labels[j] or shown(usual.lowest[j], kind)
                 found.append(
                     f"{names[j]} is {was} in all normal rows, and so is not judged; here it is not in {count:,} of "
-                    f"{self.n_rows:,} rows (first {held}, in row {first + 1:,})"
+                    f"{self.n_rows:,} rows (first {held}, in row {first + 1})"
                 )
             elif j in self.lowest and not usual.lowest[j] <= self.lowest[j] <= self.highest[j] <= usual.highest[j]:
                 before = _span(usual.lowest[j], usual.highest[j], kind)

@@ -179,13 +179,7 @@ def summary(meaning: JSON, odd: JSON, n_rows: int) -> str:
         second = f", then in {joined(further)}" if further else ""
         found.append(f"The rows differ most in {joined(along[0])}{second}.")
     if odd["n_odd"]:
-        named = [card for card in odd["cards"] if card.get("columns")]
-        most = max(named, key=lambda card: card["n_rows"], default=None)
-        why = (
-            f", {most['n_rows']:,} of them because of {most['columns'][0]['name']}"
-            if most and most["n_rows"] > 1
-            else ""
-        )
+        why = ", {1:,} of them because of {0}".format(*odd["most"]) if odd["most"] else ""
         are = "row is" if odd["n_odd"] == 1 else "rows are"
         found.append(f"{odd['n_odd']:,} of {n_rows:,} {are} odd{why}.")
     return " ".join(found)

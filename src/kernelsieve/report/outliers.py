@@ -80,6 +80,7 @@ def outlier_section(data: PageData, worst: np.ndarray, shown: np.ndarray) -> JSO
         "n_odd": int(np.sum(view.errors > limit)),
         "n_explained": len(worst),
         "median": cell(float(np.median(view.errors))),
+        "most": None,
         "advice": None,
     }
     places = {int(row): place for place, row in enumerate(shown)}
@@ -91,7 +92,14 @@ def outlier_section(data: PageData, worst: np.ndarray, shown: np.ndarray) -> JSO
     cards = [_card(rows, reasons, places) for rows in groups[: PAGE.n_outliers]]
     if view.of_objects:
         cards = [{**card, "text": cell(view.frame.table[card["row"], 0])} for card in cards]
-    return found | {"cards": cards, "n_groups": len(groups), "advice": _advice(data, reasons)}
+    blamed = Counter(reasons[row.row][0]["name"] for row in explained if row.error > limit and reasons[row.row])
+    most = [list(pair) for pair in blamed.most_common(1) if pair[1] > 1]
+    return found | {
+        "cards": cards,
+        "n_groups": len(groups),
+        "most": most[0] if most else None,
+        "advice": _advice(data, blamed),
+    }
 
 
 def grouped(explained: list[Outlier], reasons: dict[int, list[JSON]]) -> list[list[Outlier]]:
@@ -184,13 +192,12 @@ def _pictures(data: PageData, worst: np.ndarray, places: dict[int, int]) -> list
     return found
 
 
-def _advice(data: PageData, reasons: dict[int, list[JSON]]) -> JSON | None:
+def _advice(data: PageData, blamed: Counter[str]) -> JSON | None:
     """Columns with heavy tails that make many rows odd, and for which a robust scale would help."""
     steps = [] if data.view.front is None else [step for _, step in data.view.front.steps]
     heavy = {name for step in steps if getattr(step, "scale", "") == "standard" for name in _heavy(step)}
-    blamed = [found[0]["name"] for found in reasons.values() if found]
-    named = [name for name in sorted(heavy) if blamed.count(name) >= PAGE.blamed * len(blamed)]
-    return {"columns": named, "n_rows": sum(blamed.count(name) for name in named)} if named else None
+    named = [name for name in sorted(heavy) if blamed[name] >= max(1, PAGE.blamed * blamed.total())]
+    return {"columns": named, "n_rows": sum(blamed[name] for name in named)} if named else None
 
 
 def _heavy(step: object) -> list[str]:

@@ -332,7 +332,7 @@ def text_columns_named(estimator: Any, X: Any) -> Iterator[None]:
         if text is not None:
             raise ValueError(
                 f"X holds text ({shown(text)}), and {name} needs numbers: for rows that are strings give a kernel of "
-                "strings, as kernel=kernelsieve.kernels.Spectrum(3)"
+                "strings, as kernel=kernelsieve.kernels.Spectrum(3), or kernels.of_objects(f) for a function f(a, b)"
             ) from error
         told = _text_columns(X)
         if told is None and not is_dask(X) and stream_of(X, once=True) is not None:

@@ -31,6 +31,8 @@ OTHER_LABEL = "other values"
 MISSING_SUFFIX = "_missing"
 NOT_ENCODED = (LEFT_OUT, JOINED)  # kinds of columns that have no encoded column of their own
 LIKELY = 0.5  # an indicator above this means that the label applies
+BEYOND = 10.0  # standard deviations: with a kernel of median width, a row that far out resembles no row of the fit
+FEW_ENCODED = 10  # of fewer rows, the largest may be odd by themselves, and most of them be far out by chance
 NEARLY_BOUND = 1 - 1e-9  # of the robust bound: a value on it would be infinitely far out
 
 
@@ -80,6 +82,7 @@ def encoded_rows(encoder: Any, block: Block, first: int) -> np.ndarray:
     encoded = np.zeros((block.n_rows, encoder._n_features_out), dtype=dtype)
     _check_kinds(encoder, block)
     if _encode_plain(encoder, block, encoded):
+        _warn_far(encoder, encoded)
         return encoded
     places = {int(j): place for place, j in enumerate(block.measured)}
     at = category = 0
@@ -89,7 +92,22 @@ def encoded_rows(encoder: Any, block: Block, first: int) -> np.ndarray:
             category += 1
         elif kind not in NOT_ENCODED:
             at += _encode_number(encoder, block, j, places[j], encoded[:, at:], first)
+    _warn_far(encoder, encoded)
     return encoded
+
+
+def _warn_far(encoder: Any, encoded: np.ndarray) -> None:
+    """Warn of a column most of whose values lie where no row of the fit did: a counter, or another unit."""
+    if encoder.scale != "standard" or len(encoded) < FEW_ENCODED:
+        return
+    far = np.mean(np.abs(encoded) > BEYOND, axis=0) > 0.5
+    if far.any():
+        columns = zip(encoded_columns(encoder), far, strict=True)
+        for name in [name for (j, name), out in columns if out and encoder.kinds_[j] in (NUMBER, DATE)]:
+            warn(
+                f"column {name!r} lies more than {BEYOND:g} standard deviations from the rows of the fit in most rows: "
+                "a counter, or another unit? Scores tell little of such rows; a counter is best left out of the model"
+            )
 
 
 def _encode_plain(encoder: Any, block: Block, encoded: np.ndarray) -> bool:

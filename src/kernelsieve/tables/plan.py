@@ -192,6 +192,7 @@ MOST_TEXTS = 0.5  # with more different texts than this share of the rows, a col
 COUNTER_LEVELS = 10  # a column that only rises, or only falls, is a counter if it has this many different values
 COUNTER = "a counter: it only rises, or only falls, from row to row"
 DATE_ONLY = "a date that covers no whole day: it only tells how late a row is"
+MANY_NUMBERS = 300  # so many consecutive numbers, each once, count rows; fewer may be years or ages
 HEAVY_REACH = 2.0  # in standard deviations: within it, no row can make half of the variance of eight or more
 IDENTIFIER = re.compile(r"(^|[\W_])(id|uid|uuid|guid|key|index|rownum|row[ _]?id|nr|no|number)$|^unnamed|^$", re.I)
 
@@ -381,11 +382,11 @@ def _quartiles(summary: TableSummary) -> np.ndarray:
 
 
 def _is_identifier(summary: TableSummary, j: int, place: int) -> bool:
-    """Whether whole numbers only identify rows: 1, 2, 3, ..., or all different in a column named like a key."""
+    """Whether whole numbers only identify rows: each of a range once, or all different in a column named a key."""
     if not summary.integers[j] or summary.count[place] < summary.n_rows or summary.n_rows < 3:
         return False
     low, high = summary.lowest[place], summary.highest[place]
-    counts_rows = low in (0, 1) and high - low == summary.n_rows - 1
+    counts_rows = (low in (0, 1) or summary.n_rows >= MANY_NUMBERS) and high - low == summary.n_rows - 1
     if not counts_rows and not IDENTIFIER.search(summary.names[j]):
         return False
     values = summary.sample[:, place]
