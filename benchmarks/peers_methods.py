@@ -446,7 +446,7 @@ BESIDE = (
             "the training rows only",
             mlpack(f'nystroem_method=True, sampling="{sampling}"'),
         )
-        for sampling in ("kmeans", "random")
+        for sampling in ("kmeans", "random", "ordered")
     ),
     Beside(
         "kernlab, kpca",

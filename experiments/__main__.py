@@ -42,7 +42,7 @@ def main() -> int:
     names = arguments.names or list(EXPERIMENTS)
     jobs = min(max(1, arguments.jobs), len(names))
     failed, processor = run_all(names, arguments.out, quick=arguments.quick, jobs=jobs)
-    index = write_index(arguments.out, EXPERIMENTS, RECORDED)
+    index = write_index(arguments.out, EXPERIMENTS, RECORDED, arguments.quick)
     skipped = {name: page["skipped"] for name in names if (page := read_page(arguments.out, name)) is not None}
     for name, gaps in skipped.items():
         for what, needs in gaps:

@@ -44,6 +44,10 @@ NO_NUMBER = (
     "A dash under *printed*: the paper prints no number. Numbers in brackets lead to the evidence below a table."
 )
 NOTHING_TRIED = "no other reading has been tried"
+SHORTENED = (
+    "This is the shortened form (`--quick`), which tries whether everything runs: fewer seeds, sizes and rows, and not "
+    "every reading. Its verdicts can differ from those of a whole run, which are the findings.\n"
+)
 
 Item = TypeVar("Item")
 
@@ -223,7 +227,7 @@ def verdict_table(verdicts: Sequence[Verdict]) -> list[str]:
     return [markdown_table(HEADER, rows), *listed]
 
 
-def write_index(folder: Path, names: Sequence[str], recorded: Path | None = None) -> Path:
+def write_index(folder: Path, names: Sequence[str], recorded: Path | None = None, quick: bool = False) -> Path:
     """index.md: verdicts by class and page, what was left out and why, then all verdicts, page by page.
 
     `recorded` is the folder with the results of a whole run with all data, which say how many verdicts there are then.
@@ -239,6 +243,7 @@ def write_index(folder: Path, names: Sequence[str], recorded: Path | None = None
     rows.append(("all", *(sum(count[outcome] for count in counts.values()) for outcome in OUTCOMES), rows_sum(rows)))
     parts = [
         "# What reproduces\n",
+        *([SHORTENED] if quick else []),
         markdown_table(("page", *OUTCOMES, "verdicts"), rows),
         LEGEND + "\n",
         NO_NUMBER + "\n",

@@ -129,6 +129,7 @@ def test_the_command_runs_experiments_side_by_side_and_names_what_is_missing(tmp
     assert "Left out: Tennessee Eastman. It needs tep_braatz.npz" in text
     assert "left out of tennessee_eastman: Tennessee Eastman, which needs tep_braatz.npz" in done.stdout
     index = (out / "index.md").read_text()
+    assert "This is the shortened form" in index
     assert "## Left out for want of data" in index
     whole = sum(len(read_page(RECORDED, name)["verdicts"]) for name in names)
     assert f"verdicts of the {whole} that a whole run with all data gives" in index
@@ -159,6 +160,7 @@ def test_a_verdict_names_its_class(tmp_path):
     index = write_index(tmp_path, ["page", "missing"]).read_text()
     assert "| [A page](page.md) | 2 | 1 | 1 | 1 | 1 | 1 | 1 | 8 |" in index
     assert "| all | 2 | 1 | 1 | 1 | 1 | 1 | 1 | 8 |" in index
+    assert "shortened" not in index
 
 
 @pytest.mark.parametrize("outcome", [outcome for outcome in OUTCOMES if outcome != YES])
