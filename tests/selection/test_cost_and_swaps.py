@@ -8,7 +8,10 @@ from oracles import gram_of
 from selection_cases import Counter, schur
 
 from kernelsieve import SparseKernelPCA
-from kernelsieve.kernels import CallableKernel
+from kernelsieve.fit.sample import Sample
+from kernelsieve.kernels import CallableKernel, named_kernel
+from kernelsieve.rows.sampling import sample_rows
+from kernelsieve.rules import targeted
 from kernelsieve.rules.base import KernelGram
 from kernelsieve.rules.distances import far_rows
 from kernelsieve.rules.residual import SampledGain, randomly_pivoted_cholesky
@@ -91,3 +94,16 @@ def test_swaps_capture_more(digits):
     assert swapped.eigenvalues_.sum() > plain.eigenvalues_.sum() * 1.005
     assert 1 <= swapped.selection_report_["swaps"] <= 100
     assert len(set(swapped.support_)) == 20
+
+
+@pytest.mark.parametrize(("n_rows", "n_swaps"), [(1, 10), (22, 10), (23, 9), (70, 1), (71, 0)])
+def test_swaps_after_targeted_rows_are_as_many_as_cost_little(n_rows, n_swaps, monkeypatch):
+    """O(n m^2) each: at most ten, and their number times the square of the number of rows is at most 4,900."""
+    asked = []
+    monkeypatch.setattr(targeted, "swap", lambda state, column, n: asked.append(n))
+    X = np.random.default_rng(0).standard_normal((90, 6))
+    sample = Sample.of(
+        sample_rows(X, 90, np.random.default_rng(0), None, merge=True), named_kernel("rbf", gamma=0.5), 2, center=True
+    )
+    assert len(targeted.targeted_rows(sample.evaluation, n_rows)) == n_rows
+    assert asked == [n_swaps]

@@ -225,6 +225,23 @@ def test_an_exchange_that_promises_little_is_not_made(cloud):
     assert moved.exchanged(search, found) is found
 
 
+@pytest.mark.parametrize(("share", "moved_on"), [(0.91, True), (0.89, False)])
+def test_rows_of_a_rule_are_moved_where_they_are_close_behind_moved_points(cloud, monkeypatch, share, moved_on):
+    search = search_on(cloud, max_iter=3, close_behind=0.9)
+    found = candidate(search, search.rows_at(np.arange(5)))
+    rows = {"one": np.arange(20, 25), "other": np.arange(7, 12)}
+    monkeypatch.setattr(moved, "rows_by_each_rule", lambda *_: rows)
+    values = {name: search.captured(search.objective, search.rows_at(places)) for name, places in rows.items()}
+    leader = max(values, key=values.get)
+    found = replace(found, captured=values[leader] / share)
+    better = moved.from_any_rule(search, found)
+    assert (better is not found) is moved_on
+    if moved_on:
+        assert better.captured == max(found.captured, better.starts[leader])
+        assert values[leader] < better.starts[leader]
+        assert search.captured(search.objective, better.points) == pytest.approx(better.starts[leader])
+
+
 # Other sizes
 
 
