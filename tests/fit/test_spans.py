@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import scipy.sparse
 from oracles import KERNELS, exact_kernel_pca, gram_of
 
 from kernelsieve import KernelWarning, SparseKernelPCA
@@ -289,6 +290,7 @@ def test_wild_scales_are_told_by_the_lower_quartile(ratio, warned, recwarn):
     problem.warn_about_scales(rows)
     assert len(recwarn) == warned
     problem.warn_about_scales(rows[:, 3:])  # one column that varies
+    problem.warn_about_scales(scipy.sparse.csr_matrix(rows))  # whose columns are words, say, and in one unit
     problem.warn_about_scales(rows[:, :1])
     assert len(recwarn) == warned
 

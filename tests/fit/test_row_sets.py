@@ -1,0 +1,95 @@
+"""Rows under a kernel, and samples of them, against grams that are written out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from oracles import KERNELS, exact_kernel_pca, gram_of
+
+from kernelsieve.fit.captured_ratio import n_real
+from kernelsieve.fit.plan import PLAN
+from kernelsieve.fit.sample import Sample
+from kernelsieve.kernels import named_kernel
+from kernelsieve.rows.sampling import sample_rows
+
+
+def made(X, name, *, center, weights=None, n_evaluation=80):
+    """(sample, gram of its rows in their order, their weights)."""
+    precomputed = name == "precomputed"
+    params = KERNELS["poly"] if precomputed else KERNELS[name]
+    gram = gram_of("poly" if precomputed else name, X, **params)
+    rows = sample_rows(gram if precomputed else X, 10**6, np.random.default_rng(0), weights, merge=False)
+    kernel = named_kernel(name, **({} if precomputed else params))
+    plan = replace(PLAN, all_evaluated=n_evaluation)
+    sample = Sample.of(rows, kernel, 3, center=center, n_evaluation=n_evaluation, plan=plan)
+    order = rows.indices
+    return sample, gram[np.ix_(order, order)], None if weights is None else weights[order]
+
+
+@pytest.mark.parametrize("n_evaluation", [80, 50])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("center", [True, False])
+@pytest.mark.parametrize("name", ["rbf", "poly", "precomputed"])
+def test_what_a_sample_knows_of_its_rows(name, center, weighted, n_evaluation, cloud):
+    """Columns of the gram, the targets of greedy rules, scores of exact kernel PCA, by the whole gram."""
+    weights = np.random.default_rng(1).uniform(0.2, 3, 80) if weighted else None
+    sample, gram, counts = made(cloud, name, center=center, weights=weights, n_evaluation=n_evaluation)
+    rows = sample.evaluation
+    assert rows.is_all is (n_evaluation == 80)
+    np.testing.assert_allclose(sample.diagonal, np.diagonal(gram), rtol=1e-12)
+    for j in (0, 40, 79):
+        np.testing.assert_allclose(sample.column(j), gram[:, j], rtol=1e-10, atol=1e-12)
+    n = rows.size
+    assert n == n_evaluation
+    shares = np.full(n, 1 / n) if counts is None else counts[:n] / counts[:n].sum()
+    assert rows.shares == pytest.approx(shares)
+    np.testing.assert_allclose(rows.lengths, np.diagonal(gram)[:n], rtol=1e-12)
+    values, components, offset = exact_kernel_pca(gram[:n, :n], 3, center=center, weights=n * shares)
+    np.testing.assert_allclose(rows.exact.variances, values / n, rtol=1e-8)
+    scores = gram[:, :n] @ components - offset
+    np.testing.assert_allclose(rows.exact_squares, (scores[:n] ** 2).sum(axis=1), rtol=1e-6)
+    assert shares @ rows.exact_squares == pytest.approx(rows.exact.variances.sum())
+    # targets are the scores times the roots of the variances, up to signs and what centring subtracts
+    targets = sample.all_targets - center * (shares @ sample.all_targets[:n])
+    expected = scores * np.sqrt(values / n)
+    np.testing.assert_allclose(np.abs(targets), np.abs(expected), rtol=1e-6, atol=1e-8 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("center", [True, False])
+@pytest.mark.parametrize("name", ["rbf", "poly"])
+@pytest.mark.parametrize("n", [79, 80])
+def test_what_components_of_one_half_capture_on_the_other(name, center, weighted, n, cloud):
+    """Halves differ by one row at most; each is centred by its own mean."""
+    weights = np.random.default_rng(1).uniform(0.2, 3, n) if weighted else None
+    sample, gram, counts = made(cloud[:n], name, center=center, weights=weights, n_evaluation=n)
+    rows = sample.evaluation
+    first, second = (half.places for half in rows.halves)
+    np.testing.assert_array_equal(np.concatenate([first, second]), np.arange(n))
+    assert abs(len(first) - len(second)) <= 1
+    counts = np.ones(n) if counts is None else counts
+
+    def captured(half, other):
+        mass = counts[half] / counts[half].mean()
+        _, components, _ = exact_kernel_pca(gram[np.ix_(half, half)], 3, center=center, weights=mass)
+        scores, share = gram[np.ix_(other, half)] @ components, counts[other] / counts[other].sum()
+        return share @ (scores - center * (share @ scores)) ** 2
+
+    own, other = rows.captured_across
+    assert own == pytest.approx(captured(first, first).sum(), rel=1e-7)
+    assert other == pytest.approx(captured(first, second).sum(), rel=1e-7)
+
+
+def test_one_row_has_no_halves(cloud):
+    sample, *_ = made(cloud[:1], "rbf", center=True, n_evaluation=1)
+    assert sample.evaluation.captured_across == (0.0, 0.0)
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1.0, 1e30])
+def test_variances_are_rounding_beside_the_largest_of_them(scale):
+    variances = scale * np.array([3.0, 1e-3, 1e-17])
+    assert n_real(variances) == 2
+    assert n_real(variances[:0]) == 0
+    assert n_real(0 * variances) == 0
