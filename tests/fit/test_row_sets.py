@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from oracles import KERNELS, exact_kernel_pca, gram_of
 
-from kernelsieve.fit.captured_ratio import n_real
+from kernelsieve.fit.captured_ratio import Estimate, _Squares, disagreement, error_of_few, n_real
 from kernelsieve.fit.plan import PLAN
 from kernelsieve.fit.sample import Sample
 from kernelsieve.kernels import named_kernel
@@ -93,3 +94,83 @@ def test_variances_are_rounding_beside_the_largest_of_them(scale):
     assert n_real(variances) == 2
     assert n_real(variances[:0]) == 0
     assert n_real(0 * variances) == 0
+
+
+# How well a ratio is known
+
+
+def squares_of(n=60, seed=0):
+    """Rows with drawing chances and shares, the squared lengths of their scores, and those of exact kernel PCA."""
+    rng = np.random.default_rng(seed)
+    exact = rng.exponential(1.0, n)
+    model = exact * rng.uniform(0.5, 1.0, n)
+    rows = SimpleNamespace(shares=rng.dirichlet(np.ones(n)), chances=rng.uniform(0, 1, n), exact_squares=exact)
+    return rows, _Squares(rows, model), model
+
+
+def test_the_error_of_a_ratio_is_that_of_sums_over_drawn_rows():
+    """Linearised: sum omega (model - ratio exact) / sum omega exact, each row drawn with its chance."""
+    rows, squares, model = squares_of()
+    omega, exact = rows.shares, rows.exact_squares
+    ratio = (omega @ model) / (omega @ exact)
+    assert squares.ratio(omega) == pytest.approx(ratio)
+    np.testing.assert_allclose(squares.missed, exact - model / ratio)
+    assert omega @ squares.missed == pytest.approx(0, abs=1e-12)  # beyond the average
+    each = omega * (model - ratio * exact) / (omega @ exact)
+    assert squares.error(squares.missed) == pytest.approx(np.sqrt(np.sum((1 - rows.chances) * each**2)))
+    rows.chances[:] = 1.0  # all rows: nothing was left to chance
+    assert squares.error(squares.missed) == 0
+
+
+def test_rows_that_points_started_from_count_less_where_they_are_overrepresented():
+    rows, squares, model = squares_of()
+    seeds = np.array([3, 7, 11])
+    omega = rows.shares.copy()
+    omega[seeds] *= rows.chances[seeds]
+    owed = squares.ratio(rows.shares) - (omega @ model) / (omega @ rows.exact_squares)
+    assert squares.owed_to(seeds) == pytest.approx(owed)
+    assert squares.owed_to(seeds[:0]) == 0
+    model[seeds] = rows.exact_squares[seeds]  # they keep all of their own
+    assert squares.owed_to(seeds) > 0
+
+
+@pytest.mark.parametrize(
+    ("own", "other", "size", "few", "apart"),
+    [
+        (1.0, 1.0, 100, 0.0, 0.0),
+        (1.0, 0.5, 100, 0.5**8, 0.5),
+        (1.0, 0.5, 200, 0.5**8, 0.25),  # many rows that disagree are told by their errors
+        (1.0, 0.5, 50, 0.5**8, 0.5),
+        (0.5, 1.0, 100, 0.0, 0.5),
+        (1.0, -0.5, 100, 1.0, 1.0),
+        (0.0, 0.0, 100, 1.0, 1.0),
+    ],
+)
+def test_halves_that_disagree_say_how_little_is_known(own, other, size, few, apart):
+    rows = SimpleNamespace(captured_across=(own, other), size=size)
+    assert error_of_few(rows) == pytest.approx(few)
+    assert disagreement(rows) == pytest.approx(apart)
+
+
+@pytest.mark.parametrize("value", [0.001, 0.3, 0.8, 0.9999, 1.2])
+@pytest.mark.parametrize("error", [0.0, 0.0005, 0.02, 0.7])
+@pytest.mark.parametrize("step", [-0.1, 0.0, 0.05])
+def test_a_ratio_is_reported_with_an_interval_around_it(value, error, step):
+    """Within [0, 1], wider with every error, and no wider than errors allow; a small error does not lower the ratio."""
+
+    def reported(value=value, error=error, step=step, doubt=0.01, across=(1.0, 0.9)):
+        rows = SimpleNamespace(size=100, captured_across=across)
+        estimate = Estimate(SimpleNamespace(rows=rows), None, value, step, doubt, "sample", 3)
+        return estimate.reported(value, error)
+
+    found = reported()
+    (low, high), known = found.interval, min(value, 1.0)
+    assert 0 <= low <= found.value <= high <= 1
+    whole = np.hypot(error, 0.01)
+    assert found.value == pytest.approx(np.clip(known - 1.5 * max(whole - 0.001, 0), 0, 1))
+    around = 1.6 * np.hypot(whole, 0.1**8)
+    assert low == pytest.approx(min(np.clip(known - around, 0, 1), found.value))
+    assert high == pytest.approx(np.clip(known + around + max(step, 0) + 0.1 * (1 - known), 0, 1))
+    agreed = reported(across=(1.0, 1.0), step=0.0, doubt=0.0, error=0.0)
+    assert agreed.interval == (known, known) == (agreed.value, agreed.value)
+    assert (found.kind, found.n_samples, found.n_directions) == ("sample", 100, 3)

@@ -95,3 +95,13 @@ def test_long_values_are_shown_by_their_beginning(length, shown):
     text = str(caught.value).removeprefix("n=").partition(" must")[0]
     assert len(text) == shown
     assert text.endswith("..." if length == 59 else "a'")
+
+
+@pytest.mark.parametrize(
+    ("value", "share", "inner"),
+    [(0, False, False), (1e-9, True, True), (0.5, True, True), (1, True, False), (1.0, True, False)]
+    + [(value, False, False) for value in (1.001, 2, -0.1, "0.5", None)],
+)
+def test_shares_lie_between_nothing_and_all(value, share, inner):
+    assert validation.SHARE.is_satisfied_by(value) is share
+    assert validation.INNER_SHARE.is_satisfied_by(value) is inner

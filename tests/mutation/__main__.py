@@ -217,33 +217,32 @@ def _digest(paths: Iterable[Path]) -> str:
 
 
 def choose(mutant: Mutant, tests: Tests, seconds: float) -> dict[str, list[str]]:
-    """The tests that judge a mutant: of every file the quickest, then the next, `seconds` with their collection.
+    """The tests that judge a mutant, `seconds` with their collection: those nearest to it, and some of every file.
 
-    Files whose tests run little but the mutant's file come first: they are the likeliest to notice.
+    A test is near if it runs little but the mutant's file: it is the likeliest to notice.  Files come by their nearest
+    test, and test number t of file number f is in turn at t f: the nearest files give more tests before others give
+    their first.
     """
     masks: dict[str, int] = defaultdict(int)
     for path, line in mutant.lines:
         masks[path] |= 1 << line
     by_file = defaultdict(list)
-    nearness: dict[str, float] = defaultdict(float)
     for name, (duration, lines) in tests.items():
         if any(lines.get(path, 0) & mask for path, mask in masks.items()):
-            file = name.split("::")[0]
-            by_file[file].append((duration, name))
             near = sum(lines.get(path, 0).bit_count() for path in masks)
-            nearness[file] = max(nearness[file], near / sum(bits.bit_count() for bits in lines.values()))
+            share = near / sum(bits.bit_count() for bits in lines.values())
+            by_file[name.split("::")[0]].append((-share, duration, name))
+    files = sorted(by_file.items(), key=lambda item: min(item[1]))
     in_turn = sorted(
-        (place, -nearness[file], duration + (not place) * tests.get(file, (0.0, {}))[0], name)
-        for file, found in by_file.items()
-        for place, (duration, name) in enumerate(sorted(found))
+        (number * place, number, duration + (place == 1) * tests.get(file, (0.0, {}))[0], name)
+        for number, (file, found) in enumerate(files, 1)
+        for place, (_, duration, name) in enumerate(sorted(found), 1)
     )
     chosen, total = defaultdict(list), 0.0
-    for place, _, duration, name in in_turn:
-        file = name.split("::")[0]
-        if (place and file not in chosen) or (chosen and total + duration > seconds):
-            continue
-        chosen[file].append(name)
-        total += duration
+    for _, _, duration, name in in_turn:
+        if not chosen or total + duration <= seconds:
+            chosen[name.split("::")[0]].append(name)
+            total += duration
     return dict(chosen)
 
 
